@@ -340,7 +340,7 @@ def _layout(struct: type[msgspec.Struct]) -> str:
 
 def _found_layouts() -> dict[str, str]:
     for module, text in _sources().items():
-        if "msgspec.Struct" in text or "forbid_unknown_fields" in text:  # or a subclass of one
+        if re.search("msgspec.Struct|SecretStruct|forbid_unknown_fields", text):  # or a subclass of one
             try:
                 importlib.import_module(module)
             except (ImportError, BackendUnavailableError):

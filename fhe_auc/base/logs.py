@@ -86,7 +86,7 @@ def one_line(text: str) -> str:
 
 
 def chosen_format() -> Format:
-    """Return the format that the environment asks for, as `keep_format` has set it; by default text.
+    """Return the format that the environment asks for, by default text.
 
     Raises `InputError` for anything else.
     """
@@ -94,11 +94,6 @@ def chosen_format() -> Format:
     if form not in get_args(Format):
         raise InputError(f"{VARIABLE} is text or json, not {form!r}")
     return form  # type: ignore[return-value] # one of them
-
-
-def keep_format(form: Format) -> None:
-    """Let this process, and all that it starts, write logs in one format."""
-    os.environ[VARIABLE] = form
 
 
 class _Stderr(_Handler):

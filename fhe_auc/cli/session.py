@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -22,7 +23,7 @@ FOLDER = click.Path(file_okay=False, path_type=Path)
 
 
 def _write_log(ctx: click.Context, param: click.Parameter, value: logs.Format) -> None:
-    logs.keep_format(value)
+    os.environ[logs.VARIABLE] = value
     logs.write_to_stderr()
 
 

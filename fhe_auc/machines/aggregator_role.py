@@ -67,8 +67,7 @@ def kind_of_error(told: str) -> str:
 class Transport(ABC):
     """Carries the messages of one session, whose aggregator has keys; a round may take `timeout` seconds."""
 
-    close_at = 0
-    """Set before the session starts, where round 1 ends with so many submissions; 0: it waits for all."""
+    close_at = 0  # set before the session starts, where round 1 ends with so many submissions; 0: it waits for all
 
     def __init__(self, aggregator: Aggregator, journal: Journal, timeout: float) -> None:
         if aggregator.protection is None:
@@ -78,8 +77,7 @@ class Transport(ABC):
         self.timeout = timeout
         self._told: dict[str, Any] = {}
         self.log = RoleLog(aggregator.manifest.session.hex())
-        self.failures: dict[str, str] = {}
-        """By party, or what the transport knows instead: why there is no answer in this round."""
+        self.failures: dict[str, str] = {}  # by party, or its node: why there is no answer in this round
 
     @abstractmethod
     def exchange(self, message: bytes) -> Iterator[tuple[str, bytes]]:

@@ -65,8 +65,7 @@ class Joined:
     protection: Protection
     records: Records
     open_late: Callable[[tuple[str, ...]], bytes] | None = field(default=None, repr=False)
-    loaded: object = field(default=None, repr=False, compare=False)
-    """The public context in an aggregator's material, as of `fhe_auc.session.protocol.Session`."""
+    loaded: object = field(default=None, repr=False, compare=False)  # the public context in an aggregator's material
     helps: bool = False  # whether the role is the session's helper, which has no rows and no result
 
     def aggregator(self) -> Aggregator:
@@ -129,7 +128,10 @@ class SiteState(ABC):
 
     @abstractmethod
     def refuse(self, manifest: Manifest, error: str) -> None:
-        """Write down that a session's result has failed its checks, with an error of this name, before all else."""
+        """Write down that a result has failed its checks, with an error of this name, before all else.
+
+        With a privacy budget, the site has to look into that before it submits these rows again.
+        """
 
     @abstractmethod
     def spend(self, session: bytes) -> None:
@@ -146,8 +148,8 @@ class LocalSites:
 
     aggregator: Mapping[str, str]
     sites: Mapping[str, Mapping[str, str]] = field(repr=False)  # of each party and the helper, by name
+    # Open while the session runs: what the key holder has to do then.
     meanwhile: AbstractContextManager[object] = field(default_factory=nullcontext, repr=False)
-    """Open while the session runs: what the key holder has to do then."""
 
 
 class SiteStorage(ABC):
@@ -176,12 +178,11 @@ class SiteStorage(ABC):
 @lru_cache(maxsize=1)
 def site_storage() -> SiteStorage:
     """Return the installed plug-in; raise `InputError` unless there is exactly one."""
-    found = {point.value: point for point in entry_points(group=GROUP)}
-    if len(found) != 1:
-        raise InputError(
-            f"exactly one package must keep sessions (entry point {GROUP}), found {sorted(found) or 'none'}"
-        )
-    (point,) = found.values()
+    points = {point.value: point for point in entry_points(group=GROUP)}
+    if len(points) != 1:
+        names = sorted(points) or "none"
+        raise InputError(f"exactly one package must keep sessions (entry point {GROUP}), found {names}")
+    (point,) = points.values()
     made = point.load()()
     if not isinstance(made, SiteStorage):
         raise InputError(f"{point.value} is not a fhe_auc.machines.site_state.SiteStorage")

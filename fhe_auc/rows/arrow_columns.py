@@ -57,7 +57,7 @@ def arrow_values(column: Any) -> NDArray[Any]:
     plain = pa.types.is_floating(column.type) or pa.types.is_integer(column.type) or pa.types.is_boolean(column.type)
     if plain and column.null_count == 0:
         return _array(column)
-    return as_objects([name_text(entry) if isinstance(entry, bytes) else entry for entry in column.to_pylist()])
+    return as_objects(column.to_pylist())
 
 
 def _array(column: Any) -> NDArray[Any]:
@@ -76,5 +76,6 @@ def _array(column: Any) -> NDArray[Any]:
 
 
 def as_objects(entries: list[Any]) -> NDArray[Any]:
-    """Keep each entry as it is, so that an error can show it; numpy.array would turn a mixture into text."""
-    return np.fromiter(entries, dtype=object, count=len(entries))
+    """Keep each entry, bytes as text, so that an error can show it; numpy.array would turn a mixture into text."""
+    texts = (name_text(entry) if isinstance(entry, bytes) else entry for entry in entries)
+    return np.fromiter(texts, dtype=object, count=len(entries))

@@ -81,8 +81,8 @@ class Columns(CheckedNames):
     @property
     def scores(self) -> tuple[str, ...]:
         """The columns of scores."""
-        given = [self.score] if isinstance(self.score, str) else self.score
-        return tuple(_several(given, "score must be a column, or a list"))
+        columns = [self.score] if isinstance(self.score, str) else self.score
+        return tuple(_several(columns, "score must be a column, or a list"))
 
     def require_one_score(self, what: str) -> None:
         """Raise `InputError` where there are several models' scores, and `what` is of one."""
@@ -139,10 +139,10 @@ def _levels_of(by: str | Sequence[str] | Mapping[str, Sequence[Label]]) -> dict[
 
 def _texts(labels: Sequence[Label], what: str) -> tuple[str, ...]:
     """Return levels or classes as rows have them, as text (`level_text`)."""
-    found = [level_text(each) for each in _several(labels, what)]
-    if None in found:
+    texts = [level_text(label) for label in _several(labels, what)]
+    if None in texts:
         raise InputError(f"{what}, and none may stand for a missing entry, got {labels!r}")
-    return tuple(map(str, found))
+    return tuple(map(str, texts))
 
 
 def _several(values: Any, what: str) -> Sequence[Any]:

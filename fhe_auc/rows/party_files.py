@@ -167,9 +167,9 @@ class _Kept:
         self._dropped: Counter[str | None] = Counter()  # None: of rows without a site
         self._with_rows: set[TableFile] = set()
         self._labels_seen = dict.fromkeys([name for name in [level_text(entries.positive_label)] if name is not None])
-        self._sites, self._labels = Column(np.int32), Column(np.uint8)
-        self._scores = [Column(np.float64) for _ in columns.scores]
-        self._groups = [Column(np.uint8) for _ in columns.groups]
+        self._sites = Column(np.int32)
+        kinds = [np.uint8, *[np.float64] * len(columns.scores), *[np.uint8] * len(columns.groups)]
+        self._rows = [Column(kind) for kind in kinds]  # labels, scores, groups
 
     def add(self, part: _Part) -> None:
         part = self._complete(part)
@@ -204,10 +204,9 @@ class _Kept:
         )
         data = rescaled(data, self._entries.score_scale, refuse=refuse)
         self._sites.append(names[part.sites.codes])
-        self._labels.append(data.labels)
-        arrays: tuple[NDArray[Any], ...] = (*data.scores, *data.groups)
-        for column, array in zip((*self._scores, *self._groups), arrays, strict=True):
-            column.append(array)
+        arrays: tuple[NDArray[Any], ...] = (data.labels, *data.scores, *data.groups)
+        for kept, array in zip(self._rows, arrays, strict=True):
+            kept.append(array)
 
     def _complete(self, part: _Part) -> _Part:
         """Return the rows without a missing entry, where others are to be dropped, and count these."""
@@ -253,9 +252,8 @@ class _Kept:
             if file not in self._with_rows:
                 why = ": each of its rows has a missing entry and was left out" if self._dropped else ""
                 raise InputError(f"file {file.name!r}: there are no rows{why}", file=file.name)
-        columns = [self._labels, *self._scores, *self._groups]
-        of_party = parted(self._sites.finished(), len(self._codes), [each.finished() for each in columns])
-        models = len(self._scores)
+        of_party = parted(self._sites.finished(), len(self._codes), [column.finished() for column in self._rows])
+        models = len(self._columns.scores)
         lost = left_out_beside(self._codes, self._dropped)
         return [
             PartyData(

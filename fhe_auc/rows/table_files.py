@@ -157,7 +157,12 @@ def _npz_pieces(file: TableFile, numbers: Sequence[str], texts: Sequence[str]) -
             known = _load_column(archive, names) if names in archive.files else None
             return _named_entries(column, arrays[column], known)
 
-        yield Piece({name: _npz_values(arrays[name]) for name in numbers}, {name: coded(name) for name in texts})
+        values = {
+            name: array if array.dtype.kind in "biuf" else as_objects(array.tolist())
+            for name, array in arrays.items()
+            if name in numbers
+        }
+        yield Piece(values, {name: coded(name) for name in texts})
 
 
 def _load_column(archive: Mapping[str, NDArray[Any]], name: str) -> NDArray[Any]:
@@ -168,12 +173,6 @@ def _load_column(archive: Mapping[str, NDArray[Any]], name: str) -> NDArray[Any]
     if array.ndim != 1:
         raise InputError(f"column {name!r} must be one-dimensional, but has shape {array.shape}")
     return array
-
-
-def _npz_values(array: NDArray[Any]) -> NDArray[Any]:
-    if array.dtype.kind in "biuf":
-        return array
-    return as_objects([name_text(entry) if isinstance(entry, bytes) else entry for entry in array.tolist()])
 
 
 def _named_entries(column: str, entries: NDArray[Any], names: NDArray[Any] | None) -> Coded:

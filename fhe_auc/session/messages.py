@@ -62,14 +62,12 @@ class Message(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_field
     sender: str  # party name, "aggregator" or the helper's
     manifest: bytes  # SHA-256 of the session's manifest
 
+    # What the round carries; between machines sealed, where it is for the aggregator or the helper alone. As no two
+    # seals are alike, a submission's digest then tells nobody anything.
     payload: bytes
-    """What the round carries; between machines sealed, where it is for the aggregator or the helper alone. As no two
-    seals are alike, a submission's digest then tells nobody anything."""
-
+    # In a signed message of the aggregator, from the second round on: the parties whose submissions of the round before
+    # count, each with the SHA-256 of the whole message.
     submissions: tuple[tuple[str, bytes], ...]
-    """In a signed message of the aggregator, from the second round on: the parties whose submissions of the round
-    before count, each with the SHA-256 of the whole message."""
-
     signature: bytes  # the sender's, of `statement`; empty in sessions that are played in one process
 
     def __repr__(self) -> str:

@@ -15,7 +15,7 @@ so the aggregator evaluates the sums with products of a plaintext and a cipherte
     adding them up                   `fhe_auc.rlwe.polynomials.PolynomialSum`, modulo t
     what is encrypted, and times what, and where it stands      `monomials`, `layout`
     making an opening, a result, and integers of it             `opening`
-    why nobody changes a sum unnoticed                          `authenticator`
+    why nobody changes a sum unnoticed                          `proof`
     what parties derive from their common secret                `common_shares`
 
 Whole vectors, of degree 1, need no encryption and have tags of their own: `vector_sums`.

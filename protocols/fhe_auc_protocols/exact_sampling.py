@@ -44,10 +44,7 @@ class SeededExperiment:
 
 
 def threshold(size: int, offset: int, epsilon: float) -> int:
-    """Return ceil(2^64 · size / (e^epsilon + offset)): a word below it has at least that probability.
-
-    With `option_values.checked_epsilon` and a size of at most offset + 1 it is below 2^64.
-    """
+    """Return ceil(2^64 · size / (e^epsilon + offset)), below 2^64 where size is at most offset + 1."""
     with localcontext() as context:
         context.prec = 60
         exact = Decimal(2**_BITS) * size / (Decimal(epsilon).exp() + offset)

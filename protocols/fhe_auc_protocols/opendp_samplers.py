@@ -41,10 +41,7 @@ def laplace(values: NDArray[_Number], scale: float) -> NDArray[_Number]:
 
 
 def gaussian(values: NDArray[_Number], sigma: float) -> NDArray[_Number]:
-    """Return values with independent Gaussian noise of that standard deviation; shapes, types and errors as `laplace`.
-
-    `dpauc.budget.sigma_for` calibrates sigma for floats.
-    """
+    """Return values with Gaussian noise of that standard deviation (`dpauc.budget.sigma_for`); else as `laplace`."""
     return _added("gaussian", values, _positive(sigma, "sigma"))
 
 

@@ -15,10 +15,7 @@ EPSILON_ADVICE = "; give a privacy budget: -o epsilon=1, in Python as in protoco
 
 
 def positive_number(options: Mapping[str, Any], name: str, advice: str = "") -> float:
-    """Return an option that has no default; raise `InputError` where it is missing, or not positive and finite.
-
-    The options are those of a request or a manifest; `advice` is what to add to the message where it is missing.
-    """
+    """Return an option without default; `InputError`: missing (`advice` is added), or not positive and finite."""
     value = options.get(name)
     if value is None:
         raise InputError(f"{name} has no default{advice}")

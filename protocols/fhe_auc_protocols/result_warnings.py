@@ -16,10 +16,7 @@ _ALL_DIGITS = (
 
 
 def of_parties(manifest: Manifest, parties: int) -> tuple[str, ...]:
-    """Return warnings on whose rows are in the result, and on who can read them.
-
-    Where fewer than three parties are in it (`parties`), or fewer than the session has; and where keys are joint.
-    """
+    """Return warnings where one or two parties, or not all, are in the result, and where keys are joint."""
     found = []
     if manifest.size == 1:
         found.append("there is only one party, so the result is that party's own AUC (a site column?)")

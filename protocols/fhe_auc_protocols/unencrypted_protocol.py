@@ -84,10 +84,7 @@ class UnencryptedProtocol(Protocol[R], Generic[R, T]):
         """Return what a session with these options and so many thresholds computes with; raise `InputError` if none."""
 
     def prepare(self, request: Request) -> Session:
-        """Check the options and name the session; there are no keys.
-
-        Raises `InputError`: a wrong option; or something that only encryption has: a backend, joint keys, smudging.
-        """
+        """Check the options and name the session; `InputError`: a wrong option, or one that only encryption has."""
         check_names(self.options, self.name, request.options)
         for name, value in (("backend", request.backend), ("smudging_bits", request.smudging_bits)):
             if value is not None:

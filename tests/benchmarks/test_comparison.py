@@ -94,7 +94,7 @@ def test_on_large_data_both_are_good_and_the_papers_cell_comes_out() -> None:
     assert row.deviation == pytest.approx(0.001649, rel=0.35)
 
 
-def test_mean_deviation_and_errors_are_those_of_the_runs() -> None:
+def test_mean_deviation_and_errors_are_those_of_the_runs_and_a_row_without_any_says_why() -> None:
     parties = sites(500)
     aucs = np.array([0.5, 0.6, 0.9, np.nan])
     wanted = asked(protocols=("dpauc-rr",), runs=4, simulated=lambda *_, **__: aucs)
@@ -106,8 +106,6 @@ def test_mean_deviation_and_errors_are_those_of_the_runs() -> None:
     assert (row.error_low, row.error_high) == pytest.approx(tuple(np.percentile(errors, (10, 90))))
     assert row.note.startswith("1 of 4 runs gave no number")
 
-
-def test_a_protocol_that_gives_no_number_is_a_row_that_says_why() -> None:
     def refuse(*_: Any, **__: Any) -> None:
         raise ResultCheckError("the slots differ")
 
@@ -116,15 +114,7 @@ def test_a_protocol_that_gives_no_number_is_a_row_that_says_why() -> None:
     assert (row.runs, row.note) == (0, "the slots differ")
 
 
-def test_equal_seeds_give_equal_numbers_and_others_do_not() -> None:
-    def aucs(seed: int) -> list[float]:
-        return [row.auc for row in compare(sites(300), asked(sizes=(100, None), seed=seed))]
-
-    assert aucs(1) == aucs(1)
-    assert aucs(1) != aucs(2)
-
-
-def test_budgets_grids_and_labels_are_checked_before_anything_is_computed() -> None:
+def test_budgets_grids_and_labels_are_checked_first_and_equal_seeds_give_equal_numbers() -> None:
     with pytest.raises(UndefinedAucError, match="one label only"):
         compare([PartyData.from_arrays("a", [1, 1], [0.1, 0.2])], asked())
     with pytest.raises(InputError, match="promises nothing"):
@@ -132,14 +122,22 @@ def test_budgets_grids_and_labels_are_checked_before_anything_is_computed() -> N
     with pytest.raises(InputError, match="from 4, not 3"):
         compare(sites(100), asked(thresholds=(3,), session=None))
 
+    def aucs(seed: int) -> list[float]:
+        return [row.auc for row in compare(sites(300), asked(sizes=(100, None), seed=seed))]
 
-def test_progress_counts_every_measurement() -> None:
+    assert aucs(1) == aucs(1)
+    assert aucs(1) != aucs(2)
+
+
+def test_progress_counts_every_measurement_and_all_rows_and_their_number_are_one_size() -> None:
     seen: list[tuple[str, int, int]] = []
     wanted = asked(epsilons=(1.0, 2.0), thresholds=(10, 20), sizes=(50, None))
     rows = compare(sites(100), wanted, lambda *report: seen.append(report))
     assert len(rows) == 2 * (1 + 4)
     assert [done for _, done, _ in seen] == [1, 2, 3, 4, 6, 7, 8, 9, 10]
     assert {total for _, _, total in seen} == {10}
+    found = compare(sites(120), asked(sizes=(50, 120, None)))
+    assert [row.rows for row in found] == [50, 50, 120, 120]
 
 
 def test_the_error_that_thresholds_alone_cause_is_that_of_the_protocols_own_curve() -> None:
@@ -152,11 +150,6 @@ def test_the_error_that_thresholds_alone_cause_is_that_of_the_protocols_own_curv
         row = of(found, method)
         assert row.error == pytest.approx(row.threshold_error, abs=1e-6)
     assert of(found, "dpauc-rr").error > of(found, "semi-honest").error + 0.1
-
-
-def test_all_rows_and_their_number_are_one_size() -> None:
-    found = compare(sites(120), asked(sizes=(50, 120, None)))
-    assert [row.rows for row in found] == [50, 50, 120, 120]
 
 
 def test_loading_opendp_is_no_sessions_time() -> None:
@@ -242,11 +235,22 @@ def test_rows_that_are_left_out_are_told(tmp_path: Path) -> None:
     assert "warning: site 'c': all of its rows (1) have a missing entry" in done.stderr
 
 
-def test_json_is_printed_last_so_that_a_failure_is_the_only_object_and_tables_first(file: str) -> None:
+def test_json_is_printed_last_and_a_table_that_cannot_be_written_first(
+    file: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     result = call(file, f"{QUICK} --csv /dev/full --json")
     assert result.exit_code == 1
     assert "No space left" in json.loads(result.stdout)["error"]
     assert "scikit-learn, on all of them in the clear" in call(file, f"{QUICK} --csv /dev/full").stdout
+
+    def denied(*_: Any, **__: Any) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("fhe_auc.base.files.tempfile.TemporaryFile", denied)
+    monkeypatch.setattr(measure, "compare", None)
+    result = call(file, f"{QUICK} --csv table.csv")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "table 'table.csv' cannot be written: Permission denied; choose another place" in result.stderr
 
 
 def test_the_figure_of_one_number_of_rows_names_each_protocol_once() -> None:
@@ -260,7 +264,7 @@ def test_the_figure_of_one_number_of_rows_names_each_protocol_once() -> None:
         assert found[f"{count} thresholds"] == [row.error for row in rows if row.thresholds == count]
 
 
-def test_people_get_a_table_for_each_number_of_rows(file: str) -> None:
+def test_people_get_a_table_for_each_number_of_rows_and_each_warning_once(file: str) -> None:
     result = call(file, f"{QUICK} --subsample 50,all")
     truth = in_the_clear(sites(400))
     text = " ".join(result.stdout.split())
@@ -270,6 +274,12 @@ def test_people_get_a_table_for_each_number_of_rows(file: str) -> None:
     assert text.count("ε = 8 (scores show)") == 2
     assert "±" in text
     assert all(len(line) <= 110 for line in result.stdout.splitlines())
+    result = call(file, f"{QUICK} --subsample 50,100,all")
+    text = " ".join(result.stdout.split())
+    assert text.count("budgets on the same labels add up") == 1
+    assert text.count("is not small against the rows of the rarer label") == 2  # noise on counts, and flips
+    assert text.count("scores are not protected") == 1
+    assert "warning of dpauc-laplace, 50 rows, 20 thresholds, and maybe others: the noise on each count" in text
 
 
 @pytest.mark.parametrize(
@@ -302,29 +312,7 @@ def test_bad_input_is_one_line_and_status_2(file: str, arguments: str, message: 
     assert result.stderr.count("\n") == 1
 
 
-def test_each_warning_of_the_sessions_is_told_once(file: str) -> None:
-    result = call(file, f"{QUICK} --subsample 50,100,all")
-    text = " ".join(result.stdout.split())
-    assert text.count("budgets on the same labels add up") == 1
-    assert text.count("is not small against the rows of the rarer label") == 2  # noise on counts, and flips
-    assert text.count("scores are not protected") == 1
-    assert "warning of dpauc-laplace, 50 rows, 20 thresholds, and maybe others: the noise on each count" in text
-
-
-def test_a_table_that_cannot_be_written_is_told_before_anything_is_computed(
-    file: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def denied(*_: Any, **__: Any) -> None:
-        raise PermissionError(13, "Permission denied")
-
-    monkeypatch.setattr("fhe_auc.base.files.tempfile.TemporaryFile", denied)
-    monkeypatch.setattr(measure, "compare", None)
-    result = call(file, f"{QUICK} --csv table.csv")
-    assert (result.exit_code, result.stdout) == (2, "")
-    assert "table 'table.csv' cannot be written: Permission denied; choose another place" in result.stderr
-
-
-def test_a_protocol_that_cannot_be_planned_leaves_the_others_their_numbers(file: str) -> None:
+def test_encrypted_protocols_run_for_real_and_one_that_cannot_be_planned_leaves_the_others(file: str) -> None:
     protocols = "--protocols malicious,dpauc-rr --thresholds 30000"
     result = call(file, f"{protocols} --runs 5 --epsilons 1 --backend tenseal --json")
     assert result.exit_code == 0, result.stderr
@@ -332,9 +320,6 @@ def test_a_protocol_that_cannot_be_planned_leaves_the_others_their_numbers(file:
     assert rows["malicious"]["auc"] is None
     assert rows["malicious"]["note"]
     assert rows["dpauc-rr"]["auc"] > 0
-
-
-def test_the_encrypted_protocols_run_for_real_and_agree(file: str) -> None:
     result = call(file, "--protocols semi-honest,malicious --thresholds 20 --backend tenseal --json")
     rows = {row["method"]: row for row in json.loads(result.stdout)["rows"]}
     assert rows["semi-honest"]["auc"] == pytest.approx(rows["malicious"]["auc"], abs=1e-6)
@@ -375,7 +360,7 @@ def test_no_text_overlaps_another_or_leaves_the_figure(
     assert_texts_apart(drawn, least=11)
 
 
-def test_panels_say_what_they_show_and_methods_can_be_told_apart_without_colour() -> None:
+def test_panels_say_what_they_show_without_colour_and_leave_out_rows_without_a_number() -> None:
     drawn = figure.draw(made_up((25, 50), (100, 1000)))
     panels = drawn.axes
     assert [axes.get_title(loc="left") for axes in panels] == ["25 thresholds", "50 thresholds"]
@@ -386,9 +371,6 @@ def test_panels_say_what_they_show_and_methods_can_be_told_apart_without_colour(
     hollow = (line.get_markerfacecolor() == "none" for line in lines)
     looks = {(str(line.get_marker()), str(line._unscaled_dash_pattern), next(hollow)) for line in lines}
     assert len(looks) == len(lines) == 9
-
-
-def test_a_row_without_a_number_is_left_out_of_the_figure() -> None:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
     rows = made_up((25,), (100, 500))

@@ -31,9 +31,7 @@ def budget(mechanism: str, epsilon: float, **options: object) -> Budget:
 
 @pytest.mark.parametrize(("mechanism", "options"), [(LAPLACE, {}), (GAUSSIAN, {"delta": 1e-6})])
 @pytest.mark.parametrize("parties", [1, 10])
-def test_the_shortcut_gives_the_aucs_that_noise_drawn_party_by_party_gives(
-    mechanism: str, options: dict[str, float], parties: int
-) -> None:
+def test_the_shortcut_has_the_law_of_noise_by_party(mechanism: str, options: dict[str, float], parties: int) -> None:
     of = budget(mechanism, 1.0, **options)
     exact = statistics(*rows(20_000), GRID)
     random = np.random.default_rng([7, parties])

@@ -38,14 +38,10 @@ def name(page: Path) -> str:
     return str(page.relative_to(ROOT))
 
 
-def text_of(page: Path) -> str:
-    """A page without what is set as code, where brackets are no links."""
-    return _CODE.sub("", _FENCE.sub("", page.read_text(encoding="utf-8")))
-
-
 def links(page: Path) -> list[tuple[Path, str]]:
     """The files of this repository that a page links to, each with an anchor or ""."""
-    targets = [unquote(target) for target in _LINK.findall(text_of(page)) if not _OTHER_SITE.match(target)]
+    text = _CODE.sub("", _FENCE.sub("", page.read_text(encoding="utf-8")))  # in code brackets are no links
+    targets = [unquote(target) for target in _LINK.findall(text) if not _OTHER_SITE.match(target)]
     parted = [target.partition("#") for target in targets]
     return [((page.parent / path).resolve() if path else page, anchor) for path, _, anchor in parted]
 

@@ -73,13 +73,10 @@ def test_what_runs_is_the_wheel_with_our_four_packages_and_no_generic_name(insta
         assert Path(file).is_relative_to(installed)
 
 
-@pytest.mark.parametrize("protocol", [pytest.param("semi-honest", marks=pytest.mark.slow), "verified"])
-def test_a_command_runs_beside_stray_modules_of_generic_names(run: Run, protocol: str) -> None:
-    found = run(*EVALUATE, "--protocol", protocol)
-    assert found["auc"] == pytest.approx(AUC, abs=1e-6)
-
-
-def test_a_protocol_that_another_package_names_evaluates_like_ours(run: Run) -> None:
+def test_commands_run_beside_stray_modules_of_generic_names_also_a_protocol_that_another_package_names(
+    run: Run,
+) -> None:
+    assert run(*EVALUATE, "--protocol", "verified")["auc"] == pytest.approx(AUC, abs=1e-6)
     found = run(*EVALUATE, "--protocol", "nothing")
     assert (found["auc"], found["binning_error"]) == (0.5, 0.5)
     assert (found["protocol"], found["keys"]) == ("nothing", "none")

@@ -11,13 +11,12 @@ import pytest
 from fhe_auc.base.serialise import decode
 from fhe_auc.results.evaluation import Evaluation
 from fhe_auc.rows.party_data import PartyData
-from fhe_auc.session import registry
 from fhe_auc.session.messages import Message
-from fhe_auc.session.party import Party
-from fhe_auc.session.protocol import Delivery, Request
+from fhe_auc.session.protocol import Delivery
 from fhe_auc_keys.bundles.roster import PartyMaterial, Roster
 from fhe_auc_keys.roles.contributions import Contribution
 from fhe_auc_keys.trust.identity import Identity
+from tests.support.exact_sessions import Play
 from tests.support.pooled import exact_auc
 from tests.support.wire import LIMIT, payload_of
 
@@ -29,7 +28,7 @@ def contribution(message: bytes) -> Contribution:
     return decode(payload_of(message), Contribution, "")
 
 
-class JointPlay:
+class JointPlay(Play):
     """All roles of one joint session, and every message that went over the wire.
 
     With the `delivery` of another session its parties take part with the same certified keys.
@@ -42,26 +41,18 @@ class JointPlay:
         *,
         protocol: str = "exact",
         delivery: Delivery | None = None,
-        **changes: Any,
     ) -> None:
-        self.plugin: Any = registry.load(protocol)
-        self.sites, self.grid = sites, grid
-        request = {"parties": tuple(data.name for data in sites), "thresholds": grid, "keys": "joint", **changes}
-        session = self.plugin.prepare(Request(**request))
-        self.manifest = session.manifest
-        self.plan = self.plugin.plan_of(self.manifest)
-        self.delivery = delivery or session.delivery()
+        super().__init__(protocol, sites, grid, keys="joint")
+        if delivery is not None:
+            self.delivery, self.material = delivery, dict(delivery.parties)
+            self.aggregator = self.plugin.aggregator(self.manifest, delivery.aggregator)
         self.roster = Roster.from_bytes(self.delivery.aggregator)
         self.binding = self.roster.binding(self.manifest)
-        self.aggregator: Any = self.plugin.aggregator(self.manifest, self.delivery.aggregator)
-        self.parties: dict[str, Any] = {data.name: self.party(data) for data in sites}
+        self.parties: dict[str, Any] = {data.name: self.party(data) for data in sites}  # type: ignore[assignment]
         self.wire: list[bytes] = []
 
-    def party(self, data: PartyData) -> Party:
-        return self.plugin.party(self.manifest, self.delivery.parties[data.name], data)
-
     def identity(self, name: str) -> Identity:
-        return Identity.from_bytes(decode(self.delivery.parties[name], PartyMaterial, "material").identity)
+        return Identity.from_bytes(decode(self.material[name], PartyMaterial, "material").identity)
 
     def submission(self, name: str, round_number: int) -> bytes:
         """What a party sent in a round of this session."""
@@ -74,12 +65,8 @@ class JointPlay:
     @property
     def signed_binding(self) -> bytes:
         """What contributions are signed for, once everybody has committed to its key parts."""
-        return hashlib.sha256(self.binding + b"".join(self.committed)).digest()
-
-    @property
-    def committed(self) -> list[bytes]:
-        """Everybody's commitment."""
-        return [self.contributed(data.name, 1).parts[0] for data in self.sites]
+        commitments = [self.contributed(data.name, 1).parts[0] for data in self.sites]
+        return hashlib.sha256(self.binding + b"".join(commitments)).digest()
 
     def contributed(self, name: str, round_number: int) -> Contribution:
         return contribution(self.submission(name, round_number))
@@ -98,13 +85,6 @@ class JointPlay:
 
     def play_round(self, message: bytes) -> bytes | None:
         return self.deliver(self.answers(message))
-
-    def until(self, round_number: int) -> bytes:
-        """Play honestly up to a round, and return the message that opens it."""
-        message = self.aggregator.start()
-        while self.aggregator.round < round_number:
-            message = self.play_round(message)
-        return message
 
     def finish(self, message: bytes | None, submissions: dict[str, bytes] | None = None) -> list[Evaluation]:
         """Play on honestly to the end, and check every party's AUC."""

@@ -8,8 +8,10 @@ import msgspec
 
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.protocol import Session
-from fhe_auc_keys.bundles.announcement import announce
+from fhe_auc_keys.bundles.announcement import Announcement, announce
 from fhe_auc_keys.bundles.sealed_bundles import SealedBundles, seal_session
+from fhe_auc_keys.site.session_files import keep_for_party
+from fhe_auc_keys.store.key_store import KeyStore
 from tests.support.certified import DAY, NOW, STUDY, Consortium
 
 HOLDER = "key holder"
@@ -36,6 +38,11 @@ class Sealing(Consortium):
     ) -> bytes:
         shown = self.shown(*manifest.parties) if shown is None else shown
         return announce(self.identities[by], manifest, shown, self.trust(), **{**self._usual, **changes})
+
+    def keep(self, data: bytes, store: KeyStore, name: str = "north", **changes: Any) -> Announcement:
+        """A party opens a document, and keeps it."""
+        usual = {"holder": HOLDER, "session": None, "at": NOW, "study": STUDY}
+        return keep_for_party(data, self.identities[name], self.trust(), store, **{**usual, **changes})
 
     @property
     def _usual(self) -> dict[str, Any]:

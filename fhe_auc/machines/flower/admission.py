@@ -34,8 +34,7 @@ class SuperLinkRefusals:
     """Why the SuperLink has refused this node, and how far this machine's clock is off."""
 
     def __init__(self) -> None:
-        self.reason = ""
-        """The last refusal, in a sentence; "" where there was none."""
+        self.reason = ""  # the last refusal, in a sentence; "" where there was none
         self._told_clock = False
 
     def intercept(self, context: ProtobufRequestContext, call_next: ProtobufCall) -> httpx.Response:

@@ -109,7 +109,7 @@ def _checks(store: KeyStore, strangers: Collection[str], at: datetime) -> Iterat
     for session in session_ids(store, "made"):
         yield f"made/{session.hex()}", partial(_check_made, store, session)
     for name in (session.hex() for session in session_ids(store, "state")):
-        yield f"state/{name}", lambda name=name: without_secrets(store.get("state", name), answer=True)
+        yield f"state/{name}", partial(_check_state, store, name)
 
 
 def _check_authorities(store: KeyStore, at: datetime) -> None:
@@ -142,6 +142,10 @@ def _check_session(store: KeyStore, session: bytes, at: datetime) -> None:
         if session.hex() in store.names("bundle"):
             verify_kept(store, session, identity, trust, at=at)
         late_opening.verify_held(store, session, identity, trust, at=at)
+
+
+def _check_state(store: KeyStore, name: str) -> None:
+    without_secrets(store.get("state", name), answer=True)
 
 
 def _check_made(store: KeyStore, session: bytes) -> None:

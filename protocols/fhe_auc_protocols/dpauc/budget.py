@@ -194,10 +194,7 @@ def _flag(options: Mapping[str, Any], name: str, default: bool) -> bool:
 
 
 def delta_of(sigma: float, epsilon: float, sensitivity: float) -> float:
-    """Return the least δ, in [0, 1], for which Gaussian noise of that σ is (ε, δ)-differentially private.
-
-    The sensitivity is the largest Euclidean distance of the noised vectors of neighbouring inputs. All are positive.
-    """
+    """Return the least δ in [0, 1] of Gaussian noise; the sensitivity is neighbours' largest Euclidean distance."""
     from scipy.special import erfcx, log_ndtr
 
     half, shift = sensitivity / (2 * sigma), epsilon * sigma / sensitivity

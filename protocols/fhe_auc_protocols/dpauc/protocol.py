@@ -58,10 +58,7 @@ class NoisyCounts(ClearSums, frozen=True, array_like=True, forbid_unknown_fields
 
 
 class DpaucParty(SummingParty[Evaluation, Budget]):
-    """Sends noisy counts, and computes the AUC from the sums of all.
-
-    Raises `InputError` where scores have a budget, and one lies outside [0, 1].
-    """
+    """Sends noisy counts, reads the AUC off the sums; `InputError` where scores with a budget are not all in [0, 1]."""
 
     sums = NoisyCounts
 
@@ -180,12 +177,7 @@ def _warnings(
         found.append(
             f"what was estimated, {auc:.3g}, is no AUC, and was moved to the nearer end of 0 to 1: it says little"
         )
-    return (*found, *_warnings_of_noise(budget, sums, parties))
-
-
-def _warnings_of_noise(budget: Budget, sums: NDArray[np.float64], parties: int) -> list[str]:
-    """Say where noise drowns the counts, or the thresholds miss the scores."""
-    found = []
+    # Where noise drowns the counts, or the thresholds miss the scores.
     labels = (sums[:2] + sums[2:]).mean(axis=-1)
     rows = max(float(labels.sum()), 0.0)
     noise_of_sum = math.sqrt(parties) * budget.noise_deviation
@@ -208,4 +200,4 @@ def _warnings_of_noise(budget: Budget, sums: NDArray[np.float64], parties: int) 
             f"the thresholds do not span the scores (about {outside:.3g} of {rows:.3g} rows lie beyond one end): the "
             "curve stops short, and the AUC is wrong; take thresholds that reach further, or endpoints=true"
         )
-    return found
+    return tuple(found)

@@ -33,20 +33,14 @@ class Curve:
 
 
 def statistics(y_true: NDArray[np.bool_], y_score: NDArray[np.float64], grid: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Count TP, FP, FN and TN at each threshold; return them as an array of shape (4, m).
-
-    Labels and scores have the shape (n,), the grid of ascending thresholds (m,).
-    """
+    """Count TP, FP, FN and TN at each of m ascending thresholds, of n rows; return them, shape (4, m)."""
     below = np.searchsorted(grid, y_score, side="right")  # thresholds at or below the score
     bins = [np.bincount(below[rows], minlength=len(grid) + 1) for rows in (y_true, ~y_true)]
     return statistics_of_bins(np.array(bins, dtype=np.int64))
 
 
 def statistics_of_bins(bins: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the four counts (…, 4, m) of positives and negatives per bin, shape (…, 2, m + 1).
-
-    The first bin lies below the first threshold, the last one at and above the last.
-    """
+    """Return the counts, (…, 4, m), of rows by label and bin, (…, 2, m + 1), the first below, the last above all."""
     missed = bins.cumsum(axis=-1)
     return np.concatenate([missed[..., -1:] - missed[..., :-1], missed[..., :-1]], axis=-2)
 
@@ -111,10 +105,7 @@ def area(sums: NDArray[np.float64], curve: Curve) -> NDArray[np.float64]:
 
 
 def base_rate(flipped: NDArray[np.float64], flip_probability: float, rows: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the estimated share of positive rows, (flipped − ρ) / (1 − 2ρ), from shares after flips, of their shape.
-
-    An AUC supposes a row of each label, so with n >= 2 `rows` it is moved into [1/n, 1 − 1/n].
-    """
+    """Return the share of positive rows, (flipped − ρ) / (1 − 2ρ), moved into [1/n, 1 − 1/n] of n >= 2 rows."""
     unbiased = (flipped - flip_probability) / (1 - 2 * flip_probability)
     return np.clip(unbiased, 1 / rows, 1 - 1 / rows)
 

@@ -35,6 +35,7 @@ from fhe_auc_protocols.exact_auc.comparison_sums import ComparisonSums
 from fhe_auc_protocols.exact_auc.epsilon_noise import Privacy
 from fhe_auc_protocols.exact_auc.precision_sum import AveragePrecision, PrecisionSum
 from fhe_auc_protocols.exact_auc.site_sums import PooledSites, SiteSums
+from fhe_auc_protocols.exact_auc.subgroup_counts import subgroup_counts
 
 
 @dataclass(frozen=True)
@@ -92,10 +93,7 @@ class AnalysisSums:
     def sketch(
         self, data: PartyData, thresholds: NDArray[np.float64], max_rows: int, modulus: int
     ) -> NDArray[np.int64]:
-        """Return a party's sketch, shape (release.sketch.size,), for sums of `max_rows` rows that are known modulo T.
-
-        Raises `InputError` where the rows are those of another analysis.
-        """
+        """Return a party's sketch, (release.sketch.size,), of sums modulo T; `InputError`: another analysis's rows."""
         wanted = len(self.analysis.models), len(self.analysis.by)
         if (len(data.scores), len(data.groups)) != wanted:
             raise InputError(
@@ -125,8 +123,10 @@ class AnalysisSums:
     def _of_rows(self, data: PartyData, grid: NDArray[np.float64]) -> NDArray[np.int64]:
         """Return the vectors that add up over rows, one after the other."""
         bins_of: list[NDArray[np.int64]] = [bins_of_scores(scores, grid).astype(np.int64) for scores in data.scores]
-        aucs, comparisons, *_ = self._parts
-        return np.concatenate([*aucs.count(data, bins_of), *comparisons.count(data.labels, bins_of)])
+        _, comparisons, *_ = self._parts
+        return np.concatenate(
+            [*subgroup_counts(data, self.analysis, bins_of, self.bins), *comparisons.count(data.labels, bins_of)]
+        )
 
     def read(self, integers: Sequence[int], max_rows: int, modulus: int, parties: int = 1) -> PooledSums:
         """Return what a result says, its integers each known up to multiples of `modulus`.

@@ -17,8 +17,7 @@ in each bin of model 0's scores.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import islice
@@ -27,9 +26,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fhe_auc.base.errors import InputError, ResultCheckError
+from fhe_auc.base.errors import ResultCheckError
 from fhe_auc.question.analysis import Analysis
-from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.protocol import too_many_rows
 from fhe_auc.sums.terms import Factor, Part, Sum, Term
 
@@ -37,17 +35,6 @@ from fhe_auc.sums.terms import Factor, Part, Sum, Term
 def vector(model: int, group: int, of_class: int) -> str:
     """Return the name of the vector with a group's rows of a class in each bin of a model's scores; all by index."""
     return f"m{model} g{group} c{of_class}"
-
-
-def table(
-    *codes: NDArray[np.integer], shape: tuple[int, ...], weights: NDArray[np.int64] | None = None
-) -> NDArray[np.int64]:
-    """Return how many rows have each combination of codes, shape (product of shape,), the last code fastest.
-
-    Or the sums of these rows' weights, which are whole numbers and stay below 2^53.
-    """
-    index = np.ravel_multi_index(codes, shape)
-    return np.bincount(index, weights, minlength=math.prod(shape)).astype(np.int64)
 
 
 def each_of(vectors: Sequence[str]) -> Factor:
@@ -99,10 +86,7 @@ class AucOfSums(NamedTuple):
 
 
 def auc_of_sums(sums: Sequence[int], positives: int, negatives: int, modulus: int) -> AucOfSums:
-    """Return the AUC of the integers of `auc_sums`, each known up to multiples of `modulus`.
-
-    Raises `ResultCheckError`: they cannot be those of so many rows.
-    """
+    """Return the AUC of the integers, known modulo `modulus`; `ResultCheckError`: they are not of so many rows."""
     difference = sums[0]
     ties, *squares = (each % modulus for each in sums[1:])
     pairs = positives * negatives
@@ -148,34 +132,11 @@ class AucSums:
         return found
 
     def least_modulus(self, max_rows: int) -> int:
-        """Return how many values a sum of so many pooled rows can take, the most of any sum.
-
-        The difference lies between ±max_rows²/4. All others are at least 0.
-        """
+        """Return how many values a sum of so many rows can take; only the difference, ±max_rows²/4, has a sign."""
         return 1 + max(max_rows, 2 * (max_rows**2 // 4), most_cubic(max_rows) if self.interval else 0)
 
-    def count(self, data: PartyData, bins_of: Sequence[NDArray[np.int64]]) -> Iterator[NDArray[np.int64]]:
-        """Yield the vectors of a party's rows in these bins of each model's scores.
-
-        Raises `InputError` where the rows are those of another analysis.
-        """
-        classes = self.analysis.classes_of_rows
-        if int(data.labels.max()) >= classes:
-            raise InputError(f"party {data.name!r} has rows of more classes than the session, {classes}")
-        groups = list(zip(data.groups, self.analysis.by, strict=True))
-        for codes, variable in groups:
-            if int(codes.max()) >= len(variable.levels):
-                raise InputError(
-                    f"party {data.name!r} has rows of more levels of {variable.name!r} than the session, "
-                    f"{len(variable.levels)}"
-                )
-        for bins in bins_of:
-            yield table(data.labels, bins, shape=(classes, self.bins))
-            for codes, variable in groups:
-                yield table(codes, data.labels, bins, shape=(len(variable.levels), classes, self.bins))
-
     def of_all_rows(self, counted: NDArray[np.int64], model: int) -> NDArray[np.int64]:
-        """Return a model's counts over all rows, of what `count` yields put together; shape (classes, bins)."""
+        """Return a model's counts over all rows, (classes, bins), of all that `subgroup_counts` yields."""
         first = model * len(self._cells) * self.bins
         return counted[first : first + self.analysis.classes_of_rows * self.bins].reshape(-1, self.bins)
 

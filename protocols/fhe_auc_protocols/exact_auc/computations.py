@@ -47,10 +47,7 @@ _PROBE = 3  # residues: what is looked for has 24 bytes
 
 
 class ExactPaddedComputation(PaddedComputation[ExactTask, Opening, SecretContext]):
-    """That of a manifest with sealed keys, or a helper.
-
-    Raises `InputError` where its plan is none for such keys.
-    """
+    """That of a manifest with sealed keys, or a helper; raises `InputError` where its plan is none for such keys."""
 
     library: ClassVar[Any] = bfv
     plan: ExactPlan
@@ -138,10 +135,7 @@ class ExactPaddedComputation(PaddedComputation[ExactTask, Opening, SecretContext
 
 
 class ExactJointComputation(JointComputation[ExactTask, JointEvaluator, "list[Residues]"]):
-    """That of the exact protocols, `binding` as `JointSetup` takes it.
-
-    Raises `InputError` where the manifest has no exact plan for joint keys.
-    """
+    """With joint keys, `binding` as of `JointSetup`; raises `InputError` where the manifest has no plan for them."""
 
     plan: ExactPlan
     setup: JointSetup

@@ -90,29 +90,18 @@ class Channel(NamedTuple):
 
 
 class Privacy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, dict=True):
-    """A session's budget, and what follows from it.
-
-    Attributes
-    ----------
-    epsilon : float
-        Budget of all that is released, from 0.000001 to 32.
-    unit : "row" or "label"
-        What it protects.
-    rows : tuple of int
-        How many rows each party has and submits, in the order of the manifest's parties; at least 1 each, 2 together.
-    models : int
-        Columns of scores that share the budget.
-    shares : int
-        n: so many shares make up the noise that is promised; from 1 to the number of parties.
-
-    Raises `InputError` where they cannot be that.
-    """
+    """A session's budget, and what follows from it; raises `InputError` where its fields cannot be one's."""
 
     epsilon: float
+    """Budget of all that is released, from 0.000001 to 32."""
     unit: Unit
+    """What it protects: "row" or "label"."""
     rows: tuple[int, ...]
+    """How many rows each party has and submits, in the order of the manifest's parties; 1 each at least, 2 together."""
     models: int
+    """Columns of scores that share the budget."""
     shares: int
+    """n: so many shares make up the noise that is promised; from 1 to the number of parties."""
 
     def __post_init__(self) -> None:
         checked_epsilon(self.epsilon)
@@ -127,10 +116,7 @@ class Privacy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     @classmethod
     def of(cls, options: Mapping[str, Any], rows: Sequence[int] | None, least: int, models: int) -> Privacy | None:
-        """Return what a request's options ask for, if anything; `least` parties must take part at least.
-
-        Raises `InputError`: an option is of a wrong value, or nobody has said how many rows each party has.
-        """
+        """Return what a request asks for, if anything, of `least` parties; `InputError`: a wrong value, or no rows."""
         asked = agreed(options)
         if not asked:
             return None
@@ -198,10 +184,7 @@ class Privacy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         return found
 
     def noise(self, parties: int = 1, source: Source | None = None) -> NDArray[np.int64]:
-        """Draw the shares of so many parties, of each channel, shape (parties, channels).
-
-        Without a source, words come from a secure one.
-        """
+        """Draw so many parties' shares of each channel, (parties, channels); without a source, from a secure one."""
         words = secure() if source is None else source
         found = []
         for _, _, grain, scale in self.channels:
@@ -243,10 +226,7 @@ class Privacy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 def agreed(options: Mapping[str, Any]) -> dict[str, bool | int | float | str]:
-    """Return the options of a private AUC, with their defaults; none where there is no epsilon.
-
-    Raises `InputError` for a wrong value, and for other options of these without epsilon.
-    """
+    """Return the options of a private AUC with defaults, none without epsilon; raise `InputError` for wrong ones."""
     given = {name: options[name] for name in _NAMES if options.get(name) is not None}
     if not given:
         return {}

@@ -78,10 +78,7 @@ class Reading:
     quantiles: bool = False
 
     def headline(self) -> Headline:
-        """Return what there is to say of the first model over all rows, or of all classes (Hand and Till).
-
-        Raises `UndefinedAucError` where there is no AUC of these.
-        """
+        """Return what there is to say of the first model or all classes; raise `UndefinedAucError` without an AUC."""
         if self.analysis.classes:
             return self._of_classes()
         first = self.sums.estimates[0]

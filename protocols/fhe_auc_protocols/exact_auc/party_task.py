@@ -6,7 +6,7 @@ import math
 import secrets
 from collections.abc import Sequence
 from dataclasses import fields, replace
-from typing import NamedTuple
+from typing import cast
 
 from fhe_auc.base.errors import InputError, ResultCheckError, UndefinedAucError, VerificationError
 from fhe_auc.base.keystream import KeyStream
@@ -20,8 +20,8 @@ from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.computation import PartyTask
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.protocol import check_rows
-from fhe_auc.sums.authenticator import Authenticator, released
 from fhe_auc.sums.opening import integers
+from fhe_auc.sums.proof import Authenticator, released
 from fhe_auc_protocols.exact_auc.analysis_sums import PooledSums
 from fhe_auc_protocols.exact_auc.epsilon_noise import Privacy, PrivateReading
 from fhe_auc_protocols.exact_auc.estimates_from_sums import Reading
@@ -41,13 +41,6 @@ _NOT_ACCEPTED = (
     "the result fails its check, so no number is given: the aggregator has not computed what it should, a party has "
     "submitted twice, or a message is damaged"
 )
-
-
-class _Noisy(NamedTuple):
-    """PooledSums with the noise of a budget."""
-
-    privacy: Privacy
-    released: tuple[int, ...]
 
 
 class ExactTask(PartyTask[Residues, Sequence[Residues], Evaluation]):
@@ -103,12 +96,8 @@ class ExactTask(PartyTask[Residues, Sequence[Residues], Evaluation]):
     def read(self, decrypted: Sequence[Residues], counted: Sequence[str], common_secret: bytes) -> Evaluation:
         """Return what a result says: `decrypted` are its sums for each prime, shape (sums,).
 
-        Raises
-        ------
-        VerificationError, ResultCheckError
-            They are not those of an honest result over the rows of the parties counted, or too many or too few.
-        UndefinedAucError
-            All pooled rows have the same label (of several classes: one has no row).
+        Raises `VerificationError` or `ResultCheckError`: they are not those of an honest result over the rows of the
+        parties counted; `UndefinedAucError`: all these have the same label (of several classes: one has no row).
         """
         plan, primes = self.plan, self.plan.parameters.plain_moduli
         if [len(each) for each in decrypted] != [len(plan.computed.sums)] * len(primes):  # only a helper may send such
@@ -119,7 +108,7 @@ class ExactTask(PartyTask[Residues, Sequence[Residues], Evaluation]):
         given = None if level is None else float(level)
         if isinstance(found, PooledSums):
             return self._exact(found, counted, given)
-        return self._private(found, counted, given)
+        return self._private(cast("Privacy", plan.privacy), found, counted, given)
 
     def _evaluation(self, first: Headline, parties: int) -> Evaluation:
         """Return what there is to say of any result of so many parties."""
@@ -171,12 +160,13 @@ class ExactTask(PartyTask[Residues, Sequence[Residues], Evaluation]):
             ),
         )
 
-    def _private(self, found: _Noisy, counted: Sequence[str], level: float | None) -> Evaluation:
+    def _private(
+        self, privacy: Privacy, found: Sequence[int], counted: Sequence[str], level: float | None
+    ) -> Evaluation:
         """Return what sums with noise say."""
-        plan, (privacy, released) = self.plan, found
         of_party = dict(zip(self._manifest.parties, privacy.rows, strict=True))
         rows = [of_party[name] for name in counted]
-        reading = PrivateReading(privacy, plan.analysis.models, released, rows, level)
+        reading = PrivateReading(privacy, self.plan.analysis.models, found, rows, level)
         evaluation = self._evaluation(reading.headline(), len(counted))
         return replace(
             evaluation,
@@ -186,15 +176,15 @@ class ExactTask(PartyTask[Residues, Sequence[Residues], Evaluation]):
             warnings=(*of_parties(self._manifest, len(counted)), *reading.warnings()),
         )
 
-    def _accepted(self, totals: Sequence[Residues]) -> PooledSums | _Noisy:
+    def _accepted(self, totals: Sequence[Residues]) -> PooledSums | tuple[int, ...]:
         plan, found = self.plan, integers(totals, self.plan.parameters.plain_moduli)
         if plan.privacy is not None:
-            return _Noisy(plan.privacy, found)
+            return found
         return plan.sums.read(found, plan.max_rows, plan.modulus, plan.parties)
 
     def _verified(
         self, totals: Sequence[Residues], counted: Sequence[str], common_secret: bytes
-    ) -> PooledSums | _Noisy:
+    ) -> PooledSums | tuple[int, ...]:
         """As `_accepted`, of a result that the authenticators fit; else raise `VerificationError`.
 
         All of it is computed whatever fails: when a party answers would otherwise tell the aggregator its verdict.
@@ -205,7 +195,7 @@ class ExactTask(PartyTask[Residues, Sequence[Residues], Evaluation]):
             authenticator.accepts(each, indices)
             for authenticator, each in zip(self._authenticators(common_secret), totals, strict=True)
         ]
-        outcome: PooledSums | _Noisy | ResultCheckError
+        outcome: PooledSums | tuple[int, ...] | ResultCheckError
         try:
             outcome = self._accepted([released(self.plan.release, each) for each in totals])
         except ResultCheckError as error:

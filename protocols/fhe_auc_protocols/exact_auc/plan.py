@@ -26,10 +26,7 @@ from fhe_auc_protocols.exact_auc.parameters import ExactParameters
 
 
 class ExactPlan(ExactParameters, frozen=True):
-    """Everything public that parties and aggregator must agree on for an exact encrypted AUC; errors as its base.
-
-    Bytes are those of messages without envelopes.
-    """
+    """All that parties and aggregator agree on, in public; errors as its base. Bytes are without envelopes."""
 
     kind: ClassVar[str] = "exact sums"
 
@@ -60,10 +57,7 @@ class ExactPlan(ExactParameters, frozen=True):
 
     @property
     def key_bytes(self) -> int:
-        """Bytes of one party's parts of joint keys, 0 without them.
-
-        A polynomial of the public key, and for each plaintext prime three of the relinearisation key.
-        """
+        """Of one party's parts of joint keys, or 0: a polynomial, and three for each prime to relinearise with."""
         return (1 + 3 * self.primes) * self._result_polynomial if self.joint_keys else 0
 
     @property

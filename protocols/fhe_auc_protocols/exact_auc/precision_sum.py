@@ -63,10 +63,7 @@ class PrecisionSum:
         return max_rows**2 << _LEAST_BITS if self.bins else 1
 
     def entries(self, data: PartyData, in_bins: NDArray[np.int64], max_rows: int, modulus: int) -> NDArray[np.int64]:
-        """Return a party's vectors, of its rows of labels 0 and 1 in each bin, shape (2, bins).
-
-        Where its flag is set, they are for `hidden` only.
-        """
+        """Return a party's vectors, of rows by label and bin, (2, bins); with its flag set, for `hidden` only."""
         negatives, positives = in_bins
         before = data.before
         if before is None or len(before.rows_above) != self.bins:
@@ -78,10 +75,7 @@ class PrecisionSum:
         return np.append(positives * share, int(changed))
 
     def hidden(self, entries: Residues, prime: int) -> Residues:
-        """Return a party's vectors modulo a prime, uniform but for the flag where that is set.
-
-        TP_0 = P is not 0, so the sum of the products is uniform then, whatever anybody's rows are.
-        """
+        """Return the vectors modulo a prime; with the flag set uniform, and so, as TP_0 = P is not 0, is the sum."""
         if entries[-1] == 0:
             return entries
         return np.append(modular.uniform(KeyStream(secrets.token_bytes(32)), prime, self.bins), entries[-1])
@@ -89,10 +83,7 @@ class PrecisionSum:
     def read(
         self, sums: Sequence[int], positives: int, max_rows: int, modulus: int, parties: int
     ) -> AveragePrecision | None:
-        """Return the average precision, but for P/2^(b + 1) at most; None without one, or where no row is positive.
-
-        Raises `ResultCheckError`: it cannot be that of so many positive rows, or so many parties have no flags.
-        """
+        """Return the average precision, to P/2^(b + 1); None if no row is positive; `ResultCheckError`: it is none."""
         if not sums:
             return None
         (sum_, changed), scale = sums, 1 << precision_bits(max_rows, modulus)

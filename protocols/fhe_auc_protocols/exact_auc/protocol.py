@@ -100,13 +100,20 @@ class Exact(EncryptedProtocol[Evaluation, ExactPlan]):
         """Return the parameters for an exact fraction."""
         if request.fleet is not None and self.authenticated:
             raise InputError(_NO_FLEET)
-        privacy = self._privacy(request)
+        privacy, analysis = None, request.analysis
+        if epsilon_noise.agreed(request.options):
+            if request.keys == "joint":
+                raise InputError(_NO_JOINT_KEYS)
+            if analysis.by or analysis.classes or analysis.heterogeneity:
+                raise InputError(_NO_GROUPS)
+            least = request.size if request.min_parties is None else request.min_parties
+            privacy = Privacy.of(request.options, request.rows, least, len(analysis.models))
         try:
             return plan_exact(
                 thresholds=len(request.thresholds),
                 parties=request.size,
                 max_rows=request.max_rows if privacy is None else privacy.total,
-                analysis=request.analysis,
+                analysis=analysis,
                 min_parties=request.min_parties,
                 interval=request.interval is not None and request.fleet is None,
                 average_precision=bool(request.before),
@@ -118,22 +125,9 @@ class Exact(EncryptedProtocol[Evaluation, ExactPlan]):
                 smudging_bits=DEFAULT_SMUDGING_BITS if request.smudging_bits is None else request.smudging_bits,
             )
         except CapacityError as error:
-            if request.analysis.is_plain:
+            if analysis.is_plain:
                 raise
             raise CapacityError(f"{error}; fewer models, groups, classes or thresholds take less") from None
-
-    @staticmethod
-    def _privacy(request: Request) -> Privacy | None:
-        """Return the budget of a request, if it has one; raise `InputError` for what does not go with one."""
-        if not epsilon_noise.agreed(request.options):
-            return None
-        if request.keys == "joint":
-            raise InputError(_NO_JOINT_KEYS)
-        analysis = request.analysis
-        if analysis.by or analysis.classes or analysis.heterogeneity:
-            raise InputError(_NO_GROUPS)
-        least = request.size if request.min_parties is None else request.min_parties
-        return Privacy.of(request.options, request.rows, least, len(analysis.models))
 
     def spends(self, manifest: Manifest) -> Spending | None:
         """Return the budget of the session, where it has one."""

@@ -77,10 +77,7 @@ class SiteSums:
 
 
 def fraction_bits(max_rows: int, modulus: int) -> int:
-    """Return after how many binary places weights are rounded: as many as their sums leave room for.
-
-    A party's entries are below 2^62 as well, w² with them.
-    """
+    """Return after how many binary places weights are rounded: sums need room, and entries stay below 2^62."""
     largest = max(max_rows**2, _LARGEST_LOGIT**2 * max_rows)
     room = min(modulus // (2 * largest), 2**62 // largest)
     return max(0, min(_MOST_FRACTION_BITS, room.bit_length() - 1))

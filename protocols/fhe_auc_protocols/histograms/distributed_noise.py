@@ -69,10 +69,7 @@ class DistributedNoise(ExactCounts[R]):
 
 
 class NoisyCountsTask(CountsTask[R]):
-    """Sends a party's counts with its shares of noise, and reads the result off their sum; errors as `CountsTask`.
-
-    `draw` draws the shares: `fhe_auc_protocols.noise_shares`, and nothing else where it protects someone.
-    """
+    """As `CountsTask`, with shares of noise; `draw` is that of `noise_shares`, and nothing else where it protects."""
 
     def __init__(
         self,
@@ -122,10 +119,7 @@ def scale_of(epsilon: float) -> float:
 
 
 def noise_deviation(epsilon: float, wholes: float) -> float:
-    """Return the standard deviation of so many times the noise promised (s shares of n: s/n): √(2 p s/n)/(1 − p).
-
-    p = e^−ε; ε is that of one level.
-    """
+    """Return √(2 p s/n)/(1 − p), p = e^−ε: the deviation of `wholes` s/n times the noise promised, of one level."""
     return math.sqrt(2 * wholes * math.exp(-epsilon)) / -math.expm1(-epsilon)
 
 

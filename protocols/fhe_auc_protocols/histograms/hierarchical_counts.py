@@ -49,10 +49,7 @@ class HierarchicalCounts:
 
     @classmethod
     def from_lowest(cls, counts: ArrayLike) -> HierarchicalCounts:
-        """Add up the counts of the segments of the lowest level, shape (2^h,), to those of all others.
-
-        Raises `InputError`: their number is no power of two, or a count is not finite.
-        """
+        """Add up counts of the lowest level, (2^h,), to all others; `InputError`: no power of two, or not finite."""
         lowest = np.asarray(counts, dtype=np.float64)
         height = lowest.size.bit_length() - 1
         if lowest.shape != (2**height,):
@@ -77,10 +74,7 @@ def cell_starts(height: int) -> NDArray[np.float64]:
 
 
 def cells(data: PartyData, height: int) -> NDArray[np.int64]:
-    """Return the segment of the lowest level that holds each of n rows: floor(score 2^h), and 2^h - 1 for score 1.
-
-    Raises `InputError`: a score lies outside [0, 1].
-    """
+    """Return each row's lowest segment, floor(score 2^h), the last for 1; `InputError` for scores beyond [0, 1]."""
     check_scores(data, cell_starts(height))
     below = (data.y_score * 2**height).astype(np.int64)  # exact: a product with a power of two
     return np.asarray(np.minimum(below, 2**height - 1))  # score 1

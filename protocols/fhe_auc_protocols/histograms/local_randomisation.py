@@ -56,10 +56,7 @@ class Tally(ClearSums, frozen=True, array_like=True, forbid_unknown_fields=True)
 
 
 class TallyParty(SummingParty[R, UnaryHierarchy]):
-    """Randomises its rows one by one and tallies the reports; then estimates the counts from the sums.
-
-    Raises `InputError` where a score lies in no cell.
-    """
+    """Randomises rows one by one, tallies, and estimates from the sums; `InputError` where a score has no cell."""
 
     sums = Tally
 

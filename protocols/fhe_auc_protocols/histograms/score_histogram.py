@@ -123,10 +123,7 @@ def _edges(grid: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def pooled_counts(bins: NDArray[np.int64]) -> Counts:
-    """Return the counts at each threshold from positives and negatives in each bin, shape (2, m).
-
-    Raises `EvaluationError`: a bin has fewer than no rows.
-    """
+    """Return counts at each threshold, of rows by label and bin, (2, m); `EvaluationError` for a negative one."""
     if bins.min() < 0:
         raise EvaluationError(
             "a bin of the pooled histogram has a negative count: the aggregator, or a party, has not computed what it "

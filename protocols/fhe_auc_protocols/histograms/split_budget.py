@@ -35,10 +35,7 @@ def staged(request: Request, bins: int) -> tuple[Request, Request]:
 
 
 def left_for_counts(options: Mapping[str, Any]) -> float:
-    """Return the budget of the session that counts, from 0.000001 to 32.
-
-    Raise `InputError` where there is none, or an option is wrong.
-    """
+    """Return the counts' budget, from 0.000001 to 32; raise `InputError` where there is none, or a wrong option."""
     total = privacy_budget(options)
     if _HEIGHT in options:
         raise InputError("height is for quantile thresholds only: these thresholds are given")

@@ -44,10 +44,7 @@ _WORDS = 2**22  # drawn at a time
 
 
 class UnaryEncoding:
-    """OUE over d >= 1 cells, with a budget for one user's report from 0.000001 to 32.
-
-    Raises `InputError`: one of them is out of range.
-    """
+    """OUE over d >= 1 cells, ε of a report from 0.000001 to 32; `InputError`: one of them is out of range."""
 
     def __init__(self, cells: int, epsilon: float) -> None:
         if cells < 1:
@@ -122,10 +119,7 @@ class UnaryHierarchy:
         return found
 
     def estimate(self, pooled: Sequence[LevelTally]) -> tuple[NDArray[np.float64], ...]:
-        """Return unbiased estimates of all users' counts on every level, highest first; levels do not agree.
-
-        Raises `EvaluationError`: nobody has reported on some level.
-        """
+        """Return unbiased counts by level, highest first; `EvaluationError`: nobody has reported on some level."""
         users = sum(tally.reports for tally in pooled)
         if not all(tally.reports for tally in pooled):
             raise EvaluationError("no user has reported on some level; there are too few users for so many levels")

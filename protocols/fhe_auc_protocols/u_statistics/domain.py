@@ -13,10 +13,7 @@ from fhe_auc_protocols.u_statistics.kernels import Floats, Integers
 
 @dataclass(frozen=True, eq=False)
 class Axis:
-    """The values that one column may have. They are public, and must not come from the data.
-
-    Raises `InputError`: the points are not two or more finite numbers in ascending order.
-    """
+    """The public values of one column, not from the data; `InputError` unless two or more, finite, ascending."""
 
     points: Floats
     """Strictly ascending, shape (k,), k >= 2. A device rounds to the nearest (the π of [USTAT] Algorithm 1)."""
@@ -29,10 +26,7 @@ class Axis:
 
     @classmethod
     def bins(cls, low: float, high: float, k: int) -> Axis:
-        """Return the middles of k >= 2 bins of equal width on [low, high].
-
-        Raises `InputError`: there are fewer bins, or the range is not two finite numbers, the lower one first.
-        """
+        """Return the middles of k >= 2 equal bins on [low, high]; `InputError` for fewer, or what is no range."""
         if not (np.isfinite([low, high]).all() and low < high):
             raise InputError(f"a range needs two numbers, the lower one first, got {low:g} and {high:g}")
         if k < 2:

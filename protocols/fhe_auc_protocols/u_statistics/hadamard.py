@@ -49,10 +49,7 @@ class Reports(NamedTuple):
 
 
 class HadamardTree:
-    """The oracle of depth α, 1 to 20, whose leaves are [0, 2^α), with a budget from 0.000001 to 32.
-
-    Raises `InputError`: one of them is out of range.
-    """
+    """The oracle of depth α, 1 to 20, leaves [0, 2^α), ε from 0.000001 to 32; else it raises `InputError`."""
 
     def __init__(self, depth: int, epsilon: float) -> None:
         if not 1 <= depth <= MAX_DEPTH:
@@ -91,10 +88,7 @@ class HadamardTree:
         return 2, 2 << self.depth
 
     def tally(self, reports: Reports) -> Integers:
-        """Return the numbers of plus (first row) and minus signs at position 2^level + row; shape `tally_shape`.
-
-        Tallies add up.
-        """
+        """Return how many plus, then minus signs there are at 2^level + row, shape `tally_shape`; tallies add up."""
         size = self.tally_shape[1]
         position = reports.minus * size + (1 << reports.level) + reports.row
         return np.bincount(position, minlength=2 * size).reshape(2, size).astype(np.int64)

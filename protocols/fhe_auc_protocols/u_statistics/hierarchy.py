@@ -88,10 +88,7 @@ class HierarchicalAuc:
         return self.recurse(self.tree.estimate(positive_tally), self.tree.estimate(negative_tally))
 
     def recurse(self, plus: Sequence[Floats], minus: Sequence[Floats], *, discard: bool = True) -> HierarchyEstimate:
-        """Return the AUC from two hierarchical histograms, of shape (2^level,) at level 0 … α.
-
-        `discard=False` recurses on every node.
-        """
+        """Return the AUC from two histograms, (2^level,) at each level 0 … α; `discard=False` recurses on all nodes."""
         v_plus, v_minus = (self.tree.variance_bound(n) for n in (self.positives, self.negatives))
         threshold = self.a * math.sqrt(v_plus * v_minus) if discard else -math.inf
         total, variance, recursed, discarded = 0.0, 0.0, 0, 0
@@ -128,10 +125,7 @@ class HierarchicalAuc:
 
 
 def leaves(scores: ArrayLike, depth: int, low: float = 0.0, high: float = 1.0) -> Integers:
-    """Return which of 2^depth bins of equal width on [low, high] each score is in; outside, the first or last.
-
-    Of shape (n,). Raise `InputError` where the range is not two finite numbers, the lower one first.
-    """
+    """Return each score's bin, of 2^depth equal ones on [low, high], (n,), clipped; `InputError` for no range."""
     if not (math.isfinite(low) and math.isfinite(high) and low < high):
         raise InputError(f"a range needs two numbers, the lower one first, got {low:g} and {high:g}")
     position = (np.asarray(scores, float) - low) / (high - low) * 2**depth

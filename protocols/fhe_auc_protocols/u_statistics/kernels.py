@@ -46,10 +46,7 @@ class Kernel:
         return self.high - self.low
 
     def __call__(self, x: ArrayLike, y: ArrayLike) -> Floats:
-        """Return f of public records of shape (..., d); for those of users there is `clipped`.
-
-        Raises `InputError`: a value is not finite, or outside the range; the message names the value.
-        """
+        """Return f of public records, (..., d); `InputError` names a value that is not finite or outside the range."""
         values = self._values(x, y)
         wrong = ~((values >= self.low) & (values <= self.high))
         if wrong.any():
@@ -63,10 +60,7 @@ class Kernel:
         return np.asarray(np.fmax(np.fmin(self._values(x, y), self.high), self.low))
 
     def check_symmetry(self, points: ArrayLike) -> None:
-        """Raise `InputError` where the kernel is not symmetric on records of shape (k, d), or loses their shape.
-
-        The error tells no value: they may be users'.
-        """
+        """Raise `InputError` unless f is symmetric on (k, d) records and keeps shapes; it tells no value of users."""
         rows = np.asarray(points, float)
         values = self.clipped(rows[:, None, :], rows[None, :, :])
         if values.shape != (len(rows), len(rows)):

@@ -34,10 +34,7 @@ MAX_VALUES = 4096  # the estimate multiplies by a k × k matrix
 
 
 class RandomisedResponse:
-    """k-ary randomised response on 2 to 4,096 values, with a budget from 0.000001 to 32.
-
-    Raises `InputError`: one of them is out of range.
-    """
+    """k-ary randomised response on 2 to 4,096 values, ε from 0.000001 to 32; raises `InputError` for others."""
 
     def __init__(self, k: int, epsilon: float) -> None:
         if not 2 <= k <= MAX_VALUES:
@@ -63,10 +60,7 @@ class RandomisedResponse:
         return np.bincount(reports, minlength=self.k).astype(np.int64)
 
     def estimate(self, reported: ArrayLike, matrix: Floats) -> float:
-        """Return the unbiased U-statistic of counts of reports, (k,), and the matrix, (k, k).
-
-        Raises `InputError`: there are fewer than two reports.
-        """
+        """Return the unbiased U-statistic of reports, (k,), and matrix, (k, k); `InputError` for fewer than two."""
         counts = np.asarray(reported, float)
         n = checked_users(counts.sum())
         centred = counts - n * self.beta / self.k
@@ -76,20 +70,14 @@ class RandomisedResponse:
         return float((centred @ matrix @ centred - counts @ own) / (n * (n - 1) * self.kept**2))
 
     def shares(self, reported: ArrayLike) -> Floats:
-        """Return unbiased shares of users with each value from counts of reports, both (k,); some may be negative.
-
-        Raises `InputError`: there are no reports.
-        """
+        """Return unbiased shares of users with each value, maybe negative, both (k,); `InputError`: no report."""
         counts = np.asarray(reported, float)
         if counts.sum() < 1:
             raise InputError("there are no reports")
         return np.asarray((counts / counts.sum() - self.beta / self.k) / self.kept)
 
     def estimate_between(self, first: ArrayLike, second: ArrayLike, matrix: Floats) -> float:
-        """Return the unbiased average kernel between two groups whose membership is public; shapes as `estimate`.
-
-        With the classes as groups and `kernels.between_classes` it is the AUC. Errors as `shares`.
-        """
+        """Return the unbiased average kernel between two public groups, as classes of an AUC; errors as `shares`."""
         return float(self.shares(first) @ matrix @ self.shares(second))
 
     def standard_error(self, reported: ArrayLike, matrix: Floats) -> float:

@@ -18,10 +18,7 @@ from fhe_auc_protocols.u_statistics.kernels import Floats, Integers
 
 
 def u_statistic(counts: ArrayLike, matrix: Floats) -> float:
-    """Return the average kernel over all pairs of different records, from counts of k values and `Kernel.matrix`.
-
-    Raises `InputError`: there are fewer than two records.
-    """
+    """Return the average kernel over pairs of records, by k counts and `Kernel.matrix`; `InputError`: fewer than 2."""
     weights = np.asarray(counts, float)
     n = checked_users(weights.sum())
     return float((weights @ matrix @ weights - weights @ np.diag(matrix)) / (n * (n - 1)))
@@ -43,10 +40,7 @@ def collision(values: ArrayLike) -> float:
 
 
 def kendall(rows: ArrayLike) -> tuple[float, float]:
-    """Return Kendall's tau-a, ties 0, and tau-b, without ties, of rows of shape (n, 2), in O(n log n) by scipy.
-
-    Raises `InputError`: there are fewer than two, or the extra is missing.
-    """
+    """Return tau-a, ties 0, and tau-b of rows (n, 2), by scipy; `InputError` for fewer than two, or no extra."""
     require("dp")
     from scipy.stats import kendalltau
 

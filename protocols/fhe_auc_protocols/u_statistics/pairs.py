@@ -128,10 +128,7 @@ class ValueResponse:
 
 
 def pairings(users: int, number: int, generator: np.random.Generator) -> Integers:
-    """Return `number` random pairings, shape (number·⌊users/2⌋, 2): users' indices, each at most once a pairing.
-
-    The pairings are public and protect nothing. Raise `InputError` for fewer than two users or one pairing.
-    """
+    """Return `number` public random pairings, (number·⌊users/2⌋, 2); `InputError`: under two users or one pairing."""
     checked_users(users)
     if number < 1:
         raise InputError(f"there must be at least one pairing, got {number}")

@@ -119,10 +119,7 @@ class LocalParty(SummingParty[Evaluation, Mechanism]):
 
 
 class LocalProtocol(UnencryptedProtocol[Evaluation, Mechanism]):
-    """Base of both plug-ins.
-
-    `source` returns a party's randomness: `exact_sampling.secure`, and nothing else where it protects someone.
-    """
+    """Base of both plug-ins; `source` is `exact_sampling.secure`, and nothing else where it protects someone."""
 
     party_type = LocalParty
     trust = "nobody with the scores, which are randomised row by row; all with the labels, which are public"

@@ -138,12 +138,8 @@ def run(
 ) -> UStatisticResult:
     """Estimate a statistic of rows of shape (n, d); those of the AUC are (score, label), label 0 or 1.
 
-    Raises
-    ------
-    InputError
-        The setting lacks what the method needs, or does not fit the rows; an entry is not finite.
-    UndefinedAucError
-        All labels are equal.
+    Raises `InputError`: the setting lacks what the method needs, or does not fit the rows, or an entry is not finite;
+    `UndefinedAucError`: all labels are equal.
     """
     if rows.ndim != 2 or not rows.shape[1]:
         raise InputError(f"{setting.name} is of rows of shape (users, columns), not of an array of shape {rows.shape}")

@@ -136,11 +136,7 @@ class FirstUser:
         return encode(EncryptedRecord(key, self._scheme.ciphertext.pack(seal_format.save(ciphertext))))
 
     def answer(self, reply: bytes) -> int:
-        """Return y in [0, q), which goes to the aggregator.
-
-        Raises `DeserialisationError`: the reply is damaged, and another one may follow; `InputError`: nothing has been
-        asked, or the answer has been given.
-        """
+        """Return y in [0, q); `DeserialisationError`: damaged, another may follow; `InputError`: not asked, or told."""
         if self._keys is None or self._answered:
             raise InputError("a two-party step answers once, after its request; make a new FirstUser")
         found = int(self._decrypt(reply)[0])
@@ -169,11 +165,7 @@ class SecondUser:
         return "SecondUser(...)"
 
     def reply(self, request: bytes) -> bytes:
-        """Return the message that answers the first user's.
-
-        Raises `DeserialisationError`: the request is damaged, and another one may follow; `InputError`: this user has
-        replied, and a second reply would spend the budget again.
-        """
+        """Return the reply; `DeserialisationError`: damaged, another may follow; `InputError`: it has replied once."""
         if self._replied:
             raise InputError("a two-party step answers once; make a new SecondUser")
         message = decode(request, EncryptedRecord, "request")

@@ -67,7 +67,7 @@ def rows_of(*arguments: str) -> dict[str, Any]:
     return json.loads(invoke(*arguments, "--json").stdout)
 
 
-def test_json_on_malicious_has_trials_and_bounds() -> None:
+def test_json_on_malicious_has_bounds_and_on_verified_both_protocols_and_primes() -> None:
     found = rows_of(*attacks("scale-num", "drop-party"), "--trials", "0", "--simulated-trials", "2000")
     first, second = found["attacks"]
     assert (first["attack"], second["attack"]) == ("scale-num", "drop-party")
@@ -75,9 +75,6 @@ def test_json_on_malicious_has_trials_and_bounds() -> None:
     assert first["bound"] < 1e-9
     assert {"executions", "tolerance", "thresholds", "seed", "confidence", "attacks"} == set(found)
     assert "Examples" in invoke("--help").stdout
-
-
-def test_json_on_verified_has_both_protocols_and_both_primes() -> None:
     arguments = [*attacks("zeros", "guess-point", "flip-bytes"), "--protocol", "verified"]
     found = rows_of(*arguments, "--trials", "1", "--simulated-trials", "2000")
     guess, zeros, flip = found["attacks"]

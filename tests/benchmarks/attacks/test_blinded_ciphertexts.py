@@ -146,9 +146,7 @@ def holds_a_secret(role: object, common_secret: bytes) -> bool:
     )
 
 
-def test_a_liar_holds_neither_the_secret_key_nor_the_common_secret_and_only_parties_hold_both(
-    protocol: str, backend: str
-) -> None:
+def test_a_liar_holds_neither_secret_key_nor_common_secret_and_only_parties_both(protocol: str, backend: str) -> None:
     scene = Scene(protocol, backend)
     liar = scene.aggregator(STRATEGIES["scale-num"].lie)
     scene.parties.play(liar)
@@ -159,12 +157,13 @@ def test_a_liar_holds_neither_the_secret_key_nor_the_common_secret_and_only_part
     assert not holds_a_secret(scene.parties._tasks[0], common_secret)
 
 
-def test_two_trials_have_neither_the_rows_nor_the_secret_nor_the_session_in_common(protocol: str) -> None:
+def test_trials_have_nothing_in_common_and_every_strategy_can_be_asked_for(protocol: str) -> None:
     scenes = [Scene(protocol, BACKENDS[0], seed) for seed in (1, 2)]
     first, second = (scene.parties for scene in scenes)
     assert first.manifest.session != second.manifest.session
     assert first.auc != second.auc
     assert first._common_secret != second._common_secret
+    assert list(registry.attacks(protocol).descriptions) == list(STRATEGIES)
 
 
 @pytest.mark.parametrize("name", of_families(UNNOTICED))
@@ -222,15 +221,12 @@ def test_partial_sums_are_refused_and_missing_copies_do_no_harm(protocol: str, b
 
 
 @pytest.mark.backends("all")
-def test_flipped_bytes_are_refused_with_the_checksums_mended_too(protocol: str, backend: str) -> None:
+def test_flipped_bytes_are_refused_and_one_bit_spoils_all_slots(protocol: str, backend: str) -> None:
     outcome = ciphertexts.run("flip-bytes", protocol, 3, 1, backend=backend)
     assert (outcome.passed, outcome.harmless, outcome.changed) == (0, 0, 3)
     assert set(outcome.refused) <= {"message", "slots"}
     assert adds_up(outcome)
 
-
-@pytest.mark.backends("all")
-def test_one_bit_of_one_coefficient_spoils_all_slots(protocol: str, backend: str) -> None:
     def lie(view: BlindedView) -> bytes:
         packed = wire_format.open_for("result", view.context.fingerprint, view.honest())
         return wire_format.seal("result", view.context.fingerprint, bytes([packed[0] ^ 1]) + packed[1:])
@@ -238,17 +234,12 @@ def test_one_bit_of_one_coefficient_spoils_all_slots(protocol: str, backend: str
     assert ciphertexts.check_of(Scene(protocol, backend).refusal(lie)) == "slots"
 
 
-def test_an_earlier_result_under_the_same_keys_fools_semi_honest_parties_unless_its_message_is_kept(
-    backend: str,
-) -> None:
+def test_an_earlier_result_under_the_same_keys_fools_semi_honest_parties_and_no_malicious_ones(backend: str) -> None:
     outcome = ciphertexts.run("earlier-result", "semi-honest", 4, 1, backend=backend)
     assert outcome.passed >= 1
     assert outcome.refused["message"] >= 1
     assert outcome.changed == 4
     assert adds_up(outcome)
-
-
-def test_an_earlier_result_under_the_same_keys_does_not_fool_malicious_parties(backend: str) -> None:
     outcome = ciphertexts.run("earlier-result", "malicious", 4, 1, backend=backend)
     assert (outcome.passed, outcome.harmless, outcome.changed) == (0, 0, 4)
     assert outcome.refused["message"] >= 1
@@ -310,27 +301,19 @@ def test_the_demo_shows_a_lie_being_caught_by_its_check_and_ends_with_status_1()
 
 
 @pytest.mark.slow
-def test_the_demo_shows_what_a_lie_comes_to_where_nobody_checks() -> None:
+def test_the_demo_shows_what_lies_come_to_in_text_and_json() -> None:
     result = demo("--protocol", "semi-honest", "--thresholds", "hybrid:200", "--cheat", "scale-num")
     assert (result.exit_code, result.stderr) == (0, "")
     text = " ".join(result.stdout.split())
     lie = "scale-num, multiply num' of every execution by a constant"
     assert f"The aggregator lies: {lie}. Parties have accepted" in text
     assert "OUTSIDE the binning error" in text
-
-
-@pytest.mark.slow
-def test_the_demo_has_no_number_in_json_either_when_a_lie_is_caught() -> None:
     result = demo(*SMALL, "--protocol", "malicious", "--cheat", "chosen-values", "--json")
     assert result.exit_code == 1
     found = json.loads(result.stdout)
     assert (found["cheat"], found["auc"], found["kind"]) == ("chosen-values", None, "VerificationError")
     assert "the executions disagree" in found["error"]
     assert not any(isinstance(value, float) for value in found.values())
-
-
-@pytest.mark.slow
-def test_a_lie_that_changes_nothing_goes_through_in_the_demo_with_options_of_the_protocol() -> None:
     arguments = (*SMALL, "--protocol", "malicious", "-o", "executions=2", "--json")
     lied, straight = (demo(*arguments, *more) for more in (("--cheat", "scale-all"), ()))
     assert (lied.exit_code, straight.exit_code) == (0, 0)
@@ -346,7 +329,7 @@ def test_a_lie_that_changes_nothing_goes_through_in_the_demo_with_options_of_the
         ("--cheat scale-num --keys joint", "attacks are played with sealed keys only"),
     ],
 )
-def test_a_lie_that_cannot_be_told_is_refused_before_anything_is_computed(
+def test_a_lie_that_cannot_be_told_is_refused_first(
     arguments: str, message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(datasets, "load", None)
@@ -355,23 +338,18 @@ def test_a_lie_that_cannot_be_told_is_refused_before_anything_is_computed(
     assert message in result.stderr
 
 
-def test_without_a_cheat_an_error_of_the_demo_is_told_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(datasets, "load", lambda name: [PartyData.from_arrays("one", [1, 1], [0.2, 0.4])] * 1)
-    result = demo("--thresholds", "uniform:25")
-    assert (result.exit_code, result.stdout) == (1, "")
-    assert result.stderr.startswith("error: the pooled rows hold no negative row")
-
-
-def test_a_protocol_without_attacks_says_so() -> None:
+def test_protocols_without_attacks_and_demos_without_a_cheat_say_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     result = demo("--protocol", "histogram-federated", "--cheat", "scale-num")
     assert (result.exit_code, result.stdout) == (2, "")
     assert result.stderr == "error: no attacks on protocol 'histogram-federated' are installed\n"
     with pytest.raises(InputError, match="no attacks on protocol 'dpauc-rr' are installed"):
         federated_auc([([0, 1], [0.2, 0.4])], protocol="dpauc-rr", epsilon=8, cheat="scale-num")
-
-
-def test_every_strategy_can_be_asked_for_in_the_demo(protocol: str) -> None:
-    assert list(registry.attacks(protocol).descriptions) == list(STRATEGIES)
+    monkeypatch.setattr(datasets, "load", lambda name: [PartyData.from_arrays("one", [1, 1], [0.2, 0.4])] * 1)
+    result = demo("--thresholds", "uniform:25")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr.startswith("error: the pooled rows hold no negative row")
 
 
 def test_an_attack_below_harm_is_harmless_and_a_run_repeats_its_rows_and_lies() -> None:

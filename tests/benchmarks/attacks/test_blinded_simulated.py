@@ -78,7 +78,7 @@ def test_checks_are_those_of_accept(executions):
     assert seen == {simulated.ACCEPTED, "denominator", "executions", "range"}
 
 
-def test_multipliers_are_distributed_like_those_of_the_protocol():
+def test_multipliers_are_distributed_like_the_protocols_and_positions_add_up(default):
     streams = (Stream(bytes(32), bytes(32), number) for number in range(3_000))
     real = np.array([Execution.draw(each, thresholds=2, splits=2, positions=8).multipliers for each in streams])
     fast = draw_multipliers(np.random.default_rng(3), 30_000)
@@ -88,9 +88,6 @@ def test_multipliers_are_distributed_like_those_of_the_protocol():
         for index in range(6):
             assert stats.ks_2samp(part(real[:, index]), part(fast[:, index])).pvalue > 1e-6
     assert stats.ks_2samp(amplification(real), amplification(fast)).pvalue > 1e-6
-
-
-def test_positions_add_up_to_the_honest_total(default):
     trials = drawn(default, 20)
     np.testing.assert_allclose(trials.position_products.sum(axis=-1), trials.nums, rtol=1e-12)
     x, y = trials.position_factors
@@ -192,13 +189,10 @@ def test_nothing_passes_ten_million_trials(default, name):
     assert simulated.run(name, default, 10**7, seed=9).passed == 0
 
 
-@pytest.mark.parametrize("executions", [2, 4])
-def test_equal_multipliers_let_scaling_pass_always(executions):
-    of = setting(executions=executions, published=True)
-    assert simulated.run("scale-num", of, 10_000, parameter=(-0.05,)).passed == 10_000
-
-
-def test_leftover_masks_make_executions_disagree_partial_sums_slots_and_scaling_everything_nothing(default):
+def test_scaling_passes_with_equal_multipliers_and_leftover_masks_and_partial_sums_do_not(default):
+    for executions in [2, 4]:
+        of = setting(executions=executions, published=True)
+        assert simulated.run("scale-num", of, 10_000, parameter=(-0.05,)).passed == 10_000
     assert simulated.run("drop-party", default, 1_000).refused.keys() <= {"executions", "range"}
     assert simulated.run("stop-rotations", default, 1_000).refused == {"slots": 1_000}
     copies = math.log2(default.plan.packing.copies)

@@ -14,8 +14,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.metrics import roc_auc_score
 
 import dpauc as tables
+import synthetic_scores as synthetic
+from synthetic_scores import criteo_like
 
 EPSILONS = tables.EPSILONS
 MEANS_OFF = {
@@ -120,3 +123,24 @@ def test_the_page_says_how_many_cells_of_tables_4_and_5_are_within() -> None:
 
 def said() -> str:
     return (Path(__file__).parents[3] / "docs" / "evidence" / "dpauc.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("epoch", [0, pytest.param(1, marks=pytest.mark.slow), pytest.param(2, marks=pytest.mark.slow)])
+def test_rows_positives_and_auc_are_the_papers(epoch: int) -> None:
+    y_true, y_score = criteo_like(epoch)
+    assert (len(y_true), int(y_true.sum())) == (458_407, 117_317)
+    assert roc_auc_score(y_true, y_score) == pytest.approx(synthetic.CRITEO_AUC[epoch], abs=1.5e-5)
+    assert 0 < y_score.min() < y_score.max() < 1
+
+
+def test_epoch_0_has_the_papers_positives_and_equal_seeds_give_equal_rows() -> None:
+    y_true, y_score = criteo_like(0)
+    ranked = y_true[np.argsort(-y_score, kind="stable")].cumsum()
+    for top, positives in synthetic.CRITEO_TOP.items():
+        assert abs(ranked[top - 1] - positives) <= 2, top  # float32 has ties
+    y_true, y_score = criteo_like(1, seed=3)
+    again = criteo_like(1, seed=3)
+    np.testing.assert_array_equal([y_true, y_score], again)
+    other = criteo_like(1, seed=4)
+    assert (y_true != other[0]).any()
+    assert roc_auc_score(*other) == pytest.approx(roc_auc_score(y_true, y_score), abs=2e-5)

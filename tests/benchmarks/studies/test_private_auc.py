@@ -15,9 +15,7 @@ from private_auc import GRID, UNITS, audit, rows_of, with_curator
 
 
 @pytest.mark.parametrize("unit", UNITS)
-def test_a_session_gives_what_the_simulation_gives_with_the_same_shares(
-    unit: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_session_gives_what_the_simulation_gives_with_its_shares(unit: str, monkeypatch: pytest.MonkeyPatch) -> None:
     labels, scores = rows_of(120, 0.25, np.random.default_rng(1))
     pool, privacy = pool_of(labels, scores, GRID), budget(120, 3, 1.0, unit)
     shares = privacy.noise(3)

@@ -198,9 +198,7 @@ def test_noise_gives_a_factor_away_but_for_flooding(factors: bfv.KeyPair, factor
     assert margin > plan.flooding_margin > plan.flooding_bits == 40
 
 
-def test_too_little_flooding_stops_one_attack_and_shows_in_the_other(
-    factors: bfv.KeyPair, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_too_little_flooding_stops_one_of_both_attacks(factors: bfv.KeyPair, monkeypatch: pytest.MonkeyPatch) -> None:
     """The test above can fail: flooding as large as the noise for factor 1 does not hide others' size."""
     monkeypatch.setattr(BfvParameters, "flooding_bits", math.ceil(math.log2(sum_variance(1)) / 2))
     for factor in (12_345_678_901, PRIME // 2 - 5):

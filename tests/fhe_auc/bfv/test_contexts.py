@@ -7,7 +7,6 @@ Where a test has an oracle it is Python's integers. What contexts of all schemes
 from __future__ import annotations
 
 import itertools
-from typing import Any
 
 import msgspec
 import numpy as np
@@ -99,9 +98,7 @@ def test_results_are_short_all_primes_are_the_default_and_operands_are_left_as_t
 
 
 @pytest.mark.backends("all")
-def test_an_error_that_the_library_repeats_does_not_tell_the_secret_key(
-    case: Case, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_error_that_the_library_repeats_tells_no_secret_key(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     public, secret = case.pair
     keys = secret._decryptor
     repeated = keys.encrypt(secret._scheme.zero)
@@ -123,9 +120,13 @@ def test_there_is_no_evaluation_key_and_a_relinearisation_key_is_refused(case: C
 
 
 @pytest.mark.backends("all")
-def test_no_library_makes_evaluation_keys_for_them(case: Case) -> None:
+def test_libraries_make_no_evaluation_keys_and_take_ring_and_modulus_of_the_parameters(case: Case) -> None:
     """Not even one to learn their layout from, which is made when somebody asks for it."""
     assert "relinearisation_key" not in vars(case.pair.public._scheme)
+    shape = case.pair.public.ciphertext_shape
+    assert shape.ring_dimension == case.parameters.ring_dimension
+    assert [modulus.bit_length() for modulus in shape.moduli] == 2 * list(case.parameters.modulus_bits)
+    assert all(modulus > 0.999999 * 2 ** modulus.bit_length() for modulus in shape.moduli)  # as capacity supposes
 
 
 def test_what_is_of_another_prime_key_or_number_of_primes_is_refused(case: Case) -> None:
@@ -215,36 +216,30 @@ def test_what_is_no_vector_of_residues_is_refused(case: Case) -> None:
                 call(*arguments)
 
 
-@pytest.mark.parametrize(
-    ("changes", "shown"),
-    [
+def test_chains_and_plaintext_moduli_that_libraries_must_not_see_are_refused(backend: str) -> None:
+    for changes, shown in [
         ({"ring_dimension": 4096}, "below 128-bit security"),
         ({"ring_dimension": 16384}, "not supported"),
         ({"modulus_bits": (54, 54, 54, 57)}, "below 128-bit security"),
         ({"modulus_bits": (49, 49, 49)}, "not supported"),
         ({"modulus_bits": JOINT_CHAINS[0].modulus_bits, "special_bits": 18}, "not supported"),
-    ],
-)
-def test_chains_that_the_libraries_must_not_see_are_refused(backend: str, changes: Any, shown: str) -> None:
-    with pytest.raises(CapacityError, match=shown):
-        msgspec.structs.replace(parameters_of(backend, SMALL), **changes)
-
-
-@pytest.mark.parametrize("chain", [0, 1])
-def test_plaintext_moduli_beyond_fifty_bits_or_not_prime_are_refused(backend: str, chain: int) -> None:
-    for plain_moduli, shown in (
-        ((), "1 to 8 plaintext moduli"),
-        ((65537, 65537), "all different"),
-        (primes_above(2**41, 9, SLOTS), "1 to 8 plaintext moduli"),
-        ((SMALL[0] + 2 * SLOTS,), "must be a prime"),
-        ((LARGE[0] + 2 * SLOTS,), "must be a prime"),
-        ((2**41 + 27,), "must be a prime that is 1 modulo 16384"),
-        ((2**49 + 27,), "must be a prime that is 1 modulo 16384"),
-        ((40961,), "17 to 50 bits"),
-        (primes_above(2**50, 1, SLOTS), "17 to 50 bits"),
-    ):
+    ]:
         with pytest.raises(CapacityError, match=shown):
-            parameters_of(backend, plain_moduli, chain=chain)
+            msgspec.structs.replace(parameters_of(backend, SMALL), **changes)
+    for chain in [0, 1]:
+        for plain_moduli, shown in (
+            ((), "1 to 8 plaintext moduli"),
+            ((65537, 65537), "all different"),
+            (primes_above(2**41, 9, SLOTS), "1 to 8 plaintext moduli"),
+            ((SMALL[0] + 2 * SLOTS,), "must be a prime"),
+            ((LARGE[0] + 2 * SLOTS,), "must be a prime"),
+            ((2**41 + 27,), "must be a prime that is 1 modulo 16384"),
+            ((2**49 + 27,), "must be a prime that is 1 modulo 16384"),
+            ((40961,), "17 to 50 bits"),
+            (primes_above(2**50, 1, SLOTS), "17 to 50 bits"),
+        ):
+            with pytest.raises(CapacityError, match=shown):
+                parameters_of(backend, plain_moduli, chain=chain)
 
 
 def test_a_plaintext_modulus_that_divides_the_ciphertext_modulus_is_refused(backend: str) -> None:
@@ -256,13 +251,10 @@ def test_a_plaintext_modulus_that_divides_the_ciphertext_modulus_is_refused(back
             bfv.generate(parameters_of(backend, moduli, chain=1))
 
 
-def test_chains_stay_within_the_security_table() -> None:
+def test_chains_stay_within_the_security_table_and_no_library_makes_keys_of_joint_ones(backend: str) -> None:
     totals = {name: [sum(each.modulus_bits) + each.special_bits for each in of] for name, of in CHAINS.items()}
     assert totals == {"openfhe": [162, 208], "tenseal": [180, 214]}
     assert [sum(chain.modulus_bits) for chain in JOINT_CHAINS] == [192, 212]
-
-
-def test_no_library_makes_keys_of_the_chain_for_joint_keys_nor_divides_t_its_modulus(backend: str) -> None:
     parameters = bfv.BfvParameters(backend, SLOTS, JOINT_CHAINS[0].modulus_bits, 0, SMALL)
     assert parameters.joint_keys
     with pytest.raises(CapacityError, match="for joint keys, which no library makes"):
@@ -270,14 +262,6 @@ def test_no_library_makes_keys_of_the_chain_for_joint_keys_nor_divides_t_its_mod
     taken = bfv.BfvParameters(backend, SLOTS, JOINT_CHAINS[0].modulus_bits, 0, SMALL).joint_moduli
     with pytest.raises(CapacityError, match=f"must not be a prime of the modulus of ciphertexts: {taken[1]}"):
         bfv.BfvParameters(backend, SLOTS, JOINT_CHAINS[0].modulus_bits, 0, (SMALL[0], taken[1]))
-
-
-@pytest.mark.backends("all")
-def test_the_libraries_take_the_ring_and_modulus_of_the_parameters(case: Case) -> None:
-    shape = case.pair.public.ciphertext_shape
-    assert shape.ring_dimension == case.parameters.ring_dimension
-    assert [modulus.bit_length() for modulus in shape.moduli] == 2 * list(case.parameters.modulus_bits)
-    assert all(modulus > 0.999999 * 2 ** modulus.bit_length() for modulus in shape.moduli)  # as capacity supposes
 
 
 @pytest.mark.openfhe

@@ -232,7 +232,7 @@ def test_noise_of_products_is_as_derived(parties: int, prime: int) -> None:
     assert np.abs(noise).max() < CONFIDENCE * derived
 
 
-def test_keys_and_the_zero_of_flooding_add_what_is_derived(session: Joint) -> None:
+def test_keys_and_the_zero_of_flooding_add_what_is_derived_and_flooding_is_uniform(session: Joint) -> None:
     """The relinearisation key encrypts w·S² but for r + S·h + U·g, and the zero is one but for b·v + e + S·e'."""
     small, secret, norm = session.small, session.secret[:KEPT], SLOTS * 3 * 2 / 3
     for prime, switched in enumerate(session.setup.switched_keys()):
@@ -244,6 +244,12 @@ def test_keys_and_the_zero_of_flooding_add_what_is_derived(session: Joint) -> No
     session.evaluator.flood(zero, 0)
     error = phase_of(small, zero, secret)
     assert 0.8 < np.std(centred(small, error)) / math.sqrt(VARIANCE * (1 + 2 * norm)) < 1.25
+    product, _ = session.product(0)
+    flooded = product.copy()
+    session.evaluator.flood(flooded, 80)
+    assert ((product == flooded).mean(axis=1) < 0.01).all()
+    added = session.noise(flooded, 0) - session.noise(product, 0)
+    assert stats.kstest(added / 2.0**80, stats.uniform(-1, 2).cdf).pvalue > FALSE_ALARM
 
 
 @pytest.mark.slow
@@ -284,15 +290,6 @@ def test_smudging_is_uniform_hides_the_share_by_forty_bits_and_is_never_the_same
     assert plan.smudging_exponent - math.log2(SLOTS * bound) > plan.smudging_bits == 40
     made = {session.shares[0].partial_decryption(finished[0], 1, 60, NO_MASK) for _ in range(3)}
     assert len(made) == 3
-
-
-def test_flooding_is_uniform_and_changes_both_polynomials(session: Joint) -> None:
-    product, _ = session.product(0)
-    flooded = product.copy()
-    session.evaluator.flood(flooded, 80)
-    assert ((product == flooded).mean(axis=1) < 0.01).all()
-    added = session.noise(flooded, 0) - session.noise(product, 0)
-    assert stats.kstest(added / 2.0**80, stats.uniform(-1, 2).cdf).pvalue > FALSE_ALARM
 
 
 def test_errors_of_all_parts_are_as_large_as_the_security_table_supposes(session: Joint) -> None:
@@ -411,16 +408,26 @@ def test_a_ciphertext_is_encrypted_once_with_a_share_and_what_is_refused_uses_no
     share.encrypt(some(1, 0), 0, 301)
 
 
-def test_a_saved_share_makes_what_the_share_itself_makes(session: Joint) -> None:
+def test_a_share_is_ternary_and_not_shown_and_a_saved_one_makes_what_it_makes_itself(session: Joint) -> None:
     share = session.shares[0]
     again = JointShare.restored(session.setup, share.saved())
     assert np.array_equal(again.secret_words, share.secret_words)
     assert np.array_equal(again._ephemeral, share._ephemeral)
     with pytest.raises(DeserialisationError, match="share of a secret key"):
         JointShare.restored(session.setup, share.saved()[:-1])
+    secrets_of = [share.secret_words[:KEPT] for share in session.shares]
+    for words in (*secrets_of, *(share._ephemeral for share in session.shares)):
+        counts = np.bincount(np.array(centred(session.small, words)) + 1)
+        assert len(counts) == 3
+        assert stats.chisquare(counts).pvalue > FALSE_ALARM
+    share = session.shares[0]
+    assert repr(share) == f"<JointShare of session {session.setup.binding.hex()} (secret)>"
+    for duplicate in (pickle.dumps, copy.copy, copy.deepcopy):
+        with pytest.raises(TypeError, match="not pickled"):
+            duplicate(share)
 
 
-def test_randomness_that_repeats_makes_other_errors_for_other_messages(
+def test_repeated_randomness_makes_other_errors_for_other_messages(
     session: Joint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A machine that is resumed twice from one snapshot: under the same error the messages' difference would show."""
@@ -452,19 +459,6 @@ def test_common_polynomials_differ_everywhere_and_all_find_the_same_one_to_switc
     JointSetup(PARAMETERS, b"u" * 32, products=PRODUCTS, kept=KEPT).switched_keys()  # takes its place in the memory
     again = JointSetup(PARAMETERS, session.setup.binding, products=PRODUCTS, kept=KEPT).switched_keys()
     assert all(x is not y and np.array_equal(x, y) for x, y in zip(found, again, strict=True))
-
-
-def test_a_share_is_ternary_and_neither_shown_nor_pickled_nor_copied(session: Joint) -> None:
-    secrets_of = [share.secret_words[:KEPT] for share in session.shares]
-    for words in (*secrets_of, *(share._ephemeral for share in session.shares)):
-        counts = np.bincount(np.array(centred(session.small, words)) + 1)
-        assert len(counts) == 3
-        assert stats.chisquare(counts).pvalue > FALSE_ALARM
-    share = session.shares[0]
-    assert repr(share) == f"<JointShare of session {session.setup.binding.hex()} (secret)>"
-    for duplicate in (pickle.dumps, copy.copy, copy.deepcopy):
-        with pytest.raises(TypeError, match="not pickled"):
-            duplicate(share)
 
 
 def opens(session: Joint, result: bytes, prime: int) -> list[Any]:

@@ -51,7 +51,7 @@ def of_integers(half: Polynomials, numbers: list[int]) -> Words:
     return values_of(half, np.array([[each % q for each in numbers] for q in half.moduli], np.uint64))
 
 
-def test_messages_are_polynomials_times_q_over_t_and_factors_of_least_coefficients(half: Polynomials, t: int) -> None:
+def test_messages_factors_products_and_sums_are_their_definitions_slot_by_slot(half: Polynomials, t: int) -> None:
     values, modulus = some(1, t), math.prod(half.moduli)
     expected = [rounded(modulus * each, t) % modulus for each in plaintext(t, values)]
     assert integers(half, slots.message(half, t, values)) == expected
@@ -61,6 +61,12 @@ def test_messages_are_polynomials_times_q_over_t_and_factors_of_least_coefficien
     for constant in [1, -1]:
         factor = slots.factor(half, t, np.full(SIZE, constant % t, np.uint64))
         assert signed(half, coefficients_of(half, factor)) == [constant, *[0] * (SIZE - 1)]
+    ring = Polynomials(SIZE, (t,))
+    left, right = (np.array(plaintext(t, some(seed, t)), object) for seed in (5, 6))
+    full = np.convolve(left, right)
+    product = [int(full[k]) - (int(full[k + SIZE]) if k + SIZE < len(full) else 0) for k in range(SIZE)]
+    found = values_of(ring, np.array([[each % t for each in product]], np.uint64))[0].tolist()
+    assert found == [x * y % t for x, y in zip(some(5, t).tolist(), some(6, t).tolist(), strict=True)]
 
 
 def test_noise_below_the_capacity_decrypts_and_any_phase_to_the_nearest_message(half: Polynomials, t: int) -> None:
@@ -79,15 +85,6 @@ def test_noise_below_the_capacity_decrypts_and_any_phase_to_the_nearest_message(
     phase = [int.from_bytes(generator.bytes(40), "little") % modulus for _ in range(SIZE)]
     found = slots.decrypted(half, t, of_integers(half, phase))
     assert plaintext(t, found) == [rounded(t * each, modulus) % t for each in phase]
-
-
-def test_products_and_sums_are_slot_by_slot(half: Polynomials, t: int) -> None:
-    ring = Polynomials(SIZE, (t,))
-    left, right = (np.array(plaintext(t, some(seed, t)), object) for seed in (5, 6))
-    full = np.convolve(left, right)
-    product = [int(full[k]) - (int(full[k + SIZE]) if k + SIZE < len(full) else 0) for k in range(SIZE)]
-    found = values_of(ring, np.array([[each % t for each in product]], np.uint64))[0].tolist()
-    assert found == [x * y % t for x, y in zip(some(5, t).tolist(), some(6, t).tolist(), strict=True)]
 
 
 def test_the_phase_is_the_first_polynomial_plus_the_second_times_the_key(half: Polynomials) -> None:

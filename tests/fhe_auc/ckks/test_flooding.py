@@ -74,9 +74,7 @@ def test_noise_is_always_finite(monkeypatch: pytest.MonkeyPatch) -> None:
         assert np.abs(layer) == pytest.approx(np.sqrt(53 * np.log(2)))
 
 
-def test_fractions_become_noise_by_the_chi_square_laws_quantiles_out_to_the_last(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_fractions_become_noise_by_the_chi_square_laws_quantiles(monkeypatch: pytest.MonkeyPatch) -> None:
     """2|z|²/σ² of a complex Gaussian number is chi-square with 2 degrees of freedom, whatever its angle."""
     smallest = 2.0**-53
     above = np.concatenate([smallest * 2.0 ** np.arange(53), 1 - smallest * 2.0 ** np.arange(52)])

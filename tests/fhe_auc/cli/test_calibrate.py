@@ -107,12 +107,12 @@ def test_the_map_is_that_of_the_pooled_rows_in_the_clear(folder: Path, rows: Any
 
 def fitted_and_applied(file: str, out: str = "out.csv") -> tuple[str, NDArray[np.float64]]:
     """Return what `fit` warns of, as one line, and the calibrated scores of the same rows."""
-    warnings = told("fit", file, "--out", "fitted.json")["warnings"]
-    assert told("apply", "fitted.json", file, "--out", out)["file"] == out
+    warnings = told("fit", file, "--out", "fitted.json", "--force")["warnings"]
+    assert told("apply", "fitted.json", file, "--out", out, "--force")["file"] == out
     return " ".join(warnings), np.array([float(row["y_calibrated"]) for row in read_csv(out)])
 
 
-def test_a_map_of_two_scores_keeps_their_auc(folder: Path) -> None:
+def test_a_map_of_two_scores_keeps_their_auc_and_fit_says_by_how_much_others_lower_it(folder: Path) -> None:
     """700 and 300 rows: they were given one value, and an AUC of 0.5."""
     generator = np.random.default_rng(1)
     scores = np.where(np.arange(1000) < 300, 0.2, 0.8)
@@ -120,10 +120,7 @@ def test_a_map_of_two_scores_keeps_their_auc(folder: Path) -> None:
     warnings, calibrated = fitted_and_applied(write_csv("two.csv", labels, scores))
     assert roc_auc_score(labels, calibrated) == roc_auc_score(labels, scores) > 0.65
     assert "lowers the AUC" not in warnings
-
-
-def test_fit_says_by_how_much_a_map_lowers_the_auc(folder: Path) -> None:
-    """29 events in 3,000 rows: too few for bins that keep the scores' order."""
+    # 29 events in 3,000 rows: too few for bins that keep the scores' order.
     generator = np.random.default_rng(1)
     labels = generator.random(3000) < 0.01
     scores = expit(generator.normal(0.6 * labels) + np.log(0.01 / 0.99))
@@ -150,7 +147,7 @@ def test_fit_refuses_what_it_cannot_do(folder: Path, map_json: str) -> None:
     assert not Path("new.json").exists()
 
 
-def test_a_folder_that_cannot_be_written_to_is_an_error_before_the_session(
+def test_a_folder_that_takes_no_files_is_an_error_before_the_session(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(**_: object) -> None:
@@ -184,7 +181,7 @@ def test_apply_copies_the_table_and_adds_the_scores(folder: Path, map_json: str,
         assert found == {"grid": np.eye(2).tolist(), "name": ["x"], "p": CALIBRATED, "risk": SCORES}
 
 
-def test_an_npz_array_of_any_name_is_copied(folder: Path) -> None:
+def test_npz_arrays_of_any_name_and_maps_survive_their_files(folder: Path) -> None:
     """numpy.savez itself cannot write one called "file"."""
     np.savez("in.npz", risk=SCORES)
     add_column("in.npz", "named.npz", "file", np.array(CALIBRATED))
@@ -192,6 +189,10 @@ def test_an_npz_array_of_any_name_is_copied(folder: Path) -> None:
     with np.load("again.npz") as written:
         found = {name: written[name].tolist() for name in written.files}
     assert found == {"risk": SCORES, "file": CALIBRATED, "p": CALIBRATED}
+    edges = np.concatenate(([0.0], np.sort(np.random.default_rng(1).random(99)), [1.0, 1.0]))
+    found = CalibrationMap(edges, np.random.default_rng(2).random(101))
+    calibration_file.save("map.json", found)
+    assert calibration_file.load("map.json").as_dict() == found.as_dict()
 
 
 def test_apply_reads_percentages_and_text_as_evaluate_does_and_copies_alike(folder: Path, map_json: str) -> None:
@@ -214,9 +215,7 @@ def test_apply_reads_percentages_and_text_as_evaluate_does_and_copies_alike(fold
 
 
 @pytest.mark.parametrize(("mark", "line"), [(b"", "\r"), (b"", "\n"), (b"\xef\xbb\xbf", "\r\n")])
-def test_a_copy_keeps_the_byte_order_mark_and_the_ends_of_lines(
-    folder: Path, map_json: str, mark: bytes, line: str
-) -> None:
+def test_a_copy_keeps_byte_order_mark_and_ends_of_lines(folder: Path, map_json: str, mark: bytes, line: str) -> None:
     """Without its mark Excel takes a file for another encoding, and garbles every umlaut."""
     rows = ["id,y_score,Straße", '01,0.1,"Köln, Süd"', "02,0.25,"]
     Path("in.csv").write_bytes(mark + "".join(row + line for row in rows).encode())
@@ -268,13 +267,6 @@ def test_apply_refuses_what_it_cannot_do(folder: Path, map_json: str, arguments:
     assert_refused(call("apply", map_json, *arguments), message)
     assert Path("there.csv").read_text() == "mine"
     assert not list(folder.glob("out.*"))
-
-
-def test_a_map_survives_its_file_to_the_last_bit(folder: Path) -> None:
-    edges = np.concatenate(([0.0], np.sort(np.random.default_rng(1).random(99)), [1.0, 1.0]))
-    found = CalibrationMap(edges, np.random.default_rng(2).random(101))
-    calibration_file.save("map.json", found)
-    assert calibration_file.load("map.json").as_dict() == found.as_dict()
 
 
 TAMPERED = {  # field: values that it cannot have, or a change of one entry

@@ -80,9 +80,7 @@ def lines(text: str) -> list[list[str]]:
     return [re.split(r" {2,}", line) for line in text.splitlines()]
 
 
-def test_json_has_scikit_learns_auc_for_models_and_groups_but_small_ones_the_comparison_and_the_sites(
-    found: dict[str, Any], pooled: pd.DataFrame
-) -> None:
+def test_json_has_scikit_learns_auc_of_groups_comparison_and_sites(found: dict[str, Any], pooled: pd.DataFrame) -> None:
     groups = ["all", "sex: F", "sex: M", "band: 18-49", "band: 50-64", "band: 65-79", "band: 80+"]
     assert [(each["model"], each["group"]) for each in found["estimates"]] == [
         (model, group) for model in ("risk_a", "risk_b") for group in groups
@@ -112,9 +110,7 @@ def test_json_has_scikit_learns_auc_for_models_and_groups_but_small_ones_the_com
     assert [each["model"] for each in found["sites"]] == ["risk_a", "risk_b"]
 
 
-def test_the_table_shows_what_json_says_aligned_on_100_columns_headline_first(
-    shown: str, found: dict[str, Any], pooled: pd.DataFrame
-) -> None:
+def test_the_table_shows_what_json_says_headline_first(shown: str, found: dict[str, Any], pooled: pd.DataFrame) -> None:
     cells = lines(shown)
     for each in found["estimates"]:
         name = "all rows" if each["group"] == "all" else str(each["group"])

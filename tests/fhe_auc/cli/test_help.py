@@ -22,7 +22,7 @@ def wide(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "110")  # lines are wrapped to this
 
 
-def test_protocols_begins_with_five_lines_that_lead_to_one_and_tells_of_one_whom_it_trusts(
+def test_protocols_leads_to_one_and_reports_a_broken_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
@@ -37,9 +37,6 @@ def test_protocols_begins_with_five_lines_that_lead_to_one_and_tells_of_one_whom
     (entry,) = told("protocols", "malicious")["protocols"]
     assert all(each in shown for each in (f"trust {entry['trust']}", "executions how often the AUC is computed"))
     assert_fails(call("protocols", "malicous"), 2, "unknown protocol 'malicous'; did you mean 'malicious'")
-
-
-def test_a_broken_protocol_is_reported_and_the_others_still_listed(monkeypatch: pytest.MonkeyPatch) -> None:
     broken = EntryPoint("broken", "no_such_module:Protocol", registry.GROUP)
     installed = {**registry._installed(registry.GROUP), "broken": {broken}}
     monkeypatch.setattr(registry, "_installed", lambda group: installed)
@@ -51,7 +48,7 @@ def test_a_broken_protocol_is_reported_and_the_others_still_listed(monkeypatch: 
     assert_fails(call("demo", "--protocol", "broken"), 2, r"plug-in 'broken' \(no_such_module:Protocol\) does not load")
 
 
-def test_help_teaches_by_example() -> None:
+def test_help_teaches_by_example_and_there_is_a_version() -> None:
     found = list(commands())
     assert {("evaluate",), ("keys", "open"), ("flower", "simulate")} <= set(found)
     for command in found:
@@ -61,6 +58,7 @@ def test_help_teaches_by_example() -> None:
         of_flower = command in (("flower", "supernode"), ("flower", "superlink"), ("flower", "rerun"))
         assert ("--json" in result.stdout) is not of_flower  # what these print is Flower's
     assert "fhe-auc demo" in call("--help").stdout
+    assert call("--version").stdout == f"fhe-auc {fhe_auc.__version__}\n"
 
 
 @pytest.mark.parametrize("group", [(), ("flower",), ("calibrate",)])
@@ -69,10 +67,6 @@ def test_no_command_is_bad_usage_answered_with_the_help(group: tuple[str, ...]) 
     assert (result.exit_code, result.stdout) == (2, "")
     assert result.stderr.startswith(f"Usage: {' '.join(('fhe-auc', *group))} [OPTIONS] COMMAND")
     assert f"\n{heading}:\n" in result.stderr
-
-
-def test_version() -> None:
-    assert call("--version").stdout == f"fhe-auc {fhe_auc.__version__}\n"
 
 
 @pytest.fixture
@@ -100,15 +94,11 @@ def plug_ins(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("plug_ins")
-def test_a_plug_in_command_runs_like_ours() -> None:
+def test_a_plug_in_command_runs_like_ours_and_a_broken_one_is_a_warning_and_an_error() -> None:
     assert call("greet", "world").stdout == "hello, world\n"
     assert_fails(call("greet", "nobody"), 2, "there is nobody to greet")
     assert call("greet", "nobody", "--debug").stderr.startswith("Traceback")
     assert_fails(call("greet"), 2, "argument 'WHOM'; see fhe-auc greet --help")
-
-
-@pytest.mark.usefixtures("plug_ins")
-def test_a_broken_plug_in_is_a_warning_in_the_help_and_an_error_when_called() -> None:
     result = call("--help")
     assert result.exit_code == 0
     assert all(text in result.stdout for text in ("Greet somebody.", "evaluate"))

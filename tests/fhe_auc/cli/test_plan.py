@@ -86,7 +86,7 @@ def test_plan_shows_the_exact_protocols(protocol: str) -> None:
     assert ("twice as many with their authenticators" in text) == (protocol == "verified")
 
 
-def test_plan_tells_the_parameters_of_the_session_that_is_made(folder: Path) -> None:
+def test_plan_tells_the_parameters_of_the_session_made_and_nothing_without_encryption(folder: Path) -> None:
     options = ("--protocol", "malicious", "-o", "executions=2", "--thresholds", "uniform:20", "--backend", "tenseal")
     (shown,) = told("plan", "--parties", "2", *options)["plans"].values()
     request = Request(
@@ -94,9 +94,6 @@ def test_plan_tells_the_parameters_of_the_session_that_is_made(folder: Path) -> 
     )
     made = registry.load("malicious").prepare(request).manifest.decoded_plan(AucPlan)
     assert (shown["classes"], shown["precision"]) == (made.packing.classes, error_bound(made))
-
-
-def test_plan_has_nothing_to_say_of_a_protocol_without_encryption() -> None:
     assert_fails(call("plan", "--protocol", "dpauc-laplace"), 2, "'dpauc-laplace' encrypts nothing")
 
 

@@ -73,12 +73,25 @@ def edges(grid: str) -> NDArray[np.float64]:
     return np.concatenate(([0.0], thresholds.parse(grid)[1:], [1.0]))
 
 
-def test_the_json_file_holds_what_stdout_does_but_for_warnings_of_own_rows(made: Made) -> None:
+def test_files_hold_what_stdout_does_but_no_row_name_or_count_of_the_bins_before(made: Made, pool: PartyData) -> None:
     folder, said = made
     assert sorted(path.name for path in folder.iterdir()) == sorted(FILES)
     assert all((folder / name).read_bytes().startswith(b"\x89PNG\r\n") for name in FILES[2:])
     assert "<h1>Credit &lt;cards&gt;</h1>" in (folder / "report.html").read_text()
     assert {**json.loads((folder / "report.json").read_text()), "own_warnings": []} == said
+    scores = {repr(score) for score in pool.y_score.tolist()}
+    assert len(scores) > 1000
+    for name in ("report.html", "report.json"):
+        text = (made[0] / name).read_text()
+        assert not scores & set(re.findall(r"\d+\.\d+(?:e-\d+)?", text))
+        assert not [party.name for party in datasets.load("credit-default") if party.name in text]
+    folder, said = made
+    counts = np.array([said["histogram"]["positives"], said["histogram"]["negatives"]])
+    assert ((counts == 0) | (counts >= 10)).all()
+    assert said["small_cells"] == {"min_cell": 10, "bins": counts.shape[1], "bins_before": 1000}
+    auc = roc_auc_score_of(Histogram.from_rows(pool, edges("hybrid:1000"))).value
+    assert f"{auc:.6f}" not in (folder / "report.html").read_text() + json.dumps(said)
+    assert f"there are {counts.shape[1]} bins, merged from these" in said["privacy"]
 
 
 def test_every_number_is_that_of_the_pooled_rows_in_the_clear(made: Made, pool: PartyData) -> None:
@@ -99,15 +112,6 @@ def test_the_session_and_what_it_reveals_are_stated(made: Made) -> None:
     assert session["seconds in all"] > 0
     said = ("under one-time pads", "The sums are verified", "exact number of positive", "1,000 bins", "one process")
     assert all(words in privacy for words in (*said, "No noise is added"))
-
-
-def test_no_row_and_no_partys_name_is_in_the_files(made: Made, pool: PartyData) -> None:
-    scores = {repr(score) for score in pool.y_score.tolist()}
-    assert len(scores) > 1000
-    for name in ("report.html", "report.json"):
-        text = (made[0] / name).read_text()
-        assert not scores & set(re.findall(r"\d+\.\d+(?:e-\d+)?", text))
-        assert not [party.name for party in datasets.load("credit-default") if party.name in text]
 
 
 @pytest.mark.parametrize("json_too", [True, pytest.param(False, marks=pytest.mark.slow)])
@@ -146,16 +150,6 @@ def test_joint_keys_give_the_same_counts(folder: Path, made: tuple[Path, dict[st
     assert [said[name] for name in NUMBERS] == [made[1][name] for name in NUMBERS]
 
 
-def test_small_counts_are_merged_and_nothing_shown_is_of_the_bins_before(made: Made, pool: PartyData) -> None:
-    folder, said = made
-    counts = np.array([said["histogram"]["positives"], said["histogram"]["negatives"]])
-    assert ((counts == 0) | (counts >= 10)).all()
-    assert said["small_cells"] == {"min_cell": 10, "bins": counts.shape[1], "bins_before": 1000}
-    auc = roc_auc_score_of(Histogram.from_rows(pool, edges("hybrid:1000"))).value
-    assert f"{auc:.6f}" not in (folder / "report.html").read_text() + json.dumps(said)
-    assert f"there are {counts.shape[1]} bins, merged from these" in said["privacy"]
-
-
 def test_small_counts_are_shown_where_that_is_asked_for_and_warned_of(folder: Path, pool: PartyData) -> None:
     options = ("--min-cell", "1", "--thresholds", "uniform:100", "--backend", "tenseal", "--no-interval")
     result = call(*CREDIT, *options)
@@ -175,9 +169,7 @@ def test_the_report_says_that_scores_may_be_reversed_and_which_have_no_logit(fol
     assert "scores nearer than 1e-08 to 0 or 1 count as 1e-08 away from it" in said
 
 
-def test_few_rows_beyond_a_threshold_are_warned_of_and_a_class_too_small_fails_and_leaves_nothing(
-    folder: Path, pool: PartyData
-) -> None:
+def test_few_rows_beyond_a_threshold_are_warned_of_and_a_small_class_fails(folder: Path, pool: PartyData) -> None:
     file = write_csv("north.csv", [0.2, 0.7] * 8)
     result = call(file, "--backend", "tenseal", "--thresholds", "uniform:10")
     assert result.exit_code == 1
@@ -286,16 +278,17 @@ def test_groups_and_sites_come_from_a_session_of_their_own_and_small_groups_are_
     assert "who knows all sites but two can work out these two's AUCs" in said["privacy"]
 
 
-def test_without_groups_and_sites_there_is_no_second_session(folder: Path) -> None:
+def test_without_groups_there_is_no_second_session_and_with_noise_there_are_none(folder: Path) -> None:
     said = told(*grouped(folder, 3), "--thresholds", "uniform:50")
     assert (said["groups"], said["sites"]) == ([], None)
     assert "second session" not in said["privacy"]
-
-
-def test_groups_do_not_go_with_noise_and_scores_that_are_no_probabilities_are_told_of_evaluate(folder: Path) -> None:
     files = grouped(folder, 3)
-    assert_refused(call(*files, "--by", "age", "--model", "local-dp", "--epsilon", "5"), "do not go with a model")
-    assert_refused(call(write_csv("north.csv", [-2.0, 0.7, 3.0, 0.9])), "or give `evaluate` thresholds that span them")
+    noisy = ("--by", "age", "--model", "local-dp", "--epsilon", "5", "--out", "noisy")
+    assert_refused(call(*files, *noisy), "do not go with a model")
+    assert_refused(
+        call(write_csv("north.csv", [-2.0, 0.7, 3.0, 0.9]), "--out", "other"),
+        "or give `evaluate` thresholds that span them",
+    )
 
 
 @pytest.mark.parametrize("command", ["report --by sex", "calibrate fit --out map.json"])

@@ -120,9 +120,7 @@ def test_every_command_shows_the_same_words_at_every_width(
         assert other - narrow <= {"model", "group", "comparison", "p"}
 
 
-def test_a_path_longer_than_the_terminal_stays_whole(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_long_path_stays_whole(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setenv("COLUMNS", "40")
     path = "a-folder-with-a-name/another-one/and-a-file-with-a-long-name.json"
     output.print_text(f"page saved as {path}; beside it others")

@@ -122,12 +122,9 @@ def test_a_report_and_a_calibration_map_can_rest_on_quantiles(truth: float) -> N
     assert Path("map.json").exists()
 
 
-def test_the_demo_takes_quantiles() -> None:
+def test_the_demo_takes_quantiles_and_plan_shows_both_sessions() -> None:
     found = told("demo", "--dataset", "credit-default", "--thresholds", "quantile:200", *SUMS)
     assert abs(found["auc"] - found["pooled_auc"]) < 5e-5
-
-
-def test_plan_shows_both_sessions() -> None:
     name = ckks.available_backends()[0]
     found = told("plan", "--thresholds", "quantile:200", "--backend", name)
     first = found["plans"][name]["boundaries"]

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from fhe_auc.base.errors import InputError
-from fhe_auc.figures import plot
+from fhe_auc.figures import forest_plot, plot
+from fhe_auc.results.estimates import GroupEstimate, too_few
 from fhe_auc.results.evaluation import Evaluation
+from fhe_auc.results.heterogeneity import SiteSummary
+from fhe_auc.results.intervals import Interval
 from fhe_auc.rows.party_data import PartyData
 from tests.support.evaluations import made_evaluation
 
@@ -23,15 +27,9 @@ PARTIES = [
 
 def make_evaluation(auc: float = 0.8274116, binning_error: float = 0.0015758) -> Evaluation:
     return made_evaluation(
-        auc=auc,
-        binning_error=binning_error,
-        numerical_error=6.9e-8,
-        protocol="semi-honest",
-        backend="tenseal",
-        parties=3,
-        verified=False,
-        upload_bytes_per_party=164_288,
-        download_bytes_per_party=328_015,
+        **{"auc": auc, "binning_error": binning_error, "numerical_error": 6.9e-8, "parties": 3, "verified": False},
+        **{"protocol": "semi-honest", "backend": "tenseal"},
+        **{"upload_bytes_per_party": 164_288, "download_bytes_per_party": 328_015},
         seconds={"keys": 0.2753, "ingest": 0.1118, "circuit": 0.044, "submit": 0.0039, "recover": 0.0023, "other": 2.0},
     )
 
@@ -85,3 +83,119 @@ def test_every_axis_says_what_it_measures_and_in_which_unit_without_colours() ->
     canvas.draw()
     pixels = np.asarray(canvas.buffer_rgba())[..., :3].astype(int)
     assert np.ptp(pixels, axis=2).max() == 0
+
+
+GROUPS = ("", "sex: F", "sex: M", "band: 18-49", "band: 50-64", "band: 65-79", "band: 80+")
+
+
+def make_estimate(model: str, group: str, auc: float | None, reach: float = 0.05, **others: Any) -> GroupEstimate:
+    if auc is None:
+        return GroupEstimate(model=model, group=group, auc=None, missing=too_few(10))
+    interval = Interval(0.95, auc - reach, auc + reach / 2, "DeLong")
+    return GroupEstimate(
+        model=model, group=group, auc=auc, interval=interval, positives=1200, negatives=34_000, **others
+    )
+
+
+def forest_of(estimates: list[GroupEstimate], sites: tuple[SiteSummary, ...] = ()) -> Evaluation:
+    return made_evaluation(estimates=tuple(estimates), sites=sites)
+
+
+def make_sites(*models: str) -> tuple[SiteSummary, ...]:
+    found = {"within": 0.77, "mean": 0.76, "i2": 0.3, "tau2": 0.04, "both_classes": 7, "one_class": 0, "usable": 6}
+    prediction = Interval(0.95, 0.61, 0.88, "prediction")
+    return tuple(SiteSummary(model=each, prediction=prediction, **found) for each in models)
+
+
+def two_models() -> Evaluation:
+    estimates = [
+        make_estimate(model, group, base + 0.01 * at)
+        for model, base in (("risk_a", 0.8), ("risk_b", 0.7))
+        for at, group in enumerate(GROUPS)
+    ]
+    return forest_of(estimates, make_sites("risk_a", "risk_b"))
+
+
+def bars(figure: Any) -> list[tuple[float, float, float, float]]:
+    """Of each error bar: its y, low end, AUC and high end, from the top of the figure."""
+    found = []
+    for each in figure.axes[0].containers:
+        (point,), (segment,) = each[0].get_xydata(), each[2][0].get_segments()
+        found.append((point[1], segment[0][0], point[0], segment[1][0]))
+    return sorted(found)
+
+
+def texts_of(figure: Any) -> list[str]:
+    return [text.get_text() for text in figure.axes[0].texts]
+
+
+def test_points_bars_numbers_and_lines_are_those_of_the_estimates_in_the_order_of_groups() -> None:
+    evaluation = two_models()
+    figure = forest_plot.draw(evaluation)
+    by_group = [each for group in GROUPS for each in evaluation.estimates if each.group == group]
+    expected = [(each.interval.low, each.auc, each.interval.high) for each in by_group] + [(0.61, 0.76, 0.88)] * 2
+    assert [row[1:] for row in bars(figure)] == [pytest.approx(row) for row in expected]
+    names = [label.get_text() for label in figure.axes[0].get_yticklabels()]
+    assert names == ["all rows", *GROUPS[1:], "a new site: prediction\n(IVhet, 6 sites)"]
+    tops = figure.axes[0].get_yticks()
+    assert [min(range(len(tops)), key=lambda at: abs(tops[at] - row[0])) for row in bars(figure)] == [
+        at for at in range(len(tops)) for _ in range(2)
+    ]
+    found = texts_of(forest_plot.draw(two_models()))
+    assert found.count("35,200") == found.count("1,200") == len(GROUPS)
+    assert all(each in found for each in ("0.800 (0.750 to 0.825)", "0.700 (0.650 to 0.725)"))
+    assert {"n", "events", "AUC (95 % interval)"} <= set(found)
+    figure = forest_plot.draw(two_models())
+    lines = [line.get_xdata()[0] for line in figure.axes[0].lines if line.get_linestyle() == ":"]
+    assert lines == [0.8, 0.7]
+
+
+def test_models_differ_in_colour_and_marker_and_the_legend_names_them() -> None:
+    models = [f"_model {number}" for number in range(16)]
+    figure = forest_plot.draw(forest_of([make_estimate(model, "", 0.8) for model in models]))
+    points = [each[0] for each in figure.axes[0].containers]
+    assert len({(point.get_color(), point.get_marker()) for point in points}) == len(models)
+    legend = figure.axes[0].get_legend()
+    assert [text.get_text() for text in legend.get_texts()] == models
+
+
+def test_groups_that_are_not_shown_have_no_point_and_of_several_classes_the_line_is_their_average() -> None:
+    shown, hidden = make_estimate("", "", 0.8), make_estimate("", "sex: F", None)
+    figure = forest_plot.draw(forest_of([shown, hidden]))
+    assert (len(bars(figure)), texts_of(figure).count("not shown")) == (1, 1)
+    assert figure.axes[0].get_legend() is None
+    estimates = [make_estimate(model, "", 0.9, contrast=f"{model} from others") for model in ("a", "b", "c")]
+    figure = forest_plot.draw(forest_of(estimates))
+    assert [line.get_xdata()[0] for line in figure.axes[0].lines if line.get_linestyle() == ":"] == [0.8]
+    assert len(bars(figure)) == 3
+
+
+@pytest.mark.parametrize(
+    "level", ["w" * 40, "$\\frac{", pytest.param("a $x_1$ & <b>level</b> of forty characters", marks=pytest.mark.slow)]
+)
+def test_no_text_of_a_forest_plot_overlaps_or_is_taken_for_a_formula(level: str, assert_texts_apart: Any) -> None:
+    groups = ("", f"{'v' * 40}: {level}", f"variable: {level}", "sex: M")
+    estimates = [make_estimate(model, group, 0.75) for model in (level[:40], "_b") for group in groups]
+    figure = forest_plot.draw(forest_of(estimates, make_sites(level[:40], "_b")))
+    assert_texts_apart(figure, least=20)
+    drawn = "".join(label.get_text() for label in figure.axes[0].get_yticklabels()).replace("\n", "").replace(" ", "")
+    assert drawn.count(level.replace(" ", "")) == 2
+
+
+def test_one_auc_and_eight_groups_fit_too(assert_texts_apart: Callable[..., None]) -> None:
+    assert_texts_apart(forest_plot.draw(forest_of([])), least=5)
+    one = [make_estimate("", group, 0.75) for group in (*GROUPS, "band: none")]
+    assert_texts_apart(forest_plot.draw(forest_of(one, make_sites(""))), least=40)
+
+
+def test_it_is_drawn_on_the_axes_given_and_written_to_each_kind_of_file(tmp_path: Any) -> None:
+    from matplotlib.figure import Figure
+
+    left, right = Figure(layout="constrained").subplots(1, 2)
+    assert forest_plot.plot_forest(two_models(), ax=right) is right
+    assert right.has_data()
+    assert not left.has_data()
+    for suffix, magic in [(".png", b"\x89PNG"), (".pdf", b"%PDF"), (".svg", b"<?xml")]:
+        file = tmp_path / f"forest{suffix}"
+        plot.save_figure(forest_plot.draw(two_models()), file)
+        assert file.read_bytes().startswith(magic)

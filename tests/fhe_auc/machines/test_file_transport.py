@@ -75,7 +75,7 @@ class Session(MachineSession):
         return aggregator
 
     def attend_first(self, *absent: str) -> None:
-        """Have all sites but those answer the first round, and wait until the second is open."""
+        """And wait until the second round is open."""
         self.attend(*absent)
         wait_for(self.opened(2), PATIENCE)
 

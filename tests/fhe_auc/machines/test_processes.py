@@ -216,10 +216,6 @@ class Started:
         self.parent.wait()
 
 
-def ids(family: Family) -> list[int]:
-    return [process.pid for process in family.look()]
-
-
 @pytest.fixture
 def started(mark: str) -> Iterator[Started]:
     made = Started(mark)
@@ -229,9 +225,9 @@ def started(mark: str) -> Iterator[Started]:
 
 def test_a_child_without_an_environment_is_found_by_its_parent_and_known_later(mark: str, started: Started) -> None:
     family = Family(mark)
-    assert sorted(ids(family)) == sorted([started.parent.pid, started.child])
+    assert sorted(process.pid for process in family.look()) == sorted([started.parent.pid, started.child])
     started.end_parent()
-    assert ids(family) == [started.child]
+    assert [process.pid for process in family.look()] == [started.child]
     assert Family(mark).look() == []  # who has not seen the parent cannot know
 
 

@@ -53,9 +53,7 @@ def ece_of_rows(data: PartyData, scores: np.ndarray, n_bins: int, strategy: str 
 
 @pytest.mark.parametrize("strategy", ["uniform", "quantile"])
 @pytest.mark.parametrize(("digits", "n_bins"), [(1, 10), (2, 8), (17, 10), (17, 1)])
-def test_the_reliability_diagram_equals_scikit_learns_on_exact_histograms(
-    strategy: str, digits: int, n_bins: int
-) -> None:
+def test_the_reliability_diagram_of_exact_histograms_is_scikit_learns(strategy: str, digits: int, n_bins: int) -> None:
     """With few digits many scores are equal, and lie where evaluation bins end."""
     data = distorted(2000)
     data = PartyData.from_arrays("pool", data.y_true, np.round(data.y_score, digits))
@@ -87,9 +85,7 @@ def test_the_calibration_error_equals_its_definition_on_exact_histograms(strateg
         pytest.param("credit-default", "uniform:100", marks=pytest.mark.slow),
     ],
 )
-def test_resampled_rows_have_their_own_calibration_error_inside_the_range(
-    dataset: str, grid: str, strategy: str
-) -> None:
+def test_resampled_rows_have_their_calibration_error_inside_the_range(dataset: str, grid: str, strategy: str) -> None:
     parties = datasets.load(dataset)
     labels, scores = (np.concatenate([getattr(each, of) for each in parties]) for of in ("y_true", "y_score"))
     points = np.quantile(scores, np.arange(200) / 200) if grid == "quantiles" else thresholds.parse(grid)
@@ -102,7 +98,7 @@ def test_resampled_rows_have_their_own_calibration_error_inside_the_range(
         assert estimate.low <= ece_of_rows(data, data.y_score, 10, strategy) <= estimate.high
 
 
-def test_ends_between_bins_leave_the_range_as_narrow_as_the_bins() -> None:
+def test_ends_between_bins_leave_the_range_narrow_and_a_map_that_steps_inside_one_widens_it() -> None:
     """Ten ranges of 100 rows in bins of ten each: every quantile falls between two bins, and splits none."""
     scores = np.arange(1000) / 1000 + 0.0005
     data = PartyData.from_arrays("pool", np.random.default_rng(4).random(1000) < scores, scores)
@@ -110,6 +106,13 @@ def test_ends_between_bins_leave_the_range_as_narrow_as_the_bins() -> None:
     assert estimate.half_width == pytest.approx(0.005)
     split = expected_calibration_error(Histogram.from_rows(data, np.arange(100) / 99), strategy="quantile")
     assert split.half_width > 0.03
+    histogram = Histogram([0, 0.5, 1], [2, 8], [8, 2])
+    steps = CalibrationMap([0, 0.25, 0.5, 0.75, 1], [0.1, 0.3, 0.6, 0.9])
+    estimate = expected_calibration_error(histogram, n_bins=1, calibration=steps)
+    assert estimate.half_width == pytest.approx(0.25)  # (0.2 + 0.3) / 2
+    # Of many evaluation bins rows may choose, too: the negatives at 0.3 and the positives at 0.6 are the worst.
+    estimate = expected_calibration_error(histogram, n_bins=10, calibration=steps)
+    assert estimate.high >= (8 * 0.3 + 2 * 0.9 + 8 * 0.4 + 2 * 0.9) / 20
 
 
 @settings(max_examples=40)
@@ -184,20 +187,18 @@ def test_a_calibration_map_mends_the_calibration_error() -> None:
         assert estimate.half_width < 1e-12
 
 
-def test_a_map_that_steps_inside_a_bin_widens_the_range() -> None:
-    histogram = Histogram([0, 0.5, 1], [2, 8], [8, 2])
-    steps = CalibrationMap([0, 0.25, 0.5, 0.75, 1], [0.1, 0.3, 0.6, 0.9])
-    estimate = expected_calibration_error(histogram, n_bins=1, calibration=steps)
-    assert estimate.half_width == pytest.approx(0.25)  # (0.2 + 0.3) / 2
-    # Of many evaluation bins rows may choose, too: the negatives at 0.3 and the positives at 0.6 are the worst.
-    estimate = expected_calibration_error(histogram, n_bins=10, calibration=steps)
-    assert estimate.high >= (8 * 0.3 + 2 * 0.9 + 8 * 0.4 + 2 * 0.9) / 20
-
-
-def test_histogram_binning_gives_each_bin_its_share_and_an_empty_one_its_middle() -> None:
+def test_histogram_binning_gives_shares_and_bayesian_binning_of_many_bins_takes_little_memory() -> None:
     calibration = histogram_binning(Histogram([0, 0.25, 0.5, 1], [1, 0, 6], [3, 0, 2]))
     assert calibration([0, 0.3, 0.5, 1]).tolist() == [0.25, 0.375, 0.75, 0.75]
     assert repr(calibration) == "CalibrationMap(bins=3)"
+    # 500 models of 2^14 bins would be 66 MB of averages.
+    tracemalloc.start()
+    bins = 2**14
+    calibration = bayesian_binning(Histogram(np.arange(bins + 1) / bins, np.full(bins, 2.0), np.full(bins, 6.0)))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 2.5e7
+    assert calibration.probabilities == pytest.approx(0.25, abs=0.01)
 
 
 def reference_cuts(counts: list[int], bins: int) -> list[int]:
@@ -254,22 +255,23 @@ def test_bayesian_binning_equals_a_straightforward_program_and_merges_what_lies_
     assert len(set(ours(np.linspace(0.22, 1, 50)).tolist())) == 1
 
 
-@pytest.mark.parametrize(("values", "spread"), [(2, "rising"), (3, "even"), (5, "one"), (10, "rising"), (2, "one")])
-def test_each_of_few_scores_is_mapped_to_its_share_of_positive_rows(values: int, spread: str) -> None:
+def test_few_or_frequent_scores_are_mapped_to_their_shares_of_positive_rows() -> None:
     """However rows are spread over them: two values became one where the first has less than half of the rows."""
-    weights = {"even": np.ones(values), "rising": np.arange(1, values + 1), "one": np.append(np.ones(values - 1), 20)}
-    generator = np.random.default_rng(values)
-    picked = generator.choice(values, 4000, p=weights[spread] / weights[spread].sum())
-    data = PartyData.from_arrays("pool", generator.random(4000) < 0.1 + 0.8 * picked / values, picked / values)
-    calibrated = bayesian_binning(Histogram.from_rows(data, thresholds.hybrid(1000)))(data.y_score)
-    for value in range(values):
-        there = picked == value
-        share = data.y_true[there].mean()
-        assert calibrated[there][0] == pytest.approx(share, abs=2 * math.sqrt(share * (1 - share) / there.sum()))
-    assert roc_auc_score(data.y_true, calibrated) >= roc_auc_score(data.y_true, data.y_score) - 1e-12
-
-
-def test_a_frequent_score_among_others_keeps_a_share_of_its_own() -> None:
+    for values, spread in [(2, "rising"), (3, "even"), (5, "one"), (10, "rising"), (2, "one")]:
+        weights = {
+            "even": np.ones(values),
+            "rising": np.arange(1, values + 1),
+            "one": np.append(np.ones(values - 1), 20),
+        }
+        generator = np.random.default_rng(values)
+        picked = generator.choice(values, 4000, p=weights[spread] / weights[spread].sum())
+        data = PartyData.from_arrays("pool", generator.random(4000) < 0.1 + 0.8 * picked / values, picked / values)
+        calibrated = bayesian_binning(Histogram.from_rows(data, thresholds.hybrid(1000)))(data.y_score)
+        for value in range(values):
+            there = picked == value
+            share = data.y_true[there].mean()
+            assert calibrated[there][0] == pytest.approx(share, abs=2 * math.sqrt(share * (1 - share) / there.sum()))
+        assert roc_auc_score(data.y_true, calibrated) >= roc_auc_score(data.y_true, data.y_score) - 1e-12
     generator = np.random.default_rng(8)
     frequent = generator.random(6000) < 0.6
     scores = np.where(frequent, 0.5, generator.random(6000))
@@ -293,17 +295,6 @@ def test_bayesian_binning_comes_near_the_truth_on_a_million_rows_and_bears_noise
     noisy = Histogram(true.edges, true.positives + draw(), true.negatives + draw())
     assert noisy.positives.min() < 0
     assert ece_of_rows(data, bayesian_binning(noisy)(data.y_score), 10) < 0.03
-
-
-def test_the_map_of_many_rows_in_many_bins_takes_little_memory() -> None:
-    """500 models of 2^14 bins would be 66 MB of averages."""
-    tracemalloc.start()
-    bins = 2**14
-    calibration = bayesian_binning(Histogram(np.arange(bins + 1) / bins, np.full(bins, 2.0), np.full(bins, 6.0)))
-    _, peak = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert peak < 2.5e7
-    assert calibration.probabilities == pytest.approx(0.25, abs=0.01)
 
 
 def test_bad_maps_scores_and_evaluation_bins_and_empty_histograms_are_refused() -> None:

@@ -199,7 +199,7 @@ def test_a_confusion_matrix_has_whole_rows_that_add_up_and_are_nearest(
     assert found.min() >= 0
 
 
-def test_the_ends_of_the_average_precisions_range_are_reached() -> None:
+def test_average_precision_reaches_its_ends_and_is_scikit_learns_of_points_in_finer_bins() -> None:
     edges, labels = [0, 0.5, 1], np.repeat([True, False, True, False], [3, 2, 2, 4])
     lower, upper = np.arange(5) / 20, 0.5 + np.arange(6) / 20
     worst = np.concatenate([lower[:3], lower[3:], upper[:2], upper[2:]])  # negatives of each bin above its positives
@@ -207,6 +207,13 @@ def test_the_ends_of_the_average_precisions_range_are_reached() -> None:
     estimate = metrics.average_precision_score(Histogram(edges, [3, 2], [2, 4]))
     assert estimate.low == pytest.approx(sklearn_metrics.average_precision_score(labels, worst), abs=EXACT)
     assert estimate.high == pytest.approx(sklearn_metrics.average_precision_score(labels, best), abs=EXACT)
+    # Rows of a bin between empty ones share their score: they come at once, not one by one.
+    generator = np.random.default_rng(4)
+    labels = generator.random(800) < 0.3
+    points = generator.binomial(10, np.where(labels, 0.6, 0.4)) / 10
+    histogram = Histogram.from_rows(PartyData.from_arrays("rows", labels, points), np.arange(1001) / 1000)
+    expected = sklearn_metrics.average_precision_score(labels, points)
+    assert metrics.average_precision_score(histogram).value == pytest.approx(expected, abs=EXACT)
 
 
 @pytest.mark.parametrize(
@@ -230,17 +237,7 @@ def test_the_average_precision_of_few_bins_is_nearer_to_the_rows_than_steps_are(
     assert abs(np.mean(off)) < 0.5 * abs(np.mean(of_steps))
 
 
-def test_scores_that_are_points_have_scikit_learns_average_precision_in_finer_bins() -> None:
-    """Rows of a bin between empty ones share their score: they come at once, not one by one."""
-    generator = np.random.default_rng(4)
-    labels = generator.random(800) < 0.3
-    points = generator.binomial(10, np.where(labels, 0.6, 0.4)) / 10
-    histogram = Histogram.from_rows(PartyData.from_arrays("rows", labels, points), np.arange(1001) / 1000)
-    expected = sklearn_metrics.average_precision_score(labels, points)
-    assert metrics.average_precision_score(histogram).value == pytest.approx(expected, abs=EXACT)
-
-
-def test_standard_errors_are_those_of_the_bootstrap() -> None:
+def test_errors_are_those_of_the_bootstrap_and_the_bias_what_rows_count_in_their_own_precision() -> None:
     data, generator = make_rows(3, 1500, 17), np.random.default_rng(8)
     histogram = Histogram.exact(data)
     rows = generator.integers(0, 1500, (200, 1500))
@@ -250,10 +247,7 @@ def test_standard_errors_are_those_of_the_bootstrap() -> None:
     ):
         drawn = [of_rows(data.y_true[each], data.y_score[each]) for each in rows]
         assert error(histogram) == pytest.approx(np.std(drawn), rel=0.1)
-
-
-def test_the_bias_of_average_precision_is_what_rows_count_in_their_own_precision() -> None:
-    """By the definition, row by row: each counts as the average precision says, and not as the 1 that it is."""
+    # By the definition, row by row: each counts as the average precision says, and not as the 1 that it is.
     generator = np.random.default_rng(2)
     data = PartyData.from_arrays("rows", generator.random(400) < 0.2, generator.random(400))  # no two scores are equal
     order = np.argsort(-data.y_score)
@@ -265,13 +259,17 @@ def test_the_bias_of_average_precision_is_what_rows_count_in_their_own_precision
     assert found == pytest.approx(value - without, abs=EXACT)
 
 
-def test_a_positive_in_a_higher_bin_than_a_negative_counts_one() -> None:
+def test_a_positive_in_a_higher_bin_counts_one_and_the_auc_of_rows_is_scikit_learns() -> None:
     for histogram, expected in (
         (Histogram([0, 1, 2], [0, 3], [2, 0]), (1.0, 1.0, 1.0)),
         (Histogram([0, 1, 2], [3, 0], [0, 2]), (0.0, 0.0, 0.0)),
         (Histogram([0, 2], [3], [2]), (0.5, 0.0, 1.0)),
     ):
         assert metrics.roc_auc_score(histogram) == Estimate(*expected)
+    for digits in [1, 3, 17]:
+        data = make_rows(digits, 500, digits)
+        expected = sklearn_metrics.roc_auc_score(data.y_true, data.y_score)
+        assert float(auc_of_rows(data.y_true, data.y_score)) == pytest.approx(expected, abs=1e-12)
 
 
 def test_the_best_f1_and_operating_points_are_the_best_on_scikit_learns_curve() -> None:
@@ -361,9 +359,7 @@ def test_quantile_bins_beat_uniform_ones_on_squeezed_scores() -> None:
     true=st.lists(st.integers(0, 20), min_size=1, max_size=12),
     noise=st.lists(st.floats(-30, 30), min_size=12, max_size=12),
 )
-def test_the_clean_up_leaves_no_negative_count_the_same_total_and_no_larger_error(
-    true: list[int], noise: list[float]
-) -> None:
+def test_the_clean_up_leaves_no_negative_count_and_no_larger_error(true: list[int], noise: list[float]) -> None:
     noisy = np.array(true) + np.array(noise[: len(true)])
     cleaned = Histogram(np.arange(len(true) + 1), noisy, np.zeros(len(true))).cleaned().positives
     assert (cleaned >= 0).all()
@@ -475,13 +471,6 @@ def test_scores_outside_the_bins_or_0_to_1_and_thresholds_that_are_no_numbers_ar
 def test_what_cannot_be_a_histogram_is_refused(edges: list[float], positives: list[float], message: str) -> None:
     with pytest.raises(InputError, match=message):
         Histogram(edges, positives, [1] * max(1, len(edges) - 1))
-
-
-@pytest.mark.parametrize("digits", [1, 3, 17])
-def test_the_auc_of_rows_is_scikit_learns(digits: int) -> None:
-    data = make_rows(digits, 500, digits)
-    expected = sklearn_metrics.roc_auc_score(data.y_true, data.y_score)
-    assert float(auc_of_rows(data.y_true, data.y_score)) == pytest.approx(expected, abs=1e-12)
 
 
 def test_histograms_are_frozen_and_silent_and_no_metric_warns_on_extreme_ones() -> None:

@@ -49,15 +49,12 @@ def test_line_and_intercept_are_those_of_statsmodels() -> None:
     assert metrics.calibration_line(histogram) == pytest.approx((*expected, 0, 0), abs=2e-8)
 
 
-@pytest.mark.parametrize("name", ["covid-clinics", "credit-default"])
-def test_the_line_of_real_rows_is_scikit_learns(name: str) -> None:
-    labels, scores = (np.concatenate([getattr(p, of) for p in datasets.load(name)]) for of in ("y_true", "y_score"))
-    model = LogisticRegression(penalty=None, tol=1e-10).fit(logit(scores)[:, None], labels)
-    line = metrics.calibration_line(Histogram.exact(PartyData.from_arrays("pool", labels, scores)))
-    assert (line.intercept, line.slope) == pytest.approx((model.intercept_[0], model.coef_[0, 0]), abs=1e-4)
-
-
-def test_scores_that_are_the_truth_have_slope_1_and_intercept_0() -> None:
+def test_the_line_of_real_rows_is_scikit_learns_and_of_true_scores_the_diagonal() -> None:
+    for name in ["covid-clinics", "credit-default"]:
+        labels, scores = (np.concatenate([getattr(p, of) for p in datasets.load(name)]) for of in ("y_true", "y_score"))
+        model = LogisticRegression(penalty=None, tol=1e-10).fit(logit(scores)[:, None], labels)
+        line = metrics.calibration_line(Histogram.exact(PartyData.from_arrays("pool", labels, scores)))
+        assert (line.intercept, line.slope) == pytest.approx((model.intercept_[0], model.coef_[0, 0]), abs=1e-4)
     generator = np.random.default_rng(4)
     scores = generator.beta(1, 2, 200_000)
     histogram = Histogram.from_rows(

@@ -27,7 +27,7 @@ def small(values: np.ndarray, least: int) -> bool:
 
 @settings(max_examples=80)
 @given(pairs=cells, least=st.sampled_from([1, 2, 5, 10]), at=st.integers(0, 9))
-def test_no_cell_is_small_totals_and_edges_are_kept_and_it_is_done_once(
+def test_no_cell_is_small_and_totals_and_edges_are_kept_at_once(
     pairs: list[tuple[int, int]], least: int, at: int
 ) -> None:
     fine = histogram(pairs)
@@ -64,7 +64,7 @@ def test_no_other_merging_leaves_a_smaller_binning_error_or_more_bins(pairs: lis
     assert (merged.positives @ merged.negatives, -merged.bins) == best
 
 
-def test_many_bins_are_merged_as_a_search_over_all_starts_would() -> None:
+def test_many_bins_are_merged_as_a_search_over_all_starts_would_and_no_edge_has_a_small_count() -> None:
     """With 300 bins the shortened search skips most starts; the binning error is that of the whole search."""
     generator = np.random.default_rng(3)
     fine = histogram(
@@ -81,6 +81,11 @@ def test_many_bins_are_merged_as_a_search_over_all_starts_would() -> None:
     merged = merge_small_cells(fine, 10)
     assert merged.positives @ merged.negatives == cost[-1]
     assert 10 < merged.bins < 300
+    generator = np.random.default_rng(5)
+    fine = histogram(list(zip(generator.poisson(1, 500), generator.poisson(2, 500), strict=True)))
+    merged = merge_small_cells(fine, 10)
+    for edge in merged.edges[:-1]:
+        assert not small(metrics.confusion_matrix(merged, float(edge)), 10)
 
 
 def test_a_minimum_of_1_merges_nothing_and_no_edge_stays_with_few_rows_beyond_it() -> None:
@@ -101,11 +106,3 @@ def test_small_classes_are_refused_without_a_number_and_so_is_what_cannot_be_mer
     ]:
         with pytest.raises(InputError, match=message):
             merge_small_cells(Histogram([0, 0.5, 1], positives, [20, 20]), least)
-
-
-def test_every_count_at_every_edge_is_none_or_enough() -> None:
-    generator = np.random.default_rng(5)
-    fine = histogram(list(zip(generator.poisson(1, 500), generator.poisson(2, 500), strict=True)))
-    merged = merge_small_cells(fine, 10)
-    for edge in merged.edges[:-1]:
-        assert not small(metrics.confusion_matrix(merged, float(edge)), 10)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from fhe_auc.base.errors import InputError
@@ -42,9 +40,8 @@ def test_classes_are_told_each_from_the_others_and_pair_by_pair_by_the_score_of_
     assert (found[3], CLASSES.comparisons) == (("a from b", 0, Cell(0, (0,)), Cell(0, (1,)), False), ())
 
 
-@pytest.mark.parametrize(
-    ("changes", "shown"),
-    [
+def test_what_is_no_analysis_or_too_many_estimates_is_refused_by_name() -> None:
+    for changes, shown in [
         ({"models": ()}, "model: 1 to 16 names are possible, got 0"),
         ({"models": (*SIXTEEN, "more")}, "got 17"),
         ({"models": ("a", "a")}, "model 'a' is there twice"),
@@ -63,34 +60,27 @@ def test_classes_are_told_each_from_the_others_and_pair_by_pair_by_the_score_of_
         ({"cross_groups": True}, "need a variable"),
         ({"min_cell": 0}, "between 1 and 1000, got 0"),
         ({"min_cell": 1001}, "got 1001"),
-    ],
-)
-def test_what_is_no_analysis_is_refused_by_name(changes: dict[str, Any], shown: str) -> None:
-    with pytest.raises(InputError, match=shown) as caught:
-        Analysis(**changes)
-    assert str(caught.value).isprintable()
-
-
-@pytest.mark.parametrize(
-    ("asked", "told"),
-    [
+    ]:
+        with pytest.raises(InputError, match=shown) as caught:
+            Analysis(**changes)
+        assert str(caught.value).isprintable()
+    for asked, told in [
         ({"cross_groups": True}, "would be 160,016 AUCs.*leave out those across groups"),
         ({"classes": SIXTEEN}, "would be 25,856 AUCs.*fewer models, groups or classes$"),
-    ],
-)
-def test_so_many_estimates_that_a_reader_of_the_manifest_would_be_stuck_are_refused_at_once(
-    asked: dict[str, Any], told: str
-) -> None:
-    """They are counted, not made: that took half a minute."""
-    with pytest.raises(InputError, match=told):
-        Analysis(models=SIXTEEN, by=(HUNDRED,), **asked)
+    ]:
+        # They are counted, not made: that took half a minute.
+        with pytest.raises(InputError, match=told):
+            Analysis(models=SIXTEEN, by=(HUNDRED,), **asked)
 
 
-def test_levels_that_are_found_come_in_the_order_of_their_numbers_and_then_of_the_alphabet() -> None:
+def test_levels_come_in_the_order_of_numbers_and_alphabet_and_one_model_is_plain() -> None:
     questions = Questions(score_columns=("x",), by={"age": (), "sex": ("M", "F")})
     found = questions.analysis({"age": ["5-9", "10-14", "<5", None, "other", "5-9"]})
     assert found.by == (Variable("age", ("5-9", "<5", "10-14", "other")), Variable("sex", ("M", "F")))
     assert Questions.of(found, "x").analysis({}) == found
+    assert Questions(score_columns=("risk",)).analysis({}) == PLAIN
+    assert PLAIN.is_plain
+    assert not any(each.is_plain for each in (CLASSES, Analysis(models=("x", "y")), Analysis(by=(SEX,))))
 
 
 def test_columns_that_are_no_groups_and_levels_that_nobody_can_see_are_refused() -> None:
@@ -106,9 +96,3 @@ def test_columns_that_are_no_groups_and_levels_that_nobody_can_see_are_refused()
         Questions(score_columns=("x",), by={"sex": ()}).analysis({})
     with pytest.raises(InputError, match="there is no column of scores"):
         Questions(score_columns=()).analysis({})
-
-
-def test_one_model_over_all_rows_is_plain_whatever_its_column_is_called() -> None:
-    assert Questions(score_columns=("risk",)).analysis({}) == PLAIN
-    assert PLAIN.is_plain
-    assert not any(each.is_plain for each in (CLASSES, Analysis(models=("x", "y")), Analysis(by=(SEX,))))

@@ -2,13 +2,18 @@
 
 import hashlib
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from fhe_auc.base.errors import InputError
 from fhe_auc.question import thresholds
+from fhe_auc.question.binning import bins_of
+from fhe_auc.rows.counts import count
+from fhe_auc.rows.party_data import PartyData
+from fhe_auc.rows.row_store import BATCH, IN_MEMORY, Column, release
 from tests.support.lazy import Lazy
 
 roc_auc_score = Lazy("sklearn.metrics").roc_auc_score
@@ -16,17 +21,8 @@ expit = Lazy("scipy.special").expit
 logit = Lazy("scipy.special").logit
 
 
-@pytest.mark.parametrize("grid", [thresholds.uniform, thresholds.hybrid])
-@pytest.mark.parametrize("size", [-1, 1, 2**20 + 1, 10**30, 100.0, "100", None, [100]])
-def test_silly_sizes_are_refused(grid: Any, size: Any) -> None:
-    told = f"from 2 to 1,048,576, not {size:,}" if isinstance(size, int) else "must be an integer"
-    with pytest.raises(InputError, match=told):
-        grid(size)
-
-
-@pytest.mark.parametrize(
-    ("given", "shown"),
-    [
+def test_what_is_no_grid_is_refused() -> None:
+    for points, shown in [
         ([0.1, 0.3, 0.2], r"threshold 2 is 0\.2 after 0\.3; they must be strictly ascending"),
         ([0.1, 0.1], r"threshold 1 is 0\.1 after 0\.1; they must be strictly ascending"),
         ([-0.0, 0.0], "strictly ascending"),
@@ -45,19 +41,21 @@ def test_silly_sizes_are_refused(grid: Any, size: Any) -> None:
         ([False, True], "one-dimensional array of numbers, not of type bool"),
         ([[0.1], [0.2, 0.3]], "one-dimensional array of numbers"),
         (np.ma.masked_array([0.1, 0.2], mask=[0, 1]), "threshold 1 is masked"),
-    ],
-)
-def test_what_is_no_grid_is_refused(given: Any, shown: str) -> None:
-    with pytest.raises(InputError, match=shown):
-        thresholds.explicit(given)
+    ]:
+        with pytest.raises(InputError, match=shown):
+            thresholds.explicit(points)
+    for grid in [thresholds.uniform, thresholds.hybrid]:
+        for size in [-1, 1, 2**20 + 1, 10**30, 100.0, "100", None, [100]]:
+            told = f"from 2 to 1,048,576, not {size:,}" if isinstance(size, int) else "must be an integer"
+            with pytest.raises(InputError, match=told):
+                grid(size)
 
 
 KNOWN = r"are unknown; known are uniform:SIZE, hybrid:SIZE, dpauc:SIZE, quantile:SIZE, or a \.npy/"
 
 
-@pytest.mark.parametrize(
-    ("specs", "shown"),
-    [
+def test_specifications_and_files_that_are_no_grids_are_refused_with_the_remedy(tmp_path: Path) -> None:
+    for specs, shown in [
         (["", "Quantile:100", "Uniform:100", "grid.json", "uniform 100"], KNOWN),
         (["uniform", "uniform:", "uniform:ten", "uniform:-5"], "say how many, 2 to 1,048,576, as in 'uniform:100'"),
         (["hybrid:1e3", "hybrid:", "hybrid:1_000"], "say how many, 2 to 1,048,576, as in 'hybrid:100'"),
@@ -66,12 +64,22 @@ KNOWN = r"are unknown; known are uniform:SIZE, hybrid:SIZE, dpauc:SIZE, quantile
         (["none.npy"], "'none.npy' does not exist"),
         (["dpauc:2", "dpauc:3"], "from 4, not [23]"),  # without a point in each share
         (["100", " 100 "], "^thresholds 100 are no grid yet: say uniform:100 or hybrid:100$"),
-    ],
-)
-def test_a_specification_that_is_not_understood_is_refused_with_the_remedy(specs: list[str], shown: str) -> None:
-    for spec in specs:
+    ]:
+        for spec in specs:
+            with pytest.raises(InputError, match=shown):
+                thresholds.parse(spec)
+    for name, content, shown in [
+        ("words.txt", b"0.1\nhalf\n", r"words.txt': line 2 is 'half', which is not a number"),
+        ("header.csv", b"theta\n0.1\n0.2\n", r"header.csv': line 1 is 'theta', which is not a number"),
+        ("falling.txt", b"0.2\n0.1\n", r"falling.txt': threshold 1 is 0\.1 after 0\.2"),
+        ("empty.txt", b"", r"empty.txt': the number of thresholds must be from 2"),
+        ("bytes.txt", b"\xff\xfe\x00", r"bytes.txt' cannot be read"),
+        ("empty.npy", b"", r"empty.npy' cannot be read"),
+        ("text.npy", b"0.1\n0.2\n", r"text.npy' cannot be read"),
+    ]:
+        (tmp_path / name).write_bytes(content)
         with pytest.raises(InputError, match=shown):
-            thresholds.parse(spec)
+            thresholds.parse(str(tmp_path / name))
 
 
 def test_quantiles_are_a_wish_that_no_grid_is_made_of() -> None:
@@ -92,24 +100,6 @@ def test_saved_thresholds_are_read_back_to_the_last_bit_and_no_pickle_or_archive
         thresholds.resolve(tmp_path / "pickle.npy")
     with pytest.raises(InputError, match=r"archive\.npy': holds an archive"):
         thresholds.resolve(tmp_path / "archive.npy")
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "shown"),
-    [
-        ("words.txt", b"0.1\nhalf\n", r"words.txt': line 2 is 'half', which is not a number"),
-        ("header.csv", b"theta\n0.1\n0.2\n", r"header.csv': line 1 is 'theta', which is not a number"),
-        ("falling.txt", b"0.2\n0.1\n", r"falling.txt': threshold 1 is 0\.1 after 0\.2"),
-        ("empty.txt", b"", r"empty.txt': the number of thresholds must be from 2"),
-        ("bytes.txt", b"\xff\xfe\x00", r"bytes.txt' cannot be read"),
-        ("empty.npy", b"", r"empty.npy' cannot be read"),
-        ("text.npy", b"0.1\n0.2\n", r"text.npy' cannot be read"),
-    ],
-)
-def test_a_file_without_thresholds_is_refused(tmp_path: Path, name: str, content: bytes, shown: str) -> None:
-    (tmp_path / name).write_bytes(content)
-    with pytest.raises(InputError, match=shown):
-        thresholds.parse(str(tmp_path / name))
 
 
 def digest(grid: np.ndarray) -> str:
@@ -211,3 +201,63 @@ def test_the_dpauc_grid_has_half_its_points_below_a_fifth_and_repeated_ones_are_
     grid = thresholds.dpauc(100)
     assert (grid[49], grid[50]) == (0.2, np.nextafter(0.2, 1))
     assert (grid[74], grid[75]) == (0.5, np.nextafter(0.5, 1))
+
+
+finite = st.floats(allow_nan=False, allow_infinity=False)
+ENOUGH = 2**14  # rows for which there is a table
+EDGES = [0.0, -0.0, 5e-324, -5e-324, 1.0, np.nextafter(1, 0), np.nextafter(1, 2), 1e308, -1e308, 2.0**-1022, 0.5]
+
+
+def searched(scores: np.ndarray, grid: np.ndarray) -> np.ndarray:
+    return np.maximum(np.searchsorted(grid, scores, side="right") - 1, 0)
+
+
+def near(grid: np.ndarray, random: np.random.Generator) -> np.ndarray:
+    """Thresholds, their neighbours, numbers between and beyond them, and the edges of floating point."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        chosen = random.choice(grid, ENOUGH)
+        spread = random.uniform(-0.5, 1.5, ENOUGH) * np.minimum(grid[-1] - grid[0], 1e300) + grid[0]
+        beside = [np.nextafter(chosen, np.inf), np.nextafter(chosen, -np.inf)]
+    found = np.concatenate([chosen, *beside, spread, EDGES])
+    return found[np.isfinite(found)]
+
+
+@settings(max_examples=40)
+@given(st.lists(finite, min_size=1, max_size=60, unique_by=lambda x: x + 0.0), st.integers(0, 2**32))
+def test_on_any_grid_the_table_finds_what_a_search_finds(points: list[float], seed: int) -> None:
+    grid = np.unique(np.array(points, np.float64))
+    scores = near(grid, np.random.default_rng(seed))
+    assert np.array_equal(bins_of(scores, grid), searched(scores, grid))
+
+
+@pytest.mark.parametrize("name", ["hybrid:4000", "hybrid:1000", "uniform:1000", "dpauc:100"])
+def test_on_named_grids_too_with_scores_that_crowd_at_the_ends(name: str) -> None:
+    grid, random = thresholds.parse(name), np.random.default_rng(1)
+    for scores in (near(grid, random), random.beta(0.05, 0.5, 50_000), 1 - random.beta(0.05, 0.5, 50_000)):
+        assert np.array_equal(bins_of(scores, grid), searched(scores, grid))
+
+
+def test_rows_beyond_memory_are_counted_in_batches_and_what_is_let_go_of_is_read_again() -> None:
+    random, grid = np.random.default_rng(2), thresholds.parse("hybrid:100")
+    labels, scores = Column(np.uint8), Column(np.float64)
+    while scores.rows <= IN_MEMORY + BATCH:
+        labels.append(random.integers(0, 2, BATCH // 2))
+        scores.append(random.random(BATCH // 2))
+    y_true, y_score = labels.finished(), scores.finished()
+    assert isinstance(y_score, np.memmap)
+    data = PartyData("many", y_true, (y_score,))
+    sizes = [batch.rows for batch in data.batches()]
+    assert (max(sizes), sum(sizes)) == (BATCH, data.rows)
+    whole = PartyData.from_arrays("many", np.array(y_true), np.array(y_score))
+    found, expected = count(data, grid), count(whole, grid)
+    assert found.equals(expected)
+    assert found.tp[0] == int(y_true.sum())
+    halved = data.with_scores(lambda each: each / 2)
+    assert np.array_equal(halved.y_score, y_score / 2)
+    column = Column(np.float64)
+    column.append(np.arange(IN_MEMORY + 1.0))
+    array = column.finished()
+    part = array[10:20]
+    release(part)
+    assert part.tolist() == list(np.arange(10.0, 20.0))
+    release(np.arange(3.0))  # of memory: nothing to let go of

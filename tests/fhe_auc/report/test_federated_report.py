@@ -60,9 +60,7 @@ def test_the_report_its_line_and_its_roc_curve_are_of_the_rows(rows: pd.DataFram
     assert np.interp(drawn[:, 0], fpr, tpr) == pytest.approx(drawn[:, 1], abs=1e-12)
 
 
-def test_a_notebook_shows_metrics_groups_and_warnings_but_not_what_is_told_of_ones_own_rows(
-    rows: pd.DataFrame, report: Report
-) -> None:
+def test_a_notebook_shows_metrics_groups_and_warnings_but_those_of_own_rows(rows: pd.DataFrame, report: Report) -> None:
     odd = "<script>alert(1)</script>"
     facts = replace(report.facts, title=odd, warnings=(odd,))
     shown = replace(report, facts=facts, own_warnings=("party 'north' has few rows",))._repr_html_()

@@ -145,7 +145,7 @@ def test_every_text_is_escaped_and_what_a_page_cannot_hold_is_replaced() -> None
     json.dumps(report.as_dict(card(), facts)).encode()
 
 
-def test_the_page_refers_to_nothing_outside_itself_and_has_words_for_every_table_and_figure(
+def test_the_page_refers_to_nothing_outside_and_has_words_for_tables_and_figures(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.undo()  # with figures
@@ -184,11 +184,17 @@ def test_the_table_of_tripod_names_places_that_are_on_the_page(there: bool) -> N
         assert texts.index(f"{item} {what}") < texts.index(where, texts.index(f"{item} {what}"))
 
 
-def test_the_same_report_is_written_byte_for_byte_again_and_figures_carry_no_date() -> None:
+def test_the_same_report_is_written_again_and_figures_carry_no_date_and_no_colour() -> None:
     assert report.render(card(), FACTS) == report.render(card(), FACTS)
     one, other = (report.draw(card(), "roc") for _ in range(2))
     assert (png(one), svg(one)) == (png(other), svg(other))
     assert b"dc:date" not in svg(one)
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    for name in FIGURES:
+        canvas = FigureCanvasAgg(report.draw(card(), name))
+        canvas.draw()
+        assert np.ptp(np.asarray(canvas.buffer_rgba())[..., :3].astype(int), axis=2).max() == 0
 
 
 def test_what_is_undefined_exact_or_without_an_interval_is_said_so() -> None:
@@ -270,7 +276,7 @@ def noisy_histograms(draw: st.DrawFn) -> Histogram:
 @settings(max_examples=30, deadline=None)
 @given(histogram=noisy_histograms(), threshold=st.floats(0, 1), drawn=st.just(False))
 @example(histogram=Histogram([0, 0.3, 1, 1], [-3, 40, 2.5], [30, -1, 0.25]), threshold=0.3, drawn=True)
-def test_any_counts_make_a_report_in_valid_json_or_an_error_that_says_why(
+def test_any_counts_make_a_report_or_an_error_that_says_why(
     histogram: Histogram, threshold: float, drawn: bool
 ) -> None:
     try:
@@ -296,9 +302,7 @@ def test_any_counts_make_a_report_in_valid_json_or_an_error_that_says_why(
 
 @pytest.mark.parametrize("name", FIGURES)
 @pytest.mark.parametrize("kind", ["plain", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("rare", "sure"))])
-def test_no_text_of_a_figure_overlaps_another_or_leaves_it(
-    name: str, kind: str, assert_texts_apart: Callable[..., None]
-) -> None:
+def test_no_text_of_a_figure_overlaps_another(name: str, kind: str, assert_texts_apart: Callable[..., None]) -> None:
     figure = report.draw(card(kind, threshold=0.02 if kind == "rare" else 0.4), name)
     assert_texts_apart(figure, least=11, beyond=1)
 
@@ -390,7 +394,7 @@ def test_no_difference_of_what_is_shown_is_a_small_count(seed: int, threshold: f
     assert len(curve["rows"]) > 2
 
 
-def test_log_loss_is_left_out_where_it_would_tell_of_a_few_rows_at_the_wrong_end() -> None:
+def test_log_loss_and_brier_score_are_left_out_where_they_would_tell_of_a_few_rows() -> None:
     """One negative row with a score of 1 adds 36 nats to the sum, and would show itself."""
     counts = np.full(100, 20.0)
     edges = np.append(np.arange(101) / 100, 1.0)
@@ -399,10 +403,7 @@ def test_log_loss_is_left_out_where_it_would_tell_of_a_few_rows_at_the_wrong_end
         told = report.as_dict(report.report_card(histogram, min_cell=10), FACTS)["metrics"]
         assert [told[name] is not None for name in ("log_loss", "normalised_entropy", "brier")] == [there, there, True]
         assert report.as_dict(report.report_card(histogram), FACTS)["metrics"]["log_loss"] is not None
-
-
-def test_the_brier_score_is_left_out_where_a_few_wrong_rows_are_most_of_it() -> None:
-    """Of a sure model with 3 rows wrong, 0.0015 times 2,000 rows would be these 3."""
+    # Of a sure model with 3 rows wrong, 0.0015 times 2,000 rows would be these 3.
     edges = np.append(np.arange(101) / 100, 1.0)
     for wrong, unsure, there in ((0, 0, True), (3, 0, False), (9, 0, False), (10, 0, True), (3, 40, True)):
         positives, negatives = np.zeros((2, 101))
@@ -500,9 +501,7 @@ def test_the_slopes_interval_holds_where_log_odds_are_not_linear() -> None:
 
 
 @pytest.mark.parametrize(("start", "width"), [(0.6, 0.001), (0.6, 0.02), (0.0, 1.0)])
-def test_an_interval_holds_what_the_rows_have_or_is_withheld_where_scores_crowd_in_a_few_bins(
-    start: float, width: float
-) -> None:
+def test_an_interval_holds_what_the_rows_have_or_is_withheld_where_scores_crowd(start: float, width: float) -> None:
     """The numbers of the rows are scikit-learn's; the line of the crowded scores is steep, and bins do not show it."""
     random = np.random.default_rng(5)
     risks = random.random(3000)
@@ -549,7 +548,7 @@ def test_the_chosen_threshold_stays_or_the_nearest_edge_stands_for_it() -> None:
         card(threshold=float("nan"), min_cell=10)
 
 
-def test_intervals_are_wilsons_by_scipy_at_the_level_asked_for() -> None:
+def test_intervals_are_wilsons_by_scipy_and_those_of_calibration_walds() -> None:
     ours = card(level=0.9)
     plain = report.as_dict(ours, FACTS)
     (tn, fp), (fn, tp) = (map(int, row) for row in metrics.confusion_matrix(ours.histogram, ours.best.threshold))
@@ -570,10 +569,7 @@ def test_intervals_are_wilsons_by_scipy_at_the_level_asked_for() -> None:
     ]:
         theirs = binomtest(round(rate * of), of).proportion_ci(0.9, method="wilson")
         assert low == pytest.approx(theirs.low, abs=1e-9)
-
-
-def test_calibration_intervals_are_walds() -> None:
-    """The ratio's by simulation: of so many events as scores, mended in the large, let happen, it strays so far."""
+    # The ratio's by simulation: of so many events as scores, mended in the large, let happen, it strays so far.
     ours = report.report_card(Histogram.from_rows(rows(), HYBRID))
     told = report.as_dict(ours, FACTS)["calibration"]
     line = metrics.calibration_line(ours.histogram)
@@ -586,15 +582,6 @@ def test_calibration_intervals_are_walds() -> None:
     ratios = drawn / ours.histogram.positives.sum() * ratio["value"]
     ends = np.quantile(ratios, [0.025, 0.975])
     assert (ratio["interval"]["low"], ratio["interval"]["high"]) == pytest.approx(ends, abs=0.003)
-
-
-def test_figures_are_the_same_without_colour() -> None:
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-
-    for name in FIGURES:
-        canvas = FigureCanvasAgg(report.draw(card(), name))
-        canvas.draw()
-        assert np.ptp(np.asarray(canvas.buffer_rgba())[..., :3].astype(int), axis=2).max() == 0
 
 
 def test_the_outlines_of_scores_hold_all_rows_and_precision_recall_curves_grow_inside_bins_as_both_counts_do() -> None:

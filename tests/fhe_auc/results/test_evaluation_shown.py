@@ -44,12 +44,8 @@ def make_evaluation(name: str = "risk_b") -> Evaluation:
         ),
         comparisons=(
             Comparison(
-                first="risk_a",
-                second=name,
-                difference=-0.04,
-                binning_error=0.003,
+                **{"first": "risk_a", "second": name, "difference": -0.04, "binning_error": 0.003, "p_value": 2e-5},
                 interval=Interval(0.9, -0.07, -0.01, name),
-                p_value=2e-5,
             ),
         ),
         sites=(SiteSummary(model=name, within=0.7726, both_classes=23, one_class=55, usable=14),),
@@ -96,13 +92,12 @@ def test_the_frame_of_a_session_is_the_rows_counted() -> None:
     assert found.loc["all", ["n", "events"]].tolist() == [len(pooled), pooled["y"].sum()]
 
 
-def test_a_frame_without_pandas_is_refused_with_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_frame_needs_pandas_and_a_table_says_which_interval_is_widened(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(InputError, match="pip install pandas"):
         make_evaluation().to_frame()
-
-
-def test_a_table_of_estimates_says_which_interval_is_widened() -> None:
     own = {"group": "", "auc": 0.8, "standard_error": 0.03}
     narrow = Interval(0.95, 0.7, 0.85, "DeLong, logit scale")
     lines = [GroupEstimate(model=str(open_), interval=widened(narrow, 0.03, open_), **own) for open_ in (0.02, 0.04)]
@@ -124,11 +119,13 @@ def test_the_html_shows_all_tables_without_colours_and_no_name_is_html() -> None
     assert attacked.words.count(ATTACK) == plain.words.count("risk_b")
 
 
-def test_an_evaluation_is_one_line_and_a_number_and_one_auc_has_no_table() -> None:
+def test_an_evaluation_is_one_line_and_a_number_and_rows_are_called_n_and_events() -> None:
     evaluation = make_evaluation()
     assert (str(evaluation), float(evaluation)) == (HEADLINE, 0.8)
     plain = made_evaluation(protocol="semi-honest", parties=3, verified=False)
     assert Page(plain._repr_html_()).words == "AUC 0.8000; protocol semi-honest, 3 parties"
+    plain = GroupEstimate(model="", group="", auc=0.75, positives=3, negatives=4, fraction=Fraction(3, 4)).as_dict()
+    assert (plain["n"], plain["events"], plain["group"], plain["fraction"]) == (7, 3, "all", "3/4")
 
 
 shares = st.floats(0, 1)
@@ -155,8 +152,3 @@ def test_estimates_are_the_same_after_json(estimate: GroupEstimate, rows: tuple[
         | {"positives": positives, "negatives": negatives}
     )
     assert GroupEstimate.from_dict(json.loads(json_text(whole.as_dict()))) == whole
-
-
-def test_numbers_of_rows_are_called_n_and_events() -> None:
-    plain = GroupEstimate(model="", group="", auc=0.75, positives=3, negatives=4, fraction=Fraction(3, 4)).as_dict()
-    assert (plain["n"], plain["events"], plain["group"], plain["fraction"]) == (7, 3, "all", "3/4")

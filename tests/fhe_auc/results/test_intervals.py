@@ -56,9 +56,19 @@ def test_one_row_of_a_class_has_no_standard_error_by_delong() -> None:
     assert paired_delong(model, model, sums, 5, 1) is None
 
 
-def test_hanley_and_mcneils_own_example() -> None:
+def test_hanley_and_mcneils_and_procs_own_examples() -> None:
     """58 normal and 51 abnormal CT scans, AUC 0.893: they print a standard error of 0.032."""
     assert hanley_mcneil(Fraction(893, 1000), 51, 58) == pytest.approx(0.0325, abs=0.0005)
+    # pROC 1.18: r <- roc(c(1,1,1,1,1,0,0,0,0,0,0), c(.9,.8,.7,.95,.4,.1,.3,.5,.2,.75,.4), direction="<");
+    # ci.auc(r) is 0.678290331383 to 1, and sqrt(var(r)) is 0.104615698843.
+    y = np.array([1] * 5 + [0] * 6, bool)
+    scores = np.array([0.9, 0.8, 0.7, 0.95, 0.4, 0.1, 0.3, 0.5, 0.2, 0.75, 0.4])
+    bins = [np.bincount(np.unique(scores, return_inverse=True)[1], weights=side).astype(int) for side in (y, ~y)]
+    auc, error = of_bins(*bins)
+    assert error == pytest.approx(0.104615698843, abs=1e-12)
+    found = plain(auc, error, 0.95)
+    assert (found.low, found.high) == (pytest.approx(0.678290331383, abs=1e-12), 1.0)
+    assert found.method == "DeLong, plain"
 
 
 @given(st.integers(1, 10**6), st.floats(0, 1), st.sampled_from([0.5, 0.9, 0.95, 0.9999]))
@@ -90,19 +100,6 @@ def test_where_the_normal_distribution_says_nothing_there_is_no_interval_and_els
         assert on_logit_scale(auc, error, 0.95, "DeLong") is None
 
 
-def test_the_plain_interval_is_procs_cut_at_1() -> None:
-    # pROC 1.18: r <- roc(c(1,1,1,1,1,0,0,0,0,0,0), c(.9,.8,.7,.95,.4,.1,.3,.5,.2,.75,.4), direction="<");
-    # ci.auc(r) is 0.678290331383 to 1, and sqrt(var(r)) is 0.104615698843.
-    y = np.array([1] * 5 + [0] * 6, bool)
-    scores = np.array([0.9, 0.8, 0.7, 0.95, 0.4, 0.1, 0.3, 0.5, 0.2, 0.75, 0.4])
-    bins = [np.bincount(np.unique(scores, return_inverse=True)[1], weights=side).astype(int) for side in (y, ~y)]
-    auc, error = of_bins(*bins)
-    assert error == pytest.approx(0.104615698843, abs=1e-12)
-    found = plain(auc, error, 0.95)
-    assert (found.low, found.high) == (pytest.approx(0.678290331383, abs=1e-12), 1.0)
-    assert found.method == "DeLong, plain"
-
-
 def test_an_interval_is_widened_by_a_binning_error_above_the_standard_error_alone() -> None:
     interval = Interval(0.95, 0.6, 0.7, "DeLong, logit scale")
     assert widened(interval, 0.02, 0.02) is interval
@@ -115,9 +112,7 @@ def test_an_interval_is_widened_by_a_binning_error_above_the_standard_error_alon
 
 @pytest.mark.parametrize(("positives", "negatives"), [(10**6, 2), (2, 10**6)])
 @pytest.mark.parametrize("mirrored", [False, True])
-def test_an_interval_of_an_auc_next_to_0_or_1_is_as_wide_as_can_be_and_no_error(
-    positives: int, negatives: int, mirrored: bool
-) -> None:
+def test_an_interval_of_an_auc_next_to_0_or_1_is_no_error(positives: int, negatives: int, mirrored: bool) -> None:
     """One tie, and all other pairs ordered alike: Hanley and McNeil's error is then hundreds of times 1 − AUC."""
     auc = Fraction(1, 2 * positives * negatives)
     auc = 1 - auc if mirrored else auc
@@ -154,7 +149,7 @@ def test_the_paired_standard_error_of_exact_placements_is_delongs(seed: int) -> 
 
 
 @given(st.fractions(-1, 1), st.floats(1e-3, 1), st.sampled_from([0.5, 0.9, 0.95]))
-def test_the_p_value_and_interval_of_a_difference_are_the_normal_distributions(
+def test_p_value_and_interval_of_a_difference_are_the_normal_laws(
     difference: Fraction, error: float, level: float
 ) -> None:
     interval, p_value = of_difference(difference, error, level)

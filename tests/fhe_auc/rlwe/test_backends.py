@@ -40,9 +40,7 @@ def test_another_version_of_openfhe_than_the_tested_one_gives_way_to_seal_and_is
     )
 
 
-def test_a_library_that_does_not_load_gives_way_to_seal_and_says_why(
-    run_child: Callable[..., Any], tmp_path: Path
-) -> None:
+def test_a_library_that_does_not_load_gives_way_and_says_why(run_child: Callable[..., Any], tmp_path: Path) -> None:
     (tmp_path / "openfhe.py").write_text("raise ImportError('version GLIBCXX_3.4.32 not found')\n")
     available, chosen, told = run_child(_TAKEN, str(tmp_path))
     assert (available, chosen) == (["tenseal"], "tenseal")

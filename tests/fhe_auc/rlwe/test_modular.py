@@ -27,9 +27,7 @@ def pairs(draw: st.DrawFn) -> tuple[int, list[int], list[int]]:
 
 
 @given(pairs())
-def test_sums_differences_and_products_are_those_of_integers(
-    case: tuple[int, list[int], list[int]],
-) -> None:
+def test_sums_differences_and_products_are_those_of_integers(case: tuple[int, list[int], list[int]]) -> None:
     prime, left, right = case
     x, y = np.array(left, np.uint64), np.array(right, np.uint64)
     assert modular.add(x, y, prime).tolist() == [(a + b) % prime for a, b in zip(left, right, strict=True)]

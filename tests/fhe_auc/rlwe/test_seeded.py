@@ -70,9 +70,7 @@ def test_a_public_key_encrypts_zero_with_the_second_error_alone_modulo_all_prime
     assert abs(np.corrcoef(error, other_error)[0, 1]) < 0.1
 
 
-def test_an_error_repeated_under_another_seed_does_not_tell_the_secret_key(
-    pair: ckks.KeyPair, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_error_repeated_under_another_seed_tells_no_key(pair: ckks.KeyPair, monkeypatch: pytest.MonkeyPatch) -> None:
     zeros = np.zeros(pair.public.parameters.slots, complex)
     repeated = pair.secret._encrypt(zeros)
     monkeypatch.setattr(type(pair.secret), "_encrypt", lambda self, values: repeated.copy())
@@ -84,7 +82,7 @@ def test_an_error_repeated_under_another_seed_does_not_tell_the_secret_key(
     assert (error**2).mean() == pytest.approx(2 * VARIANCE, rel=0.15)
 
 
-def test_where_the_system_repeats_its_randomness_too_another_message_has_another_seed(
+def test_other_messages_have_other_seeds_of_repeated_randomness(
     pair: ckks.KeyPair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("secrets.token_bytes", bytes)
@@ -97,7 +95,7 @@ def test_where_the_system_repeats_its_randomness_too_another_message_has_another
     assert fresh_keys(other, b) not in keys  # of another secret key
 
 
-def test_a_library_that_keeps_polynomials_otherwise_is_refused_before_it_encrypts(
+def test_a_library_that_keeps_polynomials_otherwise_is_refused(
     pair: ckks.KeyPair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scheme = type(pair.secret._scheme)

@@ -120,20 +120,16 @@ def test_a_party_must_have_a_name_and_checked_arrays_and_an_error_stays_on_one_l
 # --- Party data -------------------------------------------------------------------------------------------------------
 
 
-def test_labels_may_be_any_kind_of_zero_and_one() -> None:
+def test_labels_may_be_any_kind_of_zero_and_one_and_scores_become_float64_without_rounding() -> None:
     arrays = [np.array(each, dtype=object) for each in ([0, 1], [np.int8(0), np.True_])]
     arrays += [np.array([0, 1], dtype=np.uint8), np.ma.masked_array([0, 1])]
     for y_true in ([False, True], [0, 1], [0.0, 1.0], [-0.0, True], *arrays):
         data = party(y_true, [0.1, 0.2])
         assert (data.y_true.dtype, data.y_true.tolist()) == (np.bool_, [False, True])
-
-
-@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, np.longdouble, object])
-def test_scores_become_float64_without_rounding(dtype: Any) -> None:
-    given = np.array([0.1, 1e-7, 3.0], dtype=np.float16).astype(dtype)
-    data = party([0, 1, 1], given)
-    assert data.y_score.dtype == np.float64
-    assert (data.y_score == given).all()
+    for dtype in (np.float16, np.float32, np.float64, np.longdouble, object):
+        given = np.array([0.1, 1e-7, 3.0], dtype=np.float16).astype(dtype)
+        data = party([0, 1, 1], given)
+        assert (data.y_score.dtype, (data.y_score == given).all()) == (np.float64, True)
 
 
 def test_party_data_is_a_read_only_copy_and_reprs_tell_nothing_of_the_rows() -> None:

@@ -77,12 +77,9 @@ def test_probabilities_are_taken_wherever_they_lie_and_one_score_outside_is_refu
 def test_own_thresholds_are_refused_where_nearly_all_rows_lie_beyond_an_end(scores: Sequence[float], told: str) -> None:
     with pytest.raises(InputError, match=f"^party 'odd': of its rows {re.escape(told)}"):
         check_scores(party(scores), LOGITS)
-
-
-def test_own_thresholds_take_scores_of_any_range() -> None:
-    """Beyond both ends, 98 of 100 beyond one, a constant, and the last threshold itself, as a score in points has."""
-    for scores in ([-9.0, 9.0], [*range(5, 103), 4.9, 4.8], [12.0, 12.0], [5.0] * 99 + [1.0]):
-        check_scores(party(scores), LOGITS)
+    # Beyond both ends, 98 of 100 beyond one, a constant, and the last threshold itself, as a score in points has.
+    for taken in ([-9.0, 9.0], [*range(5, 103), 4.9, 4.8], [12.0, 12.0], [5.0] * 99 + [1.0]):
+        check_scores(party(taken), LOGITS)
 
 
 @pytest.mark.parametrize("name", registry.names())

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -36,24 +37,15 @@ class Mortal(Journal):
     def __init__(self, folder: Path, writes: int, *, done: bool) -> None:
         super().__init__(folder)
         self._left, self._done = writes, done
+        for name in ("keep_message", "add", "close_round"):
+            setattr(self, name, partial(self._write, getattr(self, name)))
 
-    def keep_message(self, number: int, message: bytes) -> None:
-        self._write(lambda: super(Mortal, self).keep_message(number, message))
-
-    def add(self, number: int, party: str, submission: bytes) -> None:
-        self._write(lambda: super(Mortal, self).add(number, party, submission))
-
-    def close_round(self, number: int, counted: tuple[str, ...]) -> None:
-        self._write(lambda: super(Mortal, self).close_round(number, counted))
-
-    def _write(self, write: Callable[[], None]) -> None:
+    def _write(self, write: Callable[..., None], *what: Any) -> None:
         self._left -= 1
-        if self._left:
-            write()
-            return
-        if self._done:
-            write()
-        raise DiedError
+        if self._left or self._done:
+            write(*what)
+        if not self._left:
+            raise DiedError
 
 
 def aggregator(consortium: Consortium, journal: Journal) -> Aggregator:
@@ -184,6 +176,9 @@ def test_a_damaged_journal_or_another_sessions_is_named_and_nothing_is_sent(
 ) -> None:
     folder = tmp_path / "journal"
     finished(consortium, folder)
+    another = Consortium(site_rows, tmp_path / "another", "nothing")
+    with Journal(folder) as journal, pytest.raises(EvaluationError, match="of another session: round 1"):
+        aggregator(another, journal).start()
     for name in ("round-1.message", "round-1.closed", "round-2.message", "round-1.submissions"):
         whole = (folder / name).read_bytes()
         (folder / name).write_bytes(b"" if name == "round-1.submissions" else whole[:-1])
@@ -193,10 +188,6 @@ def test_a_damaged_journal_or_another_sessions_is_named_and_nothing_is_sent(
     (folder / "round-1.submissions").unlink()
     with Journal(folder) as journal, pytest.raises(EvaluationError, match="submissions are gone"):
         aggregator(consortium, journal).start()
-    first, second = (Consortium(site_rows, tmp_path / name, "nothing") for name in ("first", "second"))
-    finished(first, tmp_path / "journal")
-    with Journal(tmp_path / "journal") as journal, pytest.raises(EvaluationError, match="of another session: round 1"):
-        aggregator(second, journal).start()
 
 
 def test_a_full_disk_takes_nothing_in(consortium: Consortium, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -50,6 +50,7 @@ AGGREGATOR = ("--store", f"{ADDER}/store", "--holder", "north")
 
 
 HELPED = (*SESSION, "--out", "helped", "--keys", "helper", *SMALL)
+EXCHANGE = Path("exchange")
 REGISTRY = ("--helper", "registry/registry.credential")
 
 
@@ -75,33 +76,43 @@ def config(name: str) -> dict[str, Any]:
     return read_config(Path(f"{name}.toml"), None)
 
 
+class Attended(file_transport.FileTransport):
+    """All who are asked answer as soon as the message is there, and asked twice say the same."""
+
+    killed_in: int | None = None
+
+    def tell(self, awaited: Any, deadline: float) -> None:
+        super().tell(awaited, deadline)
+        helping = self.aggregator.asked == ("helper-1",)
+        for name in ("registry",) if helping else SITES:
+            folder = EXCHANGE / "helpers" if helping else EXCHANGE
+            answers = []
+            for _ in range(2):
+                file, _ = file_transport.answer(folder, config(name), self.aggregator.round, RoleLog())
+                answers.append((file.stem, file.read_bytes()))
+            assert answers[0] == answers[1]
+            assert file.stem == ("helper-1" if helping else name)
+        if self.aggregator.round == self.killed_in:
+            raise KeyboardInterrupt
+
+
+def played(transport: type[Attended] = Attended) -> Any:
+    settings = {**config(ADDER), "session": "helped/session.helper", "round-timeout": 60.0}
+    return run(settings, lambda aggregator, journal, timeout: transport(EXCHANGE, aggregator, journal, timeout))
+
+
 @pytest.mark.usefixtures("helped")
 def test_a_session_with_a_helper_runs_over_files() -> None:
-    exchange = Path("exchange")
-
-    class Attended(file_transport.FileTransport):
-        """All who are asked answer as soon as the message is there."""
-
-        def tell(self, awaited: Any, deadline: float) -> None:
-            super().tell(awaited, deadline)
-            number = self.aggregator.round
-            helping = self.aggregator.asked == ("helper-1",)
-            for name in ("registry",) if helping else SITES:
-                folder = exchange / "helpers" if helping else exchange
-                file, _ = file_transport.answer(folder, config(name), number, RoleLog())
-                assert file.stem == ("helper-1" if helping else name)
-
-    settings = {**config(ADDER), "session": "helped/session.helper", "round-timeout": 60.0}
-    record = run(settings, lambda aggregator, journal, timeout: Attended(exchange, aggregator, journal, timeout))
+    record = played()
     assert record.counted == record.delivered == SITES
-    assert sorted(each.name for each in exchange.glob("*.message")) == ["round-1.message", "round-4.message"]
-    theirs = sorted(each.name for each in exchange.glob("helpers/*.message"))
+    assert sorted(each.name for each in EXCHANGE.glob("*.message")) == ["round-1.message", "round-4.message"]
+    theirs = sorted(each.name for each in EXCHANGE.glob("helpers/*.message"))
     assert theirs == ["round-2.message", "round-3.message"]
     for name in SITES:
         found = outcomes.read(outcomes.file_of(Path(f"results of {name}"), record.session.hex()) or Path())
         assert found.auc == pytest.approx(0.75, abs=1e-12)  # type: ignore[union-attr]
     with pytest.raises(MessageError, match="has ended"):
-        file_transport.answer(exchange / "helpers", config("registry"), 2, RoleLog())
+        file_transport.answer(EXCHANGE / "helpers", config("registry"), 2, RoleLog())
     arguments = ["helper", "answer", "exchange/helpers", "registry.toml", "--wait", "24", "--json"]
     done = CliRunner().invoke(main, arguments)  # it waits no more
     assert done.exit_code == 0, done.output
@@ -150,20 +161,13 @@ def test_a_session_that_was_opened_with_a_helpers_older_certificate_is_found_by_
 
 @pytest.mark.usefixtures("helped")
 def test_closing_erases_at_the_helper_what_a_session_that_never_ended_has_left(clock: Clock) -> None:
-    class Stopped(file_transport.FileTransport):
+    class Killed(Attended):
         """The aggregator is killed once the helper has opened the sum of the pads."""
 
-        def tell(self, awaited: Any, deadline: float) -> None:
-            super().tell(awaited, deadline)
-            if self.aggregator.round == 2:
-                file_transport.answer(Path("exchange/helpers"), config("registry"), 2, RoleLog())
-                raise KeyboardInterrupt
-            for name in SITES:
-                file_transport.answer(Path("exchange"), config(name), 1, RoleLog())
+        killed_in = 2
 
-    settings = {**config(ADDER), "session": "helped/session.helper", "round-timeout": 60.0}
     with pytest.raises(KeyboardInterrupt):
-        run(settings, lambda aggregator, journal, timeout: Stopped(Path("exchange"), aggregator, journal, timeout))
+        played(Killed)
     assert all(left())
     clock.at += 8 * DAY
     ok("close", "--ended", "--store", "registry/store")

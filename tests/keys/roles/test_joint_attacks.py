@@ -313,27 +313,33 @@ def test_a_party_notices_that_its_own_part_was_replaced_even_by_one_that_it_sign
 # Whoever sends its parts last, having seen all others', would choose the sum, and read shares off the next answers.
 
 
-def test_a_party_that_changes_its_parts_once_it_has_seen_the_others_is_refused_by_name(play: JointPlay) -> None:
-    """South signs parts such that with the others' they add up to what it likes: H = 2^20, G = 0.
-
-    Nor does an aggregator help it that passes on what it makes of them.
-    """
-    submissions = play.answers(play.until(2))
+def chosen_last(play: JointPlay) -> Contribution:
+    """South's signed parts, such that with the others' they add up to what it likes: H = 2^20, G = 0."""
     _, shape, _ = play.aggregator._computation.setup.key_parts
     wanted = shape.zeros()
     wanted[: len(shape.moduli) // 2] = 2**20
     for name in ("north", "east"):
-        play.aggregator.receive(name, submissions[name])
         shape.subtract_in_place(wanted, shape.unpack(play.contributed(name, 2).parts[RELINEARISATION]))
     parts = own_parts(play, "south", relinearisation=shape.pack(wanted))
-    chosen = Contribution.sign(play.identity("south"), play.signed_binding, 2, parts)
+    return Contribution.sign(play.identity("south"), play.signed_binding, 2, parts)
+
+
+def test_a_party_that_changes_its_parts_once_it_has_seen_the_others_is_refused_by_name(play: JointPlay) -> None:
+    submissions = play.answers(play.until(2))
+    for name in ("north", "east"):
+        play.aggregator.receive(name, submissions[name])
     with pytest.raises(MessageError, match="'south' refused: the key parts of 'south' are not those that it committed"):
-        play.aggregator.receive("south", changed(submissions["south"], payload=encode(chosen)))
-    message = play.deliver(submissions)  # it sends what it had committed to
-    forged = in_place(excerpts_of(message), chosen.excerpt(RELINEARISATION, SECRET))
+        play.aggregator.receive("south", changed(submissions["south"], payload=encode(chosen_last(play))))
+    play.finish(None, submissions)  # it sends what it had committed to, and all is well
+
+
+def test_nor_does_an_aggregator_help_it_that_shows_it_the_others_parts_and_passes_on_what_it_makes_of_them(
+    attacked: Attacked,
+) -> None:
+    play, message = attacked(3)
+    forged = in_place(excerpts_of(message), chosen_last(play).excerpt(RELINEARISATION, SECRET))
     for party in play.parties.values():
         assert_refuses(party, carrying(message, forged), NOT_COMMITTED)
-    play.finish(message)  # and all is well
 
 
 def test_parties_that_were_shown_different_commitments_refuse_each_other(play: JointPlay) -> None:
@@ -543,11 +549,7 @@ def test_partial_decryptions_that_are_not_all_parties_own_of_this_result_are_ref
             assert_refuses(play.parties[name], carrying(message, forged), CULPRITS.get(attack, "south"), attack)
             with pytest.raises(EvaluationError, match="no result"):
                 play.parties[name].result()
-
-
-def test_the_same_partial_decryption_sealed_anew_for_its_purpose_opens(attacked: Attacked) -> None:
-    """So it is for their purpose that the ones above are refused."""
-    play, message = attacked(5)
+    # The same sealed anew for its purpose opens: so it is for their purpose that others are refused.
     payload = encode(tuple(signed_in_place(play, contributions_of(message), resealed(play, PARTIAL_PURPOSE))))
     for name in ("north", "east"):
         partials = list(play.parties[name]._all_partials(payload))

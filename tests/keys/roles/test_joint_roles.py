@@ -8,7 +8,6 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 import msgspec
-import numpy as np
 import pytest
 
 from fhe_auc.base.errors import (
@@ -16,7 +15,6 @@ from fhe_auc.base.errors import (
     EvaluationError,
     MessageError,
     TooFewPartiesError,
-    UndefinedAucError,
 )
 from fhe_auc.base.serialise import encode
 from fhe_auc.rows.party_data import PartyData
@@ -28,23 +26,10 @@ from tests.support.joint_sessions import GRID, PRECISION, JointPlay, contributio
 from tests.support.pooled import exact_auc
 from tests.support.wire import changed, payload_of
 
-# --- The right AUC, and what it costs ---------------------------------------------------------------------------------
 
-
-def test_a_pool_of_one_class_has_no_auc_under_joint_keys_either(site_rows: list[PartyData]) -> None:
-    sites = [PartyData.from_arrays(data.name, np.zeros_like(data.y_true), data.y_score) for data in site_rows]
-    play = JointPlay(sites)
-    message = play.until(5)
-    for party in play.parties.values():
-        party.respond(message)
-        for _ in range(2):
-            with pytest.raises(UndefinedAucError, match="no positive row, so the AUC is undefined"):
-                party.result()
-        with pytest.raises(MessageError, match="round"):
-            party.respond(message)
-
-
-# --- Parties' mistakes, and strangers ---------------------------------------------------------------------------------
+@pytest.fixture
+def play(site_rows: list[PartyData]) -> JointPlay:
+    return JointPlay(site_rows)
 
 
 @contextmanager
@@ -159,10 +144,9 @@ def test_every_mistake_in_every_round_is_refused_by_name_and_the_session_still_e
     assert [party for party, _ in play.aggregator.result().refused] == ["south", "north"]
 
 
-def test_a_part_of_the_common_secret_that_is_too_long_is_refused_by_name_and_the_session_still_ends_right(
-    site_rows: list[PartyData],
+def test_a_part_of_the_common_secret_that_is_too_long_is_refused_and_the_session_ends_right(
+    play: JointPlay,
 ) -> None:
-    play = JointPlay(site_rows)
     submissions = play.answers(play.until(2))
     play.aggregator.receive("north", submissions["north"])
     *key_parts, honest = contribution(submissions["south"]).parts
@@ -178,10 +162,7 @@ def test_a_part_of_the_common_secret_that_is_too_long_is_refused_by_name_and_the
     assert [party for party, _ in play.aggregator.result().refused] == ["south"]
 
 
-def test_the_longest_part_of_the_common_secret_that_passes_still_reaches_the_parties_who_refuse_it_by_name(
-    site_rows: list[PartyData],
-) -> None:
-    play = JointPlay(site_rows)
+def test_the_longest_part_of_the_common_secret_that_passes_is_refused_by_parties_by_name(play: JointPlay) -> None:
     commitments = {}
     for name, data in play.answers(play.until(1)).items():
         party = play.parties[name]
@@ -197,8 +178,7 @@ def test_the_longest_part_of_the_common_secret_that_passes_still_reaches_the_par
             play.parties[name].respond(message)
 
 
-def test_a_party_that_vanishes_is_named_and_the_session_goes_on_when_it_returns(site_rows: list[PartyData]) -> None:
-    play = JointPlay(site_rows)
+def test_a_party_that_vanishes_is_named_and_the_session_goes_on_when_it_returns(play: JointPlay) -> None:
     message = play.until(1)
     with pytest.raises(TooFewPartiesError, match=r"0 of 3 .*missing: 'north', 'south', 'east'"):
         play.aggregator.finish_round()
@@ -219,4 +199,4 @@ def test_a_party_that_vanishes_is_named_and_the_session_goes_on_when_it_returns(
     play.answers(message)
     assert play.aggregator.finish_round() is None
     for party in play.parties.values():
-        assert party.result().auc == pytest.approx(exact_auc(site_rows, GRID), abs=PRECISION)
+        assert party.result().auc == pytest.approx(exact_auc(play.sites, GRID), abs=PRECISION)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -23,16 +22,11 @@ from fhe_auc.session.protocol import Request
 GRID = np.linspace(0, 1, 16)
 
 
-def constant(value: int) -> Callable[[Polynomials], Words]:
-    return lambda half: np.full(half.shape, value, np.uint64)
-
-
-def as_large_as_noise(half: Polynomials) -> Words:
-    coefficients = np.random.default_rng(1).integers(-(2**40), 2**40, half.ring_dimension)
-    return values_of(half, np.mod(coefficients, np.array(half.moduli)[:, None]).astype(np.uint64))
-
-
-SECOND = {"zero": constant(0), "one": constant(1), "two": constant(2), "as large as noise": as_large_as_noise}
+def seconds(half: Polynomials) -> list[Words]:
+    """Second polynomials that hide nothing: zero, one, two, and one that is as large as noise."""
+    noise = np.random.default_rng(1).integers(-(2**40), 2**40, half.ring_dimension)
+    as_large = values_of(half, np.mod(noise, np.array(half.moduli)[:, None]).astype(np.uint64))
+    return [*(np.full(half.shape, value, np.uint64) for value in range(3)), as_large]
 
 
 def plain_result(shape: Polynomials, second: Words, fingerprint: bytes) -> bytes:
@@ -52,8 +46,8 @@ def test_a_party_with_sealed_keys_refuses_a_result_made_from_public_information(
     for data in site_rows:
         party: Any = found.party(session.manifest, session.party_material, data)
         keys = ckks.load_secret(session.common.context)
-        for second in SECOND.values():
-            forged = plain_result(keys._seeded.whole, second(keys.mask_shape), session.manifest.context)
+        for second in seconds(keys.mask_shape):
+            forged = plain_result(keys._seeded.whole, second, session.manifest.context)
             with pytest.raises(DeserialisationError, match="not a ciphertext: its second polynomial is"):
                 party._read(Result(parties, forged))
 
@@ -67,8 +61,8 @@ def test_a_party_with_joint_keys_neither_decrypts_nor_reads_it(site_rows: list[P
     share = JointShare(setup)
     half = setup.result_part
     whole = Polynomials(half.ring_dimension, 2 * half.moduli)
-    for second in SECOND.values():
-        _, packed = wire_format.open_any("result", plain_result(whole, second(half), bytes(32)))
+    for second in seconds(half):
+        _, packed = wire_format.open_any("result", plain_result(whole, second, bytes(32)))
         kinds = (f"joint result modulo {prime}" for prime in computation.plan.parameters.plain_moduli)
         forged = encode(tuple(wire_format.seal(kind, bytes(32), packed) for kind in kinds))
         with pytest.raises(DeserialisationError, match="not a ciphertext: its second polynomial is"):

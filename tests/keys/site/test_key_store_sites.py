@@ -140,20 +140,16 @@ def test_sessions_that_a_site_has_not_joined_or_whose_files_are_removed_are_neit
 def test_a_site_wants_its_own_passphrase_its_own_holder_and_private_files(consortium: Consortium) -> None:
     north, south = (consortium.made.sites[name] for name in ("north", "south"))
     opening = consortium.aggregator().start()
-
-    def ask(**changes: str) -> None:
-        with site_storage().site({**north, **changes}) as kept:
+    for changes, error, why in (
+        ({"passphrase-file": south["passphrase-file"]}, StoreError, "the passphrase is not this key store's"),
+        ({"holder": "mallory"}, KeysError, "was signed by"),
+        ({"holder": ""}, InputError, "holder is not configured"),
+        ({}, UnsafeModeError, "chmod 600"),
+    ):
+        if not changes:
+            Path(north["passphrase-file"]).chmod(0o644)
+        with pytest.raises(error, match=why), site_storage().site({**north, **changes}) as kept:
             answer(kept, opening, lambda name, _: consortium.sites[name], consortium.done)
-
-    with pytest.raises(StoreError, match="the passphrase is not this key store's"):
-        ask(**{"passphrase-file": south["passphrase-file"]})
-    with pytest.raises(KeysError, match="was signed by"):
-        ask(holder="mallory")
-    with pytest.raises(InputError, match="holder is not configured"):
-        ask(holder="")
-    Path(north["passphrase-file"]).chmod(0o644)
-    with pytest.raises(UnsafeModeError, match="chmod 600"):
-        ask()
 
 
 def test_a_key_store_that_another_process_has_open_is_waited_for(consortium: Consortium) -> None:

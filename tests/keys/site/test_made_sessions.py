@@ -134,15 +134,18 @@ def test_where_the_key_holder_opens_late_nobody_has_to_state_anything_and_the_ol
     ok("open-late", str(new), *NORTH, "--out", "opening")
 
 
+def assert_never_again(old: dict[str, Any], why: str) -> None:
+    for closed in (False, True):
+        if closed:  # nor does closing by hand make it forget
+            ok("close", old["session"], "--lose-result", *NORTH)
+        for stated in ((), (STATED,)):
+            assert_fails(again(old, "new", "--without", "south", *stated), 1, why)
+
+
 def test_a_session_that_was_opened_late_is_not_made_again_whatever_anybody_states(four: Path) -> None:
     old = made("old", "--protocol", "verified", "--min-parties", "2")
     ok("open-late", str(request_of_all("old/session.announcement", FOUR)), *NORTH, "--out", "opening")
-    for stated in ((), (STATED,)):
-        assert_fails(
-            again(old, "new", "--without", "south", *stated), 1, "was opened by `open-late`, so that its parties"
-        )
-    ok("close", old["session"], "--lose-result", *NORTH)  # nor does closing make it forget
-    assert_fails(again(old, "new", "--without", "south", STATED), 1, "was opened by `open-late`")
+    assert_never_again(old, "was opened by `open-late`, so that its parties")
 
 
 def test_a_key_holder_that_has_the_result_itself_makes_nothing_again_whatever_anybody_states(four: Path) -> None:
@@ -150,12 +153,7 @@ def test_a_key_holder_that_has_the_result_itself_makes_nothing_again_whatever_an
     assert open_as("north", "old/north.bundle").exit_code == 0
     with store_of("north") as store:
         StoredState(store, "north").close(bytes.fromhex(old["session"]))  # as `answer` does after the result
-    for closed in range(2):
-        for stated in ((), (STATED,)):
-            refused = again(old, "new", "--without", "south", *stated)
-            assert_fails(refused, 1, f"this site has the result of session {old['session']}")
-        if not closed:  # nor does closing it by hand make it forget
-            ok("close", old["session"], "--lose-result", *NORTH)
+    assert_never_again(old, f"this site has the result of session {old['session']}")
     assert "closed, with its result; its keys are destroyed" in " ".join(ok("show", *NORTH).stdout.split())
 
 

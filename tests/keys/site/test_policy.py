@@ -12,7 +12,7 @@ from typing import Any
 
 from click.testing import Result
 
-from tests.support.certified import DAY, STUDY
+from tests.support.certified import STUDY
 from tests.support.keys_commands import (
     Clock,
     assert_fails,
@@ -189,11 +189,6 @@ def test_forged_outdated_and_revoked_files_are_refused_and_do_not_keep_others_fr
     ok("revoke", "north", *AUTHORITY, "--out", "authority")
     refused = call("open", "--policy", "late", *SOUTH, "--revocation-list", "authority/ca.crl")
     assert (refused.exit_code, "has been revoked" in " ".join(refused.stdout.split())) == (1, True)
-
-
-def test_an_outdated_file_is_refused(consortium: Path, clock: Clock) -> None:
-    clock.at += 7 * DAY + timedelta(minutes=1)
-    assert_refused("week/south.bundle", "outdated")
 
 
 def test_a_policy_is_shown_replaced_and_removed(consortium: Path) -> None:

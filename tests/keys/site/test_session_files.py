@@ -14,9 +14,9 @@ from fhe_auc.session import registry
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.plan import EncodedPlan
 from fhe_auc.session.protocol import Request, Session
-from fhe_auc_keys.bundles.announcement import KIND, Announcement, _Body, announce
+from fhe_auc_keys.bundles.announcement import KIND, _Body, announce
 from fhe_auc_keys.errors import ExpiredError, KeysError, RevokedError, TamperedError
-from fhe_auc_keys.site.session_files import announced_to_party, keep_for_party, kept_for_party, open_for_aggregator
+from fhe_auc_keys.site.session_files import announced_to_party, open_for_aggregator
 from fhe_auc_keys.store.key_store import KeyStore
 from fhe_auc_keys.trust.identity import Identity
 from fhe_auc_keys.trust.signed_documents import sign
@@ -30,10 +30,6 @@ PARTIES = "north", "south", "east"
 
 class Sites(Sealing):
     """A consortium, and how its parties and its aggregator open documents."""
-
-    def keep(self, data: bytes, store: KeyStore, name: str = "north", **changes: Any) -> Announcement:
-        usual = {"holder": HOLDER, "session": None, "at": NOW, "study": STUDY}
-        return keep_for_party(data, self.identities[name], self.trust(), store, **{**usual, **changes})
 
     def open_as_aggregator(self, data: bytes, session: bytes | None = None) -> None:
         open_for_aggregator(data, self.identities[ADDER], self.trust(), holder=HOLDER, session=session, at=NOW)
@@ -115,21 +111,13 @@ def test_a_convener_cannot_slip_in_other_credentials_than_it_announces(consortiu
 
 
 def test_a_joint_session_is_joined_once_and_only_by_its_parties(
-    consortium: Sites, joint: Manifest, document: bytes, store: KeyStore
+    consortium: Sites, document: bytes, store: KeyStore
 ) -> None:
     with pytest.raises(KeysError, match="is not, with this certificate, a party of the"):
         consortium.keep(document, store, "stranger")
-    joined = consortium.keep(document, store, "south")
+    consortium.keep(document, store, "south")
     with pytest.raises(KeysError, match="has been opened before"):
         consortium.keep(document, store, "south")
-
-    def kept(at: Any) -> Any:
-        south, trust = consortium.identities["south"], consortium.trust(at)
-        return kept_for_party(store, joint.session, south, trust, holder=HOLDER, at=at)
-
-    assert kept(NOW)[0] == joined
-    with pytest.raises(ExpiredError):
-        kept(NOW + 2 * WEEK)
 
 
 # --- What this installation cannot play, or this site has not agreed to -----------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Any
 
@@ -64,9 +65,8 @@ def typical(**changes: Any) -> Workload:
     return Workload(**{"thresholds": 100, "parties": 10, **changes})
 
 
-@pytest.mark.parametrize(
-    ("changes", "shown"),
-    [
+def test_workloads_and_options_that_make_no_sense_or_have_no_parameters_are_refused() -> None:
+    for changes, shown in [
         ({"thresholds": 0}, "thresholds must be at least 1, got 0"),
         ({"parties": 0}, "parties must be at least 1, got 0"),
         ({"classes": 0}, "classes must be at least 1, got 0"),
@@ -76,49 +76,30 @@ def typical(**changes: Any) -> Workload:
         ({"max_rows": "1000"}, "max_rows"),
         ({"min_rows": 100.5}, "min_rows"),
         ({"classes": 3}, "classes"),
-    ],
-    ids=str,
-)
-def test_a_workload_that_makes_no_sense_is_refused_with_the_value(changes: dict[str, Any], shown: str) -> None:
-    with pytest.raises(CapacityError, match=shown):
-        typical(**changes)
-
-
-@pytest.mark.parametrize(
-    ("options", "shown"),
-    [
+    ]:
+        with pytest.raises(CapacityError, match=shown):
+            typical(**changes)
+    for options, shown in [
         *(({"blinding_bits": bits}, f"above 16 and at most at 50, got {bits}") for bits in (-1, 0, 16, 51, 1000)),
         *(({"flooding_bits": bits}, f"between 30 and 80, got {bits}") for bits in (-40, 0, 29, 81)),
         *(({"precision": wanted}, "AUC error below") for wanted in (0.0, -1.0, 1e-300, float("nan"))),
-    ],
-    ids=str,
-)
-def test_neither_blinding_nor_flooding_is_switched_off_nor_precision_asked_for_that_cannot_be_had(
-    options: dict[str, Any], shown: str
-) -> None:
-    with pytest.raises(CapacityError, match=shown):
-        plan(typical(), "openfhe", **options)
-
-
-@pytest.mark.parametrize(
-    "workload",
-    [
+    ]:
+        with pytest.raises(CapacityError, match=shown):
+            plan(typical(), "openfhe", **options)
+    for workload in [
         typical(max_rows=10**30),
         typical(max_rows=10**400),
         typical(parties=10**60),
         typical(classes=2**13),
         typical(classes=2**20),
-    ],
-    ids=["rows", "rows beyond float", "parties", "as many classes as slots", "more classes than slots"],
-)
-def test_what_no_parameters_hold_is_said_with_what_to_do(workload: Workload) -> None:
-    for backend in BACKENDS:
-        with pytest.raises(CapacityError) as caught:
-            plan(workload, backend)
-        text = str(caught.value)
-        assert "\n" not in text
-        assert f"{workload.max_rows:,} pooled rows" in text
-        assert "lower max_rows, raise min_rows, or take fewer thresholds or splits" in text
+    ]:
+        for backend in BACKENDS:
+            with pytest.raises(CapacityError) as caught:
+                plan(workload, backend)
+            text = str(caught.value)
+            assert "\n" not in text
+            assert f"{workload.max_rows:,} pooled rows" in text
+            assert "lower max_rows, raise min_rows, or take fewer thresholds or splits" in text
 
 
 @settings(max_examples=60, deadline=None)
@@ -199,20 +180,11 @@ def test_uploads_grow_by_whole_ciphertexts_defaults_take_one_and_more_rows_a_lar
     assert sizes == sorted(sizes)
     assert sizes[0] == sizes[3] < sizes[4]
     # At the smaller ring with SEAL; with OpenFHE from 200 rows on, and below at the larger.
-    for parties in (2, 100, 1000):
-        for thresholds in (100, 1000):
-            rings = {}
-            for least in (100, 200):
-                found = plan(typical(thresholds=thresholds, parties=parties, min_rows=least), backend)
-                assert found.packing.blocks == 1
-                rings[least] = found.parameters.ring_dimension, found.submission_bytes
-            assert (
-                rings
-                == {
-                    "tenseal": {100: (8192, 163_840), 200: (8192, 163_840)},
-                    "openfhe": {100: (16384, 458_752), 200: (8192, 172_032)},
-                }[backend]
-            )
+    small = (8192, 163_840) if backend == "tenseal" else (8192, 172_032)
+    rings = {100: small if backend == "tenseal" else (16384, 458_752), 200: small}
+    for parties, thresholds, least in itertools.product((2, 100, 1000), (100, 1000), rings):
+        found = plan(typical(thresholds=thresholds, parties=parties, min_rows=least), backend)
+        assert (found.packing.blocks, found.parameters.ring_dimension, found.submission_bytes) == (1, *rings[least])
     small, large = (plan(typical(min_rows=1000, max_rows=each), backend) for each in (10**6, 10**9))
     assert (small.parameters.ring_dimension, large.parameters.ring_dimension) == (8192, 16384)
     sizes = [cost(planned(typical(splits=s, classes=8), backend, flooding_bits=34)) for s in (2, 3, 4)]
@@ -237,7 +209,7 @@ def on_chain(backend: Any, chain: Chain, **changes: Any) -> AucPlan:
 
 
 @pytest.mark.parametrize(("backend", "chain"), every_chain())
-def test_the_library_builds_the_chain_with_primes_of_the_stated_sizes(backend: Any, chain: Chain) -> None:
+def test_the_library_builds_primes_of_the_stated_sizes_and_submissions_as_planned(backend: Any, chain: Chain) -> None:
     parameters = ckks.CkksParameters(
         backend, chain.ring_dimension, chain.modulus_bits, chain.special_bits, 40.0, (chain.ring_dimension // 4,)
     )
@@ -254,6 +226,10 @@ def test_the_library_builds_the_chain_with_primes_of_the_stated_sizes(backend: A
     assert len(special) == 1
     assert math.log2(max(special)) > math.log2(max(primes))
     assert all(prime % (2 * chain.ring_dimension) == 1 for prime in all_primes)
+    found = on_chain(backend, chain, thresholds=16)
+    _, secret = ckks.generate(found.parameters)
+    size = len(secret.encrypt(np.zeros(found.packing.slots, complex)))
+    assert found.submission_bytes <= size <= found.submission_bytes + 1024
 
 
 @pytest.mark.parametrize(("backend", "chain"), every_chain())
@@ -271,14 +247,6 @@ def test_key_switching_noise_after_the_trace_is_within_the_bound(backend: Any, c
     bits = np.log2(variances) / 2
     assert math.log2(np.mean(variances)) / 2 <= switching_noise_bits(chain.ring_dimension), f"measured {bits.round(2)}"
     assert bits.min() > 10  # something was measured
-
-
-@pytest.mark.parametrize(("backend", "chain"), every_chain())
-def test_submissions_are_as_large_as_planned(backend: Any, chain: Chain) -> None:
-    found = on_chain(backend, chain, thresholds=16)
-    _, secret = ckks.generate(found.parameters)
-    size = len(secret.encrypt(np.zeros(found.packing.slots, complex)))
-    assert found.submission_bytes <= size <= found.submission_bytes + 1024
 
 
 @pytest.mark.parametrize("backend", ckks.available_backends())

@@ -11,6 +11,7 @@ import secrets
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from fhe_auc import ckks
 from fhe_auc.ckks.flooding import flooding_layers
@@ -23,6 +24,7 @@ from fhe_auc_protocols.blinded_auc.packing import Packing
 from fhe_auc_protocols.blinded_auc.plan import AucPlan
 from fhe_auc_protocols.blinded_auc.semi_honest import class_vectors
 from fhe_auc_protocols.blinded_auc.workload import Workload
+from tests.support import general_purpose_generators
 from tests.support.blinded_auc import counts_of, encrypted_result, submission
 from tests.support.pinned_randomness import LARGEST_MULTIPLIER, SMALLEST_MULTIPLIER, Pinned
 
@@ -178,15 +180,13 @@ class TestMultiplierAsCommonDivisor:
         without_flooding(monkeypatch)
         assert self.attack(decrypted_result(keys, chosen, self.EMPTY, pinned), chosen) == multiplier
 
-    def test_flooding_has_the_size_that_the_plan_states_whatever_the_multiplier(self, keys, chosen):
+    def test_flooding_has_the_size_that_the_plan_states_down_to_the_low_bits(self, keys, chosen):
         """Its size must follow the largest multiplier: noise that scales with r tells r."""
         for extreme in (SMALLEST_MULTIPLIER, LARGEST_MULTIPLIER):
             slots = decrypted_result(keys, chosen, self.EMPTY, extreme)
             deviation = np.sqrt(np.mean(np.abs(slots) ** 2))
             assert deviation == pytest.approx(chosen.flooding_deviation, rel=0.1)  # 4,096 slots: 1.1 % each sigma
-
-    def test_the_low_bits_are_flooded_too(self, keys, chosen):
-        """Double precision leaves 2^-53 of the large layer empty: without the second layer, low bits would be bare."""
+        # Double precision leaves 2^-53 of the large layer empty: without the second layer, low bits would be bare.
         large, small = flooding_layers(chosen.packing.slots, chosen.flooding_deviation, unit=chosen.unit)
         absolute = chosen.parameters.scale**2
         granularity = np.spacing(np.abs(polynomial(large * absolute, chosen.parameters))).max()
@@ -216,3 +216,31 @@ def test_every_slot_holds_its_class_total_and_nothing_else(keys, chosen):
     noise = 6 * chosen.flooding_deviation / (2**chosen.blinding_bits * chosen.packing.gain)
     for total, exact in zip(totals, (x * y).sum(axis=1), strict=True):
         np.testing.assert_allclose(total, np.full(total.shape, exact), rtol=1e-8, atol=noise)
+
+
+FALSE_ALARM = 1e-9
+
+
+def test_multipliers_are_log_uniform_integers_that_reach_both_ends_of_their_range() -> None:
+    for bits in [17, 26, 33, 50]:
+        drawn = [blinding.multiplier(bits) for _ in range(5000)]
+        assert all(type(value) is int for value in drawn)
+        assert 2 ** (bits - 16) <= min(drawn) <= max(drawn) <= 2**bits
+    exponents = [np.log2(blinding.multiplier(40)) for _ in range(20_000)]
+    assert stats.kstest(exponents, stats.uniform(24, 16).cdf).pvalue > FALSE_ALARM
+    assert blinding.multiplier(30, LARGEST_MULTIPLIER) == 2**30
+    assert blinding.multiplier(30, SMALLEST_MULTIPLIER) == 2**14
+
+
+def test_multipliers_hardly_repeat_and_are_of_no_general_generator(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    drawn = [blinding.multiplier(58) for _ in range(1000)]
+    # Drawn with density 1/(r·log 2^16) from 2^42 on: any two are equal with probability 2e-15, of 1,000 two with 1e-9.
+    assert len(set(drawn)) == len(drawn)
+    # With round numbers the gcd of what is decrypted would lose bits of the multiplier.
+    low = np.array([blinding.multiplier(50) % 256 for _ in range(20_000)])
+    counts = np.bincount(low, minlength=256)
+    assert stats.chisquare(counts).pvalue > FALSE_ALARM
+    general_purpose_generators.forbid(monkeypatch)
+    assert 2**10 <= blinding.multiplier(26) <= 2**26

@@ -59,12 +59,6 @@ class TestRequests:
         with pytest.raises(InputError, match=re.escape(shown)):
             federated_auc(sites(2), protocol="malicious", thresholds="uniform:16", **options)
 
-    @pytest.mark.parametrize("options", [{"splits": np.int64(3)}, {"executions": np.int32(2)}], ids=str)
-    def test_numpy_integers_are_integers(self, options):
-        workload = Malicious().workload(request(sites(2), options=options))
-        assert workload.splits == options.get("splits", 2)
-        assert workload.classes == 2 * options.get("executions", 4)
-
     @backends
     def test_a_tolerance_changes_what_is_accepted_and_a_tight_one_ring_or_blinding(self, backend):
         rows = {"max_rows": 10**4} if backend == "openfhe" else {}  # with the default its ring is the larger anyway
@@ -90,12 +84,16 @@ class TestRequests:
             chosen = plan_for(backend=backend, splits=splits, thresholds=grid, max_rows=10**5)
             assert error_bound(chosen) <= ckks_parameter_choice.DEFAULT_LOOSE_PRECISION
 
-    def test_nobody_can_be_left_out(self):
+    def test_nobody_can_be_left_out_and_numpy_integers_are_integers(self):
         for least in [2, 3]:
             with pytest.raises(InputError, match="min_parties does not apply"):
                 Malicious().prepare(request(sites(4), min_parties=least))
         session = Malicious().prepare(request(sites(2), min_parties=2))
         assert session.manifest.min_parties == 2
+        for options in [{"splits": np.int64(3)}, {"executions": np.int32(2)}]:
+            workload = Malicious().workload(request(sites(2), options=options))
+            assert workload.splits == options.get("splits", 2)
+            assert workload.classes == 2 * options.get("executions", 4)
 
     @backends
     def test_without_a_party_the_round_stays_open_and_names_it(self, backend):
@@ -163,7 +161,7 @@ class TestManifests:
         with pytest.raises(CapacityError):
             msgspec.structs.replace(chosen, **changes)
 
-    def test_every_part_of_the_manifest_changes_all_secrets(self):
+    def test_every_part_of_the_manifest_changes_the_secrets_that_all_parties_derive_alike(self):
         genuine = manifest_for()
         others = [
             manifest_for(session=b"\1" * 16),
@@ -174,8 +172,6 @@ class TestManifests:
         ]
         multipliers = [task_for(each).executions(SECRET)[0].multipliers for each in (genuine, *others)]
         assert len({complex(value) for row in multipliers for value in row}) == 6 * len(multipliers)
-
-    def test_all_parties_derive_the_same_executions_half_as_many_as_classes_and_all_different(self):
         manifest = manifest_for(4)
         ours, others = (task_for(manifest, index).executions(SECRET) for index in (0, 3))
         for mine, theirs in zip(ours, others, strict=True):

@@ -102,9 +102,7 @@ def test_derived_numbers_fit_together(packing: Packing) -> None:
 
 
 @given(packed_integers())
-def test_every_slot_ends_up_with_its_class_total_in_any_blocks(
-    drawn: tuple[Packing, np.ndarray, np.ndarray],
-) -> None:
+def test_every_slot_ends_up_with_its_class_total_in_all_blocks(drawn: tuple[Packing, np.ndarray, np.ndarray]) -> None:
     packing, x, y = drawn
     result = circuit(packing, packing.pack(x, y))
     totals = packing.gain * (x * y).sum(axis=1)

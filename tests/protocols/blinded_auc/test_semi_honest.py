@@ -134,10 +134,6 @@ class TestBeyondItsLimits:
         with pytest.raises(InputError, match="more than max_rows = "):
             federated_auc([([0, 1] * 60, np.linspace(0, 1, 120))], thresholds="uniform:5", setup=Setup(max_rows=100))
 
-    def test_an_unknown_option_is_refused(self):
-        with pytest.raises(InputError, match="no option 'splits'"):
-            federated_auc([([0, 1], [0.1, 0.9])], thresholds="uniform:5", splits=2)
-
 
 class TestPrecision:
     @pytest.mark.backends("all")
@@ -228,13 +224,6 @@ class TestPrecision:
         counts = counts_of(rng.integers(0, 2 * 10**8, 20), rng.integers(0, 2 * 10**8, 20))
         assert large.recover([counts, counts]).auc == pytest.approx(trapezoid(counts + counts).auc, abs=PRECISION)
 
-    @pytest.mark.openfhe
-    def test_backends_agree(self):
-        parties = datasets.load("covid-clinics")[:20]
-        first, second = (federated_auc(parties, setup=Setup(backend=backend)) for backend in BACKENDS)
-        assert first.auc == pytest.approx(second.auc, abs=PRECISION)
-        assert first.binning_error == pytest.approx(second.binning_error, abs=PRECISION)
-
 
 @pytest.mark.parametrize(("max_rows", "warned"), [(10**6, False), (10**7, True)])
 def test_a_result_says_what_all_its_digits_tell_and_beyond_a_million_rows_for_which_balance_they_hold(max_rows, warned):
@@ -304,15 +293,6 @@ class TestInvariance:
         ]
         # The plan promises its precision from 100 rows on; den = 2 instead of 198 costs two digits.
         assert engine.recover(pieces).auc == pytest.approx(trapezoid(whole).auc, abs=100 * PRECISION)
-
-    @pytest.mark.slow
-    def test_a_monotone_transform_with_matching_thresholds_changes_nothing(self):
-        parties = datasets.load("credit-default")
-        grid = thresholds.hybrid(200)
-        bent = [PartyData.from_arrays(p.name, p.y_true, np.arctan(5 * p.y_score)) for p in parties]
-        before = federated_auc(parties, thresholds=grid)
-        after = federated_auc(bent, thresholds=np.arctan(5 * grid))
-        assert after.auc == pytest.approx(before.auc, abs=PRECISION)
 
 
 _MEMORY = """

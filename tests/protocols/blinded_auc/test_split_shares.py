@@ -321,7 +321,7 @@ class TestMultipliers:
             r0, r1, r2 = (abs(Exact.of(a) * Exact.of(b)) for a, b in r.reshape(3, 2))
             assert amplification(r) == pytest.approx(1 / r0 + (r0 + r1) / (r0 * r2), rel=1e-12)
 
-    def test_phases_are_uniform_and_independent(self, drawn):
+    def test_phases_are_uniform_and_independent_and_multipliers_those_of_plain_rejection(self, drawn):
         """Kolmogorov-Smirnov of each; chi-square over all 64 combinations of half-planes, cut in two ways."""
         turns = np.angle(drawn) / (2 * np.pi) + 0.5
         for column in turns.T:
@@ -329,9 +329,7 @@ class TestMultipliers:
         for cut in (0.0, 0.25):
             combinations = ((turns + cut) % 1 > 0.5) @ (1 << np.arange(6))
             assert chisquare(np.bincount(combinations, minlength=64)).pvalue > FALSE_ALARM
-
-    def test_multipliers_are_those_of_plain_rejection(self, drawn):
-        """Against numpy's generator: two-sample Kolmogorov-Smirnov of each multiplier."""
+        # Against numpy's generator: two-sample Kolmogorov-Smirnov of each multiplier.
         rng = np.random.default_rng(1)
         sizes = rng.uniform(0.25, 1, (4 * len(drawn), 6))
         kept = sizes[[amplification(r) <= MAX_AMPLIFICATION for r in sizes]]

@@ -28,7 +28,7 @@ from fhe_auc.results.result_tables import of_sites
 from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.primes import primes_above
 from fhe_auc.rows.party_data import PartyData
-from fhe_auc.sums.authenticator import Authenticator, authenticated
+from fhe_auc.sums.proof import Authenticator, authenticated
 from fhe_auc_protocols.exact_auc.analysis_sums import AnalysisSums, PooledSums
 from fhe_auc_protocols.exact_auc.estimates_from_sums import Reading
 from fhe_auc_protocols.exact_auc.parameter_choice import plan_exact

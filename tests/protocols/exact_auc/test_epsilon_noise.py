@@ -25,6 +25,7 @@ from fhe_auc_protocols.exact_auc.epsilon_noise import VERDICT, Privacy, PrivateR
 from fhe_auc_protocols.options import Verified
 from tests.support.exact_sessions import GRID
 from tests.support.helped_sessions import Play
+from tests.support.pooled import pooled
 
 slow = partial(pytest.param, marks=pytest.mark.slow)
 UNITS = ("row", "label")
@@ -217,9 +218,7 @@ def test_the_plan_releases_two_sums_and_says_what_of() -> None:
     labels: Any = load("verified").plan(request(rows=(4, 5, 6), options={"epsilon": 1.0, "epsilon_unit": "label"}))
     assert [each.name for each in labels.release.sums] == ["D + 14 P", "D - 14 P"]
     told = {row.name: row.value for row in plan.terms().rows}
-    assert told["epsilon"] == "1 a row"
-    assert told["rows, in public"] == "15"
-    assert told["released"] == "D, P"
+    assert told.items() >= {"epsilon": "1 a row", "rows, in public": "15", "released": "D, P"}.items()
 
 
 def test_who_is_missing_is_not_counted_and_the_number_of_rows_is_that_of_the_others(
@@ -230,9 +229,9 @@ def test_who_is_missing_is_not_counted_and_the_number_of_rows_is_that_of_the_oth
     play = Play(least=3, rows=sizes, options={"epsilon": 1.0})
     missing = play.parties[0].name
     play.play(absent=lambda number, name: name == missing)
-    labels, scores = (np.concatenate([getattr(data, of) for data in play.counted(0)]) for of in ("y_true", "y_score"))
-    bins = np.searchsorted(GRID, scores, "right")
-    d, p = difference_and_positives(tuple(zip(labels.astype(int).tolist(), bins.tolist(), strict=True)))
+    rows = pooled(play.counted(0))
+    bins = np.searchsorted(GRID, rows.y_score, "right")
+    d, p = difference_and_positives(tuple(zip(rows.y_true.astype(int).tolist(), bins.tolist(), strict=True)))
     counted, total = len(sizes) - 1, sum(sizes[1:])
     privacy = budget(sizes, shares=2)
     noisy_d, noisy_p = d + 40 * counted - counted * (privacy.grain - 1) / 2, min(max(p + counted, 1), total - 1)

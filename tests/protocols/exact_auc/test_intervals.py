@@ -14,24 +14,17 @@ from fhe_auc.rows.party_data import PartyData
 from tests.support import delong
 from tests.support.chosen import federated_auc
 from tests.support.exact_sessions import GRID, Play, both_backends, found_in, pairs_of, rows
-from tests.support.pooled import pooled
+from tests.support.pooled import pooled, sklearns_auc
 
 slow = partial(pytest.param, marks=pytest.mark.slow)
 
 
-def crowded(seed: int = 1) -> list[PartyData]:
-    """Three sites' scores between 0.6 and 0.601, whose AUC is about 0.8."""
-    generator = np.random.default_rng(seed)
+def test_an_interval_that_thresholds_leave_open_is_widened_in_every_form_until_quantiles_close_it() -> None:
+    generator = np.random.default_rng(1)  # scores between 0.6 and 0.601, whose AUC is about 0.8
     y_true = generator.random(1500) < 0.4
     y_score = 0.6 + 0.001 * generator.beta(np.where(y_true, 4, 2), np.where(y_true, 2, 3))
-    return [PartyData.from_arrays(f"site {at}", y_true[at::3], y_score[at::3]) for at in range(3)]
-
-
-def test_an_interval_that_thresholds_leave_open_is_widened_in_every_form_until_quantiles_close_it() -> None:
-    from sklearn.metrics import roc_auc_score
-
-    parties = crowded()
-    truth = roc_auc_score(*(np.concatenate([getattr(each, of) for each in parties]) for of in ("y_true", "y_score")))
+    parties = [PartyData.from_arrays(f"site {at}", y_true[at::3], y_score[at::3]) for at in range(3)]
+    truth = sklearns_auc(parties)
     found: Any = federated_auc(parties, protocol="exact")
     assert found.binning_error > found.standard_error
     assert found.interval.low < truth < found.interval.high

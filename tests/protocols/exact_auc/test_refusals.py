@@ -28,7 +28,7 @@ from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.polynomials import Words
 from fhe_auc.session.computation import Result
 from fhe_auc.session.messages import Message
-from fhe_auc.sums.authenticator import Authenticator
+from fhe_auc.sums.proof import Authenticator
 from fhe_auc.sums.residues import pack, unpack
 from fhe_auc_keys.bundles.session_keys import aggregator_material, public_context
 from fhe_auc_protocols.exact_auc import party_task
@@ -63,15 +63,14 @@ def submission_of(play: Play) -> tuple[str, bytes]:
 def goes_on(play: Play, name: str, submission: bytes) -> None:
     """Nothing has been lost."""
     play.aggregator.receive(name, submission)
-    assert [found_in(each) for each in play.read(play.aggregator.finish_round())] == [
-        pairs_of(play.sites, play.grid)
-    ] * 3
+    for found in play.read(play.aggregator.finish_round()):
+        assert found_in(found) == pairs_of(play.sites, play.grid)
 
 
 # --- Submissions ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("protocol", [slow("exact"), "verified"])
+@pytest.mark.parametrize("protocol", ["exact", slow("verified")])
 def test_a_malformed_submission_is_refused_by_name_and_changes_nothing(protocol: str) -> None:
     play = Play(protocol, rows(3, 30), GRID[:11])
     name, submission = submission_of(play)
@@ -82,6 +81,7 @@ def test_a_malformed_submission_is_refused_by_name_and_changes_nothing(protocol:
         (lambda parts: (), "expected 1 parts, got 0"),
         (lambda parts: parts * 2, "expected 1 parts, got 2"),
         (lambda parts: (b"\xff" * 6 + parts[0][6:],), "residue 0 is not below its prime"),
+        (lambda parts: (parts[0][:-6] + b"\xff" * 5 + b"\x0f",), "residue .* is not below its prime"),
         (lambda parts: [list(parts), 1], "submission"),
     ]
     if protocol == "exact":  # 22 residues of 42 bits

@@ -25,6 +25,7 @@ from fhe_auc.session.aggregator import conduct
 from fhe_auc.session.protocol import Request
 from fhe_auc_protocols.exact_auc.precision_sum import PrecisionSum
 from tests.support.exact_sessions import GRID, Play, rows
+from tests.support.pooled import pooled
 from tests.support.stored_sites import Consortium
 
 # --- Every number is sorted -------------------------------------------------------------------------------------------
@@ -134,9 +135,8 @@ def before() -> dict[str, QuantileThresholds]:
 def evaluated(
     before: Mapping[str, QuantileThresholds], sites: Sequence[PartyData] = SITES, **changes: Any
 ) -> Evaluation:
-    grid = next(iter(before.values())).grid
     first = next(iter(before.values()))
-    asked = dataclasses.replace(_SECOND, thresholds=grid, before=first.session_before, **changes)
+    asked = dataclasses.replace(_SECOND, thresholds=first.grid, before=first.session_before, **changes)
     return one_process.run(_PLUGIN, asked, sites, quiet, None, before)
 
 
@@ -145,11 +145,9 @@ def test_average_precision_is_that_of_the_rows_and_covered_by_the_theorem(
 ) -> None:
     from sklearn.metrics import average_precision_score
 
-    labels, scores = (np.concatenate([getattr(data, name) for data in SITES]) for name in ("y_true", "y_score"))
-    grid = before[NAMES[0]].grid
-    found = evaluated(before)
-    binned = np.searchsorted(grid, scores, side="right")
-    assert found.average_precision == pytest.approx(average_precision_score(labels, binned), abs=1e-6)
+    pool, found = pooled(SITES), evaluated(before)
+    binned = np.searchsorted(before[NAMES[0]].grid, pool.y_score, side="right")
+    assert found.average_precision == pytest.approx(average_precision_score(pool.y_true, binned), abs=1e-6)
     assert found.as_dict()["verified"] == {"aggregation": True, "parties": False}
     ((_, _, note),) = evaluation_table._average_precision(found)
     assert "not verified" not in note

@@ -96,16 +96,6 @@ def in_cells(rows: PartyData, height: int) -> HierarchicalCounts:
 # --- The thresholds ---------------------------------------------------------------------------------------------------
 
 
-def test_every_bin_holds_about_as_many_pooled_rows_as_every_other() -> None:
-    parties = sites(rows=4000)
-    found = federated_thresholds(parties, 50, backend="tenseal")
-    rows = np.histogram(pooled(parties).y_score, np.append(found.grid, 1.0))[0]
-    cell = in_cells(pooled(parties), 14).levels[-1].max()
-    assert len(found.grid) == 50
-    assert np.abs(rows - 12_000 / 50).max() <= cell
-    assert np.isin(found.grid, cell_starts(14)).all()
-
-
 def test_cells_are_narrow_where_scores_of_rare_events_or_their_opposites_crowd() -> None:
     starts = cell_starts(14)
     assert len(starts) == 2**14

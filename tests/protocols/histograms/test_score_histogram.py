@@ -74,28 +74,6 @@ def test_the_pooled_counts_are_those_of_all_rows_to_the_last_one(backend, name):
     assert (found.parties, found.keys, found.verified, found.rounds) == (len(parties), "sealed", True, 2)
 
 
-@backends
-@pytest.mark.parametrize("parties", [2, pytest.param(5, marks=pytest.mark.slow)])
-def test_with_joint_keys_too(parties, backend):
-    sites = random_sites(parties, 30)
-    found = evaluated(sites, thresholds="uniform:200", keys="joint", backend=backend)
-    assert same(found, count(pooled(sites), thresholds.uniform(200)))
-    assert (found.keys, found.rounds) == ("joint", 3)
-
-
-@settings(max_examples=5, deadline=None)
-@given(st.integers(0, 2**32 - 1), st.integers(1, 6))
-def test_how_rows_are_dealt_out_to_parties_makes_no_difference(seed, parties):
-    rng = np.random.default_rng(seed)
-    labels, scores = rng.random(60) < 0.4, rng.random(60)
-    labels[:2] = True, False
-    cuts = np.sort(rng.choice(np.arange(1, 60), parties - 1, replace=False))
-    order = rng.permutation(60)
-    split = [(labels[part], scores[part]) for part in np.split(order, cuts)]
-    found = evaluated(split, thresholds="uniform:50", backend="tenseal")
-    assert same(found, count(PartyData.from_arrays("all", labels, scores), thresholds.uniform(50)))
-
-
 def test_a_hundred_thousand_thresholds_do():
     sites = random_sites(2, 30)
     found = evaluated(sites, thresholds="uniform:100000")

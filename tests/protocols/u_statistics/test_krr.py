@@ -85,6 +85,8 @@ def test_what_is_out_of_range_is_refused(k: int) -> None:
     for value in (-1, 5):
         with pytest.raises(InputError, match=r"\[0, 5\)"):
             RandomisedResponse(5, 1.0).randomise(np.array([0, value]), seeded(0))
+    with pytest.raises(InputError, match="no reports"):
+        RandomisedResponse(4, 0.3).shares([0, 0, 0, 0])
 
 
 @pytest.mark.parametrize(("k", "epsilon"), [(2, 1.0), (5, 0.5), (5, 3.0)])
@@ -94,24 +96,6 @@ def test_devices_report_with_the_stated_probabilities(k: int, epsilon: float) ->
     shares = np.full(k, 1.0)
     shares[1] = math.exp(epsilon)
     assert chisquare(np.bincount(reports, minlength=k), users * shares / shares.sum()).pvalue > 1e-6
-
-
-def test_the_estimate_from_counts_is_the_average_over_pairs_of_reports() -> None:
-    response = RandomisedResponse(4, 0.7)
-    reports = np.random.default_rng(5).integers(0, 4, 30)
-    matrix = kernels.gini(3.0).matrix(np.arange(4.0)[:, None])
-    vectors = np.eye(4)[reports] - response.beta / 4
-    by_pairs = vectors @ matrix @ vectors.T / (1 - response.beta) ** 2
-    expected = by_pairs[np.triu_indices(30, 1)].mean()
-    assert response.estimate(response.tally(reports), matrix) == pytest.approx(expected)
-
-
-def test_shares_add_up_to_one_whatever_was_reported() -> None:
-    shares = RandomisedResponse(4, 0.3).shares([10, 0, 0, 0])
-    assert shares.sum() == pytest.approx(1)
-    assert shares.min() < 0
-    with pytest.raises(InputError, match="no reports"):
-        RandomisedResponse(4, 0.3).shares([0, 0, 0, 0])
 
 
 def discrete(kernel: Kernel, columns: int = 1, size: int = 6) -> tuple[Domain, np.ndarray]:

@@ -103,12 +103,6 @@ def test_auc_is_scikit_learns_by_three_ways(rows: list) -> None:
     assert without_noise("auc", records)["auc"] == pytest.approx(expected, abs=1e-12)
 
 
-def test_a_users_own_kernel_is_averaged_over_pairs() -> None:
-    squares = Kernel("squares", lambda x, y: (x[..., 0] - y[..., 0]) ** 2 / 2, 0.0, 50.0)
-    values = np.random.default_rng(1).integers(0, 10, 50).astype(float)
-    assert of_rows(values[:, None], squares) == pytest.approx(np.var(values, ddof=1))
-
-
 @pytest.mark.parametrize("number", [0, 1])
 def test_fewer_than_two_users_are_refused(number: int) -> None:
     with pytest.raises(InputError, match=f"there are {number} users"):

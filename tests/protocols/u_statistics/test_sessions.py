@@ -26,7 +26,7 @@ from fhe_auc_protocols import exact_sampling
 from fhe_auc_protocols.u_statistics.sessions import Tallies, UstatHierarchy, UstatKrr
 from tests.support.chosen import federated_auc
 from tests.support.pooled import sklearns_auc
-from tests.support.random_sites import sites as random_sites
+from tests.support.random_sites import sites
 from tests.support.wire import changed, payload_of
 
 PLUGINS = {"ustat-krr": UstatKrr, "ustat-hierarchy": UstatHierarchy}
@@ -37,10 +37,6 @@ either = pytest.mark.parametrize("name", PLUGINS)
 def seeded() -> Callable[[], exact_sampling.Source]:
     source = exact_sampling.SeededExperiment(np.random.default_rng(1))
     return lambda: source
-
-
-def sites(rows: int = 4000, number: int = 3) -> list[PartyData]:
-    return random_sites(number, rows)
 
 
 def played(plugin: Any, asked: Request, parties: list[PartyData]) -> Any:
@@ -55,16 +51,13 @@ def request(parties: list[PartyData], size: int = 16, **changes: Any) -> Request
 
 def roles(name: str, parties: list[PartyData], **changes: Any) -> tuple[Any, list[Any], Manifest]:
     plugin = PLUGINS[name]()
-    session = plugin.prepare(request(parties, **changes))
-    delivery = session.delivery()
-    aggregator = plugin.aggregator(session.manifest, delivery.aggregator)
-    members = [plugin.party(session.manifest, delivery.parties[p.name], p) for p in parties]
-    return aggregator, members, session.manifest
+    manifest = plugin.prepare(request(parties, **changes)).manifest
+    return plugin.aggregator(manifest, b""), [plugin.party(manifest, b"", each) for each in parties], manifest
 
 
 @either
 def test_a_session_estimates_the_pooled_auc_within_its_precision(name: str, seeded: Any) -> None:
-    parties = sites()
+    parties = sites(rows=4000)
     asked = request(parties, thresholds=thresholds.uniform(16), min_rows=12_000, options={"epsilon": 4})
     found = played(PLUGINS[name](seeded), asked, parties)
     slack = 4 * found.settings["standard error"] + found.settings.get("undecided by bins", 0)
@@ -85,15 +78,14 @@ def test_a_session_estimates_the_pooled_auc_within_its_precision(name: str, seed
 
 @either
 def test_what_a_party_sends_adds_up_to_its_rows_and_differs_every_time(name: str) -> None:
-    parties = sites(rows=500, number=1)
+    parties = sites(1, rows=500)
     seen = set()
     for _ in range(2):
         aggregator, (party,), _ = roles(name, parties)
         payload = payload_of(party.respond(aggregator.start()))
         sums = Tallies.submitted(payload)
-        assert sum(sums.positives) == parties[0].y_true.sum()
-        assert sum(sums.negatives) == (~parties[0].y_true).sum()
-        assert sums.parties == 1
+        ones = parties[0].y_true.sum()
+        assert (sum(sums.positives), sum(sums.negatives), sums.parties) == (ones, 500 - ones, 1)
         seen.add(payload)
     assert len(seen) == 2
 
@@ -145,7 +137,7 @@ def test_requests_that_cannot_be_met_are_refused(name: str, options: dict, what:
 
 
 def test_bins_of_a_session_follow_the_rule_at_the_least_number_of_rows_or_the_manifest_is_refused() -> None:
-    parties = sites(rows=10, number=2)
+    parties = sites(2, rows=10)
     for changes, bins in (
         ({"size": 100, "min_rows": 10_000}, 10),
         ({"size": 4, "min_rows": 10_000}, 4),
@@ -159,9 +151,9 @@ def test_bins_of_a_session_follow_the_rule_at_the_least_number_of_rows_or_the_ma
 
 
 @either
-def test_what_bins_leave_undecided_is_told_only_where_it_stands_out_of_the_noise(name: str) -> None:
+def test_what_bins_leave_undecided_is_told_only_where_it_stands_out_of_the_noise(name: str, seeded: Any) -> None:
     def told(rows: int, epsilon: float, size: int) -> list[bool]:
-        plugin, parties = PLUGINS[name](), sites(rows)
+        plugin, parties = PLUGINS[name](seeded), sites(rows=rows)
         bins = {"bins": size} if name == "ustat-krr" else {}
         asked = request(parties, size, options={"epsilon": epsilon, **bins})
         found = [played(plugin, asked, parties) for _ in range(10)]
@@ -177,7 +169,7 @@ def test_what_bins_leave_undecided_is_told_only_where_it_stands_out_of_the_noise
 
 
 def test_a_bound_that_theorem_3_does_not_give_is_not_told() -> None:
-    parties = sites(rows=20, number=2)  # 40 users, and 7 levels for 128 bins, of 49 users at least
+    parties = sites(2, rows=20)  # 40 users, and 7 levels for 128 bins, of 49 users at least
     grids = ("uniform:64", "uniform:128")
     found = [federated_auc(parties, protocol="ustat-hierarchy", thresholds=grid, epsilon=4) for grid in grids]
     assert ["standard error bound" in of.settings for of in found] == [True, False]

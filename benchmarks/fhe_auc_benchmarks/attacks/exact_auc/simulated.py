@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from fhe_auc.question.analysis import PLAIN
 from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.modular import Residues
-from fhe_auc.sums.authenticator import Share, authenticated, released
+from fhe_auc.sums.proof import Share, authenticated, released
 from fhe_auc.sums.terms import Factor, Release, Term
 from fhe_auc_benchmarks.attacks.exact_auc.strategies import ALL, FIRST_TWO, STRATEGIES, ExactView
 from fhe_auc_benchmarks.attacks.laboratory import HARMLESS, PASSED, AttackOutcome
@@ -56,7 +56,7 @@ def _evaluated(factor: Factor, vectors: Mapping[str, Residues], prime: int) -> R
 class Authenticators:
     """Those of as many sessions as there are secret points, shape (…).
 
-    As `fhe_auc.sums.authenticator.Authenticator`, which is of one session, and says what everything means.
+    As `fhe_auc.sums.proof.Authenticator`, which is of one session, and says what everything means.
     """
 
     def __init__(self, release: Release, prime: int, points: Residues) -> None:

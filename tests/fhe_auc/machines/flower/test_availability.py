@@ -34,20 +34,10 @@ pytestmark = pytest.mark.usefixtures("in_a_run")
 SITES, DOWN, REPAIR, LIMIT = 50, 0.05, 30 * 60.0, 90 * 60.0
 
 
-class Unsigned:
-    """Signatures and seals that cost nothing."""
-
-    def sign(self, purpose: bytes, statement: bytes) -> bytes:
-        return b"signed"
-
-    def check(self, *_: object) -> None:
-        return None
-
-    def seal(self, *given: bytes) -> bytes:
-        return given[-1]
-
-    def unseal(self, *given: bytes) -> bytes:
-        return given[-1]
+UNSIGNED: Any = SimpleNamespace(
+    sign=lambda *_: b"signed", check=lambda *_: None, seal=lambda *given: given[-1], unseal=lambda *given: given[-1]
+)
+"""Signatures and seals that cost nothing."""
 
 
 class ThreeRounds(Aggregator):
@@ -119,6 +109,10 @@ class Grid:
         return iter(found)
 
 
+def manifest_of(*names: str) -> Manifest:
+    return Nothing().prepare(Request(parties=names, thresholds=np.linspace(0, 1, 5))).manifest
+
+
 def set_clock(grid: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """The mail, and what says when a site is asked again, read the grid's clock and never the machine's."""
     for module in (mail, aggregator_role):
@@ -128,7 +122,7 @@ def set_clock(grid: Any, monkeypatch: pytest.MonkeyPatch) -> None:
 def played(grid: Any, folder: Path) -> SessionRecord:
     """Play a session over a grid, of which a round may take a day."""
     aggregator = ThreeRounds(grid._manifest)
-    aggregator.protection = Unsigned()  # type: ignore[assignment]
+    aggregator.protection = UNSIGNED
     nodes = {node: site.name for node, site in grid._sites.items()}
     with Journal(folder) as journal:
         post = mail.Mail(grid, aggregator, journal, 86_400.0, nodes=nodes, again=True)
@@ -138,7 +132,7 @@ def played(grid: Any, folder: Path) -> SessionRecord:
 def test_with_repairs_of_30_minutes_sessions_end_within_90(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Three rounds, each of which waits for one repair at most: all within 90 minutes, and the polls between."""
     names = tuple(f"site {number}" for number in range(SITES))
-    manifest = Nothing().prepare(Request(parties=names, thresholds=np.linspace(0, 1, 5))).manifest
+    manifest = manifest_of(*names)
     generator, minutes = np.random.default_rng(23), []
     for number in range(20):
         grid: Any = Grid({node: Site(name, generator) for node, name in enumerate(names, 1)}, manifest)
@@ -153,14 +147,10 @@ def test_with_repairs_of_30_minutes_sessions_end_within_90(tmp_path: Path, monke
 def test_a_site_that_fails_for_a_day_is_asked_for_a_day(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    names = ("north", "south")
-    request = Request(parties=names, thresholds=np.linspace(0, 1, 5))
-    manifest = Nothing().prepare(request).manifest
-    generator = np.random.default_rng(1)
-    sites = {node: Site(name, generator) for node, name in enumerate(names, 1)}
+    sites = {node: Site(name, np.random.default_rng(1)) for node, name in enumerate(("north", "south"), 1)}
     for site in sites.values():
         site.up, site.changes = True, float("inf")
-    grid: Any = Grid(sites, manifest)
+    grid: Any = Grid(sites, manifest_of("north", "south"))
     answered = grid.push_messages
 
     def push(messages: Iterable[Message]) -> list[str]:

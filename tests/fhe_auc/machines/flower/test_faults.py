@@ -239,7 +239,7 @@ def test_a_run_whose_server_is_killed_goes_on_when_it_is_run_again(deploy: Deplo
 
 
 def test_a_node_that_is_killed_while_it_answers_leaves_no_process_with_keys_and_is_named(deploy: Deploy) -> None:
-    deployment = deploy(3)
+    deployment = deploy(3, "north", "south")
     stubborn = "import signal\nfor each in (1, 2, 15): signal.signal(each, signal.SIG_IGN)\n" + SLEEPS.format(999)
     deployment.start("east", patched(deployment, stubborn))
     found: list[int] = []

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from fhe_auc.base.errors import InputError
 from fhe_auc.base.keystream import KeyStream
 from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.modular import Residues
-from fhe_auc.sums.authenticator import Authenticator, Share, authenticated, released
+from fhe_auc.sums.proof import Authenticator, Share, authenticated, released
 from fhe_auc.sums.sketch import Sketch
 from fhe_auc.sums.terms import Factor, Part, Release, Sum, Term
 from tests.support import plain_sums
@@ -169,17 +169,6 @@ def test_a_party_that_counts_twice_is_refused_though_all_that_is_linear_fits_and
 # --- What is seen tells nothing ---------------------------------------------------------------------------------------
 
 
-def submissions(
-    monkeypatch: pytest.MonkeyPatch, release: Release, prime: int, point: int, values: Sequence[int]
-) -> Iterator[tuple[int, ...]]:
-    """What a party may send, for every share and every own draw there are."""
-    size, (degree,) = release.sketch.size, [each.degree for each in release.sums]
-    for drawn in itertools.product(range(prime), repeat=size + degree):
-        share = Share(words(drawn[:size]), words(drawn[size : size + 1]))
-        monkeypatch.setattr(modular, "uniform", lambda *_, own=drawn[size + 1 :]: words(own))
-        yield tuple(Chosen(release, prime, point, [share]).sketch(0, words(values), private(0)).tolist())
-
-
 @pytest.mark.parametrize(("release", "prime", "values"), [(PRODUCT, 5, [2, 3]), (CUBE, 5, [4])])
 def test_at_every_point_exactly_one_secret_explains_a_submission(
     monkeypatch: pytest.MonkeyPatch, release: Release, prime: int, values: list[int]
@@ -187,7 +176,12 @@ def test_at_every_point_exactly_one_secret_explains_a_submission(
     """So whatever is sent, and whatever the party holds, all points are equally likely to whoever lacks the secret."""
     size, (degree,) = release.sketch.size, [each.degree for each in release.sums]
     for point in range(1, prime):
-        found = Counter(submissions(monkeypatch, release, prime, point, values))
+        found: Counter[tuple[int, ...]] = Counter()
+        for drawn in itertools.product(range(prime), repeat=size + degree):  # every share and every own draw there are
+            share = Share(words(drawn[:size]), words(drawn[size : size + 1]))
+            monkeypatch.setattr(modular, "uniform", lambda *_, own=drawn[size + 1 :]: words(own))
+            sent = Chosen(release, prime, point, [share]).sketch(0, words(values), private(0))
+            found[tuple(sent.tolist())] += 1
         assert len(found) == prime ** (size + degree)
         assert set(found.values()) == {1}
         assert {each[:size] for each in found} == {tuple(values)}
