@@ -13,8 +13,6 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 from cryptography.x509.oid import NameOID
 
-_VALID = timedelta(days=1)
-
 
 @dataclass(frozen=True)
 class TlsFiles:
@@ -68,7 +66,7 @@ def _certificate(
         .serial_number(x509.random_serial_number())
         # Who has a clock that is behind must reach the SuperLink, to be told by how much.
         .not_valid_before(now - timedelta(hours=1))
-        .not_valid_after(now + _VALID)
+        .not_valid_after(now + timedelta(days=1))
         .add_extension(x509.BasicConstraints(ca=issuer is None, path_length=None), critical=True)
         # Python 3.13 takes no certificate without these (RFC 5280).
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)

@@ -22,7 +22,6 @@ from fhe_auc.base.errors import InputError
 _FLEET = "/v1/fleet/"
 _HERE = ("127.0.0.1", "::1")
 _HOSTS = (*_HERE, "0.0.0.0", "::", "localhost")  # noqa: S104 - what Flower's own programs reach at one of `_HERE`
-_DATABASE = "superlink.db"
 
 
 def run(arguments: Sequence[str]) -> None:
@@ -44,7 +43,7 @@ def run(arguments: Sequence[str]) -> None:
     vars(extensions).update(get_middleware=lambda: (Middleware(FleetAlone),))
     chosen = ["--disable-runtime-dependency-installation"]
     if given.database is None:
-        chosen += ["--database", str(home / _DATABASE)]
+        chosen += ["--database", str(home / "superlink.db")]
     sys.argv = ["flower-superlink", *chosen, *arguments]
     flower_superlink()
 

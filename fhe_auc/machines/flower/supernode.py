@@ -77,8 +77,7 @@ def run(arguments: Sequence[str], *, bundle_sha256: str) -> None:
     ender = clean_up_after_this_process(f"{_MARK}={mark}")
     os.environ[_MARK] = mark
     with reserved_port() as port:
-        # Its own interface is for processes on this machine.
-        own = [] if given.port else ["--port", str(port)]
+        own = [] if given.port else ["--port", str(port)]  # its own interface is for processes on this machine
         sys.argv = ["flower-supernode", *own, *arguments]
         failed = ""
         try:

@@ -108,12 +108,8 @@ def _checks(store: KeyStore, strangers: Collection[str], at: datetime) -> Iterat
         yield f"{kind}/{session.hex()}", partial(_check_session, store, session, at)
     for session in session_ids(store, "made"):
         yield f"made/{session.hex()}", partial(_check_made, store, session)
-    for name in (session.hex() for session in session_ids(store, "state")):
-        yield f"state/{name}", partial(_check_state, store, name)
-
-
-def _check_state(store: KeyStore, name: str) -> None:
-    without_secrets(store.get("state", name), answer=True)
+    for session in session_ids(store, "state"):
+        yield f"state/{session.hex()}", partial(_check_state, store, session)
 
 
 def _check_authorities(store: KeyStore, at: datetime) -> None:
@@ -151,3 +147,7 @@ def _check_session(store: KeyStore, session: bytes, at: datetime) -> None:
 def _check_made(store: KeyStore, session: bytes) -> None:
     with suppress(VersionError):  # it is not made again, and that is all
         made_sessions.made(store, session)
+
+
+def _check_state(store: KeyStore, session: bytes) -> None:
+    without_secrets(store.get("state", session.hex()), answer=True)
