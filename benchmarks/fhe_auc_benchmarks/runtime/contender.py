@@ -140,7 +140,7 @@ class OurProtocol(Contender):
 
 
 def _before_bytes(session: Session, party: str) -> int:
-    """Return the size of what a party is sent before the session; of a bundle, without its signature."""
+    """Return the size of what a party is sent before the session: its bundle, or the session's file."""
     manifest, consortium = session.manifest, Consortium(session.manifest.parties)
     announcement = consortium.convene(manifest)
     if manifest.keys == "helper":
@@ -149,7 +149,8 @@ def _before_bytes(session: Session, party: str) -> int:
         return len(announcement)
     announced = open_announcement(announcement, consortium.trust, holder=consortium.holder, at=consortium.at)
     sealed = seal_to_party(session.secrets_of(party), announced, announcement_digest(announcement), party)
-    return len(announcement) + sum(map(len, sealed))
+    signer = consortium.identities[consortium.holder]  # all bundles of a large session would fill the memory
+    return len(announcement) + sum(map(len, (*sealed, signer.credential, signer.sign(b"", b""))))
 
 
 class PeerContender(Contender):
