@@ -8,6 +8,8 @@ A plug-in (entry-point group ``fhe_auc.site_state``) keeps these things: transpo
 nothing of transports.
 """
 
+from __future__ import annotations
+
 import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping

@@ -26,6 +26,8 @@ nothing beyond the result, even if all but one pool their shares. An aggregator 
 can read everything: the party opens the partial decryptions of whatever the aggregator has sent around as the result.
 """
 
+from __future__ import annotations
+
 import secrets
 from collections.abc import Callable, Iterator
 from typing import Any, ClassVar

@@ -19,6 +19,8 @@ can break X25519 one day, reads every submission then. Where that matters take s
 sealed by a hybrid.
 """
 
+from __future__ import annotations
+
 import secrets
 
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
