@@ -104,6 +104,13 @@ def test_what_is_not_given_is_verified_at_5000_thresholds_and_1000_for_the_publi
     assert "semi-honest, for 1,000 thresholds" in call("plan", "--protocol", "semi-honest").stdout
 
 
+@pytest.mark.slow
+def test_an_evaluation_takes_as_many_thresholds_by_default_as_its_plan(hospitals: list[str]) -> None:
+    found, published = told("evaluate", *hospitals), told("evaluate", *hospitals, "--protocol", "semi-honest")
+    assert (found["protocol"], found["thresholds"], found["keys"]) == ("verified", 5000, "sealed")
+    assert published["thresholds"] == 1000
+
+
 def test_rounded_scores_give_scikit_learns_auc_as_a_fraction(hospitals: list[str]) -> None:
     rounded = ("--protocol", "verified", "--round-scores", "1", "--max-rows", "1000")
     found = told("evaluate", *hospitals, *rounded)

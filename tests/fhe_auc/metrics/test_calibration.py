@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import tracemalloc
 from fractions import Fraction
@@ -258,7 +259,7 @@ def test_bayesian_binning_equals_a_straightforward_program_and_merges_what_lies_
 
 def test_few_or_frequent_scores_are_mapped_to_their_shares_of_positive_rows() -> None:
     """However rows are spread over them: two values became one where the first has less than half of the rows."""
-    for values, spread in [(2, "rising"), (3, "even"), (5, "one"), (10, "rising"), (2, "one")]:
+    for values, spread in itertools.product((2, 3, 5, 10), ("even", "rising", "one")):
         weights = {
             "even": np.ones(values),
             "rising": np.arange(1, values + 1),

@@ -82,7 +82,9 @@ def test_over_many_sessions_the_auc_is_right_on_average_and_varies_as_its_error_
     parties, plugin, runs = sites(rows=1500), PLUGINS[name](seeded), 60
     options = {"epsilon": 8.0, "bins": 16} if name == "ustat-krr" else {"epsilon": 8.0}
     found = [played(plugin, request(parties, options=options), parties) for _ in range(runs)]
-    aucs, undecided = (np.array(each) for each in zip(*((of.auc, of.settings["undecided by bins"]) for of in found)))
+    aucs, undecided = (
+        np.array(each) for each in zip(*((of.auc, of.settings["undecided by bins"]) for of in found), strict=True)
+    )
     # Four standard errors, and a tenth of the ties that thresholds make.
     slack = 4 * aucs.std(ddof=1) / math.sqrt(runs) + undecided.mean() / 10
     assert abs(aucs.mean() - sklearns_auc(parties)) < slack
