@@ -26,7 +26,7 @@ from fhe_auc_protocols import exact_sampling, opendp_samplers
 from fhe_auc_protocols.noise_shares import _negative_binomial, _table, polya
 
 slow = partial(pytest.param, marks=pytest.mark.slow)
-FALSE_ALARM = 1e-7
+FALSE_ALARM = 1e-8
 DRAWS = 10_000
 
 

@@ -202,7 +202,7 @@ def test_joint_keys_say_what_they_cost(hospitals: list[str]) -> None:
         ("evaluate", r"argument 'FILE\.\.\.'; see fhe-auc evaluate --help"),
         ("evaluate north.csv north.csv", "given twice"),
         ("evaluate -- --debug", "file '--debug'"),
-        (f"evaluate two{ESCAPE}[31m.csv", "does not exist"),
+        (f"evaluate two\nlines{ESCAPE}[31m.csv", "does not exist"),
         ("evaluate north.csv --site-column site", "no column 'site'"),
         ("evaluate nan.csv", r"party 'nan', nan\.csv, line 3, column 'y_score': score is missing"),
         ("evaluate north.csv --protocol magic", r"unknown protocol 'magic' \(there are: .*semi-honest"),
