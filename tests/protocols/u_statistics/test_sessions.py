@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from fhe_auc.base.errors import InputError, UndefinedAucError
+from fhe_auc.base.errors import DeserialisationError, InputError, UndefinedAucError
 from fhe_auc.base.serialise import encode
 from fhe_auc.question import thresholds
 from fhe_auc.rows.party_data import PartyData
@@ -213,7 +213,11 @@ def test_a_bound_that_theorem_3_does_not_give_is_not_told() -> None:
 
 
 def test_a_tally_that_fits_is_always_within_the_limit() -> None:
-    aggregator, (party, *_), _ = roles("ustat-hierarchy", sites(rows=10), size=1000)
+    aggregator, (party, other, *_), _ = roles("ustat-hierarchy", sites(rows=10), size=1000)
+    opening = aggregator.start()
     size = 2 * 2 * 2**10
     largest = encode(Tallies(1, (2**62 // size,) * size, (2**62 // size,) * size))
-    aggregator.receive("site 0", changed(party.respond(aggregator.start()), payload=largest))
+    aggregator.receive("site 0", changed(party.respond(opening), payload=largest))
+    second = changed(other.respond(opening), payload=largest)
+    with pytest.raises(DeserialisationError, match=r"no more than 2\^62"):  # with those of site 0
+        aggregator.receive("site 1", second)
