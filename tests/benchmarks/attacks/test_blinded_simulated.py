@@ -94,7 +94,7 @@ def test_multipliers_are_distributed_like_the_protocols_and_positions_add_up(def
     np.testing.assert_allclose(x * y, trials.position_products, atol=1e-6)
 
 
-@pytest.mark.parametrize("how_many", [1, 100])
+@pytest.mark.parametrize("how_many", quick(1, 100, of=(1, 2, 5, 100)))
 def test_chosen_positions_are_different_and_uniform(default, how_many):
     chosen = drawn(default, 500).chosen(how_many)
     assert all(len(set(each)) == how_many for each in chosen.reshape(-1, how_many))
@@ -103,11 +103,12 @@ def test_chosen_positions_are_different_and_uniform(default, how_many):
     assert ((counts - expected) ** 2 / expected).sum() < stats.chi2.isf(1e-6, default.positions - 1)
 
 
+@pytest.mark.parametrize("trials", quick(20_000, of=(20_000, 100_000)))
 @pytest.mark.parametrize("executions", quick(4, of=(2, 4)))
 @pytest.mark.parametrize("tolerance", [None, 1e-5])
-def test_honest_trials_are_accepted(executions, tolerance):
-    outcome = simulated.honest(setting(executions=executions, tolerance=tolerance), 20_000, seed=4)
-    assert outcome == AttackOutcome(20_000, 0, 0, 20_000, {})
+def test_honest_trials_are_accepted(executions, tolerance, trials):
+    outcome = simulated.honest(setting(executions=executions, tolerance=tolerance), trials, seed=4)
+    assert outcome == AttackOutcome(trials, 0, 0, trials, {})
 
 
 @pytest.mark.parametrize("name", quick("scale-num", of=LUCKY))

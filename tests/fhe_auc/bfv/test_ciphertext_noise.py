@@ -31,7 +31,7 @@ from tests.support.bfv_contexts import PRIMES, SLOTS, Case, loaded, noise, param
 pytestmark = pytest.mark.backends("one")  # encryptions of zero are the library's, what is done with them ours
 
 (PRIME,) = primes_above(2**41, 1, SLOTS)
-FALSE_ALARM = 1e-7  # of each statistical test; keys and noise are fresh in every run
+FALSE_ALARM = 1e-8  # of each statistical test; keys and noise are fresh in every run
 
 
 @pytest.fixture(scope="module")

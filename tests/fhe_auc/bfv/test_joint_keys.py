@@ -37,7 +37,7 @@ PRIMES = (*primes_above(2**41, 1, SLOTS), *primes_above(2**49, 1, SLOTS))
 PARAMETERS = bfv.BfvParameters("tenseal", SLOTS, JOINT_CHAINS[0].modulus_bits, JOINT_CHAINS[0].special_bits, PRIMES)
 PRODUCTS, KEPT = 2, 3
 NO_MASK = np.zeros(SLOTS, np.uint64)
-FALSE_ALARM = 1e-7
+FALSE_ALARM = 1e-8
 
 
 def planned(parties: int) -> ExactPlan:

@@ -18,7 +18,7 @@ from fhe_auc.rlwe import wire_format
 from tests.support.schemes import Ckks
 
 SLOTS = 4096
-few = settings(max_examples=3, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+few = settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 seeds = st.integers(0, 2**32 - 1)
 
 

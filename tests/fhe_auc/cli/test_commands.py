@@ -102,6 +102,13 @@ def test_what_is_not_given_is_verified_at_5000_thresholds_and_1000_for_the_publi
     assert "semi-honest, for 1,000 thresholds" in call("plan", "--protocol", "semi-honest").stdout
 
 
+@pytest.mark.slow
+def test_an_evaluation_takes_as_many_thresholds_by_default_as_its_plan(hospitals: list[str]) -> None:
+    found, published = told("evaluate", *hospitals), told("evaluate", *hospitals, "--protocol", "semi-honest")
+    assert (found["protocol"], found["thresholds"], found["keys"]) == ("verified", 5000, "sealed")
+    assert published["thresholds"] == 1000
+
+
 def test_rounded_scores_give_scikit_learns_auc_as_a_fraction(hospitals: list[str]) -> None:
     rounded = ("--protocol", "verified", "--round-scores", "1", "--max-rows", "1000")
     found = told("evaluate", *hospitals, *rounded)
@@ -193,7 +200,7 @@ def test_joint_keys_say_what_they_cost(hospitals: list[str]) -> None:
         ("evaluate", r"argument 'FILE\.\.\.'; see fhe-auc evaluate --help"),
         ("evaluate north.csv north.csv", "given twice"),
         ("evaluate -- --debug", "file '--debug'"),
-        (f"evaluate two{ESCAPE}[31m.csv", "does not exist"),
+        (f"evaluate two\nlines{ESCAPE}[31m.csv", "does not exist"),
         ("evaluate north.csv --site-column site", "no column 'site'"),
         ("evaluate nan.csv", r"party 'nan', nan\.csv, line 3, column 'y_score': score is missing"),
         ("evaluate north.csv --protocol magic", r"unknown protocol 'magic' \(there are: .*semi-honest"),
@@ -234,6 +241,12 @@ def test_bad_input_is_one_line_and_status_2(hospitals: list[str], arguments: str
     result = call(*arguments.split(" "))
     assert_fails(result, 2, message)
     assert ESCAPE not in result.stderr
+
+
+@pytest.mark.slow
+def test_an_option_that_is_true_or_false_is_given_as_such(hospitals: list[str]) -> None:
+    arguments = ("--protocol", "exact", "-o", "plain_interval=true", "--json")
+    assert json.loads(call("evaluate", *hospitals, *arguments).stdout)["interval"]["method"] == "DeLong, plain"
 
 
 @pytest.mark.usefixtures("folder")

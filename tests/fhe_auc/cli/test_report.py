@@ -270,7 +270,9 @@ def test_groups_and_sites_come_from_a_session_of_their_own_and_small_groups_are_
     assert said["groups"][1]["auc"] is None
     (shown,) = (each for each in said["groups"] if each["auc"] is not None)
     lines = [line.split(",") for file in files for line in Path(file).read_text().splitlines()]
-    labels = [int(line[0]) for line in lines if line[2] == shown["group"].removeprefix("age: ")]
+    rows = [(int(y), int(float(s) * 49 + 1e-9)) for y, s, group in lines if f"age: {group}" == shown["group"]]
+    labels, bins = zip(*rows, strict=True)
+    assert shown["auc"] == pytest.approx(sklearn_metrics.roc_auc_score(labels, bins), abs=6e-5)
     assert ((shown["n"], shown["events"]), said["sites"]["both_classes"]) == ((len(labels), sum(labels)), 5)
     assert "a second session, of protocol verified" in said["privacy"]
     assert "who knows all sites but two can work out these two's AUCs" in said["privacy"]

@@ -122,6 +122,8 @@ def test_curves_and_confusion_matrix_equal_scikit_learns_point_by_point() -> Non
     histogram = Histogram.exact(data)
     matrix = sklearn_metrics.confusion_matrix(data.y_true, data.y_score >= 0.5)
     assert metrics.confusion_matrix(histogram, 0.5).tolist() == matrix.tolist()
+    for measure, of_rows in OF_SCORES.values():
+        assert measure(histogram).value == pytest.approx(of_rows(data.y_true, data.y_score), rel=EXACT, abs=EXACT)
     for ours, theirs in (
         (metrics.roc_curve(histogram), sklearn_metrics.roc_curve(data.y_true, data.y_score, drop_intermediate=False)),
         (metrics.precision_recall_curve(histogram), sklearn_metrics.precision_recall_curve(data.y_true, data.y_score)),
@@ -182,7 +184,7 @@ def test_between_edges_rows_are_spread_evenly_and_those_at_the_upper_end_are_not
 
 
 @pytest.mark.parametrize(("positives", "negatives"), [([3, 7], [11, 5]), ([2.4, 7.7], [10.6, 5.2])])
-@pytest.mark.parametrize("threshold", np.linspace(0, 1, 11).tolist())
+@pytest.mark.parametrize("threshold", np.linspace(0, 1, 21).tolist())
 def test_a_confusion_matrix_has_whole_rows_that_add_up_and_are_nearest(
     positives: list[float], negatives: list[float], threshold: float
 ) -> None:

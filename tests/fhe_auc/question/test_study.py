@@ -39,7 +39,10 @@ def test_a_file_says_model_outcome_cohort_period_and_caps(tmp_path: Path) -> Non
         (TEXT + CAPS.replace("row-caps", "row_caps"), "unknown field `row_caps`"),
         (TEXT.replace('"2029"', "2029"), r"Expected `str`, got `int` - at `\$.period`"),
         (TEXT + CAPS.replace("5000", "true"), r"Expected `int`, got `bool` - at `\$.`?row-caps"),
-        *((TEXT + CAPS.replace("5000", cap), "the cap of 'north' must lie between") for cap in ("0", "-1", f"{2**41}")),
+        *(
+            (TEXT + CAPS.replace("5000", cap), "the cap of 'north' must lie between")
+            for cap in ("0", "-1", f"{2**40 + 1}")
+        ),
         (TEXT + CAPS.replace("5000", "9" * 30), "row-caps"),
         (TEXT + '\nmodel = "again"', "overwrite"),
         ("model = ", "[Ii]nvalid"),

@@ -145,6 +145,15 @@ class TestHonestSessions:
         warnings = malicious._loose(plan_for(tolerance=tolerance))
         assert ["times what numerical errors need" in warning for warning in warnings] == [True] * told
 
+    @pytest.mark.slow
+    def test_a_result_warns_of_a_loose_tolerance_and_says_what_all_its_digits_tell(self):
+        pairs = [(data.y_true, data.y_score) for data in sites(2)]
+        for options, told in (({}, False), ({"tolerance": 1e-5}, True)):
+            found = federated_auc(pairs, protocol="malicious", thresholds="uniform:16", **options)
+            said = " ".join(found.warnings)
+            assert ("times what numerical errors need" in said) is told
+            assert "assume that parties can work out how many pooled rows have each label; only differential" in said
+
     @backends
     @pytest.mark.parametrize(("label", "rows"), [(0, 1), (1, 5000), slow(0, 50)])
     def test_rows_of_one_label_are_refused_without_a_number(self, backend, label, rows):

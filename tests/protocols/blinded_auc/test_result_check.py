@@ -230,8 +230,9 @@ class TestSlots:
     def refused(self, slots: ckks.Slots, executions: Sequence[Execution], why: str) -> None:
         assert_refused(recover_verified, slots, self.CHOSEN, executions, why)
 
-    def test_flooded_slots_are_accepted_in_every_one_of_200_draws(self):
-        for seed in range(200):
+    @pytest.mark.parametrize("draws", [200, slow(1000)])
+    def test_flooded_slots_are_accepted_in_every_draw(self, draws):
+        for seed in range(draws):
             slots, executions = self.slots(seed=seed)
             found = recover_verified(slots, self.CHOSEN, executions)
             assert found.auc == pytest.approx(0.6, abs=error_bound(self.CHOSEN))

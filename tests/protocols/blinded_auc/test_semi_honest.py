@@ -222,6 +222,14 @@ class TestPrecision:
         counts = counts_of(rng.integers(0, 2 * 10**8, 20), rng.integers(0, 2 * 10**8, 20))
         assert large.recover([counts, counts]).auc == pytest.approx(trapezoid(counts + counts).auc, abs=PRECISION)
 
+    @pytest.mark.openfhe
+    @pytest.mark.slow
+    def test_backends_agree(self):
+        parties = datasets.load("covid-clinics")[:20]
+        first, second = (federated_auc(parties, setup=Setup(backend=backend)) for backend in BACKENDS)
+        assert first.auc == pytest.approx(second.auc, abs=PRECISION)
+        assert first.binning_error == pytest.approx(second.binning_error, abs=PRECISION)
+
 
 @pytest.mark.parametrize(("max_rows", "warned"), [(10**6, False), (10**7, True)])
 def test_a_result_says_what_all_its_digits_tell_and_beyond_a_million_rows_for_which_balance_they_hold(max_rows, warned):
@@ -291,6 +299,15 @@ class TestInvariance:
         ]
         # The plan promises its precision from 100 rows on; den = 2 instead of 198 costs two digits.
         assert engine.recover(pieces).auc == pytest.approx(trapezoid(whole).auc, abs=100 * PRECISION)
+
+    @pytest.mark.slow
+    def test_a_monotone_transform_with_matching_thresholds_changes_nothing(self):
+        parties = datasets.load("credit-default")
+        grid = thresholds.hybrid(200)
+        bent = [PartyData.from_arrays(p.name, p.y_true, np.arctan(5 * p.y_score)) for p in parties]
+        before = federated_auc(parties, thresholds=grid)
+        after = federated_auc(bent, thresholds=np.arctan(5 * grid))
+        assert after.auc == pytest.approx(before.auc, abs=PRECISION)
 
 
 _MEMORY = """

@@ -441,6 +441,13 @@ class TestStream:
         found = [orders.index(tuple(source.permutation(4))) for _ in range(24_000)]
         assert chisquare(np.bincount(found, minlength=24)).pvalue > FALSE_ALARM
 
+    def test_in_a_long_permutation_everything_lands_everywhere(self):
+        """Chi-square over where the first of 64 things goes, and over what comes first."""
+        source = stream()
+        orders = np.array([source.permutation(64) for _ in range(6400)])
+        for landed in (orders[:, 0], np.argmin(orders, axis=1)):
+            assert chisquare(np.bincount(landed, minlength=64)).pvalue > FALSE_ALARM
+
     def test_what_an_execution_draws_has_the_distribution_it_should(self):
         drawn = [
             Execution.draw(stream("execution", number), thresholds=100, splits=2, positions=512) for number in range(40)

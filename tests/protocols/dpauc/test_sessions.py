@@ -374,7 +374,10 @@ def test_score_noise_needs_scores_from_0_to_1_and_an_auc_both_labels() -> None:
 
 def test_the_manifest_carries_the_whole_budget_and_gives_it_back() -> None:
     options = {"epsilon": 2, "budget_thresholds": 12, "clip": "false", "endpoints": True}
-    manifest = Manifest.from_bytes(manifest_of("dpauc-laplace", **options).to_bytes())
+    sent = manifest_of("dpauc-laplace", **options)
+    manifest = Manifest.from_bytes(sent.to_bytes())
+    assert len({sent, manifest}) == 1
+    assert len({sent, manifest_of("dpauc-laplace", **options)}) == 2  # of another session
     budget = plugin("dpauc-laplace").checked(manifest)
     assert budget == Budget.checked("laplace", options, 11)
     assert (budget.epsilon, budget.budget_thresholds, budget.curve.clip, budget.curve.endpoints) == (2, 12, False, True)

@@ -125,7 +125,8 @@ def worth(at: np.ndarray, own: np.ndarray, other: np.ndarray, width: int, of: in
     return found
 
 
-@pytest.mark.parametrize(("bins", "models"), [(2, 2), (7, 3), (128, 2), (129, 3), (200, 2), slow(72, 3), slow(1000, 3)])
+@pytest.mark.parametrize("bins", [2, 7, 72, 128, 129, 200, 1000])
+@pytest.mark.parametrize("models", [2, 3])
 def test_sums_of_a_comparison_are_those_of_each_row_interpolated_in_its_coarse_bin(bins: int, models: int) -> None:
     analysis, grid = Analysis(models=("x", "y", "z")[:models]), thresholds.uniform(bins)
     parties = made(analysis, 3, bins)
@@ -201,10 +202,9 @@ def binormal(rows: int, share: float, auc: float, alike: float, seed: int) -> li
     return [labels, *(1 / (1 + np.exp(1.5 - np.array([first, second]))))]
 
 
-@pytest.mark.parametrize(
-    ("rows", "alike", "auc"),
-    [(24, 0.5, 0.95), (40, 0.9, 0.7), (60, 0.99, 0.99), slow(24, 0.99, 0.99), slow(60, 0.5, 0.7)],
-)
+@pytest.mark.parametrize("rows", [24, 40, 60])
+@pytest.mark.parametrize("alike", [0.5, 0.9, 0.99])
+@pytest.mark.parametrize("auc", [0.7, 0.95, 0.99])
 def test_comparisons_of_few_rows_at_their_quantiles_are_delongs_over_rows(rows: int, alike: float, auc: float) -> None:
     for seed, share in enumerate((0.15, 0.5)):
         labels, first, second = binormal(rows, share, auc, alike, seed)

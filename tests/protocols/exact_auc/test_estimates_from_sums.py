@@ -55,7 +55,7 @@ def test_the_auc_of_the_integers_is_that_of_the_trapezoid_and_of_scikit_learn(
 
 @pytest.mark.parametrize("interval", [False, True])
 def test_sums_of_so_many_rows_take_as_many_values_as_the_modulus_must_tell_apart_and_no_more(interval: bool) -> None:
-    for rows in range(2, 8):
+    for rows in range(2, 10):
         found = [
             sums_of(list(dealt[:2]), list(dealt[2:]), interval=interval)
             for dealt in itertools.product(range(rows + 1), repeat=4)

@@ -88,7 +88,7 @@ def test_what_the_aggregator_gets_is_uniform_and_of_one_length_whatever_the_rows
             pass
         prime = play.plan.parameters.plain_moduli[0]
         for padded, sent in zip(sketches_sent(play), submitted(play).values(), strict=True):
-            assert stats.kstest(padded / prime, "uniform").pvalue > 1e-7
+            assert stats.kstest(padded / prime, "uniform").pvalue > 1e-8
             lengths.add(tuple(len(each) for each in (*sent.parts, *sent.blobs)))
         lengths.add(len(play.aggregator._response.sealed))
     assert len(lengths) == 2  # of submissions, of responses

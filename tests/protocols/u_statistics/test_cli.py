@@ -247,7 +247,10 @@ def test_any_kernel_of_the_callers_own_runs_by_krr_and_pairs() -> None:
         ),
         *(
             ({"statistic": "renyi2", "method": "pairs", "pairings": number}, np.zeros((10, 1)), what)
-            for number, what in ((0, "1 to 9 pairings of 10 users"), (10, "1 to 9 pairings"), (1.5, "1 to 9 pairings"))
+            for number, what in (
+                *((0, "1 to 9 pairings of 10 users"), (-1, "1 to 9 pairings"), (10, "1 to 9 pairings")),
+                *((1.5, "1 to 9 pairings|whole number"), (True, "1 to 9 pairings|whole number")),
+            )
         ),
     ],
 )
@@ -256,6 +259,8 @@ def test_records_of_a_wrong_shape_unknown_names_and_numbers_out_of_range_are_ref
 ) -> None:
     with pytest.raises(InputError, match=what):
         seeded(Setting(epsilon=1.0, **chosen), rows)
+    most = Setting(statistic="renyi2", method="pairs", epsilon=1.0, pairings=9)
+    assert seeded(most, np.zeros((10, 1))).settings["pairs"] == 45
 
 
 def test_an_entropy_of_a_collision_estimate_that_is_not_positive_is_undefined() -> None:

@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from fhe_auc.base.errors import InputError, UndefinedAucError
+from fhe_auc.base.errors import DeserialisationError, InputError, UndefinedAucError
 from fhe_auc.base.serialise import encode
 from fhe_auc.question import thresholds
 from fhe_auc.rows.party_data import PartyData
@@ -72,6 +72,42 @@ def test_a_session_estimates_the_pooled_auc_within_its_precision(name: str, seed
     of_one = played(PLUGINS[name](seeded), request([alone]), [alone])
     assert any("that party's own AUC" in warning for warning in of_one.warnings)
     json.dumps(found.as_dict())
+
+
+@pytest.mark.slow
+@either
+def test_over_many_sessions_the_auc_is_right_on_average_and_varies_as_its_error_says(name: str, seeded: Any) -> None:
+    parties, plugin, runs = sites(rows=1500), PLUGINS[name](seeded), 60
+    options = {"epsilon": 8.0, "bins": 16} if name == "ustat-krr" else {"epsilon": 8.0}
+    found = [played(plugin, request(parties, options=options), parties) for _ in range(runs)]
+    aucs, undecided = (
+        np.array(each) for each in zip(*((of.auc, of.settings["undecided by bins"]) for of in found), strict=True)
+    )
+    # Four standard errors, and a tenth of the ties that thresholds make.
+    slack = 4 * aucs.std(ddof=1) / math.sqrt(runs) + undecided.mean() / 10
+    assert abs(aucs.mean() - sklearns_auc(parties)) < slack
+    noise = np.sqrt(np.square([of.settings["standard error"] for of in found]) - undecided**2)
+    assert np.median(noise) == pytest.approx(aucs.std(ddof=1), rel=0.5)
+
+
+@either
+def test_a_sessions_errors_cover_what_bins_leave_undecided_of_squeezed_scores(name: str, seeded: Any) -> None:
+    """Rare events: nearly all scores lie in the first of sixteen bins, where the protocol cannot tell them apart."""
+    generator, parties = np.random.default_rng(3), []
+    for site in range(3):
+        labels = generator.random(4000) < 0.1
+        scores = 0.08 * generator.random(4000) ** 2 + 0.06 * labels
+        parties.append(PartyData.from_arrays(f"site {site}", labels, scores))
+    options = {"epsilon": 8.0, **({"bins": 16} if name == "ustat-krr" else {})}
+    coarse, fine = (
+        played(PLUGINS[name](seeded), request(parties, thresholds=grid, options=options, min_rows=12_000), parties)
+        for grid in (np.linspace(0, 1, 16), np.linspace(0, 0.14, 16))
+    )
+    error = coarse.settings["standard error"]
+    off = abs(coarse.auc - sklearns_auc(parties))
+    assert 0.1 < off < min(1.5 * error, coarse.settings["standard error bound"])
+    assert any("bins leave the AUC undecided by" in warning for warning in coarse.warnings)
+    assert fine.settings["standard error"] < error / 2
 
 
 @either
@@ -175,7 +211,11 @@ def test_a_bound_that_theorem_3_does_not_give_is_not_told() -> None:
 
 
 def test_a_tally_that_fits_is_always_within_the_limit() -> None:
-    aggregator, (party, *_), _ = roles("ustat-hierarchy", sites(rows=10), size=1000)
+    aggregator, (party, other, *_), _ = roles("ustat-hierarchy", sites(rows=10), size=1000)
+    opening = aggregator.start()
     size = 2 * 2 * 2**10
     largest = encode(Tallies(1, (2**62 // size,) * size, (2**62 // size,) * size))
-    aggregator.receive("site 0", changed(party.respond(aggregator.start()), payload=largest))
+    aggregator.receive("site 0", changed(party.respond(opening), payload=largest))
+    second = changed(other.respond(opening), payload=largest)
+    with pytest.raises(DeserialisationError, match=r"no more than 2\^62"):  # with those of site 0
+        aggregator.receive("site 1", second)
