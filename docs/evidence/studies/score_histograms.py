@@ -117,13 +117,14 @@ def local_hierarchy(counts: HierarchicalCounts, epsilon: float, random: Random) 
 
 
 def unary_tallies(
-    encoding: UnaryEncoding, counts: NDArray[np.int64], *, runs: int, random: Random
+    encoding: UnaryEncoding, counts: NDArray[np.int64], *, without: int = 0, runs: int, random: Random
 ) -> NDArray[np.int64]:
     """Draw tallies of the same law as `UnaryEncoding.tally`, shape (runs, d), from how many users each cell has.
 
-    Counts c_v: shape (d,). A bit is set by Binomial(c_v, 1/2) + Binomial(n − c_v, q) of the reports, independently.
+    Counts c_v: shape (d,); `without` users report no value. A bit is set by Binomial(c_v, 1/2) + Binomial(n − c_v, q)
+    of the reports, independently.
     """
-    others, shape = int(counts.sum()) - counts, (runs, encoding.cells)
+    others, shape = int(counts.sum()) + without - counts, (runs, encoding.cells)
     return random.binomial(counts, 0.5, shape) + random.binomial(others, encoding.flip_probability, shape)
 
 
