@@ -5,9 +5,7 @@
     prod  += rotate(prod, c·2^j)                 full trace: every slot of a class holds gain · Σ_k X[q, k]·Y[q, k]
     result = prod · r + flooding
 
-The trace runs over all slots, not only over the bins: without it other slots show partial sums, and with sums over the
-bins alone the noise still differs between windows by enough to estimate r and the counts. The order (trace, multiply,
-flood) matters as well: without flooding r is the gcd of the decrypted coefficients.
+Why the trace runs over all slots, and why the order matters: docs/security/protocol.md.
 """
 
 import secrets

@@ -1,12 +1,7 @@
 """Counting by a sum under one-time pads, exact to the last row, and proved.
 
 A party's counts are a vector of integers (`fhe_auc.session.vector_computation`). The aggregator adds up what it gets,
-and sees uniform numbers; the parties get the pooled counts, with two tags that prove them.
-
-**Who learns what.** Every party learns how many pooled rows lie in each cell. Where rows are few that shows single
-rows, though not whose, unless one party alone has rows in a cell. An aggregator that adds counts of its own, or leaves
-out a party that it names, is caught but for a chance of 1/t^2, and no number is given. It may leave out parties down to
-the session's least number, and says so: a result names who counts.
+and sees uniform numbers; the parties get the pooled counts, with two tags that prove them: docs/security/verified.md.
 """
 
 from collections.abc import Sequence
