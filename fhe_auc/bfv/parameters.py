@@ -24,9 +24,7 @@ A prime is dropped with the product, whose noise takes as much. What the first c
 smudging of 40 bits for some thousand parties; the second, of 80 bits for some hundred.
 """
 
-FLOODING_SHARE = 0.7
-"""Of the capacity for noise, what flooding takes at most, with keys that a key holder makes."""
-
+FLOODING_SHARE = 0.7  # of the capacity for noise, what flooding takes at most, with keys that a key holder makes
 LEAST_PLAIN_BITS, MOST_PLAIN_BITS = 17, 50
 MAX_PLAIN_MODULI = 8
 

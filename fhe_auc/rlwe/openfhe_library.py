@@ -44,9 +44,7 @@ if not _found.startswith(f"{_TESTED_WITH}."):
         f"pip install 'openfhe=={_TESTED_WITH}.*'"
     )
 
-TAG_LENGTH = 32
-"""Of a key's name in OpenFHE: 128 random bits in hexadecimal."""
-
+TAG_LENGTH = 32  # of a key's name in OpenFHE: 128 random bits in hexadecimal
 _key_maps = threading.Lock()
 _first_used_in: int | None = None
 

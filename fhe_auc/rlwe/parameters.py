@@ -11,13 +11,8 @@ from fhe_auc.base.errors import CapacityError
 from fhe_auc.base.serialise import encode
 
 BackendName = Literal["openfhe", "tenseal"]
-
-SECURITY_BITS = 128
-"""Classical security of every parameter set here; nothing below is offered."""
-
-FINGERPRINT_BYTES = 32
-"""Length of a context's name, a SHA-256."""
-
+SECURITY_BITS = 128  # classical security of every parameter set here; nothing below is offered
+FINGERPRINT_BYTES = 32  # length of a context's name, a SHA-256
 MAX_MODULUS_BITS = {4096: 106, 8192: 214, 16384: 430, 32768: 868}
 """Ring dimension to the largest log2(QP) with 128-bit classical security and a ternary secret.
 

@@ -14,9 +14,7 @@ from fhe_auc.base.errors import DeserialisationError
 from fhe_auc.base.keystream import KeyStream
 from fhe_auc.rlwe import modular
 
-WORD = 8
-"""Bytes of a coefficient in both libraries' formats."""
-
+WORD = 8  # bytes of a coefficient in both libraries' formats
 Words = NDArray[np.uint64]
 """Coefficients, or values at the roots of unity, of several polynomials: shape (polynomials, N)."""
 

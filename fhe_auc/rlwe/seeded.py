@@ -26,9 +26,7 @@ from fhe_auc.rlwe.number_theoretic_transform import values_of
 from fhe_auc.rlwe.polynomials import Polynomials, Words
 
 SEED_BYTES = 32
-VERIFIED = 2.0**32
-"""Coefficients to encrypt for `Seeded.verify`: far above the noise, far below every modulus."""
-
+VERIFIED = 2.0**32  # coefficients to encrypt for `Seeded.verify`: far above the noise, far below every modulus
 _TOLERANCE = 1e-3
 
 

@@ -37,9 +37,7 @@ from fhe_auc_protocols.dpauc.protocol import DpaucProtocol
 from fhe_auc_protocols.dpauc.roc import estimate, statistics
 from fhe_auc_protocols.exact_auc.protocol import Verified
 
-SKLEARN = "scikit-learn"
-"""Method of the rows that state the truth."""
-
+SKLEARN = "scikit-learn"  # method of the rows that state the truth
 _BAND = (10, 90)  # percentiles
 
 

@@ -14,8 +14,7 @@ from fhe_auc_benchmarks.runtime.contender import ROLES, Contender, Played
 from fhe_auc_benchmarks.runtime.problem import BenchmarkProblem
 
 PUBLISHED = "published design"
-TUNED = "published design, tuned"
-"""The same with a setting of OpenFHE that spares most of its parsing."""
+TUNED = "published design, tuned"  # the same with a setting of OpenFHE that spares most of its parsing
 
 
 class Measurement(msgspec.Struct, frozen=True, kw_only=True):

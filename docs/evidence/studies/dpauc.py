@@ -36,9 +36,7 @@ EPSILONS = (8, 4, 2, 1)
 PAPER_RUNS = 100
 PAPER_RR_RUNS = 20  # the paper says 100 for "each method"; counted as fewer, the test is stricter on us
 MANY_RUNS = 5000
-WITHIN = {10: 3e-4, 1000: 3e-3}
-"""How far from the printed mean ours may be, by parties."""
-
+WITHIN = {10: 3e-4, 1000: 3e-3}  # how far from the printed mean ours may be, by parties
 SPREAD_WITHIN = 0.35
 SCORES_WITHIN = 0.004
 

@@ -57,9 +57,7 @@ BALANCES = {
 }
 _BLOCK = 100
 _BLOCKS = 20
-
-Sums: TypeAlias = list[Words]
-"""A sum of some submissions, for every block of the packing."""
+Sums: TypeAlias = list[Words]  # a sum of some submissions, for every block of the packing
 
 
 class PrecisionSession(NamedTuple):

@@ -8,12 +8,8 @@ from fhe_auc.rlwe.error_sampling import FRESH_VARIANCE
 from fhe_auc_protocols.blinded_auc.packing import CHECK_WEIGHT, Packing, split_norms
 from fhe_auc_protocols.blinded_auc.workload import Workload
 
-RAREST = 10**6
-"""Precision is promised while the rarer class has at least one row in this many."""
-
-MAX_AMPLIFICATION = 10.0
-"""Multipliers of split shares are drawn so that they amplify errors at most so often."""
-
+RAREST = 10**6  # precision is promised while the rarer class has at least one row in this many
+MAX_AMPLIFICATION = 10.0  # multipliers of split shares are drawn so that they amplify errors at most so often
 CONFIDENCE = 7.0  # standard deviations: a bound broken once in 10^11 sessions
 _ENCODING = 2.0**-51  # error of the double-precision transforms, relative to the largest slot (measured: half of it),
 _ENCODING_DEVIATION = 2.0**-53  # and its standard deviation over the slots (measured: 0.17 to 0.24 times the former)

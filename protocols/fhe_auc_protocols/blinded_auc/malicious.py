@@ -29,9 +29,7 @@ from fhe_auc_protocols.blinded_auc.result_check import recover_verified
 from fhe_auc_protocols.blinded_auc.split_shares import Execution
 from fhe_auc_protocols.blinded_auc.workload import MAX_SPLITS, Workload
 
-FLOODING_BITS = 34
-"""λ: less than elsewhere, since errors are amplified, and executions are to agree closely."""
-
+FLOODING_BITS = 34  # λ: less than elsewhere, since errors are amplified, and executions are to agree closely
 _LOOSE = 2.0  # times the error bound: a tolerance from here on is worth a warning
 _SPLITS = range(2, MAX_SPLITS + 1)
 _EXECUTIONS = (2, 4, 8)

@@ -25,8 +25,7 @@ _Real = TypeVar("_Real", float, NDArray[np.float64])
 _CONFIDENCE = 10.0
 """Standard deviations of noise that the checks allow: an honest result is refused with probability below 10^-20."""
 
-_DECODING = 2.0**-40
-"""Error of decoding in double precision, relative to the largest value."""
+_DECODING = 2.0**-40  # error of decoding in double precision, relative to the largest value
 
 _REFUSED = (
     "the decrypted result fails its check ({}), so no number is given: more pooled rows than max_rows, a class rarer "

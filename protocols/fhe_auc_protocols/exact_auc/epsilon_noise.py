@@ -12,12 +12,12 @@ on a sum X, g·Z + Σ U_i, the proof that it suffices, and on whom the promise r
     replaced, same label   D by 2N at most (a positive row) or 2P (a negative one), so by 2(M − 1); P stays
     replaced, other label  its pairs before and after are with every other row once: D by M − 1 at most; P by 1
 
-**Labels.** D and P change together, so noise is on D + W·P and D − W·P of the first model. The variances of D' and P', about
-4(M − 1)²/ε² and 4/ε², are half of what they would be with ε split in halves. Further models release D alone, at
-w = ⌈(M − 1)/g⌉ steps. Models share ε, 7 parts for the first and 5 for each other one: so their variances are nearly
-equal.
+**Labels.** D and P change together, so noise is on D + W·P and D − W·P of the first model. The variances of D' and P',
+about 4(M − 1)²/ε² and 4/ε², are half of what they would be with ε split in halves. Further models release D alone, at w
+steps. Models share ε, 7 parts for the first and 5 for each other one: so their variances are nearly equal.
 
-The mean of the U_i, (g − 1)/2 each, is taken off when AUC' is read. w is small, so that Z is drawn at a small scale.
+The mean of the U_i, (g − 1)/2 each, is taken off when AUC' is read. w = ⌈(M − 1)/g⌉ is small, so that Z is drawn at a
+small scale.
 """
 
 from __future__ import annotations
@@ -53,10 +53,7 @@ VERDICT = (
 """The condition of the guarantee, for whoever reads a plan or a result."""
 
 METHOD = "Hanley and McNeil, with noise"
-
-_OVERFLOW_BITS = 42
-"""A released number wraps with a probability below 2^-41: its noise leaves the room for it."""
-
+_OVERFLOW_BITS = 42  # a released number wraps with a probability below 2^-41: its noise leaves the room for it
 _FEWEST_STEPS = 16
 _LOUD = 0.02  # a standard error by noise alone that is worth a warning
 _MOST_COLLUDERS = 2**20

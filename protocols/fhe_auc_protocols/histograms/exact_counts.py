@@ -29,9 +29,7 @@ from fhe_auc_keys.roles.padded_roles import SealedVectors
 from fhe_auc_protocols.histograms.readout import PooledCounts, Readout, ReadoutProtocol, all_levels
 
 _Names = Annotated[tuple[str, ...], msgspec.Meta(min_length=1)]
-
-MODELS = "models"
-"""Option of the manifest: the names of several models, as a list in JSON."""
+MODELS = "models"  # option of the manifest: the names of several models, as a list in JSON
 
 
 class ExactCounts(ReadoutProtocol[R], EncryptedProtocol[R, VectorPlan]):

@@ -36,9 +36,7 @@ from fhe_auc_protocols.exact_sampling import Source
 from fhe_auc_protocols.histograms.hierarchical_counts import check_height
 from fhe_auc_protocols.option_values import checked_epsilon
 
-NO_VALUE = -1
-"""The cell of a user who has none."""
-
+NO_VALUE = -1  # the cell of a user who has none
 _HALF = 2**63
 _WORDS = 2**22  # drawn at a time
 

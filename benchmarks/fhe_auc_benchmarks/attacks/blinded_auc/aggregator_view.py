@@ -24,9 +24,7 @@ from fhe_auc_protocols.blinded_auc.plan import AucPlan
 from fhe_auc_protocols.blinded_auc.semi_honest import class_vectors
 from fhe_auc_protocols.blinded_auc.split_shares import Execution
 
-SPARE_BITS = 8
-"""Of the modulus, for what attacks add."""
-
+SPARE_BITS = 8  # of the modulus, for what attacks add
 _MAX_MULTIPLIER_BITS = 40
 
 Floats: TypeAlias = "NDArray[np.floating[Any]]"

@@ -62,9 +62,7 @@ _CELLS = 800
 _BINS = 400
 _ALL_BINS, _SOME_BINS = 128, 40
 _AUCS = (0.0, 0.25, 0.5, 0.75, 1.0)
-
-TERMS = 11
-"""How many c there are; six of them up to degree 2."""
+TERMS = 11  # how many c there are; six of them up to degree 2
 
 WORST = tuple(
     np.array(coefficients, complex)

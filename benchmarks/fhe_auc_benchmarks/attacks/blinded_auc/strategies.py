@@ -30,9 +30,7 @@ from fhe_auc_protocols.blinded_auc.encrypted_trapezoid import products
 from fhe_auc_protocols.blinded_auc.packing import CHECK_WEIGHT
 from fhe_auc_protocols.blinded_auc.result_check import slot_error
 
-Lie: TypeAlias = Callable[[BlindedView], bytes]
-"""What a liar does with its view; returns the result's bytes."""
-
+Lie: TypeAlias = Callable[[BlindedView], bytes]  # what a liar does with its view; returns the result's bytes
 Parameter: TypeAlias = "tuple[float, ...]"
 _Parameters: TypeAlias = "Callable[[TrialSetting], tuple[Parameter, ...]]"
 
