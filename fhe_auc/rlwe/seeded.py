@@ -83,10 +83,7 @@ class Seeded:
         return half.pack(b) + packed[half.packed_size :]
 
     def expand(self, packed: bytes) -> Words:
-        """Return both polynomials of a packed form.
-
-        Raises `DeserialisationError` for a wrong length, or a coefficient that is not below its modulus.
-        """
+        """Return both polynomials of a packed form; errors as `Polynomials.unpack`."""
         half = self.half
         if len(packed) != half.packed_size + SEED_BYTES:
             raise DeserialisationError(

@@ -37,10 +37,7 @@ Maker = Callable[[BenchmarkProblem], Contender]
 
 
 def measure(problem: BenchmarkProblem, makers: Iterable[Maker], runs: int) -> list[Measurement]:
-    """Measure all contenders on a problem; raise `EvaluationError` where the AUC of one is not the exact one.
-
-    Of several runs there is one more before, which warms up.
-    """
+    """Measure all contenders; several runs have a warm-up before. `EvaluationError`: an AUC is not the exact one."""
     with contextlib.ExitStack() as stack:
         stack.callback(gc.collect)
         _ = problem.auc  # so that all rows are made up before a clock runs

@@ -119,10 +119,7 @@ def local_hierarchy(counts: HierarchicalCounts, epsilon: float, random: Random) 
 def unary_tallies(
     encoding: UnaryEncoding, counts: NDArray[np.int64], *, runs: int, random: Random
 ) -> NDArray[np.int64]:
-    """Draw tallies of the same law as `UnaryEncoding.tally`, shape (runs, d), from how many users each cell has.
-
-    Counts c_v: shape (d,). A bit is set by Binomial(c_v, 1/2) + Binomial(n − c_v, q) of the reports, independently.
-    """
+    """Draw tallies, (runs, d), of the law of `UnaryEncoding.tally`, from how many of the users each cell has, (d,)."""
     others, shape = int(counts.sum()) - counts, (runs, encoding.cells)
     return random.binomial(counts, 0.5, shape) + random.binomial(others, encoding.flip_probability, shape)
 

@@ -24,10 +24,7 @@ from fhe_auc_protocols.blinded_auc.plan import AucPlan
 def blinded_totals(
     plan: AucPlan, context: PublicContext, sums: Sequence[Ciphertext], *, randomness: BlindingRandomness = secrets
 ) -> Ciphertext:
-    """Return the class totals of an AUC from the sums of all submissions, one a block, times one multiplier, flooded.
-
-    The multiplier is fresh; `randomness` is `secrets` where it protects someone.
-    """
+    """Return the class totals from the sums of all submissions, one a block, times a fresh multiplier; flooded."""
     product = trace(context, plan.packing, products(context, plan.packing, sums))
     multiplier = blinding.multiplier(plan.blinding_bits, randomness)
     result = context.multiply_integers(product, np.full(plan.packing.slots, multiplier, complex))

@@ -51,8 +51,8 @@ def error_bound(plan: _Plan) -> float:
 def disagreement(plan: _Plan) -> float:
     """Return the least tolerance at which honest executions agree: t, with |AUC_e - AUC_f| ≤ t·√(A_e² + A_f²)/10.
 
-    A_e ≤ 10 is how much the multipliers of execution e amplify errors. Noise of two executions is independent: it adds
-    up like the sides of that triangle. Errors of encoding add up in full, A_e + A_f ≤ √2·√(A_e² + A_f²).
+    A_e ≤ 10 is how much the multipliers of execution e amplify errors. Independent noise adds up like the sides of that
+    triangle, errors of encoding in full: A_e + A_f ≤ √2·√(A_e² + A_f²).
     """
     return error_bound(plan) + MAX_AMPLIFICATION * (math.sqrt(2) - 1) * encoding_error(plan)
 

@@ -161,10 +161,7 @@ class ExactQuantiles(_Quantiles):
 
 
 class PrivateQuantiles(_Quantiles, PrivateReadout[QuantileThresholds]):
-    """Of hierarchical counts with noise.
-
-    `heights` are those of the hierarchy that may be asked for.
-    """
+    """Of hierarchical counts with noise; `heights` are those of the hierarchy that may be asked for."""
 
     why_fewer = f"{_TIES}, or noise hides where the rows lie; ask for fewer, or give a larger epsilon"
 

@@ -161,10 +161,7 @@ class Positions:
         return self._total([x_weights, x_weights if y_weights is None else y_weights], partner)
 
     def power_sum(self, power: str, weight: float) -> Ciphertext:
-        """Return ΣX, ΣY, ΣX² or ΣY² (`power` is "x", "y", "xx" or "yy") of the num classes, as class totals.
-
-        `weight` is what they count beside totals.
-        """
+        """Return ΣX, ΣY, ΣX² or ΣY² ("x", "y", "xx", "yy") of the num classes, as class totals, times `weight`."""
         packing = self._packing
         mask = np.outer(self._view.num_classes, np.ones(self.shape[1]))
         # X carries a factor u that products X·Y have once, and every power is there half as often.

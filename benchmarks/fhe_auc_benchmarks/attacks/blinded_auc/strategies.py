@@ -252,10 +252,7 @@ def _chosen_values(view: BlindedView) -> bytes:
 
 
 def _under_other_keys(view: BlindedView, *, submission: bool) -> bytes:
-    """Return a ciphertext of made-up values under keys of the liar's own, in the name of this session's keys.
-
-    That is what another session's is, where every session has keys of its own.
-    """
+    """Return made-up values under keys of the liar's own, in the name of this session's, as another session's are."""
     own = ckks.generate(view.plan.parameters)
     values = view.made_up()[0]
     kind = "submission" if submission else "result"

@@ -138,10 +138,7 @@ class LyingHelper(Helper):
 
 
 def run(name: str, protocol: str, trials: int, seed: int, backend: str | None = None) -> AttackOutcome:
-    """Play one of `ATTACKS` in so many sessions of "exact" or "verified", and count what parties accept.
-
-    A trial passes where any party accepts a wrong result. Rows and the liars' choices follow from the seed.
-    """
+    """Play one of `ATTACKS` in so many sessions, by the seed; it passes where any party accepts a wrong result."""
     generator = np.random.default_rng(seed)
     attack, earlier = ATTACKS[name], None
     if attack.strategy.staged or attack.blobs is not None:
