@@ -340,12 +340,6 @@ def auc_of(counts: np.ndarray) -> float:
     return metrics.roc_auc_score(Histogram(np.arange(counts.shape[1] + 1), *counts)).value
 
 
-def auc_noise(draw: Callable[..., np.ndarray], rows: float, epsilon: float, bins: float, runs: int) -> float:
-    """Return the error of the AUC by noise alone."""
-    true, random = expected_counts(bell_edges(bins), rows), np.random.default_rng(4)
-    return rms(np.array([auc_of(noisy) for noisy in draw(true, epsilon, runs=runs, random=random)]) - auc_of(true))
-
-
 def accuracy_noise(draw: Callable[..., np.ndarray], rows: float, epsilon: float, bins: float, runs: int) -> float:
     """Return the error of the accuracy at the middle edge, by noise alone."""
     edges, random = bell_edges(bins), np.random.default_rng(5)
@@ -389,7 +383,9 @@ def laws(runs: int = 800) -> dict[str, Law]:
     rows, small, many = (1e5, 3e5, 1e6, 3e6, 1e7), (0.01, 0.1, 1.0), (16, 64, 256, 1024)
 
     def auc(draw: Callable[..., np.ndarray], rows: float, epsilon: float, bins: float = 20) -> float:
-        return auc_noise(draw, rows, epsilon, bins, runs)
+        """Return the error of the AUC by noise alone."""
+        true, random = expected_counts(bell_edges(bins), rows), np.random.default_rng(4)
+        return rms(np.array([auc_of(noisy) for noisy in draw(true, epsilon, runs=runs, random=random)]) - auc_of(true))
 
     def accuracy(rows: float, epsilon: float) -> float:
         return accuracy_noise(distributed, rows, epsilon, (epsilon * rows) ** (2 / 3), runs)
@@ -411,7 +407,9 @@ def laws(runs: int = 800) -> dict[str, Law]:
         "accuracy, no noise, by B": Law(bin_half_width, (9, 17, 33, 65, 129), -1),
         "accuracy, distributed, B = (εM)^⅔, by M": Law(lambda m: accuracy(m, 0.1), (1e4, 1e5, 1e6), -2 / 3),
         "accuracy, distributed, B = (εM)^⅔, by ε": Law(lambda e: accuracy(1e6, e), small, -2 / 3),
-        "accuracy, local, B = ε^⅔ M^⅓, by M": Law(accuracy_local, rows, -1 / 3),
+        "accuracy, local, B = ε^⅔ M^⅓, by M": Law(
+            lambda m: accuracy_noise(local, m, 1, m ** (1 / 3), runs), rows, -1 / 3
+        ),
         "calibration, no noise, B = M^⅓/2, by M": Law(calibrated(None), rows, -1 / 3),
         "calibration, distributed, B = M^⅓/2, by M": Law(calibrated(distributed), rows, -1 / 3),
         "calibration, local, B = (ε²M)^¼/2, by M": Law(calibrated(local, 0.25), (1e6, 1e7, 1e8), -0.25),

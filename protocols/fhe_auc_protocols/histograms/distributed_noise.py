@@ -75,7 +75,8 @@ class NoisyCountsTask(CountsTask[R]):
     def encode(self) -> NDArray[np.int64]:
         """Return the noisy counts."""
         counts = super().encode()
-        noisy = counts + self._draw(counts.size, scale_of(self._epsilon), self._shares)
+        scale = math.nextafter(1 / self._epsilon, math.inf)  # rounded to the private side
+        noisy = counts + self._draw(counts.size, scale, self._shares)
         return np.clip(noisy, -self.plan.max_total, self.plan.max_total)
 
     def read(self, sums: NDArray[np.int64], counted: Sequence[str]) -> R:
@@ -97,11 +98,6 @@ def level_epsilon(readout: PrivateReadout[Any], options: Mapping[str, Any], thre
 def noise_parties(min_parties: int) -> int:
     """Return n: how many shares make up the noise promised. One fewer than must take part: a party knows its own."""
     return max(1, min_parties - 1)
-
-
-def scale_of(epsilon: float) -> float:
-    """Return the scale 1/epsilon, rounded to the private side."""
-    return math.nextafter(1 / epsilon, math.inf)
 
 
 def noise_deviation(epsilon: float, wholes: float) -> float:
