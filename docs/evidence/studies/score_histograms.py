@@ -117,10 +117,13 @@ def local_hierarchy(counts: HierarchicalCounts, epsilon: float, random: Random) 
 
 
 def unary_tallies(
-    encoding: UnaryEncoding, counts: NDArray[np.int64], *, runs: int, random: Random
+    encoding: UnaryEncoding, counts: NDArray[np.int64], *, without: int = 0, runs: int, random: Random
 ) -> NDArray[np.int64]:
-    """Draw tallies, (runs, d), of the law of `UnaryEncoding.tally`, from how many of the users each cell has, (d,)."""
-    others, shape = int(counts.sum()) - counts, (runs, encoding.cells)
+    """Draw tallies, (runs, d), of the law of `UnaryEncoding.tally`: of users by cell, (d,), and others `without` one.
+
+    A bit is set by Binomial(c_v, 1/2) + Binomial(n − c_v, q) of the n reports, independently.
+    """
+    others, shape = int(counts.sum()) + without - counts, (runs, encoding.cells)
     return random.binomial(counts, 0.5, shape) + random.binomial(others, encoding.flip_probability, shape)
 
 
@@ -407,9 +410,7 @@ def laws(runs: int = 800) -> dict[str, Law]:
         "accuracy, no noise, by B": Law(bin_half_width, (9, 17, 33, 65, 129), -1),
         "accuracy, distributed, B = (εM)^⅔, by M": Law(lambda m: accuracy(m, 0.1), (1e4, 1e5, 1e6), -2 / 3),
         "accuracy, distributed, B = (εM)^⅔, by ε": Law(lambda e: accuracy(1e6, e), small, -2 / 3),
-        "accuracy, local, B = ε^⅔ M^⅓, by M": Law(
-            lambda m: accuracy_noise(local, m, 1, m ** (1 / 3), runs), rows, -1 / 3
-        ),
+        "accuracy, local, B = ε^⅔ M^⅓, by M": Law(accuracy_local, rows, -1 / 3),
         "calibration, no noise, B = M^⅓/2, by M": Law(calibrated(None), rows, -1 / 3),
         "calibration, distributed, B = M^⅓/2, by M": Law(calibrated(distributed), rows, -1 / 3),
         "calibration, local, B = (ε²M)^¼/2, by M": Law(calibrated(local, 0.25), (1e6, 1e7, 1e8), -0.25),
