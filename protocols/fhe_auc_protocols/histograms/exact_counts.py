@@ -84,8 +84,7 @@ class CountsTask(VectorTask[R]):
     """Sends a party's counts, and reads the result off their sum.
 
     `room_for_noise` is how much of the plan's bound on sums is for noise. A row counts once for each of the session's
-    models, the first ones that `data` has. Raise `InputError` where the manifest is not one for this readout, a score
-    lies in no cell, or there are too many rows.
+    models. Raises `InputError`: another readout's manifest, a score that lies in no cell, or too many rows.
     """
 
     def __init__(self, readout: Readout[R], manifest: Manifest, data: PartyData, *, room_for_noise: int = 0) -> None:

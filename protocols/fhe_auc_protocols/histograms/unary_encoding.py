@@ -94,10 +94,8 @@ class LevelTally(NamedTuple):
 class UnaryHierarchy:
     """One report a user, on a level of its own choice, of L = 1 to 20; each has half as many cells as the one below.
 
-    `height` is L, `epsilon` the budget of one user's report, from 0.000001 to 32, and `cells` the number of those of
-    the lowest level, a multiple of 2^(L-1); default 2^L.
-
-    Raises `InputError`: the height or the budget is out of range.
+    `epsilon` is the budget of one user's report, from 0.000001 to 32, and `cells` the number of those of the lowest
+    level, a multiple of 2^(L-1); default 2^L. Raises `InputError`: height or budget are out of range.
     """
 
     def __init__(self, height: int, epsilon: float, *, cells: int | None = None) -> None:
