@@ -11,9 +11,7 @@ from fhe_auc.base.errors import CapacityError
 from fhe_auc.bfv.parameters import BfvParameters
 from fhe_auc.rlwe.error_sampling import FRESH_VARIANCE, VARIANCE
 
-CONFIDENCE = 8.0
-"""Standard deviations that no coefficient is off by: of a million million coefficients none is."""
-
+CONFIDENCE = 8.0  # standard deviations that no coefficient is off by: of a million million coefficients none is
 MODULUS_SWITCHING_BOUND = 512.0
 """τ: no coefficient of the noise grows by more where a result is switched to a smaller modulus.
 

@@ -1,16 +1,11 @@
 """Flooding: noise that hides what a ciphertext's own noise would tell to those who can decrypt it.
 
-The noise of a product is made of both factors: of a ciphertext times a plaintext that the aggregator alone should know,
-it gives the plaintext away. So the aggregator adds
-
-    a fresh encryption of zero    under the public key: both polynomials become pseudorandom, but for the message and
-                                  the noise, which the owners of the secret key see
-    uniform noise                 on the first polynomial: each coefficient uniform on [-2^b, 2^b)
+The aggregator adds a fresh encryption of zero under the public key, which makes both polynomials pseudorandom but for
+message and noise, and to the first one noise uniform on [-2^b, 2^b) in each coefficient.
 
 Whatever the noise x beneath was, up to X in absolute value, the N coefficients that are seen are those of any other x'
 but for a statistical distance of N·X/2^b (a coefficient's is |x - x'|/2^(b+1)): 2^-λ with b = λ + log2 N + log2 X.
-Nothing about it is heuristic, as it would be with products of encryptions of zero and random plaintexts. And flooding
-has no tails: a noise that decrypts does so always. `ciphertext_noise` has X, `BfvParameters.flooding_bits` is b.
+`ciphertext_noise` has X, `BfvParameters.flooding_bits` is b; docs/security/encryption.md has both in numbers.
 """
 
 import secrets

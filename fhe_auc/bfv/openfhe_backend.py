@@ -14,10 +14,7 @@ _LEAST_DEPTH, _MOST_DEPTH = 1, 5
 
 
 class Scheme(OpenFheLibrary[BfvParameters], BfvLibrary):
-    """OpenFHE for BFV.
-
-    Raises `CapacityError` if it has chosen another ring or modulus, or as `BfvParameters.check_library`.
-    """
+    """OpenFHE for BFV; `CapacityError` if it has another ring or modulus, or as `BfvParameters.check_library`."""
 
     def __init__(self, parameters: BfvParameters) -> None:
         parameters.check_library()

@@ -24,9 +24,7 @@ A prime is dropped with the product, whose noise takes as much. What the first c
 smudging of 40 bits for some thousand parties; the second, of 80 bits for some hundred.
 """
 
-FLOODING_SHARE = 0.7
-"""Of the capacity for noise, what flooding takes at most, with keys that a key holder makes."""
-
+FLOODING_SHARE = 0.7  # of the capacity for noise, what flooding takes at most, with keys that a key holder makes
 LEAST_PLAIN_BITS, MOST_PLAIN_BITS = 17, 50
 MAX_PLAIN_MODULI = 8
 
@@ -34,18 +32,12 @@ MAX_PLAIN_MODULI = 8
 class BfvParameters(RingParameters, frozen=True, forbid_unknown_fields=True):
     """One BFV parameter set, complete: two sites with equal values compute in the same rings.
 
-    Beside what `RingParameters` has. A ciphertext is for one of the plaintext moduli and holds N integers modulo it;
-    one set of keys serves all of them. The chain says who makes the keys.
-
-    Attributes
-    ----------
-    plain_moduli : tuple of int
-        1 to 8 different primes t, 1 modulo 2N, of 17 to 50 bits. Small ones are for experiments, not for planners.
-
-    Raises `CapacityError` if they are anything else, or as `RingParameters`.
+    A ciphertext is for one of the plaintext moduli and holds N integers modulo it; one set of keys serves all of them.
+    The chain says who makes the keys. Raises `CapacityError` for other values, or as `RingParameters`.
     """
 
     plain_moduli: tuple[int, ...]
+    """1 to 8 different primes t, 1 modulo 2N, of 17 to 50 bits. Small ones are for experiments, not for planners."""
 
     scheme: ClassVar[str] = "bfv"
     chains: ClassVar[dict[BackendName, tuple[Chain, ...]]] = {

@@ -20,11 +20,8 @@ from fhe_auc.rlwe.library import Decryptor, Library
 from fhe_auc.rlwe.polynomials import Words
 from fhe_auc.rlwe.seeded import Seeded
 
-Ciphertext: TypeAlias = Any
-"""A backend's own ciphertext object; it never leaves the process that made it."""
-
-Slots: TypeAlias = NDArray[np.complex128]
-"""One value a slot, shape (N/2,), in plain units."""
+Ciphertext: TypeAlias = Any  # a backend's own ciphertext object; it never leaves the process that made it
+Slots: TypeAlias = NDArray[np.complex128]  # one value a slot, shape (N/2,), in plain units
 
 
 class StoredPublic(PublicKeys[CkksParameters], frozen=True, array_like=True, forbid_unknown_fields=True):

@@ -20,21 +20,14 @@ CHAINS: dict[BackendName, tuple[Chain, ...]] = {
 class CkksParameters(RingParameters, frozen=True, forbid_unknown_fields=True):
     """One CKKS parameter set, complete: two sites with equal values compute in the same rings.
 
-    Beside what `RingParameters` has, of a ring whose ciphertexts have N/2 complex slots:
-
-    Attributes
-    ----------
-    log2_scale : float
-        log2 of the effective scale Δ' that counts are encoded with (library scale times fixed-point unit): at least 1,
-        and below log2(Q)/2.
-    rotations : tuple of int
-        Left rotations that evaluation keys exist for: powers of two below N/2, ascending.
-
-    Raises `CapacityError` if they are anything else, or as `RingParameters`.
+    Ciphertexts have N/2 complex slots. Raises `CapacityError` for other values, or as `RingParameters`.
     """
 
     log2_scale: float
+    """log2 of the effective scale Δ' that counts are encoded with (library scale times fixed-point unit): at least 1,
+    and below log2(Q)/2."""
     rotations: tuple[int, ...]
+    """Left rotations that evaluation keys exist for: powers of two below N/2, ascending."""
 
     scheme: ClassVar[str] = "ckks"
     chains: ClassVar[dict[BackendName, tuple[Chain, ...]]] = CHAINS

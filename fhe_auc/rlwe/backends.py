@@ -7,9 +7,7 @@ from functools import cache
 from fhe_auc.base.errors import BackendUnavailableError
 from fhe_auc.rlwe.parameters import BackendName
 
-BACKENDS: tuple[BackendName, ...] = ("openfhe", "tenseal")
-"""All backends, the preferred one first."""
-
+BACKENDS: tuple[BackendName, ...] = ("openfhe", "tenseal")  # all backends, the preferred one first
 _LIBRARIES: dict[BackendName, str] = {"openfhe": "fhe_auc.rlwe.openfhe_library", "tenseal": "fhe_auc.rlwe.seal_library"}
 
 

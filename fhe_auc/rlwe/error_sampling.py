@@ -28,10 +28,7 @@ from fhe_auc.rlwe.polynomials import Polynomials, Words
 _COINS = 21
 _SIGNS = np.repeat(np.array([1, -1, 0], np.float32), [_COINS, _COINS, 64 - 2 * _COINS])
 _RANDOM_BYTES = 32
-
-VARIANCE = _COINS / 2
-"""Of a coefficient of the second error."""
-
+VARIANCE = _COINS / 2  # of a coefficient of the second error
 FRESH_VARIANCE = 3.25**2 + VARIANCE
 """Of a coefficient of a fresh encryption's error; the libraries' own deviation is 3.24 (SEAL) and 3.19 (OpenFHE)."""
 

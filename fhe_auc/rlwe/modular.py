@@ -10,10 +10,7 @@ from numpy.typing import NDArray
 from fhe_auc.base.keystream import KeyStream
 
 Residues: TypeAlias = NDArray[np.uint64]
-
-MULTIPLIED_BITS = 56
-"""Of a modulus, at most: `multiply` needs the quotient in double precision."""
-
+MULTIPLIED_BITS = 56  # of a modulus, at most: `multiply` needs the quotient in double precision
 _MOST_OF_THEM = 0.99
 
 

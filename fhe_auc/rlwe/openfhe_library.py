@@ -44,9 +44,6 @@ if not _found.startswith(f"{_TESTED_WITH}."):
         f"pip install 'openfhe=={_TESTED_WITH}.*'"
     )
 
-TAG_LENGTH = 32
-"""Of a key's name in OpenFHE: 128 random bits in hexadecimal."""
-
 _key_maps = threading.Lock()
 _first_used_in: int | None = None
 
@@ -317,4 +314,4 @@ def save(item: Any) -> bytes:
 
 def tag_of(fingerprint: bytes) -> str:
     """Name the keys of a context inside OpenFHE."""
-    return fingerprint.hex()[:TAG_LENGTH]
+    return fingerprint.hex()[:32]  # as long as its own names: 128 random bits in hexadecimal

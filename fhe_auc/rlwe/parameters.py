@@ -11,13 +11,8 @@ from fhe_auc.base.errors import CapacityError
 from fhe_auc.base.serialise import encode
 
 BackendName = Literal["openfhe", "tenseal"]
-
-SECURITY_BITS = 128
-"""Classical security of every parameter set here; nothing below is offered."""
-
-FINGERPRINT_BYTES = 32
-"""Length of a context's name, a SHA-256."""
-
+SECURITY_BITS = 128  # classical security of every parameter set here; nothing below is offered
+FINGERPRINT_BYTES = 32  # length of a context's name, a SHA-256
 MAX_MODULUS_BITS = {4096: 106, 8192: 214, 16384: 430, 32768: 868}
 """Ring dimension to the largest log2(QP) with 128-bit classical security and a ternary secret.
 
@@ -35,26 +30,16 @@ class Chain(msgspec.Struct, frozen=True):
 
 
 class RingParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The ring and the moduli of one parameter set.
-
-    Attributes
-    ----------
-    backend : "openfhe" or "tenseal"
-        Library; ciphertexts of the two are not interchangeable.
-    ring_dimension : int
-        N, coefficients of a polynomial: one of `MAX_MODULUS_BITS`.
-    modulus_bits : tuple of int
-        Bits of each prime of the ciphertext modulus Q, 20 to 60.
-    special_bits : int
-        Bits of the key-switching modulus P, at most 60; 0 where there is none.
-
-    Raises `CapacityError` if they are below 128-bit security, or not one of `chains`.
-    """
+    """The ring and the moduli of one set; `CapacityError` if they are below 128-bit security, or not of `chains`."""
 
     backend: BackendName
+    """Library; ciphertexts of the two are not interchangeable."""
     ring_dimension: int
+    """N, coefficients of a polynomial: one of `MAX_MODULUS_BITS`."""
     modulus_bits: tuple[int, ...]
+    """Bits of each prime of the ciphertext modulus Q, 20 to 60."""
     special_bits: int
+    """Bits of the key-switching modulus P, at most 60; 0 where there is none."""
 
     scheme: ClassVar[str]
     chains: ClassVar[dict[BackendName, tuple[Chain, ...]]]

@@ -14,9 +14,7 @@ from fhe_auc.base.errors import DeserialisationError
 from fhe_auc.base.keystream import KeyStream
 from fhe_auc.rlwe import modular
 
-WORD = 8
-"""Bytes of a coefficient in both libraries' formats."""
-
+WORD = 8  # bytes of a coefficient in both libraries' formats
 Words = NDArray[np.uint64]
 """Coefficients, or values at the roots of unity, of several polynomials: shape (polynomials, N)."""
 
@@ -46,10 +44,7 @@ class Polynomials:
         return b"".join(row.view(kind)["low"].tobytes() for row, kind in zip(rows, kinds, strict=True))
 
     def unpack(self, packed: bytes | memoryview) -> Words:
-        """Return coefficients of shape (polynomials, N).
-
-        Raises `DeserialisationError` for a wrong length, or a coefficient that is not below its modulus.
-        """
+        """Return coefficients, (polynomials, N); `DeserialisationError`: wrong length, or one not below its modulus."""
         if len(packed) != self.packed_size:
             raise DeserialisationError(f"expected {self.packed_size} bytes of coefficients, got {len(packed)}")
         words = np.empty(self.shape, np.uint64)
@@ -99,10 +94,7 @@ class Polynomials:
 
 
 class PolynomialSum:
-    """A running sum of polynomials; it holds one summand's worth of memory.
-
-    Summands are added as 64-bit integers, and reduced only when the next one might not fit.
-    """
+    """A running sum of polynomials, in one summand's memory; reduced only where the next summand might not fit."""
 
     def __init__(self, polynomials: Polynomials) -> None:
         self.polynomials = polynomials

@@ -26,9 +26,7 @@ from fhe_auc.rlwe.number_theoretic_transform import values_of
 from fhe_auc.rlwe.polynomials import Polynomials, Words
 
 SEED_BYTES = 32
-VERIFIED = 2.0**32
-"""Coefficients to encrypt for `Seeded.verify`: far above the noise, far below every modulus."""
-
+VERIFIED = 2.0**32  # coefficients to encrypt for `Seeded.verify`: far above the noise, far below every modulus
 _TOLERANCE = 1e-3
 
 
@@ -85,10 +83,7 @@ class Seeded:
         return half.pack(b) + packed[half.packed_size :]
 
     def expand(self, packed: bytes) -> Words:
-        """Return both polynomials of a packed form.
-
-        Raises `DeserialisationError` for a wrong length, or a coefficient that is not below its modulus.
-        """
+        """Return both polynomials of a packed form; errors as `Polynomials.unpack`."""
         half = self.half
         if len(packed) != half.packed_size + SEED_BYTES:
             raise DeserialisationError(

@@ -12,16 +12,9 @@ from fhe_auc.base.errors import FheAucError, InputError
 from fhe_auc.rows.party_data import PartyData
 
 Strategy = TypeVar("Strategy")
-
-HARM = 0.001
-"""An accepted AUC this far from the honest one counts as an attack that passed, where AUCs are approximate."""
-
-CONFIDENCE = 0.95
-"""Of the upper bounds on pass rates."""
-
-PASSED, HARMLESS = "passed", "harmless"
-"""Verdicts of trials that no check refuses."""
-
+HARM = 0.001  # an accepted AUC this far from the honest one counts as an attack that passed, where AUCs are approximate
+CONFIDENCE = 0.95  # of the upper bounds on pass rates
+PASSED, HARMLESS = "passed", "harmless"  # verdicts of trials that no check refuses
 SITES = ("north", "south", "east")
 _SITE_ROWS = (40, 81)
 _POSITIVES = 0.4

@@ -37,17 +37,12 @@ from fhe_auc_protocols.dpauc.protocol import DpaucProtocol
 from fhe_auc_protocols.dpauc.roc import estimate, statistics
 from fhe_auc_protocols.exact_auc.protocol import Verified
 
-SKLEARN = "scikit-learn"
-"""Method of the rows that state the truth."""
-
+SKLEARN = "scikit-learn"  # method of the rows that state the truth
 _BAND = (10, 90)  # percentiles
 
 
 class _Measured(NamedTuple):
-    """A protocol at one size of the grid, with one budget; None for a protocol that has none.
-
-    That of `verified` is an epsilon alone, for labels, as [DPAUC] protects these.
-    """
+    """A protocol at one size of the grid, with one budget if it has any; `verified` has an epsilon, for labels."""
 
     protocol: str
     size: int
@@ -141,14 +136,8 @@ def compare(
 ) -> list[Row]:
     """Compare protocols on the parties' rows; `progress` is called with (what, done, all).
 
-    Returns rows by size; first scikit-learn, then by thresholds and method.
-
-    Raises
-    ------
-    InputError
-        A size that there is not, or a protocol, budget or grid that is none; or scores that are no probabilities.
-    UndefinedAucError
-        The rows hold one class only.
+    Returns rows by size; first scikit-learn, then by thresholds and method. Raises `InputError`: a size that there is
+    not, a protocol, budget or grid that is none, or scores that are no probabilities; `UndefinedAucError`: one class.
     """
     measured = asked.measured()
     for data in parties:  # a session's own refusal would be no more than a note
@@ -223,10 +212,7 @@ class _Sample(NamedTuple):
 
 
 def _row(sample: _Sample, asked: ProtocolComparison, measured: _Measured) -> Row:
-    """Run a session; of a protocol with a budget, simulate many, and run a real one for its cost.
-
-    Where a protocol without one refuses (these rows, so many thresholds), the row says why.
-    """
+    """Run a session; with a budget simulate many, and run one for its cost. Where one refuses, the row says why."""
     budget, rows = measured.budget, sample.everybody
     row = sample.cells(measured.protocol, measured.size)
     random = np.random.default_rng([asked.seed, *measured.protocol.encode(), sample.rows, measured.size])

@@ -19,9 +19,7 @@ THRESHOLD_PARTIES = 30
 PEERS = (BenchmarkProblem(100, 100), BenchmarkProblem(100, 1000))
 
 KEYS = ("sealed", "helper", "joint")
-PROTOCOL, LEVEL = "verified", 0.95
-"""What is measured against parties and thresholds: the default, with its interval."""
-
+PROTOCOL, LEVEL = "verified", 0.95  # what is measured against parties and thresholds: the default, with its interval
 _MOST = {"sealed": 1000, "joint": 100}
 """Beyond: bundles for sealed keys hold all certificates each, and each party receives all others' joint keys."""
 

@@ -19,9 +19,7 @@ from fhe_auc_benchmarks.runtime.contender import Clock, Played
 from fhe_auc_benchmarks.runtime.measure import Measurement, checked, summary
 from fhe_auc_benchmarks.runtime.problem import BenchmarkProblem
 
-BY_FILES = "by files"
-"""What the names of these measurements end with."""
-
+BY_FILES = "by files"  # what the names of these measurements end with
 SITES = ("north", "south", "west")
 _AGGREGATOR, _HELPER = "coordinator", "registry"
 _STUDY = 'model = "made up"\noutcome = "made up"\ncohort = "made up"\nperiod = "none"\n'

@@ -84,10 +84,7 @@ class Contender(ABC):
 
 
 class OurProtocol(Contender):
-    """An installed protocol: sessions through its real roles, every message signed, with every byte and check.
-
-    `keys` and all `options` are those of `fhe_auc.session.protocol.Request`.
-    """
+    """An installed protocol through its real roles, every message signed; `keys` and `options` as of `Request`."""
 
     def __init__(self, problem: BenchmarkProblem, protocol: str, *, keys: str = "sealed", **options: Any) -> None:
         self.problem = problem

@@ -14,8 +14,7 @@ from fhe_auc_benchmarks.runtime.contender import ROLES, Contender, Played
 from fhe_auc_benchmarks.runtime.problem import BenchmarkProblem
 
 PUBLISHED = "published design"
-TUNED = "published design, tuned"
-"""The same with a setting of OpenFHE that spares most of its parsing."""
+TUNED = "published design, tuned"  # the same with a setting of OpenFHE that spares most of its parsing
 
 
 class Measurement(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,10 +37,7 @@ Maker = Callable[[BenchmarkProblem], Contender]
 
 
 def measure(problem: BenchmarkProblem, makers: Iterable[Maker], runs: int) -> list[Measurement]:
-    """Measure all contenders on a problem; raise `EvaluationError` where the AUC of one is not the exact one.
-
-    Of several runs there is one more before, which warms up.
-    """
+    """Measure all contenders; several runs have a warm-up before. `EvaluationError`: an AUC is not the exact one."""
     with contextlib.ExitStack() as stack:
         stack.callback(gc.collect)
         _ = problem.auc  # so that all rows are made up before a clock runs

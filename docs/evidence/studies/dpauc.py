@@ -36,9 +36,7 @@ EPSILONS = (8, 4, 2, 1)
 PAPER_RUNS = 100
 PAPER_RR_RUNS = 20  # the paper says 100 for "each method"; counted as fewer, the test is stricter on us
 MANY_RUNS = 5000
-WITHIN = {10: 3e-4, 1000: 3e-3}
-"""How far from the printed mean ours may be, by parties."""
-
+WITHIN = {10: 3e-4, 1000: 3e-3}  # how far from the printed mean ours may be, by parties
 SPREAD_WITHIN = 0.35
 SCORES_WITHIN = 0.004
 
@@ -142,7 +140,6 @@ def counts(epoch: int, size: int) -> np.ndarray:
 def laplace(
     paper: Printed, epoch: int, size: int, parties: int, epsilon: int, *, runs: int, seed: int, by_party: bool = False
 ) -> Compared:
-    """Compare one cell of Table 4 or 5."""
     exact = counts(epoch, size)
     budget = Budget.checked(LAPLACE, {"epsilon": epsilon, "budget_thresholds": size}, exact.shape[1])
     random = np.random.default_rng([seed, epoch, size, parties, epsilon, by_party])
@@ -153,7 +150,6 @@ def laplace(
 
 
 def flips(epoch: int, epsilon: int, *, runs: int, seed: int) -> Compared:
-    """Compare one cell of Table 1."""
     exact = counts(epoch, 200)
     budget = Budget.checked(RANDOMIZED_RESPONSE, {"epsilon": epsilon}, exact.shape[1])
     random = np.random.default_rng([seed, epoch, epsilon])
@@ -170,7 +166,6 @@ def aucs_of_noised_scores(
 
 
 def noised_scores(epoch: int, epsilon: int, *, runs: int, seed: int) -> float:
-    """Return our AUC for one cell of Table 3."""
     random = np.random.default_rng([seed, epoch, epsilon])
     return float(aucs_of_noised_scores(*rows(epoch), epsilon, runs=runs, random=random).mean())
 
@@ -183,7 +178,6 @@ Cells = Sequence[Compared]
 
 
 def agreement(name: str, of: Iterable[Cells], within: float) -> list[object]:
-    """Return a row of the summary."""
     cells = [cell for row in of for cell in row]
     means = np.array([cell.difference for cell in cells])
     return [

@@ -4,19 +4,16 @@
 
 What is run is the engine's own circuit (`fhe_auc_protocols.blinded_auc.encrypted_trapezoid.blinded_totals`), serialised
 on both sides, and the party's own `recover`, without envelopes. A cell is one workload (backend, thresholds, parties),
-one number of pooled rows, one class balance and one kind of multiplier; its figure the worst error of `--trials` runs:
+one number of pooled rows, one class balance and one kind of multiplier; its figure the worst error of `--trials` runs,
+each with new data, encryptions and flooding under the workload's one context. Cells say how many gave no number.
 
-- One context per workload, new data, new encryptions and new flooding in every session.
 - One party holds all rows, which makes the counts that it encodes as large as they can be. All others submit
-  encryptions of zero counts, as parties without rows would: what they add to the error is their encryption noise. Up
-  to 100 parties every trial has zero submissions of its own. With 1,000 there are two thousand fresh ones in blocks of
-  a hundred, of which each trial adds up ten blocks drawn at random. Cells of one trial that differ in rows, balance or
-  multiplier share their zero submissions.
+  encryptions of zero counts: what they add to the error is their encryption noise. Up to 100 parties every trial has
+  zero submissions of its own. With 1,000 there are two thousand fresh ones in blocks of a hundred, of which each trial
+  adds up ten blocks drawn at random. Cells of one trial share their zero submissions.
 - Class balances "one positive" and "one negative" are the worst cases: an error in X is multiplied by Y, one in Y by
   X ≤ 2P, and both are divided by den = 2PN; with one row of the other class the many cancel.
-- A session that ends in `ResultCheckError` or `UndefinedAucError` gives no number; cells say how many did.
-- "smallest": the multiplier is fixed at the least the plan allows, where flooding weighs most. "random": drawn as in
-  a real session.
+- The "smallest" multiplier is the least the plan allows, where flooding weighs most; "random" as in a real session.
 - Scores of positives are skewed to the upper thresholds, of negatives to the lower (beta distributions).
 """
 
@@ -57,9 +54,7 @@ BALANCES = {
 }
 _BLOCK = 100
 _BLOCKS = 20
-
-Sums: TypeAlias = list[Words]
-"""A sum of some submissions, for every block of the packing."""
+Sums: TypeAlias = list[Words]  # a sum of some submissions, for every block of the packing
 
 
 class PrecisionSession(NamedTuple):
@@ -136,7 +131,6 @@ class PrecisionSessions:
 def measure(
     backend: str, size: int, parties: int, max_rows: int, rows: Sequence[int], trials: int
 ) -> tuple[AucPlan, list[PrecisionSession]]:
-    """Run all sessions of one workload."""
     rng, found = np.random.default_rng([0, size, parties]), []
     engine = PrecisionSessions(backend, size, parties, max_rows, rng)
     for _ in range(trials):

@@ -59,7 +59,6 @@ def rows_of(size: int, prevalence: float, random: np.random.Generator) -> tuple[
 
 
 def errors(size: int, prevalence: float, epsilon: float, runs: int, random: np.random.Generator) -> dict[str, float]:
-    """Return the root mean squared error of each method, against scikit-learn's AUC of the rows."""
     labels, scores = rows_of(size, prevalence, random)
     truth, found = float(roc_auc_score(labels, scores)), {}
     pool = pool_of(labels, scores, GRID)
@@ -175,7 +174,6 @@ def times(draws: int) -> list[tuple[str, int, float]]:
 
 
 def draw(found: Mapping[float, Mapping[str, float]], size: int) -> Figure:
-    """Return the figure: error against epsilon."""
     figure = blank_figure(6.4, 3.8, f"Error of a private AUC: {size:,} rows, 25 % positive, {PARTIES} sites")
     axes = figure.subplots()
     for name in next(iter(found.values())):
@@ -191,7 +189,6 @@ def draw(found: Mapping[float, Mapping[str, float]], size: int) -> Figure:
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Print tables as Markdown, and draw the figure where a file is named."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=RUNS)
     parser.add_argument("--audits", type=int, default=10**5)

@@ -92,7 +92,6 @@ def measure(name: str, parties: list[PartyData], grid: str) -> RealDataErrors:
 
 
 def semi_honest(name: str, grid: str) -> list[str]:
-    """Return a row of the second table."""
     parties = datasets.load(name)
     y_true, y_score = pooled(parties)
     exact = trapezoid(count(PartyData.from_arrays("all", y_true, y_score), thresholds.parse(grid))).auc

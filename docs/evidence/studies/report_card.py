@@ -36,7 +36,6 @@ def counted(labels: np.ndarray, scores: np.ndarray) -> Histogram:
 
 
 def judged(labels: np.ndarray, scores: np.ndarray) -> tuple[float, float]:
-    """Return calibration error and AUC."""
     exact = Histogram.exact(PartyData.from_arrays("half", labels, scores))
     return metrics.expected_calibration_error(exact, strategy="quantile").value, roc_auc_score(labels, scores)
 

@@ -59,8 +59,7 @@ AUCS = (0.6, 0.8, 0.9, 0.97, 0.995)
 OF_SCORES = {"roc_auc": roc_auc_score, "average_precision": average_precision_score, "brier": brier_score_loss}
 """What is true of these is so of 4·10⁶ rows."""
 MODELS = Analysis(models=("first", "second"))
-PRIMES = primes_below(48, 3, 2**13)
-"""Their product is larger than any sum here."""
+PRIMES = primes_below(48, 3, 2**13)  # their product is larger than any sum here
 
 
 def drawn(random: np.random.Generator, rows: int, mean: float, deviation: float) -> PartyData:

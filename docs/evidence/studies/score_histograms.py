@@ -119,10 +119,9 @@ def local_hierarchy(counts: HierarchicalCounts, epsilon: float, random: Random) 
 def unary_tallies(
     encoding: UnaryEncoding, counts: NDArray[np.int64], *, without: int = 0, runs: int, random: Random
 ) -> NDArray[np.int64]:
-    """Draw tallies of the same law as `UnaryEncoding.tally`, shape (runs, d), from how many users each cell has.
+    """Draw tallies, (runs, d), of the law of `UnaryEncoding.tally`: of users by cell, (d,), and others `without` one.
 
-    Counts c_v: shape (d,); `without` users report no value. A bit is set by Binomial(c_v, 1/2) + Binomial(n − c_v, q)
-    of the reports, independently.
+    A bit is set by Binomial(c_v, 1/2) + Binomial(n − c_v, q) of the n reports, independently.
     """
     others, shape = int(counts.sum()) + without - counts, (runs, encoding.cells)
     return random.binomial(counts, 0.5, shape) + random.binomial(others, encoding.flip_probability, shape)
@@ -344,12 +343,6 @@ def auc_of(counts: np.ndarray) -> float:
     return metrics.roc_auc_score(Histogram(np.arange(counts.shape[1] + 1), *counts)).value
 
 
-def auc_noise(draw: Callable[..., np.ndarray], rows: float, epsilon: float, bins: float, runs: int) -> float:
-    """Return the error of the AUC by noise alone."""
-    true, random = expected_counts(bell_edges(bins), rows), np.random.default_rng(4)
-    return rms(np.array([auc_of(noisy) for noisy in draw(true, epsilon, runs=runs, random=random)]) - auc_of(true))
-
-
 def accuracy_noise(draw: Callable[..., np.ndarray], rows: float, epsilon: float, bins: float, runs: int) -> float:
     """Return the error of the accuracy at the middle edge, by noise alone."""
     edges, random = bell_edges(bins), np.random.default_rng(5)
@@ -393,7 +386,9 @@ def laws(runs: int = 800) -> dict[str, Law]:
     rows, small, many = (1e5, 3e5, 1e6, 3e6, 1e7), (0.01, 0.1, 1.0), (16, 64, 256, 1024)
 
     def auc(draw: Callable[..., np.ndarray], rows: float, epsilon: float, bins: float = 20) -> float:
-        return auc_noise(draw, rows, epsilon, bins, runs)
+        """Return the error of the AUC by noise alone."""
+        true, random = expected_counts(bell_edges(bins), rows), np.random.default_rng(4)
+        return rms(np.array([auc_of(noisy) for noisy in draw(true, epsilon, runs=runs, random=random)]) - auc_of(true))
 
     def accuracy(rows: float, epsilon: float) -> float:
         return accuracy_noise(distributed, rows, epsilon, (epsilon * rows) ** (2 / 3), runs)

@@ -13,11 +13,8 @@ from numpy.typing import NDArray
 from scipy.interpolate import CubicHermiteSpline, PchipInterpolator
 from scipy.special import expit
 
-CRITEO_ROWS, CRITEO_POSITIVES = 458_407, 117_317
-"""Rows of the paper's test set, and those with label 1."""
-
-CRITEO_AUC = (0.749383, 0.766477, 0.770219)
-"""scikit-learn's AUC after each epoch, as the paper prints it."""
+CRITEO_ROWS, CRITEO_POSITIVES = 458_407, 117_317  # rows of the paper's test set, and those with label 1
+CRITEO_AUC = (0.749383, 0.766477, 0.770219)  # scikit-learn's AUC after each epoch, as the paper prints it
 
 # fmt: off
 CRITEO_TOP = {1: 1, 5: 4, 10: 8, 50: 43, 100: 79, 500: 384, 1000: 774, 5000: 3914, 10_000: 7519, 50_000: 30_793,

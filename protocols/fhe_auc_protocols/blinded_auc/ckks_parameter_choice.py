@@ -27,14 +27,9 @@ from fhe_auc_protocols.blinded_auc.plan import (
 )
 from fhe_auc_protocols.blinded_auc.workload import Workload
 
-DEFAULT_BLINDING_BITS = 26
-"""Least ρ."""
-
-DEFAULT_PRECISION = 1e-7
-"""Largest error of the AUC, absolute."""
-
-DEFAULT_LOOSE_PRECISION = 5e-7
-"""Split shares amplify errors: 1e-7 would take a larger ring."""
+DEFAULT_BLINDING_BITS = 26  # least ρ
+DEFAULT_PRECISION = 1e-7  # largest error of the AUC, absolute
+DEFAULT_LOOSE_PRECISION = 5e-7  # split shares amplify errors: 1e-7 would take a larger ring
 
 
 def plan(

@@ -5,9 +5,7 @@
     prod  += rotate(prod, c·2^j)                 full trace: every slot of a class holds gain · Σ_k X[q, k]·Y[q, k]
     result = prod · r + flooding
 
-The trace runs over all slots, not only over the bins: without it other slots show partial sums, and with sums over the
-bins alone the noise still differs between windows by enough to estimate r and the counts. The order (trace, multiply,
-flood) matters as well: without flooding r is the gcd of the decrypted coefficients.
+Why the trace runs over all slots, and why the order matters: docs/security/protocol.md.
 """
 
 import secrets
@@ -26,10 +24,7 @@ from fhe_auc_protocols.blinded_auc.plan import AucPlan
 def blinded_totals(
     plan: AucPlan, context: PublicContext, sums: Sequence[Ciphertext], *, randomness: BlindingRandomness = secrets
 ) -> Ciphertext:
-    """Return the class totals of an AUC from the sums of all submissions, one a block, times one multiplier, flooded.
-
-    The multiplier is fresh; `randomness` is `secrets` where it protects someone.
-    """
+    """Return the class totals from the sums of all submissions, one a block, times a fresh multiplier; flooded."""
     product = trace(context, plan.packing, products(context, plan.packing, sums))
     multiplier = blinding.multiplier(plan.blinding_bits, randomness)
     result = context.multiply_integers(product, np.full(plan.packing.slots, multiplier, complex))

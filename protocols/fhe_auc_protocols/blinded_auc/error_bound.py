@@ -8,12 +8,8 @@ from fhe_auc.rlwe.error_sampling import FRESH_VARIANCE
 from fhe_auc_protocols.blinded_auc.packing import CHECK_WEIGHT, Packing, split_norms
 from fhe_auc_protocols.blinded_auc.workload import Workload
 
-RAREST = 10**6
-"""Precision is promised while the rarer class has at least one row in this many."""
-
-MAX_AMPLIFICATION = 10.0
-"""Multipliers of split shares are drawn so that they amplify errors at most so often."""
-
+RAREST = 10**6  # precision is promised while the rarer class has at least one row in this many
+MAX_AMPLIFICATION = 10.0  # multipliers of split shares are drawn so that they amplify errors at most so often
 CONFIDENCE = 7.0  # standard deviations: a bound broken once in 10^11 sessions
 _ENCODING = 2.0**-51  # error of the double-precision transforms, relative to the largest slot (measured: half of it),
 _ENCODING_DEVIATION = 2.0**-53  # and its standard deviation over the slots (measured: 0.17 to 0.24 times the former)
@@ -55,8 +51,8 @@ def error_bound(plan: _Plan) -> float:
 def disagreement(plan: _Plan) -> float:
     """Return the least tolerance at which honest executions agree: t, with |AUC_e - AUC_f| ≤ t·√(A_e² + A_f²)/10.
 
-    A_e ≤ 10 is how much the multipliers of execution e amplify errors. Noise of two executions is independent: it adds
-    up like the sides of that triangle. Errors of encoding add up in full, A_e + A_f ≤ √2·√(A_e² + A_f²).
+    A_e ≤ 10 is how much the multipliers of execution e amplify errors. Independent noise adds up like the sides of that
+    triangle, errors of encoding in full: A_e + A_f ≤ √2·√(A_e² + A_f²).
     """
     return error_bound(plan) + MAX_AMPLIFICATION * (math.sqrt(2) - 1) * encoding_error(plan)
 

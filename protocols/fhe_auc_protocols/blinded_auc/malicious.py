@@ -1,18 +1,9 @@
 """AUC with an aggregator that may lie: the right AUC, or an error.  [FHE] §IV-D, corrected.
 
 The circuit, rounds and keys are those of `semi_honest`. Parties encrypt split shares of their counts (`split_shares`)
-in E executions, two classes each, in the same ciphertext; a mask that vanishes only in the sum over all parties is
-added to every ciphertext (`fhe_auc.session.ckks_computation`). A party accepts only if (`result_check`)
-
-    - the slots of every class agree,
-    - no den' is near zero,
-    - the AUC of all executions agree within the tolerance, and so do the resolutions,
-    - the AUC lies between 0 and 1.
-
-Every party takes part, since masks do not vanish otherwise. Before any party decrypts, all compare which result they
-were given (`fhe_auc_keys.roles.key_mode.Echo`), so that a session is one try, however many parties there are. What this
-is worth against which attack is measured in docs/security/malicious.md; it rests on the common secret's being kept from
-the aggregator, so that one party that gives it away undoes it.
+in E executions, two classes each, in the same ciphertext, under a mask that vanishes only in the sum over all parties
+(`fhe_auc.session.ckks_computation`). They compare which result they were given (`fhe_auc_keys.roles.key_mode.Echo`),
+and accept it by `result_check`. What this is worth against which attack: docs/security/malicious.md.
 """
 
 from __future__ import annotations
@@ -38,9 +29,7 @@ from fhe_auc_protocols.blinded_auc.result_check import recover_verified
 from fhe_auc_protocols.blinded_auc.split_shares import Execution
 from fhe_auc_protocols.blinded_auc.workload import MAX_SPLITS, Workload
 
-FLOODING_BITS = 34
-"""λ: less than elsewhere, since errors are amplified, and executions are to agree closely."""
-
+FLOODING_BITS = 34  # λ: less than elsewhere, since errors are amplified, and executions are to agree closely
 _LOOSE = 2.0  # times the error bound: a tolerance from here on is worth a warning
 _SPLITS = range(2, MAX_SPLITS + 1)
 _EXECUTIONS = (2, 4, 8)

@@ -33,15 +33,9 @@ from fhe_auc_protocols.blinded_auc.error_bound import error_bound
 from fhe_auc_protocols.blinded_auc.packing import CHECK_WEIGHT, Packing, split_norms
 from fhe_auc_protocols.blinded_auc.workload import Workload
 
-MULTIPLIER_RANGE_BITS = 16
-"""Multipliers are log-uniform in [2^(ρ-16), 2^ρ]."""
-
-MAX_BLINDING_BITS = 50
-"""Largest ρ of any plan."""
-
-MAX_TOLERANCE = 1e-3
-"""By how much the AUC of executions may ever be allowed to differ."""
-
+MULTIPLIER_RANGE_BITS = 16  # multipliers are log-uniform in [2^(ρ-16), 2^ρ]
+MAX_BLINDING_BITS = 50  # largest ρ of any plan
+MAX_TOLERANCE = 1e-3  # by how much the AUC of executions may ever be allowed to differ
 LEAST_POSITIONS = 256
 """How many positions split shares have at least, if one ciphertext holds them: fewer could be guessed."""
 

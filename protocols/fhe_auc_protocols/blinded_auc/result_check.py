@@ -25,8 +25,7 @@ _Real = TypeVar("_Real", float, NDArray[np.float64])
 _CONFIDENCE = 10.0
 """Standard deviations of noise that the checks allow: an honest result is refused with probability below 10^-20."""
 
-_DECODING = 2.0**-40
-"""Error of decoding in double precision, relative to the largest value."""
+_DECODING = 2.0**-40  # error of decoding in double precision, relative to the largest value
 
 _REFUSED = (
     "the decrypted result fails its check ({}), so no number is given: more pooled rows than max_rows, a class rarer "
@@ -60,12 +59,8 @@ def slot_error(size: _Real, plan: AucPlan) -> _Real:
 def recover(slots: ckks.Slots, plan: AucPlan) -> Recovered:
     """Return the AUC from the decrypted slots of the result, shape (slots,).
 
-    Raises
-    ------
-    ResultCheckError
-        Slots of a class differ, den's redundancy is broken, or the ratio is no AUC. No number is given.
-    UndefinedAucError
-        The pooled rows have one class only.
+    Raises `ResultCheckError`: slots of a class differ, den's redundancy is broken, or the ratio is no AUC, so that no
+    number is given; `UndefinedAucError`: the pooled rows have one class only.
     """
     by_class = plan.packing.by_class(slots)
     totals = by_class.mean(axis=1)
@@ -100,10 +95,7 @@ def _largest_zero(plan: AucPlan, *, noise_shows: bool) -> float:
 
 
 def recover_verified(slots: ckks.Slots, plan: AucPlan, executions: Sequence[Execution]) -> Recovered:
-    """Return the AUC from the decrypted slots of the result, shape (slots,), and the E executions' secrets.
-
-    Raises `VerificationError`: a check fails; no number is given.
-    """
+    """Return the AUC from slots, shape (slots,), and E executions' secrets; `VerificationError`: a check fails."""
     by_class = plan.packing.by_class(slots)
     if not np.isfinite(slots).all():
         raise VerificationError(_NOT_ACCEPTED.format("values are not finite"), check="finite")

@@ -7,12 +7,8 @@ One ciphertext per party (block), two classes:
 
 T, p, F and the totals are those of `fhe_auc.rows.counts` and `fhe_auc.metrics.trapezoid`; P and N are the rows of
 either label. The second imaginary part is redundancy: no wrap-around of the modulus keeps Im = κ·Re, so a result beyond
-capacity is refused. Parties decrypt r·(num + i·tie) and r·den·(1 + iκ) and divide; r is the aggregator's secret.
-
-The aggregator sees ciphertexts only. Parties learn the AUC, the binning error, and den times a multiplier r unknown to
-them. That is a blur, not a theorem: few values of den fit so precise an AUC, so assume that parties can work out P·N. A
-lying aggregator is not caught, and anyone with the secret key can read whatever ciphertext the aggregator hands over:
-the aggregator must not collude with a party.
+capacity is refused. Parties decrypt r·(num + i·tie) and r·den·(1 + iκ) and divide; r is the aggregator's secret. Who
+learns what, and who must not collude: docs/security/protocol.md.
 """
 
 from __future__ import annotations

@@ -9,15 +9,10 @@ phases. With bins k = 1…m, S splits and L positions:
     extra element         the others     X = R2·2P·x_j               Y = R3·N·y_j        Σ_j x_j·y_j = 1
     totals                all L          X = R4·2P·x'_j              Y = R5·N·y'_j       Σ_j x'_j·y'_j = 1
 
-and X of every position turned by a phase φ, Y by -φ. All is common to the parties: products of their sums come out as
-
-    num' = r·(R0R1·(num + i·tie) + R2R3·den)      den' = r·R4R5·den
-    AUC + i·binning error = (num'/den' - R2R3/(R4R5)) · R4R5/(R0R1)
-
-Whoever changes num' or den' without knowing the R shifts AUC + i·binning error of every execution by another complex
-number. [FHE] has real multipliers. With complex ones real and imaginary part have to agree by luck, so that the chance
-that two executions do is about the square of what it was (docs/security/malicious.md), and costs
-nothing: slots are complex anyway. Phases of positions leave no sense in sums such as ΣX², where they do not cancel.
+and X of every position turned by a phase φ, Y by -φ. All is common to the parties; docs/security/malicious.md says what
+products of their sums come out as. [FHE] has real multipliers. With complex ones real and imaginary part have to agree
+by luck, so that the chance that two executions do is about the square of what it was, and costs nothing: slots are
+complex anyway. Phases of positions leave no sense in sums such as ΣX², where they do not cancel.
 """
 
 from __future__ import annotations

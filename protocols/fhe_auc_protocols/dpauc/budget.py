@@ -1,38 +1,16 @@
-"""Privacy parameters of a [DPAUC] session: what they promise, and how much noise they buy.
+"""Privacy parameters of a [DPAUC] session, and how much noise they buy.
 
-[DPAUC] Sun et al., "DPAUC: differentially private AUC computation in federated learning", AAAI 2023, arXiv 2208.12294.
-
-**Privacy unit: the label of one row** (label differential privacy), against whoever sees what its party sends. Two data
-sets are neighbours when they differ in one label; scores, and which rows there are, are the same. The budget is that of
-one session: each further one on the same labels adds as much (sequential composition), in randomised response too,
-whose flips are drawn anew for every session. So does a party that is started again within a session and answers twice.
-Rows of different parties share one budget, since each row is noised by its own party alone (parallel composition).
-
-**Laplace and Gaussian.** A party sends TP, FP, FN and TN at each of m thresholds. The paper composes 4|Θ| counts of
-sensitivity 1, which gives each ε′ = ε / (4|Θ|), and noise of scale 1/ε′. That is safe, and loose by a factor of two:
-when a label flips, only two of the four counts at a threshold change, by one each (TP and FP where the score is at or
-above it, FN and TN where it is below). The L1 sensitivity of everything sent is 2m, not 4|Θ|, so that the budget
-really spent is at most ε/2 (less still where m < |Θ|). The noise here is the paper's, not half of it.
-
-What else Laplace noise covers. Replacing a row altogether, score too, also changes at most two counts a threshold:
-ε/2. Adding or removing a row changes one: ε/4. Where the pooled numbers of positives and negatives are fixed and known,
-so that FN and TN say no more than TP and FP and (FPR, TPR) at each threshold tells both counts, the neighbours are data
-sets with two labels swapped: at thresholds between the two scores all four counts change, and the paper's accounting,
-ε for L1 sensitivity 4|Θ|, is exact.
-
-For Gaussian noise the 4m counts are one vector; the paper's counting makes its L2 sensitivity √(4|Θ|), and σ is
-calibrated to that (`sigma_for`). One flip moves the vector by √(2m) at most: σ is loose by √2.
-
-**Randomised response.** A label is flipped with probability ρ = 1/(1 + e^ε), which is ε-private for that label. Nothing
-hides the scores: the counts tell how many rows a party has between any two thresholds, as the paper says itself. With
-`score_epsilon` each score gets Laplace noise of scale 1/score_epsilon first: `score_epsilon`-private for the score of
-one row, scores being in [0, 1]; for label and score together the budgets add.
+docs/evidence/dpauc.md says what they promise, and by how much the paper's noise, which is kept here, is more than its ε
+needs. A party sends TP, FP, FN and TN at m thresholds. The paper counts 4|Θ| numbers of sensitivity 1: Laplace noise of
+scale 4|Θ|/ε on each; Gaussian noise for one vector of L2 sensitivity √(4|Θ|), with the σ of `sigma_for`. In randomised
+response a label is flipped with probability 1/(1 + e^ε). With `score_epsilon` each score, in [0, 1], gets Laplace noise
+of scale 1/score_epsilon before. A party that is started again within a session and answers twice spends its ε twice.
+Where the pooled numbers of labels are known, so that neighbours differ in two labels swapped, all four counts change at
+thresholds between the two scores: then the paper's accounting is exact.
 
 **How much Gaussian noise gives (ε, δ)-differential privacy, exactly.** [BW] Balle and Wang, "Improving the Gaussian
 mechanism for differential privacy: analytical calibration and optimal denoising", ICML 2018, arXiv 1805.06530.
-Let two neighbouring inputs give vectors at Euclidean distance at most Δ. Gaussian noise is the
-same in all directions, so only the direction from one to the other matters: compare N(0, σ²) with N(Δ, σ²). The first
-exceeds e^ε times the second where x < Δ/2 − εσ²/Δ, and the least δ is the excess over that half-line [BW, Theorem 5]:
+Of neighbours' vectors at distance Δ only the direction from one to the other matters: compare N(0, σ²) with N(Δ, σ²):
 
     δ(σ) = Φ(Δ/2σ − εσ/Δ) − e^ε Φ(−Δ/2σ − εσ/Δ)                                                    [BW, Theorem 8]
 
@@ -41,8 +19,9 @@ s = εσ/Δ (so that e^ε φ(s + h) = φ(s − h)), the difference is an integra
 
     δ(σ) = φ(s − h) (M(s − h) − M(s + h)) = φ(s − h) ∫ 1 − x M(x) dx    from s − h to s + h, as M′ = x M − 1
 
-δ falls strictly as σ grows, so that the least σ for a given δ is the root of δ(σ) = δ. The classical
-σ = Δ √(2 ln(1.25/δ)) / ε holds for ε < 1 only, and is larger than needed there.
+δ falls strictly as σ grows, so that the least σ for a given δ is the root of δ(σ) = δ.
+
+[DPAUC] is cited in `fhe_auc_protocols.dpauc`.
 """
 
 from __future__ import annotations

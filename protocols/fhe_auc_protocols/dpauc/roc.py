@@ -13,8 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-STATISTICS = ("tp", "fp", "fn", "tn")
-"""Names of the four counts, in the order of the arrays."""
+STATISTICS = ("tp", "fp", "fn", "tn")  # names of the four counts, in the order of the arrays
 
 
 @dataclass(frozen=True)

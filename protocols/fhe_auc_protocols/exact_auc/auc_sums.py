@@ -165,6 +165,5 @@ class AucSums:
 
     @property
     def _cells(self) -> list[tuple[int, int]]:
-        """All groups with all classes."""
         groups, classes = range(len(self.analysis.groups)), range(self.analysis.classes_of_rows)
         return [(group, each) for group in groups for each in classes]

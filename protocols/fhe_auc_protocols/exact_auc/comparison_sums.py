@@ -28,18 +28,10 @@ from fhe_auc_protocols.exact_auc.subgroup_counts import table
 MOST_SINGLE = 128
 """Up to so many bins, each is a coarse one in a comparison: quantiles of up to 60 rows then leave nothing out."""
 
-COARSE_BINS = 72
-"""Most of either model's scores where there are more bins; with one more for the upper end of the last."""
-
-_MOST_PARTS = 8
-"""Of a coarse bin, in which a row's place is told."""
-
-_KINDS = ("", "x", "xx", "xy")
-"""Vectors of a model that is compared."""
-
-_SIDES = (("10", 1), ("01", 0))
-"""Sums over positive and over negative rows."""
-
+COARSE_BINS = 72  # most of either model's scores where there are more bins; with one more for the upper end of the last
+_MOST_PARTS = 8  # of a coarse bin, in which a row's place is told
+_KINDS = ("", "x", "xx", "xy")  # vectors of a model that is compared
+_SIDES = (("10", 1), ("01", 0))  # sums over positive and over negative rows
 _Ends: TypeAlias = tuple[tuple[NDArray[np.int64], NDArray[np.int64]], tuple[NDArray[np.int64], NDArray[np.int64]]]
 """Where rows lie, shape (rows,) each: two neighbouring coarse bins, each with S times the rows' shares of its end."""
 

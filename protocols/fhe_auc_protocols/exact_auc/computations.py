@@ -1,19 +1,13 @@
 """What is computed in exact sessions, on padded sketches or on ciphertexts under joint keys.
 
-**Sealed keys or a helper.** Parties send padded sketches. A party's pad comes from a seed that only it and the key
-holder have. The opening, made with the keys, is the aggregator's alone: a party, which has the secret key, could
-decrypt the sum of the pads with it. `fhe_auc.sums` says how sums come out of the two.
+**Sealed keys or a helper.** Parties send padded sketches. The opening, made with the keys, is the aggregator's alone: a
+party, which has the secret key, could decrypt the sum of the pads with it. `fhe_auc.sums` says how sums come out.
 
-**Joint keys**, in the rounds of `fhe_auc_keys.roles.joint_roles`. Nobody knows all pads here, and there is no opening.
-Each party encrypts both factors of every product, which are linear in its sketch; the aggregator adds up and
-multiplies, pair by pair of ciphertexts.
-
-Slots of a result hold single terms, under a mask that adds up to zero over each sum's. The aggregator adds one, and
-each party another in its partial decryption: so the aggregator and some parties together see sums alone, as long as a
-party is left whose mask they lack.
-
-The echo of sealed sessions is in these rounds: a party seals its partial decryption to the others together with the
-digest of the result that it was given, so that nobody who was given another one can open it.
+**Joint keys**, in the rounds of `fhe_auc_keys.roles.joint_roles`: docs/security/joint-keys.md. Each party encrypts both
+factors of every product, which are linear in its sketch; the aggregator adds up and multiplies, pair by pair of
+ciphertexts. Slots of a result hold single terms, under a mask that adds up to zero over each sum's. The aggregator adds
+one, and each party another in its partial decryption: so the aggregator and some parties together see sums alone, as
+long as a party is left whose mask they lack.
 """
 
 import secrets

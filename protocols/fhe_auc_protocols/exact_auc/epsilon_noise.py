@@ -1,7 +1,8 @@
 """A differentially private AUC: noise that parties draw in shares, and nobody knows as a whole.
 
 D and P are those of `auc_sums`; M, the number of all rows, is public, as that of each party is. Released are sums that
-these follow from, with noise, and nothing else. AUC' = ½ + D'/(2P'(M − P')).
+these follow from, with noise, and nothing else. AUC' = ½ + D'/(2P'(M − P')). docs/security/private-auc.md has the noise
+on a sum X, g·Z + Σ U_i, the proof that it suffices, and on whom the promise rests; here is what it refers to.
 
 **Privacy unit.** "label": one row's label flips. "row": one row, label and score, is replaced by another.
 
@@ -11,30 +12,12 @@ these follow from, with noise, and nothing else. AUC' = ½ + D'/(2P'(M − P')).
     replaced, same label   D by 2N at most (a positive row) or 2P (a negative one), so by 2(M − 1); P stays
     replaced, other label  its pairs before and after are with every other row once: D by M − 1 at most; P by 1
 
-**Noise** on a sum X is η = g·Z + Σ U_i, with Z discrete Laplace, and U_i each counted party's own, uniform on
-0 … g − 1. One U alone makes (X + U) modulo g uniform, whatever X is. Given that remainder, X + U moves by a multiple of
-g where X does, and by less than g more: by ⌈|ΔX|/g⌉·g at most. So g·Z of scale b hides it with ⌈|ΔX|/g⌉/b, exactly; the
-other U_i are added afterwards. Their mean, (g − 1)/2 each, is taken off when AUC' is read. On P, g is 1 and there is no
-U. Below, w = ⌈(M − 1)/g⌉, small, so that Z is drawn at a small scale.
+**Labels.** D and P change together, so noise is on D + W·P and D − W·P of the first model. The variances of D' and P',
+about 4(M − 1)²/ε² and 4/ε², are half of what they would be with ε split in halves. Further models release D alone, at w
+steps. Models share ε, 7 parts for the first and 5 for each other one: so their variances are nearly equal.
 
-**Rows.** Released are D of each of m models, with b = 2w·m/ε, and P with b = 2/ε. Label stays: every D moves by 2w
-steps, together ε. Label changes: every D moves by w steps, ε/2, and P by 1, ε/2. So P's noise costs D nothing.
-
-**Labels.** D and P change together, and noise on D + W·P and D − W·P, W = w·g, makes use of it: of these, the first
-model's, one moves by W + s and the other by W − s, hence both by 2w + 1 steps together (2w where g = 1). With
-b = (2w + 1)/ε the variances of D' and P' are about 4(M − 1)²/ε² and 4/ε²; with ε split in halves they would be twice
-that. Further models release D alone, at w steps. They share ε, 7 parts for the first and 5 for each other one: so their
-variances are nearly equal.
-
-**Shares.** A discrete Laplace variable is the sum of n Pólya shares (`fhe_auc_protocols.noise_shares`). n is one fewer
-than must take part, as a party knows its own share, and fewer by the `colluders` that pool theirs. More shares add
-independent noise.
-
-**What it rests on.** At least n of the parties counted draw their shares and tell nobody. Whoever leaves its share out
-is one more colluder; whoever makes it huge spoils the result; nobody can check either. A party and the aggregator
-together, or the key holder or a helper and the aggregator, see the exact pool, without noise. The authenticators of
-`verified` have the aggregator compute these two numbers and no others, or fail the session: whether it fails is one
-exact bit, of the aggregator's choice, that epsilon does not cover.
+The mean of the U_i, (g − 1)/2 each, is taken off when AUC' is read. w = ⌈(M − 1)/g⌉ is small, so that Z is drawn at a
+small scale.
 """
 
 from __future__ import annotations
@@ -70,10 +53,7 @@ VERDICT = (
 """The condition of the guarantee, for whoever reads a plan or a result."""
 
 METHOD = "Hanley and McNeil, with noise"
-
-_OVERFLOW_BITS = 42
-"""A released number wraps with a probability below 2^-41: its noise leaves the room for it."""
-
+_OVERFLOW_BITS = 42  # a released number wraps with a probability below 2^-41: its noise leaves the room for it
 _FEWEST_STEPS = 16
 _LOUD = 0.02  # a standard error by noise alone that is worth a warning
 _MOST_COLLUDERS = 2**20

@@ -50,8 +50,7 @@ _NESTED = (
 )
 
 _ALL_ALONE = "with round_scores=2, or 1, it is exact for the scores as rounded"
-_ALIKE = 0.05
-"""A difference with a standard error below this share of a model's own is that of about the same ranking."""
+_ALIKE = 0.05  # a difference with a standard error below this share of a model's own is that of about the same ranking
 
 _AVERAGE = (
     "the AUC is the average over all pairs of classes (Hand and Till); it has no interval, those of single classes have"

@@ -18,8 +18,7 @@ from fhe_auc_protocols.exact_auc.epsilon_noise import Privacy
 from fhe_auc_protocols.exact_auc.parameters import least_prime
 from fhe_auc_protocols.exact_auc.plan import ExactPlan
 
-_SMALL_BITS, _LARGE_BITS = 42, 50
-"""Of a plaintext prime at most, on the libraries' first chain and on others."""
+_SMALL_BITS, _LARGE_BITS = 42, 50  # of a plaintext prime at most, on the libraries' first chain and on others
 
 
 def plan_exact(

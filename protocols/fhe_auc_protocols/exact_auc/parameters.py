@@ -2,20 +2,11 @@
 
 Integers are released, so the product T of the plaintext primes is at least the number of values that one can take
 (`AnalysisSums.least_modulus`). Every prime is above d·2^40, d the largest degree of a sum: a lie on one result then
-passes with a chance of at most d/(t − 1), below 2^-40 (`ExactParameters.soundness` of all results that parties may be
-given).
+passes with a chance of at most d/(t − 1), below 2^-40.
 
-    sealed keys   parties send padded sketches in the clear, and the aggregator multiplies plaintexts by ciphertexts of
-                  an opening (`fhe_auc.sums`)
-    joint keys    parties send the factors of each product as ciphertexts, and the aggregator multiplies these
-    a helper      as sealed keys
-
-Noise, in every coefficient (`fhe_auc.bfv.ciphertext_noise`): what the circuit makes, at most X, and flooding ±2^b on
-top. With sealed keys the result is then switched down to q, a few of the primes of Q, which adds roundings of at most
-τ: (2^b + X)·q/Q + τ stays below the capacity q/2t. With joint keys products are rounded to q as they are taken, and
-each of K parties adds smudging ±2^c to its partial decryption: X + 2^b + K·2^c does. Flooding hides but for a
-statistical distance of 2^-λ if b ≥ λ + log2 N + log2 X; smudging if c is as large, in case that an aggregator has not
-flooded.
+With sealed keys or a helper the aggregator multiplies plaintexts by ciphertexts of an opening (`fhe_auc.sums`), with
+joint keys ciphertexts by ciphertexts. What the circuit's noise is (X), what flooding and smudging (2^b, 2^c) add to it,
+what switching down does, and when all of it hides and decrypts: docs/security/encryption.md.
 """
 
 from __future__ import annotations
@@ -38,9 +29,7 @@ from fhe_auc.sums.terms import Release
 from fhe_auc_protocols.exact_auc.analysis_sums import AnalysisSums
 from fhe_auc_protocols.exact_auc.epsilon_noise import Privacy
 
-SOUNDNESS_BITS = 40
-"""A wrong integer of one result is accepted with a probability below 2^-40."""
-
+SOUNDNESS_BITS = 40  # a wrong integer of one result is accepted with a probability below 2^-40
 LEAST_FLOODING_BITS, MOST_FLOODING_BITS = 40, 80
 
 _SMUDGING_SHARE, _FLOODING_SHARE = 3 / 4, 1 / 5  # of the capacity with joint keys; smudging of all parties together

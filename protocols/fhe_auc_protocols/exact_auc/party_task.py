@@ -109,7 +109,6 @@ class ExactTask(PartyTask[Residues, Sequence[Residues], Evaluation]):
         return self._private(cast("Privacy", plan.privacy), found, counted, given)
 
     def _evaluation(self, first: Headline, parties: int) -> Evaluation:
-        """Return what there is to say of any result of so many parties."""
         plan, options = self.plan, self._manifest.options
         said = {each.name: getattr(first, each.name) for each in fields(first)}
         return Evaluation(
@@ -130,7 +129,6 @@ class ExactTask(PartyTask[Residues, Sequence[Residues], Evaluation]):
         )
 
     def _exact(self, sums: PooledSums, counted: Sequence[str], level: float | None) -> Evaluation:
-        """Return what exact sums say; errors as `read`."""
         plan = self.plan
         options, quantiles = self._manifest.options, perhaps_found(self._manifest.thresholds)
         plain, rounded = bool(options.get(PLAIN_INTERVAL)), ROUND_SCORES in options
@@ -161,7 +159,6 @@ class ExactTask(PartyTask[Residues, Sequence[Residues], Evaluation]):
     def _private(
         self, privacy: Privacy, found: Sequence[int], counted: Sequence[str], level: float | None
     ) -> Evaluation:
-        """Return what sums with noise say."""
         of_party = dict(zip(self._manifest.parties, privacy.rows, strict=True))
         rows = [of_party[name] for name in counted]
         reading = PrivateReading(privacy, self.plan.analysis.models, found, rows, level)

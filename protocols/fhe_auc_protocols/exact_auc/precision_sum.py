@@ -2,16 +2,13 @@
 
     Σ p_k·TP_k/M_k = P·AP, TP_k = P_{≥k}
 
-with 2^b·p_k/M_k put in by each party for its own rows, as nobody can divide under encryption. Parties know M_k, the
-pooled rows at or above threshold k, from the session that has found the thresholds, whose sums they have checked; it is
-not in the manifest, and the aggregator does not learn it.
+with 2^b·p_k/M_k put in by each party for its own rows, as nobody can divide under encryption. M_k is of the session
+before (docs/security/verified.md); it is not in the manifest, and the aggregator does not learn it.
 
-M_k has to be of the rows that this session counts. The manifest names the session before, the same for all parties. A
-party also puts in a flag: 1 if its rows at or above any threshold are not as many as it has counted then, or it was not
-counted, or knows nothing of that session. There is an average precision where no flag is set, and the same parties
-count in both sessions. The sum is released all the same, and where some parties put in nothing it would be one more
-equation about the others. So who sets its flag puts in uniform numbers, and the sum is uniform. (A hash of pooled
-counts in place of the flags would tell more: which few rows of a site have changed.)
+A party also puts in a flag: 1 if its rows at or above any threshold are not as many as it has counted then, or it was
+not counted, or knows nothing of that session. The sum is released all the same, and where some parties put in nothing
+it would be one more equation about the others. So who sets its flag puts in uniform numbers, and the sum is uniform. (A
+hash of pooled counts in place of the flags would tell more: which few rows of a site have changed.)
 
 The vector "precision" of a party's sketch has its p_k, each times 2^b/M_k, and then the flag.
 """

@@ -1,22 +1,10 @@
 """Counting by a sum of counts with shares of noise: distributed differential privacy.  [FCE] §2.2.
 
 Each party adds Pólya shares to its counts and pads them; the sum, all that anybody sees, holds one discrete Laplace
-variable a count, not one a party. Tags prove the sum, noise and all (`exact_counts`).
-
-**Privacy unit: one row added or removed**, label and score. It changes one count at each level by one, so that discrete
-Laplace noise of scale L/ε on each of L levels makes all pooled counts together ε-private, and whatever follows from
-them: quantile thresholds, which the evaluation's manifest makes public. A row replaced changes two counts a level: 2ε.
-A party that adds or removes r rows: rε. The number of parties is public, and each session on the same rows adds its ε.
-
-**Against whom.** Whoever sees the result, and any one party, which knows its own share: shares are sized for n =
-`noise_parties` = min_parties − 1 (with one party alone, 1), so that those of all others add up to the noise promised in
-any session that may go on. More shares than n only add independent noise. A coalition of c parties that pool their
-shares leaves s = (parties counted − c) shares, and s < n of them promise less
-(docs/evidence/score-histograms.md).
-
-**What it rests on.** Honest parties draw their shares (`fhe_auc_protocols.noise_shares`), and at least min_parties
-submissions are in the sum, to which the opening of the pads sees. Nobody but the key holder, who knows its pad, reads
-another's submission, which one share protects hardly at all.
+variable a count, not one a party. Tags prove the sum, noise and all (`exact_counts`). One row changes one count at each
+of L levels by one, so noise of scale L/ε on each level makes all of them together ε-private. Shares are sized for n =
+`noise_parties`, so that those of all others than the reader add up to the noise promised in any session that may go on.
+The unit, the assumptions, and what coalitions cost: docs/evidence/score-histograms.md.
 """
 
 import math
@@ -87,7 +75,8 @@ class NoisyCountsTask(CountsTask[R]):
     def encode(self) -> NDArray[np.int64]:
         """Return the noisy counts."""
         counts = super().encode()
-        noisy = counts + self._draw(counts.size, scale_of(self._epsilon), self._shares)
+        scale = math.nextafter(1 / self._epsilon, math.inf)  # rounded to the private side
+        noisy = counts + self._draw(counts.size, scale, self._shares)
         return np.clip(noisy, -self.plan.max_total, self.plan.max_total)
 
     def read(self, sums: NDArray[np.int64], counted: Sequence[str]) -> R:
@@ -109,11 +98,6 @@ def level_epsilon(readout: PrivateReadout[Any], options: Mapping[str, Any], thre
 def noise_parties(min_parties: int) -> int:
     """Return n: how many shares make up the noise promised. One fewer than must take part: a party knows its own."""
     return max(1, min_parties - 1)
-
-
-def scale_of(epsilon: float) -> float:
-    """Return the scale 1/epsilon, rounded to the private side."""
-    return math.nextafter(1 / epsilon, math.inf)
 
 
 def noise_deviation(epsilon: float, wholes: float) -> float:

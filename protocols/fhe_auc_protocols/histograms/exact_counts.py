@@ -1,12 +1,7 @@
 """Counting by a sum under one-time pads, exact to the last row, and proved.
 
 A party's counts are a vector of integers (`fhe_auc.session.vector_computation`). The aggregator adds up what it gets,
-and sees uniform numbers; the parties get the pooled counts, with two tags that prove them.
-
-**Who learns what.** Every party learns how many pooled rows lie in each cell. Where rows are few that shows single
-rows, though not whose, unless one party alone has rows in a cell. An aggregator that adds counts of its own, or leaves
-out a party that it names, is caught but for a chance of 1/t^2, and no number is given. It may leave out parties down to
-the session's least number, and says so: a result names who counts.
+and sees uniform numbers; the parties get the pooled counts, with two tags that prove them: docs/security/verified.md.
 """
 
 from collections.abc import Sequence
@@ -34,9 +29,7 @@ from fhe_auc_keys.roles.padded_roles import SealedVectors
 from fhe_auc_protocols.histograms.readout import PooledCounts, Readout, ReadoutProtocol, all_levels
 
 _Names = Annotated[tuple[str, ...], msgspec.Meta(min_length=1)]
-
-MODELS = "models"
-"""Option of the manifest: the names of several models, as a list in JSON."""
+MODELS = "models"  # option of the manifest: the names of several models, as a list in JSON
 
 
 class ExactCounts(ReadoutProtocol[R], EncryptedProtocol[R, VectorPlan]):
@@ -91,8 +84,7 @@ class CountsTask(VectorTask[R]):
     """Sends a party's counts, and reads the result off their sum.
 
     `room_for_noise` is how much of the plan's bound on sums is for noise. A row counts once for each of the session's
-    models, the first ones that `data` has. Raise `InputError` where the manifest is not one for this readout, a score
-    lies in no cell, or there are too many rows.
+    models. Raises `InputError`: another readout's manifest, a score that lies in no cell, or too many rows.
     """
 
     def __init__(self, readout: Readout[R], manifest: Manifest, data: PartyData, *, room_for_noise: int = 0) -> None:

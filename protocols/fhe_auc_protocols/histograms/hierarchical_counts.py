@@ -26,9 +26,8 @@ _MAX_HEIGHT = 20  # counts of all levels together number 2^(h+1) - 2, about two 
 class HierarchicalCounts:
     """Rows in each dyadic segment of [0, 1], of one party or pooled, with or without privacy noise.
 
-    ``repr`` shows the height only: a party's counts are its secret. ``==`` is identity.
-
-    Raises `InputError`: the levels cannot be that.
+    ``repr`` shows the height only: a party's counts are its secret. ``==`` is identity. Raises `InputError`: the levels
+    cannot be that.
     """
 
     levels: tuple[NDArray[np.float64], ...]

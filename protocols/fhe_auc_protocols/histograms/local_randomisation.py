@@ -3,12 +3,8 @@
     round 1   a party sends how many of its rows' reports have each bit set, and how many rows reported on each level
     round 2   the sums go to all parties, who estimate the counts and answer with nothing
 
-**Privacy unit: one row**, whatever it is replaced by: a row's report (`unary_encoding`) is ε-locally private, against
-everybody but the row's own party, whatever others do. Nothing is encrypted, for the reports are private already. How
-many rows a party has is public, and how many of them fell to each level. Each session on the same rows adds its ε: rows
-are randomised afresh.
-
-A lying aggregator, or party, is not noticed.
+Nothing is encrypted, for reports are private already (`unary_encoding`). What is public, what adds up, and that no lie
+is noticed: docs/evidence/score-histograms.md.
 """
 
 from __future__ import annotations

@@ -1,23 +1,14 @@
 """Quantile thresholds: cut [0, 1] where bins hold about equally many pooled rows, labels left out.  [FCE] §2.3.
 
 The session's own thresholds are 2^h cells of [0, 1] (`cell_starts`): about as many in each octave of a score, or of one
-minus it, so that they are narrow where scores of rare events crowd. Exact counts are taken of 2^14
-cells; where counts have noise, of every level of a hierarchy of height h (`hierarchical_counts`), so that
-noise of few counts is in the number of rows below any threshold. That hierarchy is over the numbers of cells.
+minus it, so that they are narrow where scores of rare events crowd. Where counts have noise, the hierarchy over the
+numbers of cells (`hierarchical_counts`) keeps noise of few counts in the number of rows below any threshold.
 
 Scores may crowd in few cells even so. Where neighbouring cells each hold more rows than two bins should and counts are
 exact, they are cut evenly (`_cut`). A cell alone that is so full holds one frequent score, most likely, and stays.
 
-An evaluation of several models has one set of thresholds: each row counts once for each model, by its score.
-
-**Who learns what.** Every party learns the pooled counts: where they are exact and rows are few, single scores to
-within a cell, though not whose. The thresholds found, quantiles of the pooled scores up to a cell, stand in the
-manifest of the evaluation, so everybody who sees that learns them, the aggregator too.
-
-**A lying aggregator** is caught where counts are padded (`exact_counts`). Where they are randomised locally it can put
-the thresholds where it likes. With poor thresholds an evaluation is still right within its binning error, which shows
-it. Parties that were told different sums find different thresholds: one of them refuses the evaluation's manifest
-(`fhe_auc.results.evaluation.QuantileThresholds.require`).
+An evaluation of several models has one set of thresholds: each row counts once for each model, by its score. Who learns
+what, and who checks it: docs/evidence/score-histograms.md.
 """
 
 from abc import abstractmethod
@@ -170,10 +161,7 @@ class ExactQuantiles(_Quantiles):
 
 
 class PrivateQuantiles(_Quantiles, PrivateReadout[QuantileThresholds]):
-    """Of hierarchical counts with noise.
-
-    `heights` are those of the hierarchy that may be asked for.
-    """
+    """Of hierarchical counts with noise; `heights` are those of the hierarchy that may be asked for."""
 
     why_fewer = f"{_TIES}, or noise hides where the rows lie; ask for fewer, or give a larger epsilon"
 

@@ -1,11 +1,8 @@
 """Score histograms: how many positive and negative rows all parties have in each bin of scores.  [FCE] §2.
 
-The cells are bins between thresholds, once for each label. From the pooled counts follow the AUC and, by
-`fhe_auc.metrics`, precision, recall and every other metric of a classifier. Exact counts give the exact AUC of the
-bins; counts with privacy noise one that nothing bounds for certain.
-
-Who learns what: parties see the pooled counts of every bin, which is more than an AUC: a bin that one party alone has
-rows in shows that party's rows, unless there is noise on it.
+The cells are bins between thresholds, once for each label. From the pooled counts, which parties see, follow the AUC
+and, by `fhe_auc.metrics`, every other metric of a classifier. Exact counts give the exact AUC of the bins; counts with
+privacy noise one that nothing bounds for certain.
 """
 
 import math

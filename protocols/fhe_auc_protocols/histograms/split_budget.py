@@ -15,9 +15,7 @@ from fhe_auc.base.errors import InputError
 from fhe_auc.session.protocol import Request
 from fhe_auc_protocols.option_values import checked_epsilon, positive_number, privacy_budget
 
-SHARE = 0.25
-"""Of epsilon, for the thresholds; docs/evidence/score-histograms.md has measurements."""
-
+SHARE = 0.25  # of epsilon, for the thresholds; docs/evidence/score-histograms.md has measurements
 _SPENT = "boundaries_epsilon"
 _HEIGHT = "height"
 

@@ -36,9 +36,7 @@ from fhe_auc_protocols.exact_sampling import Source
 from fhe_auc_protocols.histograms.hierarchical_counts import check_height
 from fhe_auc_protocols.option_values import checked_epsilon
 
-NO_VALUE = -1
-"""The cell of a user who has none."""
-
+NO_VALUE = -1  # the cell of a user who has none
 _HALF = 2**63
 _WORDS = 2**22  # drawn at a time
 
@@ -96,10 +94,8 @@ class LevelTally(NamedTuple):
 class UnaryHierarchy:
     """One report a user, on a level of its own choice, of L = 1 to 20; each has half as many cells as the one below.
 
-    `height` is L, `epsilon` the budget of one user's report, from 0.000001 to 32, and `cells` the number of those of
-    the lowest level, a multiple of 2^(L-1); default 2^L.
-
-    Raises `InputError`: the height or the budget is out of range.
+    `epsilon` is the budget of one user's report, from 0.000001 to 32, and `cells` the number of those of the lowest
+    level, a multiple of 2^(L-1); default 2^L. Raises `InputError`: height or budget are out of range.
     """
 
     def __init__(self, height: int, epsilon: float, *, cells: int | None = None) -> None:

@@ -7,7 +7,5 @@
     hierarchy   the AUC from hierarchical histograms of one-bit reports              §4, theorem 3
     pairs       random pairs of users compute the kernel and its noise together      §5, theorem 5
 
-What is private is one user's record. A user of `krr` and `hierarchy` trusts nobody: what leaves the device is already
-randomised. A user of `pairs` trusts the two-party step between two users (`pairs` says how far).
-Every method spends the whole budget epsilon once; a second run on the same records adds to it.
+What is private, against whom: docs/evidence/u-statistics.md.
 """

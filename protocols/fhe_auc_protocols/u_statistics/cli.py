@@ -37,7 +37,6 @@ _DERIVED = {"tau_b": "Kendall's tau-b, ties left out", "entropy": "Rényi's entr
 def _numbers(
     context: click.Context, parameter: click.Parameter, texts: tuple[str, ...]
 ) -> tuple[tuple[float, ...], ...]:
-    """Return comma-separated numbers."""
     try:
         return tuple(tuple(float(entry) for entry in text.split(",")) for text in texts)
     except ValueError:

@@ -10,10 +10,7 @@ its pairs were in order. Any other node is recursed on.
 
 At a leaf the paper has 0, which counts ties as lost. Here it is ½ ĥ⁺ĥ⁻, the treatment of a discarded node: ties then
 count half, as everywhere in this project. The products are of estimates from different users, hence unbiased; what is
-biased is discarding.
-
-Privacy unit: one user's score. Budget: ε, spent once. **The label is not protected**: the aggregator learns every
-user's class, because the two classes report into different histograms.
+biased is discarding. Epsilon, of scores alone, is spent once: classes report into different histograms.
 """
 
 from __future__ import annotations

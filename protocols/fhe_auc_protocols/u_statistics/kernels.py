@@ -11,9 +11,7 @@ from fhe_auc.base.errors import InputError
 
 Floats: TypeAlias = NDArray[np.float64]
 Integers: TypeAlias = NDArray[np.int64]
-
-ROUNDING = 1e-9
-"""Kernel values that differ by no more than this share of the range are taken as equal."""
+ROUNDING = 1e-9  # kernel values that differ by no more than this share of the range are taken as equal
 
 
 @dataclass(frozen=True)

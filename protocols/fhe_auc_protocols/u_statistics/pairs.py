@@ -38,8 +38,7 @@ from fhe_auc_protocols.u_statistics.noiseless import checked_users
 Laplace: TypeAlias = Callable[[Floats, float], Floats]
 """Adds independent Laplace noise of a scale to each of some values."""
 
-Progress: TypeAlias = Callable[[int, int], None]
-"""Called with (done, all): users, or pairs of users."""
+Progress: TypeAlias = Callable[[int, int], None]  # called with (done, all): users, or pairs of users
 
 
 class PairStep(ABC):

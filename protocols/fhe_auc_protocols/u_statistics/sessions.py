@@ -3,14 +3,9 @@
     ustat-krr         k-ary randomised response on binned scores           `fhe_auc_protocols.u_statistics.krr`
     ustat-hierarchy   one-bit reports on a tree over the thresholds' bins  `fhe_auc_protocols.u_statistics.hierarchy`
 
-Every row is a user: its party randomises it as the user's device would, with secure randomness, and forgets it. What a
-party sends is how many of its rows gave each report, for each class. The aggregator adds these counts up and sends the
-sums to all; every party estimates the AUC from them.
-
-The privacy unit is one row; the budget epsilon has no default, and every session spends it: nobody, the aggregator and
-all other parties together included, learns more of a row's *score* than ε-local differential privacy allows. **Labels
-are public** ([USTAT] §4): how many rows of each class a party has goes to the aggregator exactly. Nothing is encrypted,
-and an aggregator or party that lies can make the AUC come out as it likes.
+Every row is a user: its party randomises it as the user's device would, with secure randomness, and forgets it. A party
+sends how many of its rows gave each report, for each class; the aggregator adds up and sends the sums to all, and every
+party estimates the AUC from them. What is promised of scores, not of labels: docs/evidence/u-statistics.md.
 
 The `settings` of an evaluation hold what noise and bins leave unsure, estimated from the reports: half the share of
 pairs that the bins do not tell apart, if that exceeds its own standard error; the standard error, with that in it; and

@@ -24,9 +24,7 @@ from fhe_auc_protocols.blinded_auc.plan import AucPlan
 from fhe_auc_protocols.blinded_auc.semi_honest import class_vectors
 from fhe_auc_protocols.blinded_auc.split_shares import Execution
 
-SPARE_BITS = 8
-"""Of the modulus, for what attacks add."""
-
+SPARE_BITS = 8  # of the modulus, for what attacks add
 _MAX_MULTIPLIER_BITS = 40
 
 Floats: TypeAlias = "NDArray[np.floating[Any]]"
@@ -163,10 +161,7 @@ class Positions:
         return self._total([x_weights, x_weights if y_weights is None else y_weights], partner)
 
     def power_sum(self, power: str, weight: float) -> Ciphertext:
-        """Return ΣX, ΣY, ΣX² or ΣY² (`power` is "x", "y", "xx" or "yy") of the num classes, as class totals.
-
-        `weight` is what they count beside totals.
-        """
+        """Return ΣX, ΣY, ΣX² or ΣY² ("x", "y", "xx", "yy") of the num classes, as class totals, times `weight`."""
         packing = self._packing
         mask = np.outer(self._view.num_classes, np.ones(self.shape[1]))
         # X carries a factor u that products X·Y have once, and every power is there half as often.

@@ -62,9 +62,7 @@ _CELLS = 800
 _BINS = 400
 _ALL_BINS, _SOME_BINS = 128, 40
 _AUCS = (0.0, 0.25, 0.5, 0.75, 1.0)
-
-TERMS = 11
-"""How many c there are; six of them up to degree 2."""
+TERMS = 11  # how many c there are; six of them up to degree 2
 
 WORST = tuple(
     np.array(coefficients, complex)
@@ -84,10 +82,7 @@ def product_density(t: Floats) -> Floats:
 
 
 def coefficient(distances: Floats, weights: Floats, centre: float = 0.0) -> float:
-    """Return the bound on C of a distribution whose distances from `centre` are given by weighted points.
-
-    Their density is a histogram of bins equally wide, and so taken as constant over one.
-    """
+    """Return the bound on C of a distribution whose distances from `centre`, weighted points, are put in equal bins."""
     mass, edges = np.histogram(distances, bins=_BINS, weights=weights)
     width = edges[1] - edges[0]
     density = mass / (mass.sum() * width)
@@ -162,10 +157,7 @@ def _constant_den() -> float:
 
 
 def polynomial(executions: int, tolerance: float) -> float:
-    """Bound adding a polynomial of per-class sums to num': the pair rate of the worst ones that a search has found.
-
-    Unlike the other bounds this is no theorem.
-    """
+    """Bound adding a polynomial of per-class sums to num' by the pair rate of the worst ones found: no theorem."""
     window = _window(tolerance)
     if window >= math.sqrt(0.5):
         return 1.0
@@ -187,10 +179,8 @@ def terms(multipliers: Complex) -> Complex:
 def pair_rate(coefficients: Complex, window: float, *, draws: int = 200_000, seed: int = 0) -> float:
     """Return the share of pairs, among so many executions drawn, for which |q - q'| ≤ √2·window·|q|.
 
-    Coefficients have the shape (11,); the window is above 0 and below 1/√2.
-
-    Two executions agree if real and imaginary part of their shifts differ by at most w, and do harm only if these are
-    larger than h - w; with window = w/(h - w) that is no more pairs than these, whatever θ.
+    Coefficients have the shape (11,); the window, w/(h - w), is above 0 and below 1/√2. Two executions that agree and
+    do harm are such a pair, whatever θ.
     """
     multipliers = draw_multipliers(np.random.default_rng(seed), draws)
     logs = np.log(terms(multipliers) @ coefficients)
@@ -218,9 +208,6 @@ def guessing(executions: int, *, positions: int, thresholds: int, splits: int) -
 
     which is maximised over q and h (with more than 128 bins, over some q). h = S·m is guessing the extra element
     altogether: 1/C(L, S·m)^E. Other H pass by the luck of the weights, and are for simulation.
-
-    Where the extra element has few positions, or L is small, this is by far the best attack:
-    see docs/security/malicious.md.
     """
     worst = -math.inf
     sizes = np.arange(splits, splits * thresholds + 1)[:, None]

@@ -85,10 +85,9 @@ def best(name: str, of: TrialSetting, seed: int = 0) -> Parameter:
 def estimate(name: str, of: TrialSetting, parameter: Parameter, draws: int = 200_000, seed: int = 0) -> float:
     """Return how likely the strategy passes with a wrong AUC, estimated from all E-tuples of independent executions.
 
-    E executions that an attack has shifted pass if they agree; which E of many independent ones these are does not
-    matter. So of M draws all M!/(E!·(M-E)!) tuples count, and probabilities far below 1/M show. Sorted by the AUC
-    found, each is the least of a tuple with those that follow it and agree with it, which holds for all tuples
-    that pass, and for some that do not: the estimate is a little too high where E > 2.
+    Which E of many independent executions form a session does not matter. So of M draws all M!/(E!·(M-E)!) tuples
+    count, and probabilities far below 1/M show. Sorted by the AUC found, each is the least of a tuple with those that
+    follow it and agree with it: true of all tuples that pass, and, where E > 2, of some that do not.
     """
     return _shifted(name, of, (parameter,), draws, seed).agreeing(parameter, of.executions)
 

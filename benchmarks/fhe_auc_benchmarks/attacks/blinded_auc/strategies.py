@@ -30,9 +30,7 @@ from fhe_auc_protocols.blinded_auc.encrypted_trapezoid import products
 from fhe_auc_protocols.blinded_auc.packing import CHECK_WEIGHT
 from fhe_auc_protocols.blinded_auc.result_check import slot_error
 
-Lie: TypeAlias = Callable[[BlindedView], bytes]
-"""What a liar does with its view; returns the result's bytes."""
-
+Lie: TypeAlias = Callable[[BlindedView], bytes]  # what a liar does with its view; returns the result's bytes
 Parameter: TypeAlias = "tuple[float, ...]"
 _Parameters: TypeAlias = "Callable[[TrialSetting], tuple[Parameter, ...]]"
 
@@ -254,10 +252,7 @@ def _chosen_values(view: BlindedView) -> bytes:
 
 
 def _under_other_keys(view: BlindedView, *, submission: bool) -> bytes:
-    """Return a ciphertext of made-up values under keys of the liar's own, in the name of this session's keys.
-
-    That is what another session's is, where every session has keys of its own.
-    """
+    """Return made-up values under keys of the liar's own, in the name of this session's, as another session's are."""
     own = ckks.generate(view.plan.parameters)
     values = view.made_up()[0]
     kind = "submission" if submission else "result"

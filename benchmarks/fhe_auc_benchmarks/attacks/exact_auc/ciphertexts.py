@@ -302,10 +302,7 @@ def _play(
 
 
 def run(name: str, protocol: str, trials: int, seed: int, backend: str | None = None) -> AttackOutcome:
-    """Play one of `STRATEGIES` in so many sessions of "exact" or "verified", and count what a party accepts.
-
-    Rows and the liar's choices follow from the seed; keys do not.
-    """
+    """Play one of `STRATEGIES` in so many sessions of "exact" or "verified"; rows and choices follow from the seed."""
     keys, strategy, generator = shared_keys(protocol, backend), STRATEGIES[name], np.random.default_rng(seed)
     earlier = _play(keys, STRATEGIES["swap-parties"], generator, None)[0] if strategy.staged else None
     verdicts = Counter(_play(keys, strategy, generator, earlier)[1] for _ in range(trials))

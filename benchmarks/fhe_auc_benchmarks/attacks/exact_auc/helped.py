@@ -32,9 +32,7 @@ from fhe_auc_keys.trust.identity import Identity
 from fhe_auc_protocols.exact_auc.computations import ExactPaddedComputation
 
 AGGREGATOR_LIES, HELPER_LIES, BOTH_LIE = "aggregator", "helper", "both"
-THE_HELPER = "the helper"
-"""Who refused, where no party was given anything to refuse."""
-
+THE_HELPER = "the helper"  # who refused, where no party was given anything to refuse
 _HONEST = STRATEGIES["swap-parties"]
 _FORGED = (  # strategies that add constants to the sums, or return constants alone
     *("forge-difference", "forge-positives", "forge-all-z", "forge-at-1", "forge-at-2", "guess-point"),
@@ -140,10 +138,7 @@ class LyingHelper(Helper):
 
 
 def run(name: str, protocol: str, trials: int, seed: int, backend: str | None = None) -> AttackOutcome:
-    """Play one of `ATTACKS` in so many sessions of "exact" or "verified", and count what parties accept.
-
-    A trial passes where any party accepts a wrong result. Rows and the liars' choices follow from the seed.
-    """
+    """Play one of `ATTACKS` in so many sessions, by the seed; it passes where any party accepts a wrong result."""
     generator = np.random.default_rng(seed)
     attack, earlier = ATTACKS[name], None
     if attack.strategy.staged or attack.blobs is not None:

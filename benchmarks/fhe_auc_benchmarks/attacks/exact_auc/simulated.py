@@ -116,10 +116,7 @@ def _entries(of: Residues) -> Iterator[Residues]:
 class Sessions:
     """So many independent sessions of the same parties with the same sketches, shape (parties, size), for one prime.
 
-    Attributes
-    ----------
-    sketches, pads : array of uint64, shape (parties, number, authenticated size)
-        `sketches` are what parties submit, under the pads.
+    Of `sketches`, which parties submit under pads, and `pads` the shape is (parties, number, authenticated size).
     """
 
     def __init__(
@@ -155,9 +152,8 @@ class Sessions:
 def run(name: str, prime: int, trials: int, seed: int, *, interval: bool = False) -> AttackOutcome:
     """Play one of `STRATEGIES` in so many sessions, and count what passes; all follows from the seed.
 
-    With `interval` the cubic sums of a standard error are released too.
-
-    "passed" are accepted results with a wrong integer modulo the prime, which may be of any size above the rows.
+    With `interval` the cubic sums of a standard error are released too. "passed" are accepted results with a wrong
+    integer modulo the prime, which may be of any size above the rows.
     """
     strategy, release = STRATEGIES[name], AnalysisSums(PLAIN, _BINS, interval).release
     computed = authenticated(release)
