@@ -83,10 +83,7 @@ class SessionOptions:
         return grids.quantiles_wanted(self.specification)
 
     def request(self, parties: Iterable[str], min_parties: int | None, analysis: Analysis | None = None) -> Request:
-        """Return what is to be prepared for the parties named; thresholds that are to be found first are empty.
-
-        Without an analysis, nobody has looked into files: raises `InputError` where that is not enough.
-        """
+        """Return what to prepare for these parties; `InputError` without an analysis, where files are needed."""
         if analysis is None:
             columns = self.questions.score_columns or ONE_QUESTION.score_columns
             analysis = replace(self.questions, score_columns=columns).analysis({})
@@ -103,10 +100,7 @@ class SessionOptions:
     def run(
         self, parties: Sequence[PartyData], cheat: str | None = None, analysis: Analysis = PLAIN
     ) -> tuple[Evaluation, float]:
-        """Return the evaluation and how many seconds the session took; progress is shown on stderr.
-
-        `cheat` is as of `fhe_auc.federated_auc`; `analysis` is what the parties' rows are for.
-        """
+        """Return the evaluation and the session's seconds; `analysis` is what the parties' rows are for."""
         started = time.perf_counter()
         with output.progress("Keys and parties") as report:
             evaluation = evaluate(
@@ -143,10 +137,7 @@ def shared_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def session_options(plugin: Callable[[str], Protocol[Any]]) -> inputs.Decorator:
-    """Decorate a command: it receives ``session``, `SessionOptions`, for all options that say what a session is.
-
-    `plugin` returns the protocol of a name, or says why that one is of no use to the command.
-    """
+    """Decorate a command: it receives ``session``; `plugin` returns the protocol of a name, or refuses it."""
 
     def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
         @inputs.protocol_option

@@ -40,10 +40,7 @@ _ROLES = {  # phases in the order of a session, and whose time they take
 
 
 def check_path(path: str | os.PathLike[str]) -> None:
-    """Check that a figure can be saved there, before anything expensive starts.
-
-    Raises `InputError` unless the suffix is one of `SUFFIXES` and the place can be written to.
-    """
+    """Raise `InputError` unless a figure can be saved there, with a suffix of `SUFFIXES`."""
     require("plots")
     file = Path(path)
     if file.suffix.lower() not in SUFFIXES:

@@ -37,10 +37,7 @@ _RANGE_HOLDS = {
 
 
 def render(metrics: ReportCard, facts: Facts) -> str:
-    """Write the report as one self-contained page in HTML 5.
-
-    Style and figures are inside; there is no script, and a policy forbids any request. Texts of `facts` are escaped.
-    """
+    """Write the report as one self-contained page in HTML 5: no script, no request, all texts of `facts` escaped."""
     template = resources.files(__package__) / "page.html"
     return Template(template.read_text(encoding="utf-8")).substitute(
         title=_shown(facts.title),
@@ -109,10 +106,7 @@ def render(metrics: ReportCard, facts: Facts) -> str:
 
 
 def save(metrics: ReportCard, facts: Facts, folder: str | os.PathLike[str]) -> list[Path]:
-    """Write the page, the same content as JSON, and each figure as PNG; return the paths of `FILES`.
-
-    The folder is made if it does not exist; such files in it are overwritten. `OSError` where one cannot be written.
-    """
+    """Write the page, its JSON and each figure as PNG into a folder; return the paths of `FILES`."""
     place = Path(folder)
     place.mkdir(parents=True, exist_ok=True)
     contents = (
@@ -145,10 +139,7 @@ def _warnings(warnings: Iterable[str]) -> str:
 def _section(
     anchor: str, title: str, caption: str, heads: Iterable[str], rows: Iterable[Sequence[str]], *, kind: str = "values"
 ) -> str:
-    """Return one section of the page: a table whose rows each begin with their heading.
-
-    `heads` and `rows` are HTML, their texts escaped. Tables are of "values", which are numbers, or "facts".
-    """
+    """Return one section; `heads` and `rows` are HTML, `kind` is "values", which are numbers, or "facts"."""
     head = "".join(f'<th scope="col">{text}</th>' for text in heads)
     body = "\n".join(
         f'<tr><th scope="row">{first}</th>{"".join(f"<td>{cell}</td>" for cell in others)}</tr>'

@@ -255,10 +255,7 @@ def _groups(fine: Histogram, threshold: float, min_cell: int) -> tuple[Calibrati
 
 
 def _cuts(fine: Histogram, weights: NDArray[np.float64], number: int) -> NDArray[np.intp]:
-    """Return the first bin of each of so many groups of neighbours of about the same weight, but of the first group.
-
-    Bins go as a whole to the group in which their middle is, if all weight were on a line: there can be fewer groups.
-    """
+    """Return the first bin of each of at most so many groups of neighbours of about equal weight, but the first's."""
     some = np.flatnonzero(weights)
     middles = np.cumsum(weights[some]) - weights[some] / 2
     groups = (number * middles / weights.sum()).astype(np.intp)

@@ -81,10 +81,7 @@ class Counts:
         return 2 * self.tp - self.bin_positives
 
     def __add__(self, other: Counts) -> Counts:
-        """Pool with the counts of other rows at the same thresholds.
-
-        Raises `InputError` if the numbers of thresholds differ, or the sum exceeds 2^62 - 1 rows.
-        """
+        """Pool with other rows' counts; `InputError` for another number of thresholds, or more than 2^62 - 1 rows."""
         if not isinstance(other, Counts):
             return NotImplemented
         if self.thresholds != other.thresholds:

@@ -42,10 +42,7 @@ _BLINDERS = "blinders of "
 
 
 def authenticated(release: Release) -> Release:
-    """Return the release of the same sums with authenticators: each sum, of degree d, at z = 0 … d.
-
-    Errors as `Release`: a name may be too long with its suffix.
-    """
+    """Return the release of the same sums with authenticators: each sum, of degree d, at z = 0 … d."""
     tags = tuple((name + _TAG, length) for name, length in release.sketch.vectors)
     blinders = tuple((_BLINDERS + total.name, total.degree) for total in release.sums if total.degree > 1)
     sums = tuple(_at(total, z) for total in release.sums for z in range(total.degree + 1))
@@ -100,10 +97,7 @@ class Authenticator:
         return "Authenticator(...)"
 
     def sketch(self, party: int, values: Residues, private: KeyStream) -> Residues:
-        """Return the authenticated sketch of the party with this index, shape (authenticated size,).
-
-        `values` are the residues of its sketch, shape (size,); `private` is the party's own, and used once.
-        """
+        """Return the authenticated sketch of the party with this index; `private` is its own, and used once."""
         t, share = self._modulus, self._share([party])
         inverse = pow(self._point, -1, t)
         tags = modular.multiply(modular.subtract(share.entries, values, t), np.uint64(inverse), t)

@@ -93,10 +93,7 @@ class VectorSums:
         return pack(total.words[0], self.modulus)
 
     def result(self, total: Residues, opening: bytes | None) -> bytes:
-        """Return y from the sum of the submissions that count, shape (size,), and the opening for the same parties.
-
-        The opening is None where pads add up to zero (`pairwise_pad`). Raises `DeserialisationError` as `unpacked`.
-        """
+        """Return y from the sum of the submissions that count, shape (size,), and the opening for the same parties."""
         if opening is not None:
             total = modular.subtract(total, self.unpacked(opening), self.modulus)
         return pack(total, self.modulus)

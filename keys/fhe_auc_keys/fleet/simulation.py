@@ -1,7 +1,4 @@
-"""A whole session of a fleet on one machine, through files as between machines: what it costs, and whether it is exact.
-
-Devices are made up: each has 1 to 19 rows. What is compared is the fraction over all their rows, counted in the clear.
-"""
+"""A whole session of a fleet on one machine, with made-up devices: what it costs, and whether it is exact."""
 
 from __future__ import annotations
 
@@ -80,10 +77,7 @@ class Simulated:
 def simulate(
     parties: int, grid: NDArray[np.float64], folder: Path, workers: Workers, *, progress: Progress
 ) -> Simulated:
-    """Play a session of so many devices in an empty folder, and compare what they read with what is in their rows.
-
-    Raises `InputError` where there cannot be such a session, `EvaluationError` where devices read different things.
-    """
+    """Play a session of so many devices in an empty folder; `EvaluationError` where they read different things."""
     place = str(folder)
     seed = secrets.token_bytes(32)
     steps: list[StepCost] = []

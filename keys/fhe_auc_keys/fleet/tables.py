@@ -1,7 +1,6 @@
 """Members and records in Parquet files, in a folder or an object store: whatever pyarrow.fs reads, s3:// and gs:// too.
 
-The file of a fleet's members has one column, ``certificate``: the Ed25519 keys of members' certificates, 32 bytes each.
-A row's number, from 0, is the member's index.
+A fleet's members are the column ``certificate``, Ed25519 keys of 32 bytes, in the order of their index.
 """
 
 from __future__ import annotations

@@ -201,10 +201,7 @@ def stop(store: KeyStore, data_set: str, manifest: Manifest) -> None:
 
 
 def acknowledged(store: KeyStore, session: str, by: str) -> tuple[Ledger, Entry]:
-    """Return the ledger, which is not kept yet, in which somebody has looked into an incident, and its entry.
-
-    The audit trail has to say that first. Raise `InputError` where the session is no open incident, or `by` no name.
-    """
+    """Return the ledger, not kept before the audit trail says so, in which an incident has been looked into."""
     checked_name("by", by)
     ledger = Ledger.stored(store)
     entry = ledger.entries.get(session)

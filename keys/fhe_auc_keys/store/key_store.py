@@ -148,10 +148,7 @@ class KeyStore(AbstractContextManager["KeyStore"]):
         self._path(kind, name).unlink()
 
     def get(self, kind: Kind, name: str) -> bytes:
-        """Return an entry; raise `StoreError` where there is none, or for what cannot be a name.
-
-        `DamagedFileError` for a damaged one, or another entry's file; `UnsafeModeError` as the class.
-        """
+        """Return an entry; `StoreError` where there is none, `DamagedFileError` for damage or another entry's file."""
         return _decrypted(self._key, kind, name, _read(self._path(kind, name)))
 
     def load(self, kind: Kind, name: str, form: KeptFormat[T], advice: str = "") -> T:

@@ -64,10 +64,7 @@ class Peer:
 
 @dataclass(frozen=True, eq=False)  # revocation lists have no hash, and what was verified is remembered by trust
 class Trust:
-    """Whom a site trusts: authorities, obtained by a way that cannot be tampered with, and the current list of each.
-
-    Each authority can give any name to anybody.
-    """
+    """Whom a site trusts, each to give any name to anybody: authorities, and the current list of each."""
 
     anchors: tuple[x509.Certificate, ...]
     revocation_lists: tuple[x509.CertificateRevocationList, ...] = field(default=(), repr=False)
@@ -102,10 +99,7 @@ def credential(chain: bytes, binding: bytes = b"") -> bytes:
 
 
 def claimed(shown: bytes) -> tuple[x509.Certificate, bool]:
-    """Return the party's own certificate out of a credential, and whether there is a binding; nothing is verified.
-
-    Raise `DeserialisationError`, `TamperedError` or `ValueError` where it is no credential, or damaged.
-    """
+    """Return the party's own certificate out of a credential, unverified, and whether there is a binding."""
     found = _FORMAT.unframe(shown)
     if not found.chain:
         raise TamperedError("it holds no certificate")

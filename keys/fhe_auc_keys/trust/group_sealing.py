@@ -46,10 +46,7 @@ class _Sealed(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_field
 
 
 def seal_to_all(recipients: Mapping[str, bytes], plaintext: bytes, *, info: bytes, associated: bytes) -> bytes:
-    """Return `plaintext` sealed to several encryption keys, by name: 80 bytes and a name longer for each.
-
-    `info` and `associated` are what an opener must state alike. Errors as `fhe_auc_keys.trust.sealing.seal_classical`.
-    """
+    """Return `plaintext` sealed to several encryption keys, by name; an opener states `info` and `associated` alike."""
     key = secrets.token_bytes(_KEY_BYTES)
     ciphertext, digest = _encrypted(key, plaintext, associated)
     sealed = {

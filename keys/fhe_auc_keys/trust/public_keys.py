@@ -134,10 +134,7 @@ def x25519_key(raw: bytes) -> X25519PublicKey:
 
 @lru_cache(maxsize=8192)
 def check_signing_key(raw: bytes) -> None:
-    """Raise `UnfitCertificateError` where 32 bytes are no Ed25519 key to be used.
-
-    Under a point of small order one signature fits everything, whoever makes it; one not reduced is a second spelling.
-    """
+    """Raise `UnfitCertificateError` for no Ed25519 key, or one not reduced, or under which a signature fits all."""
     y = int.from_bytes(raw, "little") % 2**255
     try:
         if y >= _PRIME:
@@ -164,8 +161,7 @@ def extension(source: x509.Certificate | RevocationList, kind: type[E]) -> E | N
 def whole_bytes(source: x509.Certificate | x509.CertificateSigningRequest | RevocationList) -> bool:
     """Return whether the signature's BIT STRING says that it has no unused bits.
 
-    The library skips that count when it verifies, and it is the one byte that no signature covers: without this check
-    the same signed content would pass in several encodings.
+    The library skips that byte, which no signature covers: the same content would pass in several encodings.
     """
     return source.public_bytes(Encoding.DER)[-len(source.signature) - 1] == 0
 
