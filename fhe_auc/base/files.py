@@ -27,11 +27,9 @@ _PATIENCE, _PAUSE = 0.5, 0.02  # seconds
 def replacing(path: str | os.PathLike[str], *, mode: int | None = None, durable: bool = False) -> Iterator[BinaryIO]:
     """Open a new file that takes the place of `path` when the context ends without an exception.
 
-    `mode` are permissions, less what the umask takes away; a link with that name is replaced. None is for a file that
-    the user has named: it keeps its permissions, a link is followed, and a terminal or a pipe is written to directly. A
-    `durable` file is there after a power cut, too, once the context has ended.
-
-    Raises `OSError` where the file cannot be written; nothing of it is left behind.
+    `mode` are permissions, less the umask, and a link is replaced. None is for a file that the user has named: it keeps
+    its permissions, a link is followed, and a terminal or a pipe is written to. A `durable` file is there after a power
+    cut, too. Raises `OSError` where the file cannot be written; nothing of it is left behind.
     """
     target = Path(path)
     if mode is None and _is_special(target):
@@ -63,7 +61,7 @@ def replacing(path: str | os.PathLike[str], *, mode: int | None = None, durable:
 
 
 def _put(temporary: Path, target: Path) -> None:
-    """Rename a file to `target`; on Windows try for a while, as nobody, nor a virus scanner, may have that open."""
+    """Rename a file to `target`; on Windows try again for a while, as somebody may have that open for a moment."""
     deadline = time.monotonic() + _PATIENCE
     while True:
         try:
@@ -140,7 +138,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def open_descriptor(path: str | os.PathLike[str], flags: int, mode: int = 0o600) -> int:
-    """Open a file as `os.open` does, for bytes; raise `OSError` for a link too. Never waits for a pipe."""
+    """Open a file as `os.open` does, for bytes; never a pipe, or what a link points to. Raises `OSError`."""
     if sys.platform == "win32":
         if os.path.islink(path):
             raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), os.fspath(path))

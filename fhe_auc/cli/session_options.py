@@ -37,8 +37,7 @@ class SessionOptions:
     """How to evaluate, as given on the command line and checked.
 
     `specification` is how the thresholds were given, `thresholds` the grid, shape (m,), or "quantile:SIZE" where it is
-    to be found first. `options` are the protocol's; `questions` what is asked, with no columns of scores where those of
-    the files are meant. `interval` is the level of its confidence interval.
+    to be found first. `questions` have no columns of scores where those of the files are meant.
     """
 
     plugin: Protocol[Any]

@@ -96,9 +96,8 @@ class Counts:
 def count(data: PartyData, thresholds: ArrayLike) -> Counts:
     """Count a party's true and false positives at each threshold, in O(n) time but for grids that are very uneven.
 
-    A row is predicted positive when its score is at or above the threshold. Rows below the first threshold are still
-    counted in the first bin (it acts as minus infinity), so that the ROC curve has both its ends. Thresholds, shape
-    (m,), are finite and strictly ascending; `InputError` for others.
+    A row at a threshold is predicted positive. Rows below the first threshold count in the first bin, so that the ROC
+    curve has both its ends. Thresholds, shape (m,), are finite and strictly ascending; `InputError` for others.
     """
     grid = grids.explicit(thresholds)
     per_bin = np.zeros((2, len(grid)), np.int64)

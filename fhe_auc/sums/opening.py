@@ -114,7 +114,7 @@ class Opening:
 
 
 def integers(totals: Sequence[Residues], moduli: Sequence[int]) -> tuple[int, ...]:
-    """Return each sum, below half the product of the primes, from its residues modulo each (Chinese remainder)."""
+    """Return each sum from its residues modulo each prime (Chinese remainder), below T/2, T their product."""
     product = math.prod(moduli)
     return tuple(total - product if total > product // 2 else total for total in modular.combined(totals, moduli))
 

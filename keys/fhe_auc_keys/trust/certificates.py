@@ -64,7 +64,7 @@ class Peer:
 
 @dataclass(frozen=True, eq=False)  # revocation lists have no hash, and what was verified is remembered by trust
 class Trust:
-    """Whom a site trusts, each to give any name to anybody: authorities, and the current list of each."""
+    """Whom a site trusts: authorities, each of which can give any name to anybody, and the current list of each."""
 
     anchors: tuple[x509.Certificate, ...]
     revocation_lists: tuple[x509.CertificateRevocationList, ...] = field(default=(), repr=False)

@@ -134,7 +134,7 @@ def x25519_key(raw: bytes) -> X25519PublicKey:
 
 @lru_cache(maxsize=8192)
 def check_signing_key(raw: bytes) -> None:
-    """Raise `UnfitCertificateError` for no Ed25519 key, or one not reduced, or under which a signature fits all."""
+    """Raise `UnfitCertificateError` for no Ed25519 key, one not reduced, or of small order: all verifies under it."""
     y = int.from_bytes(raw, "little") % 2**255
     try:
         if y >= _PRIME:
