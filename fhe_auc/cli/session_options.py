@@ -28,8 +28,7 @@ from fhe_auc.session.protocol import Protocol, Request, Setup
 _MODELS = "histogram-"
 """Of the protocols that are models to commands with `histogram_options`: NAME stands for histogram-NAME."""
 
-ONE_QUESTION = Questions(score_columns=("score",))
-"""One model over all rows."""
+ONE_QUESTION = Questions(score_columns=("score",))  # one model over all rows
 
 
 @dataclass(frozen=True)

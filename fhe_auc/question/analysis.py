@@ -26,8 +26,7 @@ MOST_CHARACTERS = 40
 
 DEFAULT_MIN_CELL, MOST_MIN_CELL = 10, 1000
 
-ALL = ""
-"""Name of the group of all rows."""
+ALL = ""  # name of the group of all rows
 
 ACROSS = "positives of the one from negatives of the other"
 
@@ -42,8 +41,7 @@ class Variable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Group(NamedTuple):
     """All rows (no variable), or those whose `variable`, by index, has its level of this index."""
 
-    name: str
-    """ "sex: F"; `ALL` for all rows."""
+    name: str  # "sex: F"; `ALL` for all rows
     variable: int | None = None
     level: int = 0
 
@@ -63,8 +61,7 @@ class Contrast(NamedTuple):
     negatives: Cell
     label: str
     """What the positives are told from, where that is not simply label 1 from label 0: "A from others", "A from B"."""
-    interval: bool = True
-    """Whether it may have a confidence interval."""
+    interval: bool = True  # whether it may have a confidence interval
 
 
 class Analysis(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, dict=True):
@@ -214,8 +211,7 @@ def _check_names(what: str, names: tuple[str, ...] | list[str], least: int, most
 
 _SHARED = ("classes", "cross_groups", "heterogeneity", "min_cell")  # fields of both analyses and questions
 
-PLAIN = Analysis()
-"""One AUC, of one model over all rows."""
+PLAIN = Analysis()  # one AUC, of one model over all rows
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -24,10 +24,8 @@ _NONE, _SEVERAL = np.inf, np.nan
 
 class _Guide(NamedTuple):
     scale: float
-    below: NDArray[np.int32]
-    """Thresholds in cells before each; shape (cells + 2,), as is the next."""
-    inside: NDArray[np.float64]
-    """The threshold in a cell; infinite: none; NaN: several."""
+    below: NDArray[np.int32]  # thresholds in cells before each; shape (cells + 2,), as is the next
+    inside: NDArray[np.float64]  # the threshold in a cell; infinite: none; NaN: several
 
 
 def bins_of(scores: NDArray[np.float64], grid: NDArray[np.float64]) -> NDArray[np.int32]:

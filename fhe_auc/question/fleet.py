@@ -21,8 +21,7 @@ from fhe_auc.question.study import MOST_ROWS
 MEMBER_BYTES = ROOT_BYTES = 32
 MOST_MEMBERS = 2**32
 
-Members = NDArray[np.uint8]
-"""Members' Ed25519 keys, in order: shape (members, 32)."""
+Members = NDArray[np.uint8]  # members' Ed25519 keys, in order: shape (members, 32)
 
 _LEAF, _NODE = b"\0fhe-auc fleet member 1\0", b"\1"
 

@@ -22,9 +22,7 @@ from fhe_auc.results.report_json import as_dict
 from fhe_auc.results.report_measures import Decision, Measure, OperatingPoint
 from fhe_auc.results.result_tables import ends
 
-FILES = ("report.html", "report.json", *(f"{name}.png" for name in FIGURES))
-"""Names of the files that `save` writes."""
-
+FILES = ("report.html", "report.json", *(f"{name}.png" for name in FIGURES))  # names of the files that `save` writes
 _NEGLIGIBLE = 5e-5  # what four decimals do not show
 
 _HEADS = ("Metric", "Value", "Range")
@@ -326,7 +324,6 @@ def _percent(share: float) -> str:
 
 
 def _text(value: object) -> str:
-    """Write a fact for people."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, float):

@@ -43,17 +43,10 @@ WALD_LOGIT = "Wald, logit scale"
 
 DEFAULT_LEVEL = 0.95
 
-TELLING = 0.25
-"""Up to this share of the standard error, a binning error is not worth a word."""
-
-MOST_OFF = 0.04
-"""Up to this share of itself the standard error of a difference may be off for it to have a p-value."""
-
-_OCCUPIED = 24
-"""Coarse bins of a comparison that are taken to hold rows, of 72: scores crowd at fixed thresholds."""
-
-_ONE_SCORE = 0.002
-"""The binning error where 6 % of all rows have one score of one model, in a comparison."""
+TELLING = 0.25  # up to this share of the standard error, a binning error is not worth a word
+MOST_OFF = 0.04  # up to this share of itself the standard error of a difference may be off for it to have a p-value
+_OCCUPIED = 24  # coarse bins of a comparison that are taken to hold rows, of 72: scores crowd at fixed thresholds
+_ONE_SCORE = 0.002  # the binning error where 6 % of all rows have one score of one model, in a comparison
 
 BELOW_HALF = "the whole interval lies below 1/2"
 REVERSED = "labels or scores may be reversed (--positive-label, or 1 minus the score)"
@@ -154,8 +147,7 @@ class PairedError(NamedTuple):
     """The standard error of a difference of two AUCs."""
 
     standard_error: float
-    off: float
-    """By which share it may differ from that over rows, about; infinite where it is 0."""
+    off: float  # by which share it may differ from that over rows, about; infinite where it is 0
 
 
 def paired_delong(

@@ -159,8 +159,7 @@ class _Read(Columns):
         return self.label, *self.questions.score_columns, *self.questions.by
 
 
-_NO_SITE = ""
-"""Stands for the name of a party, where rows that are to be dropped have none."""
+_NO_SITE = ""  # stands for the name of a party, where rows that are to be dropped have none
 
 
 @dataclass(frozen=True)

@@ -37,8 +37,7 @@ days_option = functools.partial(whole_number, "--days", 1, MAX_LIFETIME.days, de
 """Decorator: the command receives ``days``, how long a session lasts."""
 
 
-Rows: TypeAlias = "list[tuple[Any, ...]]"
-"""Of a table: texts, and the values that `_cell` writes."""
+Rows: TypeAlias = "list[tuple[Any, ...]]"  # of a table: texts, and the values that `_cell` writes
 
 _FINGERPRINT_DIGITS = 64
 
@@ -87,7 +86,6 @@ def reported(command: Callable[..., Report]) -> Callable[..., None]:
 
 
 def _cell(value: Any) -> output.Cell:
-    """Write a value for a table."""
     if isinstance(value, bytes):
         return spelled(value)
     if isinstance(value, datetime):

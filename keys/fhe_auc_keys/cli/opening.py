@@ -133,7 +133,6 @@ def open_bundle(
 
 
 def _open_by_policy(paths: tuple[Path, ...], vault: Vault, lists: tuple[str, ...]) -> common.Report:
-    """Open what is within the site's policy."""
     files = [file for path in paths for file in (sorted(path.iterdir()) if path.is_dir() else [path])]
     told: list[dict[str, Any]] = []
     with trust.opened(vault, lists) as (store, identity, trusted):

@@ -61,8 +61,7 @@ def _with_store(command: Callable[..., Any], *, required: bool) -> Callable[...,
     return with_store
 
 
-key_store = functools.partial(_with_store, required=True)
-"""Decorator: the command receives ``vault``, a `Vault`."""
+key_store = functools.partial(_with_store, required=True)  # decorator: the command receives ``vault``, a `Vault`
 
 optional_key_store = functools.partial(_with_store, required=False)
 """Decorator: the command receives ``vault``, a `Vault` or None."""

@@ -35,8 +35,7 @@ from fhe_auc_keys.trust.identity import Identity
 from fhe_auc_keys.trust.member_lists import sign_list
 from fhe_auc_keys.trust.sealing import PrivateKey
 
-MOST_ROWS = 19
-"""Of a device."""
+MOST_ROWS = 19  # of a device
 
 _CHUNK = tables.GROUP
 _READERS = 20
@@ -142,7 +141,6 @@ def _known_by(first: int, count: int, seed: bytes) -> NDArray[np.uint8]:
 
 
 def _rows(seed: bytes, first: int, count: int) -> list[PartyData]:
-    """Return the rows of these devices."""
     random = np.random.default_rng([*seed, first])
     ends = random.integers(1, MOST_ROWS, count, endpoint=True).cumsum()
     labels = (random.random(ends[-1]) < 0.3).astype(np.uint8)

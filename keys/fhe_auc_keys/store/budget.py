@@ -40,9 +40,7 @@ MOST_CHARACTERS = 100
 INCIDENTS = ("ResultCheckError", "VerificationError")
 """Names of the errors with which a session ends whose result has failed its checks."""
 
-LEDGER = "ledger"
-"""Name of its entry in the key store."""
-
+LEDGER = "ledger"  # name of its entry in the key store
 _ROUNDING = 1e-9  # sums of ten times 0.1 may reach a limit of 1
 _PROTECTS: Mapping[str, set[str]] = {"row": {"label", "score"}, "label": {"label"}, "score": {"score"}}
 

@@ -39,8 +39,7 @@ from fhe_auc_keys.trust.public_keys import (
 )
 from fhe_auc_keys.trust.revocation import check_not_revoked
 
-MAGIC = b"fhecred"
-"""First bytes of a credential."""
+MAGIC = b"fhecred"  # first bytes of a credential
 
 _MAX_CHAIN = 5
 _UNDERSTOOD = {x509.BasicConstraints.oid, x509.KeyUsage.oid}

@@ -33,11 +33,8 @@ MALFORMED = (
 )
 """What the library raises for bytes that are no well-formed certificate, request or list."""
 
-SKEW = timedelta(minutes=5)
-"""By so much may a site's clock be slow, and it still accepts what was made just now."""
-
-MAX_DAYS = 398
-"""Longest validity of a party's certificate, or of a key binding: the bound that browsers keep to."""
+SKEW = timedelta(minutes=5)  # by so much may a site's clock be slow, and it still accepts what was made just now
+MAX_DAYS = 398  # longest validity of a party's certificate, or of a key binding: the bound that browsers keep to
 
 ENCRYPTION_KEY_OID = x509.ObjectIdentifier("2.25.169378221186205034665675055206817041249")
 """Extension that holds the encryption key. An arc under 2.25 comes from a random UUID, and needs no registration."""
