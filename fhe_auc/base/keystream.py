@@ -35,9 +35,10 @@ class KeyStream:
 
 
 def derived_key(secret: bytes, session: bytes, label: bytes, *purpose: str | int) -> bytes:
-    """Return a key of 32 bytes for one purpose (HKDF-SHA256, RFC 5869; its salt, `session`, names the session).
+    """Return a key of 32 bytes for one purpose (HKDF-SHA256, RFC 5869; `session` is its salt).
 
-    `secret` is 32 bytes (`InputError` for others) that the aggregator does not know; no key is for two purposes.
+    `secret` is 32 bytes that the aggregator does not know (`InputError` for another length), `session` the manifest's
+    digest or the session's id, `label` that of the part that asks; no key is for two purposes.
     """
     if len(secret) != COMMON_SECRET_BYTES:
         raise InputError(f"a common secret has {COMMON_SECRET_BYTES} bytes, got {len(secret)}")

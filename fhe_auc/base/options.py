@@ -1,4 +1,7 @@
-"""What a protocol is asked for beside what all take: dataclasses, from whose fields options and help texts are made."""
+"""What a protocol is asked for beside what all take: a frozen dataclass each, whose fields have type, default and text.
+
+The command line (``-o name=value``) and the text of ``fhe-auc protocols`` come from these fields.
+"""
 
 from __future__ import annotations
 

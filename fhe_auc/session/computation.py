@@ -62,7 +62,10 @@ class PartyTask(ABC, Generic[Values, Decrypted, R]):
 
     @abstractmethod
     def read(self, decrypted: Decrypted, counted: Sequence[str], common_secret: bytes) -> R:
-        """Return the outcome of the decrypted result, without costs; `EvaluationError` where it fails a check."""
+        """Return the outcome of the decrypted result over these parties, without the session's costs.
+
+        Raises `EvaluationError` where the result fails a check, or is undefined.
+        """
 
 
 class Computation(ABC, Generic[Task, Public, Secret, Decrypted]):
@@ -87,7 +90,10 @@ class WholeKeyComputation(Computation[Task, Public, Secret, Decrypted]):
     _manifest: Manifest
 
     def load_public(self, material: bytes) -> Any:
-        """Return the public context; `DeserialisationError` for damage, `InputError` for another session's keys."""
+        """Return the public context in these bytes.
+
+        Raises `DeserialisationError` for damaged or other bytes, `InputError` for another session's keys.
+        """
         return self._checked(self.library.load_public(material))
 
     def load_secret(self, material: bytes) -> Secret:
@@ -121,7 +127,10 @@ class SealedComputation(WholeKeyComputation[Task, Public, Secret, Decrypted]):
 
 
 class PaddedComputation(WholeKeyComputation[Task, Public, Secret, list[Residues]]):
-    """A computation on what parties submit under one-time pads; the opening of the pads' sum stands for a key."""
+    """A computation on what parties submit under one-time pads; the opening of the pads' sum stands for a key.
+
+    A pad comes from a seed that only its party and the role that opens have. `aggregate` takes what `opened` returns.
+    """
 
     @property
     @abstractmethod
@@ -154,7 +163,10 @@ class PaddedComputation(WholeKeyComputation[Task, Public, Secret, list[Residues]
         """Return the opening of such a sum; `material` is for `load_secret`."""
 
     def opening(self, material: bytes, seeds: Mapping[str, bytes]) -> bytes:
-        """Return the opening of the sum of these parties' pads, once: two tell what the pads between them hide."""
+        """Return the opening of the sum of the pads from these seeds, by party.
+
+        A session has one opening only: two of them tell what the pads between them hide.
+        """
         indices = {party: index for index, party in enumerate(self._manifest.parties)}
         return self.open_sum(material, self.sum_of_pads((indices[party], seed) for party, seed in seeds.items()))
 
@@ -183,4 +195,7 @@ class JointComputation(Computation[Task, Public, JointShare, Decrypted]):
 
     @abstractmethod
     def combine(self, result: bytes, partials: Iterable[Words]) -> Decrypted:
-        """Return what a result holds, from all parties' partial decryptions; `DeserialisationError` for no `result`."""
+        """Return what a result holds, from all parties' partial decryptions, each once and none left out.
+
+        Raises `DeserialisationError` where `result` is none.
+        """

@@ -145,7 +145,11 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         return JOINT_PADS_LEAVE if self.plan is not None and self.plan.kind == VECTOR_SUMS else JOINT_KEYS_LEAVE
 
     def decoded_plan(self, kind: type[P]) -> P:
-        """Return the plan, of this type; `InputError` where it is none, malformed, or does not fit the manifest."""
+        """Return the plan, which must be of this type.
+
+        Raises `InputError` where there is none, it is of another type or malformed, or it is for other keys, another
+        number of thresholds or fewer parties than the manifest.
+        """
         if self.plan is None:
             raise InputError("the session's manifest has no plan for an encrypted computation")
         if self.plan.kind != kind.kind:

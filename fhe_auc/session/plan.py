@@ -40,7 +40,10 @@ class Parameter(NamedTuple):
 
 
 class Terms(NamedTuple):
-    """What the parties agree to, beside thresholds and options: `rows` for people, `data` for programs, by name."""
+    """What the parties of a session agree to, beside thresholds and options.
+
+    `rows` are for people; `data` the same for programs: of "max_rows", "min_rows" and "sums" those that the plan has.
+    """
 
     rows: list[Parameter]
     data: dict[str, int]

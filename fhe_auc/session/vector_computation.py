@@ -36,7 +36,10 @@ _JOINT_BYTES, _JOINT_BYTES_EACH = 190, 90  # what a party sends for joint keys: 
 
 
 class VectorPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What all roles must agree on for a sum of vectors; `CapacityError` for a number below 1, or too large sums."""
+    """Everything public that a session's roles must agree on for a sum of vectors.
+
+    Raises `CapacityError` for a number below 1, or sums that are too large.
+    """
 
     kind: ClassVar[str] = VECTOR_SUMS
 
@@ -119,7 +122,10 @@ class VectorTask(ABC, Generic[R]):
 
     @abstractmethod
     def read(self, sums: NDArray[np.int64], counted: Sequence[str]) -> R:
-        """Return the outcome of the proved sums, shape (entries,); `EvaluationError` where no rows have such sums."""
+        """Return the outcome of the sums over these parties, shape (entries,): proved, and within the bounds.
+
+        Raises `EvaluationError` where no rows have such sums, or they have no outcome.
+        """
 
 
 class VectorComputation:
@@ -154,7 +160,10 @@ class VectorComputation:
         return RunningSum([Polynomials(self.size, (self.modulus,))], lambda _, part: self._sums.unpacked(part)[None])
 
     def aggregate(self, opening: bytes | None, totals: Sequence[Words]) -> bytes:
-        """Return the result from the sum of submissions; `opening` is None where the pads add up to zero."""
+        """Return the result from the sum of submissions; `opening` is None where the pads add up to zero.
+
+        Raises `DeserialisationError` for bytes that are no opening.
+        """
         ((total,),) = totals
         return self._sums.result(total, opening)
 
