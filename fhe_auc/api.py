@@ -28,11 +28,7 @@ _T = TypeVar("_T")
 
 
 def accept_parts(function: Callable[_P, _T]) -> Callable[_P, _T]:
-    """Let a function take the parts of its arguments on their own, too.
-
-    So ``label="died"`` is ``columns=Columns(label="died")``. An unknown argument raises `TypeError`, which suggests a
-    known one.
-    """
+    """Let a function take the fields of its arguments, too: ``label="died"`` is ``columns=Columns(label="died")``."""
     parameters = inspect.signature(function).parameters
     known = list(parameters)
     homes = {

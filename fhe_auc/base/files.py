@@ -1,7 +1,4 @@
-"""Files written as a whole: whoever looks, after a crash too, finds the old contents or the new ones.
-
-And files read as a whole, from others, no longer than any of ours is.
-"""
+"""Files written as a whole, so that the old contents are there or the new ones, after a crash too; and files read."""
 
 import errno
 import os
@@ -30,11 +27,9 @@ _PATIENCE, _PAUSE = 0.5, 0.02  # seconds
 def replacing(path: str | os.PathLike[str], *, mode: int | None = None, durable: bool = False) -> Iterator[BinaryIO]:
     """Open a new file that takes the place of `path` when the context ends without an exception.
 
-    `mode` are permissions, less what the umask takes away; a link with that name is replaced. None is for a file that
-    the user has named: it keeps its permissions, a link is followed, and a terminal or a pipe is written to directly. A
-    `durable` file is there after a power cut, too, once the context has ended.
-
-    Raises `OSError` where the file cannot be written; nothing of it is left behind.
+    `mode` are permissions, less the umask, and a link is replaced. None is for a file that the user has named: it keeps
+    its permissions, a link is followed, and a terminal or a pipe is written to. A `durable` file is there after a power
+    cut, too. Raises `OSError` where the file cannot be written; nothing of it is left behind.
     """
     target = Path(path)
     if mode is None and _is_special(target):
@@ -66,10 +61,7 @@ def replacing(path: str | os.PathLike[str], *, mode: int | None = None, durable:
 
 
 def _put(temporary: Path, target: Path) -> None:
-    """Rename a file to `target`, and on Windows try for a while: there nobody may have the old one open meanwhile.
-
-    Somebody has, for a moment, who reads it, or a virus scanner that looks at what has just been written.
-    """
+    """Rename a file to `target`; on Windows try again for a while, as somebody may have that open for a moment."""
     deadline = time.monotonic() + _PATIENCE
     while True:
         try:
@@ -90,10 +82,7 @@ def write_atomically(
 
 
 def append(descriptor: int, data: bytes, *, durable: bool = False) -> None:
-    """Append to an open file (O_APPEND), all or nothing; `durable` as of `replacing`.
-
-    Raises `OSError` where it cannot be written: the file is as long as it was.
-    """
+    """Append to an open file (O_APPEND), all or nothing, or raise `OSError`; `durable` is as of `replacing`."""
     before, left = os.fstat(descriptor).st_size, memoryview(data)
     try:
         while left:
@@ -116,10 +105,7 @@ def read_from_others(path: str | os.PathLike[str]) -> bytes:
 
 
 def require_writable(path: str | os.PathLike[str], what: str) -> None:
-    """Raise `InputError` where a file that the user has named cannot be written; leave it as it is.
-
-    `what` it is (a "figure") is for messages.
-    """
+    """Raise `InputError` where a file that the user has named, a "figure" or another `what`, cannot be written."""
     file = Path(path)
     problem = ""
     if file.is_dir():
@@ -152,10 +138,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def open_descriptor(path: str | os.PathLike[str], flags: int, mode: int = 0o600) -> int:
-    """Open a file as `os.open` does, for bytes, and on a link's own name: never what a link points to, nor a pipe.
-
-    Raises `OSError`: it is a link, or cannot be opened.
-    """
+    """Open a file as `os.open` does, for bytes; never a pipe, or what a link points to. Raises `OSError`."""
     if sys.platform == "win32":
         if os.path.islink(path):
             raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), os.fspath(path))

@@ -16,10 +16,7 @@ _WORD = 8
 
 
 class KeyStream:
-    """The stream of one key (32 bytes, secret where the numbers are to be); what has been drawn is not drawn again.
-
-    Raises ValueError for a key of another length.
-    """
+    """The stream of one key, 32 bytes (ValueError for others); what has been drawn is not drawn again."""
 
     def __init__(self, key: bytes) -> None:
         self._encryptor = Cipher(algorithms.ChaCha20(key, bytes(16)), mode=None).encryptor()

@@ -84,10 +84,7 @@ def one_line(text: str) -> str:
 
 
 def chosen_format() -> Format:
-    """Return the format that the environment asks for, by default text.
-
-    Raises `InputError` for anything else.
-    """
+    """Return the format that the environment asks for, by default text; raise `InputError` for anything else."""
     form = os.environ.get(VARIABLE) or "text"
     if form not in get_args(Format):
         raise InputError(f"{VARIABLE} is text or json, not {form!r}")

@@ -46,8 +46,7 @@ class Options(CheckedNames):
     A field is made by `option`, and is a bool, int, float or str; None stands for what the protocol then takes itself.
     """
 
-    protocol: ClassVar[str] = ""
-    """Name of the plug-in."""
+    protocol: ClassVar[str] = ""  # name of the plug-in
 
     default_thresholds: ClassVar[str] = "hybrid:1000"
     """Thresholds where none are given, as `fhe_auc.question.thresholds.parse` takes them; of one AUC."""

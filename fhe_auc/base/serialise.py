@@ -71,11 +71,7 @@ def frame(magic: bytes, value: object) -> bytes:
 
 
 def unframe(magic: bytes, data: bytes, shape: type[T], what: str) -> T:
-    """Return the value in a frame.
-
-    Raises `DeserialisationError` for another kind of thing or format version, and for what is truncated, damaged or
-    malformed.
-    """
+    """Return the value in a frame; raise `DeserialisationError` for another kind or format version, or damage."""
     version, digest, body = _parts(magic, data, what)
     if version not in (b"", bytes([FORMAT_VERSION])):
         raise DeserialisationError(
@@ -92,8 +88,7 @@ def unframe(magic: bytes, data: bytes, shape: type[T], what: str) -> T:
 class KeptFormat(Generic[T]):
     """A format that outlives the version of fhe-auc that wrote it, with a format version of its own.
 
-    The digest in its frame covers the version as well, so that a version that is not ours tells from damage; later
-    versions keep this frame.
+    The digest covers the version too, so that another version tells from damage; later versions keep this frame.
     """
 
     magic: bytes  # as of `frame`
@@ -110,10 +105,7 @@ class KeptFormat(Generic[T]):
         return self.magic + version + hashlib.sha256(version + body).digest() + body
 
     def unframe(self, data: bytes) -> T:
-        """Return the value in a frame of this version, or of an older one, migrated.
-
-        Raises `DeserialisationError` as the function `unframe`; for another version its `field` is "version".
-        """
+        """Return the value, migrated from an older version; errors as of `unframe`, with field "version" for others."""
         version, digest, body = _parts(self.magic, data, self.what)
         if version and version[0] < FIRST_KEPT_VERSION and hashlib.sha256(body).digest() == digest:
             raise DeserialisationError(

@@ -5,10 +5,7 @@ from collections.abc import Iterable
 
 
 def known_names(name: str, known: Iterable[str], *, most: int = 12) -> str:
-    """Return the end of a message about an unknown name: "; did you mean 'risk'? (there are: risk, died)".
-
-    At most so many names as `most` says are listed.
-    """
+    """Return the end of a message about an unknown name: "; did you mean 'risk'? (there are: risk, died)"."""
     names = list(known)
     if not names:
         return "; there are none"

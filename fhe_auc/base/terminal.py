@@ -37,8 +37,7 @@ def console(stream: TextIO) -> Console:
 def progress(first: str, *, unit: str = "parties", time_left: bool = False) -> Iterator[Progress]:
     """Show a progress bar on stderr, if that is a terminal or a notebook's, for as long as the block runs.
 
-    `first` says what is done until the first report, `unit` what is counted, in the plural; `time_left` also guesses
-    how long it will still take.
+    `first` is shown until the first report, `unit` is what is counted, in the plural; `time_left` adds a guess.
     """
     if not _is_terminal(sys.stderr) and "ipykernel" not in sys.modules:
         yield _silent

@@ -20,8 +20,7 @@ from fhe_auc.base.errors import EvaluationError
 from fhe_auc.cli import defaults, failures, output
 from fhe_auc.cli.defaults import CommandGroup
 
-GROUP = "fhe_auc.commands"
-"""Entry-point group of plug-in commands."""
+GROUP = "fhe_auc.commands"  # entry-point group of plug-in commands
 
 _SECTIONS = {
     "Evaluate": {
@@ -52,8 +51,7 @@ _SECTIONS = {
 }
 """What the help says of our commands, in its order: so that it need not load them."""
 
-_FOREIGN = "Added by other packages"
-"""Heading of all other commands, if there are any."""
+_FOREIGN = "Added by other packages"  # heading of all other commands, if there are any
 
 _HERE = {*_SECTIONS["Evaluate"], "session", "helper"}
 """Commands that are no plug-ins: functions of their names, in modules of their names."""

@@ -19,11 +19,8 @@ from fhe_auc.base.files import read_from_others
 from fhe_auc.base.suggestions import known_names
 from fhe_auc.cli import output
 
-PREFIX = "FHE_AUC"
-"""What names of variables begin with."""
-
-FILE = "fhe-auc.toml"
-"""The file of settings that is read where it is there."""
+PREFIX = "FHE_AUC"  # what names of variables begin with
+FILE = "fhe-auc.toml"  # the file of settings that is read where it is there
 
 WITHOUT_DEFAULT: Mapping[str, str] = {
     name: reason

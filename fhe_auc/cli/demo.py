@@ -17,8 +17,7 @@ from fhe_auc.results.evaluation import Evaluation
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
 
-_ROUNDING = 1e-12
-"""What double precision may take from the AUC of the pooled rows."""
+_ROUNDING = 1e-12  # what double precision may take from the AUC of the pooled rows
 
 _TITLES = {
     "covid-clinics": "COVID-19 tests at 78 clinics of a children's hospital",

@@ -99,10 +99,9 @@ def print_evaluation(
 ) -> None:
     """Print an evaluation on stdout, in the form that is wanted.
 
-    In the table `title` is a paragraph above it, `beside_auc` are more rows (label, value, note) below the AUC;
-    `auc_note`, where given, replaces its usual note, and `sent_note` says more on the bytes; `whole` is the note on
-    `wall_seconds`, the time that the session took. `beside_json` are more entries of the JSON object. `save` writes
-    figures: after text, which is not lost where that fails, and before JSON, which stays one object.
+    In the table `title` is a paragraph above it, `beside_auc` are more rows below the AUC, and notes are about the rows
+    of their names (`whole`: `wall_seconds`). `beside_json` are more entries of the JSON object. `save` writes figures:
+    after text, which is not lost where that fails, and before JSON, which stays one object.
     """
     if form.as_json:
         save()

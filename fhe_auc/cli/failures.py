@@ -18,10 +18,7 @@ class Interrupted(Exception):
 
 
 def report(error: Exception, *, debug: bool, as_json: bool) -> int:
-    """Print one line on stderr that says what is wrong and return the exit status; with `debug` the traceback first.
-
-    With `as_json` one object goes to stdout too: see `as_dict`. The line is JSON where the log on stderr is.
-    """
+    """Print a line on stderr (JSON if the log is), with `as_json` an object on stdout too; return the exit status."""
     if debug and not isinstance(error, (Interrupted, click.Abort)):
         traceback.print_exception(type(error), error, error.__traceback__)
     line, status = _describe(error)

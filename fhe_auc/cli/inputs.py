@@ -1,7 +1,4 @@
-"""Options that several commands share, so that they are called and mean the same everywhere.
-
-Each decorates a command, which receives a keyword argument of its name: None for what is not given, without a default.
-"""
+"""Options that several commands share: each decorates a command, which receives a keyword argument of its name."""
 
 from __future__ import annotations
 
@@ -228,10 +225,7 @@ min_parties_option = whole_number(
 
 
 def interval_options(about: str, about_none: str) -> Decorator:
-    """Decorate a command: it receives ``interval``, the level, or None for none; the texts are the options' help.
-
-    The command raises `InputError` where both options are given.
-    """
+    """Decorate a command: it receives ``interval``, the level, or None for none; the texts are the options' help."""
 
     def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
         @click.option("--interval", type=click.FloatRange(0.5, 0.9999), default=DEFAULT_LEVEL, help=about)

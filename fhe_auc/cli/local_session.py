@@ -47,10 +47,7 @@ def play(
     round_timeout: float,
     form: Form,
 ) -> None:
-    """Play a session where `place` says, carried by what `carrier` names, and print its result.
-
-    Raise `InputError` where there are more than `most` sites.
-    """
+    """Play a session of at most so many sites where `place` says, carried by `carrier`, and print its result."""
     from fhe_auc.machines.local_sites import Stage
 
     parties, analysis = files.read_for(session.questions)

@@ -28,8 +28,7 @@ from fhe_auc.session.protocol import Protocol, Request, Setup
 _MODELS = "histogram-"
 """Of the protocols that are models to commands with `histogram_options`: NAME stands for histogram-NAME."""
 
-ONE_QUESTION = Questions(score_columns=("score",))
-"""One model over all rows."""
+ONE_QUESTION = Questions(score_columns=("score",))  # one model over all rows
 
 
 @dataclass(frozen=True)
@@ -37,8 +36,7 @@ class SessionOptions:
     """How to evaluate, as given on the command line and checked.
 
     `specification` is how the thresholds were given, `thresholds` the grid, shape (m,), or "quantile:SIZE" where it is
-    to be found first. `options` are the protocol's; `questions` what is asked, with no columns of scores where those of
-    the files are meant. `interval` is the level of its confidence interval.
+    to be found first. `questions` have no columns of scores where those of the files are meant.
     """
 
     plugin: Protocol[Any]
@@ -83,10 +81,7 @@ class SessionOptions:
         return grids.quantiles_wanted(self.specification)
 
     def request(self, parties: Iterable[str], min_parties: int | None, analysis: Analysis | None = None) -> Request:
-        """Return what is to be prepared for the parties named; thresholds that are to be found first are empty.
-
-        Without an analysis, nobody has looked into files: raises `InputError` where that is not enough.
-        """
+        """Return what to prepare for these parties; `InputError` without an analysis, where files are needed."""
         if analysis is None:
             columns = self.questions.score_columns or ONE_QUESTION.score_columns
             analysis = replace(self.questions, score_columns=columns).analysis({})
@@ -103,10 +98,7 @@ class SessionOptions:
     def run(
         self, parties: Sequence[PartyData], cheat: str | None = None, analysis: Analysis = PLAIN
     ) -> tuple[Evaluation, float]:
-        """Return the evaluation and how many seconds the session took; progress is shown on stderr.
-
-        `cheat` is as of `fhe_auc.federated_auc`; `analysis` is what the parties' rows are for.
-        """
+        """Return the evaluation and the session's seconds; `analysis` is what the parties' rows are for."""
         started = time.perf_counter()
         with output.progress("Keys and parties") as report:
             evaluation = evaluate(
@@ -143,10 +135,7 @@ def shared_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def session_options(plugin: Callable[[str], Protocol[Any]]) -> inputs.Decorator:
-    """Decorate a command: it receives ``session``, `SessionOptions`, for all options that say what a session is.
-
-    `plugin` returns the protocol of a name, or says why that one is of no use to the command.
-    """
+    """Decorate a command: it receives ``session``; `plugin` returns the protocol of a name, or refuses it."""
 
     def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
         @inputs.protocol_option

@@ -21,14 +21,12 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-SUFFIXES = (".png", ".pdf", ".svg")
-"""Kinds of file that a figure can be saved as."""
+SUFFIXES = (".png", ".pdf", ".svg")  # kinds of file that a figure can be saved as
 
 PAPER_UPLOAD_BYTES = 6.81e6
 """Bytes that a party sends according to [FHE], arXiv 2403.14428 (N = 16384, four ciphertexts)."""
 
-INK, GREY, LIGHT = "black", "0.45", "0.8"
-"""The colours of every figure: lines, what stands back, areas."""
+INK, GREY, LIGHT = "black", "0.45", "0.8"  # the colours of every figure: lines, what stands back, areas
 
 _ROLES = {  # phases in the order of a session, and whose time they take
     "keys": "key holder",
@@ -40,10 +38,7 @@ _ROLES = {  # phases in the order of a session, and whose time they take
 
 
 def check_path(path: str | os.PathLike[str]) -> None:
-    """Check that a figure can be saved there, before anything expensive starts.
-
-    Raises `InputError` unless the suffix is one of `SUFFIXES` and the place can be written to.
-    """
+    """Raise `InputError` unless a figure can be saved there, with a suffix of `SUFFIXES`."""
     require("plots")
     file = Path(path)
     if file.suffix.lower() not in SUFFIXES:

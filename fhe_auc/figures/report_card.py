@@ -1,7 +1,4 @@
-"""The report's figures, each readable in black and white, and in words for those who cannot see it.
-
-Functions that plot take a `Report` or its card, draw on `ax`, on pyplot's current axes without it, and return the axes.
-"""
+"""The report's figures, and these in words; functions that plot draw on `ax`, or pyplot's, and return the axes."""
 
 from __future__ import annotations
 

@@ -154,10 +154,7 @@ def _scores(
 
 
 def _bin_ends(usable: Histogram, scores: NDArray[np.float64], n_bins: int, strategy: str) -> NDArray[np.float64]:
-    """Return where evaluation bins end, but for the last, if all rows of a bin have its score.
-
-    As scikit-learn's, evaluation bins include their upper and not their lower end.
-    """
+    """Return the upper ends of evaluation bins, included in them, but for the last, if bins have their score."""
     if strategy == "uniform":
         return _inner_ends(n_bins)
     ranks = _end_ranks(usable, n_bins)

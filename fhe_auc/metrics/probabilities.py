@@ -109,10 +109,7 @@ def require_probabilities(histogram: Histogram) -> None:
 
 
 def with_rows(histogram: Histogram, without: str) -> Histogram:
-    """Return the cleaned histogram; raise `UndefinedMetricError`, with what there is `without` rows, where it has none.
-
-    Errors also as `require_probabilities`.
-    """
+    """Return the cleaned histogram of probabilities; raise `UndefinedMetricError` where it has no rows."""
     require_probabilities(histogram)
     usable = histogram.cleaned()
     if not usable.counts.sum() > 0:

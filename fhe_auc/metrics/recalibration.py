@@ -21,8 +21,7 @@ from fhe_auc.base.numerics import expit, root
 from fhe_auc.metrics.histogram import Estimate, Histogram
 from fhe_auc.metrics.probabilities import require_probabilities
 
-NEAREST_END = 1e-8
-"""Scores are taken at least so far from 0 and 1, where logits are needed."""
+NEAREST_END = 1e-8  # scores are taken at least so far from 0 and 1, where logits are needed
 
 _STEPS, _SMALL_STEP = 100, 1e-9  # about ten are enough
 

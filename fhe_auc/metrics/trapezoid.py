@@ -27,21 +27,11 @@ def auc_of_rows(y_true: NDArray[np.bool_], y_score: NDArray[np.float64]) -> Frac
 
 @dataclass(frozen=True, slots=True)
 class Trapezoid:
-    """The AUC as an exact fraction of integers ([FHE] eq. 2-3).
+    """The AUC as an exact fraction of integers ([FHE] eq. 2-3)."""
 
-    Attributes
-    ----------
-    num : int
-        sum_k T_k F_k, in [0, den].
-    den : int
-        2 P N, at least 2.
-    tie : int
-        sum_k p_k F_k, in [0, den / 2]: pairs of a positive and a negative row that thresholds do not tell apart.
-    """
-
-    num: int
-    den: int
-    tie: int
+    num: int  # sum_k T_k F_k, in [0, den]
+    den: int  # 2 P N, at least 2
+    tie: int  # sum_k p_k F_k, in [0, den / 2]: pairs of a positive and a negative row that thresholds do not tell apart
 
     @property
     def fraction(self) -> Fraction:

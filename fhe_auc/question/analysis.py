@@ -26,8 +26,7 @@ MOST_CHARACTERS = 40
 
 DEFAULT_MIN_CELL, MOST_MIN_CELL = 10, 1000
 
-ALL = ""
-"""Name of the group of all rows."""
+ALL = ""  # name of the group of all rows
 
 ACROSS = "positives of the one from negatives of the other"
 
@@ -42,8 +41,7 @@ class Variable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Group(NamedTuple):
     """All rows (no variable), or those whose `variable`, by index, has its level of this index."""
 
-    name: str
-    """ "sex: F"; `ALL` for all rows."""
+    name: str  # "sex: F"; `ALL` for all rows
     variable: int | None = None
     level: int = 0
 
@@ -63,38 +61,20 @@ class Contrast(NamedTuple):
     negatives: Cell
     label: str
     """What the positives are told from, where that is not simply label 1 from label 0: "A from others", "A from B"."""
-    interval: bool = True
-    """Whether it may have a confidence interval."""
+    interval: bool = True  # whether it may have a confidence interval
 
 
 class Analysis(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, dict=True):
-    """What is estimated.
+    """What is estimated, at most 2,000 AUCs; fields mean what they do in `fhe_auc.Breakdown`.
 
-    Attributes
-    ----------
-    models : tuple of str
-        Names of the models, 1 to 16; where there are several, those of their columns of scores.
-    by : tuple of Variable
-        What rows are grouped by, beside all rows together; at most 100 levels in all.
-    classes : tuple of str
-        None for labels 0 and 1; otherwise 3 to 20 labels, and the models' scores are those of the classes, in order.
-    cross_groups : bool
-        Whether positives of each group are told from negatives of each other level of its variable too (xAUC:
-        Kallus and Zhou, NeurIPS 2019).
-    heterogeneity : bool
-        Whether sums over parties, each taken as a site, are released (`fhe_auc.results.heterogeneity`). A party that
-        knows all but two sites with rows of both labels can work out these two's AUCs.
-    min_cell : int
-        Groups with fewer positive or negative rows than this are left out of what is shown; 1 shows all.
-
-    Names differ: 1 to 40 printable characters without blanks at the ends. `InputError`: others, or > 2,000 estimates.
+    Names differ: 1 to 40 printable characters without blanks at the ends. `InputError` for what cannot be.
     """
 
-    models: tuple[str, ...] = ("model",)
-    by: tuple[Variable, ...] = ()
-    classes: tuple[str, ...] = ()
-    cross_groups: bool = False
-    heterogeneity: bool = False
+    models: tuple[str, ...] = ("model",)  # names, 1 to 16; where there are several, those of their columns of scores
+    by: tuple[Variable, ...] = ()  # at most 100 levels in all
+    classes: tuple[str, ...] = ()  # none for labels 0 and 1; otherwise 3 to 20, and the models' scores are of them
+    cross_groups: bool = False  # xAUC: Kallus and Zhou, NeurIPS 2019
+    heterogeneity: bool = False  # whether sums over parties, each taken as a site, are released
     min_cell: int = DEFAULT_MIN_CELL
 
     def __post_init__(self) -> None:
@@ -214,26 +194,15 @@ def _check_names(what: str, names: tuple[str, ...] | list[str], least: int, most
 
 _SHARED = ("classes", "cross_groups", "heterogeneity", "min_cell")  # fields of both analyses and questions
 
-PLAIN = Analysis()
-"""One AUC, of one model over all rows."""
+PLAIN = Analysis()  # one AUC, of one model over all rows
 
 
 @dataclass(frozen=True, kw_only=True)
 class Questions:
-    """What somebody asks of tables of rows, before it is known which levels these have.
+    """What somebody asks of tables of rows, before it is known which levels these have; fields as of `Analysis`."""
 
-    Attributes
-    ----------
-    score_columns : tuple of str
-        Columns of scores; the names of the models, where there are several.
-    by : mapping of str to tuple of str
-        Columns that rows are grouped by, each with all its levels; none: those that there are.
-    classes, cross_groups, heterogeneity, min_cell
-        As of `Analysis`.
-    """
-
-    score_columns: tuple[str, ...]
-    by: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    score_columns: tuple[str, ...]  # the names of the models, where there are several
+    by: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # columns with their levels; none: those there are
     classes: tuple[str, ...] = ()
     cross_groups: bool = False
     heterogeneity: bool = False

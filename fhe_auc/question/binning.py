@@ -24,17 +24,12 @@ _NONE, _SEVERAL = np.inf, np.nan
 
 class _Guide(NamedTuple):
     scale: float
-    below: NDArray[np.int32]
-    """Thresholds in cells before each; shape (cells + 2,), as is the next."""
-    inside: NDArray[np.float64]
-    """The threshold in a cell; infinite: none; NaN: several."""
+    below: NDArray[np.int32]  # thresholds in cells before each; shape (cells + 2,), as is the next
+    inside: NDArray[np.float64]  # the threshold in a cell; infinite: none; NaN: several
 
 
 def bins_of(scores: NDArray[np.float64], grid: NDArray[np.float64]) -> NDArray[np.int32]:
-    """Return the bin of each score, shape (n,): that of the last threshold at or below it, 0 where there is none.
-
-    `scores` are finite; `grid`, shape (m,), is finite and strictly ascending.
-    """
+    """Return each score's bin, shape (n,): of the last threshold at or below it, or 0; `grid` is strictly ascending."""
     guide = _guide(grid.tobytes()) if len(scores) >= _WORTH else None
     if guide is None:
         return np.maximum(np.searchsorted(grid, scores, side="right") - 1, 0).astype(np.int32)

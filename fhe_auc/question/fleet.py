@@ -21,36 +21,19 @@ from fhe_auc.question.study import MOST_ROWS
 MEMBER_BYTES = ROOT_BYTES = 32
 MOST_MEMBERS = 2**32
 
-Members = NDArray[np.uint8]
-"""Members' Ed25519 keys, in order: shape (members, 32)."""
+Members = NDArray[np.uint8]  # members' Ed25519 keys, in order: shape (members, 32)
 
 _LEAF, _NODE = b"\0fhe-auc fleet member 1\0", b"\1"
 
 
 class Fleet(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The members of a session that names none.
+    """The members of a session that names none; raises `InputError` if a field cannot be what it says."""
 
-    Attributes
-    ----------
-    known_by : "certificates"
-        Whose keys the tree is over; a manifest that says anything else is refused.
-    members : int
-        How many, from 2 to 2^32.
-    root : bytes
-        Of the tree, 32 bytes.
-    row_cap : int
-        The most rows that a device may put in, 1 to 2^40; it checks that itself.
-    listed : bytes
-        Number and root as the authority has signed them (`fhe_auc_keys.trust.member_lists`).
-
-    Raises `InputError` if a field cannot be that.
-    """
-
-    known_by: Literal["certificates"]
-    members: int
-    root: bytes
-    row_cap: int
-    listed: bytes
+    known_by: Literal["certificates"]  # whose keys the tree is over; a manifest that says anything else is refused
+    members: int  # how many, from 2 to 2^32
+    root: bytes  # of the tree, 32 bytes
+    row_cap: int  # the most rows that a device may put in, 1 to 2^40; it checks that itself
+    listed: bytes  # number and root as the authority has signed them (`fhe_auc_keys.trust.member_lists`)
 
     def __post_init__(self) -> None:
         if not 2 <= self.members <= MOST_MEMBERS:

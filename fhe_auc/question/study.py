@@ -55,10 +55,7 @@ class Study(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
     @classmethod
     def read(cls, path: Path) -> Study:
-        """Read a TOML file: keys ``model``, ``outcome``, ``cohort``, ``period``, table ``[row-caps]`` (may be missing).
-
-        Raises `InputError` that names file and key, also for a key that is none of these.
-        """
+        """Read a TOML file with the fields as keys; `InputError` names file and key, also a key that is no field."""
         try:
             return msgspec.toml.decode(read_from_others(path), type=cls)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:

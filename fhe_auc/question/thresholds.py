@@ -197,10 +197,7 @@ def parse(spec: str) -> NDArray[np.float64]:
 
 
 def quantiles_wanted(thresholds: object) -> int | None:
-    """Return SIZE where the argument is ``quantile:SIZE``, and None for everything else.
-
-    Raises `InputError` where SIZE is missing or not from 2 to 2^20.
-    """
+    """Return SIZE of ``quantile:SIZE``, None for all else; raise `InputError` unless SIZE is from 2 to 2^20."""
     if not isinstance(thresholds, str):
         return None
     name, _, size = thresholds.strip().partition(":")
@@ -213,10 +210,7 @@ def perhaps_found(grid: NDArray[np.float64]) -> bool:
 
 
 def held_back(grid: NDArray[np.float64]) -> bool:
-    """Tell whether found thresholds are fewer than were asked for, as some scores are too frequent.
-
-    Such a score fills one cell, which is a bin between wider ones; of several models, cells are two of these.
-    """
+    """Tell whether found thresholds are fewer than were asked for: a frequent score fills a cell of its own."""
     widths = np.pad(np.diff(np.searchsorted(cell_starts(CELL_HEIGHT), np.append(grid, 1.0))), 1, constant_values=3)
     return bool(((widths[1:-1] > 0) & (widths[1:-1] <= 2) & (widths[:-2] > 2) & (widths[2:] > 2)).any())
 
@@ -252,10 +246,7 @@ def check_savable(path: str | os.PathLike[str]) -> None:
 
 
 def save(path: str | os.PathLike[str], grid: ArrayLike) -> None:
-    """Write thresholds to a text file that `parse` reads back to the last bit, one number a line.
-
-    Raises `InputError` as `check_savable`, or where the grid is not one that `explicit` accepts.
-    """
+    """Write thresholds to a text file that `parse` reads back to the last bit; raise `InputError` where it cannot."""
     check_savable(path)
     write_atomically(path, "".join(f"{point!r}\n" for point in explicit(grid).tolist()).encode())
 
@@ -293,10 +284,7 @@ def _parse_lines(path: Path) -> NDArray[np.float64]:
 
 
 def resolve(thresholds: str | os.PathLike[str] | ArrayLike) -> NDArray[np.float64]:
-    """Return the thresholds meant by an argument of the public API, read-only, shape (m,).
-
-    Text, paths and a whole number, refused with the remedy, are for `parse`, all else for `explicit`; errors as they.
-    """
+    """Return the thresholds, shape (m,), of an argument of the public API; errors as of `parse` and `explicit`."""
     if isinstance(thresholds, (str, os.PathLike)):
         return parse(os.fspath(thresholds))
     if isinstance(thresholds, (int, np.integer)) and not isinstance(thresholds, bool):

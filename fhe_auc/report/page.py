@@ -22,9 +22,7 @@ from fhe_auc.results.report_json import as_dict
 from fhe_auc.results.report_measures import Decision, Measure, OperatingPoint
 from fhe_auc.results.result_tables import ends
 
-FILES = ("report.html", "report.json", *(f"{name}.png" for name in FIGURES))
-"""Names of the files that `save` writes."""
-
+FILES = ("report.html", "report.json", *(f"{name}.png" for name in FIGURES))  # names of the files that `save` writes
 _NEGLIGIBLE = 5e-5  # what four decimals do not show
 
 _HEADS = ("Metric", "Value", "Range")
@@ -37,10 +35,7 @@ _RANGE_HOLDS = {
 
 
 def render(metrics: ReportCard, facts: Facts) -> str:
-    """Write the report as one self-contained page in HTML 5.
-
-    Style and figures are inside; there is no script, and a policy forbids any request. Texts of `facts` are escaped.
-    """
+    """Write the report as one self-contained page in HTML 5: no script, no request, all texts of `facts` escaped."""
     template = resources.files(__package__) / "page.html"
     return Template(template.read_text(encoding="utf-8")).substitute(
         title=_shown(facts.title),
@@ -109,10 +104,7 @@ def render(metrics: ReportCard, facts: Facts) -> str:
 
 
 def save(metrics: ReportCard, facts: Facts, folder: str | os.PathLike[str]) -> list[Path]:
-    """Write the page, the same content as JSON, and each figure as PNG; return the paths of `FILES`.
-
-    The folder is made if it does not exist; such files in it are overwritten. `OSError` where one cannot be written.
-    """
+    """Write the page, its JSON and each figure as PNG into a folder; return the paths of `FILES`."""
     place = Path(folder)
     place.mkdir(parents=True, exist_ok=True)
     contents = (
@@ -145,10 +137,7 @@ def _warnings(warnings: Iterable[str]) -> str:
 def _section(
     anchor: str, title: str, caption: str, heads: Iterable[str], rows: Iterable[Sequence[str]], *, kind: str = "values"
 ) -> str:
-    """Return one section of the page: a table whose rows each begin with their heading.
-
-    `heads` and `rows` are HTML, their texts escaped. Tables are of "values", which are numbers, or "facts".
-    """
+    """Return one section; `heads` and `rows` are HTML, `kind` is "values", which are numbers, or "facts"."""
     head = "".join(f'<th scope="col">{text}</th>' for text in heads)
     body = "\n".join(
         f'<tr><th scope="row">{first}</th>{"".join(f"<td>{cell}</td>" for cell in others)}</tr>'
@@ -335,7 +324,6 @@ def _percent(share: float) -> str:
 
 
 def _text(value: object) -> str:
-    """Write a fact for people."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, float):

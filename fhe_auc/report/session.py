@@ -220,10 +220,7 @@ def make_report(
     progress: Progress,
     setup: Setup,
 ) -> Report:
-    """Make the report of an evaluation that gave a histogram; groups and sites take one more session.
-
-    `thresholds` is their specification, `seconds` is the session's time, `setup` of both. Errors as `federated_report`.
-    """
+    """Make the report of an evaluation that gave a histogram; groups and sites take one more session."""
     histogram = evaluation.histogram
     if histogram is None:
         raise EvaluationError(f"protocol {evaluation.protocol!r} gives the parties no score histogram")

@@ -38,11 +38,8 @@ _FRAME = {
 }
 """Columns of `Evaluation.to_frame`, and their pandas types."""
 
-NOT_TOLD_APART = "many pairs of rows are not told apart"
-"""How the warning of a large binning error begins."""
-
-FIRST_SESSION = "boundaries: "
-"""Before the name of a phase of the session that found the thresholds."""
+NOT_TOLD_APART = "many pairs of rows are not told apart"  # how the warning of a large binning error begins
+FIRST_SESSION = "boundaries: "  # before the name of a phase of the session that found the thresholds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

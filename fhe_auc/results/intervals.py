@@ -43,17 +43,10 @@ WALD_LOGIT = "Wald, logit scale"
 
 DEFAULT_LEVEL = 0.95
 
-TELLING = 0.25
-"""Up to this share of the standard error, a binning error is not worth a word."""
-
-MOST_OFF = 0.04
-"""Up to this share of itself the standard error of a difference may be off for it to have a p-value."""
-
-_OCCUPIED = 24
-"""Coarse bins of a comparison that are taken to hold rows, of 72: scores crowd at fixed thresholds."""
-
-_ONE_SCORE = 0.002
-"""The binning error where 6 % of all rows have one score of one model, in a comparison."""
+TELLING = 0.25  # up to this share of the standard error, a binning error is not worth a word
+MOST_OFF = 0.04  # up to this share of itself the standard error of a difference may be off for it to have a p-value
+_OCCUPIED = 24  # coarse bins of a comparison that are taken to hold rows, of 72: scores crowd at fixed thresholds
+_ONE_SCORE = 0.002  # the binning error where 6 % of all rows have one score of one model, in a comparison
 
 BELOW_HALF = "the whole interval lies below 1/2"
 REVERSED = "labels or scores may be reversed (--positive-label, or 1 minus the score)"
@@ -154,8 +147,7 @@ class PairedError(NamedTuple):
     """The standard error of a difference of two AUCs."""
 
     standard_error: float
-    off: float
-    """By which share it may differ from that over rows, about; infinite where it is 0."""
+    off: float  # by which share it may differ from that over rows, about; infinite where it is 0
 
 
 def paired_delong(
@@ -215,10 +207,7 @@ def paired_delong(
 
 
 def of_bins(positives: ArrayLike, negatives: ArrayLike) -> tuple[Fraction, float | None]:
-    """Return the AUC of rows a bin, bins ascending in score, and its standard error by `delong`.
-
-    Both are arrays of integers of one shape, (bins,), each with a row at least.
-    """
+    """Return the AUC and its standard error by `delong`, of rows a bin: integers, shape (bins,), no class empty."""
     p, n = (np.asarray(side, np.int64).astype(object) for side in (positives, negatives))  # cubes may exceed 64 bits
     worse, better = 2 * np.cumsum(n) - n - n.sum(), p.sum() - 2 * np.cumsum(p) + p
     ones, zeros = int(p.sum()), int(n.sum())
@@ -234,10 +223,7 @@ def hanley_mcneil(auc: Fraction, positives: int, negatives: int) -> float:
 
 
 def on_logit_scale(auc: Fraction, standard_error: float, level: float, method: str) -> Interval | None:
-    """Return the interval; None where the AUC is 0 or 1, or the standard error 0: a normal distribution says nothing.
-
-    Raises `InputError` as `check_level`.
-    """
+    """Return the interval; None for an AUC of 0 or 1, or a standard error of 0. Errors as of `check_level`."""
     check_level(level)
     if not 0 < auc < 1 or not standard_error:
         return None
@@ -280,10 +266,7 @@ def expit(x: float) -> float:
 
 
 def of_difference(difference: Fraction, standard_error: float, level: float) -> tuple[Interval, float]:
-    """Return the interval of the difference of two AUCs, from the normal distribution, and the two-sided p-value.
-
-    The standard error is above 0. Raises `InputError` as `check_level`.
-    """
+    """Return the interval of the difference of two AUCs, by the normal distribution, and the two-sided p-value."""
     reach = quantile(level) * standard_error
     p_value = math.erfc(abs(difference) / standard_error / math.sqrt(2))
     return Interval(level, float(difference) - reach, float(difference) + reach, PAIRED_DELONG), p_value

@@ -120,33 +120,15 @@ class ReportCard:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """What the report says of the session and cannot compute itself; the page shows it as text, whatever it holds.
+    """What the report says of the session and cannot compute itself; the page shows it as text, whatever it holds."""
 
-    Attributes
-    ----------
-    title : str
-        What was evaluated.
-    date : datetime.date
-        Date of the report.
-    privacy : str
-        The privacy statement; a blank line starts a new paragraph.
-    session : Mapping[str, object]
-        Facts by name, in the order in which they are shown: texts, numbers, or sequences and mappings of them.
-    warnings : tuple of str
-        What the reader ought to know first.
-    groups : tuple of fhe_auc.results.estimates.GroupEstimate
-        AUCs of groups of rows, from a session of their own.
-    sites : fhe_auc.results.heterogeneity.SiteSummary or None
-        What sites have in common, from the same session.
-    """
-
-    title: str
-    date: datetime.date
-    privacy: str
-    session: Mapping[str, object]
-    warnings: tuple[str, ...] = ()
-    groups: tuple[GroupEstimate, ...] = ()
-    sites: SiteSummary | None = None
+    title: str  # what was evaluated
+    date: datetime.date  # of the report
+    privacy: str  # the privacy statement; a blank line starts a new paragraph
+    session: Mapping[str, object]  # by name, in the order shown: texts, numbers, or sequences and mappings of them
+    warnings: tuple[str, ...] = ()  # what the reader ought to know first
+    groups: tuple[GroupEstimate, ...] = ()  # AUCs of groups of rows, from a session of their own
+    sites: SiteSummary | None = None  # what sites have in common, from the same session
 
     @property
     def site_summaries(self) -> tuple[SiteSummary, ...]:
@@ -255,10 +237,7 @@ def _groups(fine: Histogram, threshold: float, min_cell: int) -> tuple[Calibrati
 
 
 def _cuts(fine: Histogram, weights: NDArray[np.float64], number: int) -> NDArray[np.intp]:
-    """Return the first bin of each of so many groups of neighbours of about the same weight, but of the first group.
-
-    Bins go as a whole to the group in which their middle is, if all weight were on a line: there can be fewer groups.
-    """
+    """Return the first bin of each of at most so many groups of neighbours of about equal weight, but the first's."""
     some = np.flatnonzero(weights)
     middles = np.cumsum(weights[some]) - weights[some] / 2
     groups = (number * middles / weights.sum()).astype(np.intp)

@@ -15,10 +15,7 @@ _DIGITS = 4  # of numbers that are not of the counts shown
 
 
 def as_dict(card: ReportCard, facts: Facts) -> dict[str, Any]:
-    """Return the whole content of the report as plain types, ready for ``json.dumps``.
-
-    Undefined metrics, the infinite first threshold of the ROC curve, and ends that are not known are None.
-    """
+    """Return the report as plain types, ready for ``json.dumps``; what is undefined, infinite or not known is None."""
     roc, precision_recall, calibration, decision_curve = (
         {name: values.tolist() for name, values in curve._asdict().items()}
         for curve in (card.roc, card.precision_recall, card.calibration, card.decision_curve)

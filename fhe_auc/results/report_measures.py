@@ -31,8 +31,7 @@ from fhe_auc.results.intervals import (
 _T = TypeVar("_T")
 _IntervalOf: TypeAlias = Callable[[Histogram, float], Interval | None]
 
-CALIBRATION_BINS = 10
-"""Of about equally many rows: they suit scores squeezed into a corner as well."""
+CALIBRATION_BINS = 10  # of about equally many rows: they suit scores squeezed into a corner as well
 
 _FEW_SURE = "from 1 to {} rows, too few to show, are at the wrong end of the scores, and decide it"
 _SURE = 1e-4

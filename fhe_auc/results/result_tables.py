@@ -23,10 +23,7 @@ class TextTable(NamedTuple):
 
 
 def of_estimates(estimates: Sequence[GroupEstimate]) -> TextTable:
-    """Return one row for each estimate; columns of names that say nothing here (one model, no groups) are left out.
-
-    Of several models each one's binning error is there: thresholds that fit one may not fit another.
-    """
+    """Return a row for each estimate, without names that say nothing; of several models with each binning error."""
     names = {
         "model": [each.model for each in estimates],
         "group": [each.group or _ALL_ROWS for each in estimates],

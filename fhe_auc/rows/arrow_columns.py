@@ -61,10 +61,7 @@ def arrow_values(column: Any) -> NDArray[Any]:
 
 
 def _array(column: Any) -> NDArray[Any]:
-    """Return numbers or Booleans as numpy has them, with anything where one is missing.
-
-    Arrow's own way imports pandas where that is installed, for half a second.
-    """
+    """Return numbers or Booleans as numpy has them, anything where one is missing, without importing pandas."""
     if pa.types.is_boolean(column.type):
         return _array(column.cast(pa.uint8())).view(np.bool_)
     letter = "f" if pa.types.is_floating(column.type) else "i" if pa.types.is_signed_integer(column.type) else "u"

@@ -81,10 +81,7 @@ class Counts:
         return 2 * self.tp - self.bin_positives
 
     def __add__(self, other: Counts) -> Counts:
-        """Pool with the counts of other rows at the same thresholds.
-
-        Raises `InputError` if the numbers of thresholds differ, or the sum exceeds 2^62 - 1 rows.
-        """
+        """Pool with other rows' counts; `InputError` for another number of thresholds, or more than 2^62 - 1 rows."""
         if not isinstance(other, Counts):
             return NotImplemented
         if self.thresholds != other.thresholds:
@@ -99,9 +96,8 @@ class Counts:
 def count(data: PartyData, thresholds: ArrayLike) -> Counts:
     """Count a party's true and false positives at each threshold, in O(n) time but for grids that are very uneven.
 
-    A row is predicted positive when its score is at or above the threshold. Rows below the first threshold are still
-    counted in the first bin (it acts as minus infinity), so that the ROC curve has both its ends. Thresholds, shape
-    (m,), are finite and strictly ascending; `InputError` for others.
+    A row at a threshold is predicted positive. Rows below the first threshold count in the first bin, so that the ROC
+    curve has both its ends. Thresholds, shape (m,), are finite and strictly ascending; `InputError` for others.
     """
     grid = grids.explicit(thresholds)
     per_bin = np.zeros((2, len(grid)), np.int64)

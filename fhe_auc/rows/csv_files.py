@@ -1,7 +1,4 @@
-"""CSV files and their like (TSV, other delimiters, compressed or on standard input), read some rows at a time.
-
-Arrow reads the rows; what is here finds the delimiter, names the line of a row, and says what is wrong with a number.
-"""
+"""CSV files and their like, some rows at a time: Arrow reads rows; here are delimiters, lines of rows, and messages."""
 
 from __future__ import annotations
 
@@ -136,10 +133,7 @@ class TextFile:
         return next((names for _, names in self.records(delimiter)), [])
 
     def records(self, delimiter: str, errors: str = "replace") -> Iterator[tuple[int, list[str]]]:
-        """Yield the header and each row, with the line on which it begins; blank lines are none.
-
-        `errors` is what to do with text in another encoding, as for `open`.
-        """
+        """Yield the header and each row, blank lines apart, and the line where it begins; `errors` as for `open`."""
         lines = 0 if self.stated_delimiter() is None else 1
         with self.decoded(errors) as text:
             for _ in range(lines):

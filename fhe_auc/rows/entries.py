@@ -183,10 +183,7 @@ def as_coded(entries: NDArray[Any], text_of: Callable[[object], str | None]) -> 
 
 
 def require_one_spelling(labels: Iterable[str], column: str) -> None:
-    """Raise `InputError` for labels that differ in case, blanks, or how a number is written alone.
-
-    Which of them somebody means who names one, only they know.
-    """
+    """Raise `InputError` for labels that differ in case, blanks, or how a number is written alone."""
     seen: dict[object, str] = {}
     for label in labels:
         try:

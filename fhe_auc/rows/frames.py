@@ -1,7 +1,4 @@
-"""Rows in memory to parties: data frames of pandas and polars, Arrow tables, dicts of arrays, pairs of arrays.
-
-A table is anything that lists its columns and returns one by its name; none of these libraries is imported.
-"""
+"""Rows in memory to parties: tables, which list columns and return one by name, and pairs of arrays."""
 
 import math
 import os
@@ -162,8 +159,7 @@ class _Read(Columns):
         return self.label, *self.questions.score_columns, *self.questions.by
 
 
-_NO_SITE = ""
-"""Stands for the name of a party, where rows that are to be dropped have none."""
+_NO_SITE = ""  # stands for the name of a party, where rows that are to be dropped have none
 
 
 @dataclass(frozen=True)
@@ -405,10 +401,7 @@ def _some(labels: Sequence[Any]) -> str:
 
 
 def _require_zero_and_one(tables: Sequence[_Party], column: str) -> None:
-    """Refuse labels other than 0 and 1, with the remedy; which of two others is positive, nobody can know but the user.
-
-    What is missing, masked or not finite passes: `PartyData` refuses it.
-    """
+    """Refuse labels other than 0 and 1, with the remedy; what is missing or not finite is for `PartyData` to refuse."""
     entries = [entry for table in tables for entry in _distinct(table.columns[column])]
     entries.sort(key=_is_zero_or_one, reverse=True)  # of 1 and "1", the text is the one that is shown
     labels = {text: entry for entry in entries if (text := level_text(entry)) is not None}

@@ -312,10 +312,9 @@ def write_rows(path: Path, data: PartyData, analysis: Analysis) -> None:
 def read_columns(
     paths: Sequence[str | os.PathLike[str]], columns: Sequence[str], form: TextFormat | None = None
 ) -> NDArray[np.float64]:
-    """Read one or two columns of numbers, shape (n, columns); the rows of all files follow one another.
+    """Read one or two columns of numbers, shape (n, columns), of all files one after another.
 
-    Files are as for `read_parties`. Raises `InputError` as there, labels and sites apart; the message names the file,
-    the row, the column and the value.
+    Files are as for `read_parties`, and so are errors: the message names the file, the row, the column and the value.
     """
     if len(columns) not in (1, 2) or len(set(columns)) != len(columns):
         raise InputError(f"one column is needed, or two that differ, not {', '.join(map(repr, columns)) or 'none'}")

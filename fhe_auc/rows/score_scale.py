@@ -34,8 +34,7 @@ def to_probabilities(scores: NDArray[np.float64], scale: str) -> NDArray[np.floa
 def rescaled(data: PartyData, scale: str, *, refuse: Callable[[int, str, str], InputError] | None = None) -> PartyData:
     """Return a party's rows with `to_probabilities` of their scores; errors as there, and for no percentage.
 
-    Percentages lie between 0 and 100; the message names party, column, row and value of one that does not. `refuse` is
-    as of `PartyData.from_columns`.
+    The message names party, column, row and value of one beyond 0 to 100; `refuse` is as of `PartyData.from_columns`.
     """
     if scale == DEFAULT_SCALE:
         return data

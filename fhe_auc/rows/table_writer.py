@@ -39,11 +39,10 @@ def add_column(
 ) -> None:
     """Write a table, which `fhe_auc.rows.party_files.read_columns` has read, again with one more column at its end.
 
-    `target` has the suffix of `source`, and is overwritten; `values`, shape (n,), are one for each row. `form` is that
-    of a text file and its copy; by the columns `read` its delimiter is found.
-
-    Raises `InputError` where the suffixes differ or are unknown, the column `name` is there already, or a column cannot
-    be copied; `OSError` where the file cannot be written.
+    `target`, with the suffix of `source`, is overwritten; `values` have shape (n,). `form` is that of a text file and
+    its copy; by the columns `read` its delimiter is found. Raises `InputError` where the suffixes differ or are
+    unknown, the column `name` is there already, or a column cannot be copied; `OSError` where the file cannot be
+    written.
     """
     given, wanted = Path(source), Path(target)
     writer = _WRITERS.get(given.suffix.lower())

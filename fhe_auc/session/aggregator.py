@@ -47,7 +47,7 @@ class Aggregator(ABC):
         self._ended = False
 
     def start(self) -> bytes:
-        """Return the message that opens round 1, or with a journal the round that the session had reached.
+        """Return the message that opens round 1, or, with a journal, the round that the session had reached.
 
         Raises `EvaluationError` where the session was started before or its journal is damaged, and as `finish_round`.
         """

@@ -35,10 +35,9 @@ _RECORD, _STATUS, _SESSION, _LOCK = "record.json", "status.json", "session", "lo
 
 
 class Journal(AbstractContextManager["Journal"]):
-    """The journal of one session in `folder`, which is made where there is none; a context manager.
+    """The journal of one session in a `folder`, made where there is none; a context manager.
 
-    Raises `InputError` where others may read or write the folder, `EvaluationError` where another process runs the
-    session.
+    `InputError` where others may read or write the folder, `EvaluationError` where a process runs the session.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -88,10 +87,7 @@ class Journal(AbstractContextManager["Journal"]):
         write_atomically(self._path(number, "message"), message, mode=0o600, durable=True)
 
     def submissions(self, number: int) -> Iterator[tuple[str, bytes]]:
-        """Yield (party, submission) as `add` was given them; what a crash has left unfinished at the end is removed.
-
-        Raises `EvaluationError` where the file is damaged before its end, or of another version; it stays as it is.
-        """
+        """Yield each (party, submission) of `add`; remove what a crash has left; `EvaluationError` for other damage."""
         path = self._path(number, "submissions")
         if not path.exists():
             return

@@ -27,11 +27,7 @@ SEALED = b"sealed message 1"  # the purpose of seals on messages
 
 
 class Protection(ABC):
-    """One role's signatures and seals in one session.
-
-    Every statement is signed, and every seal bound, together with what names the session, its manifest and all keys: 32
-    bytes or more that are the same for all roles.
-    """
+    """One role's signatures and seals in one session, which are bound to the same 32 bytes or more for all roles."""
 
     @abstractmethod
     def sign(self, purpose: bytes, statement: bytes) -> bytes:
@@ -43,10 +39,7 @@ class Protection(ABC):
 
     @abstractmethod
     def seal(self, recipient: str, purpose: bytes, about: bytes, payload: bytes) -> bytes:
-        """Return `payload` sealed to `AGGREGATOR` or `HELPER`: other bytes each time, which tell nobody else anything.
-
-        It is bound to `about`, which the recipient has to state alike. A purpose holds no zero byte.
-        """
+        """Return `payload` sealed to `AGGREGATOR` or `HELPER`, bound to `about`; a purpose holds no zero byte."""
 
     @abstractmethod
     def unseal(self, purpose: bytes, about: bytes, sealed: bytes) -> bytes:

@@ -21,10 +21,7 @@ def run_on_quantiles(
     progress: Progress,
     cheat: str | None = None,
 ) -> Evaluation:
-    """Run a session that finds so many thresholds, then `run` at them; return the evaluation with both sessions' costs.
-
-    The key holder of the second session takes the first party's thresholds; every party requires its own.
-    """
+    """Run a session that finds so many thresholds, then `run` at them; return the evaluation, with both's costs."""
     first, second = plugin.staged(request, bins)
     finder = registry.finder(plugin)
 
@@ -44,10 +41,9 @@ def run(
     cheat: str | None = None,
     quantiles: Mapping[str, QuantileThresholds] | None = None,
 ) -> Evaluation:
-    """Run one session of `plugin` in this process and return the first party's evaluation, with all phases' seconds.
+    """Run one session in this process and return the first party's evaluation, with all phases' seconds.
 
-    "submit" and "recover" are means over parties. `cheat` is as for `federated_auc`; `quantiles` has, by name, the
-    thresholds that each party has found before.
+    `cheat` is as for `federated_auc`; `quantiles` has, by name, the thresholds that each party has found before.
     """
     evaluation = first_of(played(plugin, request, parties, progress, cheat, quantiles))
     if sum(len(data.y_score) for data in parties) < request.min_rows and evaluation.numerical_error > 0:
@@ -104,10 +100,7 @@ def played(
 
 
 def with_costs(outcomes: Mapping[str, R], seconds: Mapping[str, float]) -> dict[str, R]:
-    """Return all parties' outcomes with what the session cost: the busiest party's bytes, and each phase's seconds.
-
-    `seconds` are the aggregator's and the key holder's; the means of the parties' own are added.
-    """
+    """Return all outcomes with the busiest party's bytes, and each phase's seconds, those of parties as means."""
     seconds = dict(seconds)
     for phase in first_of(outcomes).seconds:
         seconds[phase] = sum(outcome.seconds[phase] for outcome in outcomes.values()) / len(outcomes)

@@ -22,8 +22,7 @@ from fhe_auc.results.evaluation import Outcome
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.messages import ENVELOPE_BYTES, Message, Protection, in_envelope, require_protection
 
-R = TypeVar("R", bound=Outcome)
-"""What a session yields to each party."""
+R = TypeVar("R", bound=Outcome)  # what a session yields to each party
 
 _LISTED_BYTES = 4 * MAX_CHARACTERS + 48  # of a party in the aggregator's list, at most: its name in UTF-8, a digest
 _STATE_MAGIC = b"fhestat"

@@ -61,11 +61,7 @@ def _yielding(kind: type[R], name: str, otherwise: str) -> Protocol[R]:
 
 
 def load(name: str) -> Protocol[Any]:
-    """Return the installed protocol of that name.
-
-    Raises `UnknownProtocolError` where none has it, more than one has, or the plug-in does not load, is no `Protocol`
-    or has other options than `Options`.
-    """
+    """Return the installed protocol of that name; `UnknownProtocolError` for none, several, or no good plug-in."""
     installed = _installed(GROUP)
     if name not in installed:
         raise UnknownProtocolError(f"unknown protocol {name!r}{known_names(name, sorted(installed), most=20)}")

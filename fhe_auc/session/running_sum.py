@@ -22,10 +22,7 @@ class RunningSum:
         self._parse = parse or self._unpacked
 
     def add(self, parts: Sequence[bytes]) -> None:
-        """Add one party's submission; on error the sum is as it was.
-
-        Raises `DeserialisationError` where there are more or fewer parts than there should be, or one is malformed.
-        """
+        """Add one party's submission, or raise `DeserialisationError` and leave the sum as it was."""
         if len(parts) != len(self._sums):
             raise DeserialisationError(f"expected {len(self._sums)} parts, got {len(parts)}")
         parsed = [self._parse(number, part) for number, part in enumerate(parts)]

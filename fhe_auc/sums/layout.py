@@ -37,10 +37,7 @@ class Layout:
 
     @classmethod
     def of(cls, release: Release, slots: int) -> Layout:
-        """Return the layout with the fewest ciphertexts, each of at most 2^14 slots.
-
-        Raises `CapacityError`: more than 2^10 are needed, or ciphertexts are larger.
-        """
+        """Return the layout with the fewest ciphertexts of at most 2^14 slots; `CapacityError` beyond 2^10 of them."""
         lengths = dict(release.sketch.vectors)
         counts = [sum(monomial_count(term) * term.length(lengths) for term in total.terms) for total in release.sums]
         return cls.fitting(counts, slots)
@@ -71,10 +68,7 @@ class Layout:
         return list(accumulate(self.widths, initial=0))
 
     def place(self, monomials: Sequence[Sequence[Residues]]) -> Residues:
-        """Return what each ciphertext holds or is multiplied by, shape (ciphertexts, slots); zero where nothing stands.
-
-        For each sum, its monomials or their coefficients, in any number of vectors.
-        """
+        """Return each sum's monomials or coefficients in their slots, shape (ciphertexts, slots); zero elsewhere."""
         placed = np.zeros((self.ciphertexts, self.slots), np.uint64)
         for start, width, vectors in zip(self._starts[:-1], self.widths, monomials, strict=True):
             together = np.zeros(self.ciphertexts * width, np.uint64)

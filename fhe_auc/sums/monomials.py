@@ -27,10 +27,7 @@ def monomial_count(term: Term) -> int:
 
 
 def coefficients(term: Term, at: Mapping[Factor, Residues], modulus: int) -> tuple[Residues, list[Residues]]:
-    """Return the coefficient of 1, and those of `monomials` in their order, each of shape (length,).
-
-    `at` holds the A of each factor, from `Release.evaluate` at what everybody may see; constants as they are.
-    """
+    """Return the coefficient of 1, then those of `monomials`; `at` is each factor's A, from `Release.evaluate`."""
     powers = _powers(term)
     constants = [at[factor] for factor in term.factors if factor.constants]
     clear = []

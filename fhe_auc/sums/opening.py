@@ -67,11 +67,7 @@ class Opening:
 
     @classmethod
     def load(cls, public: PublicContext, release: Release, data: bytes) -> Opening:
-        """Read what `make_opening` wrote.
-
-        Raises `DeserialisationError` for what is damaged, made for other sums, keys or primes, or not an opening;
-        `CapacityError` as `Layout.of`.
-        """
+        """Read what `make_opening` wrote; `DeserialisationError` for other bytes, `CapacityError` as `Layout.of`."""
         stored = unframe(_MAGIC, data, _Stored, "opening")
         if stored.release != _digest(release):
             raise DeserialisationError("the opening is for other sums", field="release")
@@ -118,10 +114,7 @@ class Opening:
 
 
 def integers(totals: Sequence[Residues], moduli: Sequence[int]) -> tuple[int, ...]:
-    """Return each sum from its residues modulo each prime (`Layout.totals`): an integer between −T/2 and T/2.
-
-    T is the product of the primes (Chinese remainder); only sums below T/2 in absolute value come out right.
-    """
+    """Return each sum from its residues modulo each prime (Chinese remainder), below T/2, T their product."""
     product = math.prod(moduli)
     return tuple(total - product if total > product // 2 else total for total in modular.combined(totals, moduli))
 

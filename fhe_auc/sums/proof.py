@@ -1,23 +1,9 @@
 """One-time authenticators: sums that nobody can change unnoticed who lacks the parties' common secret.
 
-Everything is modulo a prime t. A party's sketch w_i is accompanied by tags, one an entry, and by blinders, d for each
-sum s of degree d ≥ 2:
-
-    w'_i = (ρ_i − w_i)/α                  α ≠ 0 and ρ_i from the common secret
-    μ^(1) … μ^(d−1)                       uniform, the party's own: nobody else ever knows them
-    μ^(d) = (u_{s,i} − Σ_{j<d} α^j·μ^(j))/α^d        u_{s,i} from the common secret
-
-With F' the linear part of a factor F, on the tags, and over the pooled sketch, tags and blinders,
-
-    f_s(z) = Σ Π (F + F'·z)        f_s(0) is what is wanted, f_s(α) what F makes of R = Σ ρ_i
-    H_s(z) = f_s(z) + Σ_j μ^(j)·z^j
-
-so that H_s(α) = f_s(α) + Σ u_{s,i}, which the parties know before there is a result. The aggregator computes H_s at
-z = 0 … d, which are sums like any other; parties interpolate, and accept only if each takes that value at α. Without
-the common secret α is uniform given all that was submitted, and another polynomial of degree d agrees with H_s in at
-most d places: a wrong number passes with probability at most d/(t − 1).
-
-ρ_i and u_i come from `common_shares`.
+docs/security/verified.md, "Authenticators", specifies and proves them, in the names that are used here. Modulo a prime
+t a party's sketch also holds tags, one an entry, and blinders μ^(1) … μ^(d) for each sum of degree d ≥ 2. The
+aggregator computes H_s at z = 0 … d, which are sums like any other. Parties interpolate, and accept only if H_s(α) is
+what they know it to be before there is a result: a wrong number passes with probability at most d/(t − 1).
 """
 
 from __future__ import annotations
@@ -42,10 +28,7 @@ _BLINDERS = "blinders of "
 
 
 def authenticated(release: Release) -> Release:
-    """Return the release of the same sums with authenticators: each sum, of degree d, at z = 0 … d.
-
-    Errors as `Release`: a name may be too long with its suffix.
-    """
+    """Return the release of the same sums with authenticators: each sum, of degree d, at z = 0 … d."""
     tags = tuple((name + _TAG, length) for name, length in release.sketch.vectors)
     blinders = tuple((_BLINDERS + total.name, total.degree) for total in release.sums if total.degree > 1)
     sums = tuple(_at(total, z) for total in release.sums for z in range(total.degree + 1))
@@ -100,10 +83,7 @@ class Authenticator:
         return "Authenticator(...)"
 
     def sketch(self, party: int, values: Residues, private: KeyStream) -> Residues:
-        """Return the authenticated sketch of the party with this index, shape (authenticated size,).
-
-        `values` are the residues of its sketch, shape (size,); `private` is the party's own, and used once.
-        """
+        """Return the authenticated sketch of the party with this index; `private` is its own, and used once."""
         t, share = self._modulus, self._share([party])
         inverse = pow(self._point, -1, t)
         tags = modular.multiply(modular.subtract(share.entries, values, t), np.uint64(inverse), t)

@@ -36,10 +36,7 @@ def pack(values: Residues, prime: int) -> bytes:
 
 
 def unpack(data: bytes, count: int, prime: int) -> Residues:
-    """Return so many residues, at least one, shape (count,).
-
-    Raises `DeserialisationError` for a wrong length, a residue that is not below the prime, or padding that is not 0.
-    """
+    """Return so many residues, shape (count,); `DeserialisationError` for other than what `pack` has made."""
     size, width = packed_size(count, prime), _width(prime)
     if len(data) != size:
         raise DeserialisationError(f"expected {size} bytes of residues, got {len(data)}", field="length")

@@ -37,10 +37,7 @@ class Sketch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return sum(length for _, length in self.vectors)
 
     def join(self, values: Mapping[str, Residues]) -> Residues:
-        """Return the vectors one after another, shape (size,).
-
-        Raises `InputError`: a vector is missing, has another length, or is none of this sketch.
-        """
+        """Return the vectors one after another, shape (size,); `InputError` for one that is missing or does not fit."""
         if unknown := sorted(set(values) - {name for name, _ in self.vectors}):
             raise InputError(f"the sketch has no vector {unknown[0]!r}")
         for name, length in self.vectors:

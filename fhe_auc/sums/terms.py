@@ -35,10 +35,7 @@ _CHUNK = 2 ** (63 - MOST_MODULUS_BITS)
 
 
 class Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A linear map of one vector, times a weight; the weight is not zero, and at most 2^40 in absolute value.
-
-    Raises `InputError` if it is something else.
-    """
+    """A linear map of one vector, times a weight that is not zero, and at most 2^40 in absolute value."""
 
     vector: str
     over: Over = "each"
@@ -88,10 +85,7 @@ class Factor(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise InputError(f"a constant is larger than {LARGEST:,} in absolute value")
 
     def length(self, lengths: Mapping[str, int]) -> int | None:
-        """Return how many entries it has with vectors of these lengths; None where there are totals alone.
-
-        Raises `InputError`: there is no such vector, or parts have different lengths.
-        """
+        """Return how many entries it has with vectors of these lengths (`InputError` if none fits), None for totals."""
         if self.constants:
             return len(self.constants)
         for part in self.parts:
@@ -112,10 +106,7 @@ class Factor(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Term(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The product of factors, summed over entries: of 1 to 3 that are no constants, and of 3 constants at most.
-
-    Raises `InputError` if it is something else.
-    """
+    """The product, summed over entries, of 1 to 3 factors that are no constants, and of 3 constants at most."""
 
     factors: tuple[Factor, ...]
 
@@ -182,10 +173,7 @@ class Release(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise CapacityError(f"all sums together evaluate at most {MOST_EVALUATED:,} entries, got {entries:,}")
 
     def evaluate(self, values: Residues, modulus: int) -> dict[Factor, Residues]:
-        """Return each different factor's entries at a sketch modulo a prime of at most 50 bits.
-
-        Raises ValueError for other than residues modulo that prime, shape (size,).
-        """
+        """Return each different factor's entries at a sketch, shape (size,), modulo a prime of at most 50 bits."""
         if modulus.bit_length() > MOST_MODULUS_BITS:
             raise ValueError(f"only modulo primes of at most {MOST_MODULUS_BITS} bits")
         if values.dtype != np.uint64 or int(values.max(initial=0)) >= modulus:

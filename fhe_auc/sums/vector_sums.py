@@ -1,15 +1,12 @@
 """Sums of whole vectors under one-time pads: exact, of degree 1, with two tags that prove them.
 
-Party i has a vector w_i of n integers, a pad m_i, and τ_i, for each of two tags Σ_k r_k·w_{i,k}; modulo a prime t,
-
     party         `VectorAuthenticator.submission`    s_i = (w_i ‖ τ_i) + m_i + k_i
     key holder    `VectorSums.opening`                M_L = Σ m_i over the parties L that count; without one Σ m_i = 0
     aggregator    `VectorSums.result`                 y = Σ s_i − M_L
     party         `VectorAuthenticator.read`          y − Σ k_i = W ‖ T, and W = Σ w_i if T_j = Σ_k r_{j,k}·W_k
 
-The weights r and the common pads k_i follow from the parties' common secret and the manifest's digest. m_i hides w_i
-from who has the common secret, k_i from who has the pads, and k_i hides r from the aggregator. So whatever it returns,
-a wrong W passes with probability 1/t² (docs/security/verified.md; Wegman and Carter 1981; Catalano and Fiore 2013).
+docs/security/verified.md, "Whole vectors", says what the letters mean, and why a wrong W passes with probability 1/t²
+only. m_i hides w_i from who has the common secret, k_i from who has the pads, and k_i hides r from the aggregator.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -93,10 +90,7 @@ class VectorSums:
         return pack(total.words[0], self.modulus)
 
     def result(self, total: Residues, opening: bytes | None) -> bytes:
-        """Return y from the sum of the submissions that count, shape (size,), and the opening for the same parties.
-
-        The opening is None where pads add up to zero (`pairwise_pad`). Raises `DeserialisationError` as `unpacked`.
-        """
+        """Return y from the sum of the submissions that count, shape (size,), and the opening for the same parties."""
         if opening is not None:
             total = modular.subtract(total, self.unpacked(opening), self.modulus)
         return pack(total, self.modulus)

@@ -37,8 +37,7 @@ days_option = functools.partial(whole_number, "--days", 1, MAX_LIFETIME.days, de
 """Decorator: the command receives ``days``, how long a session lasts."""
 
 
-Rows: TypeAlias = "list[tuple[Any, ...]]"
-"""Of a table: texts, and the values that `_cell` writes."""
+Rows: TypeAlias = "list[tuple[Any, ...]]"  # of a table: texts, and the values that `_cell` writes
 
 _FINGERPRINT_DIGITS = 64
 
@@ -53,10 +52,7 @@ class Table(NamedTuple):
 
 
 class Report:
-    """What a command has done: facts for JSON, and the same in tables; `failed` is exit status 1.
-
-    Bytes, times and paths stand in both as they are: `reported` writes them.
-    """
+    """What a command has done: facts for JSON, and the same in tables; `failed` is exit status 1."""
 
     def __init__(self, facts: Mapping[str, Any], *tables: Rows | Table, failed: bool = False) -> None:
         self.facts, self.failed = facts, failed
@@ -90,7 +86,6 @@ def reported(command: Callable[..., Report]) -> Callable[..., None]:
 
 
 def _cell(value: Any) -> output.Cell:
-    """Write a value for a table."""
     if isinstance(value, bytes):
         return spelled(value)
     if isinstance(value, datetime):
@@ -171,10 +166,9 @@ fingerprint_option = click.option(
 
 
 def confirm(what: str, found: bytes, expected: Sequence[bytes], *, teller: str) -> None:
-    """Make sure that a fingerprint is the one that `teller` told, who must be called.
+    """Make sure that a fingerprint of `what` is one of `expected`, or ask the user, who must call `teller`.
 
-    `what` says whose it is; `expected` come from the command line, and without any the user is asked. Raise
-    `KeysError` where it is another one; `InputError` where nobody is there to ask.
+    Raise `KeysError` where it is another one; `InputError` where nobody is there to ask.
     """
     if expected:
         if found not in expected:
@@ -200,10 +194,7 @@ def agreed(question: str, *, nobody: str) -> bool:
 
 
 def beside(file: Path, data: bytes) -> bytes:
-    """Return the announcement that lies beside a party's bundle of a session with a helper, which is `data`.
-
-    It is empty for other files, and where there is none.
-    """
+    """Return the announcement beside a party's bundle, `data`, of a session with a helper; empty where none is."""
     announcement = file.with_name("session.helper")
     if not data.startswith(PARTY_KIND.magic) or claimed_in_bundle(data).stands_alone or not announcement.is_file():
         return b""
@@ -236,10 +227,7 @@ def check_free(path: Path, *, force: bool) -> None:
 
 
 def write(path: Path, data: bytes, mode: int = PUBLIC, *, force: bool = False) -> None:
-    """Write a file as a whole, readable to others only where `mode` says so, whatever the umask.
-
-    Raise `InputError` where a file with other contents is there, and `force` is not set.
-    """
+    """Write a file as a whole, with this `mode`; `InputError` where another is there, and `force` is not set."""
     if path.is_file() and path.read_bytes() == data:
         path.chmod(mode)
         return

@@ -133,7 +133,6 @@ def open_bundle(
 
 
 def _open_by_policy(paths: tuple[Path, ...], vault: Vault, lists: tuple[str, ...]) -> common.Report:
-    """Open what is within the site's policy."""
     files = [file for path in paths for file in (sorted(path.iterdir()) if path.is_dir() else [path])]
     told: list[dict[str, Any]] = []
     with trust.opened(vault, lists) as (store, identity, trusted):
@@ -150,10 +149,7 @@ def _open_by_policy(paths: tuple[Path, ...], vault: Vault, lists: tuple[str, ...
 
 
 def _opened_by_policy(file: Path, policy: Policy, store: KeyStore, trusted: Trust, me: Peer) -> tuple[str, str]:
-    """Open a file that is for this party, within its policy, and new; return what was done, and why or which session.
-
-    Raises `FheAucError` where it is refused.
-    """
+    """Open a file that is for this party, new and within its policy; return what was done, and why or which session."""
     data = read_from_others(file)
     known_by = claimed_id(data)
     if not known_by:

@@ -221,7 +221,6 @@ def _require_nothing_else(without: tuple[str, ...]) -> None:
 
 
 def _verified(credentials: tuple[Path, ...], trusted: Trust) -> dict[str, bytes]:
-    """Return the parties' credentials by name."""
     found: dict[str, bytes] = {}
     for path in credentials:
         shown = read_from_others(path)

@@ -282,7 +282,6 @@ def _validity(certificate: x509.Certificate) -> str:
 
 
 def _stored(store: KeyStore) -> common.Report:
-    """Say what a key store holds, but for the keys."""
     trusted, place = Trusted.stored(store), store.directory
     rows: common.Rows = [("key store", output.styled(str(place), "bold"), "passphrase is right")]
     facts: dict[str, Any] = {"store": place, "site": None, "authority": None}

@@ -1,7 +1,4 @@
-"""The options that name a key store and say whom to trust, and whom it trusts, in words.
-
-A passphrase is never an argument.
-"""
+"""The options that name a key store and say whom to trust, and whom it trusts, in words."""
 
 import functools
 import getpass
@@ -64,8 +61,7 @@ def _with_store(command: Callable[..., Any], *, required: bool) -> Callable[...,
     return with_store
 
 
-key_store = functools.partial(_with_store, required=True)
-"""Decorator: the command receives ``vault``, a `Vault`."""
+key_store = functools.partial(_with_store, required=True)  # decorator: the command receives ``vault``, a `Vault`
 
 optional_key_store = functools.partial(_with_store, required=False)
 """Decorator: the command receives ``vault``, a `Vault` or None."""
@@ -155,8 +151,7 @@ def extended(
 ) -> Trusted:
     """Return `trusted` with more authorities, each confirmed by its fingerprint, and with newer revocation lists.
 
-    Raise `InputError` where a file is of another kind, or nobody is there to confirm a fingerprint;
-    `KeysError` where that is another one, and further errors as `Trusted.with_list`.
+    Errors are those of `confirm` and `Trusted.with_list`, and `InputError` for a file of another kind.
     """
     for path in authorities:
         for each in read_certificates(path):
@@ -171,10 +166,7 @@ def extended(
 
 
 def renewed(store: KeyStore, lists: Sequence[str]) -> Trusted:
-    """Return whom a store trusts, after taking newer revocation lists into it: these, and from where it fetches them.
-
-    Where nothing can be fetched, there is a warning, and what is in the store counts.
-    """
+    """Return whom a store trusts, with newer lists: these, and those it fetches, or warns that it cannot."""
     before = list_places.renewed(store, output.print_warning)
     trusted = extended(before, (), lists, ())
     if trusted != before:

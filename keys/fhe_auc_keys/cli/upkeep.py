@@ -78,10 +78,7 @@ def close(sessions: tuple[str, ...], vault: Vault, ended: bool, lose_result: boo
 
 
 def _ended(store: KeyStore) -> dict[bytes, bool]:
-    """Return what is past its validity, and whether it was closed before, so that only its last answer has to go.
-
-    A damaged entry is named, and does not keep others.
-    """
+    """Return what is past its validity, and whether only its last answer has to go; warn of damaged entries."""
     found = {}
     for session in session_ids(store, "bundle", "late"):
         try:

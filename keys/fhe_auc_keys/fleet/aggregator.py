@@ -1,7 +1,4 @@
-"""The aggregator of a fleet: it collects records, and adds the sketches of those that count.
-
-What the helper is given, the folder of `collect`, holds blobs and digests of sealed sketches, and no sketches.
-"""
+"""The aggregator of a fleet: it collects records, and adds the sketches of those that count."""
 
 from __future__ import annotations
 

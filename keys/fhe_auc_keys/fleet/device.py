@@ -106,9 +106,8 @@ _FORMAT = KeptFormat(b"fhefmem", _Memory, "device's memory")
 
 
 class Device:
-    """The member of a fleet with this index, in one session.
+    """The member of a fleet with this index, in one session; `announced` is from `open_announcement`.
 
-    `announced` is from `open_announcement`; `Fleet.has`, given `known_by`, says whether the fleet has this member.
     Raises `InputError` where the session is not a fleet's, has no such member, or is below the device's floor.
     """
 

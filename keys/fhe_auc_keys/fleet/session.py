@@ -175,10 +175,7 @@ def sketch_info(digest: bytes, member: int) -> bytes:
 
 
 def blob_info(digest: bytes, member: int, sketch: bytes) -> bytes:
-    """Return what a blob is sealed for, and signed with: session, member, and the SHA-256 of the sealed sketch.
-
-    Sealing is random, so that digest tells the helper, who knows the pad, nothing of the counts.
-    """
+    """Return what a blob is sealed for, and signed with: session, member, and the SHA-256 of the sealed sketch."""
     return encode((BLOB, digest, member, sketch))
 
 

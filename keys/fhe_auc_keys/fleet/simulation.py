@@ -1,7 +1,4 @@
-"""A whole session of a fleet on one machine, through files as between machines: what it costs, and whether it is exact.
-
-Devices are made up: each has 1 to 19 rows. What is compared is the fraction over all their rows, counted in the clear.
-"""
+"""A whole session of a fleet on one machine, with made-up devices: what it costs, and whether it is exact."""
 
 from __future__ import annotations
 
@@ -38,8 +35,7 @@ from fhe_auc_keys.trust.identity import Identity
 from fhe_auc_keys.trust.member_lists import sign_list
 from fhe_auc_keys.trust.sealing import PrivateKey
 
-MOST_ROWS = 19
-"""Of a device."""
+MOST_ROWS = 19  # of a device
 
 _CHUNK = tables.GROUP
 _READERS = 20
@@ -80,10 +76,7 @@ class Simulated:
 def simulate(
     parties: int, grid: NDArray[np.float64], folder: Path, workers: Workers, *, progress: Progress
 ) -> Simulated:
-    """Play a session of so many devices in an empty folder, and compare what they read with what is in their rows.
-
-    Raises `InputError` where there cannot be such a session, `EvaluationError` where devices read different things.
-    """
+    """Play a session of so many devices in an empty folder; `EvaluationError` where they read different things."""
     place = str(folder)
     seed = secrets.token_bytes(32)
     steps: list[StepCost] = []
@@ -148,7 +141,6 @@ def _known_by(first: int, count: int, seed: bytes) -> NDArray[np.uint8]:
 
 
 def _rows(seed: bytes, first: int, count: int) -> list[PartyData]:
-    """Return the rows of these devices."""
     random = np.random.default_rng([*seed, first])
     ends = random.integers(1, MOST_ROWS, count, endpoint=True).cumsum()
     labels = (random.random(ends[-1]) < 0.3).astype(np.uint8)

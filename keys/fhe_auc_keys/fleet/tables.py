@@ -1,7 +1,6 @@
 """Members and records in Parquet files, in a folder or an object store: whatever pyarrow.fs reads, s3:// and gs:// too.
 
-The file of a fleet's members has one column, ``certificate``: the Ed25519 keys of members' certificates, 32 bytes each.
-A row's number, from 0, is the member's index.
+A fleet's members are the column ``certificate``, Ed25519 keys of 32 bytes, in the order of their index.
 """
 
 from __future__ import annotations
@@ -27,19 +26,13 @@ def _schema(*names: str) -> pa.Schema:
     return pa.schema([("member", pa.uint32()), *((name, pa.binary()) for name in names)])
 
 
-RECORDS = _schema("session", "sketch", "blob", "signature")
-"""What devices submit."""
-
-BLOBS = _schema("sketch_digest", "blob", "signature")
-"""What the helper is given of them."""
-
-RESPONSES = _schema("part")
-"""What devices are given."""
+RECORDS = _schema("session", "sketch", "blob", "signature")  # what devices submit
+BLOBS = _schema("sketch_digest", "blob", "signature")  # what the helper is given of them
+RESPONSES = _schema("part")  # what devices are given
 
 _MEMBERS = pa.schema([("certificate", pa.binary())])
 
-GROUP = 10_000
-"""Records of a row group, in files that we write."""
+GROUP = 10_000  # records of a row group, in files that we write
 
 _BATCH = 1000
 _MOST_ROWS, _MOST_BYTES = 2**17, 2**28  # of a row group: a task has some of it in memory

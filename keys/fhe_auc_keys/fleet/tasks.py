@@ -40,10 +40,7 @@ _SETTINGS = {
 
 
 class Workers(AbstractContextManager["Workers"]):
-    """So many workers, at least 1: one is this process, more are processes of Ray's; a context manager that ends them.
-
-    Raises `InputError` for fewer than one, and where Ray is needed and not installed.
-    """
+    """So many workers: one is this process, more are Ray's; a context manager. `InputError` where Ray is missing."""
 
     def __init__(self, number: int = 1) -> None:
         if number < 1:

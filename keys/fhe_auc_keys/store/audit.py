@@ -40,10 +40,9 @@ def append(
 
 
 def append_line(folder: Path, identity: Identity, event: str, *, at: datetime, **facts: Any) -> None:
-    """Add a line to the trail in a key store's folder; it is on the disk when this returns.
+    """Add a line to the trail in a key store's folder, after removing what a crash has left of one.
 
-    `identity` is the role's, certified; `at` the present; `facts` are plain JSON. What a crash has left of a line is
-    removed first. Raise `OSError`, which names the file, where the line cannot be written: nothing of it is there then.
+    It is on the disk when this returns. `at` is the present, `facts` plain JSON. `OSError`: nothing of it is there.
     """
     path = folder / TRAIL
     told = {"time": at.isoformat(timespec="seconds"), "event": event, **facts}
@@ -66,10 +65,7 @@ def append_line(folder: Path, identity: Identity, event: str, *, at: datetime, *
 
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    """Keep other processes from adding a line meanwhile: an aggregator may run several sessions.
-
-    The lock is on a file of its own: on Windows nobody could read what it covers of the trail.
-    """
+    """Keep other processes from adding a line, by a file of its own: on Windows nobody could read a locked trail."""
     lock = files.open_descriptor(folder / TRAIL_LOCK, os.O_RDWR | os.O_CREAT)
     try:
         lock_descriptor(lock)

@@ -4,23 +4,15 @@ One entry of the key store, written before a submission leaves, and kept when se
 sent again, is in the same line; a new session on the same rows is another one. The role's audit trail, which is signed
 and chained, says the same of each session and limit, and each session's state what it has spent, and whether its result
 was refused. Where one of the three was lost, put back to an older version or changed, they differ (`differences`), and
-`spend` refuses what has to do with a budget, until somebody has looked into it and puts them right (`reconciled`).
+`spend` refuses what has to do with a budget, until somebody has looked into that and puts them right (`reconciled`).
 Who can write on the disk can still remove or put back all three together, and with the role's key write a trail anew.
 
-**What adds up** (basic composition; Dwork and Roth, "The algorithmic foundations of differential privacy", 2014,
-theorem 3.16). Sessions on the same rows with (epsilon_i, delta_i) are together (sum of epsilon_i, sum of delta_i)
-private, for what each of them protects: "row" protects label and score of a row, "label" the label alone, "score" the
-score alone. A *data set* is what a site calls so: rows that sessions have in common must be in one.
-
-**Delta** counts only as far as it is below 1/rows: with more, a session may publish a row outright. So a session's
-delta is below 1 over the rows that the site puts in. The sum is below 1 over the most rows that it has put into any of
-them, unless the limit on it is set otherwise.
-
-**Where a data set has a limit**, a session that spends without a bound is refused: one without noise, or one after
-which nothing is left that all sessions protect.
-
-**A refused result is an incident.** That it was refused can be one exact bit, of the aggregator's choice. So no session
-on the data set goes on until somebody has acknowledged it by name.
+Sessions on the same *data set*, which is what a site calls so, add up (basic composition; Dwork and Roth, "The
+algorithmic foundations of differential privacy", 2014, theorem 3.16), for what each of them protects: a row, its label
+or its score. A session's delta is below 1 over the rows that the site puts in, as with more it may publish a row; the
+sum is below 1 over the most rows put into any, unless its limit says otherwise. Where a data set has a limit, a session
+without noise is refused, and one after which nothing is left that all protect. A result that is refused is an incident
+(docs/security/private-auc.md).
 """
 
 from __future__ import annotations
@@ -48,9 +40,7 @@ MOST_CHARACTERS = 100
 INCIDENTS = ("ResultCheckError", "VerificationError")
 """Names of the errors with which a session ends whose result has failed its checks."""
 
-LEDGER = "ledger"
-"""Name of its entry in the key store."""
-
+LEDGER = "ledger"  # name of its entry in the key store
 _ROUNDING = 1e-9  # sums of ten times 0.1 may reach a limit of 1
 _PROTECTS: Mapping[str, set[str]] = {"row": {"label", "score"}, "label": {"label"}, "score": {"score"}}
 
@@ -201,10 +191,7 @@ def stop(store: KeyStore, data_set: str, manifest: Manifest) -> None:
 
 
 def acknowledged(store: KeyStore, session: str, by: str) -> tuple[Ledger, Entry]:
-    """Return the ledger, which is not kept yet, in which somebody has looked into an incident, and its entry.
-
-    The audit trail has to say that first. Raise `InputError` where the session is no open incident, or `by` no name.
-    """
+    """Return the ledger with an incident acknowledged, and its entry; it is kept once the audit trail says so."""
     checked_name("by", by)
     ledger = Ledger.stored(store)
     entry = ledger.entries.get(session)

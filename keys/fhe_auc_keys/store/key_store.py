@@ -38,13 +38,11 @@ from fhe_auc.session.manifest import SESSION_BYTES
 from fhe_auc_keys.errors import DamagedFileError, KeysError, LockedError, StoreError, UnsafeModeError, unreadable
 
 Kind = Literal["authority", "budget", "bundle", "fleet", "identity", "late", "made", "state", "trust"]
-SCRYPT_LOG2_COST = 17
-"""log2 of scrypt's n: 128 MB and about half a second, with r = 8 and p = 1 (RFC 7914)."""
+SCRYPT_LOG2_COST = 17  # log2 of scrypt's n: 128 MB and about half a second, with r = 8 and p = 1 (RFC 7914)
 
 _LOG2_COSTS = range(10, 21)  # a header from elsewhere must not ask for all memory there is
 _KINDS: tuple[Kind, ...] = get_args(Kind)
-MAGIC = b"fhestor"
-"""First bytes of a key store's header."""
+MAGIC = b"fhestor"  # first bytes of a key store's header
 
 _HEADER, _LOCK = "store.header", "lock"
 TRAIL, TRAIL_LOCK = "audit.jsonl", "audit.lock"
@@ -148,10 +146,7 @@ class KeyStore(AbstractContextManager["KeyStore"]):
         self._path(kind, name).unlink()
 
     def get(self, kind: Kind, name: str) -> bytes:
-        """Return an entry; raise `StoreError` where there is none, or for what cannot be a name.
-
-        `DamagedFileError` for a damaged one, or another entry's file; `UnsafeModeError` as the class.
-        """
+        """Return an entry; `StoreError` where there is none, `DamagedFileError` for damage or another entry's file."""
         return _decrypted(self._key, kind, name, _read(self._path(kind, name)))
 
     def load(self, kind: Kind, name: str, form: KeptFormat[T], advice: str = "") -> T:
@@ -248,7 +243,6 @@ def is_in(directory: Path) -> bool:
 
 
 def _is_fit(name: str) -> bool:
-    """Whether an entry may have this name."""
     allowed = all(each.isalnum() or each in " ._@-" for each in name)
     fits = 0 < len(name.encode(errors="replace")) <= _MAX_NAME_BYTES and name == unicodedata.normalize("NFC", name)
     return allowed and fits and name[0] not in " ." and name[-1] not in " ."

@@ -17,8 +17,7 @@ from fhe_auc_keys.errors import KeysError
 from fhe_auc_keys.store.key_store import KeyStore
 from fhe_auc_keys.store.trusted_authorities import Trusted, parse_list, read_list
 
-LONGEST_FETCHED = 2**24
-"""Bytes; some 400,000 revoked certificates."""
+LONGEST_FETCHED = 2**24  # bytes; some 400,000 revoked certificates
 
 _TIMEOUT, _PATIENCE = 20.0, 60.0  # seconds for a reply to begin, and for all of it
 _PIECE = 2**16

@@ -13,8 +13,7 @@ from fhe_auc_keys.trust.identity import Identity
 
 PASSPHRASE_VARIABLE = "FHE_AUC_PASSPHRASE"  # noqa: S105 - the variable's name
 LEAST_CHARACTERS = 12
-OWN = "own"
-"""Name of the entry that a store has one of: its identity, its authority, whom it trusts."""
+OWN = "own"  # name of the entry that a store has one of: its identity, its authority, whom it trusts
 
 
 def _nobody(question: str, new: bool) -> str:

@@ -196,10 +196,7 @@ class Authority:
         return self.certificate.not_valid_after_utc
 
     def _check_free(self, name: str, signing: bytes, encryption: bytes, at: datetime) -> None:
-        """Names and keys belong together one to one among valid certificates; renewal keeps both.
-
-        A revoked certificate gives its name free but never its keys, which somebody else may hold.
-        """
+        """Names and keys belong together among valid certificates; a revoked one frees its name, never its keys."""
         now, looks = at.timestamp(), alike(name)
         for line in self.register:
             same_keys = (line.signing_key, line.encryption_key) == (signing, encryption)

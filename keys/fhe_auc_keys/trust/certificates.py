@@ -39,8 +39,7 @@ from fhe_auc_keys.trust.public_keys import (
 )
 from fhe_auc_keys.trust.revocation import check_not_revoked
 
-MAGIC = b"fhecred"
-"""First bytes of a credential."""
+MAGIC = b"fhecred"  # first bytes of a credential
 
 _MAX_CHAIN = 5
 _UNDERSTOOD = {x509.BasicConstraints.oid, x509.KeyUsage.oid}
@@ -64,10 +63,7 @@ class Peer:
 
 @dataclass(frozen=True, eq=False)  # revocation lists have no hash, and what was verified is remembered by trust
 class Trust:
-    """Whom a site trusts: authorities, obtained by a way that cannot be tampered with, and the current list of each.
-
-    Each authority can give any name to anybody.
-    """
+    """Whom a site trusts: authorities, each of which can give any name to anybody, and the current list of each."""
 
     anchors: tuple[x509.Certificate, ...]
     revocation_lists: tuple[x509.CertificateRevocationList, ...] = field(default=(), repr=False)
@@ -102,10 +98,7 @@ def credential(chain: bytes, binding: bytes = b"") -> bytes:
 
 
 def claimed(shown: bytes) -> tuple[x509.Certificate, bool]:
-    """Return the party's own certificate out of a credential, and whether there is a binding; nothing is verified.
-
-    Raise `DeserialisationError`, `TamperedError` or `ValueError` where it is no credential, or damaged.
-    """
+    """Return the party's own certificate out of a credential, unverified, and whether there is a binding."""
     found = _FORMAT.unframe(shown)
     if not found.chain:
         raise TamperedError("it holds no certificate")

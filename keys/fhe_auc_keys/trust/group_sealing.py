@@ -5,16 +5,11 @@ to some recipients, the other to others. So with the ciphertext goes a commitmen
 
     HKDF-SHA256(content key)  ->  encryption key, 32 bytes | commitment, 32 bytes        sent: commitment | ciphertext
 
-The recipients' keys are X25519, which a quantum computer breaks: this sealing stays classical, where what only the
-aggregator may open does not. What all parties of a session with joint keys seal to one another is the parts of the
-common secret, and partial decryptions. Whoever records these today and breaks X25519 later knows what each party
-knows beside its own rows: the common secret, and from the result and all partial decryptions the sums. No share of the
-key shows, which smudging hides, and no submission (where vectors are added up, `fhe_auc_keys.roles.joint_vectors`, all
-of them do, as masks hang on X25519 too). But an aggregator that deviates needs no party then: it keeps the
-partial decryptions of a forged result, and reads everything once it can open them.
-
 Two content keys with one commitment are a collision of HMAC-SHA256; so all who can open it read the same text. (The
 generic repair of Albertini et al., "How to abuse and fix authenticated encryption without key commitment", 2022.)
+
+The recipients' keys are X25519, which a quantum computer breaks; docs/security/joint-keys.md, "What a recording tells
+later", says what that leaves.
 """
 
 from __future__ import annotations
@@ -46,10 +41,7 @@ class _Sealed(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_field
 
 
 def seal_to_all(recipients: Mapping[str, bytes], plaintext: bytes, *, info: bytes, associated: bytes) -> bytes:
-    """Return `plaintext` sealed to several encryption keys, by name: 80 bytes and a name longer for each.
-
-    `info` and `associated` are what an opener must state alike. Errors as `fhe_auc_keys.trust.sealing.seal_classical`.
-    """
+    """Return `plaintext` sealed to several encryption keys, by name; an opener states `info` and `associated` alike."""
     key = secrets.token_bytes(_KEY_BYTES)
     ciphertext, digest = _encrypted(key, plaintext, associated)
     sealed = {

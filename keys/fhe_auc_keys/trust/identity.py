@@ -87,8 +87,7 @@ class Identity:
     def bound(self, chain: bytes, certified_key: CertifiedKey, *, days: int, at: datetime) -> Identity:
         """Return this identity, vouched for by a certificate that the site already has, for so many days.
 
-        `chain` is PEM, the site's certificate first, then intermediate authorities; `certified_key` is not kept. Raise
-        `UnfitCertificateError` where the certificate is not for this name, or not of this key.
+        `chain` is PEM, the site's first. `UnfitCertificateError` where it is not for this name, or not of this key.
         """
         try:
             leaf = x509.load_pem_x509_certificates(chain)[0]

@@ -58,8 +58,7 @@ def sign_list(authority: Authority, members: Members, *, at: datetime) -> bytes:
 def check_members(fleet: Fleet, trust: Trust, *, at: datetime) -> None:
     """Check that an authority trusted here has signed a fleet's members, for a time that includes `at`.
 
-    Raises `TamperedError` where the signed list is none, or damaged; `KeysError` where no authority trusted here has
-    signed that number of members and that root; `ExpiredError` where the list, or the authority, is outdated.
+    Raises `TamperedError` for a damaged list, `KeysError` without such a signature, `ExpiredError` at other times.
     """
     try:
         listed = _FORMAT.unframe(fleet.listed)

@@ -33,11 +33,8 @@ MALFORMED = (
 )
 """What the library raises for bytes that are no well-formed certificate, request or list."""
 
-SKEW = timedelta(minutes=5)
-"""By so much may a site's clock be slow, and it still accepts what was made just now."""
-
-MAX_DAYS = 398
-"""Longest validity of a party's certificate, or of a key binding: the bound that browsers keep to."""
+SKEW = timedelta(minutes=5)  # by so much may a site's clock be slow, and it still accepts what was made just now
+MAX_DAYS = 398  # longest validity of a party's certificate, or of a key binding: the bound that browsers keep to
 
 ENCRYPTION_KEY_OID = x509.ObjectIdentifier("2.25.169378221186205034665675055206817041249")
 """Extension that holds the encryption key. An arc under 2.25 comes from a random UUID, and needs no registration."""
@@ -134,10 +131,7 @@ def x25519_key(raw: bytes) -> X25519PublicKey:
 
 @lru_cache(maxsize=8192)
 def check_signing_key(raw: bytes) -> None:
-    """Raise `UnfitCertificateError` where 32 bytes are no Ed25519 key to be used.
-
-    Under a point of small order one signature fits everything, whoever makes it; one not reduced is a second spelling.
-    """
+    """Raise `UnfitCertificateError` for no Ed25519 key, one not reduced, or of small order: all verifies under it."""
     y = int.from_bytes(raw, "little") % 2**255
     try:
         if y >= _PRIME:
@@ -164,8 +158,7 @@ def extension(source: x509.Certificate | RevocationList, kind: type[E]) -> E | N
 def whole_bytes(source: x509.Certificate | x509.CertificateSigningRequest | RevocationList) -> bool:
     """Return whether the signature's BIT STRING says that it has no unused bits.
 
-    The library skips that count when it verifies, and it is the one byte that no signature covers: without this check
-    the same signed content would pass in several encodings.
+    The library skips that byte, which no signature covers: the same content would pass in several encodings.
     """
     return source.public_bytes(Encoding.DER)[-len(source.signature) - 1] == 0
 

@@ -29,10 +29,7 @@ _CLASSICAL = Suite(KEM.X25519, KDF.HKDF_SHA256, AEAD.CHACHA20_POLY1305)
 
 
 class PrivateKey:
-    """The private key that opens what is sealed to its public one; never printed or pickled.
-
-    Raises `KeysError` where the installed library has no ML-KEM.
-    """
+    """The private key that opens what is sealed to its public one; `KeysError` where the library has no ML-KEM."""
 
     __slots__ = ("_hybrid", "_ml_kem", "_x25519")
 
@@ -82,10 +79,7 @@ def _opened(suite: Suite, sealed: bytes, key: MLKEM768X25519PrivateKey | X25519P
 
 
 def seal(recipient: bytes, plaintext: bytes, *, info: bytes) -> bytes:
-    """Return `plaintext` sealed to an encryption key of 1,216 bytes: `OVERHEAD` bytes longer.
-
-    The opener must state the same `info`, bound into the key. `UnfitCertificateError` where `recipient` is no such key.
-    """
+    """Return `plaintext` sealed to a key (`UnfitCertificateError` for none), `OVERHEAD` longer, bound to `info`."""
     return _HYBRID.encrypt(plaintext, encryption_key(recipient), info=info)
 
 

@@ -25,10 +25,9 @@ _LARGEST = 2**53 - 1  # integers beyond it are not the same number to every read
 
 
 def sign(identity: Identity, purpose: bytes, value: Mapping[str, Any]) -> dict[str, Any]:
-    """Return `value` as plain JSON with the signature of a certified identity.
+    """Return `value` as plain JSON with the signature of a certified identity, good for one purpose alone.
 
-    `value` has a ``time``, in ISO format and with a time zone, and no ``signature``. What is not finite becomes null,
-    and an integer beyond 2^53 text. A signature for one purpose (which holds no zero byte) says nothing for another.
+    `value` has a ``time``, in ISO format with a time zone. What is not finite becomes null, integers beyond 2^53 text.
     """
     plain: dict[str, Any] = json.loads(json_text(value), parse_int=_integer)
     plain["signature"] = {"credential": _base64(identity.credential)}
