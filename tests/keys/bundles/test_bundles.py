@@ -188,7 +188,7 @@ def test_a_byte_tampered_with_or_a_document_cut_off_anywhere(consortium, sealed,
     parts = regions(data, sealed.announcement if which else data[-100:-80])
     positions = {each for part in parts for each in (part[0], part[len(part) // 2], part[-1])}
     if which == 1:
-        positions.update(range(0, len(data), len(data) // 20), range(0, parts[1][-1], 5 if step == 1 else 2000))
+        positions.update(range(0, len(data), len(data) // 20), range(0, parts[1][-1], 11 if step == 1 else 2000))
     else:
         positions.update(range(0, 1500, step), range(len(data) - 300, len(data), step))
         positions.update(range(0, len(data), 997 if which else step))
