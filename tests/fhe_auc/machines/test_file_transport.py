@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -13,6 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
@@ -27,6 +29,7 @@ from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.journal import Journal
 from tests.support.exact_sessions import pairs_of
 from tests.support.machines import GRID, MachineSession, toml
+from tests.support.platforms import needs_linux
 from tests.support.processes import wait_for
 
 pytestmark = pytest.mark.usefixtures("nothing_installed")
@@ -258,6 +261,107 @@ def test_a_killed_site_answers_the_same_when_it_is_run_again(session: Session, r
         session.attend()
     assert finished(aggregator)[0] == 0
     session.check()
+
+
+@pytest.fixture
+def disk() -> Iterator[Callable[[Path], Path]]:
+    """Make a folder a disk of its own, which one file fills; return that file."""
+    mounted: list[Path] = []
+
+    def mount(folder: Path) -> Path:
+        folder.mkdir(mode=0o700)
+        command = ["mount", "-t", "tmpfs", "-o", "size=8m,mode=700", "tmpfs", str(folder)]
+        if subprocess.run(command, capture_output=True, check=False).returncode:
+            pytest.skip("a disk of one's own needs root")
+        mounted.append(folder)
+        return folder / "filler"
+
+    yield mount
+    for folder in mounted:
+        subprocess.run(["umount", "--lazy", str(folder)], check=True)  # noqa: S607 - wherever it is
+
+
+def fill(filler: Path) -> None:
+    with filler.open("wb", buffering=0) as file, contextlib.suppress(OSError):
+        while file.write(bytes(4096)):
+            pass
+
+
+needs_tmpfs = needs_linux("a disk of one's own, in memory")
+
+
+@pytest.mark.slow
+@needs_tmpfs
+@pytest.mark.parametrize("round_number", [1, 2])
+def test_an_aggregator_whose_disk_is_full_says_so_and_goes_on_once_there_is_room(
+    session: Session, disk: Callable[[Path], Path], round_number: int
+) -> None:
+    filler = disk(session.journal)
+    if round_number == 2:  # the message is out, and there is no room for what comes back
+        kill(session.open())
+        session.attend()
+    fill(filler)
+    status, told = finished(session.aggregate())
+    assert (status, "No space left on device" in told, "internal" in told) == (1, True, False), told
+    filler.unlink()
+    again = session.open()
+    if round_number == 1:
+        session.attend()
+    wait_for(session.opened(2), PATIENCE)
+    session.finish(again)
+
+
+@pytest.mark.slow
+@needs_tmpfs
+def test_a_site_whose_disk_is_full_says_so_and_gets_its_result_once_there_is_room(
+    session: Session, disk: Callable[[Path], Path]
+) -> None:
+    filler = disk(session.folder / "results of south")
+    aggregator = session.open()
+    session.attend_first()
+    fill(filler)
+    refused = session.invoke("answer", "exchange", "south.toml")
+    assert (refused.exit_code, "No space left on device" in refused.stderr) == (1, True)
+    assert "internal" not in refused.stderr
+    assert not session.results("south")
+    assert not session.submission(2, "south").exists()  # what is not kept is not confirmed
+    filler.unlink()
+    session.finish(aggregator)
+
+
+@pytest.mark.slow
+def test_a_site_that_misses_the_last_round_gets_its_result_from_a_rerun(session: Session) -> None:
+    """Its rows have been edited meanwhile: what was submitted counts."""
+    aggregator = session.open()
+    session.attend_first()
+    kill(aggregator)
+    session.attend("south")
+    (session.folder / "short.toml").write_text(toml({**session.aggregator, "round-timeout": 0.5}))
+    assert session.invoke("aggregate", "exchange", "short.toml").exit_code == 0
+    assert session.told()["delivered"] == ["north", "east"]
+    told = session.invoke("status", "run.toml").stdout
+    assert "ended; run it again for those without their results" in " ".join(told.split())
+    np.savez(session.folder / "south.npz", y_true=[0, 1, 1], y_score=[0.1, 0.2, 0.9])
+    session.finish(session.aggregate())
+    assert any("the rows have changed since they were submitted" in each for each in session.outcome("south").warnings)
+
+
+@pytest.mark.slow
+def test_logs_in_json_tell_session_round_and_party_and_no_result(
+    site_rows: list[PartyData], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = Session(site_rows, tmp_path / "session", "exact")
+    monkeypatch.setenv("FHE_AUC_LOG_FORMAT", "json")
+    roles = [session.aggregate(), *(session.answer(name, "--wait", "1") for name in session.sites)]
+    logs = [[line for line in finished(each)[1].splitlines() if line.startswith('{"time"')] for each in roles]
+    told = [[json.loads(line) for line in log] for log in logs]
+    assert {line["session"] for lines in told for line in lines} == {session.id.hex()}
+    accepted = {(line["round"], line["party"]) for line in told[0] if "accepted" in line["message"]}
+    assert accepted == {(number, name) for number in (1, 2) for name in session.sites}
+    for name, lines in zip(session.sites, told[1:], strict=True):
+        assert {line["party"] for line in lines} == {name}
+        assert [line["round"] for line in lines if "answered" in line["message"]] == [1, 2]
+    assert str(session.outcome("north").auc)[:6] not in "".join(line for log in logs for line in log)
 
 
 def test_a_file_that_is_cut_off_or_forged_is_refused_until_it_is_whole(session: Session) -> None:

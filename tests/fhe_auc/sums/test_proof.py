@@ -208,12 +208,13 @@ def test_parties_see_nothing_but_the_sum_though_they_know_all_that_they_have_in_
         assert all(view == views[0] for view in views)
 
 
-def test_points_and_the_tags_of_several_parties_are_uniform_and_independent() -> None:
+@pytest.mark.parametrize("draws", [3000, pytest.param(5000, marks=pytest.mark.slow)])
+def test_points_and_the_tags_of_several_parties_are_uniform_and_independent(draws: int) -> None:
     """A false alarm in 10^6; a share is the difference of neighbours, and the parties' might hang together."""
     from scipy import stats
 
     prime, points, tags = 5, Counter(), Counter()  # type: ignore[var-annotated]
-    for number in range(3000):
+    for number in range(draws):
         authenticator = Authenticator(CUBE, number.to_bytes(32, "big"), SESSION, 0, prime)
         points[authenticator._point] += 1
         sent = (authenticator.sketch(party, words([0]), private(0)) for party in range(3))

@@ -169,19 +169,35 @@ def test_an_expired_or_a_premature_bundle_another_recipient_or_another_session(
 # --- Tampering --------------------------------------------------------------------------------------------------------
 
 
+def regions(data: bytes, inner: bytes) -> list[range]:
+    """Where the parts of a signed document are: its credential first; `inner` is the announcement in it."""
+    credential, _, signature = msgspec.msgpack.decode(data[40:])
+    starts = [data.index(credential), data.index(inner), len(data) - len(signature)]
+    ends = [starts[0] + len(credential), starts[1] + len(inner), len(data)]
+    between = zip((0, 40, *ends[:2]), (40, *starts), strict=True)
+    return [range(*each) for each in (*zip(starts, ends, strict=True), *between)]
+
+
 @pytest.mark.parametrize("step", [17, pytest.param(1, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("which", range(3), ids=["announcement", "aggregator's bundle", "party's bundle"])
 def test_a_byte_tampered_with_or_a_document_cut_off_anywhere(consortium, sealed, which, step) -> None:
+    """Of ciphertexts a sample; of the aggregator's bundle, whose keys take long to read, less of all the rest, too."""
     data, opened = consortium.openers(sealed)[which]
-    dense, sparse = ((step, step), (12 * step, len(data) // 20), (step, 997))[which]
-    ends = {*range(0, 1500, dense), *range(len(data) - 300, len(data), dense)}
-    for position in ends | set(range(0, len(data), sparse)):
+    parts = regions(data, sealed.announcement if which else data[-100:-80])
+    positions = {each for part in parts for each in (part[0], part[len(part) // 2], part[-1])}
+    if which == 1:
+        positions.update(range(0, len(data), len(data) // 20), range(0, parts[1][-1], 11 if step == 1 else 2000))
+    else:
+        positions.update(range(0, 1500, step), range(len(data) - 300, len(data), step))
+        positions.update(range(0, len(data), 997 if which else step))
+    for position in positions:
         with pytest.raises(TamperedError):
             opened(flipped(data, position))
-        if position >= 40:
-            with pytest.raises(KeysError):  # a certificate that is altered may also be of nobody trusted, or unfit
+        if position >= 40:  # a certificate that is altered may also be of nobody trusted, or unfit
+            with pytest.raises(KeysError if position in parts[0] else TamperedError):
                 opened(mended(flipped(data, position)))
-    for length in {*range(7, len(data), max(sparse, len(data) // 25)), 39, 40, 41, len(data) - 1}:
+    every = (step, len(data) // 25, 7 * step)[which]
+    for length in {*range(7, 1500 if which == 2 else len(data), every), 39, 40, 41, len(data) - 1}:
         with pytest.raises(TamperedError):
             opened(data[:length])
         if length >= 40:
@@ -501,7 +517,7 @@ def test_no_piece_of_a_secret_is_in_anything_that_the_aggregator_holds_or_sees(
     assert not alike or shared(key, pieces(everything, 8), 8) == 0
     holder = consortium.identities[HOLDER]
     own = holder._signing.private_bytes_raw() + b"".join(holder._encryption.components)
-    assert shared(common_secret + own, found) == 0
+    assert shared(common_secret + own, found) <= 1  # by chance once in 10^5 runs; of a secret there would be 27
     # The search would find: 20 coefficients as the library writes them, and half of the common secret.
     start = everything[:50000]
     words = np.zeros((20, 8), np.uint8)

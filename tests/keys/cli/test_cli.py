@@ -102,6 +102,8 @@ def test_both_parties_get_the_same_keys_and_a_seed_each_and_the_store_says_so(co
 def test_the_aggregator_alone_gets_keys_that_it_can_load_and_nothing_else(consortium: Path) -> None:
     why = "'south' is not, with this certificate, the aggregator of the session"
     assert_fails(open_as_aggregator(*SOUTH), 1, why)
+    Path("bad.bundle").write_bytes(flipped(Path("week/aggregator.bundle").read_bytes(), -1))
+    assert_fails(open_as_aggregator(bundle="bad.bundle"), 1, "bad.bundle: .*damaged")
     assert not Path("evaluation.keys").exists()
     result = open_as_aggregator("--json")
     assert (result.exit_code, result.stderr) == (0, "")

@@ -87,13 +87,25 @@ def test_rows_that_change_before_they_are_submitted_are_refused(tmp_path: Path, 
 
 
 def test_a_session_that_has_ended_leaves_no_keys_and_answers_the_same_question_still(consortium: Consortium) -> None:
-    result, told = result_message(consortium), []
+    result = result_message(consortium)
     with consortium.store("north") as store:
         assert not is_closed(store, consortium.id)
+    acknowledged = consortium.answer("north", result)
+    with consortium.store("north") as store:
+        assert is_closed(store, consortium.id)
+    assert consortium.answer("north", result) == acknowledged
+    with pytest.raises(MessageError, match="the session has ended for party 'north'"):
+        consortium.answer("north", consortium.aggregator().start())
+
+
+def test_a_result_is_told_before_the_last_answer_is_written_down_whatever_another_session_left(
+    consortium: Consortium,
+) -> None:
+    result, told = result_message(consortium), []
+    with consortium.store("north") as store:
         # What is left of another session is for a warning alone: damaged, or of another version, it costs nothing.
         store.put("state", "ab" * 16, b"of another version")
     (Path(consortium.made.sites["north"]["store"]) / "state" / ("cd" * 16)).touch(mode=0o600)
-    # The result is told before the last answer is written down.
     consortium.answer("north", result, keep=lambda: told.append(f"kept, {len(consortium.results)} told"))
     assert told == ["kept, 1 told"]
 

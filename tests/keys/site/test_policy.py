@@ -10,7 +10,7 @@ from typing import Any
 
 from click.testing import Result
 
-from tests.support.certified import STUDY
+from tests.support.certified import DAY, STUDY
 from tests.support.keys_commands import (
     Clock,
     assert_fails,
@@ -177,13 +177,15 @@ def test_forged_outdated_and_revoked_files_are_refused_and_do_not_keep_others_fr
     consortium: Path, clock: Clock
 ) -> None:
     set_policy()
-    made("late")
+    made("old")
     whole = Path("week/south.bundle").read_bytes()
     Path("week/0.bundle").write_bytes(flipped(whole, -100))
     Path("week/1.bundle").write_bytes(whole[:200])
     found = opened("week")
     assert [found[name][0] for name in ("0.bundle", "1.bundle", "south.bundle")] == ["REFUSED", "REFUSED", "opened"]
-    clock.at += timedelta(minutes=1)
+    clock.at += 7 * DAY + timedelta(minutes=1)
+    assert "outdated" in opened("old")["south.bundle"][1]
+    made("late")
     ok("revoke", "north", *AUTHORITY, "--out", "authority")
     refused = call("open", "--policy", "late", *SOUTH, "--revocation-list", "authority/ca.crl")
     assert (refused.exit_code, "has been revoked" in " ".join(refused.stdout.split())) == (1, True)

@@ -291,9 +291,9 @@ def test_while_a_line_is_added_others_can_read_the_trail(
 def test_lines_that_are_added_at_once_follow_one_another(certified: Certified, tmp_path: Path) -> None:
     """Each opens the lock's file for itself, as processes do."""
     with ThreadPoolExecutor(4) as several:
-        list(several.map(lambda number: add(certified, tmp_path, number), range(16)))
+        list(several.map(lambda number: add(certified, tmp_path, number), range(40)))
     found = found_in(certified, (tmp_path / TRAIL).read_bytes())
-    assert sorted(line["rows"] for line in found.lines) == [*range(16)]
+    assert sorted(line["rows"] for line in found.lines) == [*range(40)]
     assert found.problems == ()
 
 
@@ -301,6 +301,18 @@ def test_a_line_longer_than_a_block_is_followed(certified: Certified, trail: Pat
     add(certified, trail.parent, 4, counted=[f"site {number}" for number in range(5000)])
     add(certified, trail.parent, 5)
     assert found_in(certified, trail.read_bytes()).problems == ()
+
+
+def test_a_trail_outlives_its_certificate_and_not_its_revocation(certified: Certified, trail: Path) -> None:
+    later = NOW + 300 * DAY  # the certificate was for 90
+    assert audit.read(trail.read_bytes(), certified.trust(later), at=later).problems == ()
+    other = Certified("north")
+    (folder := trail.parent / "other").mkdir()
+    add(other, folder, 1)
+    other.revoke("north")
+    (told,) = found_in(other, (folder / TRAIL).read_bytes()).problems
+    assert "has been revoked" in told
+    assert all("not signed by any authority" in each for each in found_in(other, trail.read_bytes()).problems)
 
 
 def test_a_line_from_the_future_is_refused(certified: Certified, tmp_path: Path) -> None:

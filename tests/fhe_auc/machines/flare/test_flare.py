@@ -281,6 +281,14 @@ def test_no_round_waits_for_a_site_that_is_not_in_the_job(exact_session: Session
     exact_session.check("north", "south")
 
 
+def test_a_session_that_needs_a_site_that_is_not_in_the_job_fails_with_that_word(
+    site_rows: list[PartyData], tmp_path: Path
+) -> None:
+    session = Session(site_rows, tmp_path / "session").configure(lambda _: tmp_path)
+    with pytest.raises(EvaluationError, match="east: client 'east' is not in this job"):
+        Server(tmp_path, untouched, "north", "south").play(session)
+
+
 def test_a_task_that_flare_ends_without_an_answer_is_a_failure(session: Session, tmp_path: Path) -> None:
     def ended(client: str, answer: Shareable) -> Shareable | None:
         if client == "east":
@@ -319,6 +327,7 @@ LEAKS = {
     "kind": Shareable({REFUSED: "score 0.123 of patient 7"}),
     "kind, as one word": Shareable({REFUSED: "patient_7" + 100 * "_scored_0_123"}),
     "code": make_reply("OK\nscore 0.123 of patient 7"),
+    "text in place of a submission": Shareable({MESSAGE: "patient 7"}),
     "headers": Shareable({"__headers__": "patient 7"}),
 }
 

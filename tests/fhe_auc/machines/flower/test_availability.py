@@ -57,18 +57,23 @@ class ThreeRounds(Aggregator):
 class Site:
     """A node that comes and goes."""
 
-    def __init__(self, name: str, generator: np.random.Generator) -> None:
-        self.name, self._generator = name, generator
+    def __init__(self, name: str, generator: np.random.Generator, *, exponential: bool = False) -> None:
+        self.name, self._generator, self._exponential = name, generator, exponential
         self.up = bool(generator.random() > DOWN)
-        self.changes = self._up_time() if self.up else REPAIR * float(generator.random())
+        self.changes = (
+            self._up_time() if self.up else self._repair() * (1 if exponential else float(generator.random()))
+        )
 
     def _up_time(self) -> float:
         return float(self._generator.exponential(REPAIR * (1 - DOWN) / DOWN))
 
+    def _repair(self) -> float:
+        return float(self._generator.exponential(REPAIR)) if self._exponential else REPAIR
+
     def at(self, now: float) -> bool:
         while self.changes <= now:
             self.up = not self.up
-            self.changes += self._up_time() if self.up else REPAIR
+            self.changes += self._up_time() if self.up else self._repair()
         return self.up
 
 
@@ -127,19 +132,35 @@ def played(grid: Any, folder: Path) -> SessionRecord:
         return conduct(aggregator, post.exchange)
 
 
+def minutes(sessions: int, folder: Path, monkeypatch: pytest.MonkeyPatch, *, exponential: bool = False) -> list[float]:
+    """How long so many sessions took, each over sites of its own."""
+    names = tuple(f"site {number}" for number in range(SITES))
+    manifest, generator, taken = manifest_of(*names), np.random.default_rng(23), []
+    for number in range(sessions):
+        sites = {node: Site(name, generator, exponential=exponential) for node, name in enumerate(names, 1)}
+        grid: Any = Grid(sites, manifest)
+        set_clock(grid, monkeypatch)
+        assert played(grid, folder / str(number)).delivered == names
+        taken.append(grid.now / 60)
+    return taken
+
+
 def test_with_repairs_of_30_minutes_sessions_end_within_90(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Three rounds, each of which waits for one repair at most: all within 90 minutes, and the polls between."""
-    names = tuple(f"site {number}" for number in range(SITES))
-    manifest = manifest_of(*names)
-    generator, minutes = np.random.default_rng(23), []
-    for number in range(20):
-        grid: Any = Grid({node: Site(name, generator) for node, name in enumerate(names, 1)}, manifest)
-        set_clock(grid, monkeypatch)
-        assert played(grid, tmp_path / str(number)).delivered == names
-        minutes.append(grid.now / 60)
-    assert max(minutes) < LIMIT / 60 + 0.5
-    assert np.quantile(minutes, 0.99) <= LIMIT / 60
-    assert np.median(minutes) > 20  # a session seldom finds all sites there
+    taken = minutes(20, tmp_path, monkeypatch)
+    assert max(taken) < LIMIT / 60 + 0.5
+    assert np.quantile(taken, 0.99) <= LIMIT / 60
+    assert np.median(taken) > 20  # a session seldom finds all sites there
+
+
+@pytest.mark.slow
+def test_with_exponential_repairs_half_of_all_sessions_end_within_two_hours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The longest wait of each of three rounds, drawn without mail 5000 times: median 95 minutes, 99 % within 303."""
+    taken = minutes(200, tmp_path, monkeypatch, exponential=True)
+    assert np.median(taken) < 120
+    assert np.quantile(taken, 0.99) < 360
 
 
 def test_a_site_that_fails_for_a_day_is_asked_for_a_day(

@@ -236,6 +236,19 @@ def test_a_run_whose_server_is_killed_goes_on_when_it_is_run_again(deploy: Deplo
     assert_all_have_it(deployment, deployment.run(**{"round-timeout": LONG}))
 
 
+def test_a_site_runs_no_other_bundle_than_the_one_it_was_started_for(deploy: Deploy) -> None:
+    deployment = deploy(3, "north", "south")
+    deployment.runtime.bundle_sha256, right = "0" * 64, deployment.runtime.bundle_sha256
+    deployment.start("east")
+    deployment.runtime.bundle_sha256 = right
+    with pytest.raises(TooFewPartiesError, match=r"missing: 'east'.*could not answer"):  # and nobody waits for it
+        deployment.run()
+    log = deployment.log_of("east").read_text()
+    assert "FAB verification failed" in log
+    assert "Start `flwr-clientapp` process" not in log
+    assert "Start `flwr-clientapp` process" in deployment.log_of("north").read_text()
+
+
 def test_a_node_that_is_killed_while_it_answers_leaves_no_process_with_keys_and_is_named(deploy: Deploy) -> None:
     deployment = deploy(3, "north", "south")
     stubborn = "import signal\nfor each in (1, 2, 15): signal.signal(each, signal.SIG_IGN)\n" + SLEEPS.format(999)
