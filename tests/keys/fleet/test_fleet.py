@@ -101,8 +101,9 @@ class Play:
         made = self.consortium
         return FleetSession.open(self.announcement, made.identities[name], made.trust, holder=made.holder, at=made.at)
 
-    def device(self, index: int, floor: Floor = Floor(members=4, share=0.25)) -> Device:  # noqa: B008 - frozen
-        return Device(self.announced, index, self.identities[index], floor)
+    def device(self, index: int, floor: Floor | None = None, announced: Announcement | None = None) -> Device:
+        floor = floor or Floor(members=4, share=0.25)
+        return Device(announced or self.announced, index, self.identities[index], floor)
 
     @cached_property
     def submitted(self) -> list[Submitted]:
@@ -125,6 +126,12 @@ class Play:
     def open(self, blobs: str = "blobs") -> tuple[bytes, dict[str, int]]:
         places = self.place("members.parquet"), self.place(blobs)
         return helper.open_pads(self.helper, self.store, *places, self.at_hand, at=self.consortium.at)
+
+    def until_opened(self, *files: list[Record]) -> tuple[bytes, dict[str, int]]:
+        """Write records, collect them, and open the pads."""
+        self.write(*files)
+        self.collect()
+        return self.open()
 
     def add(self, opening: bytes) -> tuple[bytes, dict[str, int]]:
         folders = self.place("records"), self.place("blobs")
@@ -366,46 +373,41 @@ def test_a_device_takes_no_part_in_a_session_below_its_floor(play: Play) -> None
             Floor(members, share)
 
 
-def another_session(play: Play, number: int) -> Announcement:
-    """With so many of the fleet's members."""
-    return play.opened(convened(play, play.known[:number]))
-
-
 def test_a_device_answers_once_for_its_rows_until_they_or_the_number_of_members_have_changed(play: Play) -> None:
     """Two sums whose members differ in one device tell its counts."""
-    rows, floor = play.rows[0], Floor(members=4, share=0.25)
+
+    def another(number: int) -> Device:
+        return play.device(0, announced=play.opened(convened(play, play.known[:number])))
+
+    rows = play.rows[0]
     memory = play.device(0).submit(rows, b"").memory
-    for announced in (play.announced, another_session(play, 8), another_session(play, 7), another_session(play, 5)):
-        device = Device(announced, 0, play.identities[0], floor)
-        turned = PartyData.from_arrays("other", rows.y_true[::-1], rows.y_score[::-1])
+    turned = PartyData.from_arrays("other", rows.y_true[::-1], rows.y_score[::-1])
+    for device in (play.device(0), another(8), another(7), another(5)):
         with pytest.raises(EvaluationError, match="member 0 has answered"):
             device.submit(turned, memory)
-    Device(another_session(play, 4), 0, play.identities[0], floor).submit(rows, memory)
+    another(4).submit(rows, memory)
     changed = PartyData.from_arrays("mine", [*rows.y_true, True], [*rows.y_score, 0.5])
-    device = Device(another_session(play, 7), 0, play.identities[0], floor)
-    again = device.submit(changed, memory).memory
+    again = another(7).submit(changed, memory).memory
     for known in (rows, changed):
+        device = another(6)
         with pytest.raises(EvaluationError, match="member 0 has answered"):
-            Device(another_session(play, 6), 0, play.identities[0], floor).submit(known, again)
+            device.submit(known, again)
+    device = play.device(0)
+    with pytest.raises(DeserialisationError, match="device's memory"):
+        device.submit(rows, flipped(memory, -1))
 
 
 def test_a_device_answers_once_for_the_scores_of_a_model_whatever_other_models_are_asked_for(play: Play) -> None:
     """A session of two models, one of which it has answered, is about the same rows."""
-    rows, floor = play.rows[0], Floor(members=4, share=0.25)
+    rows = play.rows[0]
     memory = play.device(0).submit(rows, b"").memory
     announced = play.opened(convened(play, play.known[:7], analysis=Analysis(models=("old", "new"))))
-    device = Device(announced, 0, play.identities[0], floor)
+    device = play.device(0, announced=announced)
     new, newer = (PartyData.from_arrays("mine", rows.y_true, (rows.y_score + 1) / by).y_score for by in (3, 4))
     for scores in ((rows.y_score, new), (new, rows.y_score)):
         with pytest.raises(EvaluationError, match="member 0 has answered for the same rows"):
             device.submit(PartyData("mine", rows.labels, scores), memory)
     assert device.submit(PartyData("mine", rows.labels, (new, newer)), memory).memory
-
-
-def test_a_device_whose_memory_is_damaged_sends_nothing(play: Play) -> None:
-    memory = play.device(0).submit(play.rows[0], b"").memory
-    with pytest.raises(DeserialisationError, match="device's memory"):
-        play.device(0).submit(play.rows[0], flipped(memory, -1))
 
 
 def test_one_device_that_runs_other_code_decides_the_auc(play: Play) -> None:
@@ -431,17 +433,26 @@ def test_members_whom_no_trusted_authority_has_signed_are_refused_by_all(play: P
     """Else the convener could name a fleet of which it plays all members but one."""
     made, sybils = play.consortium, np.random.default_rng(0).integers(0, 256, (8, 32)).astype(np.uint8)
     sybils[0] = play.known[0]
-    borrowed = Fleet.of(sybils, row_cap=12, listed=play.fleet.listed)
-    with pytest.raises(KeysError, match="no authority trusted here has signed the list of the fleet's 8 members"):
-        convened(play, borrowed)
     own = Authority.create("own", days=60, at=made.at)
     both = Trust((*made.trust.anchors, own.certificate), made.trust.revocation_lists)
-    listed = sign_list(own, sybils, at=made.at)
-    announcement = convened(play, Fleet.of(sybils, row_cap=12, listed=listed), trust=both)
+    announcement = convened(play, Fleet.of(sybils, row_cap=12, listed=sign_list(own, sybils, at=made.at)), trust=both)
     with pytest.raises(KeysError, match="no authority trusted here has signed the list"):
         play.opened(announcement)
-    with pytest.raises(TamperedError, match="signed list of a fleet's members"):
-        convened(play, Fleet.of(sybils, row_cap=12, listed=b""))
+    # A list ends after thirty days, so that a device that is revoked does not count for ever.
+    old = sign_list(made.authority, play.known, at=made.at - timedelta(days=30))
+    for members, listed, error, why in (
+        (
+            sybils,
+            play.fleet.listed,
+            KeysError,
+            "no authority trusted here has signed the list of the fleet's 8 members",
+        ),
+        (sybils, b"", TamperedError, "signed list of a fleet's members"),
+        (play.known, old, ExpiredError, "the list of the fleet's members is accepted until"),
+    ):
+        fleet = Fleet.of(members, row_cap=12, listed=listed)
+        with pytest.raises(error, match=why):
+            convened(play, fleet)
 
 
 def test_the_authority_signs_those_only_whom_it_has_certified(play: Play) -> None:
@@ -453,14 +464,6 @@ def test_the_authority_signs_those_only_whom_it_has_certified(play: Play) -> Non
     made.authority.revoke(serial, at=made.at)
     with pytest.raises(UnfitCertificateError, match="member 2 of the fleet has no valid certificate"):
         sign_members(made.authority, play.known, at=made.at)
-
-
-def test_a_list_of_members_ends_after_thirty_days(play: Play) -> None:
-    """So a device that is revoked does not count for ever."""
-    made = play.consortium
-    old = sign_list(made.authority, play.known, at=made.at - timedelta(days=30))
-    with pytest.raises(ExpiredError, match="the list of the fleet's members is accepted until"):
-        convened(play, Fleet.of(play.known, row_cap=12, listed=old))
 
 
 # --- What the helper sees, and does once ------------------------------------------------------------------------------
@@ -479,11 +482,9 @@ def test_who_reads_everything_but_the_aggregator_s_store_reads_no_device_s_count
     """With the helper's store it knows all pads, and yet no sketch opens; nor with a device's."""
     play.write()
     play.to_the_end()
-    record, session = play.records[5], play.announced.manifest.digest
-    about = blob_info(session, 5, hashlib.sha256(record.sketch).digest())
-    seed = play.helper.identity.unseal(record.blob, info=about)[:32]
-    info, others = sketch_info(session, 5), (play.helper.identity, play.identities[4], play.identities[5])
-    for identity in others:
+    record, info = play.records[5], sketch_info(play.announced.manifest.digest, 5)
+    seed = play.helper.identity.unseal(record.blob, info=info_of(record))[:32]
+    for identity in (play.helper.identity, play.identities[4], play.identities[5]):
         with pytest.raises(TamperedError):
             identity.unseal(record.sketch, info=info)
     padded = play.aggregator.identity.unseal(record.sketch, info=info)
@@ -494,17 +495,16 @@ def test_who_reads_everything_but_the_aggregator_s_store_reads_no_device_s_count
 
 
 def test_what_helper_and_aggregator_send_each_other_opens_for_the_other_alone(play: Play) -> None:
-    play.write()
-    play.collect()
-    opening, _ = play.open()
-    sealed = claimed_body(OPENING, opening, aggregator.Opened).opening
-    assert play.aggregator.unseal(OPENING, sealed)
-    with pytest.raises(TamperedError):
-        play.helper.unseal(OPENING, sealed)
-    sealed = claimed_body(RESULT, play.add(opening)[0], aggregator.FleetResult).ciphertext
-    assert play.helper.unseal(RESULT, sealed)
-    with pytest.raises(TamperedError):
-        play.aggregator.unseal(RESULT, sealed)
+    opening, _ = play.until_opened()
+    pads = claimed_body(OPENING, opening, aggregator.Opened).opening
+    result = claimed_body(RESULT, play.add(opening)[0], aggregator.FleetResult).ciphertext
+    for kind, sealed, recipient, sender in (
+        (OPENING, pads, play.aggregator, play.helper),
+        (RESULT, result, play.helper, play.aggregator),
+    ):
+        assert recipient.unseal(kind, sealed)
+        with pytest.raises(TamperedError):
+            sender.unseal(kind, sealed)
 
 
 def test_the_helper_is_given_no_sketch(play: Play, tmp_path: Path) -> None:
@@ -523,9 +523,7 @@ def test_the_helper_is_given_no_sketch(play: Play, tmp_path: Path) -> None:
 def test_asked_again_the_helper_gives_the_same_bytes_and_refuses_another_list_to_which_no_answer_fits(
     play: Play, tmp_path: Path
 ) -> None:
-    play.write()
-    play.collect()
-    answer, verdicts = play.open()
+    answer, verdicts = play.until_opened()
     assert play.open() == (answer, verdicts)
     (tmp_path / "blobs").rename(tmp_path / "first")
     play.write(play.records[1:])
@@ -539,16 +537,14 @@ def test_asked_again_the_helper_gives_the_same_bytes_and_refuses_another_list_to
 
 def test_the_helper_decrypts_one_result_and_then_has_no_key(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
     """A crash before the responses are written costs nothing: the same result gives the same bytes."""
-    play.write()
-    play.collect()
-    opening, _ = play.open()
+    opening, _ = play.until_opened()
     result, other = play.add(opening)[0], play.add(opening)[0]
     put, times = play.store.put, itertools.count()
 
-    def full(kind: Any, name: str, data: bytes, *, replace: bool = False) -> None:
+    def full(*given: Any, **named: Any) -> None:
         if next(times):
             raise OSError("no space left")  # where the key is to be erased
-        put(kind, name, data, replace=replace)
+        put(*given, **named)
 
     with monkeypatch.context() as patch:
         patch.setattr(play.store, "put", full)
@@ -566,21 +562,28 @@ def test_the_helper_decrypts_one_result_and_then_has_no_key(play: Play, monkeypa
     assert play.open()[0] == opening
 
 
-def test_a_blob_a_list_or_an_answer_that_is_changed_is_refused(play: Play, tmp_path: Path) -> None:
+def test_a_blob_a_list_members_or_an_answer_that_is_changed_is_refused(play: Play, tmp_path: Path) -> None:
     play.write()
     play.collect()
-    for name, error in (("blobs-000000.parquet", DeserialisationError), ("list", TamperedError)):
-        file = tmp_path / "blobs" / name
-        whole = file.read_bytes()
-        file.write_bytes(flipped(whole, -1))
-        with pytest.raises(error, match=r"not the file that the aggregator has listed|genuine|damaged"):
+    tables.write_members(play.place("others"), play.known[::-1].copy())
+    changed = r"not the file that the aggregator has listed|genuine|damaged"
+    for name, bad, error, why in (
+        ("blobs/blobs-000000.parquet", None, DeserialisationError, changed),
+        ("blobs/list", None, TamperedError, changed),
+        ("members.parquet", (tmp_path / "others").read_bytes(), InputError, "not the members of the session's fleet"),
+        ("members.parquet", b"nonsense", InputError, "is not a file of members"),
+    ):
+        whole = (file := tmp_path / name).read_bytes()
+        file.write_bytes(bad or flipped(whole, -1))
+        with pytest.raises(error, match=why):
             play.open()
         file.write_bytes(whole)
     opening, _ = play.open()
     with pytest.raises(TamperedError):
         play.add(flipped(opening, -1))
+    result, _ = play.add(opening)
     with pytest.raises(TamperedError):
-        play.decrypt(flipped(play.add(opening)[0], -1))
+        play.decrypt(flipped(result, -1))
 
 
 def test_each_step_is_for_its_role_and_a_result_comes_after_an_opening(play: Play) -> None:
@@ -595,9 +598,7 @@ def test_each_step_is_for_its_role_and_a_result_comes_after_an_opening(play: Pla
 
 @pytest.mark.parametrize("left", [(4,), (4, 7), (4, 8, 1)], ids=["gone", "changed", "more"])
 def test_records_that_change_between_the_steps_are_told(play: Play, tmp_path: Path, left: tuple[int, ...]) -> None:
-    play.write(play.records[:4], play.records[4:])
-    play.collect()
-    opening, _ = play.open()
+    opening, _ = play.until_opened(play.records[:4], play.records[4:])
     shutil.rmtree(tmp_path / "records")
     play.write(*(play.records[first:end] for first, end in zip((0, 4, 0), left, strict=False)))
     with pytest.raises(EvaluationError, match="put back what has gone"):
@@ -619,13 +620,10 @@ def test_what_cannot_be_with_a_fleet_is_refused(play: Play) -> None:
     tokens = play.announced.manifest.to_bytes().replace(b"known_by\xaccertificates", b"known_by\xa6tokens")
     with pytest.raises(DeserialisationError, match=r"'tokens' - at `\$\.fleet\.known_by`"):
         Manifest.from_bytes(tokens)
-
-
-@pytest.mark.parametrize("role", ["aggregator", "helper"])
-def test_who_says_who_the_members_are_is_neither_aggregator_nor_helper(play: Play, role: str) -> None:
-    """It could name a fleet of which it plays all members but one."""
-    with pytest.raises(UnfitCertificateError, match="neither its aggregator nor helper"):
-        convened(play, play.fleet, by=getattr(play.consortium, role))
+    # Who says who the members are could name a fleet of which it plays all members but one.
+    for role in (play.consortium.aggregator, play.consortium.helper):
+        with pytest.raises(UnfitCertificateError, match="neither its aggregator nor helper"):
+            convened(play, play.fleet, by=role)
 
 
 def test_places_may_be_urls(play: Play, tmp_path: Path) -> None:
@@ -635,17 +633,6 @@ def test_places_may_be_urls(play: Play, tmp_path: Path) -> None:
     assert play.reads(0, play.rows)
     with pytest.raises(InputError, match="cannot be opened"):
         tables.read("nonsense://bucket/file")
-
-
-def test_members_of_another_fleet_are_refused(play: Play, tmp_path: Path) -> None:
-    play.write()
-    play.collect()
-    tables.write_members(play.place("members.parquet"), play.known[::-1].copy())
-    with pytest.raises(InputError, match="not the members of the session's fleet"):
-        play.open()
-    (tmp_path / "members.parquet").write_bytes(b"nonsense")
-    with pytest.raises(InputError, match="is not a file of members"):
-        play.open()
 
 
 def test_the_commands_play_a_session_between_key_stores(play: Play, consortium: Path) -> None:
@@ -682,9 +669,7 @@ def test_the_commands_play_a_session_between_key_stores(play: Play, consortium: 
 
 
 def test_simulate_plays_a_session_and_says_whether_it_is_exact(tmp_path: Path) -> None:
-    arguments = ["simulate", "--parties", "40", "--thresholds", "uniform:20", "--json"]
-    done = CliRunner().invoke(command, [*arguments, "--folder", str(tmp_path / "new")], catch_exceptions=False)
-    assert done.exit_code == 0
-    found = json.loads(done.stdout)
+    arguments = ["simulate", "--parties", "40", "--thresholds", "uniform:20", "--folder", str(tmp_path / "new")]
+    found = json.loads(CliRunner().invoke(command, [*arguments, "--json"], catch_exceptions=False).stdout)
     assert (found["equal"], found["counted"], found["fraction"]) == (True, 40, found["expected"])
     assert {each["role"] for each in found["steps"]} == {"devices", "aggregator", "helper"}

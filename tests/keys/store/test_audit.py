@@ -55,7 +55,7 @@ def played(made: Consortium, tmp_path_factory: pytest.TempPathFactory) -> Consor
     return consortium
 
 
-def full(*_: object, **__: object) -> None:
+def full(*_: object, **__: object) -> int:
     raise OSError(28, "No space left on device")
 
 
@@ -100,31 +100,24 @@ def test_the_trail_belongs_into_the_key_store_and_tells_nothing_of_how_good_the_
 
 
 @needs_modes
-def test_the_trail_is_its_owners_alone(trail: Path) -> None:
-    assert trail.stat().st_mode & 0o777 == 0o600
+def test_the_trail_is_its_owners_alone(trail: "TrailFile") -> None:
+    assert trail.path.stat().st_mode & 0o777 == 0o600
 
 
-def test_a_site_that_is_asked_again_notes_nothing_twice(consortium: Consortium) -> None:
-    opening = consortium.aggregator().start()
-    told = shown(consortium, "north")
-    assert (told.exit_code, "has done nothing yet, or somebody has removed it" in told.stderr) == (2, True)
-    for _ in range(2):
-        consortium.answer("north", opening)
-    with pytest.raises(MessageError):
-        consortium.answer("north", b"garbage")
-    assert [line["event"] for line in lines_of(consortium, "north")] == ["submitted"]
-
-
-def test_where_a_line_cannot_be_written_nothing_leaves_the_site(
+def test_where_no_line_can_be_written_nothing_leaves_the_site_and_asked_again_it_notes_nothing_twice(
     consortium: Consortium, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opening = consortium.aggregator().start()
-
+    told = shown(consortium, "north")
+    assert (told.exit_code, "has done nothing yet, or somebody has removed it" in told.stderr) == (2, True)
     with monkeypatch.context() as patch:
         patch.setattr(audit, "append", full)
         with pytest.raises(OSError, match="No space left"):
             consortium.answer("north", opening)
-    assert consortium.answer("north", opening)
+    for _ in range(2):
+        assert consortium.answer("north", opening)
+    with pytest.raises(MessageError):
+        consortium.answer("north", b"garbage")
     assert [line["event"] for line in lines_of(consortium, "north")] == ["submitted"]
 
 
@@ -148,31 +141,42 @@ def test_a_party_that_must_not_go_on_does_not_where_its_trail_cannot_be_written_
 # --- The file ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
+@cache
 def certified() -> Certified:
     return Certified("north", "south")
 
 
+class TrailFile:
+    """A trail that north has begun in a folder."""
+
+    def __init__(self, folder: Path, lines: int = 4) -> None:
+        self.path = folder / TRAIL
+        for number in range(lines):
+            self.add(number)
+
+    def add(self, number: int, name: str = "north", at: datetime = NOW, **facts: Any) -> None:
+        signer, about = certified().identities[name], manifest()
+        audit.append(self.path.parent, signer, "submitted", about, "south", at=at, rows=number, **facts)
+
+    def found(self, data: bytes | None = None) -> audit.Trail:
+        return audit.read(self.path.read_bytes() if data is None else data, certified().trust(), at=NOW)
+
+
 @pytest.fixture
-def trail(certified: Certified, tmp_path: Path) -> Path:
-    for number in range(4):
-        add(certified, tmp_path, number)
-    return tmp_path / TRAIL
+def trail(tmp_path: Path) -> TrailFile:
+    return TrailFile(tmp_path)
 
 
-def add(certified: Certified, folder: Path, number: int, name: str = "north", at: datetime = NOW, **facts: Any) -> None:
-    audit.append(folder, certified.identities[name], "submitted", manifest(), "south", at=at, rows=number, **facts)
-
-
-def found_in(certified: Certified, data: bytes) -> audit.Trail:
-    return audit.read(data, certified.trust(), at=NOW)
+@pytest.fixture
+def new(tmp_path: Path) -> TrailFile:
+    return TrailFile(tmp_path, 0)
 
 
 @pytest.mark.parametrize("step", [7, pytest.param(1, marks=pytest.mark.slow)])
-def test_every_byte_that_is_changed_is_found(certified: Certified, trail: Path, step: int) -> None:
-    line = trail.read_bytes().splitlines()[0]
+def test_every_byte_that_is_changed_is_found(trail: TrailFile, step: int) -> None:
+    line = trail.path.read_bytes().splitlines()[0]
     for position in range(0, len(line), step):
-        assert found_in(certified, flipped(line, position) + b"\n").problems, position
+        assert trail.found(flipped(line, position) + b"\n").problems, position
 
 
 @pytest.mark.parametrize(
@@ -188,78 +192,67 @@ def test_every_byte_that_is_changed_is_found(certified: Certified, trail: Path, 
     ],
 )
 def test_lines_that_are_changed_moved_or_removed_are_named(
-    certified: Certified, trail: Path, change: Callable[[list[bytes]], list[bytes]], told: str
+    trail: TrailFile, change: Callable[[list[bytes]], list[bytes]], told: str
 ) -> None:
-    lines = change(trail.read_bytes().splitlines())
-    found = found_in(certified, b"\n".join(lines) + b"\n")
+    lines = change(trail.path.read_bytes().splitlines())
+    found = trail.found(b"\n".join(lines) + b"\n")
     assert re.search(told, found.problems[0]), found.problems
 
 
-def test_a_trail_that_another_party_has_written_anew_names_both(certified: Certified, trail: Path) -> None:
-    add(certified, trail.parent, 5, "south")
-    assert found_in(certified, trail.read_bytes()).problems == ("it is signed by several: 'north', 'south'",)
+def test_a_trail_that_another_party_has_written_anew_names_both(trail: TrailFile) -> None:
+    trail.add(5, "south")
+    assert trail.found().problems == ("it is signed by several: 'north', 'south'",)
 
 
-def test_lines_removed_from_the_end_change_the_digest_that_one_may_have_noted(
-    certified: Certified, trail: Path
-) -> None:
-    whole = trail.read_bytes()
-    cut = found_in(certified, b"".join(whole.splitlines(keepends=True)[:-1]))
+def test_lines_removed_from_the_end_change_the_digest_that_one_may_have_noted(trail: TrailFile) -> None:
+    whole = trail.path.read_bytes()
+    cut = trail.found(b"".join(whole.splitlines(keepends=True)[:-1]))
     assert cut.problems == ()  # nothing in the file can show it
     assert [each["rows"] for each in cut.lines] == [0, 1, 2]
-    for found, last in ((cut, -2), (found_in(certified, whole), -1)):
+    for found, last in ((cut, -2), (trail.found(whole), -1)):
         assert found.last == hashlib.sha256(whole.splitlines()[last]).hexdigest()
 
 
 @pytest.mark.parametrize("left", [1, 200])
-def test_a_line_that_a_crash_has_left_unfinished_is_told_and_removed_by_the_next(
-    certified: Certified, trail: Path, left: int
-) -> None:
-    whole = trail.read_bytes()
-    trail.write_bytes(whole + whole[:left])
-    found = found_in(certified, trail.read_bytes())
+def test_a_line_that_a_crash_has_left_unfinished_is_told_and_removed_by_the_next(trail: TrailFile, left: int) -> None:
+    whole = trail.path.read_bytes()
+    trail.path.write_bytes(whole + whole[:left])
+    found = trail.found()
     assert (len(found.lines), found.problems, found.unfinished) == (4, (), True)
-    add(certified, trail.parent, 4)
-    found = found_in(certified, trail.read_bytes())
+    trail.add(4)
+    found = trail.found()
     assert [line["rows"] for line in found.lines] == [0, 1, 2, 3, 4]
     assert (found.problems, found.unfinished) == ((), False)
 
 
-def test_a_write_that_fails_leaves_the_trail_as_it_was(
-    certified: Certified, trail: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    before = trail.read_bytes()
-    write = os.write
+def test_a_write_that_fails_leaves_the_trail_as_it_was(trail: TrailFile, monkeypatch: pytest.MonkeyPatch) -> None:
+    before, write = trail.path.read_bytes(), os.write
 
     def half(descriptor: int, data: bytes) -> int:
-        if len(data) < 100:
-            raise OSError(28, "No space left on device")
-        return write(descriptor, data[: len(data) // 2])
+        return full() if len(data) < 100 else write(descriptor, data[: len(data) // 2])
 
     with monkeypatch.context() as patch:
         patch.setattr(os, "write", half)
         with pytest.raises(OSError, match=r"No space left on device: '.*audit\.jsonl'"):
-            add(certified, trail.parent, 4)
-    assert trail.read_bytes() == before
-    add(certified, trail.parent, 4)
-    assert found_in(certified, trail.read_bytes()).problems == ()
+            trail.add(4)
+    assert trail.path.read_bytes() == before
+    trail.add(4)
+    assert trail.found().problems == ()
 
 
 def test_a_file_that_the_system_lets_only_grow_is_appended_to(
-    certified: Certified, trail: Path, monkeypatch: pytest.MonkeyPatch
+    trail: TrailFile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refused(*_: int) -> None:  # as for a file with the attribute +a
         raise PermissionError(1, "Operation not permitted")
 
     monkeypatch.setattr(os, "ftruncate", refused)
-    add(certified, trail.parent, 4)
-    assert len(found_in(certified, trail.read_bytes()).lines) == 5
+    trail.add(4)
+    assert len(trail.found().lines) == 5
 
 
 @needs_synced_folders
-def test_the_first_line_outlives_a_power_cut(
-    certified: Certified, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_first_line_outlives_a_power_cut(new: TrailFile, monkeypatch: pytest.MonkeyPatch) -> None:
     synced: list[bool] = []
     sync = os.fsync
 
@@ -269,53 +262,53 @@ def test_the_first_line_outlives_a_power_cut(
 
     monkeypatch.setattr(os, "fsync", noted)
     for number in range(2):
-        add(certified, tmp_path, number)
+        new.add(number)
     assert synced == [True, False, False]  # the folder, which has a new file; and each line
 
 
-def test_while_a_line_is_added_others_can_read_the_trail(
-    certified: Certified, trail: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_while_a_line_is_added_others_can_read_the_trail(trail: TrailFile, monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[int] = []
     sync = os.fsync
 
     def noted(descriptor: int) -> None:
         sync(descriptor)
-        read.append(len(found_in(certified, trail.read_bytes()).lines))
+        read.append(len(trail.found().lines))
 
     monkeypatch.setattr(os, "fsync", noted)
-    add(certified, trail.parent, 4)
+    trail.add(4)
     assert read == [5]
 
 
-def test_lines_that_are_added_at_once_follow_one_another(certified: Certified, tmp_path: Path) -> None:
+def test_lines_that_are_added_at_once_follow_one_another(new: TrailFile) -> None:
     """Each opens the lock's file for itself, as processes do."""
     with ThreadPoolExecutor(4) as several:
-        list(several.map(lambda number: add(certified, tmp_path, number), range(40)))
-    found = found_in(certified, (tmp_path / TRAIL).read_bytes())
+        list(several.map(new.add, range(40)))
+    found = new.found()
     assert sorted(line["rows"] for line in found.lines) == [*range(40)]
     assert found.problems == ()
 
 
-def test_a_line_longer_than_a_block_is_followed(certified: Certified, trail: Path) -> None:
-    add(certified, trail.parent, 4, counted=[f"site {number}" for number in range(5000)])
-    add(certified, trail.parent, 5)
-    assert found_in(certified, trail.read_bytes()).problems == ()
+def test_a_line_longer_than_a_block_is_followed(trail: TrailFile) -> None:
+    trail.add(4, counted=[f"site {number}" for number in range(5000)])
+    trail.add(5)
+    assert trail.found().problems == ()
 
 
-def test_a_trail_outlives_its_certificate_and_not_its_revocation(certified: Certified, trail: Path) -> None:
+def test_a_trail_outlives_its_certificate_and_not_its_revocation(trail: TrailFile, tmp_path: Path) -> None:
     later = NOW + 300 * DAY  # the certificate was for 90
-    assert audit.read(trail.read_bytes(), certified.trust(later), at=later).problems == ()
-    other = Certified("north")
-    (folder := trail.parent / "other").mkdir()
-    add(other, folder, 1)
+    assert audit.read(trail.path.read_bytes(), certified().trust(later), at=later).problems == ()
+    other, folder = Certified("north"), tmp_path / "other"
+    folder.mkdir()
+    audit.append(folder, other.identities["north"], "submitted", manifest(), "south", at=NOW, rows=1)
     other.revoke("north")
-    (told,) = found_in(other, (folder / TRAIL).read_bytes()).problems
-    assert "has been revoked" in told
-    assert all("not signed by any authority" in each for each in found_in(other, trail.read_bytes()).problems)
+    found = [audit.read(path.read_bytes(), other.trust(), at=NOW) for path in (folder / TRAIL, trail.path)]
+    assert len(found[0].problems) == 1
+    assert "has been revoked" in found[0].problems[0]
+    assert found[1].problems
+    assert all("not signed by any authority" in problem for problem in found[1].problems)
 
 
-def test_a_line_from_the_future_is_refused(certified: Certified, tmp_path: Path) -> None:
-    add(certified, tmp_path, 1, at=NOW + DAY)
-    (told,) = found_in(certified, (tmp_path / TRAIL).read_bytes()).problems
+def test_a_line_from_the_future_is_refused(new: TrailFile) -> None:
+    new.add(1, at=NOW + DAY)
+    (told,) = new.found().problems
     assert "in the future" in told

@@ -31,6 +31,7 @@ from fhe_auc_protocols.exact_auc.plan import ExactPlan
 from tests.support.exact_sessions import GRID, rows
 from tests.support.keys_commands import ok
 from tests.support.stored_sites import Consortium
+from tests.support.wire import flipped
 
 TENTH = Spending(0.1, "label")
 
@@ -41,6 +42,12 @@ def now() -> datetime:
 
 def spend(store: KeyStore, made: Manifest, spending: Spending | None, data_set: str = "rows", rows: int = 1000) -> None:
     budget.spend(store, data_set, made, spending, rows=rows, at=now())
+
+
+def refused(store: KeyStore, spending: Spending, why: str, data_set: str = "rows", rows: int = 1000) -> None:
+    made = manifest()
+    with pytest.raises(InputError, match=why):
+        spend(store, made, spending, data_set, rows)
 
 
 def again(made: Manifest) -> Manifest:
@@ -93,6 +100,12 @@ class Site:
         with self.store() as store:
             return [each.wrong for each in problems(store, at=now())]
 
+    def stops(self, wrong: str, *, alone: bool = True) -> None:
+        """A check says what is wrong, alone or among others, and no session on these rows goes on."""
+        assert self.wrong() == [wrong] if alone else any(wrong in line for line in self.wrong())
+        with pytest.raises(KeysError, match=f"{wrong}; nothing was sent"):
+            self.another()
+
     def command(self, *options: str) -> Result:
         return ok("budget", *options, *self.made.options(self.name))
 
@@ -134,26 +147,14 @@ def site(made: Consortium, tmp_path: Path) -> Site:
     return Site(made.copied(tmp_path / "sites"))
 
 
-def test_a_session_spends_once_however_often_it_is_asked_and_before_the_submission_is_written_down(site: Site) -> None:
-    opening = site.made.aggregator().start()
-    assert site.entries() == {}
-    with pytest.raises(OSError, match="no power"):
-        site.answer(opening, keep=crash)
-    assert len(site.entries()) == 1
-    first = site.answer(opening)
-    assert site.answer(opening) == first
-    (entry,) = site.entries().values()
-    assert (entry.data_set, entry.protocol, entry.epsilon, entry.unit) == ("rows", "verified", 0.5, "row")
-
-
 def test_beyond_the_limit_nothing_is_sent_and_nothing_kept_until_it_is_raised(site: Site) -> None:
     site.command("--limit", "0.4")
-    told = r"would spend epsilon = 0\.5 of data set 'rows', of which 0 is spent and 0\.4"
-    with pytest.raises(InputError, match=told):
+    with pytest.raises(
+        InputError, match=r"would spend epsilon = 0\.5 of data set 'rows', of which 0 is spent and 0\.4"
+    ):
         site.answer()
-    assert site.entries() == {}
     with site.store() as store:
-        assert site.id not in store.names("state")
+        assert (dict(Ledger.stored(store).entries), site.id in store.names("state")) == ({}, False)
     site.command("--limit", "0.5")
     site.answer()
     assert len(site.entries()) == 1
@@ -161,27 +162,23 @@ def test_beyond_the_limit_nothing_is_sent_and_nothing_kept_until_it_is_raised(si
 
 def test_sessions_add_up_by_data_set_and_ten_tenths_are_one(store: KeyStore) -> None:
     budget.set_limit(store, "2025", 1.0)
-    made = manifest()
     for _ in range(10):
-        last = again(made)
+        last = manifest()
         spend(store, last, TENTH, "2025")
-    spend(store, made, TENTH, "2026")
+    spend(store, manifest(), TENTH, "2026")
     ledger = Ledger.stored(store)
-    assert ledger.spent("2025") == (pytest.approx(1.0), 0)
-    assert ledger.spent("2026") == (0.1, 0)
-    with pytest.raises(InputError, match=r"of which 1 is spent and 1 is the limit\. .*; nothing was sent"):
-        spend(store, again(made), TENTH, "2025")
+    assert (ledger.spent("2025"), ledger.spent("2026")) == ((pytest.approx(1.0), 0), (0.1, 0))
+    refused(store, TENTH, r"of which 1 is spent and 1 is the limit\. .*; nothing was sent", "2025")
     spend(store, last, TENTH, "2025")  # this one is in the ledger
 
 
 def test_a_damaged_ledger_stops_sessions(store: KeyStore) -> None:
     spend(store, manifest(), TENTH)
     path = store.directory / "budget" / "ledger"
-    data = bytearray(path.read_bytes())
-    data[-1] ^= 1
-    path.write_bytes(data)
+    path.write_bytes(flipped(path.read_bytes(), -1))
+    made = manifest()
     with pytest.raises(FheAucError, match="budget/"):
-        spend(store, manifest(), TENTH)
+        spend(store, made, TENTH)
 
 
 SLOW = ("exact", "semi-honest", "histogram-federated", "boundaries-federated")
@@ -203,40 +200,36 @@ def test_where_a_data_set_has_a_limit_a_session_without_a_budget_sends_nothing(t
 
 def test_what_bounds_nothing_is_refused_where_there_is_a_limit(store: KeyStore) -> None:
     """A budget for scores leaves labels without a bound, and the other way round: then the sum bounds neither."""
-    spend(store, manifest(), TENTH)
-    spend(store, manifest(), Spending(0.1, "row"))
+    for spending in (TENTH, Spending(0.1, "row")):
+        spend(store, manifest(), spending)
     assert Ledger.stored(store).protects("rows") == "label"
     budget.set_limit(store, "rows", 4)
-    with pytest.raises(InputError, match="nothing is left that the limit bounds; nothing was sent"):
-        spend(store, manifest(), Spending(0.1, "score"))
-    spend(store, manifest(), Spending(0.1, "score"), "without a limit")
-    spend(store, manifest(), TENTH, "without a limit")
+    scores = Spending(0.1, "score")
+    refused(store, scores, "nothing is left that the limit bounds; nothing was sent")
+    for spending in (scores, TENTH):
+        spend(store, manifest(), spending, "without a limit")
     assert Ledger.stored(store).protects("without a limit") == "nothing"
 
 
-def test_deltas_add_up_to_less_than_1_over_the_rows_or_to_the_limit_that_is_set(store: KeyStore) -> None:
+def test_deltas_add_up_to_less_than_1_over_the_most_rows_of_any_session_or_to_the_limit_that_is_set(
+    store: KeyStore,
+) -> None:
     part = Spending(0.1, "label", 4e-4)
     for _ in range(2):
         spend(store, manifest(), part)
     assert Ledger.stored(store).spent("rows")[1] == pytest.approx(8e-4)
-    told = r"delta = 0\.0004 .* of which 0\.0008 is spent, and the sum must be below 1/rows"
-    with pytest.raises(InputError, match=told):
-        spend(store, manifest(), part)
+    refused(store, part, r"delta = 0\.0004 .* of which 0\.0008 is spent, and the sum must be below 1/rows")
     budget.set_limit(store, "rows", 10, 1.2e-3)
     spend(store, manifest(), part)
-    with pytest.raises(InputError, match=r"the limit is 0\.0012"):
-        spend(store, manifest(), part)
+    refused(store, part, r"the limit is 0\.0012")
     for delta in (1e-3, 0.999999):  # with this one a session may publish a row outright, at any epsilon
-        with pytest.raises(InputError, match=rf"delta = {delta}, which must be below 1/rows = 0\.001"):
-            spend(store, manifest(), Spending(0.1, "label", delta), "another")
-
-
-def test_the_sum_of_deltas_is_held_against_the_most_rows_of_any_session(store: KeyStore) -> None:
-    """Else a session on ten rows could add a delta that publishes rows of an earlier one, which had 100,000."""
-    spend(store, manifest(), Spending(0.1, "label", 1e-6), rows=100_000)
-    with pytest.raises(InputError, match=r"the sum must be below 1/rows = 1e-05"):
-        spend(store, manifest(), Spending(0.1, "label", 0.05), rows=10)
-    spend(store, manifest(), Spending(0.1, "label", 0.05), "ten rows", rows=10)
+        told = rf"delta = {delta}, which must be below 1/rows = 0\.001"
+        refused(store, Spending(0.1, "label", delta), told, "another")
+    # Else a session on ten rows could add a delta that publishes rows of an earlier one, which had 100,000.
+    large = Spending(0.1, "label", 0.05)
+    spend(store, manifest(), Spending(0.1, "label", 1e-6), "many", rows=100_000)
+    refused(store, large, r"the sum must be below 1/rows = 1e-05", "many", rows=10)
+    spend(store, manifest(), large, "ten rows", rows=10)
 
 
 # The audit trail, which is signed and chained, says what the ledger says.
@@ -250,22 +243,24 @@ def test_a_ledger_that_has_lost_an_entry_shows_and_no_session_goes_on(site: Site
     whole = site.played()
     assert site.wrong() == []
     write_atomically(site.ledger, older, mode=0o600) if before else site.ledger.unlink()
-    lost = f"session {site.id} has spent a budget, and the ledger has no entry of it"
-    assert site.wrong() == [lost]
-    with pytest.raises(KeysError, match=f"the audit trail differ: {lost}; nothing was sent"):
-        site.another()
+    site.stops(f"session {site.id} has spent a budget, and the ledger has no entry of it")
     write_atomically(site.ledger, whole, mode=0o600)
     site.another()
 
 
 def test_a_limit_that_is_taken_away_with_the_ledger_shows(site: Site) -> None:
-    """The command writes a limit into the trail as well."""
+    """The command writes a limit into the trail as well, and the chain of lines has it."""
     site.command("--limit", "0.6")
     assert site.wrong() == []
+    whole = site.ledger.read_bytes()
     site.ledger.unlink()
-    assert site.wrong() == ["the limit of data set 'rows' is not the one that was set last"]
-    with pytest.raises(KeysError, match="differ: the limit of data set 'rows'"):
-        site.answer()
+    site.stops("the limit of data set 'rows' is not the one that was set last")
+    write_atomically(site.ledger, whole, mode=0o600)
+    site.played()
+    with site.store() as store:
+        Ledger({}, Ledger.stored(store).entries).keep(store)
+    site.trail.write_bytes(site.trail.read_bytes().split(b"\n", 1)[1])
+    site.stops("before line 1 of the audit trail lines were removed or changed", alone=False)
 
 
 def test_an_entry_that_is_changed_or_moved_or_has_no_submission_shows(site: Site) -> None:
@@ -288,10 +283,7 @@ def test_an_entry_that_is_changed_or_moved_or_has_no_submission_shows(site: Site
 def test_lines_removed_from_the_trail_show_beside_the_ledger(site: Site) -> None:
     site.played()
     site.trail.unlink()
-    lost = f"session {site.id} has spent a budget, and the audit trail does not say so"
-    assert lost in site.wrong()
-    with pytest.raises(KeysError, match=f"differ: {lost}; nothing was sent"):
-        site.another()
+    site.stops(f"session {site.id} has spent a budget, and the audit trail does not say so", alone=False)
 
 
 def test_a_ledger_and_a_trail_that_are_cut_off_alike_show_beside_what_the_session_s_state_says(site: Site) -> None:
@@ -304,9 +296,7 @@ def test_a_ledger_and_a_trail_that_are_cut_off_alike_show_beside_what_the_sessio
     assert site.wrong() == [ended]
     site.ledger.unlink()
     site.trail.unlink()
-    assert site.wrong() == [ended]
-    with pytest.raises(KeysError, match="nothing was sent"):
-        site.another()
+    site.stops(ended)
     site.reconcile()
     assert site.entries()[site.id].epsilon == 0.5
     assert site.wrong() == [site.incident]
@@ -320,11 +310,8 @@ def test_a_trail_whose_line_says_another_outcome_than_was_signed_stops_sessions(
     site.lied_to()
     write_atomically(site.ledger, before, mode=0o600)
     site.trail.write_bytes(site.trail.read_bytes().replace(b'"VerificationError"', b'"result"'))
-    wrong = "line 2 of the audit trail is not what its role has signed"
-    assert any(wrong in each for each in site.wrong())
-    assert any(each.startswith("line 2: it is not what") for each in site.wrong())
-    with pytest.raises(KeysError, match=f"{wrong}; nothing was sent"):
-        site.another()
+    assert any(wrong.startswith("line 2: it is not what") for wrong in site.wrong())
+    site.stops("line 2 of the audit trail is not what its role has signed", alone=False)
 
 
 @pytest.mark.parametrize("how", ["its first line is gone", "a line was added"])
@@ -339,18 +326,6 @@ def test_a_trail_that_was_trimmed_stops_nothing_without_a_budget_and_can_be_reco
     with site.store() as store:
         assert budget.differences(store, at=now()) == []
     site.another()
-
-
-def test_a_line_taken_out_of_the_trail_with_an_older_ledger_stops_sessions(site: Site) -> None:
-    """A limit is in no session's state: the chain of lines has it."""
-    site.command("--limit", "0.6")
-    site.played()
-    with site.store() as store:
-        Ledger({}, Ledger.stored(store).entries).keep(store)
-    site.trail.write_bytes(site.trail.read_bytes().split(b"\n", 1)[1])
-    assert any("before line 1 of the audit trail lines were removed or changed" in each for each in site.wrong())
-    with pytest.raises(KeysError, match="lines were removed or changed; nothing was sent"):
-        site.another()
 
 
 def test_a_session_that_a_crash_has_left_in_the_ledger_is_for_no_other_rows_afterwards(site: Site) -> None:
@@ -444,18 +419,23 @@ def test_who_has_submitted_and_lost_the_state_answers_nothing_more(tmp_path: Pat
         site.answer(opening)
 
 
-def test_a_crash_between_the_bytes_and_the_trail_s_line_loses_neither(
-    site: Site, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_session_spends_once_however_often_it_is_asked_and_before_the_submission_is_written_down(site: Site) -> None:
     opening = site.made.aggregator().start()
-    with monkeypatch.context() as context:
-        context.setattr(audit, "append_line", crash)
+    assert site.entries() == {}
+    with pytest.raises(OSError, match="no power"):
+        site.answer(opening, keep=crash)
+    assert len(site.entries()) == 1
+    with pytest.MonkeyPatch.context() as patch:  # a crash between the bytes and the trail's line loses neither
+        patch.setattr(audit, "append_line", crash)
         with pytest.raises(OSError, match="no power"):
             site.answer(opening)
     assert not site.trail.exists()
     site.spend(again(site.manifest), Spending(0.1, "row"), "other rows")
     first = site.answer(opening)
     assert site.answer(opening) == first
+    entry = site.entries()[site.id]
+    assert len(site.entries()) == 2
+    assert (entry.data_set, entry.protocol, entry.epsilon, entry.unit) == ("rows", "verified", 0.5, "row")
     assert [json.loads(line)["event"] for line in site.trail.read_text().splitlines()] == ["submitted"]
 
 
