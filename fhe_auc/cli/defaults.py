@@ -48,10 +48,7 @@ WITHOUT_DEFAULT: Mapping[str, str] = {
 
 
 def give(ctx: click.Context, name: str, command: click.Command, arguments: list[str]) -> None:
-    """Give a command its defaults, before it reads its arguments, and tell on stderr which of them it takes.
-
-    Raises `InputError`: a file that is not there or no TOML, a name in it that no command has, or a variable of none.
-    """
+    """Give a command its defaults, and tell on stderr which it takes; `InputError` for names of no option of its."""
     options = _options(command)
     for option in options.values():
         if option.name in WITHOUT_DEFAULT or option.envvar is not None:

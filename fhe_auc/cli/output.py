@@ -1,7 +1,4 @@
-"""What the commands print: the result on stdout (a table, or one JSON object), everything else on stderr.
-
-Colour and progress bars appear on a terminal only. rich is imported when something is printed, to keep start-up short.
-"""
+"""What the commands print: the result on stdout, all else on stderr; rich is imported once something is printed."""
 
 from __future__ import annotations
 

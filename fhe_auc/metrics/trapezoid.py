@@ -53,10 +53,7 @@ class Trapezoid:
 
 
 def trapezoid(counts: Counts) -> Trapezoid:
-    """Compute the area under the ROC curve from pooled counts, in exact integers of any size.
-
-    Raises `UndefinedAucError` if there are no positive or no negative rows.
-    """
+    """Return the area under the ROC curve of pooled counts; `UndefinedAucError` without rows of both labels."""
     if counts.positives == 0 or counts.negatives == 0:
         missing = "positive" if counts.positives == 0 else "negative"
         raise UndefinedAucError(f"the pooled rows hold no {missing} row, so there is no AUC; add rows of both labels")

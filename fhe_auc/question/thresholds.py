@@ -157,10 +157,7 @@ def explicit(thresholds: ArrayLike) -> NDArray[np.float64]:
 
 
 def decimals(places: int) -> NDArray[np.float64]:
-    """Return every number with so many decimals from 0 to 1: the values that numpy.round makes of scores.
-
-    The grid is read-only and of shape (10^places + 1,). Raises `InputError` unless `places` is from 1 to 5.
-    """
+    """Return every number with so many decimals, 1 to 5, from 0 to 1, as numpy.round makes them; read-only."""
     if places not in range(1, MAX_PLACES + 1):
         raise InputError(f"scores can be rounded to 1 to {MAX_PLACES} decimals, not {places!r}")
     return explicit(np.arange(10**places + 1) / 10**places)

@@ -146,10 +146,7 @@ def left_out(parties: Sequence[PartyData]) -> tuple[str, ...]:
 
 
 def near_other_sessions(party: str, rows: int, others: Iterable[int]) -> tuple[str, ...]:
-    """Return a warning where a party had from 1 to 9 rows more or fewer in another session on the same question.
-
-    `others` are its numbers of rows there. The difference of two results is then about these rows alone.
-    """
+    """Return a warning where a party had 1 to 9 rows more or fewer in `others`: the difference tells of these."""
     differences = [abs(rows - other) for other in others if 0 < abs(rows - other) < _FEW]
     if not differences:
         return ()

@@ -1,8 +1,4 @@
-"""A copy of a table with one column more: CSV, Parquet and NPZ, as `fhe_auc.rows.party_files` reads them.
-
-What the table held stays as it was: CSV cells as their text, with the file's byte order mark and ends of lines; Parquet
-columns with their types; NPZ arrays of any shape.
-"""
+"""A copy of a table with one column more: CSV, Parquet and NPZ; what the table held stays as it was."""
 
 import codecs
 import csv

@@ -1,7 +1,4 @@
-"""Where revocation lists come from: a file, a folder of them, or a URL (``https:`` or ``file:``).
-
-A list is signed and numbered, so that whoever alters or withholds it is noticed, at the latest when the last one ends.
-"""
+"""Where revocation lists, signed and numbered, come from: a file, a folder of them, or a URL (https: or file:)."""
 
 import ssl
 import time

@@ -1,7 +1,4 @@
-"""A small certificate authority for a consortium: certificates for parties, and a signed revocation list.
-
-Its private key belongs on a machine of its own. Certificates are X.509 and can be read with any tool.
-"""
+"""A small certificate authority for a consortium: X.509 certificates for parties, and a signed revocation list."""
 
 from __future__ import annotations
 
