@@ -154,37 +154,31 @@ def test_a_crash_while_writing_leaves_the_old_entry(directory, store, monkeypatc
 
 # --- What an opened bundle held ---------------------------------------------------------------------------------------
 
-BUNDLE = b"b" * 16
-
-
-class Crash(Exception):
-    """The process dies here."""
-
 
 @pytest.mark.parametrize("written", [False, True])
 @pytest.mark.parametrize("step", ["put", "register"])
 def test_a_crash_while_keeping_a_bundle_loses_nothing_and_a_replay_is_refused(directory, step, written) -> None:
     """Before or after the entry is on disk, before or after the bundle is registered."""
+    bundle = {"bundle_id": b"b" * 16}
     with KeyStore(directory, PASSPHRASE) as store:
         act = getattr(store, step)
 
         def dying(*given: Any, **named: Any) -> None:
             if written:
                 act(*given, **named)
-            raise Crash
+            raise EOFError("the process dies here")
 
         setattr(store, step, dying)
-        with pytest.raises(Crash):
-            store.keep("bundle", "session", SECRET, bundle_id=BUNDLE)
-    registered = step == "register" and written
+        with pytest.raises(EOFError):
+            store.keep("bundle", "session", SECRET, **bundle)
     with KeyStore(directory, PASSPHRASE) as store:
-        if not registered:  # the same bundle is opened again
-            store.keep("bundle", "session", SECRET, bundle_id=BUNDLE)
+        if (step, written) != ("register", True):  # the same bundle is opened again
+            store.keep("bundle", "session", SECRET, **bundle)
         assert store.get("bundle", "session") == SECRET
         with pytest.raises(KeysError, match="has been opened before"):
-            store.keep("bundle", "session", SECRET, bundle_id=BUNDLE)
+            store.keep("bundle", "session", SECRET, **bundle)
         with pytest.raises(KeysError, match="has been opened before"):
-            store.register(BUNDLE)
+            store.register(bundle["bundle_id"])
 
 
 def test_a_store_that_was_not_finished_is_made_again(tmp_path, monkeypatch) -> None:
@@ -239,25 +233,21 @@ def test_a_store_without_its_header_is_not_taken_for_an_unfinished_one(directory
 # --- Odd directories --------------------------------------------------------------------------------------------------
 
 
-@needs_modes
-def test_no_store_is_made_where_others_can_read_nor_anything_left_there(tmp_path) -> None:
-    shared = tmp_path / "shared"
-    shared.mkdir()
-    shared.chmod(0o755)
-    unmade(shared, UnsafeModeError, "chmod")
-    assert list(shared.iterdir()) == []
-
-
 def test_no_store_is_made_behind_a_link_or_in_place_of_a_file_nor_anything_left_there(tmp_path) -> None:
-    shared = tmp_path / "shared"
-    shared.mkdir(mode=0o700)
+    (shared := tmp_path / "shared").mkdir(mode=0o700)
     unopened(shared, StoreError, "no key store in")
     (tmp_path / "link").symlink_to(shared)
     unmade(tmp_path / "link", UnsafeModeError, "link")
     (tmp_path / "file").write_bytes(b"precious")
     unmade(tmp_path / "file", StoreError, "is not empty; a key store is made in a new")
-    assert list(shared.iterdir()) == []
-    assert (tmp_path / "file").read_bytes() == b"precious"
+    assert (list(shared.iterdir()), (tmp_path / "file").read_bytes()) == ([], b"precious")
+
+
+@needs_modes
+def test_no_store_is_made_where_others_can_read_nor_anything_left_there(tmp_path) -> None:
+    tmp_path.chmod(0o755)
+    unmade(tmp_path, UnsafeModeError, "chmod")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_link_in_place_of_a_file_the_lock_or_a_folder_is_not_followed_not_even_to_tidy_up(
