@@ -56,6 +56,8 @@ def mistakes(play: JointPlay, data: bytes) -> dict[str, bytes]:
     found = {
         "unsigned": changed(data, payload=encode(Contribution(parts, b""))),
         "signed with zeros": changed(data, payload=encode(Contribution(parts, bytes(64)))),
+        "a byte of the signature missing": changed(data, payload=encode(Contribution(parts, own.signature[:-1]))),
+        "a byte more than the signature": changed(data, payload=encode(Contribution(parts, own.signature + b"\0"))),
         "another text under the signature": changed(data, payload=encode(Contribution(altered, own.signature))),
         "signed by another party": signed(play, data, *parts, identity=play.identity("north")),
         "signed by a stranger of that name": signed(play, data, *parts, identity=Identity.create("south")),
