@@ -228,7 +228,6 @@ def test_a_benchmark_measures_every_number_of_sites_and_thresholds_once_and_the_
     assert {problem.parties for problem in asked if problem.thresholds == 4000} == set(PARTIES)
     assert {problem.thresholds for problem in asked if problem.parties == THRESHOLD_PARTIES} >= set(THRESHOLDS)
     assert max(step.problem.parties for step in Benchmark(quick=True).steps()) == 100
-
     # Bundles of sealed keys, and joint keys, would be of gigabytes.
     (most,) = (step for step in Benchmark().steps() if step.problem.parties == 10_000)
     assert [make(SMALL).name for make in most.makers] == ["verified, helper keys"]

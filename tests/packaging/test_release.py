@@ -158,8 +158,6 @@ def test_the_published_sources_hold_all_that_is_in_git_and_no_stray_file(tmp_pat
     assert {name.split("/")[0] for name in names} == {name.split("/")[0] for name in tracked} | {"PKG-INFO"}
 
 
-# --- Notes ------------------------------------------------------------------------------------------------------------
-
 CHANGELOG = """# Changelog
 
 ## [Unreleased]

@@ -64,9 +64,6 @@ def read(aggregator: Any, parties: list[Any], message: bytes | None) -> list[flo
     return [party.result().auc for party in parties]
 
 
-# --- Keys of a key holder: whoever has one party's material -----------------------------------------------------------
-
-
 def at_degree_2(public: ckks.PublicContext, ciphertext: Any) -> Any:
     """The same values as results have them."""
     ones = public._scheme.encoded(np.ones(public.parameters.slots, complex), 1)
@@ -79,7 +76,6 @@ def test_whoever_gets_at_its_contents_reads_another_one_s_ckks_submission() -> N
     plugin = registry.load("semi-honest")
     opening = plugin.aggregator(session.manifest, session.aggregator_material).start()
     overheard = plugin.party(session.manifest, session.party_material, SITES[0]).respond(opening)
-
     own = party_secrets(session.party_material, session.manifest)
     public, secret = ckks.load_public(session.aggregator_material), ckks.load_secret(own.context)
     expected = plugin.task(session.manifest, SITES[0]).encode(own.common_secret)
@@ -94,7 +90,6 @@ def test_the_aggregator_with_one_party_s_material_passes_off_any_auc(protocol: s
     """It plays all parties under the session's keys, with made-up rows, and hands out that result."""
     session = prepared(protocol)
     aggregator, parties = first_round(session, session.aggregator_material, material_of(session), SITES)
-
     own = party_secrets(session.party_material, session.manifest)
     context, opening = public_context(session.aggregator_material)
     seeds = {name: secrets.token_bytes(32) for name in NAMES}
@@ -106,15 +101,11 @@ def test_the_aggregator_with_one_party_s_material_passes_off_any_auc(protocol: s
     }
     liar, _ = first_round(session, aggregator_material(context, opening), parts, MADE_UP)
     forged = payload_of(liar.finish_round())
-
     honest = aggregator.finish_round()
     found = read(aggregator, parties, changed(honest, payload=forged))
     assert found == pytest.approx([1.0] * len(NAMES), abs=1e-4)
     assert exact_auc(SITES, GRID) < 0.9
     assert all(party.result().verified for party in parties)
-
-
-# --- Padded sketches --------------------------------------------------------------------------------------------------
 
 
 def padded(play: Play, name: str) -> list[Any]:
@@ -234,7 +225,6 @@ def test_with_joint_keys_a_deviating_aggregator_and_a_party_read_another_one_s_s
     third = play.until(3)
     submissions = play.answers(third)
     message = play.deliver(submissions)
-
     # Encoded masks, and whatever they add, are multiples of q/t. So c1 = D + (q/t)·k: D·s stands between the multiples,
     # above the smudging. It looks uniform, k being so.
     d = 5 * 2 ** (plan.smudging_exponent - 1)
@@ -247,7 +237,6 @@ def test_with_joint_keys_a_deviating_aggregator_and_a_party_read_another_one_s_s
     forged = encode((wire_format.seal(setup.result_kind(0), setup.binding, whole.pack(both)),))
     genuine = decode(payload_of(message), Result, "")
     answer = victim.respond(changed(message, payload=encode(Result(genuine.counted, forged))))
-
     (sealed,) = decode(payload_of(answer), Contribution, "").parts
     info, digest = victim._info(b"partial decryption 1", victim.name), hashlib.sha256(forged).digest()
     opened = unseal_mine(colluding._identity, sealed, info=info, associated=digest)
@@ -255,7 +244,6 @@ def test_with_joint_keys_a_deviating_aggregator_and_a_party_read_another_one_s_s
     between = [t * each % q for each in phase]
     share = [round((each - q if each > q // 2 else each) / (t * d)) for each in between]
     assert set(share) == {-1, 0, 1}
-
     big = setup.submission_part
     secret = values_of(big, np.array([[each % modulus for each in share] for modulus in big.moduli], np.uint64))
     read_off = []
@@ -269,15 +257,11 @@ def test_with_joint_keys_a_deviating_aggregator_and_a_party_read_another_one_s_s
     data = SITES[1]
     bins = np.searchsorted(GRID, data.y_score, side="right") - 1
     assert counts.tolist() == np.bincount(bins[data.y_true], minlength=len(GRID)).tolist()
-
     others = {each.name: each.respond(message) for each in play.parties if each is not victim}
     last = play.deliver({**others, victim.name: answer})
     for party in play.parties:
         with pytest.raises(MessageError, match="contribution of party"):
             party.respond(last)
-
-
-# --- Lies that nobody notices -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("protocol", ["dpauc-laplace", "dpauc-rr", "ustat-krr"])

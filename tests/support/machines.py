@@ -40,7 +40,6 @@ class MachineSession:
 
     def copied(self: S, folder: Path) -> S:
         """The same in another folder: made once, as most of a test's time would be spent on its certificates."""
-
         made = copy.copy(self)
         shutil.copytree(self.folder, folder)
         made.folder, made.aggregator = folder, moved(self.aggregator, self.folder, folder)

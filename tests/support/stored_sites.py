@@ -57,7 +57,6 @@ class Consortium:
     def copied(self, folder: Path) -> Consortium:
         """The same session, as it is on the disk now, in another folder: what happens there leaves this one alone."""
         shutil.copytree(self.folder, folder)
-
         copied = copy.copy(self)
         sites = {name: moved(config, self.folder, folder) for name, config in self.made.sites.items()}
         copied.folder, copied.made, copied.results = (

@@ -359,7 +359,6 @@ def test_a_usual_relinearisation_key_yields_one_of_this_form_by_a_public_linear_
     for i, share in enumerate(shares):
         terms = [(shape.multiply(x, s[i]), shape.multiply(y, u[i])) for x, y in sums]
         r.append([share._sample(shape, sums[j][1], s[i], *terms[j]) for j in digits])
-
     # The map, which takes no secret.
     small, left = [], centred(shape, w)
     for _ in digits[1:]:
@@ -374,7 +373,6 @@ def test_a_usual_relinearisation_key_yields_one_of_this_form_by_a_public_linear_
     assert np.array_equal(mapped(p), w)
     h_, g_, r_ = ([mapped(each) for each in parts] for parts in (h, g, r))
     big_h, big_g, a_ = plus(*h_), plus(*g_), mapped(a)
-
     # What depends on the secrets is that of this key, exactly; what is left is noise as stated.
     deviation = math.sqrt(VARIANCE * sum(x * x for each in small for x in each))
     assert deviation == pytest.approx(math.sqrt(VARIANCE * len(digits) * SLOTS / 12) * 2**bits, rel=0.01)

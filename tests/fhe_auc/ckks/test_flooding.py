@@ -60,7 +60,6 @@ def test_all_slots_are_flooded_independently() -> None:
 def test_noise_is_always_finite(monkeypatch: pytest.MonkeyPatch) -> None:
     class Extreme:
         def __init__(self, *arguments: object, **named: object) -> None: ...
-
         def encryptor(self) -> Extreme:
             return self
 
@@ -82,7 +81,6 @@ def test_fractions_become_noise_by_the_chi_square_laws_quantiles(monkeypatch: py
 
     class Fractions:
         def __init__(self, key: bytes) -> None: ...
-
         def fractions(self, *shape: int) -> np.ndarray:  # type: ignore[type-arg]
             assert shape == (2, above.size)
             return np.stack([above, turns])

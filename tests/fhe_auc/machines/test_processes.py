@@ -178,8 +178,6 @@ def test_memory_without_room_or_not_writable_is_not_taken(tmp_path: Path, monkey
         os.setreuid(user, -1)
 
 
-# --- How they are found: by their mark, and by whose children they are ------------------------------------------------
-
 PARENT = "env -i sh -c 'echo $$; exec sleep 600 > /dev/null' & read line"
 """A shell whose child has no environment, and says so by its id; it ends once its input does."""
 

@@ -48,9 +48,6 @@ def unzip(pairs: list[tuple[bool, float]]) -> tuple[list[bool], list[float]]:
     return [label for label, _ in pairs], [score for _, score in pairs]
 
 
-# --- Bad rows ---------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("y_true", "shown"),
     [
@@ -117,9 +114,6 @@ def test_a_party_must_have_a_name_and_checked_arrays_and_an_error_stays_on_one_l
     assert len(str(caught.value)) < 120
 
 
-# --- Party data -------------------------------------------------------------------------------------------------------
-
-
 def test_labels_may_be_any_kind_of_zero_and_one_and_scores_become_float64_without_rounding() -> None:
     arrays = [np.array(each, dtype=object) for each in ([0, 1], [np.int8(0), np.True_])]
     arrays += [np.array([0, 1], dtype=np.uint8), np.ma.masked_array([0, 1])]
@@ -143,9 +137,6 @@ def test_party_data_is_a_read_only_copy_and_reprs_tell_nothing_of_the_rows() -> 
     data = party([0, 1], [0.1, 0.2])
     assert repr(data) == "PartyData(name='north')"
     assert repr(count(data, GRID)) == "Counts(thresholds=21)"
-
-
-# --- Counts -----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -207,9 +198,6 @@ def test_any_split_of_the_rows_in_any_order_gives_the_same_counts_and_auc(pairs:
     assert trapezoid(pool) == trapezoid(whole)
 
 
-# --- Trapezoid --------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(("label", "missing"), [(0, "positive"), (1, "negative")])
 def test_rows_of_one_label_have_no_auc(label: int, missing: str) -> None:
     with pytest.raises(UndefinedAucError, match=f"hold no {missing} row"):
@@ -261,8 +249,6 @@ def test_the_largest_counts_allowed_are_exact_and_do_not_overflow() -> None:
     assert area.num > 2**64
     assert abs(area.auc - 0.5) < 0.01
 
-
-# --- Levels and classes -----------------------------------------------------------------------------------------------
 
 BY_CODE = Analysis(by=(Variable("ward", ("1", "2", "True")),))
 THREE = Analysis(models=("x", "y", "z"), classes=("0", "1", "flu"))

@@ -86,9 +86,6 @@ def test_any_change_of_the_manifest_changes_what_messages_carry(prepared: Sessio
     assert len(digests) == len(changes) + 1
 
 
-# --- The plan, which the engine passes on unread ----------------------------------------------------------------------
-
-
 class SmallPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a manifest looks at in a plan."""
 

@@ -44,9 +44,6 @@ def refused(data: Any, limit: int = LIMIT) -> MessageError:
     return caught.value
 
 
-# --- Refusals ---------------------------------------------------------------------------------------------------------
-
-
 def test_what_is_too_long_no_message_at_all_or_of_another_version_is_refused_before_it_is_parsed() -> None:
     error = refused(b"\0" * (LIMIT + 1))
     assert (error.field, str(error)) == ("length", "message of 10,001 bytes, at most 10,000 expected")
@@ -111,9 +108,6 @@ def test_any_body_at_all_parses_or_is_refused(body: bytes) -> None:
     assert field == "body"
 
 
-# --- What a message must be -------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("field", "value", "shown"),
     [
@@ -143,9 +137,6 @@ def test_the_text_of_a_message_shows_no_payload_and_odd_text_is_quoted() -> None
     assert (repr(GOOD), str(GOOD), f"{GOOD}", repr([GOOD])) == (shown, shown, shown, f"[{shown}]")
     with pytest.raises(AttributeError):
         GOOD.sender = "south"  # type: ignore[misc]
-
-
-# --- Round trip -------------------------------------------------------------------------------------------------------
 
 
 @given(messages, messages)

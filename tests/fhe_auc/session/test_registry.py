@@ -124,9 +124,6 @@ def test_a_third_party_protocol_is_found_beside_ours_and_one_without_typed_optio
         registry.load("toss")
 
 
-# --- Attacks ----------------------------------------------------------------------------------------------------------
-
-
 def test_attacks_on_a_third_partys_protocol_are_found_unless_two_packages_bring_some(third_party: Any) -> None:
     with pytest.raises(UnknownProtocolError, match="no attacks on protocol 'coin' are installed"):
         registry.attacks("coin")

@@ -87,9 +87,6 @@ DAMAGES: dict[str, tuple[Callable[[bytes], bytes], str]] = {
 }
 
 
-# --- The aggregator refuses, and the session is as it was -------------------------------------------------------------
-
-
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_the_aggregator_refuses_and_finishes_right(roles: Roles, submissions: list[bytes], damage: str) -> None:
     spoil, field = DAMAGES[damage]
@@ -159,9 +156,6 @@ def test_all_refusals_together_do_not_spoil_a_session(roles: Roles, submissions:
     assert [each for each in refusals if "mallory" not in each] == [party.name for party in roles.parties]
 
 
-# --- Parties refuse, and survive as well ------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_a_party_refuses_a_bad_opening_and_finishes_right(roles: Roles, damage: str) -> None:
     spoil, field = DAMAGES[damage]
@@ -226,9 +220,6 @@ def test_there_is_no_result_before_the_end_and_no_party_of_another_name(roles: R
         Nothing().party(roles.session.manifest, b"", stranger)
 
 
-# --- The policy on missing parties ------------------------------------------------------------------------------------
-
-
 def test_below_min_parties_a_round_stays_open_and_the_missing_are_named_ten_at_most(
     roles: Roles, submissions: list[bytes]
 ) -> None:
@@ -259,12 +250,10 @@ def test_the_session_goes_on_without_a_party_and_says_so(roles: Roles, submissio
     roles.aggregator.receive("east", submissions[2])
     result = roles.aggregator.finish_round()
     assert result is not None
-
     # Too late now, in either round's name.
     for late in (submissions[1], changed(submissions[1], round=2)):
         with pytest.raises(MessageError, match="left out in an earlier round"):
             roles.aggregator.receive("south", late)
-
     present = [roles.sites[0], roles.sites[2]]
     north, _, east = roles.parties
     for party in (north, east):
@@ -276,9 +265,6 @@ def test_the_session_goes_on_without_a_party_and_says_so(roles: Roles, submissio
     record = roles.aggregator.result()
     assert (record.counted, record.missing) == (("north", "east"), ("south",))
     assert [name for name, _ in record.refused] == ["south"]
-
-
-# --- What the roles tell ----------------------------------------------------------------------------------------------
 
 
 def test_the_aggregators_record_holds_no_auc(roles: Roles, submissions: list[bytes]) -> None:

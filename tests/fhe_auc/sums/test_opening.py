@@ -112,9 +112,6 @@ PRODUCT = Release(Sketch((("p", 5), ("n", 5))), (sum_of(P, N),))
 SKETCHES = [[1, 2, 3, 4, 5, 6, 7, 8, 9, 10], [0, 0, 1, 0, 0, 2, 2, 2, 2, 2]]
 
 
-# --- The integers that come out ---------------------------------------------------------------------------------------
-
-
 @given(plain_sums.releases(), st.data())
 @settings(max_examples=30)
 def test_sums_of_padded_sketches_are_those_of_the_sketches(release: Release, data: st.DataObject) -> None:
@@ -171,9 +168,6 @@ def test_integers_are_found_from_one_end_of_their_range_to_the_other(moduli: lis
     assert integers([plain_sums.residues(sums, t) for t in moduli], moduli) == tuple(sums)
 
 
-# --- What a result hides ----------------------------------------------------------------------------------------------
-
-
 def test_a_result_is_masked_in_every_slot_and_freshly_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """With known streams it is what was computed plus those masks; `test_layout` shows what a mask hides."""
     keys, seeds = PlainKeys(7, PRIMES[-2:]), [bytes([k]) * 32 for k in range(1, 5)]
@@ -220,9 +214,6 @@ def test_a_result_s_noise_is_that_of_flooding(pair: bfv.KeyPair) -> None:
         noise = scaled_noise(pair.secret, pair.public.ciphertext_shape.unpack(packed), prime)
         largest = max(map(abs, noise)) / MODULI[prime]
         assert 0.99 < largest / 2.0**pair.public.parameters.flooding_bits < 1.01
-
-
-# --- What does not belong is refused ----------------------------------------------------------------------------------
 
 
 def test_an_opening_for_other_sums_keys_or_primes_damaged_or_of_another_number_of_ciphertexts_is_refused(

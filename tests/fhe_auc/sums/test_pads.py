@@ -77,8 +77,6 @@ def test_pads_are_uniform(modulus: int) -> None:
     assert stats.chisquare(np.bincount(drawn.astype(int), minlength=modulus)).pvalue > 1e-6
 
 
-# --- What parties derive for each of them -----------------------------------------------------------------------------
-
 T = 2**41 + 27
 
 
@@ -121,9 +119,6 @@ def test_shares_are_pinned_not_printed_and_summed_over_some_parties_once_each_in
             shares().total(counted)
     with pytest.raises(InputError, match="32 bytes, got 31"):
         shares(bytes(31)).total([0])
-
-
-# --- Pairwise pads add up to zero over all parties, and are uniform over fewer ----------------------------------------
 
 
 def private_key(number: int) -> X25519PrivateKey:

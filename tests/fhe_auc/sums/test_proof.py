@@ -67,9 +67,6 @@ def explaining(release: Release, modulus: int, point: int, sketch: Sequence[int]
     return Chosen(release, modulus, point, [Share(words(entries), words(offsets))])
 
 
-# --- What is right passes ---------------------------------------------------------------------------------------------
-
-
 @given(plain_sums.releases(largest=10**9), st.sampled_from(PRIMES[1:]), st.data())
 @settings(max_examples=25)
 def test_sums_of_any_parties_pass_and_are_those_of_integers(release: Release, prime: int, data: st.DataObject) -> None:
@@ -105,9 +102,6 @@ def test_a_sum_is_computed_at_all_points_its_polynomial_takes(release: Release, 
         total = plain_sums.value(wanted, moved) + sum(each * z**power for power, each in enumerate(behind, 1))
         expected.append(total % prime)
     assert whole.totals(sketch, prime).tolist() == expected
-
-
-# --- What is wrong does not -------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("release", "prime"), [(PRODUCT, 7), (CUBE, 5)])
@@ -162,9 +156,6 @@ def test_a_party_that_counts_twice_is_refused_though_all_that_is_linear_fits_and
         authenticator.accepts(doubled, [0, 0])
     with pytest.raises(InputError, match="no parties"):
         authenticator.accepts(doubled, [])
-
-
-# --- What is seen tells nothing ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("release", "prime", "values"), [(PRODUCT, 5, [2, 3]), (CUBE, 5, [4])])
@@ -232,9 +223,6 @@ def test_blinders_are_the_party_s_own_and_all_else_follows_from_the_common_secre
     )
     assert (one != other).tolist() == [False, False, True, True, True]
     assert (again == one).all()
-
-
-# --- Secrets ----------------------------------------------------------------------------------------------------------
 
 
 def test_every_secret_session_prime_and_party_has_shares_of_its_own() -> None:

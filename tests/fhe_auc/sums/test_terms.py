@@ -22,9 +22,6 @@ P = Factor((Part("p"),))
 ONES = Factor(constants=(1, 1, 1))
 
 
-# --- Values -----------------------------------------------------------------------------------------------------------
-
-
 @given(plain_sums.releases(), st.sampled_from(PRIMES), st.data())
 @settings(max_examples=30)
 def test_factors_are_those_of_integers(release: Release, prime: int, data: st.DataObject) -> None:
@@ -62,9 +59,6 @@ def test_terms_of_totals_alone_have_one_entry_and_the_degree_counts_factors_that
     assert total.evaluate({"p": np.array([1, 2, 3], np.uint64), "n": np.array([4], np.uint64)}, 101).tolist() == [99]
     assert Term((P, ONES)).degree == 1
     assert Sum("s", (Term((P, ONES)), Term((P, P, P)), Term((P, P, ONES)))).degree == 3
-
-
-# --- What does not fit is refused -------------------------------------------------------------------------------------
 
 
 def test_other_numbers_than_residues_are_not_evaluated() -> None:
@@ -166,8 +160,6 @@ def test_a_release_from_outside_is_refused_in_one_way_whatever_is_wrong(path: tu
         decode(encode(plain), Release, "release")
 
 
-# --- Monomials: expanded products are the products, and no more than there have to be ---------------------------------
-
 A, B, C = (Factor((Part(name),)) for name in "abc")
 TWO = Factor(constants=(1, 2))
 
@@ -200,8 +192,6 @@ def test_coefficients_times_monomials_give_the_difference_s_product(release: Rel
                 pairs = zip(factors, encrypted, strict=True)
                 assert (int(constant[k]) + sum(int(x[k]) * int(y[k]) for x, y in pairs) - expected) % prime == 0
 
-
-# --- Sketches: what is joined comes apart again -----------------------------------------------------------------------
 
 JOINED = Sketch((("p", 3), ("n'", 1), ("mu 1", 2)))
 

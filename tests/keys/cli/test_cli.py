@@ -133,7 +133,6 @@ def test_a_joint_session_from_the_command_to_the_auc(clock: Clock, monkeypatch: 
     assert [path.name for path in Path("joint").iterdir()] == ["session.joint"]
     shown = ok("show", "joint/session.joint", *SOUTH).stdout
     assert "'north' is the convener agreed on is for you to know" in re.sub(r"\s+", " ", shown)
-
     told = json.loads(open_as_aggregator("--json", bundle="joint/session.joint").stdout)
     assert told["joint_keys"]
     rows = {}
@@ -171,7 +170,6 @@ def test_thresholds_found_in_one_session_are_what_parties_take_the_next_for(keys
     first = ok(*SESSION, *keys, "--thresholds", "quantile:8", "--out", "first", "--json")
     assert json.loads(first.stdout)["protocol"] == "boundaries-federated"
     assert "this session finds the thresholds" in first.stderr
-
     thresholds.save("found.txt", np.arange(8) / 16)
     ok(*SESSION, *keys, "--thresholds", "found.txt", "--out", "second")
     thresholds.save("other.txt", np.arange(8) / 8)

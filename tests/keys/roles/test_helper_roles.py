@@ -122,9 +122,6 @@ def of_other_parameters() -> bytes:
     return generate_context(other)[0].to_bytes()
 
 
-# --- What the helper sees, and what it does not do --------------------------------------------------------------------
-
-
 def test_the_helper_sees_no_submission_and_no_digest_of_one() -> None:
     """It knows the pads: with a digest it could try counts."""
     play = Play()
@@ -186,9 +183,6 @@ def test_the_helper_opens_once_and_decrypts_once_for_the_parties_whose_pads_it_o
     with pytest.raises(MessageError):
         play.helper.respond(result)
     assert play.helper.ended
-
-
-# --- What a party accepts ---------------------------------------------------------------------------------------------
 
 
 @both_protocols

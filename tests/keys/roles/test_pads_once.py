@@ -123,9 +123,6 @@ def test_two_processes_with_different_rows_send_the_same_bytes(
     assert not has_seed(consortium)
 
 
-# --- Nothing secret leaves --------------------------------------------------------------------------------------------
-
-
 def test_what_the_aggregator_holds_and_what_travels_hides_seeds_pads_and_the_common_secret(
     consortium: Consortium,
 ) -> None:

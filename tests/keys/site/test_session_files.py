@@ -55,9 +55,6 @@ def document(consortium: Sites, joint: Manifest) -> bytes:
     return consortium.announce(joint)
 
 
-# --- Who takes part ---------------------------------------------------------------------------------------------------
-
-
 def test_everybody_gets_manifest_and_verified_keys_of_all(consortium: Sites, joint: Manifest, document: bytes) -> None:
     announcement = consortium.opened(document)
     assert announcement.manifest == consortium.announced(joint)
@@ -116,9 +113,6 @@ def test_a_joint_session_is_joined_once_and_only_by_its_parties(
     consortium.keep(document, store, "south")
     with pytest.raises(KeysError, match="has been opened before"):
         consortium.keep(document, store, "south")
-
-
-# --- What this installation cannot play, or this site has not agreed to -----------------------------------------------
 
 
 def of_a_newer_version(manifest: Manifest) -> Manifest:

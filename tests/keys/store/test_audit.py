@@ -138,9 +138,6 @@ def test_a_party_that_must_not_go_on_does_not_where_its_trail_cannot_be_written_
         consortium.answer("north", opening)
 
 
-# --- The file ---------------------------------------------------------------------------------------------------------
-
-
 @cache
 def certified() -> Certified:
     return Certified("north", "south")

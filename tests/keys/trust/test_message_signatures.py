@@ -72,9 +72,6 @@ def refused_by_party(consortium: Consortium, message: bytes, name: str = "north"
     return caught.value
 
 
-# --- Attacks of a stranger on the link, who has the announcement and keys of its own ----------------------------------
-
-
 class Stranger:
     """Somebody with the announcement of a consortium, rows that look perfect, and a session and keys of its own."""
 
@@ -113,7 +110,6 @@ def test_a_result_made_up_from_the_announcement_is_refused(encrypting: Consortiu
     words[: len(plaintext)] = plaintext
     manifest = encrypting.session.manifest
     forged = wire_format.seal("result", manifest.context, whole.pack(words))
-
     genuine = encrypting.aggregator().start()
     encrypting.answer("north", genuine)
     message = changed(genuine, round=2, payload=encode(Result(manifest.parties, forged)))
@@ -125,7 +121,6 @@ def test_a_plaintext_added_to_a_submission_in_transit_is_refused(encrypting: Con
     stranger = Stranger(encrypting)
     own = decode(payload_of(stranger.submissions["north"]), tuple[bytes, ...], "")
     added = [stranger.in_the_clear("submission", block) for block in own]
-
     aggregator, submissions = submitted(encrypting)
     fingerprint, seeded = encrypting.session.manifest.context, Seeded(stranger.context._seeded.whole)
     genuine = Message.from_bytes(submissions["north"], limit=LIMIT)
@@ -138,9 +133,6 @@ def test_a_plaintext_added_to_a_submission_in_transit_is_refused(encrypting: Con
     forged = msgspec.structs.replace(forged, signature=genuine.signature).to_bytes()
     assert refused_by_aggregator(aggregator, "north", forged).field == "signature"
     aggregator.receive("north", submissions["north"])  # the refusal has changed nothing
-
-
-# --- Submissions ------------------------------------------------------------------------------------------------------
 
 
 def resigned(consortium: Consortium, message: bytes, by: Identity | None, session: bytes | None = None) -> bytes:
@@ -190,9 +182,6 @@ def test_a_signature_holds_for_its_round_only_and_takes_at_most_200_bytes_and_a_
         aggregator.receive(name, genuine)
     aggregator.finish_round()
     assert refused_by_aggregator(aggregator, "north", changed(submissions["north"], round=2)).field == "signature"
-
-
-# --- Messages of the aggregator ---------------------------------------------------------------------------------------
 
 
 def test_what_the_aggregator_has_not_signed_is_not_even_parsed(
@@ -247,9 +236,6 @@ def test_a_result_without_ones_own_rows_or_with_others_than_the_list_is_refused(
     ):
         error = refused_by_party(consortium, resigned(consortium, changed(genuine, **forged), None))
         assert why in str(error)
-
-
-# --- Without signatures -----------------------------------------------------------------------------------------------
 
 
 def test_roles_of_a_session_between_machines_do_nothing_without_a_key_to_sign_with(consortium: Consortium) -> None:

@@ -108,7 +108,6 @@ class TestTheSecretStaysWithTheParties:
         aggregator, roles, messages = played(plugin, session, delivery, parties)
         secret = decode(session.party_material, PartySecrets, "").common_secret
         assert {role._common_secret for role in roles} == {secret}
-
         places = [*messages, session.manifest.to_bytes(), session.aggregator_material, delivery.aggregator]
         places += held_by(aggregator)
         assert any(session.manifest.digest in place for place in places)  # the search finds what is there

@@ -225,6 +225,3 @@ def test_perfect_models_have_no_interval_and_one_that_is_always_the_same_half_an
     for scores, auc in ((labels * 0.9, 1.0), (0.9 - labels * 0.9, 0.0), (np.full(40, 0.3), 0.5)):
         (estimate,) = told(PLAIN, [PartyData.from_arrays("all", labels, scores)]).estimates()
         assert (estimate.auc, estimate.standard_error, estimate.interval) == (auc, 0.0, None)
-
-
-# --- Sites ------------------------------------------------------------------------------------------------------------

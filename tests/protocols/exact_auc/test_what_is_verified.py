@@ -26,8 +26,6 @@ from tests.support.exact_sessions import GRID, Play, rows
 from tests.support.pooled import pooled
 from tests.support.stored_sites import Consortium
 
-# --- Every number is sorted -------------------------------------------------------------------------------------------
-
 PROVED, DERIVED, PUBLIC, NOT_VERIFIED = "proved", "derived from proved and public numbers", "public", "not verified"
 """Proved: the theorem of docs/security/verified.md covers the integer. Public: agreed, or counted by the party itself;
 the aggregator does not compute it."""
@@ -103,9 +101,6 @@ def test_a_verified_result_has_no_number_that_nobody_proves() -> None:
     found = played_honestly()
     assert found.verified
     assert found.as_dict()["verified"] == {"aggregation": True, "parties": False}
-
-
-# --- Average precision ------------------------------------------------------------------------------------------------
 
 
 def sites_of(number: int = 5) -> list[PartyData]:
@@ -250,8 +245,6 @@ def test_between_machines_a_site_keeps_what_it_has_counted_in_its_key_store(tmp_
         site_state.remember(site, dataclasses.replace(told.before, session=bytes(16)))
         assert site_state.counted_before(site, bytes(16)).own == told.own_rows_above
 
-
-# --- The chance that a lie passes -------------------------------------------------------------------------------------
 
 SESSIONS = [
     (3, {}, 1),

@@ -76,9 +76,6 @@ def common_secret(play: Play) -> bytes:
     return decode(play.material[NAMES[0]], HelpedSecrets, "").common_secret
 
 
-# --- One alone --------------------------------------------------------------------------------------------------------
-
-
 @both_protocols
 def test_what_the_aggregator_gets_is_uniform_and_of_one_length_whatever_the_rows_are(protocol: str) -> None:
     lengths = set()
@@ -127,7 +124,6 @@ def test_the_helper_decrypts_slots_that_are_uniform_but_for_their_sums(monkeypat
     assert stats.kstest(slots[: len(several)][several] / prime, "uniform").pvalue > 1e-7
     negatives, positives = np.split(np.sum([counts_of(data) for data in SITES], axis=0), 2)
     assert set(layout.totals(slots, prime)[-2:].tolist()) == {negatives.sum(), positives.sum()}
-
     sent = sum(sketch.astype(object) for sketch in sketches_sent(play))
     counts = np.concatenate([negatives, positives]).astype(object)
     pads = (sent - counts) % prime
@@ -168,9 +164,6 @@ def test_a_party_that_listens_opens_no_other_one_s_blob_or_result() -> None:
     assert unseal_under(key, given.responses[0].parts[1], given.responses[0].sealed, associated=associated)
     with pytest.raises(TamperedError):
         unseal_under(key, given.responses[0].parts[0], given.responses[0].sealed, associated=associated)
-
-
-# --- Several together -------------------------------------------------------------------------------------------------
 
 
 @both_protocols
@@ -280,9 +273,6 @@ def test_a_party_that_the_helper_leaves_out_is_named_and_the_others_read_what_is
         found = play.parties[number].result()
         assert found_in(found) == pairs_of([*SITES[:2], SITES[3]])
         assert found.parties == 3
-
-
-# --- Traps, of designs that are not ours ------------------------------------------------------------------------------
 
 
 def test_a_helper_that_had_a_digest_of_a_padded_sketch_would_find_the_row_of_a_party_with_one_row() -> None:

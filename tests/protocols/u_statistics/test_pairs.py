@@ -375,6 +375,5 @@ def test_the_estimate_over_real_ciphertexts_is_unbiased_and_varies_as_stated() -
     of = step("kendall", epsilon=2.0)
     generator = np.random.default_rng(3)
     found = [pairs.estimate(rows, of, pairs.pairings(40, 1, generator))[0] for _ in range(100)]
-
     assert abs(np.mean(found) - of_rows(rows, kernels.KENDALL)) < 4 * np.std(found, ddof=1) / 10
     assert np.var(found) < pairs.error_bound(40, 1, 2.0, of.noise_variance) * 1.5

@@ -557,7 +557,6 @@ def test_a_killed_site_costs_a_job_and_no_job_brings_code(poc: Poc, site_rows: l
     poc.submit(job)
     until(session.is_finished, poc)
     session.check("north", "south", "east")
-
     spy = tmp_path / "spied"
     config = next(job.rglob("config_fed_client.json"))
     told = json.loads(config.read_text())

@@ -119,7 +119,6 @@ def test_a_fraction_and_an_error_in_a_file_are_read_as_such(tmp_path: Path) -> N
     told = json.loads(written.read_text(encoding="utf-8"))["evaluation"]
     assert told["study"] == {**STUDY.as_dict(), "row_caps": {"a": 4}}
     assert (read.verified, told["verified"]) == (True, {"aggregation": True, "parties": False})
-
     party.result = refused
     with pytest.raises(ResultCheckError, match=r"^refused$") as failed:
         outcomes.read(outcomes.write(tmp_path, party, lambda told: told))  # type: ignore[arg-type]
@@ -426,7 +425,6 @@ def test_an_error_that_nobody_foresaw_stays_at_a_site_and_is_recorded_by_the_ser
     with monkeypatch.context() as patched:
         patched.setattr("fhe_auc.rows.party_files.read_for", burst_at_site)
         assert consortium.asked("north").error.reason == "RuntimeError"
-
     record = consortium.folder / "journal" / "record.json"
     record.parent.mkdir(mode=0o700)
     record.write_text('{"error": {"type": "TooFewPartiesError", "message": "1 of 3"}}')
@@ -527,7 +525,6 @@ def test_a_site_runs_what_is_pinned_whatever_else_the_server_calls_it(
     monkeypatch.setattr(supernode, "get_fab_config", lambda found: found)
     monkeypatch.setattr(supernode, "get_metadata_from_config", lambda found: ("a/b", "1"))
     run_in_place_of_flower(lambda: None, monkeypatch, bundle_sha256=pinned)
-
     asked = message_of(b"question")
     asked.metadata.__dict__["_run_id"] = 1
     names = ("fab_hash", "fab_id", "fab_version", "primary_task_type")
