@@ -353,7 +353,7 @@ def test_nothing_secret_is_printed_or_sent(template: tuple[Path, list[Result]]) 
         assert not any(secret in data for secret in secrets), path
 
 
-# --- Refusals: bundles ------------------------------------------------------------------------------------------------
+# --- Refusals ---------------------------------------------------------------------------------------------------------
 
 
 def test_a_bundle_opens_once_for_its_party_and_is_not_used_up_where_it_is_refused() -> None:
@@ -489,9 +489,6 @@ def test_a_site_with_more_rows_than_its_cap_answers_nothing_and_results_show_the
         assert told["verified"] == {"aggregation": True, "parties": False}
 
 
-# --- Refusals: who takes part -----------------------------------------------------------------------------------------
-
-
 def test_a_session_in_which_everybody_receives_much_is_made_with_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fhe_auc.session.plan._LARGE_DOWNLOAD", 100_000)
     made = ok(*SESSION, *SMALL, "--protocol", "exact", "--keys", "joint")
@@ -515,9 +512,6 @@ def test_a_revoked_party_is_refused_at_the_session_and_cannot_open(clock: Clock)
     shown = json_of("show", *SOUTH)
     assert (shown["site"]["certified"], "revoked" in shown["site"]["state"]) == (False, True)
     assert "south: REVOKED" in ok("show", *AUTHORITY).stdout
-
-
-# --- Refusals: certificates -------------------------------------------------------------------------------------------
 
 
 def test_nothing_is_certified_unless_the_fingerprint_is_confirmed() -> None:
@@ -544,15 +538,17 @@ def test_no_authority_is_trusted_unless_its_fingerprint_is_confirmed() -> None:
     Path("other").mkdir()
     ok("ca-init", "Lung Study", *at("lung"), "--out", "other")
     add = ("enrol", "north", *NORTH, "--authority", "other/ca.pem")
-    assert_fails(call(*add, "--fingerprint", fingerprint_in()), 1, "fingerprint of authority 'Lung Study'")
-    assert_fails(call(*add, input="\n"), 1, "not confirmed")
-    assert_fails(call(*add), 2, "nobody is there")
-    trusted = json_of("show", *NORTH)["authorities"]
-    assert [each["name"] for each in trusted] == ["Heart Study"]
+    for asked, typed, status, why in (
+        ((*add, "--fingerprint", fingerprint_in()), "", 1, "fingerprint of authority 'Lung Study'"),
+        (add, "\n", 1, "not confirmed"),
+        (add, "", 2, "nobody is there"),
+        ((*add[:-1], "other/ca.crl"), "", 2, "'other/ca.crl' is no certificate in PEM"),
+    ):
+        assert_fails(call(*asked, input=typed), status, why)
+    assert [each["name"] for each in json_of("show", *NORTH)["authorities"]] == ["Heart Study"]
     spelled = ":".join(re.findall("..", fingerprint_in("other").upper()))  # as other tools print it
     ok(*add, "--fingerprint", spelled)
     ok(*add)  # known by now
-    assert_fails(call(*add[:-1], "other/ca.crl"), 2, "'other/ca.crl' is no certificate in PEM")
 
 
 def test_renewal_keeps_the_keys(clock: Clock) -> None:
@@ -571,9 +567,6 @@ def test_renewal_keeps_the_keys(clock: Clock) -> None:
     own = ("north/north.credential", "--aggregator", "later/later.credential", *NORTH)
     alone = call("session", *own, "--out", "next", *SMALL, *news)
     assert alone.exit_code == 0, alone.output
-
-
-# --- Refusals: files --------------------------------------------------------------------------------------------------
 
 
 def test_no_file_is_overwritten_unasked(clock: Clock) -> None:
@@ -623,30 +616,28 @@ def test_names_that_are_no_file_names() -> None:
 def test_a_passphrase_is_right_and_long_enough_or_comes_from_a_file_of_one_line_that_is_its_owner_s(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    path = Path("passphrase")
+    path.touch(mode=0o600)
+    path.write_text(PASSPHRASE)
+    for file, inherits in ((None, True), (path, False)):  # children inherit none where a file is given
+        Vault(Path("north/store"), file).open().close()
+        child = subprocess.run(["/usr/bin/env"], capture_output=True, check=True)
+        assert (PASSPHRASE.encode() in child.stdout) is inherits
     monkeypatch.setenv("FHE_AUC_PASSPHRASE", "wrong horse battery staple")
     assert_fails(open_as("north"), 1, "the passphrase is not this key store's")
-    path = Path("passphrase")
     path.write_text(f"{PASSPHRASE}\n")
     path.chmod(0o640)
-    show = ("show", *NORTH, "--passphrase-file", "passphrase")
+    monkeypatch.setenv("FHE_AUC_STORE", "north/store")
+    show = ("show", "--passphrase-file", "passphrase")
     assert_fails(call(*show), 1, "passphrase file 'passphrase' is open to other users")
     path.chmod(0o600)
-    ok(*show)  # not the variable's: the file counts
+    assert json_of(*show)["site"]["name"] == "north"  # not the variable's: the file counts
     for bad in (b"", b"\n", b"two\nlines\n", b"\xff\xfe"):
         path.write_bytes(bad)
         assert_fails(call(*show), 2, "'passphrase' is not one line of text")
     monkeypatch.setenv("FHE_AUC_PASSPHRASE", "short")
     assert_fails(call("enrol", "east", "--store", "east"), 2, "too short: take at least 12")
     assert not Path("east").exists()
-
-
-def test_children_inherit_no_passphrase_where_a_file_is_given() -> None:
-    Path("passphrase").touch(mode=0o600)
-    Path("passphrase").write_text(PASSPHRASE)
-    for file, inherits in ((None, True), (Path("passphrase"), False)):
-        Vault(Path("north/store"), file).open().close()
-        child = subprocess.run(["/usr/bin/env"], capture_output=True, check=True)
-        assert (PASSPHRASE.encode() in child.stdout) is inherits
 
 
 def test_the_passphrase_is_asked_for_twice_for_a_new_store_and_never_shown(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -664,14 +655,6 @@ def test_without_a_terminal_there_is_advice_instead_of_a_question() -> None:
     process = run(show, env=environment, stdin=subprocess.DEVNULL, start_new_session=True, timeout=60)
     assert (process.returncode, process.stdout) == (2, "")
     assert re.fullmatch("error: no terminal .*set FHE_AUC_PASSPHRASE or give --passphrase-file\n", process.stderr)
-
-
-def test_the_environment_names_the_store(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("FHE_AUC_STORE", "north/store")
-    assert json_of("show")["site"]["name"] == "north"
-
-
-# --- A certificate that the site has already --------------------------------------------------------------------------
 
 
 def test_a_site_s_own_certificate_takes_part_if_key_and_options_fit() -> None:

@@ -422,9 +422,6 @@ def test_one_device_that_runs_other_code_decides_the_auc(play: Play) -> None:
     assert (found.positives, found.negatives) == (positives, sum(each.rows for each in play.rows) - positives)
 
 
-# --- Who may be a member ----------------------------------------------------------------------------------------------
-
-
 def test_members_whom_no_trusted_authority_has_signed_are_refused_by_all(play: Play) -> None:
     """Else the convener could name a fleet of which it plays all members but one."""
     made, sybils = play.consortium, np.random.default_rng(0).integers(0, 256, (8, 32)).astype(np.uint8)

@@ -152,9 +152,6 @@ def test_a_crash_while_writing_leaves_the_old_entry(directory, store, monkeypatc
     assert not list(directory.glob("state/.tmp*"))
 
 
-# --- What an opened bundle held ---------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("written", [False, True])
 @pytest.mark.parametrize("step", ["put", "register"])
 def test_a_crash_while_keeping_a_bundle_loses_nothing_and_a_replay_is_refused(directory, step, written) -> None:
@@ -228,9 +225,6 @@ def test_a_store_without_its_header_is_not_taken_for_an_unfinished_one(directory
     (directory / "letter").write_text("mine")
     unmade(directory, StoreError, "is not empty; a key store is made in a new")
     assert {*before} - {*directory.rglob("*")} == {directory / "lock", directory / "state" / "north"}
-
-
-# --- Odd directories --------------------------------------------------------------------------------------------------
 
 
 def test_no_store_is_made_behind_a_link_or_in_place_of_a_file_nor_anything_left_there(tmp_path) -> None:

@@ -578,9 +578,6 @@ def test_a_binding_is_of_one_certificate_and_of_a_fit_signing_key_that_one_has(s
         unverified(credential(site.chain, bound), site.trust, error, why)
 
 
-# --- Private keys stay private ----------------------------------------------------------------------------------------
-
-
 def test_private_keys_are_not_printed_pickled_or_copied(authority, north) -> None:
     for holder, key in ((north, north._signing), (authority, authority._key)):
         private = key.private_bytes_raw()

@@ -127,9 +127,6 @@ def test_blanks_and_the_order_of_names_do_not_matter_and_a_name_that_is_there_tw
     assert_says(check(copy, *folder.trust), "not one well-formed JSON object")
 
 
-# --- Made up ----------------------------------------------------------------------------------------------------------
-
-
 @pytest.fixture
 def certified(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Certified:
     monkeypatch.chdir(tmp_path)
