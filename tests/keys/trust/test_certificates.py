@@ -155,8 +155,7 @@ def test_a_request_with_a_signing_key_under_which_one_signature_fits_everything(
     identity = Identity.create("north")
     for signed in (b"one result", b"another one"):
         Ed25519PublicKey.from_public_bytes(NEUTRAL).verify(NEUTRAL + bytes(32), signed)  # so it does
-    der = request_der(identity)
-    der = der.replace(identity.signing_key, NEUTRAL)[:-64] + NEUTRAL + bytes(32)
+    der = request_der(identity).replace(identity.signing_key, NEUTRAL)[:-64] + NEUTRAL + bytes(32)
     forged = x509.load_der_x509_csr(der)
     assert forged.is_signature_valid
     refused(authority, forged.public_bytes(Encoding.PEM), match="of small order")
@@ -166,8 +165,7 @@ def test_a_request_with_a_signing_key_under_which_one_signature_fits_everything(
 @pytest.mark.parametrize(
     "point",  # libsodium's list; its last two are not reduced
     [
-        "00" * 32,
-        "01" + "00" * 31,
+        *("00" * 32, "01" + "00" * 31),
         "26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05",
         "c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac037a",
         *(f"{first}{'ff' * 30}7f" for first in ("ec", "ed", "ee")),
@@ -581,8 +579,7 @@ def test_a_binding_is_of_one_certificate_and_of_a_fit_signing_key_that_one_has(s
 def test_private_keys_are_not_printed_pickled_or_copied(authority, north) -> None:
     for holder, key in ((north, north._signing), (authority, authority._key)):
         private = key.private_bytes_raw()
-        assert private.hex() not in repr(holder)
-        assert repr(private) not in repr(holder)
+        assert not any(shown in repr(holder) for shown in (private.hex(), repr(private)))
         for leak in (pickle.dumps, copy.copy, copy.deepcopy):
             with pytest.raises(TypeError, match="not pickled"):
                 leak(holder)
@@ -641,12 +638,12 @@ def pem(kind: str, der: bytes) -> bytes:
 @pytest.mark.filterwarnings("ignore:Parsed a serial number")
 @pytest.mark.parametrize("times", [60, pytest.param(400, marks=pytest.mark.slow)])
 def test_whatever_the_bytes_only_our_own_errors_come_out(authority, north, site, times: int) -> None:
-    bound = site.identity("north.example")
-    trust = trusting(authority)
-    crl = trust.revocation_lists[0]
-    der = chain_of(north)[0]
-    request = request_der(north)
+    bound, trust, der = site.identity("north.example"), trusting(authority), Encoding.DER
+    crl, request = trust.revocation_lists[0], request_der(north)
     head = {each[:7]: each[:8] for each in (north.credential, north.to_bytes(), authority.to_bytes())}
+
+    def shown(data: bytes, trust: Trust = trust) -> None:
+        verify(data, trust, at=NOW)
 
     def framed(magic: bytes, body: bytes) -> bytes:
         return reframed(head[magic], body)
@@ -659,28 +656,31 @@ def test_whatever_the_bytes_only_our_own_errors_come_out(authority, north, site,
         found = Trust.from_pem(authority.certificate_pem(), (pem("X509 CRL", data),))
         with contextlib.suppress(KeysError):
             newer_list(found.revocation_lists[0], crl, authority.certificate)
-        verify(north.credential, found, at=NOW)
+        shown(north.credential, found)
 
     def anchored(data: bytes) -> None:
         found = Trust.from_pem(pem("CERTIFICATE", data), (authority.revocation_list(at=NOW),))
         with contextlib.suppress(KeysError):
             newer_list(crl, None, found.anchors[0])
-        verify(north.credential, found, at=NOW)
+        shown(north.credential, found)
+
+    def issued(data: bytes) -> None:
+        authority.issue(data, "north", days=3, at=NOW)
+
+    def chained(data: bytes) -> None:
+        Identity.create("north.example").bound(pem("CERTIFICATE", data), site.key, days=3, at=NOW)
 
     entrances = {
-        "credential": (north.credential, lambda data: verify(data, trust, at=NOW)),
-        "its inside": (north.credential[40:], lambda data: verify(framed(b"fhecred", data), trust, at=NOW)),
-        "bound": (bound.credential[40:], lambda data: verify(framed(b"fhecred", data), site.trust, at=NOW)),
-        "site": (site.leaf.public_bytes(Encoding.DER), lambda data: verify(in_credential(data), site.trust, at=NOW)),
-        "request": (request, lambda data: authority.issue(pem("CERTIFICATE REQUEST", data), "north", days=3, at=NOW)),
-        "certificate": (der, lambda data: north.certified(pem("CERTIFICATE", data))),
-        "chain": (
-            site.leaf.public_bytes(Encoding.DER),
-            lambda data: Identity.create("north.example").bound(pem("CERTIFICATE", data), site.key, days=3, at=NOW),
-        ),
-        "list": (crl.public_bytes(Encoding.DER), listed),
-        "authority": (authority.certificate.public_bytes(Encoding.DER), anchored),
-        "pem": (north.request(), lambda data: authority.issue(data, "north", days=3, at=NOW)),
+        "credential": (north.credential, shown),
+        "its inside": (north.credential[40:], lambda data: shown(framed(b"fhecred", data))),
+        "bound": (bound.credential[40:], lambda data: shown(framed(b"fhecred", data), site.trust)),
+        "site": (site.leaf.public_bytes(der), lambda data: shown(in_credential(data), site.trust)),
+        "request": (request, lambda data: issued(pem("CERTIFICATE REQUEST", data))),
+        "certificate": (chain_of(north)[0], lambda data: north.certified(pem("CERTIFICATE", data))),
+        "chain": (site.leaf.public_bytes(der), chained),
+        "list": (crl.public_bytes(der), listed),
+        "authority": (authority.certificate.public_bytes(der), anchored),
+        "pem": (north.request(), issued),
         "identity": (north.to_bytes()[40:], lambda data: Identity.from_bytes(framed(b"fheiden", data))),
         "stored": (authority.to_bytes()[40:], lambda data: Authority.from_bytes(framed(b"fheauth", data))),
     }
