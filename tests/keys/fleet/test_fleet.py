@@ -4,7 +4,8 @@ import hashlib
 import itertools
 import json
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from fractions import Fraction
@@ -259,26 +260,21 @@ def info_of(record: Record) -> bytes:
     return blob_info(record.session, record.member, hashlib.sha256(record.sketch).digest())
 
 
-REFUSED_BY_THE_AGGREGATOR: dict[str, tuple[Callable[[Record], Record], str]] = {
-    "of another session": (lambda it: it._replace(session=bytes(32)), aggregator.OTHER_SESSION),
-    "of no member": (lambda it: it._replace(member=8), aggregator.NO_MEMBER),
-    "a short sketch": (lambda it: it._replace(sketch=it.sketch[1:]), aggregator.OTHER_LENGTH),
-    "a long blob": (lambda it: it._replace(blob=it.blob + b"\0"), aggregator.OTHER_LENGTH),
-    "a sketch that is not sealed": (lambda it: it._replace(sketch=bytes(len(it.sketch))), aggregator.NOT_SEALED),
-    "another one's sketch": (lambda it: it._replace(member=it.member + 1), aggregator.NOT_SEALED),
-}
-
-
 def test_records_that_are_not_whole_are_named_and_the_others_count(play: Play) -> None:
     records = play.records
-    spoilt = [change(records[3]) for change, _ in REFUSED_BY_THE_AGGREGATOR.values()]
-    too_large = resketched(play, 3, b"\xff" * (len(records[3].sketch) - sealing.OVERHEAD))
-    play.write([too_large, *spoilt, *records[:3]], records[4:])
+    whole, too_large = records[3], resketched(play, 3, b"\xff" * (len(records[3].sketch) - sealing.OVERHEAD))
+    spoilt = [
+        (too_large, aggregator.NO_SKETCH),
+        (whole._replace(session=bytes(32)), aggregator.OTHER_SESSION),
+        (whole._replace(member=8), aggregator.NO_MEMBER),
+        (whole._replace(sketch=whole.sketch[1:]), aggregator.OTHER_LENGTH),
+        (whole._replace(blob=whole.blob + b"\0"), aggregator.OTHER_LENGTH),
+        (whole._replace(sketch=bytes(len(whole.sketch))), aggregator.NOT_SEALED),
+        (whole._replace(member=4), aggregator.NOT_SEALED),
+    ]
+    play.write([*(record for record, _ in spoilt), *records[:3]], records[4:])
     collected, _ = play.to_the_end()
-    expected: dict[str, int] = {aggregator.NO_SKETCH: 1}
-    for _, why in REFUSED_BY_THE_AGGREGATOR.values():
-        expected[why] = expected.get(why, 0) + 1
-    assert collected.refusals.counts == expected
+    assert collected.refusals.counts == Counter(why for _, why in spoilt)
     assert collected.refusals.examples[aggregator.NO_MEMBER][0].endswith("row group 0, row 2: member 8")
     assert play.reads(0, play.rows[:3] + play.rows[4:])
 
@@ -424,9 +420,6 @@ def test_one_device_that_runs_other_code_decides_the_auc(play: Play) -> None:
     assert fraction_of(play.rows) < Fraction(9, 10)
     assert found.auc > 0.95
     assert (found.positives, found.negatives) == (positives, sum(each.rows for each in play.rows) - positives)
-
-
-# --- Who may be a member ----------------------------------------------------------------------------------------------
 
 
 def test_members_whom_no_trusted_authority_has_signed_are_refused_by_all(play: Play) -> None:

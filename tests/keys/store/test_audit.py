@@ -248,30 +248,24 @@ def test_a_file_that_the_system_lets_only_grow_is_appended_to(
     assert len(trail.found().lines) == 5
 
 
+def noted_at_each_sync(patch: pytest.MonkeyPatch, note: Callable[[int], Any]) -> list[Any]:
+    """A list that grows by what `note` returns for the descriptor, whenever a file or folder has been synced."""
+    noted: list[Any] = []
+    sync = os.fsync
+    patch.setattr(os, "fsync", lambda descriptor: (sync(descriptor), noted.append(note(descriptor))))
+    return noted
+
+
 @needs_synced_folders
 def test_the_first_line_outlives_a_power_cut(new: TrailFile, monkeypatch: pytest.MonkeyPatch) -> None:
-    synced: list[bool] = []
-    sync = os.fsync
-
-    def noted(descriptor: int) -> None:
-        synced.append(stat.S_ISDIR(os.fstat(descriptor).st_mode))
-        sync(descriptor)
-
-    monkeypatch.setattr(os, "fsync", noted)
+    folders = noted_at_each_sync(monkeypatch, lambda descriptor: stat.S_ISDIR(os.fstat(descriptor).st_mode))
     for number in range(2):
         new.add(number)
-    assert synced == [True, False, False]  # the folder, which has a new file; and each line
+    assert folders == [True, False, False]  # the folder, which has a new file; and each line
 
 
 def test_while_a_line_is_added_others_can_read_the_trail(trail: TrailFile, monkeypatch: pytest.MonkeyPatch) -> None:
-    read: list[int] = []
-    sync = os.fsync
-
-    def noted(descriptor: int) -> None:
-        sync(descriptor)
-        read.append(len(trail.found().lines))
-
-    monkeypatch.setattr(os, "fsync", noted)
+    read = noted_at_each_sync(monkeypatch, lambda _: len(trail.found().lines))
     trail.add(4)
     assert read == [5]
 

@@ -456,27 +456,20 @@ def test_nothing_can_be_acknowledged_where_nothing_is_wrong_or_by_nobody(site: S
         for say in (partial(budget.acknowledged, store, site.id), partial(budget.reconciled, store, at=now())):
             with pytest.raises(InputError, match="by: a name has"):
                 say(by=" ")
+    for name in ("", " rows", "a\nb", "x" * 101):
+        with pytest.raises(InputError, match="data-set"):
+            budget.checked_name("data-set", name)
 
 
-@pytest.mark.parametrize(
-    ("protocol", "options", "wanted"),
-    [
-        ("dpauc-laplace", {}, TENTH),
-        ("dpauc-gaussian", {"delta": 1e-6}, Spending(0.1, "label", 1e-6)),
-        ("dpauc-rr", {}, TENTH),
-        ("dpauc-rr", {"score_epsilon": 50.0}, Spending(50.1, "row")),
-        ("histogram-distributed-dp", {}, Spending(0.2, "row")),
-        ("histogram-local-dp", {}, Spending(0.1, "row")),
-        ("ustat-krr", {}, Spending(0.1, "score")),
-    ],
-)
-def test_each_noisy_protocol_says_what_a_session_spends(
-    protocol: str, options: dict[str, Any], wanted: Spending
-) -> None:
-    assert registry.load(protocol).spends(manifest(protocol, **options)) == wanted
-
-
-@pytest.mark.parametrize("name", ["", " rows", "a\nb", "x" * 101])
-def test_a_data_set_has_a_name_that_can_be_shown(name: str) -> None:
-    with pytest.raises(InputError, match="data-set"):
-        budget.checked_name("data-set", name)
+def test_each_noisy_protocol_says_what_a_session_spends() -> None:
+    spent = {
+        ("dpauc-laplace",): TENTH,
+        ("dpauc-gaussian", ("delta", 1e-6)): Spending(0.1, "label", 1e-6),
+        ("dpauc-rr",): TENTH,
+        ("dpauc-rr", ("score_epsilon", 50.0)): Spending(50.1, "row"),
+        ("histogram-distributed-dp",): Spending(0.2, "row"),
+        ("histogram-local-dp",): Spending(0.1, "row"),
+        ("ustat-krr",): Spending(0.1, "score"),
+    }
+    for (protocol, *options), wanted in spent.items():
+        assert registry.load(protocol).spends(manifest(protocol, **dict(options))) == wanted, protocol

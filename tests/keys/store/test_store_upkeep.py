@@ -158,32 +158,24 @@ def test_lists_and_certificates_that_are_outdated_are_problems_and_so_are_revoke
 # --- close ------------------------------------------------------------------------------------------------------------
 
 
-def test_a_session_that_can_go_on_is_not_closed_unless_its_loss_is_accepted() -> None:
-    session = opened()
+def test_a_session_that_can_go_on_is_not_closed_unless_its_loss_is_accepted_and_then_never_opened_again() -> None:
+    seen = Path("north/store/seen/bundles")
+    before, session = seen.read_bytes(), opened()
     secrets = secrets_of(session)
-    for wrong, status, why in (
+    why = f"session {session} can go on until .*this site gets no result of it.*--lose-result"
+    for wrong, status, told in (
         (("--ended", "ab" * 16), 2, "name a session, or give --ended, and not both"),
         (("--ended", "--lose-result"), 2, "for sessions that are named"),
         (("ab" * 16,), 1, "no session abab.*`fhe-auc keys show` lists them"),
+        ((session,), 1, why),
     ):
-        assert_fails(call("close", *wrong, *NORTH), status, why)
-    why = f"session {session} can go on until .*this site gets no result of it.*--lose-result"
-    assert_fails(call("close", session, *NORTH), 1, why)
+        assert_fails(call("close", *wrong, *NORTH), status, told)
     assert all(each in kept_of(session) for each in secrets)
     ok("close", " ".join(re.findall("....", session)), "--lose-result", *NORTH)  # as `show` spells it
-    assert not any(each in kept_of(session) for each in secrets)
     assert "closed; its keys are destroyed" in re.sub(r"\s+", " ", ok("show", *NORTH).stdout)
     assert problems() == []
-
-
-def test_a_closed_session_is_never_opened_again_not_even_where_the_list_of_opened_bundles_is_put_back() -> None:
-    seen = Path("north/store/seen/bundles")
-    before = seen.read_bytes()
-    session = opened()
-    secrets = secrets_of(session)
-    ok("close", session, "--lose-result", *NORTH)
     assert_fails(open_as("north"), 1, "opened before")
-    seen.write_bytes(before)
+    seen.write_bytes(before)  # the list of opened bundles is put back
     assert_fails(open_as("north"), 1, f"another bundle '{session}' already")
     assert not any(each in kept_of(session) for each in secrets)
 

@@ -65,10 +65,10 @@ def refused_by_aggregator(aggregator: Aggregator, party: str, submission: bytes)
     return caught.value
 
 
-def refused_by_party(consortium: Consortium, message: bytes, name: str = "north") -> MessageError:
+def refused_by_party(consortium: Consortium, message: bytes) -> MessageError:
     with pytest.raises(MessageError) as caught:
-        consortium.answer(name, message)
-    assert name not in consortium.results
+        consortium.answer("north", message)
+    assert "north" not in consortium.results
     return caught.value
 
 
@@ -135,17 +135,15 @@ def test_a_plaintext_added_to_a_submission_in_transit_is_refused(encrypting: Con
     aggregator.receive("north", submissions["north"])  # the refusal has changed nothing
 
 
-def resigned(consortium: Consortium, message: bytes, by: Identity | None, session: bytes | None = None) -> bytes:
-    """The message signed by somebody; None: by the aggregator, who may say anything."""
+def resigned(consortium: Consortium, message: bytes, by: Identity | str = "", session: bytes | None = None) -> bytes:
+    """The message signed by somebody, or a site; else by the aggregator, who may say anything."""
     protection: Any = consortium.aggregator().protection
-    if by is not None:
+    if isinstance(by, str) and by:
+        with site_storage().site(consortium.made.sites[by]) as site:
+            by = site._identity  # type: ignore[attr-defined]
+    if by:
         protection = dataclasses.replace(protection, binding=session or protection.binding, identity=by)
     return Message.from_bytes(message, limit=LIMIT).protected(protection).to_bytes()
-
-
-def identity_of(consortium: Consortium, name: str) -> Identity:
-    with site_storage().site(consortium.made.sites[name]) as site:
-        return site._identity  # type: ignore[attr-defined, no-any-return]
 
 
 def test_what_a_party_has_not_signed_is_not_even_parsed(
@@ -154,15 +152,14 @@ def test_what_a_party_has_not_signed_is_not_even_parsed(
     aggregator, submissions = submitted(consortium)
     monkeypatch.setattr(type(aggregator), "_accept", lambda *_: pytest.fail("parsed"))
     genuine = submissions["north"]
-    north, south = identity_of(consortium, "north"), identity_of(consortium, "south")
     forgeries = {
         "no signature": changed(genuine, signature=b""),
         "changed payload": changed(genuine, payload=b"x"),
         "a list": changed(genuine, submissions=(("north", bytes(32)),)),
-        "another party's": resigned(consortium, genuine, south),
+        "another party's": resigned(consortium, genuine, "south"),
         "a stranger's": resigned(consortium, genuine, Identity.create("north")),
-        "the aggregator's": resigned(consortium, genuine, None),
-        "of another session": resigned(consortium, genuine, north, bytes(32)),
+        "the aggregator's": resigned(consortium, genuine),
+        "of another session": resigned(consortium, genuine, "north", bytes(32)),
     }
     for how, forged in forgeries.items():
         assert refused_by_aggregator(aggregator, "north", forged).field == "signature", how
@@ -194,7 +191,7 @@ def test_what_the_aggregator_has_not_signed_is_not_even_parsed(
             changed(genuine, signature=b""),
             changed(genuine, payload=b"x"),
             changed(genuine, submissions=Message.from_bytes(genuine, limit=LIMIT).submissions[:2]),
-            resigned(consortium, genuine, identity_of(consortium, "south")),
+            resigned(consortium, genuine, "south"),
             resigned(consortium, genuine, Identity.create("aggregator of its own")),
         ):
             assert refused_by_party(consortium, forged).field == "signature"
@@ -213,7 +210,7 @@ def test_a_list_of_submissions_that_cannot_be_is_refused(computed: tuple[Consort
         ((*listed, listed[0]), "a party twice"),
         ((*listed, ("mallory", bytes(32))), "a stranger"),
     ):
-        error = refused_by_party(consortium, resigned(consortium, changed(genuine, submissions=claimed), None))
+        error = refused_by_party(consortium, resigned(consortium, changed(genuine, submissions=claimed)))
         assert (error.field, why in str(error)) == ("submissions", True)
 
 
@@ -234,7 +231,7 @@ def test_a_result_without_ones_own_rows_or_with_others_than_the_list_is_refused(
             "not those whose submissions the aggregator has listed",
         ),
     ):
-        error = refused_by_party(consortium, resigned(consortium, changed(genuine, **forged), None))
+        error = refused_by_party(consortium, resigned(consortium, changed(genuine, **forged)))
         assert why in str(error)
 
 
