@@ -145,9 +145,9 @@ def plot_option(about: str) -> Decorator:
 
 def check_out_file(path: Path, *, force: bool) -> None:
     """Raise `InputError` where the file should not, or cannot, be written, before anything expensive starts."""
+    require_writable(path, "file")
     if os.path.lexists(path) and not force:
         raise InputError(f"file {str(path)!r} is there already; choose another --out, or say --force", file=str(path))
-    require_writable(path, "file")
 
 
 def whole_number(

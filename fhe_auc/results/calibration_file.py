@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import reprlib
 from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -20,6 +21,7 @@ from fhe_auc.base.errors import InputError
 from fhe_auc.base.files import write_atomically
 from fhe_auc.metrics import CalibrationMap
 
+_HEADER = {"format": "fhe-auc calibration map", "version": 1, "method": "bbq"}
 _Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 _MAX_BYTES = 2**26  # 2^20 thresholds, the most there can be, take about 45 MB
 
@@ -34,7 +36,7 @@ class _Content(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 def save(path: str | os.PathLike[str], calibration: CalibrationMap) -> None:
     """Write a map that `fhe_auc.metrics.bayesian_binning` has made; raise `OSError` where that fails."""
-    content = {"format": "fhe-auc calibration map", "version": 1, "method": "bbq", **calibration.as_dict()}
+    content = {**_HEADER, **calibration.as_dict()}
     write_atomically(path, (json.dumps(content, allow_nan=False) + "\n").encode())
 
 
@@ -45,7 +47,7 @@ def load(path: str | os.PathLike[str]) -> CalibrationMap:
         if file.stat().st_size > _MAX_BYTES:
             raise InputError(f"has more than {_MAX_BYTES:,} bytes")
         plain = json.loads(file.read_text(encoding="utf-8"), object_pairs_hook=_without_duplicates)
-        return _checked(msgspec.convert(plain, type=_Content))
+        return _checked(plain)
     except (InputError, msgspec.ValidationError) as error:
         raise InputError(f"calibration map {str(file)!r}: {error}", file=str(file)) from None
     except FileNotFoundError:
@@ -63,7 +65,17 @@ def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return fields
 
 
-def _checked(content: _Content) -> CalibrationMap:
+def _checked(plain: Any) -> CalibrationMap:
+    if not isinstance(plain, dict):
+        raise InputError("it must hold one JSON object")
+    for name, wanted in _HEADER.items():  # in a user's words; msgspec has its own
+        if name in plain and (type(plain[name]) is not type(wanted) or plain[name] != wanted):
+            raise InputError(f"{name} is {reprlib.repr(plain[name])}; this release reads {wanted!r}")
+    for name in ("edges", "probabilities"):
+        for position, value in enumerate(plain[name] if isinstance(plain.get(name), list) else ()):
+            if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 1:
+                raise InputError(f"{name}[{position}] is {reprlib.repr(value)}; it must be a number in [0, 1]")
+    content = msgspec.convert(plain, type=_Content)
     edges, probabilities = content.edges, content.probabilities
     if len(edges) != len(probabilities) + 1:
         raise InputError(f"{len(probabilities)} probabilities need one edge more, not {len(edges)}")

@@ -57,7 +57,7 @@ class TextFormat:
             raise InputError(f"the encoding {self.encoding!r} is unknown") from None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class TextFile:
     """One text file; `path` "-" is standard input."""
 
@@ -112,7 +112,7 @@ class TextFile:
             return self.form.delimiter
         if (stated := self.stated_delimiter()) is not None:
             return stated
-        if ".tsv" in [each.lower() for each in self.path.suffixes[-2:]]:
+        if self.path.name.lower().removesuffix(".gz").endswith(".tsv"):
             return "\t"
         header = self.header(",")
         line = ",".join(header)

@@ -160,7 +160,7 @@ def open_announcement(data: bytes, trust: Trust, *, holder: str, at: datetime) -
     signer, body = open_signed(KIND, data, _Body, trust, signer=holder, at=at)
     if not body.not_before <= at.timestamp() <= body.not_after:
         raise ExpiredError(f"the session announced by {holder!r} is outdated, or has not begun")
-    manifest, ends = _manifest_and_end(body)
+    manifest, ends = _manifest_and_end(body, f"that {holder!r} announces")
     expected_number = len(manifest.answering) + 1
     if not manifest.aggregator or manifest.study is None or len(body.credentials) != expected_number:
         raise TamperedError(f"{holder!r} has not announced one certificate for each party and for the aggregator")
@@ -191,7 +191,7 @@ class Claimed(NamedTuple):
 def claimed(data: bytes) -> Claimed:
     """Return what an announcement says that this site has made, or verified and kept; `TamperedError` for no such."""
     body = claimed_body(KIND, data, _Body)
-    manifest, ends = _manifest_and_end(body)
+    manifest, ends = _manifest_and_end(body, "in a session announcement")
     try:
         *credentials, aggregator = body.credentials
         helper = credentials.pop() if manifest.keys == "helper" else b""
@@ -200,11 +200,11 @@ def claimed(data: bytes) -> Claimed:
         raise TamperedError("a session announcement is malformed") from None
 
 
-def _manifest_and_end(body: _Body) -> tuple[Manifest, datetime]:
+def _manifest_and_end(body: _Body, whose: str) -> tuple[Manifest, datetime]:
     try:
         return Manifest.from_bytes(body.manifest), datetime.fromtimestamp(body.not_after, timezone.utc)
     except (DeserialisationError, OverflowError, OSError, ValueError):
-        raise TamperedError("the manifest in a session announcement is malformed") from None
+        raise TamperedError(f"the manifest {whose} is malformed") from None
 
 
 def _checked_roster(

@@ -68,9 +68,9 @@ def check_members(fleet: Fleet, trust: Trust, *, at: datetime) -> None:
     signer = next((each for each in trust.anchors if _has_signed(each, listed.signature, statement)), None)
     if signer is None:
         raise KeysError(f"no authority trusted here has signed the list of the fleet's {fleet.members:,} members")
-    ends = min(datetime.fromtimestamp(listed.not_after, timezone.utc), signer.not_valid_after_utc)
-    if check_time(at) > ends:
-        until = f"{ends:%Y-%m-%d}"
+    ends = min(listed.not_after, int(signer.not_valid_after_utc.timestamp()))
+    if check_time(at).timestamp() > ends:
+        until = f"{datetime.fromtimestamp(ends, timezone.utc):%Y-%m-%d}"
         raise ExpiredError(f"the list of the fleet's members is accepted until {until} only: have it signed anew")
 
 

@@ -88,11 +88,11 @@ class KrrMechanism(Mechanism):
 
 
 class HierarchyMechanism(Mechanism):
-    """One-bit reports on a tree of that depth, whose first leaves are the bins; errors as `HadamardTree`."""
+    """One-bit reports on a tree of that depth, whose first leaves, or all, are the bins; errors as `HadamardTree`."""
 
-    def __init__(self, depth: int, epsilon: float, bins: int) -> None:
+    def __init__(self, depth: int, epsilon: float, bins: int | None = None) -> None:
         self.tree = HadamardTree(depth, epsilon)
-        super().__init__(self.tree, bins, size=math.prod(self.tree.tally_shape))
+        super().__init__(self.tree, 2**depth if bins is None else bins, size=math.prod(self.tree.tally_shape))
 
     def estimate(self, positives: Integers, negatives: Integers) -> AucEstimate:
         """Return the recursive estimate, and the binning error of pairs that reach a leaf together."""

@@ -255,7 +255,7 @@ def _hierarchy(setting: Setting, rows: Floats, using: RandomSources, progress: p
     positives, negatives = _classes(rows)
     alpha = _DEFAULT_ALPHA if setting.alpha is None else setting.alpha
     low, high = _per_column(setting.ranges or ((0.0, 1.0),), 0, 1, "range")
-    mechanism = HierarchyMechanism(alpha, setting.epsilon, 1 << max(alpha, 0))
+    mechanism = HierarchyMechanism(alpha, setting.epsilon)
     leaves = (hierarchy.leaves(scores, alpha, low, high) for scores in (positives, negatives))
     estimate, method, found = mechanism.recursion(
         *(_tallied(mechanism, each, using.source, progress) for each in leaves)

@@ -121,6 +121,8 @@ def test_gzip_tabs_feather_and_standard_input_are_read(folder: Path, pipe: Calla
     parties = read_parties(["a.csv.gz", "b.tsv", "c.feather", "-"], **COLUMNS)
     assert [party.name for party in parties] == ["a", "b", "c", "stdin"]
     assert [party.y_score.tolist() for party in parties] == [SCORES] * 4
+    Path("d.tsv.csv").write_text(table())  # the last ending counts
+    assert read("d.tsv.csv") == (LABELS, SCORES)
 
 
 @pytest.mark.parametrize(

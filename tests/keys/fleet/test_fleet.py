@@ -22,6 +22,7 @@ from click.testing import CliRunner
 from numpy.typing import NDArray
 
 from fhe_auc.base.errors import DeserialisationError, EvaluationError, InputError, TooFewPartiesError
+from fhe_auc.base.serialise import encode
 from fhe_auc.question import thresholds
 from fhe_auc.question.analysis import Analysis
 from fhe_auc.question.fleet import Fleet
@@ -52,7 +53,7 @@ from fhe_auc_keys.fleet.tasks import Workers
 from fhe_auc_keys.roles.local_consortium import LIFETIME, TRIAL, Consortium
 from fhe_auc_keys.store.key_store import TRAIL, KeyStore
 from fhe_auc_keys.store.trusted_authorities import Trusted
-from fhe_auc_keys.trust import sealing
+from fhe_auc_keys.trust import member_lists, sealing
 from fhe_auc_keys.trust.authority import Authority
 from fhe_auc_keys.trust.certificates import Trust
 from fhe_auc_keys.trust.identity import Identity
@@ -446,6 +447,11 @@ def test_members_whom_no_trusted_authority_has_signed_are_refused_by_all(play: P
         fleet = Fleet.of(members, row_cap=12, listed=listed)
         with pytest.raises(error, match=why):
             convened(play, fleet)
+    for beyond in (2**40, 2**62):  # no list outlives the authority's own certificate
+        statement = encode((len(play.known), play.fleet.root, beyond))
+        signature = made.authority.sign(member_lists._PURPOSE, statement)
+        endless = member_lists._FORMAT.frame(member_lists._Listed(beyond, signature))
+        convened(play, Fleet.of(play.known, row_cap=12, listed=endless))
 
 
 def test_the_authority_signs_those_only_whom_it_has_certified(play: Play) -> None:

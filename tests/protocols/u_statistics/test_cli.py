@@ -184,6 +184,7 @@ HIERARCHY = "north.csv --statistic auc --method hierarchy"
         ("north.csv --statistic auc --column y_score", "--column is not for auc"),
         (f"{KENDALL} --values 0,1 --drop-missing", "--drop-missing is for auc"),
         (f"{HIERARCHY} --alpha 21", "alpha"),
+        (f"{HIERARCHY} --alpha 100000000000000", "alpha, the depth of the tree, must lie between 1 and 20"),
         (f"{HIERARCHY} --values 0,1", "a range, not values"),
         (f"bad.csv {GINI} clean", "bad.csv, line 4: 'clean' value is 'high', which is not a number"),
         (f"nan.csv {GINI} clean", "nan.csv, line 3: 'clean' value is missing"),
