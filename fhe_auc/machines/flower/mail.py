@@ -11,7 +11,6 @@ import math
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
 
 import httpx
 from flwr.app import Message
@@ -21,7 +20,9 @@ from flwr.superlink.grid import http_grid
 
 from fhe_auc.base.errors import MessageError
 from fhe_auc.machines.aggregator_role import Asked, Transport, kind_of_error
-from fhe_auc.machines.flower.client_app import MESSAGE_TYPE, packed, unpacked
+from fhe_auc.machines.flower.payload import MESSAGE_TYPE, packed, unpacked
+from fhe_auc.session.aggregator import Aggregator
+from fhe_auc.session.journal import Journal
 from fhe_auc.session.messages import Message as Envelope
 
 _POLL = 0.2  # seconds; Flower's own `send_and_receive` takes 3
@@ -36,10 +37,22 @@ _AT_LEAST_EVERY = 1.0  # seconds between two looks for content
 
 
 class Mail(Transport):
-    """Carries rounds, to the parties by node id, or to all that are connected where there are no `nodes`."""
+    """Carries rounds, to the parties by node id, or to all that are connected where there are no `nodes`.
 
-    def __init__(self, grid: Grid, *session: Any, nodes: Mapping[int, str], again: bool) -> None:
-        super().__init__(*session)
+    Without `again`, a node that fails is not asked again in that round.
+    """
+
+    def __init__(
+        self,
+        grid: Grid,
+        aggregator: Aggregator,
+        journal: Journal,
+        timeout: float,
+        *,
+        nodes: Mapping[int, str],
+        again: bool,
+    ) -> None:
+        super().__init__(aggregator, journal, timeout)
         self._grid = grid
         self._party_of = dict(nodes)
         self._claimed = not nodes

@@ -38,8 +38,8 @@ from fhe_auc.base.errors import EvaluationError, InputError, ResultCheckError, T
 from fhe_auc.machines import outcomes
 from fhe_auc.machines.flower import client_app, mail, supernode
 from fhe_auc.machines.flower.bundle import write_config
-from fhe_auc.machines.flower.client_app import REFUSED, packed, unpacked
 from fhe_auc.machines.flower.mail import limited_replies
+from fhe_auc.machines.flower.payload import REFUSED, packed, unpacked
 from fhe_auc.machines.flower.runtime import Flower
 from fhe_auc.machines.local_sites import Stage
 from fhe_auc.machines.site_state import site_storage

@@ -18,7 +18,7 @@ from flwr.app import Error, Message
 from fhe_auc.base.errors import TooFewPartiesError
 from fhe_auc.machines import aggregator_role
 from fhe_auc.machines.flower import mail
-from fhe_auc.machines.flower.client_app import packed, unpacked
+from fhe_auc.machines.flower.payload import packed, unpacked
 from fhe_auc.session.aggregator import Aggregator, conduct
 from fhe_auc.session.journal import Journal
 from fhe_auc.session.manifest import Manifest
