@@ -44,17 +44,20 @@ class CalibrationLine(NamedTuple):
 def observed_expected_ratio(histogram: Histogram) -> Estimate:
     """Compute positive rows over the sum of all scores; 1 is best, below 1 the scores are too high. At least 0.
 
-    Raises `UndefinedMetricError` if all scores are 0, or there are no rows; `InputError` if the edges leave [0, 1].
+    Raises `UndefinedMetricError` if the mean score is below 1e-8, or there are no rows; `InputError` if the edges leave
+    [0, 1].
     """
     require_probabilities(histogram)
     usable = histogram.cleaned()
     observed = float(usable.positives.sum())
+    if not float(usable.counts @ usable.centres) > NEAREST_END * float(usable.counts.sum()):
+        raise UndefinedMetricError(
+            f"the mean score is below {NEAREST_END:g}, so there is no ratio to the expected number of events"
+        )
     value, low, high = (
         observed / expected if expected > 0 else np.inf
         for expected in (float(usable.counts @ s) for s in (usable.centres, usable.edges[1:], usable.edges[:-1]))
     )
-    if not np.isfinite(value):
-        raise UndefinedMetricError("no row has a score above 0, so there is no ratio to the expected number of events")
     return Estimate(value, min(low, value), max(high, value))
 
 

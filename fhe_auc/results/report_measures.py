@@ -39,6 +39,9 @@ _SURE = 1e-4
 
 _NEARLY_SURE = 0.1
 
+_FARTHEST = 300.0
+"""Of a logarithm: an interval that reaches farther says nothing, and its ends leave the range of floats."""
+
 _HELD = (0.9, 0.95)  # specificity, or sensitivity, at the operating points
 
 
@@ -210,9 +213,9 @@ def calibration_measures(histogram: Histogram, level: float | None) -> tuple[Mea
         # On the log scale, as Debray et al., BMJ 356 (2017), i6460, but events vary by what the scores leave open, and
         # not as if all rows had one risk: that covers too much for good models.
         error = metrics.observed_expected_error(histogram)
-        factor = math.exp(quantile(level) * error)
-        of_ratio = Interval(level, ratio.value / factor, ratio.value * factor, WALD)
-        of_ratio = widened(of_ratio, ratio.value * error, ratio.half_width, (0.0, math.inf))
+        if (reach := quantile(level) * error) < _FARTHEST:
+            of_ratio = Interval(level, ratio.value / math.exp(reach), ratio.value * math.exp(reach), WALD)
+            of_ratio = widened(of_ratio, ratio.value * error, ratio.half_width, (0.0, math.inf))
     if (line := _or_none(metrics.calibration_line, histogram)) is not None:
         slope = Estimate(line.slope, line.slope - line.slope_off, line.slope + line.slope_off)
         of_slope = around(slope, line.slope_error)

@@ -275,6 +275,8 @@ def noisy_histograms(draw: st.DrawFn) -> Histogram:
 @settings(max_examples=30, deadline=None)
 @given(histogram=noisy_histograms(), threshold=st.floats(0, 1), drawn=st.just(False))
 @example(histogram=Histogram([0, 0.3, 1, 1], [-3, 40, 2.5], [30, -1, 0.25]), threshold=0.3, drawn=True)
+@example(histogram=Histogram([0, 1e-264, 1, 1], [1, 0, 0], [1, 0, 0]), threshold=0.0, drawn=False)
+@example(histogram=Histogram([0, 1e-7, 1], [1e-9, 0], [0, 1e-9]), threshold=0.0, drawn=False)
 def test_any_counts_make_a_report_or_an_error_that_says_why(
     histogram: Histogram, threshold: float, drawn: bool
 ) -> None:
