@@ -16,14 +16,13 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fhe_auc.base.errors import DeserialisationError
 from fhe_auc.bfv import slots
 from fhe_auc.bfv.flooding import uniform_noise
 from fhe_auc.bfv.parameters import BfvParameters
 from fhe_auc.rlwe import transparent_ciphertexts, wire_format
 from fhe_auc.rlwe.context import BasePublicContext, BaseSecretContext, PublicKeys, SecretKey
 from fhe_auc.rlwe.context_factory import ContextFactory
-from fhe_auc.rlwe.library import Decryptor, Library
+from fhe_auc.rlwe.library import Library
 from fhe_auc.rlwe.modular import Residues
 from fhe_auc.rlwe.modulus_switching import kept_shape, switched
 from fhe_auc.rlwe.number_theoretic_transform import values_of
@@ -48,22 +47,24 @@ class BfvLibrary(Library[BfvParameters]):
     zero: Any
     """The plaintext zero."""
 
-    def decrypted(self, words: Words, keys: Decryptor, secret: Words) -> Residues:
-        """Return the slots of a ciphertext under the key `secret`, which the library's `keys` need not be asked for."""
+    def decrypted(self, words: Words, secret: Words) -> Residues:
+        """Return the slots of a ciphertext under the key `secret`."""
         half = Seeded(self.submission.polynomials).half
         return slots.decrypted(half, self.parameters.plain_moduli[0], slots.phase_of(half, words, secret))
 
 
 class PublicContext(BasePublicContext[BfvParameters]):
-    """What the aggregator holds; there is no relinearisation key: it multiplies ciphertexts by plaintexts only."""
+    """What the aggregator holds: it multiplies ciphertexts by plaintexts only.
+
+    Raises `DeserialisationError`: `stored` has a key of other parameters.
+    """
 
     kind = "public BFV context"
     _scheme: BfvLibrary
 
     def __init__(self, stored: StoredPublic, scheme: BfvLibrary) -> None:
-        if stored.relinearisation_key:
-            raise DeserialisationError("a public BFV context has no relinearisation key")
         super().__init__(stored, scheme)
+        self._key = scheme.load_public_key(self.fingerprint, stored.public_key)
         self._half = Seeded(self.ciphertext_shape).half
 
     def read_submission(self, data: bytes, prime: int) -> Words:
@@ -139,7 +140,7 @@ class PublicContext(BasePublicContext[BfvParameters]):
 
     def _zero(self) -> Words:
         """Return a fresh encryption of zero under the public key."""
-        return self._scheme.words(self._evaluator.encrypt(self._scheme.zero))
+        return self._scheme.words(self._key.encrypt(self._scheme.zero))
 
     def _add_message(self, words: Words, residues: Residues, prime: int) -> None:
         message = slots.message(self._half, self.parameters.plain_moduli[prime], residues)
@@ -158,7 +159,7 @@ class SecretContext(BaseSecretContext[BfvParameters]):
         Raises ValueError as `checked`.
         """
         residues = checked(values, self.parameters, prime)
-        words = self._scheme.words(self._decryptor.encrypt(self._scheme.zero))
+        words = self._scheme.words(self._key.encrypt(self._scheme.zero))
         message = slots.message(self.mask_shape, self.parameters.plain_moduli[prime], residues)
         packed = self._seeded.reseed(words, self.secret_words, message=message)
         return wire_format.seal(kind_of("submission", self.parameters, prime), self.fingerprint, packed)

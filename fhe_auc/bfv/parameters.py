@@ -62,11 +62,6 @@ class BfvParameters(RingParameters, frozen=True, forbid_unknown_fields=True):
                 raise CapacityError(f"a plaintext modulus must not be a prime of the modulus of ciphertexts: {modulus}")
 
     @property
-    def multiplies(self) -> bool:
-        """Whether the library multiplies ciphertexts by ciphertexts; it does not, and makes no relinearisation key."""
-        return False
-
-    @property
     def joint_keys(self) -> bool:
         """Whether the chain is one for joint keys, of which no library makes any."""
         chain = Chain(self.ring_dimension, self.modulus_bits, self.special_bits)

@@ -11,7 +11,6 @@ import tenseal.sealapi as seal
 from fhe_auc.base.errors import CapacityError
 from fhe_auc.bfv.context import BfvLibrary
 from fhe_auc.bfv.parameters import BfvParameters
-from fhe_auc.rlwe.polynomials import Words
 from fhe_auc.rlwe.seal_library import SealLibrary, key_moduli, written
 
 
@@ -30,11 +29,6 @@ class Scheme(SealLibrary[BfvParameters], BfvLibrary):
         super().__init__(parameters, seal.SCHEME_TYPE.BFV, parameters.plain_moduli[0])
         self.zero = seal.Plaintext("0")
         self.learn_submissions(self.zero)
-
-    def ciphertext(self, words: Words) -> Any:
-        ciphertext = super().ciphertext(words)
-        self.evaluation.transform_from_ntt_inplace(ciphertext)
-        return ciphertext
 
     def transformed(self, ciphertext: Any) -> Any:
         return written(seal.Ciphertext(), self.evaluation.transform_to_ntt, ciphertext)

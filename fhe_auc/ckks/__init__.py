@@ -1,11 +1,10 @@
 """CKKS contexts on OpenFHE and on Microsoft SEAL (through TenSEAL), behind one interface."""
 
 from fhe_auc.ckks.context import FACTORY
-from fhe_auc.ckks.context import Ciphertext as Ciphertext
 from fhe_auc.ckks.context import KeyPair as KeyPair
 from fhe_auc.ckks.context import PublicContext as PublicContext
 from fhe_auc.ckks.context import SecretContext as SecretContext
-from fhe_auc.ckks.context import Slots as Slots
+from fhe_auc.ckks.encoding import Slots as Slots
 from fhe_auc.ckks.parameters import CkksParameters as CkksParameters
 from fhe_auc.rlwe.backends import BACKENDS as BACKENDS
 from fhe_auc.rlwe.backends import available_backends as available_backends

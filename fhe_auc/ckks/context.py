@@ -1,109 +1,97 @@
 """The interface of a CKKS backend: one type for the aggregator, one for the parties.
 
-Values are complex numpy arrays over all N/2 slots, in plain units: the scale is the backend's affair. `degree` counts
-the factors of the scale in a ciphertext: 1 for what is encrypted, 2 for a product. Nothing is ever rescaled.
+What is encrypted is the slots of four components, complex numbers in plain units (`fhe_auc.ckks.encoding`); the scale Δ
+is the context's affair. The aggregator squares sums of submissions, slot by slot, and parties read the sums over all
+slots of `SUMMED` components. Nothing is rotated, relinearised or rescaled: there are no evaluation keys.
+
+The library makes secret keys, encryptions of zero and products. The rest is arithmetic on words, the same on every
+backend.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fhe_auc.base.errors import BackendUnavailableError
+from fhe_auc.ckks import encoding
+from fhe_auc.ckks.encoding import SUMMED, Slots
 from fhe_auc.ckks.parameters import CkksParameters
+from fhe_auc.ckks.rerandomisation import released
 from fhe_auc.rlwe import transparent_ciphertexts, wire_format
 from fhe_auc.rlwe.context import BasePublicContext, BaseSecretContext, PublicKeys, SecretKey
 from fhe_auc.rlwe.context_factory import ContextFactory
-from fhe_auc.rlwe.library import Decryptor, Library
-from fhe_auc.rlwe.polynomials import Words
+from fhe_auc.rlwe.library import Library
+from fhe_auc.rlwe.modular import combined
+from fhe_auc.rlwe.modulus_switching import kept_shape
+from fhe_auc.rlwe.number_theoretic_transform import coefficients_of, values_of
+from fhe_auc.rlwe.polynomials import Polynomials, Words
 from fhe_auc.rlwe.seeded import Seeded
 
-Ciphertext: TypeAlias = Any  # a backend's own ciphertext object; it never leaves the process that made it
-Slots: TypeAlias = NDArray[np.complex128]  # one value a slot, shape (N/2,), in plain units
-
-
-class StoredPublic(PublicKeys[CkksParameters], frozen=True, array_like=True, forbid_unknown_fields=True):
-    """What a public context is made of."""
-
-    rotation_keys: bytes
-
-
+StoredPublic: TypeAlias = PublicKeys[CkksParameters]
 StoredSecret: TypeAlias = SecretKey[CkksParameters]
+
+TESTED_SEED = bytes(32)  # of a ciphertext to try the library's product with
+
+_FIRST = 16  # coefficients that `CkksLibrary.decrypted` looks at
 
 
 class CkksLibrary(Library[CkksParameters]):
     """What a library offers for CKKS besides."""
 
-    @abstractmethod
-    def encoded(self, values: Slots, degree: int) -> Any:
-        """Return the plaintext of `values` at scale Δ'^degree; 0 is for integers that multiply."""
+    zero: Any
+    """The plaintext zero."""
 
     @abstractmethod
-    def decoded(self, plaintext: Any) -> Slots:
-        """Return the slots of what has been decrypted, one value each."""
+    def square(self, words: Words) -> Words:
+        """Return a ciphertext's product with itself: three polynomials, as values at the roots of unity."""
 
-    def decrypted(self, words: Words, keys: Decryptor, secret: Words) -> Slots:
-        """Return the slots of a ciphertext, decrypted by the library under `keys`."""
-        return self.decoded(keys.decrypt(keys.ciphertext(words)))
+    def new_public_key(self, secret_key: bytes) -> bytes:
+        """Return a fresh public key modulo Q alone: an encryption of zero, made without the library."""
+        seeded = Seeded(self.submission.polynomials)
+        secret = self.secret_key.polynomials.unpack(secret_key)[: len(seeded.half.moduli)]
+        return seeded.reseed(seeded.whole.zeros(), secret)
 
-    @abstractmethod
-    def degree(self, ciphertext: Ciphertext) -> int:
-        """Return what the library takes a ciphertext's degree to be."""
+    def decrypted(self, words: Words, secret: Words) -> NDArray[np.float64]:
+        """Return the first coefficients of what a ciphertext decrypts to under the key `secret`."""
+        half = Seeded(self.submission.polynomials).half
+        phase = half.multiply(words[len(half.moduli) :], secret)
+        half.add_in_place(phase, words[: len(half.moduli)])
+        return _centred(half, coefficients_of(half, phase)[:, :_FIRST])
 
-    @abstractmethod
-    def at_degree(self, ciphertext: Ciphertext, degree: int) -> Ciphertext:
-        """Return `ciphertext` itself, which the library takes to have this degree from now on."""
+    def verify_square(self, ciphertext: Words, square: Words) -> None:
+        """Check that the library's square of a ciphertext is its polynomials' products, in the order of powers of s.
 
-    @abstractmethod
-    def load_rotation_keys(self, fingerprint: bytes, rotation_keys: bytes) -> Any:
-        """Return the packed rotation keys, loaded, of the context `fingerprint`; errors as `evaluator`."""
-
-    @abstractmethod
-    def rotate(self, ciphertext: Ciphertext, step: int, rotation_keys: Any) -> Ciphertext:
-        """Return the slots shifted left by `step`; KeyError where there is no key."""
+        Raises `BackendUnavailableError` if it is not.
+        """
+        half = Seeded(self.submission.polynomials).half
+        b, a = np.split(ciphertext, 2)
+        middle = half.multiply(a, b)
+        half.add_in_place(middle, middle.copy())
+        if not np.array_equal(square, np.concatenate([half.multiply(b, b), middle, half.multiply(a, a)])):
+            raise BackendUnavailableError(
+                "this version of the encryption library multiplies ciphertexts in a way that fhe-auc does not know; "
+                "install one that fhe-auc asks for"
+            )
 
 
 class PublicContext(BasePublicContext[CkksParameters]):
-    """What the aggregator holds."""
+    """What the aggregator holds.
+
+    Raises `DeserialisationError`: `stored` has a key of other parameters.
+    """
 
     kind = "public context"
-    _stored: StoredPublic
     _scheme: CkksLibrary
 
     def __init__(self, stored: StoredPublic, scheme: CkksLibrary) -> None:
         super().__init__(stored, scheme)
-        self._rotation_keys = self._scheme.load_rotation_keys(self.fingerprint, stored.rotation_keys)
-
-    def encrypt(self, values: Slots, degree: int = 1) -> Ciphertext:
-        """Return a fresh encryption of `values`, shape (N/2,), under the public key, at scale Δ'^degree.
-
-        Raises `ValueError`: not one finite value a slot, or a value beyond the modulus.
-        """
-        plaintext = self._scheme.encoded(checked(values, self.parameters, degree), degree)
-        return self._scheme.at_degree(self._evaluator.encrypt(plaintext), degree)
-
-    def add_in_place(self, total: Ciphertext, ciphertext: Ciphertext) -> None:
-        """Add `ciphertext` to `total`, of the same degree, which must be the caller's own."""
-        self._evaluator.add_in_place(total, ciphertext)
-
-    def multiply(self, left: Ciphertext, right: Ciphertext) -> Ciphertext:
-        """Return the relinearised product of two ciphertexts of degree 1, slot by slot."""
-        return self._evaluator.multiply(left, right)
-
-    def multiply_integers(self, ciphertext: Ciphertext, weights: Slots) -> Ciphertext:
-        """Return `ciphertext` times integer `weights`, slot by slot, at unchanged scale.
-
-        Exact where all weights are the same real integer. Otherwise the plaintext is the nearest polynomial with
-        integer coefficients, which moves every weight by up to half the number of its coefficients.
-        """
-        product = self._evaluator.multiply_plain(ciphertext, self._scheme.encoded(weights, 0))
-        return self._scheme.at_degree(product, self._scheme.degree(ciphertext))
-
-    def rotate(self, ciphertext: Ciphertext, step: int) -> Ciphertext:
-        """Return the slots shifted left by `step`, cyclically; `step` must be one of ``parameters.rotations``."""
-        return self._scheme.rotate(ciphertext, step, self._rotation_keys)
+        self._seeded = Seeded(self.ciphertext_shape)
+        self._public_key = np.split(self._seeded.expand(stored.public_key), 2)
 
     def read_submission(self, data: bytes) -> Words:
         """Return the coefficients, of `ciphertext_shape`, in what `SecretContext.encrypt` wrote.
@@ -111,26 +99,37 @@ class PublicContext(BasePublicContext[CkksParameters]):
         Adding them up needs no encryption library: see `fhe_auc.rlwe.polynomials.PolynomialSum`. Raises
         `DeserialisationError` for what is damaged, made for another context, or not a ciphertext of these parameters.
         """
-        return Seeded(self.ciphertext_shape).expand(wire_format.open_for("submission", self.fingerprint, data))
+        return self._seeded.expand(wire_format.open_for("submission", self.fingerprint, data))
 
-    def ciphertext(self, words: Words) -> Ciphertext:
-        """Return the ciphertext with these coefficients, of `ciphertext_shape` and degree 1: a sum of submissions.
+    def sum_of_squares(self, sums: Sequence[Words]) -> Words:
+        """Return Σ z², of ciphertexts of `ciphertext_shape`: three polynomials, as values at the roots of unity.
 
-        Raises `DeserialisationError` where its second polynomial is zero, so that it hides nothing.
+        Raises `DeserialisationError` where a second polynomial is zero, so that it hides nothing.
         """
-        transparent_ciphertexts.check(words)
-        return self._evaluator.ciphertext(words)
+        half = self._seeded.half
+        shape = Polynomials(half.ring_dimension, 3 * half.moduli)
+        total = shape.zeros()
+        for words in sums:
+            transparent_ciphertexts.check(words)
+            shape.add_in_place(total, self._scheme.square(words))
+        return total
 
-    def load_submission(self, data: bytes) -> Ciphertext:
-        """Return the ciphertext of a submission; errors as `read_submission`."""
-        return self.ciphertext(self.read_submission(data))
+    def dump_sums(self, squares: Sequence[Words], multiplier: int, flooding_bits: int) -> bytes:
+        """Serialise the sums over slots of each of the results of `sum_of_squares`, for `SecretContext.decrypt_sums`.
 
-    def dump_result(self, ciphertext: Ciphertext) -> bytes:
-        """Serialise a ciphertext of degree 2 for `SecretContext.decrypt`; ValueError for another degree."""
-        if self._scheme.degree(ciphertext) != 2:
-            raise ValueError("a result is a ciphertext of degree 2")
-        packed = self.ciphertext_shape.pack(self._scheme.words(ciphertext))
-        return wire_format.seal("result", self.fingerprint, packed)
+        All are multiplied by `multiplier`, an integer below 2^55, and flooded, re-randomised and switched down
+        (`fhe_auc.ckks.rerandomisation`).
+        """
+        half, kept = self._seeded.half, self.parameters.kept
+        positions = encoding.sum_positions(half.ring_dimension)
+        shapes = _result_shapes(half, kept)
+        packed = []
+        for square in squares:
+            parts = released(
+                half, self._public_key, np.split(square, 3), multiplier, flooding_bits, positions=positions, kept=kept
+            )
+            packed += [shape.pack(part) for shape, part in zip(shapes, parts, strict=True)]
+        return wire_format.seal("result", self.fingerprint, b"".join(packed))
 
 
 class SecretContext(BaseSecretContext[CkksParameters]):
@@ -140,45 +139,73 @@ class SecretContext(BaseSecretContext[CkksParameters]):
     _scheme: CkksLibrary
 
     def encrypt(self, values: Slots, mask: Words | None = None) -> bytes:
-        """Return `values`, shape (N/2,), encrypted under the secret key at degree 1, serialised, for `load_submission`.
+        """Return slots, shape (4, B), encrypted under the secret key, serialised, for `PublicContext.read_submission`.
 
         `mask`, of the shape `mask_shape`, is added to the ciphertext's first polynomial; None adds nothing. A uniform
         one leaves nothing that could be decrypted, until masks that make up for it have been added.
 
         Raises `ValueError`: not one finite value a slot, or a value beyond the modulus.
         """
-        packed = self._seeded.reseed(self._encrypt(checked(values, self.parameters, 1)), self.secret_words)
+        numbers = encoding.coefficients(checked(values, self.parameters)) * self.parameters.scale
+        words = self._scheme.words(self._key.encrypt(self._scheme.zero))
+        message = encoding.message(self.mask_shape, numbers)
+        packed = self._seeded.reseed(words, self.secret_words, message=message)
         if mask is not None:
             packed = self._seeded.mask(packed, mask)
         return wire_format.seal("submission", self.fingerprint, packed)
 
-    def decrypt(self, data: bytes) -> Slots:
-        """Return the slots, shape (N/2,), of a result that `PublicContext.dump_result` wrote.
+    def decrypt_sums(self, data: bytes, count: int) -> NDArray[np.complex128]:
+        """Return the sums over slots, shape (count, 2), in what `PublicContext.dump_sums` wrote: of `SUMMED`.
 
-        Raises `DeserialisationError`: damaged, of another context or parameters, or a ciphertext that hides nothing.
+        Raises `DeserialisationError`: damaged, of another context, parameters or count, or a ciphertext that hides
+        nothing.
         """
+        half, kept = self.mask_shape, self.parameters.kept
+        few, whole, _ = shapes = _result_shapes(half, kept)
         packed = wire_format.open_for("result", self.fingerprint, data)
-        words = transparent_ciphertexts.unpack(self._seeded.whole, packed)
-        ciphertext = self._scheme.at_degree(self._decryptor.ciphertext(words), 2)
-        return self._scheme.decoded(self._decryptor.decrypt(ciphertext))
+        positions = encoding.sum_positions(half.ring_dimension)
+        secret = self.secret_words[:kept]
+        found = []
+        for wanted, *others in transparent_ciphertexts.unpack_results(shapes, packed, count):
+            first, second = (values_of(whole, part) for part in others)
+            whole.add_in_place(first, whole.multiply(second, secret))
+            phase = coefficients_of(whole, whole.multiply(first, secret))[:, positions]
+            few.add_in_place(phase, wanted)
+            found.append(_centred(few, phase))
+        unit = float(np.prod([float(prime) for prime in half.moduli[kept:]]))
+        numbers = np.array(found).reshape(count, len(SUMMED), 2) * (unit * self.parameters.slots / self.parameters.scale**2)
+        return np.asarray(numbers[..., 0] + 1j * numbers[..., 1])
 
-    def _encrypt(self, values: Slots) -> Words:
-        ciphertext = self._decryptor.encrypt(self._scheme.encoded(values, 1))
-        return self._scheme.words(self._scheme.at_degree(ciphertext, 1))
 
-
-def checked(values: Slots, parameters: CkksParameters, degree: int) -> Slots:
-    """Return `values` as a contiguous complex vector, shape (N/2,), that a ciphertext of that degree can hold.
+def checked(values: Slots, parameters: CkksParameters) -> Slots:
+    """Return `values` as a contiguous complex array, shape (4, B), that a ciphertext can hold.
 
     Raises ValueError where there is not one finite value a slot, or a value beyond the modulus.
     """
-    vector = np.ascontiguousarray(values, np.complex128)
-    if vector.shape != (parameters.slots,):
-        raise ValueError(f"expected one value for each of {parameters.slots} slots, got shape {vector.shape}")
+    slots = np.ascontiguousarray(values, np.complex128)
+    shape = encoding.COMPONENTS, parameters.slots
+    if slots.shape != shape:
+        raise ValueError(f"expected values of shape {shape}, got {slots.shape}")
     # Coefficients are at most as large as the largest slot; half the modulus is for either sign.
-    if not np.abs(vector).max() < 2.0 ** (parameters.log2_modulus - 1 - degree * parameters.log2_scale):
-        raise ValueError("a value is not finite, or larger than the modulus holds")
-    return vector
+    most = min(parameters.log2_modulus - 1.0, encoding.MOST_BITS) - parameters.log2_scale
+    if not np.abs(slots).max() < 2.0**most:
+        raise ValueError("a value is not finite, or larger than a ciphertext holds")
+    return slots
+
+
+def _result_shapes(half: Polynomials, kept: int) -> tuple[Polynomials, Polynomials, Polynomials]:
+    """Return the shapes of a result's parts: the coefficients of sums, and two whole polynomials."""
+    whole = kept_shape(half, kept)
+    return Polynomials(2 * len(SUMMED), whole.moduli), whole, whole
+
+
+def _centred(shape: Polynomials, residues: Words) -> NDArray[np.float64]:
+    """Return the integers around zero with these residues, rounded to doubles."""
+    modulus = 1
+    for prime in shape.moduli:
+        modulus *= prime
+    whole = combined(list(residues), shape.moduli)
+    return np.array([float(each - modulus if each > modulus // 2 else each) for each in whole])
 
 
 class KeyPair(NamedTuple):

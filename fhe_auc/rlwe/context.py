@@ -16,17 +16,15 @@ from fhe_auc.rlwe.seeded import Seeded
 
 
 class PublicKeys(msgspec.Struct, Generic[P], frozen=True, array_like=True, forbid_unknown_fields=True):
-    """What a public context is made of: parameters, and keys as packed coefficients and seeds."""
+    """What a public context is made of: parameters, and the public key as packed coefficients and a seed."""
 
     parameters: P
     public_key: bytes
-    relinearisation_key: bytes
 
     @property
     def digest(self) -> bytes:
-        """SHA-256 over all keys, those that a scheme adds too: whoever swaps one makes another context."""
-        _, *keys = msgspec.structs.astuple(self)
-        return hashlib.sha256(b"".join(hashlib.sha256(key).digest() for key in keys)).digest()
+        """SHA-256 of the public key: whoever swaps it makes another context."""
+        return hashlib.sha256(self.public_key).digest()
 
     @property
     def fingerprint(self) -> bytes:
@@ -76,10 +74,10 @@ class _BaseContext(Generic[P]):
 
 
 class BasePublicContext(_BaseContext[P]):
-    """What the aggregator holds: parameters, public key, evaluation keys. There is no secret key in this type.
+    """What the aggregator holds: parameters and public key. There are no evaluation keys, and no secret key.
 
-    Its `fingerprint`, which ciphertexts carry, names them all. `ciphertext_shape` is the shape of a submission: both
-    polynomials, modulo all primes of Q. Raises `DeserialisationError`: `stored` has keys of other parameters.
+    Its `fingerprint`, which ciphertexts carry, names them both. `ciphertext_shape` is the shape of a submission: both
+    polynomials, modulo all primes of Q.
     """
 
     _not_pickled = "a context is not pickled, which the libraries' objects do not survive; send to_bytes()"
@@ -87,7 +85,6 @@ class BasePublicContext(_BaseContext[P]):
     def __init__(self, stored: PublicKeys[P], scheme: Library[P]) -> None:
         super().__init__(stored, scheme)
         self.ciphertext_shape = scheme.submission.polynomials
-        self._evaluator = scheme.evaluator(self.fingerprint, stored.public_key, stored.relinearisation_key)
 
 
 class BaseSecretContext(_BaseContext[P]):
@@ -103,7 +100,7 @@ class BaseSecretContext(_BaseContext[P]):
         super().__init__(stored, scheme)
         self._seeded = Seeded(scheme.submission.polynomials)
         self.mask_shape = self._seeded.half
-        self._decryptor = scheme.decryptor(self.fingerprint, stored.secret_key)
+        self._key = scheme.load_secret_key(self.fingerprint, stored.secret_key)
 
     def __repr__(self) -> str:
         return f"{super().__repr__()[:-1]} (secret)>"

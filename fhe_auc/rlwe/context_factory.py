@@ -43,8 +43,8 @@ class ContextFactory(Generic[P, Pair, Public, Secret]):
         Raises `BackendUnavailableError` where the parameters' library cannot be imported here.
         """
         scheme = library_for(parameters)
-        public_keys, secret_key = scheme.fresh_keys()
-        stored = self.public_keys(parameters, *public_keys)
+        secret_key = scheme.new_secret_key()
+        stored = self.public_keys(parameters, scheme.new_public_key(secret_key))
         secret = self.secret_key(parameters, stored.digest, secret_key)
         return self.pair(self._loaded(stored), self.secret(secret, scheme))
 

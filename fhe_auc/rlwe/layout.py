@@ -48,7 +48,8 @@ class CoefficientLayout:
         runs, seeds = find(template)
         self._runs, self._seeds = tuple(runs), tuple(seeds)
         self.polynomials = Polynomials(runs[0].count if runs else 0, tuple(run.modulus for run in runs))
-        self._tag = tag
+        self.tag = tag
+        """The key's name in the template."""
         header = bytearray(template)  # of what it is learned from, maybe keys in use, no coefficient is kept
         for run in self._runs:
             header[run.offset : run.end] = bytes(run.end - run.offset)
@@ -89,9 +90,9 @@ class CoefficientLayout:
 
         Raises `DeserialisationError` where `tag` has another length than the template's.
         """
-        if len(tag) != len(self._tag):
-            raise DeserialisationError(f"expected a key name of {len(self._tag)} bytes, got {len(tag)}")
-        raw = bytearray(self._template.replace(self._tag, tag) if self._tag else self._template)
+        if len(tag) != len(self.tag):
+            raise DeserialisationError(f"expected a key name of {len(self.tag)} bytes, got {len(tag)}")
+        raw = bytearray(self._template.replace(self.tag, tag) if self.tag else self._template)
         for run, row in zip(self._runs, words, strict=True):
             raw[run.offset : run.end] = row.data.cast("B")
         position = 0

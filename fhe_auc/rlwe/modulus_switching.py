@@ -26,7 +26,11 @@ def switched(half: Polynomials, values: Words, kept: int) -> Words:
     shape = kept_shape(half, kept)
     if shape == half:
         return values
-    rows = coefficients_of(half, values)
+    return values_of(shape, divided(half, coefficients_of(half, values), kept))
+
+
+def divided(half: Polynomials, rows: Words, kept: int) -> Words:
+    """Return the same of coefficients, of shape (primes, any number); `rows` are changed."""
     for last in reversed(range(kept, len(half.moduli))):
         dropped = half.moduli[last]
         remainder = rows[-1].astype(np.int64)
@@ -35,4 +39,4 @@ def switched(half: Polynomials, values: Words, kept: int) -> Words:
         for row, modulus in zip(rows, half.moduli[:last], strict=True):
             divisible = row + np.mod(-remainder, modulus).view(np.uint64)
             row[:] = multiply(divisible, np.uint64(pow(dropped, -1, modulus)), modulus)
-    return values_of(shape, rows)
+    return rows

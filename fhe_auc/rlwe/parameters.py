@@ -62,11 +62,6 @@ class RingParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise CapacityError(f"{unsupported} by the {self.backend} backend at ring dimension {self.ring_dimension}")
 
     @property
-    def multiplies(self) -> bool:
-        """Whether ciphertexts are multiplied by ciphertexts: if not, there is no relinearisation key."""
-        return True
-
-    @property
     def log2_modulus(self) -> int:
         """log2 of the ciphertext modulus Q."""
         return sum(self.modulus_bits)

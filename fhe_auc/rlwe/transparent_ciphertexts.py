@@ -1,4 +1,4 @@
-"""Transparent ciphertexts (c0, c1), whose c1 is zero or small: anybody who knows the session's name can make one.
+"""Transparent ciphertexts (c0, c1, …), whose c1 is zero or small: anybody who knows the session's name can make one.
 
 Parties refuse them.
 
@@ -11,6 +11,7 @@ whose word a result is, and are what stops a stranger.
 """
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -37,15 +38,34 @@ def unpack(whole: Polynomials, packed: bytes) -> Words:
     words = whole.unpack(packed)
     check(words)
     half = Polynomials(whole.ring_dimension, whole.moduli[: len(whole.moduli) // 2])
-    if _distance(half, words[len(half.moduli) :]) < _LEAST_DISTANCE:
-        raise DeserialisationError("not a ciphertext: its second polynomial is small")
+    _check_size(half, coefficients_of(half, words[len(half.moduli) :]))
     return words
 
 
-def _distance(half: Polynomials, values: Words) -> float:
-    """Return the mean distance of a polynomial's coefficients modulo Q from zero, over Q (Chinese remainder)."""
-    modulus = math.prod(half.moduli)
-    fractions = np.zeros(half.ring_dimension)
-    for row, prime in zip(coefficients_of(half, values), half.moduli, strict=True):
+def unpack_results(shapes: Sequence[Polynomials], packed: bytes, count: int) -> list[list[Words]]:
+    """Return the parts of so many results, as coefficients of these shapes; all but the first are c1, c2, …
+
+    Raises `DeserialisationError` as `Polynomials.unpack`, and where one of the others is small.
+    """
+    if len(packed) != count * sum(shape.packed_size for shape in shapes):
+        raise DeserialisationError(f"a result of {len(packed)} bytes is of other parameters")
+    view, results = memoryview(packed), []
+    for _ in range(count):
+        parts = []
+        for shape in shapes:
+            parts.append(shape.unpack(view[: shape.packed_size]))
+            view = view[shape.packed_size :]
+        for shape, part in zip(shapes[1:], parts[1:], strict=True):
+            _check_size(shape, part)
+        results.append(parts)
+    return results
+
+
+def _check_size(shape: Polynomials, coefficients: Words) -> None:
+    """Raise `DeserialisationError` where coefficients modulo Q are small: their mean distance from zero, over Q."""
+    modulus = math.prod(shape.moduli)
+    fractions = np.zeros(shape.ring_dimension)
+    for row, prime in zip(coefficients, shape.moduli, strict=True):  # Chinese remainder
         fractions += multiply(row, np.uint64(pow(modulus // prime, -1, prime)), prime) / prime
-    return float(np.abs(fractions - np.rint(fractions)).mean())
+    if float(np.abs(fractions - np.rint(fractions)).mean()) < _LEAST_DISTANCE:
+        raise DeserialisationError("not a ciphertext: a polynomial that multiplies the secret key is small")

@@ -1,0 +1,58 @@
+"""Slots: how complex numbers stand in a polynomial with integer coefficients, and where their sum does.
+
+A polynomial modulo x^N + 1 is four in y = x⁴, its components, z = z₀(y) + x·z₁(y) + x²·z₂(y) + x³·z₃(y). Each has N/4
+coefficients, and its values at the B = N/8 roots y_j = exp(iπ(4j + 1)/2B) of -1 are its slots: CKKS's canonical
+embedding of the smaller ring (Cheon et al., ASIACRYPT 2017), at one of each two conjugate roots.
+
+    slots v_j of a component   ->   coefficient k = (1/B)·Re Σ_j v_j·y_j^-k
+    coefficient 0   = (1/B)·Re Σ_j v_j          coefficient B = (1/B)·Im Σ_j v_j         since y_j^B = i
+
+So the sum over all slots is two coefficients of the plaintext, and takes no rotation. Components multiply like powers
+of x: of a square z², component 1 is 2·(z₀z₁ + y·z₂z₃) and component 3 is 2·(z₀z₃ + z₁z₂), slot by slot.
+
+Each component is encoded in double precision on its own: one of large values leaves the others' small ones precise.
+"""
+
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fhe_auc.rlwe.modular import multiply, residues
+from fhe_auc.rlwe.polynomials import Polynomials, Words
+
+Slots: TypeAlias = NDArray[np.complex128]
+"""Values of a plaintext, shape (4, B): a row for each component."""
+
+COMPONENTS = 4
+SUMMED = 1, 3
+"""Components of a square whose sums over all slots a result tells."""
+
+_LOW_BITS = 40
+MOST_BITS = _LOW_BITS + 53  # of a coefficient's size: what is above the low bits fits a double's 53
+
+
+def sum_positions(ring_dimension: int) -> list[int]:
+    """Return where the sums of `SUMMED` stand in a polynomial: real and imaginary part of each in turn."""
+    return [component + part for component in SUMMED for part in (0, ring_dimension // 2)]
+
+
+def coefficients(values: Slots) -> NDArray[np.float64]:
+    """Return the real coefficients, shape (8B,), of the polynomial with these slots; not rounded."""
+    size = values.shape[1]
+    twist = np.exp(-0.5j * np.pi / size * np.arange(2 * size))
+    found = (np.tile(np.fft.fft(values, axis=1), 2) * twist).real / size
+    return np.ascontiguousarray(found.T).ravel()
+
+
+def message(half: Polynomials, numbers: NDArray[np.float64]) -> Words:
+    """Return numbers below 2^93 in size, rounded to integers, modulo each prime of `half`."""
+    whole = np.rint(numbers)
+    high = np.floor(whole / 2.0**_LOW_BITS)
+    low = (whole - high * 2.0**_LOW_BITS).astype(np.uint64)
+    words = half.zeros()
+    for row, prime in zip(words, half.moduli, strict=True):
+        row[:] = multiply(residues(high.astype(np.int64), prime), np.uint64(2**_LOW_BITS % prime), prime)
+        row += low % np.uint64(prime)
+        row %= np.uint64(prime)
+    return words
