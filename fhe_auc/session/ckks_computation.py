@@ -1,11 +1,15 @@
-"""Computations under CKKS: the parties' values in one ciphertext a block, and the protocol's circuit."""
+"""Computations under CKKS: the parties' values in one ciphertext a block, and sums of squares of their sums."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Protocol, TypeAlias
 
+import numpy as np
+from numpy.typing import NDArray
+
 from fhe_auc import ckks
 from fhe_auc.base.keystream import derived_key
-from fhe_auc.ckks.context import Ciphertext, PublicContext, SecretContext, Slots
+from fhe_auc.ckks.context import PublicContext, SecretContext
+from fhe_auc.ckks.encoding import Slots
 from fhe_auc.ckks.parameters import CkksParameters
 from fhe_auc.rlwe.polynomials import Polynomials, Words
 from fhe_auc.session.computation import PartyTask, SealedComputation
@@ -13,9 +17,10 @@ from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.plan import EncryptedPlan
 from fhe_auc.session.running_sum import RunningSum
 
-CkksTask: TypeAlias = PartyTask[Slots, Slots, Any]  # encodes a slot vector a block, and reads the slots of the result
-Circuit: TypeAlias = Callable[[PublicContext, Sequence[Ciphertext]], Ciphertext]
-"""From the sums of all submissions, block by block, to the result, of degree 2."""
+Sums: TypeAlias = NDArray[np.complex128]  # of `SecretContext.decrypt_sums`
+CkksTask: TypeAlias = PartyTask[Slots, Sums, Any]  # encodes the slots of each block, and reads the result's sums
+Circuit: TypeAlias = Callable[[PublicContext, Sequence[Words]], bytes]
+"""From the sums of all submissions, block by block, to the result, of `PublicContext.dump_sums`."""
 
 
 class CkksPlan(EncryptedPlan, Protocol):
@@ -23,10 +28,14 @@ class CkksPlan(EncryptedPlan, Protocol):
 
     @property
     def parameters(self) -> CkksParameters:
-        """Ring, moduli, scale and rotations."""
+        """Ring, moduli and scale."""
+
+    @property
+    def runs(self) -> int:
+        """Sums of squares in a result."""
 
 
-class SealedCkks(SealedComputation[CkksTask, PublicContext, SecretContext, Slots]):
+class SealedCkks(SealedComputation[CkksTask, PublicContext, SecretContext, Sums]):
     """A computation under a key holder's CKKS keys; the plan is the manifest's."""
 
     library: ClassVar[Any] = ckks
@@ -52,11 +61,11 @@ class SealedCkks(SealedComputation[CkksTask, PublicContext, SecretContext, Slots
 
     def aggregate(self, keys: PublicContext, totals: Sequence[Words]) -> bytes:
         """Return the encrypted result of the circuit."""
-        return keys.dump_result(self._circuit(keys, [keys.ciphertext(words) for words in totals]))
+        return self._circuit(keys, totals)
 
-    def decrypt(self, keys: SecretContext, result: bytes) -> Slots:
-        """Return the result's slots."""
-        return keys.decrypt(result)
+    def decrypt(self, keys: SecretContext, result: bytes) -> Sums:
+        """Return the result's sums over slots."""
+        return keys.decrypt_sums(result, self.plan.runs)
 
 
 def running_sum(context: PublicContext, blocks: int) -> RunningSum:

@@ -75,10 +75,8 @@ class Malicious(Options):
 
     protocol = "malicious"
 
-    executions: int = option("how often the AUC is computed, in the same ciphertext: 2, 4 or 8", default=4)
-    splits: int = option("positions that each threshold takes, 2 to 4", default=2)
     tolerance: float | None = option(
-        "by how much executions may differ; otherwise by the bound on the numerical error", default=None
+        "by how much executions may differ; otherwise by ten times what they honestly do", default=None
     )
 
 

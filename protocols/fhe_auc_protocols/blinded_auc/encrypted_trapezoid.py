@@ -1,11 +1,14 @@
-"""The trapezoid under encryption: from the sums of all submissions to the blinded totals of an AUC.
+"""The trapezoid under encryption: where values sit in ciphertexts, and what the aggregator computes.
 
-    sum    = Σ_parties ciphertext                as submissions arrive (`fhe_auc.session.running_sum`)
-    prod   = sum · rotate(sum, cB)               both halves now hold X·Y
-    prod  += rotate(prod, c·2^j)                 full trace: every slot of a class holds gain · Σ_k X[q, k]·Y[q, k]
-    result = prod · r + flooding
+A ciphertext holds four components of B complex slots (`fhe_auc.ckks.encoding`). A run of the computation has one factor
+Y and two classes X₀, X₁ of values, a slot for each bin; bins beyond B go to further ciphertexts, blocks:
 
-Why the trace runs over all slots, and why the order matters: docs/security/protocol.md.
+    z = w·Y + x·X₀/w + x³·X₁/w        z² has 2·Y·X₀ in component 1 and 2·Y·X₁ in component 3, and no w
+    submission   = z, block by block, run by run
+    sum          = Σ_parties z                             as submissions arrive (`fhe_auc.session.running_sum`)
+    result       = r · Σ_blocks Σ_slots sum²               the two sums of each run: 2·r·Σ_k Y_k·X_k
+
+The public w = 4 evens out precision: the error on Y meets all X, the error on X meets Y, which weighs far less.
 """
 
 import secrets
@@ -13,38 +16,31 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from fhe_auc.ckks import Ciphertext, PublicContext
-from fhe_auc.ckks.flooding import flood
+from fhe_auc.ckks import PublicContext, Slots
+from fhe_auc.ckks.encoding import COMPONENTS, SUMMED
+from fhe_auc.rlwe.polynomials import Words
 from fhe_auc_protocols.blinded_auc import blinding
 from fhe_auc_protocols.blinded_auc.blinding import BlindingRandomness
-from fhe_auc_protocols.blinded_auc.packing import Packing
-from fhe_auc_protocols.blinded_auc.plan import AucPlan
+from fhe_auc_protocols.blinded_auc.plan import BLINDING_BITS, FLOODED_BITS, WEIGHT, AucPlan
 
 
-def blinded_totals(
-    plan: AucPlan, context: PublicContext, sums: Sequence[Ciphertext], *, randomness: BlindingRandomness = secrets
-) -> Ciphertext:
-    """Return the class totals from the sums of all submissions, one a block, times a fresh multiplier; flooded."""
-    product = trace(context, plan.packing, products(context, plan.packing, sums))
-    multiplier = blinding.multiplier(plan.blinding_bits, randomness)
-    result = context.multiply_integers(product, np.full(plan.packing.slots, multiplier, complex))
-    return flood(context, result, plan.flooding_deviation, plan.unit)
+def packed(plan: AucPlan, y: Slots, x: Slots) -> list[Slots]:
+    """Return a run's blocks, each of the shape (4, B), of Y, shape (k,), and both X, shape (2, k); k ≤ blocks·B.
+
+    Positions from k on are zero.
+    """
+    slots, blocks = plan.parameters.slots, plan.blocks_of_a_run
+    values = np.zeros((COMPONENTS, blocks * slots), complex)
+    values[0, : y.size] = WEIGHT * y
+    values[SUMMED, : x.shape[1]] = x / WEIGHT
+    return [np.ascontiguousarray(block) for block in np.split(values, blocks, axis=1)]
 
 
-def products(context: PublicContext, packing: Packing, sums: Sequence[Ciphertext]) -> Ciphertext:
-    """Return one ciphertext whose slots hold X·Y, bin by bin, added up over blocks; `sums` has a ciphertext a block."""
-    total = None
-    for ciphertext in sums:
-        product = context.multiply(ciphertext, context.rotate(ciphertext, packing.half))
-        if total is None:
-            total = product
-        else:
-            context.add_in_place(total, product)
-    return total
-
-
-def trace(context: PublicContext, packing: Packing, ciphertext: Ciphertext) -> Ciphertext:
-    """Return `ciphertext` itself, now with the sum over all slots of each class in every slot of that class."""
-    for step in packing.trace_steps:
-        context.add_in_place(ciphertext, context.rotate(ciphertext, step))
-    return ciphertext
+def blinded_sums(
+    plan: AucPlan, context: PublicContext, totals: Sequence[Words], *, randomness: BlindingRandomness = secrets
+) -> bytes:
+    """Return the result from the sums of all submissions, ciphertext by ciphertext, under a fresh multiplier."""
+    blocks = plan.blocks_of_a_run
+    runs = [totals[start : start + blocks] for start in range(0, len(totals), blocks)]
+    multiplier = blinding.multiplier(BLINDING_BITS, randomness)
+    return context.dump_sums([context.sum_of_squares(run) for run in runs], multiplier, FLOODED_BITS)

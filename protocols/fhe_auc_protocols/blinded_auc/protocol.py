@@ -1,6 +1,5 @@
 """What `semi_honest` and `malicious` have in common: one circuit, and how a party's result is told."""
 
-from abc import abstractmethod
 from functools import partial
 from typing import Any, ClassVar
 
@@ -16,20 +15,17 @@ from fhe_auc.session.protocol import Request, check_rows
 from fhe_auc_keys.roles.encrypted_protocol import EncryptedProtocol
 from fhe_auc_keys.roles.sealed_roles import SealedKeys
 from fhe_auc_protocols.blinded_auc import ckks_parameter_choice
-from fhe_auc_protocols.blinded_auc.encrypted_trapezoid import blinded_totals
-from fhe_auc_protocols.blinded_auc.error_bound import RAREST, error_bound
-from fhe_auc_protocols.blinded_auc.plan import AucPlan
-from fhe_auc_protocols.blinded_auc.result_check import Recovered
-from fhe_auc_protocols.blinded_auc.workload import Workload
+from fhe_auc_protocols.blinded_auc.encrypted_trapezoid import blinded_sums
+from fhe_auc_protocols.blinded_auc.error_bound import error_bound
+from fhe_auc_protocols.blinded_auc.plan import AucPlan, Workload
+from fhe_auc_protocols.blinded_auc.result_check import Recovered, Totals
 from fhe_auc_protocols.result_warnings import of_precise_auc
-
-_RARER_CLASS = f"the precision stated holds if at least one row in {RAREST:,} is of the rarer class"
 
 
 def trapezoid_computation(manifest: Manifest) -> SealedCkks:
     """Return the trapezoid under CKKS; raise `InputError` where the plan is another protocol's."""
     plan = manifest.decoded_plan(AucPlan)
-    return SealedCkks(manifest, plan, partial(blinded_totals, plan))
+    return SealedCkks(manifest, plan, partial(blinded_sums, plan))
 
 
 class BlindedAuc(EncryptedProtocol[Evaluation, AucPlan]):
@@ -39,16 +35,30 @@ class BlindedAuc(EncryptedProtocol[Evaluation, AucPlan]):
     boundaries = "boundaries-federated"
     modes: ClassVar = {"sealed": SealedKeys(trapezoid_computation)}
 
-    @abstractmethod
+    split: ClassVar[bool] = False
+    """Whether counts are split into masked shares."""
+
     def workload(self, request: Request) -> Workload:
-        """Return what the parameters must carry; raise `InputError` for an option of a wrong value."""
+        """Return what the parameters must carry."""
+        return Workload(
+            thresholds=len(request.thresholds),
+            parties=len(request.parties),
+            max_rows=request.max_rows,
+            min_rows=request.min_rows,
+            split=self.split,
+        )
+
+    def tolerance(self, request: Request) -> float | None:
+        """Return by how much runs may differ, None for what is planned; `InputError` for an option of a wrong value."""
+        return None
 
     def planned(self, request: Request) -> AucPlan:
-        """Return the parameters for the workload; raise `CapacityError` where there are none."""
-        return ckks_parameter_choice.plan(self.workload(request), choose_backend(request.backend))
+        """Return the parameters for workload and tolerance; raise `CapacityError` where there are none."""
+        backend = choose_backend(request.backend)
+        return ckks_parameter_choice.plan(self.workload(request), backend, tolerance=self.tolerance(request))
 
 
-class BlindedTask(PartyTask[Slots, Slots, Evaluation]):
+class BlindedTask(PartyTask[Slots, Totals, Evaluation]):
     """Base of what a party does; raises `InputError` for another kind of plan, or too many rows for the session."""
 
     def __init__(self, manifest: Manifest, data: PartyData) -> None:
@@ -63,8 +73,6 @@ class BlindedTask(PartyTask[Slots, Slots, Evaluation]):
 
     def evaluation(self, recovered: Recovered, parties: int, *warnings: str, **own: Any) -> Evaluation:
         """Return what a party tells of its result; `warnings` and other fields (`own`) are the protocol's own."""
-        if self.plan.workload.max_rows > RAREST:
-            warnings = (_RARER_CLASS, *warnings)
         return Evaluation(
             auc=recovered.auc,
             binning_error=recovered.binning_error,
