@@ -12,14 +12,14 @@ Check: TypeAlias = Literal[
     "authenticator",  # the authenticator does not fit the result
     "denominator",  # a denominator is zero, or near it
     "echo",  # another party was given another result
-    "executions",  # the executions disagree
+    "equations",  # the equations of all executions disagree
+    "executions",  # the AUCs of two runs disagree
     "finite",  # decrypted values are not finite
     "fraction",  # no fraction between 0 and 1 with a denominator in bounds
     "own rows",  # a party's own rows are not all in the sum
     "range",  # the AUC lies outside 0 … 1
     "redundancy",  # the redundant part of a denominator does not belong to it
     "rows",  # the parties have more rows than were agreed on
-    "slots",  # slots that should be equal differ
     "sums",  # there are too many sums, or too few
     "thresholds",  # the thresholds are not those that this party has found
     "unused slots",  # there are counts where none belong

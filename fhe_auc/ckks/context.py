@@ -173,7 +173,9 @@ class SecretContext(BaseSecretContext[CkksParameters]):
             few.add_in_place(phase, wanted)
             found.append(_centred(few, phase))
         unit = float(np.prod([float(prime) for prime in half.moduli[kept:]]))
-        numbers = np.array(found).reshape(count, len(SUMMED), 2) * (unit * self.parameters.slots / self.parameters.scale**2)
+        numbers = np.array(found).reshape(count, len(SUMMED), 2) * (
+            unit * self.parameters.slots / self.parameters.scale**2
+        )
         return np.asarray(numbers[..., 0] + 1j * numbers[..., 1])
 
 

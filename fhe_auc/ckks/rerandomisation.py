@@ -7,8 +7,8 @@ ternary u, v, small errors e₁, e₂, and f uniform on [-2^b, 2^b) in each coef
     c₂' = r·c₂ + v·p₁ + e₂               whole
     c₀' = r·c₀ + u·p₀ + f                only at the coefficients that hold sums
 
-modulo a smaller Q. They decrypt to r·M + f + x with x = u·e + v·e·s + e₁s + e₂s²: v·(0, p₀, p₁) is s times an encryption
-of zero, so that nobody needs a key for s², or an assumption about one.
+modulo a smaller Q. They decrypt to r·M + f + x with x = u·e + v·e·s + e₁s + e₂s²: v·(0, p₀, p₁) is s times an
+encryption of zero, so that nobody needs a key for s², or an assumption about one.
 
 What a holder of s learns: f hides x, and which multiple of r is beneath, up to the distance below. What is left of c₀'
 follows from c₁', c₂', s and r·M + f. So u, v, e₁, e₂ are nowhere else, and c₂' and c₁' are samples of Ring-LWE with p₁

@@ -49,7 +49,7 @@ def plan(workload: Workload, backend: BackendName, *, tolerance: float | None = 
 
 def _filled(workload: Workload, backend: BackendName, chain: Chain, tolerance: float | None) -> AucPlan | None:
     """Return the plan on this chain, or None where it is not precise enough."""
-    chained = CkksParameters(backend, *msgspec.structs.astuple(chain), 1.0)
+    chained = CkksParameters(backend, chain.ring_dimension, chain.modulus_bits, chain.special_bits, 1.0)
     spare = chained.log2_modulus - needed_bits(workload, chained)
     if spare < 0:
         return None

@@ -1,8 +1,8 @@
 """How parties split their counts into masked shares that an aggregator cannot forge.  After [FHE] §IV-D.
 
 All parties of a session share a secret that the aggregator lacks. From it come the secrets of two runs, new in every
-session and independent of one another. A run has one factor Y and two classes X_e, e = 0, 1, over all L positions of its
-ciphertexts: bins k = 1…L-3 (those beyond the thresholds are empty), a correction for each class, and the last one.
+session and independent of one another. A run has one factor Y and two classes X_e, e = 0, 1, over all L positions of
+its ciphertexts: bins k = 1…L-3 (those beyond the thresholds are empty), a correction for each class, and the last one.
 
     bin k           X_e = A_e·(T_k + i·p_k + 2P·x_ek)      Y = B·(F_k + N·y_k)
     correction e    X_e = A_e·2P, the other class 0        Y = B·(-Σ_k x_ek·F_k + N·y)
@@ -86,7 +86,7 @@ class Run:
             factors = (0.5 + 0.5 * stream.fractions(CLASSES)) * stream.phases(CLASSES)
             x, y = stream.disc(CLASSES, positions), MASK_RADIUS * stream.disc(positions)
             x[:, -EXTRA:-1] = 0
-            run = cls(factors, complex(stream.phases(1)[0]), x, y, np.arange(0), np.ones(0))
+            run = cls(factors, complex(stream.phases(1)[0]), x, y, np.arange(positions), np.ones(positions, complex))
             if np.abs(run.shares).max() <= largest_share(positions) and run.amplification <= MAX_AMPLIFICATION:
                 return cls(run.factors, run.common, x, y, stream.permutation(positions), stream.phases(positions))
 
@@ -128,7 +128,7 @@ def equations(products: Complex, shares: Complex) -> Floats:
 
 
 def amplification(matrices: Floats) -> Floats:
-    """Return the norms of the linear forms that tell num and num - den apart from such totals, the larger of the two."""
+    """Return the larger of the norms of the linear forms that tell num, and num - den, from such totals."""
     inverse = np.linalg.pinv(matrices)
     ends = inverse[..., 0, :], inverse[..., 0, :] - inverse[..., 2, :]
     return np.asarray(np.maximum(*(np.linalg.norm(each, axis=-1) for each in ends)))
