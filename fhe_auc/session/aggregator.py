@@ -215,11 +215,12 @@ def conduct(
     *,
     seconds: dict[str, float] | None = None,
     refused: Callable[[MessageError], None] | None = None,
+    clock: Callable[[], float] = time.perf_counter,
 ) -> SessionRecord:
     """Play a session from the aggregator's side, whatever carries the messages; the aggregator is not started yet.
 
     `exchange` takes a message for all, and yields (party, submission) as answers arrive, until none is waited for.
-    Wall-clock time spent on "ingest" and "circuit" is added to `seconds`. `refused` is called with the error of each
+    Time by `clock` spent on "ingest" and "circuit" is added to `seconds`. `refused` is called with the error of each
     refused submission, and the session goes on; without it the error is raised.
 
     Errors are those of `Aggregator.receive` and `Aggregator.finish_round`.
@@ -228,15 +229,15 @@ def conduct(
     message: bytes | None = aggregator.start()
     while message is not None:
         for party, submission in exchange(message):
-            started = time.perf_counter()
+            started = clock()
             try:
                 aggregator.receive(party, submission)
             except MessageError as error:
                 if refused is None:
                     raise
                 refused(error)
-            spent["ingest"] = spent.get("ingest", 0.0) + time.perf_counter() - started
-        started = time.perf_counter()
+            spent["ingest"] = spent.get("ingest", 0.0) + clock() - started
+        started = clock()
         message = aggregator.finish_round()
-        spent["circuit"] = spent.get("circuit", 0.0) + time.perf_counter() - started
+        spent["circuit"] = spent.get("circuit", 0.0) + clock() - started
     return aggregator.result()
