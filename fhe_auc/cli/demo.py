@@ -49,7 +49,7 @@ _COMPARES_WITH = ("dataset", "backend", "plot", "costs", "as_json")  # with anot
         "fhe-auc demo --dataset credit-default --keys joint",
         "fhe-auc demo --round-scores 3",
         "fhe-auc demo --protocol semi-honest                the published designs, on CKKS",
-        "fhe-auc demo --protocol malicious -o executions=2",
+        "fhe-auc demo --protocol malicious -o tolerance=1e-5",
         "fhe-auc demo --cheat add-positives                 a lie is caught, with verified",
         "fhe-auc demo --protocol exact --cheat add-positives",
         "fhe-auc demo --json | jq '.auc - .pooled_auc, .protocols'",
