@@ -64,7 +64,7 @@ def decode(data: bytes | memoryview, shape: type[T], what: str) -> T:
         raise DeserialisationError(f"malformed {what}: {error}", field="body") from None
 
 
-def marked(magic: bytes, *parts: bytes) -> bytes:
+def marked(magic: bytes, *parts: bytes | memoryview) -> bytes:
     """Return `parts` behind a magic (7 bytes), which says what kind of thing they are, and the format version."""
     return b"".join((magic, bytes([FORMAT_VERSION]), *parts))
 

@@ -106,8 +106,10 @@ class Aggregator(ABC):
             sender=party,
         )
         protection = require_protection(self.manifest, self.protection)
-        payload = message.payload if protection is None else message.opened(protection, AGGREGATOR)
-        return payload, message.digest
+        if protection is None:
+            return message.payload, message.digest
+        # In the last round answers are empty, and not sealed.
+        return message.opened(protection, AGGREGATOR if self._must_answer() else ""), message.digest
 
     def finish_round(self) -> bytes | None:
         """Close the round and return the next message for all, or None when the session has ended.

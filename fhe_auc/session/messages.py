@@ -1,10 +1,10 @@
 """Protocol messages: a versioned envelope, its seal and its signature; which key is whose, `keys` know.
 
 Between machines, what goes to the aggregator is sealed to it, and what it has for a helper alone, to the helper: many
-others may read what carries messages, such as a shared folder. The sender then signs what travels, and the recipient
-checks the signature before it opens the seal. In the aggregator's message each party looks for its own submission, and
-at how many they are. Without signatures a stranger on the link could add to a submission what a public key allows, or
-make up a result.
+others may read what carries messages, such as a shared folder. The last round's answers are empty, and not sealed. The
+sender signs what travels, and the recipient checks the signature before it opens the seal. In the aggregator's message
+each party looks for its own submission, and at how many they are. Without signatures a stranger on the link could add
+to a submission what a public key allows, or make up a result.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class Message(_Content, frozen=True):
         return f"<Message {self.protocol} round {self.round} from {self.sender!r}, {len(self.payload)} bytes>"
 
     @cached_property
-    def _content(self) -> bytes:
+    def _content(self) -> bytes | memoryview:
         return encode(msgspec.structs.astuple(self)[:-1])
 
     @cached_property
@@ -93,7 +93,7 @@ class Message(_Content, frozen=True):
             sealed = protection.seal(recipient, SEALED, self._about(recipient), self.payload)
             message = msgspec.structs.replace(self, payload=sealed)
         signed = msgspec.structs.replace(message, signature=protection.sign(MESSAGE, message.digest))
-        signed.__dict__.update(message.__dict__)  # the digest, which is of all but the signature
+        signed.__dict__.update(message.__dict__)  # content and digest, which are of all but the signature
         return signed
 
     def opened(self, protection: Protection, recipient: str = "") -> bytes:
@@ -123,14 +123,15 @@ class Message(_Content, frozen=True):
         try:
             rest = unmarked(_MAGIC, data, _WHAT)
             start = DIGEST + 1 + sum(rest[DIGEST : DIGEST + 1])  # what is cut off before has no content
-            digest = hashlib.sha256(rest[start:]).digest()
+            content = rest[start:]
+            digest = hashlib.sha256(content).digest()
             if digest != rest[:DIGEST]:
                 raise damaged(_WHAT)
-            content = decode(rest[start:], _Content, _WHAT)
+            fields = msgspec.structs.asdict(decode(content, _Content, _WHAT))
         except DeserialisationError as error:
             raise MessageError(str(error), field=error.field) from None
-        message = cls(*msgspec.structs.astuple(content), bytes(rest[DIGEST + 1 : start]))
-        message.__dict__["digest"] = digest  # of the bytes that came, and that its sender has signed
+        message = cls(**fields, signature=bytes(rest[DIGEST + 1 : start]))
+        message.__dict__.update(_content=content, digest=digest)  # the bytes that came, and that its sender has signed
         return message
 
     def require(self, **expected: Any) -> None:

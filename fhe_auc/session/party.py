@@ -111,7 +111,8 @@ class Party(ABC, Generic[R]):
             self.failure, payload = error, b""
         self._round = parsed.round
         self.ended = parsed.round == (self.answers or (self.rounds,))[-1]
-        sent = in_envelope(self.manifest, protection, parsed.round, self.name, payload, recipient=AGGREGATOR)
+        recipient = AGGREGATOR if parsed.round < self.rounds else ""  # the last answer is empty: nothing to seal
+        sent = in_envelope(self.manifest, protection, parsed.round, self.name, payload, recipient=recipient)
         submission = sent.to_bytes()
         self._sent = b"" if protection is None else sent.digest
         self.bytes_received += len(message)
