@@ -30,6 +30,7 @@ class Aggregator(ABC):
 
     rounds: int  # in which parties answer
     helper_rounds: range = range(0)  # those of them that the session's helper answers, in place of the parties
+    open_rounds = 1  # the last ones, in which answers are not sealed: they are empty, or go to all in the next round
     submission_limit: int  # largest payload of a submission, in bytes
     # Set before the session starts:
     protection: Protection | None = None  # between machines; without it the session is refused
@@ -108,8 +109,8 @@ class Aggregator(ABC):
         protection = require_protection(self.manifest, self.protection)
         if protection is None:
             return message.payload, message.digest
-        # In the last round answers are empty, and not sealed.
-        return message.opened(protection, AGGREGATOR if self._must_answer() else ""), message.digest
+        is_sealed = self.round <= self.rounds - self.open_rounds
+        return message.opened(protection, AGGREGATOR if is_sealed else ""), message.digest
 
     def finish_round(self) -> bytes | None:
         """Close the round and return the next message for all, or None when the session has ended.

@@ -1,10 +1,10 @@
 """Protocol messages: a versioned envelope, its seal and its signature; which key is whose, `keys` know.
 
 Between machines, what goes to the aggregator is sealed to it, and what it has for a helper alone, to the helper: many
-others may read what carries messages, such as a shared folder. The last round's answers are empty, and not sealed. The
-sender signs what travels, and the recipient checks the signature before it opens the seal. In the aggregator's message
-each party looks for its own submission, and at how many they are. Without signatures a stranger on the link could add
-to a submission what a public key allows, or make up a result.
+others may read what carries messages, such as a shared folder. Echoes, and the last round's answers, which are empty,
+are not sealed. The sender signs what travels, and the recipient checks the signature before it opens the seal. In the
+aggregator's message each party looks for its own submission, and at how many they are. Without signatures a stranger on
+the link could add to a submission what a public key allows, or make up a result.
 """
 
 from __future__ import annotations

@@ -52,6 +52,7 @@ class Party(ABC, Generic[R]):
     """
 
     rounds: int  # in which parties answer
+    open_rounds = 1  # as the aggregator's
     answers: tuple[int, ...] = ()  # rounds that this party answers; empty: all
     submission_round: int = 1  # in which this party submits its rows; later rounds do not need them
     download_limit: int  # largest payload of the aggregator's messages, in bytes
@@ -111,7 +112,7 @@ class Party(ABC, Generic[R]):
             self.failure, payload = error, b""
         self._round = parsed.round
         self.ended = parsed.round == (self.answers or (self.rounds,))[-1]
-        recipient = AGGREGATOR if parsed.round < self.rounds else ""  # the last answer is empty: nothing to seal
+        recipient = AGGREGATOR if parsed.round <= self.rounds - self.open_rounds else ""
         sent = in_envelope(self.manifest, protection, parsed.round, self.name, payload, recipient=recipient)
         submission = sent.to_bytes()
         self._sent = b"" if protection is None else sent.digest
