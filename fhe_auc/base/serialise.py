@@ -69,7 +69,7 @@ def marked(magic: bytes, *parts: bytes | memoryview) -> bytes:
     return b"".join((magic, bytes([FORMAT_VERSION]), *parts))
 
 
-def unmarked(magic: bytes, data: bytes, what: str) -> memoryview:
+def unmarked(magic: bytes, data: bytes | memoryview, what: str) -> memoryview:
     """Return what `marked` has marked; raise `DeserialisationError` for another kind or format version."""
     version, rest = _parts(magic, data, what)
     if version not in (b"", bytes([FORMAT_VERSION])):
@@ -147,8 +147,8 @@ def damaged(what: str) -> DeserialisationError:
     return DeserialisationError(f"{what} truncated or damaged (checksum mismatch)", field="checksum")
 
 
-def _parts(magic: bytes, data: bytes, what: str) -> tuple[bytes, memoryview]:
+def _parts(magic: bytes, data: bytes | memoryview, what: str) -> tuple[bytes, memoryview]:
     """Return the version, which is empty where it is cut off, and what follows."""
-    if not isinstance(data, bytes) or data[:_MAGIC_BYTES] != magic:  # type: ignore[redundant-expr] # from a transport
+    if not isinstance(data, (bytes, memoryview)) or data[:_MAGIC_BYTES] != magic:  # type: ignore[redundant-expr] # from a transport
         raise DeserialisationError(f"not a {what}", field="format")
-    return data[_MAGIC_BYTES:_HEAD], memoryview(data)[_HEAD:]
+    return bytes(data[_MAGIC_BYTES:_HEAD]), memoryview(data)[_HEAD:]

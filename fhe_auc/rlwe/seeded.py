@@ -82,7 +82,7 @@ class Seeded:
         half.add_in_place(b, mask)
         return half.pack(b) + packed[half.packed_size :]
 
-    def expand(self, packed: bytes) -> Words:
+    def expand(self, packed: bytes | memoryview) -> Words:
         """Return both polynomials of a packed form; errors as `Polynomials.unpack`."""
         half = self.half
         if len(packed) != half.packed_size + SEED_BYTES:
@@ -91,5 +91,5 @@ class Seeded:
             )
         whole = np.empty(self.whole.shape, np.uint64)
         half.unpack(memoryview(packed)[: half.packed_size], whole[: len(half.moduli)])
-        half.uniform(packed[half.packed_size :], whole[len(half.moduli) :])
+        half.uniform(bytes(packed[half.packed_size :]), whole[len(half.moduli) :])
         return whole

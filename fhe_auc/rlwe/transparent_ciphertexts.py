@@ -30,7 +30,7 @@ def check(words: Words) -> None:
         raise DeserialisationError("not a ciphertext: its second polynomial is zero")
 
 
-def unpack(whole: Polynomials, packed: bytes) -> Words:
+def unpack(whole: Polynomials, packed: bytes | memoryview) -> Words:
     """Return the values of a result's polynomials, of the shape `whole`.
 
     Raises `DeserialisationError` as `Polynomials.unpack`, and where the second polynomial is zero or small.

@@ -17,12 +17,12 @@ MAGIC = b"fherlwe"
 class _Container(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     kind: str
     fingerprint: bytes
-    payload: bytes
+    payload: memoryview
 
 
-def seal(kind: str, fingerprint: bytes, payload: bytes) -> bytes:
+def seal(kind: str, fingerprint: bytes, payload: bytes | memoryview) -> bytes:
     """Wrap `payload`, marked with what it is and the fingerprint of the context it belongs to."""
-    return marked(MAGIC, encode(_Container(kind, fingerprint, payload)))
+    return marked(MAGIC, encode(_Container(kind, fingerprint, memoryview(payload))))
 
 
 def kind_of(data: bytes) -> str:
@@ -35,21 +35,26 @@ def open_any(kind: str, data: bytes) -> tuple[bytes, bytes]:
 
     Raises `DeserialisationError` for what is none, of another format version or kind, truncated or malformed.
     """
+    container = _opened_as(kind, data)
+    return container.fingerprint, bytes(container.payload)
+
+
+def open_for(kind: str, fingerprint: bytes, data: bytes | memoryview) -> memoryview:
+    """Return the payload, uncopied, of a container of `kind` made for the context `fingerprint`; as `open_any`."""
+    container = _opened_as(kind, data)
+    if container.fingerprint != fingerprint:
+        raise DeserialisationError(f"the {kind} was made under another key (fingerprint mismatch)", field="fingerprint")
+    return container.payload
+
+
+def _opened_as(kind: str, data: bytes | memoryview) -> _Container:
     container = _opened(data, kind)
     if len(container.fingerprint) != FINGERPRINT_BYTES:
         raise DeserialisationError(f"malformed {kind}: fingerprint of another length", field="fingerprint")
     if container.kind != kind:
         raise DeserialisationError(f"expected a {kind}, got a {container.kind[:40]!r}", field="kind")
-    return container.fingerprint, container.payload
+    return container
 
 
-def open_for(kind: str, fingerprint: bytes, data: bytes) -> bytes:
-    """Return the payload of a container of `kind` made for the context `fingerprint`; errors as `open_any`."""
-    found, payload = open_any(kind, data)
-    if found != fingerprint:
-        raise DeserialisationError(f"the {kind} was made under another key (fingerprint mismatch)", field="fingerprint")
-    return payload
-
-
-def _opened(data: bytes, what: str) -> _Container:
+def _opened(data: bytes | memoryview, what: str) -> _Container:
     return decode(unmarked(MAGIC, data, what), _Container, what)

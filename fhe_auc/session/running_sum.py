@@ -5,6 +5,7 @@ whatever the order and grouping.
 """
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from fhe_auc.base.errors import DeserialisationError
 from fhe_auc.rlwe.polynomials import Polynomials, PolynomialSum, Words
@@ -17,11 +18,11 @@ class RunningSum:
     coefficients of the part's shape, or raises `DeserialisationError`. By default the bytes are packed coefficients.
     """
 
-    def __init__(self, shapes: Sequence[Polynomials], parse: Callable[[int, bytes], Words] | None = None) -> None:
+    def __init__(self, shapes: Sequence[Polynomials], parse: Callable[[int, Any], Words] | None = None) -> None:
         self._sums = [PolynomialSum(shape) for shape in shapes]
         self._parse = parse or self._unpacked
 
-    def add(self, parts: Sequence[bytes]) -> None:
+    def add(self, parts: Sequence[bytes | memoryview]) -> None:
         """Add one party's submission, or raise `DeserialisationError` and leave the sum as it was."""
         if len(parts) != len(self._sums):
             raise DeserialisationError(f"expected {len(self._sums)} parts, got {len(parts)}")
@@ -34,5 +35,5 @@ class RunningSum:
         """Coefficients of the sum, part by part, each of the shape (polynomials, N)."""
         return [total.words for total in self._sums]
 
-    def _unpacked(self, number: int, part: bytes) -> Words:
+    def _unpacked(self, number: int, part: bytes | memoryview) -> Words:
         return self._sums[number].polynomials.unpack(part)

@@ -37,7 +37,7 @@ def pack(values: Residues, prime: int) -> bytes:
     return words.tobytes()[: packed_size(count, prime)]
 
 
-def unpack(data: bytes, count: int, prime: int) -> Residues:
+def unpack(data: bytes | memoryview, count: int, prime: int) -> Residues:
     """Return so many residues, shape (count,); `DeserialisationError` for other than what `pack` has made."""
     size, width = packed_size(count, prime), _width(prime)
     if len(data) != size:
@@ -47,7 +47,7 @@ def unpack(data: bytes, count: int, prime: int) -> Residues:
     # Residues begin at the same bits again after some bytes: those of one such place are read together.
     group = 8 // math.gcd(width, 8)
     step, rows = group * width // 8, -(-count // group)
-    padded = data + bytes(step + 9)
+    padded = b"".join((data, bytes(step + 9)))
     table = np.empty((rows, group), np.uint64)
     for place in range(group):
         start, shift = divmod(place * width, 8)

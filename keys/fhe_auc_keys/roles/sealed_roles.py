@@ -65,7 +65,7 @@ class SealedAggregator(Aggregator):
 
     def _accept(self, party: str, payload: bytes) -> None:
         if self.round == 1:
-            self._sum.add(decode(payload, tuple[bytes, ...], "submission"))
+            self._sum.add(decode(payload, tuple[memoryview, ...], "submission"))  # uncopied
         elif self._must_answer():
             if len(payload) != ECHO_BYTES:
                 raise DeserialisationError(f"expected an echo of {ECHO_BYTES} bytes, got {len(payload)}")

@@ -281,7 +281,7 @@ def _flip_bytes(view: BlindedView) -> bytes:
     place = int(view.generator.integers(3))
     if place == 0:
         packed = wire_format.open_for("result", view.context.fingerprint, ciphertext)
-        return wire_format.seal("result", view.context.fingerprint, _flipped(view, packed))
+        return wire_format.seal("result", view.context.fingerprint, _flipped(view, bytes(packed)))
     if place == 1:
         return _flipped(view, ciphertext)
     view.tamper = lambda message: _flipped(view, message)
