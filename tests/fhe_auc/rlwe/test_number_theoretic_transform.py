@@ -47,7 +47,9 @@ def largest_prime(bits: int, size: int) -> int:
 
 
 @pytest.mark.parametrize("size", [8192, pytest.param(32768, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("bits", [56, 54, *(pytest.param(bits, marks=pytest.mark.slow) for bits in (55, 53, 52, 51, 42))])
+@pytest.mark.parametrize(
+    "bits", [56, 54, *(pytest.param(bits, marks=pytest.mark.slow) for bits in (55, 53, 52, 51, 42))]
+)
 @pytest.mark.parametrize("fill", ["largest", "half", "alternating", "uniform", "steepest"])
 def test_no_number_gets_too_large_for_a_word_however_often_products_are_reduced(
     size: int, bits: int, fill: str

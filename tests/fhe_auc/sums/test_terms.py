@@ -1,9 +1,9 @@
 """Sketches, terms and monomials: as in Python's integers; and what does not fit is refused, from outside, too."""
 
+import math
 from itertools import accumulate
 from typing import Any
 
-import math
 import msgspec
 import numpy as np
 import pytest
@@ -168,7 +168,17 @@ TWO = Factor(constants=(1, 2))
 def test_entries_take_as_few_numbers_as_their_different_factors_ask_for_and_a_term_one_more() -> None:
     factors = (A,), (A, A), (A, B), (A, A, A), (A, B, A), (A, B, C), (A, TWO), (A, TWO, A), (TWO, A, B)
     for entries in (1, 10):
-        assert [(encrypted_numbers(Term(each), entries) - 1) / entries for each in factors] == [0, 1, 2, 2, 4, 6, 0, 1, 2]
+        assert [(encrypted_numbers(Term(each), entries) - 1) / entries for each in factors] == [
+            0,
+            1,
+            2,
+            2,
+            4,
+            6,
+            0,
+            1,
+            2,
+        ]
 
 
 @given(plain_sums.releases(), st.sampled_from(PRIMES), st.integers(0, 2**60))
