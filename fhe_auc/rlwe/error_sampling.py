@@ -47,7 +47,7 @@ class EncryptionSeeds(NamedTuple):
 def fresh_keys(secret: Words, *b: Words) -> EncryptionSeeds:
     """Return keys for the encryption `b`, as the library made it and what is added to that, under the key `secret`."""
     parts = secrets.token_bytes(_RANDOM_BYTES), *(each.tobytes() for each in b)
-    drawn = hmac.digest(secret.tobytes(), b"".join(parts), "sha512")
+    drawn = hmac.digest(secret[0].tobytes(), b"".join(parts), "sha512")  # the key modulo one prime is all of it
     return EncryptionSeeds(drawn[:32], drawn[32:])
 
 
@@ -55,7 +55,7 @@ def second_error(shape: Polynomials, key: bytes) -> Words:
     """Return one small polynomial: its coefficients modulo each prime of `shape`."""
     heads = _ones(KeyStream(key).words(shape.ring_dimension) & np.uint64(2 ** (2 * _COINS) - 1))
     error = heads.astype(np.int64) - _COINS  # of 42 coins as many as of 21, less as many of 21 others
-    return np.asarray(error + (error < 0) * np.array(shape.moduli, np.int64)[:, None]).view(np.uint64)
+    return np.asarray(np.mod(error, np.array(shape.moduli, np.int64)[:, None])).view(np.uint64)
 
 
 def _ones(words: NDArray[np.uint64]) -> NDArray[np.uint64]:

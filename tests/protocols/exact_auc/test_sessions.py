@@ -125,7 +125,7 @@ def test_with_joint_keys_no_party_and_no_aggregator_needs_an_encryption_library(
     ],
 )
 def test_any_number_of_thresholds_does(keys: str, grid: str, ciphertexts: int) -> None:
-    """A bin takes 12 slots of an opening: two for each of two products at three points; all sums together take 14 more."""
+    """A bin takes 12 slots of an opening: two for each of two products at three points; all sums take 14 more."""
     play = Play("verified", rows(2, 5), thresholds.resolve(grid), keys=keys)
     if keys == "sealed":
         assert play.plan.layout.ciphertexts == ciphertexts
