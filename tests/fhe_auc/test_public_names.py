@@ -53,9 +53,7 @@ def test_the_import_and_the_help_load_nothing_that_takes_long(code: str) -> None
         (["evaluate", "--protocol", "semi-honest"], {"cryptography.x509", "filelock", "numpy.random"}),
     ],
 )
-def test_an_evaluation_loads_what_its_protocol_needs(
-    tmp_path: Path, arguments: list[str], unused: set[str]
-) -> None:
+def test_an_evaluation_loads_what_its_protocol_needs(tmp_path: Path, arguments: list[str], unused: set[str]) -> None:
     """Certificates, locks, other ways to hold keys, parts of numpy: each takes its share of the first second."""
     for name in ("north.csv", "south.csv", "west.csv"):
         lines = "".join(f"{k % 2},{(k * 7 % 20) / 20}\n" for k in range(60))
