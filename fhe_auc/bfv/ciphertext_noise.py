@@ -9,7 +9,7 @@ import math
 
 from fhe_auc.base.errors import CapacityError
 from fhe_auc.bfv.parameters import BfvParameters
-from fhe_auc.rlwe.error_sampling import FRESH_VARIANCE, VARIANCE
+from fhe_auc.rlwe.error_sampling import VARIANCE
 
 CONFIDENCE = 8.0  # standard deviations that no coefficient is off by: of a million million coefficients none is
 MODULUS_SWITCHING_BOUND = 512.0
@@ -30,9 +30,9 @@ _TERNARY_VARIANCE = 2 / 3
 def sum_variance(parties: int) -> float:
     """Return the mean square of a coefficient of the noise of a sum of fresh encryptions under the secret key.
 
-    Of each, both errors, and what encoding rounds off, at most 1/2 up or down.
+    Of each, its error, and what encoding rounds off, at most 1/2 up or down.
     """
-    return parties * (FRESH_VARIANCE + 1 / 12)
+    return parties * (VARIANCE + 1 / 12)
 
 
 def product_deviation(parameters: BfvParameters, parties: int, *, products: int, kept: int) -> float:

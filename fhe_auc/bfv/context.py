@@ -4,8 +4,8 @@ Values are integers modulo a prime t, over all N slots: sums and products of cip
 slot by slot, and exact. A ciphertext is for one of the parameters' plaintext moduli, named by its index, `prime`; under
 another it would decrypt to noise, so what travels says for which it is.
 
-The library makes keys and encryptions of zero. The rest is arithmetic on words, the same on every backend
-(`fhe_auc.bfv.slots`). Joint keys need no library: `fhe_auc.bfv.joint_keys`.
+The library makes keys, and encryptions of zero under the public key. The rest is arithmetic on words, the same on every
+backend (`fhe_auc.bfv.slots`). Joint keys need no library: `fhe_auc.bfv.joint_keys`.
 """
 
 from __future__ import annotations
@@ -159,9 +159,8 @@ class SecretContext(BaseSecretContext[BfvParameters]):
         Raises ValueError as `checked`.
         """
         residues = checked(values, self.parameters, prime)
-        words = self._scheme.words(self._key.encrypt(self._scheme.zero))
         message = slots.message(self.mask_shape, self.parameters.plain_moduli[prime], residues)
-        packed = self._seeded.reseed(words, self.secret_words, message=message)
+        packed = self._seeded.encrypt(self.secret_words, message)
         return wire_format.seal(kind_of("submission", self.parameters, prime), self.fingerprint, packed)
 
     def decrypt(self, data: bytes, prime: int, kept: int | None = None) -> Residues:

@@ -5,8 +5,8 @@
     encryption    (c0, c1) with c0 + c1·s = round(Q·m/t) + x modulo Q, x the noise
     decryption    m = round(t·(c0 + c1·s)/Q) modulo t, right as long as |x| is below Q/2t
 
-All in integers, and the same whatever the library: encryptions are encryptions of zero that the library makes, to which
-a message is added here. (OpenFHE's own encoding rounds up; its decryption fails from 51 bits of t on; both take long.)
+All in integers, and the same whatever the library: what is encrypted is encoded here. (OpenFHE's own encoding rounds
+up; its decryption fails from 51 bits of t on; both take long.)
 """
 
 import math

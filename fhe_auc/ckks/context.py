@@ -138,6 +138,10 @@ class SecretContext(BaseSecretContext[CkksParameters]):
     kind = "secret context"
     _scheme: CkksLibrary
 
+    def __init__(self, stored: StoredSecret, scheme: CkksLibrary) -> None:
+        super().__init__(stored, scheme)
+        self._key = scheme.load_secret_key(self.fingerprint, stored.secret_key)
+
     def encrypt(self, values: Slots, mask: Words | None = None) -> bytes:
         """Return slots, shape (4, B), encrypted under the secret key, serialised, for `PublicContext.read_submission`.
 
@@ -148,8 +152,9 @@ class SecretContext(BaseSecretContext[CkksParameters]):
         """
         numbers = encoding.coefficients(checked(values, self.parameters)) * self.parameters.scale
         words = self._scheme.words(self._key.encrypt(self._scheme.zero))
-        message = encoding.message(self.mask_shape, numbers)
-        packed = self._seeded.reseed(words, self.secret_words, message=message)
+        message = values_of(self.mask_shape, encoding.message(self.mask_shape, numbers))
+        self.mask_shape.add_in_place(words[: len(message)], message)
+        packed = self._seeded.reseed(words, self.secret_words)
         if mask is not None:
             packed = self._seeded.mask(packed, mask)
         return wire_format.seal("submission", self.fingerprint, packed)

@@ -20,7 +20,7 @@ from fhe_auc.session import registry
 from fhe_auc.session.plan import ONE_TIME_PADS
 
 _PHASES = {
-    "keys": "before the first round: choose parameters, certify, make and seal keys",
+    "keys": "before the first round: choose parameters, make keys; between processes, certify and seal",
     "key parts": "each party (mean): its parts of the joint keys",
     "submit": "each party (mean): count, and encrypt or pad",
     "ingest": "aggregator: check and add up what arrives",

@@ -90,15 +90,15 @@ def _hybrid(m: int) -> NDArray[np.float64]:
 
 def _sigmoid_points(size: int) -> NDArray[np.float64]:
     with localcontext() as context:
-        context.prec = 25
+        context.prec = 30  # of 2^20 points none is off by more than 10^-24 of itself
         ends = [round(size * sum(share for share, _, _ in _LOGITS[: at + 1]) / 100) for at in range(len(_LOGITS))]
-        numbers = np.diff([0, *ends]).tolist()
-        logits = [
-            low + (high - low) * k / Decimal(number)
-            for (_, low, high), number in zip(_LOGITS, numbers, strict=True)
-            for k in range(number)
-        ]
-        return np.array([1 / (1 + (-x).exp()) for x in logits], dtype=np.float64)
+        points = []
+        for (_, low, high), number in zip(_LOGITS, np.diff([0, *ends]).tolist(), strict=True):
+            odds_against, step = (-low).exp(), ((low - high) / max(number, 1)).exp()
+            for _ in range(number):
+                points.append(1 / (1 + odds_against))
+                odds_against *= step
+        return np.array(points, dtype=np.float64)
 
 
 def dpauc(m: int) -> NDArray[np.float64]:

@@ -100,7 +100,6 @@ class BaseSecretContext(_BaseContext[P]):
         super().__init__(stored, scheme)
         self._seeded = Seeded(scheme.submission.polynomials)
         self.mask_shape = self._seeded.half
-        self._key = scheme.load_secret_key(self.fingerprint, stored.secret_key)
 
     def __repr__(self) -> str:
         return f"{super().__repr__()[:-1]} (secret)>"

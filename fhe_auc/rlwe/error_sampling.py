@@ -10,8 +10,8 @@ error of ours on top, and the difference one of its own:
 Fresh bytes from the system are enough; should they repeat as well, b differs wherever the message does, and the key of
 HMAC is a secret. Half of the digest may be published: it seeds `a`, so that `a` never repeats under another message.
 
-An encryption's error is then the sum of two, √2 times as large as the library's: `FRESH_VARIANCE`. Public keys have
-ours alone, with a b of zeros, which no library makes: so a public key never has the `a` of anything else.
+An encryption's error is then the sum of two, √2 times as large as the library's: `FRESH_VARIANCE`. What is encrypted
+without the library has ours alone: BFV submissions, which have no b of a library, and public keys, encryptions of zero.
 """
 
 from __future__ import annotations
@@ -21,12 +21,13 @@ import secrets
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fhe_auc.base.keystream import KeyStream
 from fhe_auc.rlwe.polynomials import Polynomials, Words
 
 _COINS = 21
-_SIGNS = np.repeat(np.array([1, -1, 0], np.float32), [_COINS, _COINS, 64 - 2 * _COINS])
+_PAIRS, _FOURS, _BYTES = (np.uint64((2**64 - 1) // each) for each in (0b11, 0b101, 0x11))
 _RANDOM_BYTES = 32
 VARIANCE = _COINS / 2  # of a coefficient of the second error
 FRESH_VARIANCE = 3.25**2 + VARIANCE
@@ -46,12 +47,20 @@ class EncryptionSeeds(NamedTuple):
 def fresh_keys(secret: Words, *b: Words) -> EncryptionSeeds:
     """Return keys for the encryption `b`, as the library made it and what is added to that, under the key `secret`."""
     parts = secrets.token_bytes(_RANDOM_BYTES), *(each.tobytes() for each in b)
-    drawn = hmac.digest(secret.tobytes(), b"".join(parts), "sha512")
+    drawn = hmac.digest(secret[0].tobytes(), b"".join(parts), "sha512")  # the key modulo one prime is all of it
     return EncryptionSeeds(drawn[:32], drawn[32:])
 
 
 def second_error(shape: Polynomials, key: bytes) -> Words:
     """Return one small polynomial: its coefficients modulo each prime of `shape`."""
-    coins = np.unpackbits(KeyStream(key).words(shape.ring_dimension).view(np.uint8)).reshape(shape.ring_dimension, -1)
-    error = (coins.astype(np.float32) @ _SIGNS).astype(np.int64)
-    return np.asarray(np.mod(error, np.array(shape.moduli)[:, None])).astype(np.uint64)
+    heads = _ones(KeyStream(key).words(shape.ring_dimension) & np.uint64(2 ** (2 * _COINS) - 1))
+    error = heads.astype(np.int64) - _COINS  # of 42 coins as many as of 21, less as many of 21 others
+    return np.asarray(np.mod(error, np.array(shape.moduli, np.int64)[:, None])).view(np.uint64)
+
+
+def _ones(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Return how many bits of each word are set, in a time that tells nothing of them."""
+    words = words - ((words >> np.uint64(1)) & _PAIRS)
+    words = (words & _FOURS) + ((words >> np.uint64(2)) & _FOURS)
+    words = (words + (words >> np.uint64(4))) & _BYTES
+    return (words * np.uint64((2**64 - 1) // 0xFF)) >> np.uint64(56)

@@ -55,7 +55,7 @@ class Library(ABC, Generic[P]):
     def new_public_key(self, secret_key: bytes) -> bytes:
         """Return a fresh public key of a packed secret key, packed: an encryption of zero, made without the library."""
         seeded = Seeded(self.public_key.polynomials)
-        return seeded.reseed(seeded.whole.zeros(), self.secret_key.polynomials.unpack(secret_key))
+        return seeded.encrypt(self.secret_key.polynomials.unpack(secret_key), seeded.half.zeros())
 
     @abstractmethod
     def words(self, ciphertext: Any) -> Words:

@@ -7,7 +7,8 @@ and s, b = b' + (a' - a)·s is the same encryption, message and error unchanged,
 an error e2 of our own (`error_sampling`): a library that repeats e under another `a` would give s away. Both libraries
 keep polynomials as values at roots of unity, where products are taken value by value.
 
-A public key is an encryption of zero, made in the same way with b' = a' = 0, whatever the library: e2 is its one error.
+Without a library, b = m + e2 - a·s is an encryption as well, of which e2 is the one error: public keys are made so,
+encryptions of zero, and all that is encrypted under BFV's secret keys.
 
 A seed is used once: two ciphertexts with the same `a` tell the difference of what they encrypt. (Under different
 secrets the same `a` is harmless: `fhe_auc.bfv.joint_keys`.)
@@ -41,25 +42,28 @@ class Seeded:
         """Shape of b, and of a."""
         return Polynomials(self.whole.ring_dimension, self.whole.moduli[: len(self.whole.moduli) // 2])
 
-    def reseed(
-        self, ciphertext: Words, secret: Words, seed: bytes | None = None, message: Words | None = None
-    ) -> bytes:
+    def encrypt(self, secret: Words, message: Words) -> bytes:
+        """Return a fresh encryption under `secret` of what has the coefficients `message`, both of the shape `half`."""
+        half = self.half
+        keys = fresh_keys(secret, message)
+        small = second_error(half, keys.error)
+        half.add_in_place(small, message)
+        b = values_of(half, small)
+        half.subtract_in_place(b, half.multiply(half.uniform(keys.seed), secret))
+        return half.pack(b) + keys.seed
+
+    def reseed(self, ciphertext: Words, secret: Words, seed: bytes | None = None) -> bytes:
         """Return a fresh encryption under `secret` (of the shape `half`), with a second error and the `a` of a seed.
 
-        The seed is a new one, unless the caller has one that is good for this ciphertext alone. A `message`, given by
-        its coefficients, of the shape `half`, is added to what is encrypted.
+        The seed is a new one, unless the caller has one that is good for this ciphertext alone.
         """
         half = self.half
         b, a = (each.copy() for each in np.split(ciphertext, 2))
-        added = [] if message is None else [message]
-        keys = fresh_keys(secret, b, *added)
+        keys = fresh_keys(secret, b)
         seed = keys.seed if seed is None else seed
         half.subtract_in_place(a, half.uniform(seed))
         half.add_in_place(b, half.multiply(a, secret))
-        small = second_error(half, keys.error)
-        for each in added:
-            half.add_in_place(small, each)
-        half.add_in_place(b, values_of(half, small))
+        half.add_in_place(b, values_of(half, second_error(half, keys.error)))
         return half.pack(b) + seed
 
     def verify(self, ciphertext: Words, secret: Words, decrypt: Callable[[Words], NDArray[Any]]) -> None:

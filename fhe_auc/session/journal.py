@@ -22,8 +22,6 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
-from filelock import lock_descriptor
-
 from fhe_auc.base.errors import DeserialisationError, EvaluationError, InputError
 from fhe_auc.base.files import TEMPORARY, append, is_private, open_descriptor, write_atomically
 from fhe_auc.base.serialise import frame, json_text, unframe
@@ -48,7 +46,7 @@ class Journal(AbstractContextManager["Journal"]):
         self._logs: dict[int, int] = {}
         self._lock = open_descriptor(folder / _LOCK, os.O_RDWR | os.O_CREAT)
         deadline = time.monotonic() + _PATIENCE
-        while not lock_descriptor(self._lock, blocking=False):
+        while not _locked(self._lock):
             if time.monotonic() > deadline:
                 os.close(self._lock)
                 raise EvaluationError(f"another process runs the session of {str(folder)!r}")
@@ -187,7 +185,7 @@ def is_running(folder: Path) -> bool:
     except FileNotFoundError:
         return False
     try:
-        return not lock_descriptor(descriptor, blocking=False)
+        return not _locked(descriptor)
     finally:
         os.close(descriptor)
 
@@ -203,3 +201,10 @@ def _read_json(path: Path) -> dict[str, Any] | None:
     data = _read(path)
     content: dict[str, Any] | None = None if data is None else json.loads(data)
     return content
+
+
+def _locked(descriptor: int) -> bool:
+    """Lock a file that nobody else has locked, and say whether that was possible."""
+    from filelock import lock_descriptor
+
+    return bool(lock_descriptor(descriptor, blocking=False))

@@ -20,7 +20,7 @@ from fhe_auc.base.errors import CapacityError
 from fhe_auc.base.keystream import KeyStream
 from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.modular import Residues
-from fhe_auc.sums.monomials import monomial_count
+from fhe_auc.sums.monomials import encrypted_numbers
 from fhe_auc.sums.terms import Release
 
 MOST_CIPHERTEXTS = 2**10
@@ -39,7 +39,7 @@ class Layout:
     def of(cls, release: Release, slots: int) -> Layout:
         """Return the layout with the fewest ciphertexts of at most 2^14 slots; `CapacityError` beyond 2^10 of them."""
         lengths = dict(release.sketch.vectors)
-        counts = [sum(monomial_count(term) * term.length(lengths) for term in total.terms) for total in release.sums]
+        counts = [sum(encrypted_numbers(term, term.length(lengths)) for term in total.terms) for total in release.sums]
         return cls.fitting(counts, slots)
 
     @classmethod

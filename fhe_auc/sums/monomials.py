@@ -5,8 +5,9 @@ For a term with the different factors A_i − B_i, each e_i times, and constants
     c · Π_i (A_i − B_i)^{e_i} = Σ_{0 ≤ j ≤ e}  c · Π_i C(e_i, j_i) · A_i^{e_i − j_i}  ·  Π_i (−B_i)^{j_i}
                                                a coefficient, in the clear              a monomial, encrypted
 
-The monomial with j = 0 is 1. Of the others there is one in a term of degree 1, two for a square, three for a product,
-three for a cube, five for a square times another factor, seven for three different factors.
+The monomial with j = 0 is 1. Where j = e the coefficient is c, which the key holder knows as well: of all entries it
+encrypts the sum of c times monomial, one number. Of the others an entry has none in a term of degree 1, one for a
+square, two for a product, two for a cube, four for a square times another factor, six for three different factors.
 """
 
 import itertools
@@ -18,36 +19,43 @@ import numpy as np
 
 from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.modular import Residues
-from fhe_auc.sums.terms import Factor, Term
+from fhe_auc.sums.terms import Factor, Term, running_sums
 
 
-def monomial_count(term: Term) -> int:
-    """Return how many monomials of an entry are encrypted."""
-    return len(_exponents(_powers(term))) - 1
+def encrypted_numbers(term: Term, length: int) -> int:
+    """Return how many numbers are encrypted for a term of so many entries."""
+    return (len(_exponents(_powers(term))) - 2) * length + 1
 
 
 def coefficients(term: Term, at: Mapping[Factor, Residues], modulus: int) -> tuple[Residues, list[Residues]]:
-    """Return the coefficient of 1, then those of `monomials`; `at` is each factor's A, from `Release.evaluate`."""
+    """Return the coefficient of 1, shape (length,), and those of `monomials`, of the same shapes as these.
+
+    `at` is each factor's A, from `Release.evaluate`.
+    """
     powers = _powers(term)
     constants = [at[factor] for factor in term.factors if factor.constants]
     clear = []
-    for exponents in _exponents(powers):
+    for exponents in _exponents(powers)[:-1]:
         binomial, factors = 1, constants.copy()
         for (factor, power), exponent in zip(powers.items(), exponents, strict=True):
             binomial *= math.comb(power, exponent)
             factors += [at[factor]] * (power - exponent)
         clear.append(_product(factors, binomial, _length(term, at), modulus))
-    return clear[0], clear[1:]
+    return clear[0], [*clear[1:], np.ones(1, np.uint64)]
 
 
 def monomials(term: Term, at: Mapping[Factor, Residues], modulus: int) -> list[Residues]:
-    """Return the monomials, each of shape (length,); `at` holds the B of each factor, from `Release.evaluate`."""
-    powers = _powers(term)
+    """Return the monomials, each of shape (length,), and the sum of the last ones with their coefficients, shape (1,).
+
+    `at` holds the B of each factor, from `Release.evaluate`.
+    """
+    powers, length = _powers(term), _length(term, at)
     negated = [modular.subtract(np.zeros(1, np.uint64), at[factor], modulus) for factor in powers]
-    return [
-        _product(itertools.chain(*map(itertools.repeat, negated, exponents)), 1, _length(term, at), modulus)
-        for exponents in _exponents(powers)[1:]
-    ]
+    *others, last = (
+        [*itertools.chain(*map(itertools.repeat, negated, exponents))] for exponents in _exponents(powers)[1:]
+    )
+    summed = _product([*last, *(at[factor] for factor in term.factors if factor.constants)], 1, length, modulus)
+    return [*(_product(factors, 1, length, modulus) for factors in others), running_sums(summed, modulus)[-1:]]
 
 
 def _powers(term: Term) -> Counter[Factor]:
@@ -55,7 +63,7 @@ def _powers(term: Term) -> Counter[Factor]:
 
 
 def _exponents(powers: Counter[Factor]) -> list[tuple[int, ...]]:
-    """Return j of all monomials; zeros come first."""
+    """Return j of all monomials; zeros come first, and e last."""
     return list(itertools.product(*(range(power + 1) for power in powers.values())))
 
 

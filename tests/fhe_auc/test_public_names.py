@@ -4,12 +4,15 @@ import inspect
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 import fhe_auc
 from fhe_auc_protocols import options
+from tests.support.programs import output_of
 
+NEVER = {"flwr", "matplotlib", "opendp", "pandas", "scipy", "sklearn", "numpy.fft", "numpy.ma", "numpy.polynomial"}
 HEAVY = {"flwr", "matplotlib", "numpy", "opendp", "openfhe", "pandas", "pyarrow", "rich", "scipy", "sklearn", "tenseal"}
 
 
@@ -40,3 +43,22 @@ def test_the_import_and_the_help_load_nothing_that_takes_long(code: str) -> None
     check = f"import sys; {code}; print(sorted({HEAVY!r} & set(sys.modules)))"
     found = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True)
     assert found.stdout.splitlines()[-1] == "[]"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "unused"),
+    [
+        (["evaluate", "--help"], {"cryptography.x509", "openfhe", "pyarrow", "rich", "tenseal"}),
+        (["evaluate", "--protocol", "verified"], {"cryptography.x509", "filelock", "numpy.random"}),
+        (["evaluate", "--protocol", "semi-honest"], {"cryptography.x509", "filelock", "numpy.random"}),
+    ],
+)
+def test_an_evaluation_loads_what_its_protocol_needs(tmp_path: Path, arguments: list[str], unused: set[str]) -> None:
+    """Certificates, locks, other ways to hold keys, parts of numpy: each takes its share of the first second."""
+    for name in ("north.csv", "south.csv", "west.csv"):
+        lines = "".join(f"{k % 2},{(k * 7 % 20) / 20}\n" for k in range(60))
+        (tmp_path / name).write_text(f"y_true,y_score\n{lines}")
+    files = [] if "--help" in arguments else ["north.csv", "south.csv", "west.csv", "--thresholds", "uniform:20"]
+    code = f"import sys; from fhe_auc.cli import main; main({[*arguments, *files]!r}, standalone_mode=False); "
+    check = f"{code}print(sorted({unused | NEVER!r} & set(sys.modules)))"
+    assert output_of([sys.executable, "-c", check], cwd=tmp_path, timeout=120).splitlines()[-1] == "[]"

@@ -14,7 +14,13 @@ from fhe_auc.session.protocol import Request, Session
 from fhe_auc_benchmarks.runtime.problem import BenchmarkProblem
 from fhe_auc_benchmarks.stopwatch import Stopwatch
 from fhe_auc_keys.bundles.announcement import open_announcement
-from fhe_auc_keys.bundles.sealed_bundles import announcement_digest, seal_to_party
+from fhe_auc_keys.bundles.sealed_bundles import (
+    announcement_digest,
+    open_aggregator_bundle,
+    seal_to_aggregator,
+    seal_to_party,
+    unseal_for_party,
+)
 from fhe_auc_keys.bundles.session_keys import KeyHolderSession
 from fhe_auc_keys.roles.local_consortium import Consortium
 from fhe_auc_keys.trust.identity import Identity
@@ -100,6 +106,8 @@ class OurProtocol(Contender):
         with clock.on("keys"):
             session = plugin.prepare(self._request)
             delivery = session.delivery()
+            if isinstance(session, KeyHolderSession):
+                self._before_bytes = _sealed_and_opened(session)
         manifest = session.manifest
         with clock.on("aggregator"):
             aggregator = plugin.aggregator(manifest, delivery.aggregator)
@@ -137,16 +145,34 @@ class OurProtocol(Contender):
 
 
 def _before_bytes(session: Session, party: str) -> int:
-    """Return the size of what a party is sent before the session: its bundle, or the session's file."""
+    """Return the size of what a party is sent before a session of which nobody makes the keys beforehand."""
     manifest, consortium = session.manifest, Consortium(session.manifest.parties)
     announcement = consortium.convene(manifest)
     if manifest.keys == "helper":
         return len(announcement) + len(consortium.seal(session).parties[party])
-    if not isinstance(session, KeyHolderSession):
-        return len(announcement)
-    announced = open_announcement(announcement, consortium.trust, holder=consortium.holder, at=consortium.at)
-    sealed = seal_to_party(session.secrets_of(party), announced, announcement_digest(announcement), party)
-    signer = consortium.identities[consortium.holder]  # all bundles of a large session would fill the memory
+    return len(announcement)
+
+
+def _sealed_and_opened(session: KeyHolderSession) -> int:
+    """Seal the keys to a certified aggregator and certified parties, which open them; return the size of a bundle.
+
+    One after the other, as all bundles of a large session would fill the memory; and without the announcement in each,
+    which is sent and verified once here.
+    """
+    manifest, consortium = session.manifest, Consortium(session.manifest.parties)
+    identities, trust, holder, at = consortium.identities, consortium.trust, consortium.holder, consortium.at
+    announcement = consortium.convene(manifest)
+    announced = open_announcement(announcement, trust, holder=holder, at=at)
+    signer, digest = identities[holder], announcement_digest(announcement)
+    bundle = seal_to_aggregator(signer, session, announcement, announced)
+    open_aggregator_bundle(
+        bundle, identities[consortium.aggregator], trust, holder=holder, session=manifest.session, at=at
+    )
+    sealed: tuple[bytes, ...] = ()
+    for name in manifest.parties:
+        sealed = seal_to_party(session.secrets_of(name), announced, digest, name)
+        (me,) = consortium.peers([name])
+        unseal_for_party(*sealed, announced, digest, identities[name], me)
     return len(announcement) + sum(map(len, (*sealed, signer.credential, signer.sign(b"", b""))))
 
 

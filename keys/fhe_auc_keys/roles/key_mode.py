@@ -9,9 +9,10 @@ import hashlib
 import hmac
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import cache
 from typing import Any, TypeVar
 
 from fhe_auc.base.errors import DeserialisationError, InputError, VerificationError
@@ -82,6 +83,22 @@ class KeyMode(ABC):
     def helper(self, manifest: Manifest, material: bytes) -> Party[Any]:
         """Return the helper; raise `InputError` where there is none."""
         raise InputError("the session has no helper")
+
+
+class Modes(Mapping[str, KeyMode]):
+    """The modes of a protocol, by name, each made once it is asked for: those of few sessions load much."""
+
+    def __init__(self, **made: Callable[[], KeyMode]) -> None:
+        self._made = {name: cache(make) for name, make in made.items()}
+
+    def __getitem__(self, name: str) -> KeyMode:
+        return self._made[name]()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._made)
+
+    def __len__(self) -> int:
+        return len(self._made)
 
 
 class KeyedParty(Party[R]):

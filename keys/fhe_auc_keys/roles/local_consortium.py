@@ -1,8 +1,7 @@
-"""Playing a whole consortium in one process: authority, key holder and sites, with the same bytes as between sites.
+"""A whole consortium in one process: authority, key holder and sites, with the same bytes as between sites.
 
-Demonstrations and `evaluate` run on it. Nothing here is secret from anybody in the process, and nothing is kept. One
-thing is left out, so that ten thousand parties fit: a site's bundle holds the credentials of all sites, and a signature
-over them.
+Sessions on one machine run on it. Nothing here is secret from anybody in the process, and nothing is kept. Where roles
+sign nothing, as with sealed keys in one process, nobody needs it: keys are then handed over as they are.
 """
 
 from collections.abc import Callable, Iterable

@@ -26,17 +26,8 @@ from fhe_auc.session.party import R
 from fhe_auc.session.plan import EncryptedPlan
 from fhe_auc.session.protocol import Delivery
 from fhe_auc.session.running_sum import RunningSum
-from fhe_auc_keys.bundles.announcement import Announcement, open_announcement
-from fhe_auc_keys.bundles.sealed_bundles import (
-    announcement_digest,
-    open_aggregator_bundle,
-    seal_to_aggregator,
-    seal_to_party,
-    unseal_for_party,
-)
 from fhe_auc_keys.bundles.session_keys import KeyHolderSession, PartySecrets, new_session_keys, party_secrets
 from fhe_auc_keys.roles.key_mode import ECHO_BYTES, Echo, KeyedParty, KeyMode, reading_material
-from fhe_auc_keys.roles.local_consortium import Consortium
 
 
 class SealedAggregator(Aggregator):
@@ -137,15 +128,8 @@ class SealedSession(KeyHolderSession):
     """What the key holder has made."""
 
     def delivery(self) -> Delivery:
-        """Seal the keys to a certified aggregator and certified parties; return what they open."""
-        consortium = Consortium(self.manifest.parties)
-        trust, holder, at = consortium.trust, consortium.holder, consortium.at
-        announcement = consortium.convene(self.manifest)
-        announced = open_announcement(announcement, trust, holder=holder, at=at)
-        bundle = seal_to_aggregator(consortium.identities[holder], self, announcement, announced)
-        adder = consortium.identities[consortium.aggregator]
-        opened = open_aggregator_bundle(bundle, adder, trust, holder=holder, session=self.manifest.session, at=at)
-        return Delivery(opened.material, _OpenedMaterials(consortium, self, announcement, announced))
+        """Return what each role finds in its bundle: in one process nothing is sealed, only to be opened again."""
+        return Delivery(self.aggregator_material, _Materials(self))
 
 
 class SealedKeys(KeyMode):
@@ -210,19 +194,14 @@ def own_secrets(material: bytes, manifest: Manifest) -> PartySecrets:
         return party_secrets(material, manifest)
 
 
-class _OpenedMaterials(Mapping[str, bytes]):
-    """What each party has once it has opened what is sealed to it: made when it is asked for, as all at once is big."""
+class _Materials(Mapping[str, bytes]):
+    """What each party has of a session: made when it is asked for, as all at once is big."""
 
-    def __init__(
-        self, consortium: Consortium, session: KeyHolderSession, announcement: bytes, announced: Announcement
-    ) -> None:
-        self._consortium, self._session, self._announced = consortium, session, announced
-        self._digest = announcement_digest(announcement)
+    def __init__(self, session: KeyHolderSession) -> None:
+        self._session = session
 
     def __getitem__(self, name: str) -> bytes:
-        header, sealed = seal_to_party(self._session.secrets_of(name), self._announced, self._digest, name)
-        (me,) = self._consortium.peers([name])
-        return unseal_for_party(header, sealed, self._announced, self._digest, self._consortium.identities[name], me)
+        return encode(self._session.secrets_of(name))
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._session.manifest.parties)

@@ -23,9 +23,7 @@ from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.protocol import Request, Spending
 from fhe_auc_keys.roles.encrypted_protocol import EncryptedProtocol
-from fhe_auc_keys.roles.helper_roles import HelperKeys
-from fhe_auc_keys.roles.joint_roles import JointKeys
-from fhe_auc_keys.roles.key_mode import Echo
+from fhe_auc_keys.roles.key_mode import Echo, KeyMode, Modes
 from fhe_auc_keys.roles.padded_roles import SealedPads
 from fhe_auc_protocols import options as options_of
 from fhe_auc_protocols.exact_auc import epsilon_noise
@@ -49,6 +47,18 @@ _NO_GROUPS = (
 _NO_OTHERS = f"with {ROUND_SCORES} every rounded score is a threshold: give no others"
 
 
+def _joint_keys() -> KeyMode:
+    from fhe_auc_keys.roles.joint_roles import JointKeys
+
+    return JointKeys(ExactJointComputation)
+
+
+def _helper_keys() -> KeyMode:
+    from fhe_auc_keys.roles.helper_roles import HelperKeys
+
+    return HelperKeys(ExactPaddedComputation)
+
+
 class Exact(EncryptedProtocol[Evaluation, ExactPlan]):
     """Plug-in ``exact``."""
 
@@ -59,11 +69,7 @@ class Exact(EncryptedProtocol[Evaluation, ExactPlan]):
     several = True
     boundaries = "boundaries-federated"
     options = options_of.Exact
-    modes: ClassVar = {
-        "sealed": SealedPads(ExactPaddedComputation),
-        "joint": JointKeys(ExactJointComputation),
-        "helper": HelperKeys(ExactPaddedComputation),
-    }
+    modes: ClassVar = Modes(sealed=lambda: SealedPads(ExactPaddedComputation), joint=_joint_keys, helper=_helper_keys)
     authenticated: ClassVar[bool] = False
 
     def staged(self, request: Request, bins: int) -> tuple[Request, Request]:
@@ -186,7 +192,9 @@ class Verified(Exact):
     )
     trust = "the aggregator does not collude with a party; what it computes is proved"
     authenticated = True
-    modes: ClassVar = {**Exact.modes, "sealed": SealedPads(ExactPaddedComputation, Echo())}
+    modes: ClassVar = Modes(
+        sealed=lambda: SealedPads(ExactPaddedComputation, Echo()), joint=_joint_keys, helper=_helper_keys
+    )
 
 
 def rounded(data: PartyData, manifest: Manifest) -> PartyData:

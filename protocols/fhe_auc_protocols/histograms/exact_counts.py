@@ -23,8 +23,7 @@ from fhe_auc.session.plan import ONE_TIME_PADS, Keys
 from fhe_auc.session.protocol import Request, check_rows, too_many_rows
 from fhe_auc.session.vector_computation import VectorComputation, VectorPlan, VectorTask
 from fhe_auc_keys.roles.encrypted_protocol import EncryptedProtocol
-from fhe_auc_keys.roles.helper_roles import HelperVectors
-from fhe_auc_keys.roles.joint_vectors import JointVectors
+from fhe_auc_keys.roles.key_mode import KeyMode, Modes
 from fhe_auc_keys.roles.padded_roles import SealedVectors
 from fhe_auc_protocols.histograms.readout import PooledCounts, Readout, ReadoutProtocol, all_levels
 
@@ -32,11 +31,23 @@ _Names = Annotated[tuple[str, ...], msgspec.Meta(min_length=1)]
 MODELS = "models"  # option of the manifest: the names of several models, as a list in JSON
 
 
+def _joint_vectors() -> KeyMode:
+    from fhe_auc_keys.roles.joint_vectors import JointVectors
+
+    return JointVectors()
+
+
+def _helper_vectors() -> KeyMode:
+    from fhe_auc_keys.roles.helper_roles import HelperVectors
+
+    return HelperVectors()
+
+
 class ExactCounts(ReadoutProtocol[R], EncryptedProtocol[R, VectorPlan]):
     """Base of the plug-ins that add up counts."""
 
     plan_type = VectorPlan
-    modes: ClassVar = {"sealed": SealedVectors(), "joint": JointVectors(), "helper": HelperVectors()}
+    modes: ClassVar = Modes(sealed=SealedVectors, joint=_joint_vectors, helper=_helper_vectors)
 
     def planned(self, request: Request) -> VectorPlan:
         """Return the parameters for a sum of every count."""

@@ -26,7 +26,7 @@ from tests.support.bfv_contexts import PRIMES, SLOTS, Case, loaded, noise, param
 from tests.support.wire import DAMAGE
 
 SMALL, LARGE = PRIMES.values()
-pytestmark = pytest.mark.backends("one")  # the library makes keys and encryptions of zero; the rest is ours
+pytestmark = pytest.mark.backends("one")  # the library makes keys, and floods with zeros; the rest is ours
 
 
 @pytest.mark.backends("all")
@@ -96,15 +96,36 @@ def test_results_are_short_all_primes_are_the_default_and_operands_are_left_as_t
 
 
 @pytest.mark.backends("all")
-def test_an_error_that_the_library_repeats_tells_no_secret_key(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_secret_key_encrypts_without_the_library_under_an_error_of_ours(
+    case: Case, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So nothing depends on the random numbers of the library, which a machine resumed twice would repeat."""
     public, secret = case.pair
-    keys = secret._decryptor
-    repeated = keys.encrypt(secret._scheme.zero)
-    monkeypatch.setattr(keys, "encrypt", lambda plaintext: repeated)
+
+    def refused(plaintext: object) -> None:
+        raise AssertionError("the library was asked")
+
+    monkeypatch.setattr(secret._decryptor, "encrypt", refused)
     first, second = (public.read_submission(secret.encrypt(case.some(1), 0), 0) for _ in range(2))
+    assert (noise(secret, first) ** 2).mean() == pytest.approx(VARIANCE + 1 / 12, rel=0.15)
     Seeded(public.ciphertext_shape).whole.subtract_in_place(first, second)
-    # With one error it would be ((a' - a)·s, a - a'), of phase zero.
+    assert np.count_nonzero(first) > 0.999 * first.size  # of the message, which is the same, nothing is left
     assert (noise(secret, first) ** 2).mean() == pytest.approx(2 * VARIANCE, rel=0.15)
+
+
+def test_other_messages_have_other_randomness_though_the_systems_repeats(
+    case: Case, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    public, secret = case.pair
+    monkeypatch.setattr("secrets.token_bytes", bytes)
+    values, other = case.some(1), case.some(1).copy()
+    other[0] ^= np.uint64(1)
+    first, second = (public.read_submission(secret.encrypt(each, 0), 0) for each in (values, other))
+    assert secret.encrypt(values, 0) == secret.encrypt(values, 0)
+    half = len(case.half.moduli)
+    assert (first[half:] != second[half:]).mean() > 0.999  # `a`
+    errors = [noise(secret, each).astype(float) for each in (first, second)]
+    assert abs(np.corrcoef(*errors)[0, 1]) < 0.1
 
 
 def test_there_is_no_evaluation_key_and_a_relinearisation_key_is_refused(case: Case) -> None:

@@ -136,7 +136,7 @@ def test_sums_over_several_ciphertexts_come_out_and_a_result_hides_where_all_coe
     pair: bfv.KeyPair,
 ) -> None:
     release, generator = example(1400), np.random.default_rng(1)
-    assert Layout.of(release, SLOTS).ciphertexts == 4
+    assert Layout.of(release, SLOTS).ciphertexts == 3
     pooled = Pooled(release, MODULI, generator.integers(0, 50, (3, release.sketch.size)).tolist())
     assert read(release, pair.secret, opened(pair, pooled).result(pooled.padded)) == pooled.expected
     release = Release(PRODUCT.sketch, (sum_of(P, Factor(constants=(0,) * 5)),))
@@ -271,7 +271,7 @@ def test_what_is_kept_is_passed_on_and_sums_that_take_too_many_ciphertexts_are_r
     for kept in (1, None):
         opened(keys, pooled).result(pooled.padded, kept)
         assert keys.kept == kept
-    release = Release(Sketch((("p", 3000),)), (sum_of(P),))
+    release = Release(Sketch((("p", 1500), ("n", 1500))), (sum_of(P, N),))
     small, large = PlainKeys(2, PRIMES[-1:]), PlainKeys(4, PRIMES[-1:])
     pads = [np.zeros(3000, np.uint64)]
     data = make_opening(large.secret, release, pads)

@@ -1,5 +1,6 @@
 """Sketches, terms and monomials: as in Python's integers; and what does not fit is refused, from outside, too."""
 
+import math
 from itertools import accumulate
 from typing import Any
 
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 
 from fhe_auc.base.errors import CapacityError, DeserialisationError, InputError
 from fhe_auc.base.serialise import decode, encode
-from fhe_auc.sums.monomials import coefficients, monomial_count, monomials
+from fhe_auc.sums.monomials import coefficients, encrypted_numbers, monomials
 from fhe_auc.sums.sketch import MOST_ENTRIES, Sketch
 from fhe_auc.sums.terms import LARGEST, MOST_EVALUATED, MOST_PARTS, Factor, Part, Release, Sum, Term, running_sums
 from tests.support import plain_sums
@@ -164,15 +165,26 @@ A, B, C = (Factor((Part(name),)) for name in "abc")
 TWO = Factor(constants=(1, 2))
 
 
-def test_an_entry_takes_as_few_monomials_as_its_different_factors_ask_for() -> None:
+def test_entries_take_as_few_numbers_as_their_different_factors_ask_for_and_a_term_one_more() -> None:
     factors = (A,), (A, A), (A, B), (A, A, A), (A, B, A), (A, B, C), (A, TWO), (A, TWO, A), (TWO, A, B)
-    assert [monomial_count(Term(each)) for each in factors] == [1, 2, 3, 3, 5, 7, 1, 2, 3]
+    for entries in (1, 10):
+        assert [(encrypted_numbers(Term(each), entries) - 1) / entries for each in factors] == [
+            0,
+            1,
+            2,
+            2,
+            4,
+            6,
+            0,
+            1,
+            2,
+        ]
 
 
 @given(plain_sums.releases(), st.sampled_from(PRIMES), st.integers(0, 2**60))
 @settings(max_examples=30)
 def test_coefficients_times_monomials_give_the_difference_s_product(release: Release, prime: int, seed: int) -> None:
-    """Entry by entry: of A from any V, and B from any M, both uniform. All are as long as the term, and in range."""
+    """Summed over the entries: of A from any V, and B from any M, both uniform. All are in range."""
     pooled, pad = (plain_sums.random_residues(seed + k, release.sketch.size, prime) for k in (0, 1))
     difference = [(v - m) % prime for v, m in zip(pooled.tolist(), pad.tolist(), strict=True)]
     vectors = plain_sums.vectors_of(release.sketch, difference)
@@ -181,16 +193,16 @@ def test_coefficients_times_monomials_give_the_difference_s_product(release: Rel
         for term in wanted.terms:
             constant, factors = coefficients(term, clear, prime)
             encrypted = monomials(term, hidden, prime)
-            assert len(factors) == len(encrypted) == monomial_count(term)
-            for each in (constant, *factors, *encrypted):
-                assert each.shape == (term.length(dict(release.sketch.vectors)),)
-                assert int(each.max()) < prime
-            for k in range(plain_sums.term_length(term, vectors)):
-                expected = 1
-                for factor in term.factors:
-                    expected *= plain_sums.entry(factor, vectors, k)
-                pairs = zip(factors, encrypted, strict=True)
-                assert (int(constant[k]) + sum(int(x[k]) * int(y[k]) for x, y in pairs) - expected) % prime == 0
+            length = term.length(dict(release.sketch.vectors))
+            assert [each.shape for each in (*factors, constant)] == [*(each.shape for each in encrypted), (length,)]
+            assert sum(map(len, encrypted)) == encrypted_numbers(term, length)
+            assert all(int(each.max()) < prime for each in (constant, *factors, *encrypted))
+            expected = sum(
+                math.prod(plain_sums.entry(factor, vectors, k) for factor in term.factors)
+                for k in range(plain_sums.term_length(term, vectors))
+            )
+            pairs = zip(np.concatenate(factors).tolist(), np.concatenate(encrypted).tolist(), strict=True)
+            assert (sum(constant.tolist()) + sum(x * y for x, y in pairs) - expected) % prime == 0
 
 
 JOINED = Sketch((("p", 3), ("n'", 1), ("mu 1", 2)))
