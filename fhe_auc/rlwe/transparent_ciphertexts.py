@@ -42,7 +42,7 @@ def unpack(whole: Polynomials, packed: bytes | memoryview) -> Words:
     return words
 
 
-def unpack_results(shapes: Sequence[Polynomials], packed: bytes, count: int) -> list[list[Words]]:
+def unpack_results(shapes: Sequence[Polynomials], packed: bytes | memoryview, count: int) -> list[list[Words]]:
     """Return the parts of so many results, as coefficients of these shapes; all but the first multiply the secret key.
 
     Raises `DeserialisationError` as `Polynomials.unpack`, and where one of the others is small.

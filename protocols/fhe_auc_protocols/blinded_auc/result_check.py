@@ -123,7 +123,8 @@ def solve(totals: Totals, runs: Sequence[Run]) -> Solution:
     together = _least_squares(matrix, every)
     first, second = (found[0] / found[2] for found in map(_least_squares, matrices, numbers))
     left = float(np.linalg.norm(matrix @ together - every)) / together[2]
-    return Solution(*map(float, together), abs(first - second), left)
+    num, tie, den = map(float, together)
+    return Solution(num, tie, den, float(abs(first - second)), left)
 
 
 def _least_squares(matrix: NDArray[np.float64], numbers: NDArray[np.float64]) -> NDArray[np.float64]:
