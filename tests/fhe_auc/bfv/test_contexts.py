@@ -180,7 +180,7 @@ def test_a_switched_result_that_hides_nothing_is_refused(case: Case, second: str
     words = np.concatenate((shape.uniform(bytes(32)), values_of(shape, coefficients)))
     kind = wire_format.kind_of(case.pair.public.dump_result(case.fresh(), case.kept))
     packed = Polynomials(SLOTS, 2 * shape.moduli).pack(words)
-    with pytest.raises(DeserialisationError, match=r"second polynomial is (zero|small)"):
+    with pytest.raises(DeserialisationError, match="not a ciphertext: "):
         case.pair.secret.decrypt(wire_format.seal(kind, case.pair.public.fingerprint, packed), 0, case.kept)
 
 

@@ -46,7 +46,7 @@ def test_a_party_with_sealed_keys_refuses_a_result_made_from_public_information(
         keys = ckks.load_secret(session.common.context)
         for second in seconds(keys.mask_shape):
             forged = plain_result(keys._seeded.whole, second, session.manifest.context)
-            with pytest.raises(DeserialisationError, match="not a ciphertext: its second polynomial is"):
+            with pytest.raises(DeserialisationError, match="not a ciphertext: "):
                 party._read(Result(parties, forged))
 
 
@@ -63,7 +63,7 @@ def test_a_party_with_joint_keys_neither_decrypts_nor_reads_it(site_rows: list[P
         _, packed = wire_format.open_any("result", plain_result(whole, second, bytes(32)))
         kinds = (f"joint result modulo {prime}" for prime in computation.plan.parameters.plain_moduli)
         forged = encode(tuple(wire_format.seal(kind, bytes(32), packed) for kind in kinds))
-        with pytest.raises(DeserialisationError, match="not a ciphertext: its second polynomial is"):
+        with pytest.raises(DeserialisationError, match="not a ciphertext: "):
             computation.partial_decryption(share, forged)
-        with pytest.raises(DeserialisationError, match="not a ciphertext: its second polynomial is"):
+        with pytest.raises(DeserialisationError, match="not a ciphertext: "):
             computation.combine(forged, [])
