@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from fhe_auc import ckks
 from fhe_auc.base.errors import BackendUnavailableError, CapacityError, DeserialisationError
+from fhe_auc.ckks.encoding import MOST_BITS
 from fhe_auc.rlwe import wire_format
 from fhe_auc.rlwe.polynomials import Polynomials
 from fhe_auc.rlwe.seeded import Seeded
@@ -58,7 +59,7 @@ def test_values_that_no_ciphertext_can_hold_are_refused_before_they_are_sent(pai
     for shape in ((4, 512), (1024,), (3, 1024)):
         with pytest.raises(ValueError, match="expected values of shape"):
             pair.secret.encrypt(np.ones(shape, complex))
-    beyond = 2.0**93 / pair.public.parameters.scale
+    beyond = 2.0**MOST_BITS / pair.public.parameters.scale
     for bad in (np.nan, np.inf, complex(0, np.nan), complex(np.inf, np.nan), 1e300, beyond, -1j * beyond):
         plain = np.zeros((4, 1024), complex)
         plain[2, 7] = bad
