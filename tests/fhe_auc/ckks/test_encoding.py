@@ -102,18 +102,6 @@ def test_sums_are_exact_to_the_bound_whatever_the_balance_between_components(slo
 @given(st.lists(st.floats(-MOST, MOST, exclude_min=True, exclude_max=True), min_size=64, max_size=64))
 def test_messages_are_the_nearest_integers_at_every_size_and_of_either_sign(numbers: list[float]) -> None:
     assert integers(numbers) == [round(each) for each in numbers]
-    edges = [
-        0.0,
-        -0.0,
-        0.5,
-        -0.5,
-        1.5,
-        -1.5,
-        -1.0,
-        2.0**40,
-        -(2.0**40),
-        2.0**40 - 1,
-        -(2.0**40) - 1,
-        np.nextafter(MOST, 0),
-    ]
-    assert integers([*edges, *[0.0] * 52]) == [round(each) for each in [*edges, *[0.0] * 52]]
+    sizes = [0.0, 0.5, 1.0, 1.5, 2.0**40 - 1, 2.0**40, 2.0**40 + 1, np.nextafter(MOST, 0)]
+    edges = [sign * size for size in sizes for sign in (1, -1)] * 4
+    assert integers(edges) == [round(each) for each in edges]
