@@ -56,7 +56,7 @@ def backend(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(scope="session")
 def parameters(backend: str) -> ckks.CkksParameters:
-    """At the default primes; few rotation keys, which are what takes time."""
+    """At the default primes."""
     from tests.support.schemes import Ckks  # only now: after its asserts have been registered
 
     return Ckks().parameters(backend)

@@ -70,9 +70,7 @@ from fhe_auc_keys.trust.member_lists import sign_list
 from fhe_auc_keys.trust.message_signatures import SessionProtection
 from fhe_auc_keys.trust.sealing import PrivateKey
 from fhe_auc_keys.trust.signed_documents import sign
-from fhe_auc_protocols.blinded_auc.packing import Packing
-from fhe_auc_protocols.blinded_auc.plan import AucPlan
-from fhe_auc_protocols.blinded_auc.workload import Workload
+from fhe_auc_protocols.blinded_auc.plan import AucPlan, Workload
 from fhe_auc_protocols.exact_auc.plan import ExactPlan
 
 PACKAGES = ("fhe_auc", "keys/fhe_auc_keys", "protocols/fhe_auc_protocols", "benchmarks/fhe_auc_benchmarks")
@@ -86,17 +84,11 @@ AT = datetime(2026, 1, 2, tzinfo=timezone.utc)
 SESSION = bytes(range(16))
 FINGERPRINT = bytes(range(32))
 
-CKKS = CkksParameters("openfhe", 8192, (52, 51, 51), 60, 39.0, tuple(2**step for step in range(1, 12)))
+CKKS = CkksParameters("openfhe", 8192, (56, 55, 55), 0, 48.0)
 BFV = BfvParameters("openfhe", 8192, (53, 53, 53, 53), 0, (2199023288321, 2199023566849))
 SUMS = BfvParameters("openfhe", 8192, (54, 54, 54), 0, (2199023288321,))
 PLANS = {
-    "AUC": AucPlan(
-        workload=Workload(thresholds=4, parties=2),
-        parameters=CKKS,
-        packing=Packing(slots=4096, classes=2, bins=4, blocks=1, x_bits=2),
-        blinding_bits=29,
-        flooding_bits=40,
-    ),
+    "AUC": AucPlan(workload=Workload(thresholds=4, parties=2), parameters=CKKS),
     "sum": VectorPlan(keys="sealed", thresholds=4, entries=8, parties=2, max_total=1_000_034),
     "exact": ExactPlan(
         analysis=Analysis(models=("a", "b"), by=(Variable("sex", ("F", "M")),)),

@@ -16,7 +16,7 @@ from fhe_auc.base.errors import InputError
 from fhe_auc.base.suggestions import known_names
 
 LONGEST = 2**28
-"""Bytes; three times as many as the longest bundle, an aggregator's with all rotation keys at ring dimension 16384."""
+"""Bytes. The longest are messages that pass on the parts that all parties have in joint keys, some 0.3 MB of each."""
 
 TEMPORARY = ".tmp-"  # how the names of unfinished files begin; a process that is killed leaves one behind
 

@@ -11,7 +11,7 @@ backend (`fhe_auc.bfv.slots`). Joint keys need no library: `fhe_auc.bfv.joint_ke
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -41,18 +41,6 @@ class Ciphertext:
     words: Words
 
 
-class BfvLibrary(Library[BfvParameters]):
-    """What a library offers for BFV: keys and encryptions of zero, which are the same for every t."""
-
-    zero: Any
-    """The plaintext zero."""
-
-    def decrypted(self, words: Words, secret: Words) -> Residues:
-        """Return the slots of a ciphertext under the key `secret`."""
-        half = Seeded(self.submission.polynomials).half
-        return slots.decrypted(half, self.parameters.plain_moduli[0], slots.phase_of(half, words, secret))
-
-
 class PublicContext(BasePublicContext[BfvParameters]):
     """What the aggregator holds: it multiplies ciphertexts by plaintexts only.
 
@@ -60,9 +48,9 @@ class PublicContext(BasePublicContext[BfvParameters]):
     """
 
     kind = "public BFV context"
-    _scheme: BfvLibrary
+    _scheme: Library[BfvParameters]
 
-    def __init__(self, stored: StoredPublic, scheme: BfvLibrary) -> None:
+    def __init__(self, stored: StoredPublic, scheme: Library[BfvParameters]) -> None:
         super().__init__(stored, scheme)
         self._key = scheme.load_public_key(self.fingerprint, stored.public_key)
         self._half = Seeded(self.ciphertext_shape).half
@@ -151,7 +139,7 @@ class SecretContext(BaseSecretContext[BfvParameters]):
     """What a party holds."""
 
     kind = "secret BFV context"
-    _scheme: BfvLibrary
+    _scheme: Library[BfvParameters]
 
     def encrypt(self, values: ArrayLike, prime: int) -> bytes:
         """Return integers in [0, t), shape (N,), encrypted under the secret key, for `PublicContext.read_submission`.

@@ -78,13 +78,11 @@ Purpose = Literal["public key", "relinearisation key", "submission"]
 class KeyParts(NamedTuple):
     """What a party contributes to the keys in the second round, packed; `JointSetup.key_parts` has the shapes.
 
-    The relinearisation part is both h_i and g_i, and empty where nothing is multiplied. `rotation_keys` is always
-    empty: the format has a place for them, and no circuit takes any.
+    The relinearisation part is both h_i and g_i, and empty where nothing is multiplied.
     """
 
     public_key: bytes
     relinearisation: bytes
-    rotation_keys: bytes = b""
 
 
 class JointSetup:
@@ -111,11 +109,10 @@ class JointSetup:
         return Polynomials(self.parameters.ring_dimension, len(self.parameters.plain_moduli) * self.result_part.moduli)
 
     @property
-    def key_parts(self) -> tuple[Polynomials, Polynomials, Polynomials]:
+    def key_parts(self) -> tuple[Polynomials, Polynomials]:
         """Shapes of `KeyParts`: the relinearisation part is all h_i, then all g_i."""
         part = self.relinearisation_part
-        size = part.ring_dimension
-        return self.result_part, Polynomials(size, 2 * part.moduli), Polynomials(size, ())
+        return self.result_part, Polynomials(part.ring_dimension, 2 * part.moduli)
 
     def seed(self, purpose: Purpose, index: int) -> bytes:
         """Return the seed of the common polynomials for a purpose; submissions have others for every ciphertext."""
@@ -205,7 +202,7 @@ class JointShare:
     def key_parts(self) -> KeyParts:
         """Return this party's parts of the keys, second round; with fresh errors, so that they are made once."""
         setup, secret = self.setup, self._secret_modulo_q
-        shape, (_, both, _) = setup.result_part, setup.key_parts
+        shape, both = setup.key_parts
         public_key = self._sample(shape, shape.uniform(setup.seed("public key", 0)), secret)
         h, g = [], []
         for prime, switched in enumerate(setup.switched_keys()):
@@ -281,7 +278,7 @@ class JointEvaluator:
     def __init__(self, setup: JointSetup, key_parts: Sequence[Words], relinearisation: Words) -> None:
         self._setup = setup
         self._half, self._small = setup.submission_part, setup.result_part
-        self._public_key, both, _ = key_parts
+        self._public_key, both = key_parts
         self._first = relinearisation.reshape(-1, *self._small.shape)
         _, self._second = both.reshape(2, -1, *self._small.shape)
 

@@ -4,7 +4,6 @@ import math
 from typing import Any
 
 from fhe_auc.base.errors import CapacityError
-from fhe_auc.bfv.context import BfvLibrary
 from fhe_auc.bfv.parameters import BfvParameters
 from fhe_auc.rlwe.openfhe_library import OpenFheLibrary, new_context, openfhe
 
@@ -13,7 +12,7 @@ from fhe_auc.rlwe.openfhe_library import OpenFheLibrary, new_context, openfhe
 _LEAST_DEPTH, _MOST_DEPTH = 1, 5
 
 
-class Scheme(OpenFheLibrary[BfvParameters], BfvLibrary):
+class Scheme(OpenFheLibrary[BfvParameters]):
     """OpenFHE for BFV; `CapacityError` if it has another ring or modulus, or as `BfvParameters.check_library`."""
 
     def __init__(self, parameters: BfvParameters) -> None:
@@ -23,8 +22,7 @@ class Scheme(OpenFheLibrary[BfvParameters], BfvLibrary):
         found = self.context.GetRingDimension(), tuple(modulus.bit_length() for modulus in moduli)
         if found != (parameters.ring_dimension, 2 * parameters.modulus_bits):
             raise CapacityError(f"OpenFHE has chosen another ring or modulus, {found}, than the parameters say")
-        self.zero = self.context.MakePackedPlaintext([0])
-        self.learn_submissions(self.zero)
+        self.learn_submissions(self.context.MakePackedPlaintext([0]))
 
 
 def _context(parameters: BfvParameters, plain_modulus: int) -> Any:

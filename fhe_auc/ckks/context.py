@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,14 +37,9 @@ StoredSecret: TypeAlias = SecretKey[CkksParameters]
 
 TESTED_SEED = bytes(32)  # of a ciphertext to try the library's product with
 
-_FIRST = 16  # coefficients that `CkksLibrary.decrypted` looks at
-
 
 class CkksLibrary(Library[CkksParameters]):
     """What a library offers for CKKS besides."""
-
-    zero: Any
-    """The plaintext zero."""
 
     @abstractmethod
     def square(self, words: Words) -> Words:
@@ -55,13 +50,6 @@ class CkksLibrary(Library[CkksParameters]):
         seeded = Seeded(self.submission.polynomials)
         secret = self.secret_key.polynomials.unpack(secret_key)[: len(seeded.half.moduli)]
         return seeded.reseed(seeded.whole.zeros(), secret)
-
-    def decrypted(self, words: Words, secret: Words) -> NDArray[np.float64]:
-        """Return the first coefficients of what a ciphertext decrypts to under the key `secret`."""
-        half = Seeded(self.submission.polynomials).half
-        phase = half.multiply(words[len(half.moduli) :], secret)
-        half.add_in_place(phase, words[: len(half.moduli)])
-        return _centred(half, coefficients_of(half, phase)[:, :_FIRST])
 
     def verify_square(self, ciphertext: Words, square: Words) -> None:
         """Check that the library's square of a ciphertext is its polynomials' products, in the order of powers of s.

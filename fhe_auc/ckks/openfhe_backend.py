@@ -23,11 +23,7 @@ class Scheme(OpenFheLibrary[CkksParameters], CkksLibrary):
         settings.SetScalingTechnique(openfhe.FIXEDMANUAL)
         settings.SetKeySwitchTechnique(openfhe.BV)  # the one without a special modulus
         super().__init__(parameters, new_context(settings))
-        self.zero = self._constant(0.0)
-        self.learn_submissions(self._constant(1.0))
-
-    def _constant(self, value: float) -> Any:
-        return self.context.MakeCKKSPackedPlaintext([value] * (self.parameters.ring_dimension // 2))
+        self.learn_submissions(self.context.MakeCKKSPackedPlaintext([0.0]))
 
     def square(self, words: Words) -> Words:
         return self._product.words(save(self._squared(words)))

@@ -20,14 +20,7 @@ class Scheme(SealLibrary[CkksParameters], CkksLibrary):
 
     def __init__(self, parameters: CkksParameters) -> None:
         super().__init__(parameters, seal.SCHEME_TYPE.CKKS)
-        self._encoder = seal.CKKSEncoder(self.context)
-        self.zero = self._constant(0.0)
-        self.learn_submissions(self._constant(1.0))
-
-    def _constant(self, value: float) -> Any:
-        plaintext = seal.Plaintext()
-        self._encoder.encode(value, _SCALE, plaintext)
-        return plaintext
+        self.learn_submissions(written(seal.Plaintext(), seal.CKKSEncoder(self.context).encode, 0.0, _SCALE))
 
     def square(self, words: Words) -> Words:
         return self._product.words(seal_format.save(self._squared(words)))

@@ -9,8 +9,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Any, Generic, TypeVar
 
-from numpy.typing import NDArray
-
 from fhe_auc.rlwe.layout import CoefficientLayout
 from fhe_auc.rlwe.parameters import RingParameters
 from fhe_auc.rlwe.polynomials import Words
@@ -34,6 +32,8 @@ class Library(ABC, Generic[P]):
     secret_key: CoefficientLayout
     submission: CoefficientLayout
     """Of ciphertexts."""
+    zero: Any
+    """The plaintext zero, all that the library encrypts: what is encrypted is added to its ciphertexts."""
 
     @property
     @abstractmethod
@@ -61,11 +61,6 @@ class Library(ABC, Generic[P]):
     def words(self, ciphertext: Any) -> Words:
         """Return both polynomials of a ciphertext that this process has made, as values at the roots of unity."""
 
-    @abstractmethod
-    def decrypted(self, words: Words, secret: Words) -> NDArray[Any]:
-        """Return what a ciphertext decrypts to under the key `secret`, in our own arithmetic."""
-
-    def verify_reseeding(self, key: LoadedKey, secret: Words, plaintext: Any) -> None:
-        """Check that reseeding an encryption under `key`, which is `secret`, changes nothing; see `Seeded.verify`."""
-        encrypted = self.words(key.encrypt(plaintext))
-        Seeded(self.submission.polynomials).verify(encrypted, secret, lambda words: self.decrypted(words, secret))
+    def verify_reseeding(self, key: LoadedKey, secret: Words) -> None:
+        """Check what reseeding takes for granted, on an encryption under `key`, which is `secret`: `Seeded.verify`."""
+        Seeded(self.submission.polynomials).verify(self.words(key.encrypt(self.zero)), secret)

@@ -120,12 +120,13 @@ class OpenFheLibrary(Library[P]):
         raw = self.secret_key.unpack(secret_key, tag_of(fingerprint))
         return OpenFheKey(self, parsed(openfhe.DeserializePrivateKeyString, raw))
 
-    def learn_submissions(self, plaintext: Any) -> None:
-        """Learn the layout of ciphertexts, from encryptions of `plaintext`; errors as `verify_reseeding`."""
+    def learn_submissions(self, zero: Any) -> None:
+        """Learn the layout of ciphertexts, from encryptions of the plaintext zero; errors as `verify_reseeding`."""
+        self.zero = zero
         secret = self.context.KeyGen().secretKey
         key = OpenFheKey(self, secret)
-        self.submission = self.learn(key.encrypt(plaintext))
-        self.verify_reseeding(key, self.secret_key.words(save(secret)), plaintext)
+        self.submission = self.learn(key.encrypt(zero))
+        self.verify_reseeding(key, self.secret_key.words(save(secret)))
 
     def learn(self, item: Any) -> CoefficientLayout:
         """Return the layout of objects like `item`, a key or a ciphertext."""

@@ -39,7 +39,7 @@ class RingParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     modulus_bits: tuple[int, ...]
     """Bits of each prime of the ciphertext modulus Q, 20 to 60."""
     special_bits: int
-    """Bits of the key-switching modulus P, at most 60; 0 where there is none."""
+    """Bits of the special prime P that SEAL's keys have, at most 60; 0 where there is none. Nothing here needs it."""
 
     scheme: ClassVar[str]
     chains: ClassVar[dict[BackendName, tuple[Chain, ...]]]

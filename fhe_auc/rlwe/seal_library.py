@@ -69,14 +69,15 @@ class SealLibrary(Library[P]):
         """Return the layout of keys like `key`."""
         return seal_format.layout_of(key, self.parameters.ring_dimension, self._key_moduli)
 
-    def learn_submissions(self, plaintext: Any) -> None:
-        """Learn the layout of ciphertexts, from encryptions of `plaintext`; errors as `verify_reseeding`."""
+    def learn_submissions(self, zero: Any) -> None:
+        """Learn the layout of ciphertexts, from encryptions of the plaintext zero; errors as `verify_reseeding`."""
+        self.zero = zero
         key = seal.KeyGenerator(self.context).secret_key()
         loaded = SealSecretKey(self.context, key)
-        ciphertext = self.transformed(loaded.encrypt(plaintext))
+        ciphertext = self.transformed(loaded.encrypt(zero))
         self.submission = seal_format.layout_of(ciphertext, self.parameters.ring_dimension, self._key_moduli[:-1])
         secret = self.secret_key.words(seal_format.save(key))[: len(self.parameters.modulus_bits)]
-        self.verify_reseeding(loaded, secret, plaintext)
+        self.verify_reseeding(loaded, secret)
 
     def words(self, ciphertext: Any) -> Words:
         return self.submission.words(seal_format.save(self.transformed(ciphertext)))

@@ -110,9 +110,9 @@ def describe_ring(parameters: RingParameters, why: str, why_modulus: str) -> lis
         Parameter("ring dimension N", f"{parameters.ring_dimension:,}", why),
         Parameter("modulus Q, bits", "+".join(map(str, parameters.modulus_bits)), why_modulus),
         Parameter(
-            "key-switching P, bits",
+            "special prime P, bits",
             str(special) if special else "none",
-            "beside Q, for switching keys, where there are any: keeps their noise small",
+            "SEAL has one in its keys, to switch keys with; nothing here does, so that it is as small as can be",
         ),
         Parameter(
             "Q·P and limit, bits",

@@ -49,7 +49,7 @@ def test_parts_of_an_argument_may_be_given_by_themselves(parts: dict[str, Any], 
 
 @pytest.mark.parametrize(
     ("kind", "typo", "meant"),
-    [(Columns, "lable", "label"), (Setup, "key", "keys"), (Malicious, "execution", "executions")],
+    [(Columns, "lable", "label"), (Setup, "key", "keys"), (Malicious, "tolerence", "tolerance")],
 )
 def test_a_typo_in_a_part_of_an_argument_or_an_option_names_what_is_meant(kind: Any, typo: str, meant: str) -> None:
     with pytest.raises(TypeError, match=f"^{kind.__name__} has no option '{typo}'; did you mean '{meant}'"):
@@ -72,7 +72,7 @@ def test_a_report_has_no_classes_and_no_aucs_across_groups_and_is_of_one_model_a
 @pytest.mark.parametrize(
     ("values", "told"),
     [
-        ({"executions": 4}, r"an option of a protocol: protocol=Malicious\(executions=4\), from fhe_auc_protoc"),
+        ({"tolerance": 1.0}, r"an option of a protocol: protocol=Malicious\(tolerance=1.0\), from fhe_auc_prot"),
         (
             {"epsilon": 1.0, "protocol": "dpauc-laplace"},
             r"protocol=DpaucLaplace\(epsilon=1.0\), from fhe_auc_protocols",

@@ -38,7 +38,7 @@ def test_a_line_says_type_and_default() -> None:
     lines = described(of.DpaucGaussian)
     assert lines["epsilon"].endswith("(number, must be given)")
     assert lines["clip"].endswith("(true or false, default true)")
-    assert described(of.Malicious)["executions"].endswith("(whole number, default 4)")
+    assert described(of.Malicious)["tolerance"].endswith("(number)")
     assert described(of.Exact)["round_scores"].endswith("(whole number)")
     assert f"1 to {MAX_PLACES}" in described(of.Exact)["round_scores"]
 

@@ -1,8 +1,8 @@
 """The key holder: makes a session's keys and splits them by role.
 
 The aggregator's part is serialised from a type that has no secret key (`PublicContext` of `fhe_auc.ckks` or
-`fhe_auc.bfv`), with exactly the rotation keys of the circuit; the parties' part holds the secret key. Where vectors are
-added up under pads alone, there are no encryption keys: the common secret stands for them.
+`fhe_auc.bfv`), only a public one; the parties' part holds the secret key. Where vectors are added up under pads alone,
+there are no encryption keys: the common secret stands for them.
 """
 
 from __future__ import annotations

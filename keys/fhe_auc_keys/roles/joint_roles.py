@@ -156,7 +156,7 @@ class JointParty(ContributingParty[R]):
         self._share: JointShare | None = None  # from the first round until the partial decryption
         self._state = _State()
         parties = len(manifest.parties)
-        _, relinearisation, _ = self._setup.key_parts
+        _, relinearisation = self._setup.key_parts
         longest = max(relinearisation.packed_size, computation.partial_shape.packed_size)
         self.download_limit = parties * (longest + _SLACK * (1 + parties))
 
@@ -248,7 +248,7 @@ class JointParty(ContributingParty[R]):
         Every part is verified to be its author's own, and what it had committed to: whoever chose this sum could read
         this party's share from its next answer.
         """
-        _, shape, _ = self._setup.key_parts
+        _, shape = self._setup.key_parts
         total, secret_parts, binding = PolynomialSum(shape), [], self._signed_binding()
         commitments = dict(zip(self.manifest.parties, self._state.commitments, strict=True))
         for party, excerpt in self._one_of_each(payload, Excerpt):

@@ -501,5 +501,5 @@ def test_results_that_keep_other_primes_or_hide_nothing_are_refused(session: Joi
         packed = Polynomials(SLOTS, 2 * small.moduli).pack(words)
         forged = wire_format.seal(session.setup.result_kind(0), session.setup.binding, packed)
         for call in opens(session, forged, 0):
-            with pytest.raises(DeserialisationError, match=r"second polynomial is (zero|small)"):
+            with pytest.raises(DeserialisationError, match="not a ciphertext: "):
                 call()

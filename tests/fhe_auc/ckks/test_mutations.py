@@ -6,7 +6,6 @@ takes the whole process down, as OpenFHE's own parser does.
 
 from typing import Any
 
-import numpy as np
 import pytest
 
 from fhe_auc import ckks
@@ -25,12 +24,13 @@ from tests.support.schemes import Ckks
 warnings.simplefilter("ignore")
 backend, kind, seed, rounds = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
 generator = np.random.default_rng(seed)
-pair = ckks.generate(Ckks().parameters(backend, rotations=(2,)))
-submission = pair.secret.encrypt(np.arange(4096, dtype=complex))
-result = pair.public.dump_result(pair.public.encrypt(np.arange(4096, dtype=complex), degree=2))
+scheme = Ckks()
+pair = ckks.generate(scheme.parameters(backend))
+submission = pair.secret.encrypt(scheme.some(1))
 objects = {
-    "submission": (submission, pair.public.load_submission),
-    "result": (result, pair.secret.decrypt),
+    "submission": (submission, pair.public.read_submission),
+    "result": (scheme.computed(pair.public, pair.public.read_submission(submission)),
+               lambda data: pair.secret.decrypt_sums(data, 1)),
     "public context": (pair.public.to_bytes(), ckks.load_public),
     "secret context": (pair.secret.to_bytes(), ckks.load_secret),
 }
@@ -51,10 +51,6 @@ def attempt(data, what):
         outcome = "surprise"
         surprises.append(f"{what}: {type(error).__name__}: {str(error)[-100:]}")
     outcomes[outcome] = outcomes.get(outcome, 0) + 1
-
-
-def digest_of(keys):
-    return hashlib.sha256(b"".join(hashlib.sha256(key).digest() for key in keys)).digest()
 
 
 def forged(body):
@@ -152,7 +148,7 @@ if "context" in kind:
         if kind == "public context" and isinstance(parts[0], dict):
             try:
                 parameters = msgspec.convert(parts[0], ckks.CkksParameters)
-                mark = parameters.fingerprint(digest_of(parts[1:]))
+                mark = parameters.fingerprint(hashlib.sha256(parts[1]).digest())
             except Exception:
                 pass
         return seal(name, mark, msgspec.msgpack.encode(parts, order="deterministic"))
@@ -190,18 +186,16 @@ changes = [
     {"modulus_bits": [20, 60, 60]}, {"modulus_bits": [60, 20, 20]}, {"modulus_bits": [20] * 7, "log2_scale": 20.0},
     {"modulus_bits": [30, 55, 51]}, {"modulus_bits": [0, 80, 80]}, {"modulus_bits": [-60, 60, 60, 60, 30]},
     {"modulus_bits": [60, 60, 60, 60], "special_bits": -40}, {"modulus_bits": [51] * 4, "special_bits": 2},
-    {"ring_dimension": 16384, "modulus_bits": [20] * 18},
+    *({"ring_dimension": 16384, "modulus_bits": bits} for bits in ([20] * 18, [56] * 4, [56, 55, 55, 55])),
     {"special_bits": 0}, {"special_bits": 1}, {"special_bits": 10}, {"special_bits": 30}, {"special_bits": -100},
     {"special_bits": 61}, {"special_bits": 2**62},
     {"log2_scale": 1.0}, {"log2_scale": 0.0}, {"log2_scale": -5.0}, {"log2_scale": 78.0}, {"log2_scale": 1e308},
     {"log2_scale": float("nan")}, {"log2_scale": float("inf")}, {"log2_scale": 40},
-    {"rotations": []}, {"rotations": [1]}, {"rotations": [2, 4]}, {"rotations": [4095]}, {"rotations": [4096]},
-    {"rotations": [0]}, {"rotations": [2, 2]}, {"rotations": [2**62]}, {"rotations": ["2"]},
-    {"surplus": 1},
+    {"rotations": [1]}, {"surplus": 1},
 ]
 for change in changes:
     changed = {**parameters, **change}
-    digest = digest_of(keys) if kind == "public context" else keys[0]
+    digest = hashlib.sha256(keys[0]).digest() if kind == "public context" else keys[0]
     try:
         mark = msgspec.convert(changed, ckks.CkksParameters).fingerprint(digest)
     except Exception:  # the same for parameters that it refuses to hold
@@ -217,7 +211,7 @@ pytestmark = pytest.mark.xdist_group("mutations")  # three tests share what one 
 
 CIPHERTEXTS = ("submission", "result")
 CONTEXTS = ("public context", "secret context")
-ROUNDS = {"submission": 150, "result": 100, "public context": 20, "secret context": 150}
+ROUNDS = {"submission": 150, "result": 50, "public context": 20, "secret context": 150}
 
 
 @pytest.fixture(scope="module", params=[*CIPHERTEXTS, *CONTEXTS])
@@ -253,59 +247,13 @@ def test_many_more_mutations_load_or_are_refused(backend: str, kind: str, seed: 
     assert [report["surprises"] for report in reports.values()] == [[], [], []]
 
 
-_SHORT_FINGERPRINTS = (
-    _COMMON
-    + """
-# OpenFHE: a shorter name shifts the header under the coefficients, which the attacker chooses.
-name, fingerprint, payload = msgspec.msgpack.decode(original[HEAD:])
-parameters, digest, key = msgspec.msgpack.decode(payload)
-chosen = [key, bytes(len(key))]
-for _ in range(rounds):
-    words = generator.integers(0, 300, len(key) // 7).astype("<u8")
-    chosen.append(words.view(np.uint8).reshape(-1, 8)[:, :7].tobytes()[: len(key)].ljust(len(key), b"\\0"))
-for coefficients in chosen:
-    for length in [*range(32), 33, 64, 1000]:
-        inner = msgspec.msgpack.encode([parameters, digest, coefficients])
-        attempt(forged(msgspec.msgpack.encode([name, bytes(length), inner])), f"fingerprint of {length} bytes")
-print(json.dumps(report()))
-"""
-)
-
-
-def test_fingerprints_of_other_lengths_and_claims_of_gigabytes_are_refused(backend: str, run_child: Any) -> None:
-    report = run_child(_SHORT_FINGERPRINTS, backend, "secret context", "5", "5")
-    assert (report["surprises"], set(report["outcomes"])) == ([], {"refused"})
-    # 400 bytes that name 99 rotations and hold no key: refused before keys of that number are made to learn a layout
-    # (5 MB each on OpenFHE; all 4,095 would take 20 GB).
-    outcome, megabytes = run_child(_ROTATIONS, backend)
-    assert outcome == "refused"
-    assert megabytes < 100
-
-
-_ROTATIONS = """
-import json, resource, sys
-import msgspec
-from fhe_auc import ckks
-from fhe_auc.rlwe import wire_format
-from fhe_auc.ckks.context import StoredPublic
-from fhe_auc.base.errors import DeserialisationError
-from fhe_auc.base.serialise import encode
-from tests.support.schemes import Ckks
-
-few = Ckks().parameters(sys.argv[1], rotations=(2,))
-ckks.generate(few)
-before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-try:
-    many = msgspec.structs.replace(few, rotations=tuple(range(1, 100)))
-    stored = StoredPublic(many, b"", b"", b"")
-    data = wire_format.seal("public context", stored.fingerprint, encode(stored))
-    ckks.load_public(data)
-    outcome = "loaded"
-except (DeserialisationError, ValueError):
-    outcome = "refused"
-grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
-print(json.dumps([outcome, grown / 1024]))
-"""
+def test_fingerprints_of_other_lengths_are_refused(pair: ckks.KeyPair) -> None:
+    """A shorter name would shift OpenFHE's header under the coefficients, which the attacker chooses."""
+    for context, load in ((pair.public, ckks.load_public), (pair.secret, ckks.load_secret)):
+        _, payload = wire_format.open_any(context.kind, context.to_bytes())
+        for length in (*range(32), 33, 64, 1000):
+            with pytest.raises(DeserialisationError, match="fingerprint of another length"):
+                load(wire_format.seal(context.kind, bytes(length), payload))
 
 
 _RAW_OPENFHE = """
@@ -357,19 +305,3 @@ def test_openfhe_own_parser_can_be_killed_by_one_bit(run_child: Any) -> None:
         pytest.skip(f"none of {tried} mutations killed OpenFHE's parser")
     signal_name, _ = death
     assert signal_name in {"SIGABRT", "SIGSEGV", "SIGALRM", "SIGKILL", "SIGFPE", "SIGBUS"}
-
-
-def replaced_first_coefficient(pair: ckks.KeyPair, submission: bytes, value: int) -> bytes:
-    _, packed = wire_format.open_any("submission", submission)
-    width = pair.public._scheme.submission.polynomials.widths[0]
-    return wire_format.seal("submission", pair.public.fingerprint, value.to_bytes(width, "little") + packed[width:])
-
-
-def test_a_coefficient_at_or_above_its_modulus_is_refused(pair: ckks.KeyPair) -> None:
-    modulus = pair.public._scheme.submission._runs[0].modulus
-    submission = pair.secret.encrypt(np.zeros(4096, complex))
-    for value in (modulus, modulus + 1, 256 ** ((modulus.bit_length() + 7) // 8) - 1):
-        with pytest.raises(DeserialisationError, match="a coefficient is not below its modulus"):
-            pair.public.load_submission(replaced_first_coefficient(pair, submission, value))
-    for value in (0, modulus - 1):
-        pair.public.load_submission(replaced_first_coefficient(pair, submission, value))

@@ -33,7 +33,7 @@ def test_protocols_leads_to_one_and_reports_a_broken_one(
     assert sorted(listed) == list(registry.names())
     shown = " ".join(call("protocols", "malicious").stdout.split())
     (entry,) = told("protocols", "malicious")["protocols"]
-    assert all(each in shown for each in (f"trust {entry['trust']}", "executions how often the AUC is computed"))
+    assert all(each in shown for each in (f"trust {entry['trust']}", "tolerance by how much executions may differ"))
     assert_fails(call("protocols", "malicous"), 2, "unknown protocol 'malicous'; did you mean 'malicious'")
     broken = EntryPoint("broken", "no_such_module:Protocol", registry.GROUP)
     installed = {**registry._installed(registry.GROUP), "broken": {broken}}

@@ -15,8 +15,7 @@ from fhe_auc.session import registry
 from fhe_auc.session.protocol import Request
 from fhe_auc_protocols.blinded_auc import ckks_parameter_choice
 from fhe_auc_protocols.blinded_auc.error_bound import error_bound
-from fhe_auc_protocols.blinded_auc.plan import AucPlan
-from fhe_auc_protocols.blinded_auc.workload import Workload
+from fhe_auc_protocols.blinded_auc.plan import BLINDING_BITS, AucPlan, Workload
 from fhe_auc_protocols.exact_auc.parameter_choice import plan_exact
 from tests.support.command_line import assert_fails, call, told
 
@@ -28,12 +27,12 @@ def test_plan_shows_what_the_planner_picks_for_every_backend_and_why() -> None:
     for backend, shown in answer["plans"].items():
         found = ckks_parameter_choice.plan(Workload(thresholds=100, parties=10), backend)
         assert (shown["ring_dimension"], shown["upload_bytes"], shown["log2_multiplier_range"][1]) == (
-            *(found.parameters.ring_dimension, found.submission_bytes, found.blinding_bits),
+            *(found.parameters.ring_dimension, found.submission_bytes, BLINDING_BITS),
         )
         assert shown["total_modulus_bits"] <= shown["max_modulus_bits"]
         assert shown["security_bits"] == 128
     text = call("plan", "--protocol", "semi-honest").stdout
-    numbers = ("ring dimension", "128-bit security", "scale", "bins", "blinding", "flooding", "capacity", "upload")
+    numbers = ("ring dimension", "128-bit security", "scale", "positions", "blinding", "flooding", "capacity", "upload")
     assert not [word for word in (*numbers, *ckks.available_backends()) if word not in text]
     assert text == call("plan", "--protocol", "semi-honest").stdout
 
@@ -85,13 +84,14 @@ def test_plan_shows_the_exact_protocols(protocol: str) -> None:
 
 
 def test_plan_tells_the_parameters_of_the_session_made_and_nothing_without_encryption(folder: Path) -> None:
-    options = ("--protocol", "malicious", "-o", "executions=2", "--thresholds", "uniform:20", "--backend", "tenseal")
+    options = ("--protocol", "malicious", "-o", "tolerance=1e-4", "--thresholds", "uniform:20", "--backend", "tenseal")
     (shown,) = told("plan", "--parties", "2", *options)["plans"].values()
     request = Request(
-        parties=("a", "b"), thresholds=thresholds.uniform(20), backend="tenseal", options={"executions": 2}
+        parties=("a", "b"), thresholds=thresholds.uniform(20), backend="tenseal", options={"tolerance": 1e-4}
     )
     made = registry.load("malicious").prepare(request).manifest.decoded_plan(AucPlan)
-    assert (shown["classes"], shown["precision"]) == (made.packing.classes, error_bound(made))
+    assert (shown["runs"], shown["precision"]) == (made.runs, error_bound(made))
+    assert made.tolerance == 1e-4
     assert_fails(call("plan", "--protocol", "dpauc-laplace"), 2, "'dpauc-laplace' encrypts nothing")
 
 

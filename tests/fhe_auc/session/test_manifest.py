@@ -67,6 +67,7 @@ def test_a_manifest_that_makes_no_sense_is_refused(prepared: Session, changes: d
 
 def test_any_change_of_the_manifest_changes_what_messages_carry(prepared: Session, other_prepared: Session) -> None:
     manifest, study = prepared.manifest, Study(**WORDS)
+    plan = manifest.decoded_plan(AucPlan)
     changes: list[dict[str, Any]] = [
         {"min_parties": 3},
         {"parties": ("north", "east", "south")},
@@ -80,7 +81,7 @@ def test_any_change_of_the_manifest_changes_what_messages_carry(prepared: Sessio
         *({**CERTIFIED, "study": msgspec.structs.replace(study, **{name: "another"})} for name in WORDS),
         *({**CERTIFIED, "study": msgspec.structs.replace(study, row_caps={name: 5})} for name in ("north", "south")),
         *({"options": {"epsilon": epsilon}} for epsilon in (1.0, 2.0)),
-        {"plan": encoded(msgspec.structs.replace(manifest.decoded_plan(AucPlan), flooding_bits=39))},
+        {"plan": encoded(msgspec.structs.replace(plan, workload=msgspec.structs.replace(plan.workload, parties=4)))},
     ]
     digests = {manifest.digest, *(msgspec.structs.replace(manifest, **change).digest for change in changes)}
     assert len(digests) == len(changes) + 1

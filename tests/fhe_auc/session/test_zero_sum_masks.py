@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fhe_auc import ckks
 from fhe_auc.base.serialise import decode
 from fhe_auc.question import thresholds
 from fhe_auc.rlwe.polynomials import Polynomials, Words
@@ -106,16 +105,17 @@ class TestMasks:
             for party in roles.parties
         ]
 
-        def slots(counted: Sequence[tuple[bytes, ...]]) -> ckks.Slots:
-            """Sums, times an encryption of ones, so that they are results that can be decrypted."""
-            ones = found.keys.public.encrypt(np.ones(found.plan.packing.slots, complex))
-            ciphertexts = [found.keys.public.load_submission(block) for (block,) in counted]
-            for ciphertext in ciphertexts[1:]:
-                found.keys.public.add_in_place(ciphertexts[0], ciphertext)
-            product = found.keys.public.multiply(ciphertexts[0], ones)
-            return found.keys.secret.decrypt(found.keys.public.dump_result(product))
+        def sums(counted: Sequence[tuple[bytes, ...]]) -> Any:
+            """What a result of these submissions decrypts to."""
+            public, shape = found.keys.public, found.keys.public.ciphertext_shape
+            totals = [shape.zeros() for _ in range(found.plan.blocks)]
+            for submission in counted:
+                for total, block in zip(totals, submission, strict=True):
+                    shape.add_in_place(total, public.read_submission(block))
+            result = public.dump_sums([public.sum_of_squares([total]) for total in totals], 1, 60)
+            return np.abs(found.keys.secret.decrypt_sums(result, found.plan.runs))
 
-        whole = np.abs(slots(payloads)).max()
-        assert whole < 10 * 2 * 400  # 2P times weights
+        whole = sums(payloads).max()
+        assert whole < 1000 * 400**2  # den, times twice what masks amplify it by
         for counted in (payloads[:1], payloads[:2], payloads[1:], [*payloads, payloads[0]]):
-            assert np.abs(slots(counted)).min() > 1e6 * whole
+            assert sums(counted).min() > 1e6 * whole

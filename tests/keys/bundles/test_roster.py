@@ -171,7 +171,7 @@ def member_keys(name: str) -> tuple[bytes, bytes]:
 
 ROSTER = Roster(tuple(Member(name, *member_keys(name)) for name in sorted(NAMES)))
 SESSION = b"s" * 32
-PARTS = (b"public key", b"switching key", b"rotation keys")
+PARTS = (b"public key", b"switching key", b"common secret")
 SIGNED = Contribution.sign(IDENTITIES["north"], SESSION, 1, PARTS)
 
 

@@ -26,7 +26,7 @@ from tests.support.reachable import reachable
 from tests.support.wire import changed, flipped, payload_of
 
 NAMES = ("north", "south", "east")
-RELINEARISATION, SECRET = 1, 3  # what the aggregator passes on of the first round: parts number 1 and 3
+RELINEARISATION, SECRET = 1, 2  # what the aggregator passes on of the first round: parts number 1 and 2
 SECRET_PURPOSE, PARTIAL_PURPOSE = b"part of a common secret 1", b"partial decryption 1"
 NOT_COMMITTED = "'south': the key parts of 'south' are not those that it committed to"
 
@@ -87,7 +87,7 @@ def with_part(excerpts: Excerpts, part: bytes, index: int = RELINEARISATION) -> 
 
 def own_parts(play: JointPlay, name: str, **changes: bytes) -> tuple[bytes, ...]:
     """What a party sent in the first round, one or the other part changed."""
-    names = ("public_key", "relinearisation", "rotation_keys", "secret")
+    names = ("public_key", "relinearisation", "secret")
     return tuple({**dict(zip(names, play.contributed(name, 2).parts, strict=True)), **changes}.values())
 
 
@@ -148,7 +148,7 @@ CULPRITS = {
 
 def forged_parts(play: JointPlay, other: JointPlay, e: Excerpts) -> dict[str, Excerpts]:
     """What the aggregator may pass on in place of the honest excerpts `e`."""
-    _, shape, _ = play.aggregator._computation.setup.key_parts
+    _, shape = play.aggregator._computation.setup.key_parts
     zeros, ones = (shape.pack(np.full((len(shape.moduli), shape.ring_dimension), value, np.uint64)) for value in (0, 1))
     south, north, stranger = play.identity("south"), play.identity("north"), Identity.create("south")
     genuine, (part, secret) = play.contributed("south", 2), e[1].parts
@@ -177,8 +177,8 @@ def forged_parts(play: JointPlay, other: JointPlay, e: Excerpts) -> dict[str, Ex
         "its index changed": with_parts(e, (0, part[1]), secret),
         "left out": with_parts(e, secret),
         "nothing passed on": with_parts(e),
-        "a part more": with_parts(e, part, secret, (2, b"")),
-        "all parts passed on": in_place(e, genuine.excerpt(0, 1, 2, 3)),
+        "a part more": with_parts(e, part, secret, (3, b"")),
+        "all parts passed on": in_place(e, genuine.excerpt(0, 1, 2)),
         "the two exchanged": with_parts(e, secret, part),
         "the two under each other's index": with_parts(e, (RELINEARISATION, secret[1]), (SECRET, part[1])),
         "one index twice": with_parts(e, part, (RELINEARISATION, secret[1])),
@@ -188,7 +188,7 @@ def forged_parts(play: JointPlay, other: JointPlay, e: Excerpts) -> dict[str, Ex
         "secret: moved into the other part": with_parts(e, (RELINEARISATION, part[1] + secret[1]), (SECRET, b"")),
         "secret: left out": with_parts(e, part),
         "secret: doubled": with_parts(e, part, secret, secret),
-        "secret: its index changed": with_parts(e, part, (2, secret[1])),
+        "secret: its index changed": with_parts(e, part, (3, secret[1])),
         "secret: its index counted from the end": with_parts(e, part, (-1, secret[1])),
         "secret: one's for another's": with_part(e, part_of(e[0], SECRET), SECRET),
         "secret: the party's own of another session": with_part(e, own_parts(other, "south")[SECRET], SECRET),
@@ -196,7 +196,7 @@ def forged_parts(play: JointPlay, other: JointPlay, e: Excerpts) -> dict[str, Ex
         "secret: the aggregator's own, digests changed to fit": with_digests_that_fit(secret=made_up),
         "secret: the aggregator's, signed in a name": in_place(e, signed_by(play, stranger, secret=made_up)),
         "secret: another's, signed by another party": in_place(e, signed_by(play, north, secret=norths)),
-        "secret: a contribution with no such part": with_fields(digests=e[1].digests[:3]),
+        "secret: a contribution with no such part": with_fields(digests=e[1].digests[:2]),
         "a contribution with no such part": with_fields(digests=e[1].digests[:1]),
         "order swapped": [e[1], e[0], e[2]],
         "the last left out and the first doubled": [e[0], e[1], e[0]],
@@ -313,7 +313,7 @@ def test_a_party_notices_that_its_own_part_was_replaced_even_by_one_that_it_sign
 
 def chosen_last(play: JointPlay) -> Contribution:
     """South's signed parts, such that with the others' they add up to what it likes: H = 2^20, G = 0."""
-    _, shape, _ = play.aggregator._computation.setup.key_parts
+    _, shape = play.aggregator._computation.setup.key_parts
     wanted = shape.zeros()
     wanted[: len(shape.moduli) // 2] = 2**20
     for name in ("north", "east"):

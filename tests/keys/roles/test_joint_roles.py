@@ -78,8 +78,8 @@ def mistakes(play: JointPlay, data: bytes) -> dict[str, bytes]:
         "another session": changed(data, session=bytes(16)),
         "another manifest": changed(data, manifest=bytes(32)),
     }
-    # Of the key parts the aggregator can read those of public and relinearisation key; the rotation keys' is empty,
-    # and one is sealed. A commitment is any 32 bytes, and a partial decryption is sealed to the parties.
+    # Of the key parts the aggregator can read those of public and relinearisation key; one is sealed. A commitment is
+    # any 32 bytes, and a partial decryption is sealed to the parties.
     *before, last = parts[:2] if number == 2 else parts
     rest = parts[2:] if number == 2 else ()
     if number < 4:
@@ -88,7 +88,7 @@ def mistakes(play: JointPlay, data: bytes) -> dict[str, bytes]:
         largest = b"\xff" * 7  # a coefficient that is not below its modulus
         found["the first part out of range"] = signed(play, data, largest + parts[0][7:], *parts[1:])
         found["the last part out of range"] = signed(play, data, *before, largest + last[7:], *rest)
-        found["another order"] = signed(play, data, *(*parts[2::-1], *rest[1:]) if number == 2 else parts[::-1])
+        found["another order"] = signed(play, data, *(*parts[1::-1], *rest) if number == 2 else parts[::-1])
     return found
 
 

@@ -6,15 +6,19 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
 import pytest
 
 from fhe_auc import ckks
 from fhe_auc.base.errors import EvaluationError, MessageError
 from fhe_auc.base.party_names import AGGREGATOR
 from fhe_auc.base.serialise import decode, encode
+from fhe_auc.ckks.encoding import sum_positions
 from fhe_auc.machines.site_state import site_storage
-from fhe_auc.rlwe import wire_format
-from fhe_auc.rlwe.seeded import Seeded
+from fhe_auc.rlwe import transparent_ciphertexts, wire_format
+from fhe_auc.rlwe.modulus_switching import kept_shape
+from fhe_auc.rlwe.number_theoretic_transform import coefficients_of, values_of
+from fhe_auc.rlwe.polynomials import Polynomials, Words
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
 from fhe_auc.session.aggregator import Aggregator
@@ -86,30 +90,37 @@ class Stranger:
         }
         self.context = ckks.load_secret(party_secrets(own.party_material, own.manifest).context)
 
-    def in_the_clear(self, kind: str, ciphertext: bytes) -> Any:
-        """The polynomial that a ciphertext under its key holds, with the noise."""
-        seeded = Seeded(self.context._seeded.whole)
-        packed = wire_format.open_for(kind, self.context.fingerprint, ciphertext)
-        words = seeded.expand(packed) if kind == "submission" else seeded.whole.unpack(packed)
-        half = seeded.half
-        first, second = words[: len(half.moduli)].copy(), words[len(half.moduli) :]
+    def in_the_clear(self, submission: bytes) -> Words:
+        """The polynomial that a submission under its key holds, with the noise."""
+        seeded, half = self.context._seeded, self.context.mask_shape
+        packed = wire_format.open_for("submission", self.context.fingerprint, submission)
+        first, second = np.split(seeded.expand(packed), 2)
         half.add_in_place(first, half.multiply(second, self.context.secret_words))
         return first
 
+    def result_in_the_clear(self, result: bytes) -> bytes:
+        """A result that holds the same under every key: its sums, and zeros for what multiplies the key."""
+        half = kept_shape(self.context.mask_shape, self.context.parameters.kept)
+        positions, secret = sum_positions(half.ring_dimension), self.context.secret_words[: len(half.moduli)]
+        few = Polynomials(len(positions), half.moduli)
+        packed = wire_format.open_for("result", self.context.fingerprint, result)
+        ((sums, *others),) = transparent_ciphertexts.unpack_results([few, half, half], packed, 1)
+        first, second = (values_of(half, each) for each in others)
+        half.add_in_place(first, half.multiply(second, secret))
+        few.add_in_place(sums, coefficients_of(half, half.multiply(first, secret))[:, positions])
+        return few.pack(sums) + bytes(2 * half.packed_size)
+
 
 def test_a_result_made_up_from_the_announcement_is_refused(encrypting: Consortium) -> None:
-    """A ciphertext with c₁ = 0 decrypts under any key: a whole session is played under another, and opened."""
+    """One with c₁ = c₂ = 0 decrypts under any key: a whole session is played under another, and opened."""
     stranger = Stranger(encrypting)
     for name, submission in stranger.submissions.items():
         stranger.aggregator.receive(name, submission)
     last = stranger.aggregator.finish_round()
     assert last is not None
-    plaintext = stranger.in_the_clear("result", decode(payload_of(last), Result, "").content)
-    whole = stranger.context._seeded.whole
-    words = whole.zeros()
-    words[: len(plaintext)] = plaintext
+    plain = stranger.result_in_the_clear(decode(payload_of(last), Result, "").content)
     manifest = encrypting.session.manifest
-    forged = wire_format.seal("result", manifest.context, whole.pack(words))
+    forged = wire_format.seal("result", manifest.context, plain)
     genuine = encrypting.aggregator().start()
     encrypting.answer("north", genuine)
     message = changed(genuine, round=2, payload=encode(Result(manifest.parties, forged)))
@@ -120,9 +131,9 @@ def test_a_plaintext_added_to_a_submission_in_transit_is_refused(encrypting: Con
     """Even by somebody who could read it, and has sealed it again. Unsigned, the AUC would move by what is added."""
     stranger = Stranger(encrypting)
     own = decode(payload_of(stranger.submissions["north"]), tuple[bytes, ...], "")
-    added = [stranger.in_the_clear("submission", block) for block in own]
+    added = [stranger.in_the_clear(block) for block in own]
     aggregator, submissions = submitted(encrypting)
-    fingerprint, seeded = encrypting.session.manifest.context, Seeded(stranger.context._seeded.whole)
+    fingerprint, seeded = encrypting.session.manifest.context, stranger.context._seeded
     genuine = Message.from_bytes(submissions["north"], limit=LIMIT)
     blocks = decode(genuine.opened(aggregator.protection, AGGREGATOR), tuple[bytes, ...], "")
     moved = []

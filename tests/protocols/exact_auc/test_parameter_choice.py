@@ -58,7 +58,7 @@ def test_with_joint_keys_primes_take_as_few_bits_as_the_rows_allow(max_rows: int
     sealed, joint = ({row.name: row.why for row in each.describe()} for each in (plan_exact(**SMALL), plan))
     assert "takes a plaintext times a ciphertext, and its flooding" in sealed["ring dimension N"]
     assert "takes products of ciphertexts, and its flooding" in joint["ring dimension N"]
-    assert "for switching keys, where there are any" in sealed["key-switching P, bits"]
+    assert "nothing here does" in sealed["special prime P, bits"]
 
 
 @pytest.mark.parametrize("backend", ["openfhe", "tenseal"])

@@ -62,10 +62,9 @@ def request(parties: int = 3, **changes: Any) -> Request:
 def test_two_hundred_quantiles_give_scikit_learns_auc_within_5e_5_on_real_data(
     protocol: str, name: str, factor: float, near: float
 ) -> None:
-    options = {"executions": 2} if protocol == "malicious" else {}  # four take the larger ring at 200 thresholds
     rows = datasets.load(name)
     parties = [PartyData.from_arrays(each.name, each.y_true, each.y_score * factor) for each in rows]
-    found = federated_auc(parties, protocol=protocol, thresholds="quantile:200", **options)
+    found = federated_auc(parties, protocol=protocol, thresholds="quantile:200")
     assert abs(found.auc - sklearns_auc(parties)) < near
     assert found.verified == (protocol != "semi-honest")
     assert found.thresholds <= 200
