@@ -81,13 +81,13 @@ class PublicContext(BasePublicContext[CkksParameters]):
         self._seeded = Seeded(self.ciphertext_shape)
         self._public_key = np.split(self._seeded.expand(stored.public_key), 2)
 
-    def read_submission(self, data: bytes) -> Words:
-        """Return the coefficients, of `ciphertext_shape`, in what `SecretContext.encrypt` wrote.
+    def read_submission(self, data: bytes, into: Words | None = None) -> Words:
+        """Return the coefficients in what `SecretContext.encrypt` wrote, `into` an array of `ciphertext_shape` if any.
 
         Adding them up needs no encryption library: see `fhe_auc.rlwe.polynomials.PolynomialSum`. Raises
         `DeserialisationError` for what is damaged, made for another context, or not a ciphertext of these parameters.
         """
-        return self._seeded.expand(wire_format.open_for("submission", self.fingerprint, data))
+        return self._seeded.expand(wire_format.open_for("submission", self.fingerprint, data), into)
 
     def sum_of_squares(self, sums: Sequence[Words]) -> Words:
         """Return Σ z², of ciphertexts of `ciphertext_shape`: three polynomials, as values at the roots of unity.

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-from functools import cached_property
 from typing import ClassVar, Generic
 
 import msgspec
 
+from fhe_auc.base.errors import DeserialisationError
 from fhe_auc.base.serialise import encode
 from fhe_auc.rlwe import wire_format
 from fhe_auc.rlwe.library import Library, P
@@ -38,6 +38,7 @@ class SecretKey(msgspec.Struct, Generic[P], frozen=True, array_like=True, forbid
     parameters: P
     public_keys_digest: bytes  # `PublicKeys.digest`
     secret_key: bytes
+    checksum: bytes  # SHA-256 of the secret key, whose damage would show nowhere else
 
     def __repr__(self) -> str:
         return "SecretKey(...)"
@@ -90,7 +91,8 @@ class BasePublicContext(_BaseContext[P]):
 class BaseSecretContext(_BaseContext[P]):
     """What a party holds: parameters and the secret key, which is never printed, pickled or logged.
 
-    `mask_shape` is the shape of a ciphertext's first polynomial, modulo all primes of Q.
+    `mask_shape` is the shape of a ciphertext's first polynomial, modulo all primes of Q. Raises `DeserialisationError`:
+    the key is damaged, or of other parameters.
     """
 
     _not_pickled = "a secret key is not pickled; use to_bytes() and keep the bytes encrypted"
@@ -100,12 +102,11 @@ class BaseSecretContext(_BaseContext[P]):
         super().__init__(stored, scheme)
         self._seeded = Seeded(scheme.submission.polynomials)
         self.mask_shape = self._seeded.half
+        if hashlib.sha256(stored.secret_key).digest() != stored.checksum:
+            raise DeserialisationError(f"the {self.kind} is damaged (checksum mismatch)", field="checksum")
+        words = scheme.secret_key.polynomials.unpack(stored.secret_key)
+        self.secret_words: Words = words[: len(self.parameters.modulus_bits)]  # SEAL has the special prime's as well
+        """The secret key itself, as values at the roots of unity modulo all primes of Q."""
 
     def __repr__(self) -> str:
         return f"{super().__repr__()[:-1]} (secret)>"
-
-    @cached_property
-    def secret_words(self) -> Words:
-        """The secret key itself, as values at the roots of unity modulo all primes of Q."""
-        words = self._scheme.secret_key.polynomials.unpack(self._stored.secret_key)
-        return words[: len(self.parameters.modulus_bits)]  # SEAL has it modulo the special prime as well

@@ -45,7 +45,7 @@ class ContextFactory(Generic[P, Pair, Public, Secret]):
         scheme = library_for(parameters)
         secret_key = scheme.new_secret_key()
         stored = self.public_keys(parameters, scheme.new_public_key(secret_key))
-        secret = self.secret_key(parameters, stored.digest, secret_key)
+        secret = self.secret_key(parameters, stored.digest, secret_key, hashlib.sha256(secret_key).digest())
         return self.pair(self._loaded(stored), self.secret(secret, scheme))
 
     def load_public(self, data: bytes) -> Public:

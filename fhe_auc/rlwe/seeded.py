@@ -84,14 +84,17 @@ class Seeded:
         half.add_in_place(b, mask)
         return half.pack(b) + packed[half.packed_size :]
 
-    def expand(self, packed: bytes | memoryview) -> Words:
-        """Return both polynomials of a packed form; errors as `Polynomials.unpack`."""
+    def expand(self, packed: bytes | memoryview, into: Words | None = None) -> Words:
+        """Return both polynomials of a packed form, written `into` an array of their shape if there is one.
+
+        Errors as `Polynomials.unpack`.
+        """
         half = self.half
         if len(packed) != half.packed_size + SEED_BYTES:
             raise DeserialisationError(
                 f"expected {half.packed_size + SEED_BYTES} bytes of coefficients and seed, got {len(packed)}"
             )
-        whole = np.empty(self.whole.shape, np.uint64)
+        whole = np.empty(self.whole.shape, np.uint64) if into is None else into
         half.unpack(memoryview(packed)[: half.packed_size], whole[: len(half.moduli)])
         half.uniform(bytes(packed[half.packed_size :]), whole[len(half.moduli) :])
         return whole

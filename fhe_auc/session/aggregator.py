@@ -108,7 +108,7 @@ class Aggregator(ABC):
         )
         protection = require_protection(self.manifest, self.protection)
         if protection is None:
-            return message.payload, message.digest
+            return bytes(message.payload), message.digest
         is_sealed = self.round <= self.rounds - self.open_rounds
         return message.opened(protection, AGGREGATOR if is_sealed else ""), message.digest
 

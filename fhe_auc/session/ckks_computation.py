@@ -70,7 +70,7 @@ class SealedCkks(SealedComputation[CkksTask, PublicContext, SecretContext, Sums]
 
 def running_sum(context: PublicContext, blocks: int) -> RunningSum:
     """Return an empty sum of submissions of so many blocks, made for this context."""
-    return RunningSum([context.ciphertext_shape] * blocks, lambda _, block: context.read_submission(block))
+    return RunningSum([context.ciphertext_shape] * blocks, lambda _, block, into: context.read_submission(block, into))
 
 
 def zero_sum_masks(

@@ -64,6 +64,12 @@ class _Content(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fiel
     submissions: tuple[tuple[str, bytes], ...]
 
 
+class _Arrived(_Content, frozen=True):
+    """The same as it is parsed: the payload, most of the message, is not copied."""
+
+    payload: memoryview  # type: ignore[assignment]
+
+
 class Message(_Content, frozen=True):
     """One message of a protocol.
 
@@ -102,7 +108,7 @@ class Message(_Content, frozen=True):
         Raises `MessageError`, with the field "signature" or "seal", unless the sender has signed and the seal opens.
         """
         protection.check(self.sender, MESSAGE, self.digest, self.signature)
-        return protection.unseal(SEALED, self._about(recipient), self.payload) if recipient else self.payload
+        return protection.unseal(SEALED, self._about(recipient), self.payload) if recipient else bytes(self.payload)
 
     def _about(self, recipient: str) -> bytes:
         return encode((self.round, self.sender, recipient))
@@ -127,7 +133,7 @@ class Message(_Content, frozen=True):
             digest = hashlib.sha256(content).digest()
             if digest != rest[:DIGEST]:
                 raise damaged(_WHAT)
-            fields = msgspec.structs.asdict(decode(content, _Content, _WHAT))
+            fields = msgspec.structs.asdict(decode(content, _Arrived, _WHAT))
         except DeserialisationError as error:
             raise MessageError(str(error), field=error.field) from None
         message = cls(**fields, signature=bytes(rest[DIGEST + 1 : start]))

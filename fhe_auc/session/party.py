@@ -97,8 +97,10 @@ class Party(ABC, Generic[R]):
         )
         if self.ended:
             raise MessageError(f"the session has ended for party {self.name!r}", field="round")
-        protection, content = require_protection(self.manifest, self.protection), parsed.payload
-        if protection is not None:
+        protection = require_protection(self.manifest, self.protection)
+        if protection is None:
+            content = bytes(parsed.payload)
+        else:
             content = parsed.opened(protection, self.name if self.asked_alone else "")
             self._check_listed(parsed)
         try:

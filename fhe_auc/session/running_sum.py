@@ -5,28 +5,35 @@ whatever the order and grouping.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeAlias
+
+import numpy as np
 
 from fhe_auc.base.errors import DeserialisationError
 from fhe_auc.rlwe.polynomials import Polynomials, PolynomialSum, Words
 
 
+Parse: TypeAlias = Callable[[int, Any, Words], Words]
+
+
 class RunningSum:
     """The sum of all submissions so far, part by part; memory does not grow with their number.
 
-    `shapes` are those of the parts of a submission. `parse` takes the number of a part and its bytes; it returns
-    coefficients of the part's shape, or raises `DeserialisationError`. By default the bytes are packed coefficients.
+    `shapes` are those of the parts of a submission. `parse` takes the number of a part, its bytes, and an array of the
+    part's shape that it may write into; it returns coefficients of that shape, or raises `DeserialisationError`. By
+    default the bytes are packed coefficients.
     """
 
-    def __init__(self, shapes: Sequence[Polynomials], parse: Callable[[int, Any], Words] | None = None) -> None:
+    def __init__(self, shapes: Sequence[Polynomials], parse: Parse | None = None) -> None:
         self._sums = [PolynomialSum(shape) for shape in shapes]
+        self._arrays = [np.empty(shape.shape, np.uint64) for shape in shapes]  # the same ones for every submission
         self._parse = parse or self._unpacked
 
     def add(self, parts: Sequence[bytes | memoryview]) -> None:
         """Add one party's submission, or raise `DeserialisationError` and leave the sum as it was."""
         if len(parts) != len(self._sums):
             raise DeserialisationError(f"expected {len(self._sums)} parts, got {len(parts)}")
-        parsed = [self._parse(number, part) for number, part in enumerate(parts)]
+        parsed = [self._parse(number, *each) for number, each in enumerate(zip(parts, self._arrays, strict=True))]
         for total, words in zip(self._sums, parsed, strict=True):
             total.add(words)
 
@@ -35,5 +42,5 @@ class RunningSum:
         """Coefficients of the sum, part by part, each of the shape (polynomials, N)."""
         return [total.words for total in self._sums]
 
-    def _unpacked(self, number: int, part: bytes | memoryview) -> Words:
-        return self._sums[number].polynomials.unpack(part)
+    def _unpacked(self, number: int, part: bytes | memoryview, into: Words) -> Words:
+        return self._sums[number].polynomials.unpack(part, into)
