@@ -89,8 +89,8 @@ def accept(totals: Totals, plan: AucPlan, runs: Sequence[Run]) -> Recovered:
     least, most = plan.least_multiplier, 2.0**BLINDING_BITS * plan.workload.max_rows**2 / 2
     if not den > least:  # one positive and one negative row give twice that
         raise VerificationError(
-            "a denominator is near zero, so no number is given: all pooled rows have one label, or the result is "
-            "forged",
+            "a denominator is near zero or below, so no number is given: all pooled rows have one label, or they are "
+            "more than max_rows (--max-rows), or the result is forged",
             check="denominator",
         )
     of_runs = [solved(*each) for each in zip(matrices, numbers, strict=True)]
