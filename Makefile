@@ -17,7 +17,7 @@ ARGS ?=
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
-demo: run-venv ## install, then compute an encrypted AUC on real data from several clinics
+demo: run-venv ## install, then compute an encrypted AUC on real data from several clinics, and compare three protocols
 	@$(BIN)/fhe-auc demo $(ARGS)
 
 test: dev-venv ## run the tests, but for the slow ones

@@ -291,7 +291,7 @@ VECTORS: dict[str, Callable[[Path], bytes]] = {
     "signature of a message": lambda _: SessionProtection(FINGERPRINT, {}, {}, NORTH).sign(
         MESSAGE_PURPOSE, b"statement"
     ),
-    "statement of a message": lambda _: MESSAGE.statement,
+    "digest of a message": lambda _: MESSAGE.digest,
     "aggregator bundle": lambda _: sign(
         bundles.AGGREGATOR_KIND, NORTH, bundles._AggregatorBody(b"announcement", b"seal")
     ),
@@ -376,8 +376,8 @@ def test_every_struct_that_is_encoded_has_the_fields_that_are_pinned() -> None:
 def test_the_frame_is_magic_version_digest_and_body() -> None:
     body = b"\x93\x01\xc4\x01\x02\xa1\x33"
     framed = serialise.frame(b"fhetest", (1, b"\x02", "3"))
-    assert serialise.FORMAT_VERSION == 3
-    assert framed == b"fhetest" + b"\x03" + hashlib.sha256(body).digest() + body
+    assert serialise.FORMAT_VERSION == 4
+    assert framed == b"fhetest" + b"\x04" + hashlib.sha256(body).digest() + body
 
 
 @pytest.mark.parametrize("name", VECTORS)

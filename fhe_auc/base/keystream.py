@@ -12,7 +12,6 @@ from fhe_auc.base.serialise import encode
 COMMON_SECRET_BYTES = 32
 
 UNIFORM_BITS = 52  # of a fraction: one less than a double holds, so that (n + ½)/2^52 is exact, and never 0 or 1
-_WORD = 8
 
 
 class KeyStream:
@@ -25,9 +24,15 @@ class KeyStream:
         return f"{type(self).__name__}(...)"
 
     def words(self, *shape: int) -> NDArray[np.uint64]:
-        """Return uniform numbers in [0, 2^64), of that shape; read-only."""
-        drawn = self._encryptor.update(bytes(_WORD * int(np.prod(shape))))
-        return np.frombuffer(drawn, "<u8").reshape(shape)
+        """Return uniform numbers in [0, 2^64), of that shape."""
+        drawn = np.empty(shape, "<u8")
+        self.fill(drawn)
+        return drawn
+
+    def fill(self, into: NDArray[np.uint64]) -> None:
+        """Write uniform numbers in [0, 2^64) into a contiguous array: those that `words` would have returned."""
+        if into.size:
+            self._encryptor.update_into(bytes(into.nbytes), into.data.cast("B"))
 
     def fractions(self, *shape: int) -> NDArray[np.float64]:
         """Return numbers uniform in (0, 1), of that shape: (n + ½)/2^52, n an integer in [0, 2^52)."""

@@ -19,7 +19,7 @@ import msgspec
 
 from fhe_auc.base.errors import DeserialisationError
 
-FORMAT_VERSION = 3
+FORMAT_VERSION = 4
 """Of messages, and of all else that a session needs and that ends with it: not read by other versions."""
 
 FIRST_KEPT_VERSION = 3
@@ -27,7 +27,7 @@ FIRST_KEPT_VERSION = 3
 
 _MAGIC_BYTES = 7
 _HEAD = _MAGIC_BYTES + 1
-_DIGEST = 32
+DIGEST = 32
 T = TypeVar("T")
 
 
@@ -64,23 +64,35 @@ def decode(data: bytes | memoryview, shape: type[T], what: str) -> T:
         raise DeserialisationError(f"malformed {what}: {error}", field="body") from None
 
 
-def frame(magic: bytes, value: object) -> bytes:
-    """Return `value` encoded and framed; `magic` (7 bytes) says what kind of thing it is."""
-    body = encode(value)
-    return magic + bytes([FORMAT_VERSION]) + hashlib.sha256(body).digest() + body
+def marked(magic: bytes, *parts: bytes | memoryview) -> bytes:
+    """Return `parts` behind a magic (7 bytes), which says what kind of thing they are, and the format version."""
+    return b"".join((magic, bytes([FORMAT_VERSION]), *parts))
 
 
-def unframe(magic: bytes, data: bytes, shape: type[T], what: str) -> T:
-    """Return the value in a frame; raise `DeserialisationError` for another kind or format version, or damage."""
-    version, digest, body = _parts(magic, data, what)
+def unmarked(magic: bytes, data: bytes, what: str) -> memoryview:
+    """Return what `marked` has marked; raise `DeserialisationError` for another kind or format version."""
+    version, rest = _parts(magic, data, what)
     if version not in (b"", bytes([FORMAT_VERSION])):
         raise DeserialisationError(
             f"{what} of format version {version[0]}, but this is {FORMAT_VERSION}: "
             "install the same version of fhe-auc everywhere",
             field="version",
         )
-    if hashlib.sha256(body).digest() != digest:
-        raise _damaged(what)
+    return rest
+
+
+def frame(magic: bytes, value: object) -> bytes:
+    """Return `value` encoded and framed."""
+    body = encode(value)
+    return marked(magic, hashlib.sha256(body).digest(), body)
+
+
+def unframe(magic: bytes, data: bytes, shape: type[T], what: str) -> T:
+    """Return the value in a frame; raise `DeserialisationError` for another kind or format version, or damage."""
+    rest = unmarked(magic, data, what)
+    body = rest[DIGEST:]
+    if hashlib.sha256(body).digest() != rest[:DIGEST]:
+        raise damaged(what)
     return decode(body, shape, what)
 
 
@@ -106,14 +118,15 @@ class KeptFormat(Generic[T]):
 
     def unframe(self, data: bytes) -> T:
         """Return the value, migrated from an older version; errors as of `unframe`, with field "version" for others."""
-        version, digest, body = _parts(self.magic, data, self.what)
+        version, rest = _parts(self.magic, data, self.what)
+        digest, body = rest[:DIGEST], rest[DIGEST:]
         if version and version[0] < FIRST_KEPT_VERSION and hashlib.sha256(body).digest() == digest:
             raise DeserialisationError(
                 f"{self.what} of format version {version[0]}, from before the first release: make it again",
                 field="version",
             )
         if hashlib.sha256(version + bytes(body)).digest() != digest:
-            raise _damaged(self.what)
+            raise damaged(self.what)
         found = version[0]
         if found < self.version and found not in self.older:
             raise DeserialisationError(f"{self.what} of format version {found}, which nothing reads", field="version")
@@ -129,12 +142,13 @@ class KeptFormat(Generic[T]):
         return cast("T", value)
 
 
-def _parts(magic: bytes, data: bytes, what: str) -> tuple[bytes, bytes, memoryview]:
-    """Return the version, which is empty where it is cut off, the digest and the body of what is framed."""
+def damaged(what: str) -> DeserialisationError:
+    """Return the error of something whose checksum does not fit."""
+    return DeserialisationError(f"{what} truncated or damaged (checksum mismatch)", field="checksum")
+
+
+def _parts(magic: bytes, data: bytes, what: str) -> tuple[bytes, memoryview]:
+    """Return the version, which is empty where it is cut off, and what follows."""
     if not isinstance(data, bytes) or data[:_MAGIC_BYTES] != magic:  # type: ignore[redundant-expr] # from a transport
         raise DeserialisationError(f"not a {what}", field="format")
-    return data[_MAGIC_BYTES:_HEAD], data[_HEAD : _HEAD + _DIGEST], memoryview(data)[_HEAD + _DIGEST :]
-
-
-def _damaged(what: str) -> DeserialisationError:
-    return DeserialisationError(f"{what} truncated or damaged (checksum mismatch)", field="checksum")
+    return data[_MAGIC_BYTES:_HEAD], memoryview(data)[_HEAD:]

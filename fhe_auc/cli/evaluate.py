@@ -20,7 +20,7 @@ from fhe_auc.session import registry
         "fhe-auc evaluate *.csv --keys joint",
         "fhe-auc evaluate *.csv --round-scores 3",
         "fhe-auc evaluate *.csv --protocol semi-honest              the published designs, on CKKS",
-        "fhe-auc evaluate *.csv --protocol malicious -o executions=8",
+        "fhe-auc evaluate *.csv --protocol malicious -o tolerance=1e-5",
         "fhe-auc evaluate *.csv --protocol dpauc-laplace -o epsilon=1 --thresholds uniform:50",
         "fhe-auc evaluate *.csv --brief                             one line",
         "fhe-auc evaluate *.csv --json | jq .auc",

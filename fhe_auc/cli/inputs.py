@@ -358,7 +358,7 @@ protocol_options = click.option(
     metavar="NAME=VALUE",
     multiple=True,
     callback=_parsed,
-    help="An option of the protocol, such as executions=2 of malicious; `fhe-auc protocols NAME` lists them.",
+    help="An option of the protocol, such as tolerance=1e-5 of malicious; `fhe-auc protocols NAME` lists them.",
 )
 """The command receives ``options``, a dict."""
 

@@ -212,8 +212,9 @@ def _logged(transport: Transport, aggregator: Aggregator, message: bytes) -> Ite
     log.info("round %d of %d: %d bytes for each party, %d awaited", log.round, aggregator.rounds, len(message), awaited)
     transport.failures = {}
     for party, submission in transport.exchange(message):
+        known = aggregator.has_accepted(party)
         yield party, submission
-        if aggregator.has_accepted(party, submission):
+        if not known and aggregator.has_accepted(party):
             awaited -= 1
             transport.failures.pop(party, None)
             log.info("submission of %d bytes accepted, %d awaited", len(submission), awaited, extra={"party": party})

@@ -73,24 +73,30 @@ def combined(parts: Sequence[Residues], moduli: Sequence[int]) -> list[int]:
 
 def uniform(stream: KeyStream, modulus: int, *shape: int) -> Residues:
     """Return independent residues, exactly uniform if the stream's words are."""
+    found = np.empty(shape, np.uint64)
+    fill(stream, modulus, found.reshape(-1))
+    return found
+
+
+def fill(stream: KeyStream, modulus: int, into: Residues) -> None:
+    """Write such residues into an array of one dimension."""
     # Draws of as many bits as the modulus has would be thrown away too often where it is not just below a power of two;
     # draws of 64 bits, below its largest multiple, hardly ever are.
     bits = modulus.bit_length()
     bits = bits if modulus > _MOST_OF_THEM * 2**bits else 64
     limit = 2**bits // modulus * modulus
-    found = np.empty(int(np.prod(shape)), np.uint64)
-    filled = 0
-    while filled < len(found):
-        drawn = found[filled:]
-        np.bitwise_and(stream.words(len(drawn)), np.uint64(2**bits - 1), out=drawn)
-        if int(drawn.max()) < limit:
+    drawn = into
+    while True:
+        stream.fill(drawn)
+        if bits < 64:
+            drawn &= np.uint64(2**bits - 1)
+        if int(drawn.max(initial=0)) < limit:
             break
         kept = drawn[drawn <= np.uint64(limit - 1)]
         drawn[: len(kept)] = kept
-        filled += len(kept)
+        drawn = drawn[len(kept) :]  # these once more
     if limit != modulus:
-        found %= np.uint64(modulus)
-    return found.reshape(shape)
+        into %= np.uint64(modulus)
 
 
 def nonzero(stream: KeyStream, modulus: int, *shape: int) -> Residues:

@@ -43,17 +43,21 @@ class Polynomials:
         kinds = (np.dtype({"names": ["low"], "formats": [f"V{width}"], "itemsize": WORD}) for width in self.widths)
         return b"".join(row.view(kind)["low"].tobytes() for row, kind in zip(rows, kinds, strict=True))
 
-    def unpack(self, packed: bytes | memoryview) -> Words:
-        """Return coefficients, (polynomials, N); `DeserialisationError`: wrong length, or one not below its modulus."""
+    def unpack(self, packed: bytes | memoryview, into: Words | None = None) -> Words:
+        """Return coefficients, (polynomials, N), written `into` an array of that shape if there is one.
+
+        Raises `DeserialisationError` for another number of bytes, or a coefficient that is not below its modulus.
+        """
         if len(packed) != self.packed_size:
             raise DeserialisationError(f"expected {self.packed_size} bytes of coefficients, got {len(packed)}")
-        words = np.empty(self.shape, np.uint64)
+        words = np.empty(self.shape, np.uint64) if into is None else into
         position = 0
-        for row, width, modulus in zip(words, self.widths, self.moduli, strict=True):
+        for row, width in zip(words, self.widths, strict=True):
             _read(packed, position, width, row)
             position += self.ring_dimension * width
-            if int(row.max()) >= modulus:
-                raise DeserialisationError("a coefficient is not below its modulus")
+        largest = words.max(axis=1, initial=0).tolist()
+        if any(most >= modulus for most, modulus in zip(largest, self.moduli, strict=True)):
+            raise DeserialisationError("a coefficient is not below its modulus")
         return words
 
     def add_in_place(self, total: Words, words: Words) -> None:
@@ -84,12 +88,15 @@ class Polynomials:
         """Return polynomials that are zero, shaped as `unpack` returns them."""
         return np.zeros(self.shape, np.uint64)
 
-    def uniform(self, seed: bytes) -> Words:
-        """Return polynomials with independent uniform coefficients, expanded from a seed of 32 bytes by ChaCha20."""
+    def uniform(self, seed: bytes, into: Words | None = None) -> Words:
+        """Return polynomials with independent uniform coefficients, expanded from a seed of 32 bytes by ChaCha20.
+
+        They are written `into` an array of their shape if there is one.
+        """
         stream = KeyStream(seed)
-        words = np.empty(self.shape, np.uint64)
+        words = np.empty(self.shape, np.uint64) if into is None else into
         for row, modulus in zip(words, self.moduli, strict=True):
-            row[:] = modular.uniform(stream, modulus, self.ring_dimension)
+            modular.fill(stream, modulus, row)
         return words
 
 
@@ -128,7 +135,8 @@ def _reduce(row: Words, modulus: int) -> None:
 
 def _read(packed: bytes | memoryview, position: int, width: int, into: Words) -> None:
     """Read as many little-endian numbers of `width` bytes as there is room for."""
-    whole = max(len(into) - (WORD - 1) // width, 0)  # eight bytes from the last ones on would reach beyond their end
+    # Eight bytes each: what is too much belongs to the next number, and beyond the end there is none.
+    whole = min(len(into), max((len(packed) - position - WORD) // width + 1, 0))
     numbers: Words = np.ndarray(whole, "<u8", packed, position, (width,))
     np.bitwise_and(numbers, np.uint64(256**width - 1), out=into[:whole])
     for index in range(whole, len(into)):

@@ -90,6 +90,6 @@ class Seeded:
                 f"expected {half.packed_size + SEED_BYTES} bytes of coefficients and seed, got {len(packed)}"
             )
         whole = np.empty(self.whole.shape, np.uint64)
-        whole[: len(half.moduli)] = half.unpack(memoryview(packed)[: half.packed_size])
-        whole[len(half.moduli) :] = half.uniform(packed[half.packed_size :])
+        half.unpack(memoryview(packed)[: half.packed_size], whole[: len(half.moduli)])
+        half.uniform(packed[half.packed_size :], whole[len(half.moduli) :])
         return whole

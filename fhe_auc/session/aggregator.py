@@ -12,7 +12,6 @@ on from its `fhe_auc.session.journal.Journal`. The other side is `fhe_auc.sessio
 """
 
 import contextlib
-import hashlib
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
@@ -31,6 +30,7 @@ class Aggregator(ABC):
 
     rounds: int  # in which parties answer
     helper_rounds: range = range(0)  # those of them that the session's helper answers, in place of the parties
+    open_rounds = 1  # the last ones, in which answers are not sealed: they are empty, or go to all in the next round
     submission_limit: int  # largest payload of a submission, in bytes
     # Set before the session starts:
     protection: Protection | None = None  # between machines; without it the session is refused
@@ -79,7 +79,7 @@ class Aggregator(ABC):
     def _receive(self, party: str, submission: bytes, journal: Journal | None = None) -> None:
         authentic = self.protection is None  # within one process, whoever hands it over says whose it is
         try:
-            payload = self._checked(party, submission)
+            payload, digest = self._checked(party, submission)
             authentic = True
             if self.has_accepted(party):
                 raise MessageError("already submitted in this round (duplicate or replay)", field="sender")
@@ -90,10 +90,10 @@ class Aggregator(ABC):
             if authentic:
                 self._parties.refuse(party, str(error))
             raise MessageError(f"submission of party {party!r} refused: {error}", field=error.field) from None
-        self._parties.digests[party] = b"" if self.protection is None else hashlib.sha256(submission).digest()
+        self._parties.digests[party] = b"" if self.protection is None else digest
 
-    def _checked(self, party: str, submission: bytes) -> bytes:
-        """Return what a submission carries, its seal opened where it has one."""
+    def _checked(self, party: str, submission: bytes) -> tuple[bytes, bytes]:
+        """Return what a submission carries, its seal opened where it has one; and its digest."""
         if not self.round or self._ended:
             raise MessageError("the session is not open", field="round")
         if not self._parties.is_asked(party):
@@ -107,7 +107,10 @@ class Aggregator(ABC):
             sender=party,
         )
         protection = require_protection(self.manifest, self.protection)
-        return message.payload if protection is None else message.opened(protection, AGGREGATOR)
+        if protection is None:
+            return message.payload, message.digest
+        is_sealed = self.round <= self.rounds - self.open_rounds
+        return message.opened(protection, AGGREGATOR if is_sealed else ""), message.digest
 
     def finish_round(self) -> bytes | None:
         """Close the round and return the next message for all, or None when the session has ended.
@@ -153,9 +156,12 @@ class Aggregator(ABC):
 
     def has_accepted(self, party: str, submission: bytes | None = None) -> bool:
         """Whether the party's submission of this round was accepted; in signed sessions: exactly this `submission`."""
-        if submission is None:
-            return party in self._parties.digests
-        return self._parties.digests.get(party) == hashlib.sha256(submission).digest()
+        digest = self._parties.digests.get(party)
+        if digest is None or submission is None:
+            return digest is not None
+        with contextlib.suppress(MessageError):
+            return Message.from_bytes(submission, limit=len(submission)).digest == digest
+        return False
 
     def _open_next(self, payload: Callable[[], bytes]) -> bytes:
         """Return the next round's message: the one that was sent before, if any, else a new one with this payload."""
@@ -167,7 +173,7 @@ class Aggregator(ABC):
             listed = self._listed(number) if self.protection else ()
             message = in_envelope(
                 self.manifest, self.protection, number, AGGREGATOR, content, recipient=recipient, submissions=listed
-            )
+            ).to_bytes()
             if self.journal is not None:
                 self.journal.keep_message(number, message)
         elif not self._is_ours(message, number):
@@ -215,11 +221,12 @@ def conduct(
     *,
     seconds: dict[str, float] | None = None,
     refused: Callable[[MessageError], None] | None = None,
+    clock: Callable[[], float] = time.perf_counter,
 ) -> SessionRecord:
     """Play a session from the aggregator's side, whatever carries the messages; the aggregator is not started yet.
 
     `exchange` takes a message for all, and yields (party, submission) as answers arrive, until none is waited for.
-    Wall-clock time spent on "ingest" and "circuit" is added to `seconds`. `refused` is called with the error of each
+    Time by `clock` spent on "ingest" and "circuit" is added to `seconds`. `refused` is called with the error of each
     refused submission, and the session goes on; without it the error is raised.
 
     Errors are those of `Aggregator.receive` and `Aggregator.finish_round`.
@@ -228,15 +235,15 @@ def conduct(
     message: bytes | None = aggregator.start()
     while message is not None:
         for party, submission in exchange(message):
-            started = time.perf_counter()
+            started = clock()
             try:
                 aggregator.receive(party, submission)
             except MessageError as error:
                 if refused is None:
                     raise
                 refused(error)
-            spent["ingest"] = spent.get("ingest", 0.0) + time.perf_counter() - started
-        started = time.perf_counter()
+            spent["ingest"] = spent.get("ingest", 0.0) + clock() - started
+        started = clock()
         message = aggregator.finish_round()
-        spent["circuit"] = spent.get("circuit", 0.0) + time.perf_counter() - started
+        spent["circuit"] = spent.get("circuit", 0.0) + clock() - started
     return aggregator.result()

@@ -8,8 +8,8 @@ from fhe_auc.session.record import SessionRecord
 class CountedParties:
     """The parties of one session, from round to round; whoever does not answer a round is out of the session.
 
-    `counted` are those still in it, in the manifest's order. `digests` are SHA-256 of what each has submitted in this
-    round, in the order of arrival, empty where it is not signed; `refusals` as of `SessionRecord`.
+    `counted` are those still in it, in the manifest's order. `digests` are of what each has submitted in this round
+    (`Message.digest`), in the order of arrival, empty where it is not signed; `refusals` as of `SessionRecord`.
     """
 
     def __init__(self, parties: tuple[str, ...]) -> None:

@@ -1,28 +1,29 @@
 """Protocol messages: a versioned envelope, its seal and its signature; which key is whose, `keys` know.
 
 Between machines, what goes to the aggregator is sealed to it, and what it has for a helper alone, to the helper: many
-others may read what carries messages, such as a shared folder. The sender then signs what travels, and the recipient
-checks the signature before it opens the seal. In the aggregator's message each party looks for its own submission, and
-at how many they are. Without signatures a stranger on the link could add to a submission what a public key allows, or
-make up a result.
+others may read what carries messages, such as a shared folder. Echoes, and the last round's answers, which are empty,
+are not sealed. The sender signs what travels, and the recipient checks the signature before it opens the seal. In the
+aggregator's message each party looks for its own submission, and at how many they are. Without signatures a stranger on
+the link could add to a submission what a public key allows, or make up a result.
 """
 
 from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
+from functools import cached_property
 from typing import Any
 
 import msgspec
 
 from fhe_auc.base.errors import DeserialisationError, EvaluationError, MessageError
-from fhe_auc.base.serialise import encode, frame, unframe
+from fhe_auc.base.serialise import DIGEST, damaged, decode, encode, marked, unmarked
 from fhe_auc.session.manifest import Manifest
 
-_MAGIC = b"fheamsg"
+_MAGIC, _WHAT = b"fheamsg", "fhe-auc message"
 
 ENVELOPE_BYTES = 2560  # more than any envelope and seal, with a name of reasonable length
-MESSAGE = b"message 1"  # the purpose of signatures on messages; a signature for one purpose says nothing for another
+MESSAGE = b"message 2"  # the purpose of signatures on messages; a signature for one purpose says nothing for another
 SEALED = b"sealed message 1"  # the purpose of seals on messages
 
 
@@ -46,8 +47,8 @@ class Protection(ABC):
         """Return what was sealed to this role; raise `MessageError` where it was not, or for another purpose."""
 
 
-class Message(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """One message of a protocol."""
+class _Content(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, dict=True):
+    """What a message says."""
 
     protocol: str  # name of the plug-in
     session: bytes  # its random id, 16 bytes
@@ -59,17 +60,31 @@ class Message(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_field
     # seals are alike, a submission's digest then tells nobody anything.
     payload: bytes
     # In a signed message of the aggregator, from the second round on: the parties whose submissions of the round before
-    # count, each with the SHA-256 of the whole message.
+    # count, each with its `Message.digest`.
     submissions: tuple[tuple[str, bytes], ...]
-    signature: bytes  # the sender's, of `statement`; empty in sessions that are played in one process
+
+
+class Message(_Content, frozen=True):
+    """One message of a protocol.
+
+        7 bytes magic | 1 byte format version | 32 bytes digest | 1 byte, length of the signature | signature | content
+
+    All is hashed once: the digest finds damage, is what the sender signs, and names a submission.
+    """
+
+    signature: bytes  # the sender's, of the digest; empty in sessions that are played in one process
 
     def __repr__(self) -> str:
         return f"<Message {self.protocol} round {self.round} from {self.sender!r}, {len(self.payload)} bytes>"
 
-    @property
-    def statement(self) -> bytes:
-        """What is signed; `Protection` adds what names session and manifest."""
-        return encode((self.round, self.sender, hashlib.sha256(self.payload).digest(), self.submissions))
+    @cached_property
+    def _content(self) -> bytes | memoryview:
+        return encode(msgspec.structs.astuple(self)[:-1])
+
+    @cached_property
+    def digest(self) -> bytes:
+        """SHA-256 of all but the signature."""
+        return hashlib.sha256(self._content).digest()
 
     def protected(self, protection: Protection, recipient: str = "") -> Message:
         """Return the message sealed to `recipient`, where that is one alone, and signed by its sender."""
@@ -77,14 +92,16 @@ class Message(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_field
         if recipient:
             sealed = protection.seal(recipient, SEALED, self._about(recipient), self.payload)
             message = msgspec.structs.replace(self, payload=sealed)
-        return msgspec.structs.replace(message, signature=protection.sign(MESSAGE, message.statement))
+        signed = msgspec.structs.replace(message, signature=protection.sign(MESSAGE, message.digest))
+        signed.__dict__.update(message.__dict__)  # content and digest, which are of all but the signature
+        return signed
 
     def opened(self, protection: Protection, recipient: str = "") -> bytes:
         """Return the payload for this role, which is `recipient` where the payload is sealed.
 
         Raises `MessageError`, with the field "signature" or "seal", unless the sender has signed and the seal opens.
         """
-        protection.check(self.sender, MESSAGE, self.statement, self.signature)
+        protection.check(self.sender, MESSAGE, self.digest, self.signature)
         return protection.unseal(SEALED, self._about(recipient), self.payload) if recipient else self.payload
 
     def _about(self, recipient: str) -> bytes:
@@ -92,7 +109,7 @@ class Message(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_field
 
     def to_bytes(self) -> bytes:
         """Serialise."""
-        return frame(_MAGIC, self)
+        return marked(_MAGIC, self.digest, bytes([len(self.signature)]), self.signature, self._content)
 
     @classmethod
     def from_bytes(cls, data: bytes, *, limit: int) -> Message:
@@ -104,9 +121,18 @@ class Message(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_field
         if isinstance(data, bytes) and len(data) > limit:  # type: ignore[redundant-expr] # from a transport
             raise MessageError(f"message of {len(data):,} bytes, at most {limit:,} expected", field="length")
         try:
-            return unframe(_MAGIC, data, cls, "fhe-auc message")
+            rest = unmarked(_MAGIC, data, _WHAT)
+            start = DIGEST + 1 + sum(rest[DIGEST : DIGEST + 1])  # what is cut off before has no content
+            content = rest[start:]
+            digest = hashlib.sha256(content).digest()
+            if digest != rest[:DIGEST]:
+                raise damaged(_WHAT)
+            fields = msgspec.structs.asdict(decode(content, _Content, _WHAT))
         except DeserialisationError as error:
             raise MessageError(str(error), field=error.field) from None
+        message = cls(**fields, signature=bytes(rest[DIGEST + 1 : start]))
+        message.__dict__.update(_content=content, digest=digest)  # the bytes that came, and that its sender has signed
+        return message
 
     def require(self, **expected: Any) -> None:
         """Raise `MessageError` where a field differs from what is expected; the text names it, ``error.field`` too."""
@@ -133,11 +159,9 @@ def in_envelope(
     *,
     recipient: str,
     submissions: tuple[tuple[str, bytes], ...] = (),
-) -> bytes:
+) -> Message:
     """Return a role's message; between machines signed, and sealed to `recipient` if it is for one alone."""
     message = Message(
         manifest.protocol, manifest.session, round_number, sender, manifest.digest, payload, submissions, b""
     )
-    if protection is not None:
-        message = message.protected(protection, recipient)
-    return message.to_bytes()
+    return message if protection is None else message.protected(protection, recipient)

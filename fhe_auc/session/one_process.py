@@ -1,7 +1,7 @@
 """Sessions whose roles all run in this process, and exchange the same bytes as between sites."""
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from fhe_auc.base.terminal import Progress
@@ -40,12 +40,14 @@ def run(
     progress: Progress,
     cheat: str | None = None,
     quantiles: Mapping[str, QuantileThresholds] | None = None,
+    clock: Callable[[], float] = time.perf_counter,
 ) -> Evaluation:
     """Run one session in this process and return the first party's evaluation, with all phases' seconds.
 
-    `cheat` is as for `federated_auc`; `quantiles` has, by name, the thresholds that each party has found before.
+    `cheat` is as for `federated_auc`; `quantiles` has, by name, the thresholds that each party has found before. By
+    `clock` go the phases that are not the parties' own.
     """
-    evaluation = first_of(played(plugin, request, parties, progress, cheat, quantiles))
+    evaluation = first_of(played(plugin, request, parties, progress, cheat, quantiles, clock))
     if sum(len(data.y_score) for data in parties) < request.min_rows and evaluation.numerical_error > 0:
         # No role could know, but here all rows are in one process.
         few = f"fewer than min_rows = {request.min_rows:,} pooled rows: the error may exceed the stated one"
@@ -65,14 +67,15 @@ def played(
     progress: Progress,
     cheat: str | None = None,
     quantiles: Mapping[str, QuantileThresholds] | None = None,
+    clock: Callable[[], float] = time.perf_counter,
 ) -> dict[str, R]:
     """Play all roles of a session; return each party's outcome, by name, with the session's costs."""
     if plugin.encrypts:
         check_rows(sum(data.rows for data in parties), request.max_rows)  # between sites, no role could know
-    started = time.perf_counter()
+    started = clock()
     session = plugin.prepare(replace(request, rows=tuple(data.rows for data in parties)))
     delivery = session.delivery()
-    seconds = {"keys": time.perf_counter() - started}
+    seconds = {"keys": clock() - started}
     if cheat is None:
         aggregator = plugin.aggregator(session.manifest, delivery.aggregator)
     else:
@@ -95,7 +98,7 @@ def played(
             yield role.name, role.respond(message)
         progress(f"round {aggregator.round}", len(asked), len(asked))
 
-    conduct(aggregator, exchange, seconds=seconds)
+    conduct(aggregator, exchange, seconds=seconds, clock=clock)
     return with_costs({role.name: role.result() for role in roles}, seconds)
 
 

@@ -7,7 +7,6 @@ calls, are in `fhe_auc.session.aggregator`.
 
 from __future__ import annotations
 
-import hashlib
 from abc import ABC, abstractmethod
 from dataclasses import replace
 from functools import lru_cache
@@ -33,7 +32,7 @@ class _PartyState(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_f
     party: str
     round: int
     ended: bool
-    sent: bytes  # SHA-256 of what it submitted last
+    sent: bytes  # `Message.digest` of what it submitted last
     bytes_sent: int
     bytes_received: int
     seconds: dict[str, float]
@@ -53,6 +52,7 @@ class Party(ABC, Generic[R]):
     """
 
     rounds: int  # in which parties answer
+    open_rounds = 1  # as the aggregator's
     answers: tuple[int, ...] = ()  # rounds that this party answers; empty: all
     submission_round: int = 1  # in which this party submits its rows; later rounds do not need them
     download_limit: int  # largest payload of the aggregator's messages, in bytes
@@ -112,8 +112,10 @@ class Party(ABC, Generic[R]):
             self.failure, payload = error, b""
         self._round = parsed.round
         self.ended = parsed.round == (self.answers or (self.rounds,))[-1]
-        submission = in_envelope(self.manifest, self.protection, parsed.round, self.name, payload, recipient=AGGREGATOR)
-        self._sent = b"" if protection is None else hashlib.sha256(submission).digest()
+        recipient = AGGREGATOR if parsed.round <= self.rounds - self.open_rounds else ""
+        sent = in_envelope(self.manifest, protection, parsed.round, self.name, payload, recipient=recipient)
+        submission = sent.to_bytes()
+        self._sent = b"" if protection is None else sent.digest
         self.bytes_received += len(message)
         self.bytes_sent += len(submission)
         return submission

@@ -4,6 +4,8 @@ Residue i takes the bits from i·⌈log2 t⌉ on, the lowest first; bit b is bit
 The last byte is filled up with zeros.
 """
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -42,10 +44,20 @@ def unpack(data: bytes, count: int, prime: int) -> Residues:
         raise DeserialisationError(f"expected {size} bytes of residues, got {len(data)}", field="length")
     if data[-1] >> (8 - (8 * size - count * width)):
         raise DeserialisationError("the bits behind the last residue are not zero")
-    words = np.zeros(-(-size // 8) + 1, "<u8")
-    words.view(np.uint8)[:size] = np.frombuffer(data, np.uint8)
-    word, shift = _places(count, width)
-    values: Residues = (words[word] >> shift | words[word + 1] << (_LAST - shift) << _ONE) & np.uint64(2**width - 1)
+    # Residues begin at the same bits again after some bytes: those of one such place are read together.
+    group = 8 // math.gcd(width, 8)
+    step, rows = group * width // 8, -(-count // group)
+    padded = data + bytes(step + 9)
+    table = np.empty((rows, group), np.uint64)
+    for place in range(group):
+        start, shift = divmod(place * width, 8)
+        column = table[:, place]
+        np.right_shift(np.ndarray(rows, "<u8", padded, start, (step,)), np.uint64(shift), out=column)
+        if width + shift > _WORD_BITS:
+            above: Residues = np.ndarray(rows, np.uint8, padded, start + 8, (step,)).astype(np.uint64)
+            column |= above << np.uint64(_WORD_BITS - shift)
+    table &= np.uint64(2**width - 1)
+    values: Residues = table.reshape(-1)[:count]
     if int(values.max()) >= prime:
         raise DeserialisationError(f"residue {int((values >= prime).argmax())} is not below its prime, {prime}")
     return values

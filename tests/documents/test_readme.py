@@ -31,12 +31,18 @@ def test_it_is_short_and_begins_with_two_commands_that_need_no_others_before_the
 def test_the_demo_prints_what_is_shown() -> None:
     (shown,) = re.findall(r"```\n(.*?)```", section("One command"), re.DOTALL)
     result = CliRunner().invoke(main, ["demo"], env={"COLUMNS": "80"})
-    lines = result.stdout.splitlines()
-    assert len(lines) <= 20 + 2  # what it is of, and a blank line
-    assert max(map(len, lines)) <= 80
-    table, warning = result.stdout.split("\n\n")[1:]
+    first, compared = result.stdout.split("\n\nThe same clinics by three protocols, at 1,000 thresholds.")
+    assert len(first.splitlines()) <= 20 + 2  # what it is of, and a blank line
+    assert max(map(len, result.stdout.splitlines())) <= 80
+    table, warning = first.split("\n\n")[1:]
     assert table.splitlines() == shown.splitlines()
     assert warning.startswith("warning: 36 of 78 parties")
+    rows = compared.split("\n\n")[1].splitlines()
+    assert len(rows) <= 2 + 9  # what a lying server would do takes several lines
+    for name, would in (("semi-honest", "report any number"), ("malicious", "be caught"), ("verified", "be caught")):
+        # Both AUCs are those of all rows counted at these thresholds.
+        assert any(re.match(rf"{name} +0\.787315 +0\.000034 .* [kM]B +\S+ m?s +{would}", row) for row in rows)
+    assert "2^-40" in compared
 
 
 @pytest.mark.slow

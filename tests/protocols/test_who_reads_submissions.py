@@ -24,6 +24,7 @@ from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.journal import Journal
 from fhe_auc.session.messages import MESSAGE, SEALED, Message
 from fhe_auc_keys.errors import TamperedError
+from fhe_auc_keys.roles.key_mode import ECHO_BYTES
 from fhe_auc_keys.store.vault import Vault, certified_identity
 from fhe_auc_keys.trust.identity import signed_bytes
 from fhe_auc_keys.trust.message_signatures import SessionProtection
@@ -96,7 +97,15 @@ def test_no_store_but_the_aggregators_opens_what_is_sent_to_it(
     assert (HELPER in others) == (keys == "helper")
     first = 3 if keys == "joint" else 1  # the round in which rows are put in
     everything = wire.readable()
+    last = wire.submissions[-1].round
     for message in wire.submissions:
+        if message.round == last:  # that a party has the result: nothing to seal
+            assert message.payload == message.opened(wire.protection) == b""
+            continue
+        if keys == "sealed" and message.round > first:  # an echo, which all parties get in the next round
+            assert message.payload == message.opened(wire.protection) in wire.messages[message.round]
+            assert len(message.payload) == ECHO_BYTES
+            continue
         payload = message.opened(wire.protection, AGGREGATOR)
         assert len(message.payload) == len(payload) + 1136
         for protection in others.values():
@@ -137,7 +146,7 @@ def test_a_seal_holds_for_its_round_and_sender_alone(wires: Callable[..., Wire],
     wire = wires("semi-honest", "sealed")
     message = msgspec.structs.replace(wire.submissions[0], **changed)
     own = wire.with_the_key_of(message.sender)
-    resigned = msgspec.structs.replace(message, signature=own.sign(MESSAGE, message.statement))
+    resigned = msgspec.structs.replace(message, signature=own.sign(MESSAGE, message.digest))
     with pytest.raises(MessageError, match="not sealed to"):
         resigned.opened(wire.protection, AGGREGATOR)
 

@@ -42,11 +42,16 @@ def flipped(data: bytes, position: int) -> bytes:
 
 
 def reframed(data: bytes, body: bytes) -> bytes:
-    """The frame of `data` around another body, with a checksum that fits."""
+    """The frame of `data` around another body, with a checksum that fits; a message keeps its signature."""
     covered = data[7:8] + body if data[:7] in KEPT else body
-    return data[:8] + hashlib.sha256(covered).digest() + body
+    return data[:8] + hashlib.sha256(covered).digest() + _signature(data) + body
 
 
 def mended(data: bytes) -> bytes:
     """Altered bytes with the frame's checksum put right."""
-    return reframed(data, data[HEAD:])
+    return reframed(data, data[HEAD + len(_signature(data)) :])
+
+
+def _signature(data: bytes) -> bytes:
+    """Of a message: its signature, and the byte before, its length."""
+    return data[HEAD : HEAD + 1 + data[HEAD]] if data.startswith(b"fheamsg") else b""

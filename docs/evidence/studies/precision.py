@@ -2,10 +2,11 @@
 
     OMP_NUM_THREADS=1 python docs/evidence/studies/precision.py [--trials 6]
 
-What is run is the engine's own circuit (`fhe_auc_protocols.blinded_auc.encrypted_trapezoid.blinded_totals`), serialised
-on both sides, and the party's own `recover`, without envelopes. A cell is one workload (backend, thresholds, parties),
-one number of pooled rows, one class balance and one kind of multiplier; its figure the worst error of `--trials` runs,
-each with new data, encryptions and flooding under the workload's one context. Cells say how many gave no number.
+What is run is the engine's own circuit (`fhe_auc_protocols.blinded_auc.encrypted_trapezoid.blinded_sums`), serialised
+on both sides, and the party's own `recover` or `accept`, without envelopes and masks. A cell is one workload (protocol,
+backend, thresholds, parties), one number of pooled rows, one class balance and one kind of multiplier; its figure the
+worst error of `--trials` runs, each with new data, secrets, encryptions and flooding under the workload's one context.
+Cells say how many gave no number. Of `malicious`, the last table has by how much its equations disagree.
 
 - One party holds all rows, which makes the counts that it encodes as large as they can be. All others submit
   encryptions of zero counts: what they add to the error is their encryption noise. Up to 100 parties every trial has
@@ -31,7 +32,7 @@ import numpy as np
 from scipy.stats import beta
 
 from fhe_auc import ckks
-from fhe_auc.base.errors import ResultCheckError, UndefinedAucError
+from fhe_auc.base.errors import EvaluationError
 from fhe_auc.metrics.trapezoid import trapezoid
 from fhe_auc.rlwe.polynomials import PolynomialSum, Words
 from fhe_auc.rows.counts import Counts
@@ -40,11 +41,12 @@ from fhe_auc.session.protocol import DEFAULT_MAX_ROWS
 from fhe_auc_benchmarks.tables import show
 from fhe_auc_protocols.blinded_auc.blinding import BlindingRandomness
 from fhe_auc_protocols.blinded_auc.ckks_parameter_choice import plan
-from fhe_auc_protocols.blinded_auc.encrypted_trapezoid import blinded_totals
+from fhe_auc_protocols.blinded_auc.encrypted_trapezoid import blinded_sums, packed
 from fhe_auc_protocols.blinded_auc.error_bound import error_bound
-from fhe_auc_protocols.blinded_auc.plan import AucPlan
-from fhe_auc_protocols.blinded_auc.semi_honest import class_vectors, recover
-from fhe_auc_protocols.blinded_auc.workload import Workload
+from fhe_auc_protocols.blinded_auc.masked_shares import Run, runs
+from fhe_auc_protocols.blinded_auc.plan import AucPlan, Workload
+from fhe_auc_protocols.blinded_auc.result_check import accept, recover, solve
+from fhe_auc_protocols.blinded_auc.semi_honest import vectors
 
 BALANCES = {
     "50 %": lambda rows: rows // 2,
@@ -54,12 +56,14 @@ BALANCES = {
 }
 _BLOCK = 100
 _BLOCKS = 20
-Sums: TypeAlias = list[Words]  # a sum of some submissions, for every block of the packing
+PROTOCOLS = "semi-honest", "malicious"
+Sums: TypeAlias = list[Words]  # a sum of some submissions, ciphertext by ciphertext
 
 
 class PrecisionSession(NamedTuple):
     """One session; errors are NaN where it gave no number."""
 
+    protocol: str
     backend: str
     thresholds: int
     parties: int
@@ -68,6 +72,7 @@ class PrecisionSession(NamedTuple):
     multiplier: str
     error: float  # |AUC - exact|
     binning_error: float  # how far off that is
+    disagreement: float  # of `malicious`: the larger of what both checks see, over the tolerance
 
 
 class SmallestMultiplier:
@@ -89,17 +94,24 @@ MULTIPLIERS: dict[str, BlindingRandomness] = {"random": secrets, "smallest": Sma
 class PrecisionSessions:
     """One workload's context, and the zero submissions of parties without rows."""
 
-    def __init__(self, backend: str, size: int, parties: int, max_rows: int, rng: np.random.Generator) -> None:
-        workload = Workload(thresholds=size, parties=parties, max_rows=max_rows)
+    def __init__(
+        self, protocol: str, backend: str, size: int, parties: int, max_rows: int, rng: np.random.Generator
+    ) -> None:
+        workload = Workload(thresholds=size, parties=parties, max_rows=max_rows, split=protocol == "malicious")
         self.plan: AucPlan = plan(workload, ckks.choose_backend(backend))
         self.public, self.secret = ckks.generate(self.plan.parameters)
-        self._zero = np.zeros(self.plan.packing.slots, complex)
+        self._zero = np.zeros((4, self.plan.parameters.slots), complex)
         self._rng = rng
         self._others = parties - 1
         self._blocks = [self._zeros(_BLOCK) for _ in range(_BLOCKS)] if parties > _BLOCK else []
 
-    def submit(self, counts: Counts) -> list[bytes]:
-        return [self.secret.encrypt(block) for block in self.plan.packing.pack(*class_vectors(counts))]
+    def secrets(self) -> list[Run]:
+        """Return fresh secrets of both runs, or none for whole counts."""
+        return runs(secrets.token_bytes(32), b"", self.plan) if self.plan.split else []
+
+    def submit(self, counts: Counts, drawn: list[Run]) -> list[bytes]:
+        values = [run.vectors(counts) for run in drawn] or [vectors(counts, self.plan.positions)]
+        return [self.secret.encrypt(block) for each in values for block in packed(self.plan, *each)]
 
     def _zeros(self, number: int) -> Sums:
         total = running_sum(self.public, self.plan.blocks)
@@ -115,36 +127,41 @@ class PrecisionSessions:
         return [self._blocks[number] for number in drawn]
 
     def session(
-        self, others: list[Sums], submission: list[bytes], randomness: BlindingRandomness
-    ) -> tuple[float, float]:
+        self, others: list[Sums], submission: list[bytes], randomness: BlindingRandomness, drawn: list[Run]
+    ) -> tuple[float, float, float]:
         total = running_sum(self.public, self.plan.blocks)
         total.add(submission)
         whole = [PolynomialSum(self.public.ciphertext_shape) for _ in range(self.plan.blocks)]
         for part in (total.totals, *others):
             for block, words in zip(whole, part, strict=True):
                 block.add(words)
-        sums = [self.public.ciphertext(block.words) for block in whole]
-        result = self.public.dump_result(blinded_totals(self.plan, self.public, sums, randomness=randomness))
-        return recover(self.secret.decrypt(result), self.plan)
+        result = blinded_sums(self.plan, self.public, [block.words for block in whole], randomness=randomness)
+        totals = self.secret.decrypt_sums(result, self.plan.runs)
+        if not drawn:
+            return *recover(totals, self.plan), 0.0
+        solution = solve(totals, drawn)
+        return *accept(totals, self.plan, drawn), max(solution.disagreement, solution.left) / self.plan.tolerance
 
 
 def measure(
-    backend: str, size: int, parties: int, max_rows: int, rows: Sequence[int], trials: int
+    protocol: str, backend: str, size: int, parties: int, max_rows: int, rows: Sequence[int], trials: int
 ) -> tuple[AucPlan, list[PrecisionSession]]:
     rng, found = np.random.default_rng([0, size, parties]), []
-    engine = PrecisionSessions(backend, size, parties, max_rows, rng)
+    engine = PrecisionSessions(protocol, backend, size, parties, max_rows, rng)
     for _ in range(trials):
         others = engine.others()
         for pooled, (balance, positives) in product(rows, BALANCES.items()):
             counts = random_counts(rng, size, positives(pooled), pooled - positives(pooled))
-            exact, submission = trapezoid(counts), engine.submit(counts)
+            drawn = engine.secrets()
+            exact, submission = trapezoid(counts), engine.submit(counts, drawn)
             for multiplier, randomness in MULTIPLIERS.items():
                 try:
-                    auc, binning_error = engine.session(others, submission, randomness)
-                except (ResultCheckError, UndefinedAucError):
-                    auc = binning_error = math.nan
-                errors = abs(auc - exact.auc), abs(binning_error - exact.binning_error)
-                found.append(PrecisionSession(backend, size, parties, pooled, balance, multiplier, *errors))
+                    auc, binning_error, apart = engine.session(others, submission, randomness, drawn)
+                except EvaluationError:
+                    auc = binning_error = apart = math.nan
+                errors = abs(auc - exact.auc), abs(binning_error - exact.binning_error), apart
+                workload = protocol, backend, size, parties
+                found.append(PrecisionSession(*workload, pooled, balance, multiplier, *errors))
     return engine.plan, found
 
 
@@ -157,20 +174,24 @@ def worst(found: Sequence[PrecisionSession], **fixed: object) -> str:
     return f"{np.nanmax(errors):.1e}" + (f" ({refused} of {len(errors)} refused)" if refused else "")
 
 
-def print_tables(plans: dict[tuple, AucPlan], found: list[PrecisionSession], rows: Sequence[int]) -> None:
+def print_tables(plans: dict[tuple[str, str, int, int], AucPlan], found: list[PrecisionSession], rows: Sequence[int]) -> None:
     print("Worst |AUC error| by workload, over all numbers of rows and class balances:\n")
     body: list[list[object]] = []
     for workload, chosen in plans.items():
-        of, bound = [each for each in found if each[:3] == workload], error_bound(chosen)
+        of, bound = [each for each in found if each[:4] == workload], error_bound(chosen)
         cells = [worst(of, multiplier=multiplier) for multiplier in MULTIPLIERS]
         body.append([*workload, *cells, f"{bound:.1e}", f"{np.nanmax([each.error for each in of]) / bound:.2f}"])
     multipliers = (f"{multiplier} multiplier" for multiplier in MULTIPLIERS)
-    show(["backend", "thresholds", "parties", *multipliers, "bound", "worst / bound"], body)
+    show(["protocol", "backend", "thresholds", "parties", *multipliers, "bound", "worst / bound"], body)
     print("Worst |AUC error| by rows and class balance, over all workloads and both multipliers:\n")
-    cases = product(dict.fromkeys(each.backend for each in found), rows)
-    body = [[of, f"{n:,}", *(worst(found, backend=of, rows=n, balance=each) for each in BALANCES)] for of, n in cases]
-    show(["backend", "pooled rows", *BALANCES], body)
-    print(f"Worst error of the binning error: {np.nanmax([each.binning_error for each in found]):.1e}.\n")
+    body = []
+    for protocol, of, n in product(PROTOCOLS, dict.fromkeys(each.backend for each in found), rows):
+        cells = (worst(found, protocol=protocol, backend=of, rows=n, balance=each) for each in BALANCES)
+        body.append([protocol, of, f"{n:,}", *cells])
+    show(["protocol", "backend", "pooled rows", *BALANCES], body)
+    print(f"Worst error of the binning error: {np.nanmax([each.binning_error for each in found]):.1e}.")
+    apart = np.nanmax([each.disagreement for each in found])
+    print(f"Largest disagreement of honest equations, over the tolerance: {apart:.1e}.\n")
 
 
 def main() -> None:
@@ -183,9 +204,9 @@ def main() -> None:
     arguments = parser.parse_args()
 
     started = time.perf_counter()
-    plans: dict[tuple[str, int, int], AucPlan] = {}
+    plans: dict[tuple[str, str, int, int], AucPlan] = {}
     found: list[PrecisionSession] = []
-    for workload in product(ckks.available_backends(), arguments.thresholds, arguments.parties):
+    for workload in product(PROTOCOLS, ckks.available_backends(), arguments.thresholds, arguments.parties):
         plans[workload], cells = measure(*workload, arguments.max_rows, arguments.rows, arguments.trials)
         found += cells
     print_tables(plans, found, arguments.rows)

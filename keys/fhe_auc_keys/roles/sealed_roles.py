@@ -57,6 +57,7 @@ class SealedAggregator(Aggregator):
     ) -> None:
         super().__init__(manifest)
         self.rounds = 2 if echo is None else 3
+        self.open_rounds = self.rounds - 1  # whoever sees an echo learns nothing from it
         self.submission_limit = limit
         self._sum = running_sum
         self._result = result
@@ -99,6 +100,7 @@ class SealedParty(KeyedParty[R]):
     ) -> None:
         super().__init__(manifest, name)
         self.rounds = 2 if echo is None else 3
+        self.open_rounds = self.rounds - 1  # whoever sees an echo learns nothing from it
         # A result names all that count; an echo is shorter than the longest name.
         self.download_limit = limit + NAME_BYTES * len(manifest.parties)
         self._submit, self._read = submit, read

@@ -1,15 +1,19 @@
 """The aggregator's blinding: one secret multiplier r a session, from `secrets`.
 
 CKKS blinding is a blur, not a theorem: it hides the size of num and den among the multipliers that would fit
-(docs/security/protocol.md). Flooding noise: `fhe_auc.ckks.flooding`.
+(docs/security/protocol.md). Flooding: `fhe_auc.ckks.rerandomisation`.
 """
 
-import math
 import secrets
 from typing import Protocol
 
-from fhe_auc.base.keystream import UNIFORM_BITS
+import numpy as np
+from numpy.typing import NDArray
+
 from fhe_auc_protocols.blinded_auc.plan import MULTIPLIER_RANGE_BITS
+
+PRIMES = (2, 3, 5, 7, 11, 13, 17, 19, 23)
+"""The only prime factors of multipliers. With so many small divisors, r·den has many: each could be the true r."""
 
 
 class BlindingRandomness(Protocol):
@@ -20,6 +24,30 @@ class BlindingRandomness(Protocol):
 
 
 def multiplier(blinding_bits: int, randomness: BlindingRandomness = secrets) -> int:
-    """Return a fresh blinding multiplier: an integer, log-uniform in [2^(blinding_bits-16), 2^blinding_bits]."""
-    fraction = randomness.randbits(UNIFORM_BITS) / 2**UNIFORM_BITS
-    return round(math.pow(2, blinding_bits - MULTIPLIER_RANGE_BITS * fraction))
+    """Return a fresh blinding multiplier: uniform on the 23-smooth integers in [2^(blinding_bits-16), 2^blinding_bits].
+
+    Uniform on this list (3·10⁵ integers for 34 bits, 4·10⁶ for 50), so that no r that may stand behind r·den is
+    likelier than another. A log-uniform number, rounded to the list, would favour small r, which have fewer divisors,
+    and those at gaps of the list: the likeliest r is then the true one two to four times as often. Each has its
+    probability to within 2^-41 of itself. The least random number gives the largest r, the greatest the smallest.
+    """
+    highest = 1 << blinding_bits
+    lowest = highest >> MULTIPLIER_RANGE_BITS
+    # Every one is a product of one of `first` and one of `second`: its place in the list follows from two short lists.
+    first, second = smooth_integers(PRIMES[:4], highest), smooth_integers(PRIMES[4:], highest)
+    bounds = np.array([[highest], [lowest], [lowest - 1]])  # the smallest, a power of two, on its own and last
+    below = np.searchsorted(first, bounds // second, side="right")
+    ends = np.cumsum(below[:-1] - below[1:])
+    place = randomness.randbits(64) * int(ends[-1]) >> 64
+    pair = int(np.searchsorted(ends, place, side="right"))
+    return int(second[pair % len(second)] * first[below[1:].flat[pair] + ends[pair] - place - 1])
+
+
+def smooth_integers(primes: tuple[int, ...], most: int) -> NDArray[np.int64]:
+    """Return the integers from 1 to `most`, below 2^62, that have no other prime factors; ascending."""
+    found: NDArray[np.int64] = np.ones(1, np.int64)
+    for prime in primes:
+        power = found
+        while len(power := power[power <= most // prime] * prime):
+            found = np.concatenate([found, power])
+    return np.sort(found)

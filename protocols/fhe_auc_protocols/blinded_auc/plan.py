@@ -34,7 +34,7 @@ from fhe_auc.session.protocol import DEFAULT_MAX_ROWS, DEFAULT_MIN_ROWS, integer
 from fhe_auc_protocols.blinded_auc.error_bound import WEIGHT as WEIGHT
 from fhe_auc_protocols.blinded_auc.error_bound import disagreement, error_bound
 
-BLINDING_BITS = 34  # ρ: multipliers lie in [2^(ρ-16), 2^ρ]
+BLINDING_BITS = 34  # ρ: multipliers lie in [2^(ρ-16), 2^ρ] (`blinding`)
 MULTIPLIER_RANGE_BITS = 16
 FLOODED_BITS = DEFAULT_FLOODING_BITS + BLINDING_BITS + 2
 """b: flooding is uniform on [-2^b, 2^b); with λ = 40, `fhe_auc.ckks.rerandomisation` has the distance."""

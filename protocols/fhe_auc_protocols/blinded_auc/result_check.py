@@ -42,6 +42,18 @@ class Recovered(NamedTuple):
     """Half-width that ties leave, not negative."""
 
 
+class Solution(NamedTuple):
+    """What eight equations say: r·num, r·tie and r·den, and how far they disagree."""
+
+    num: float
+    tie: float
+    den: float
+    disagreement: float
+    """Difference of the AUCs of both runs, each from its own four equations."""
+    left: float
+    """Norm of what is left of all equations, over r·den."""
+
+
 def recover(totals: Totals, plan: AucPlan) -> Recovered:
     """Return the AUC from the totals of whole counts, shape (1, 2): r·(num + i·tie) and r·den·(1 + iκ).
 
@@ -83,31 +95,36 @@ def accept(totals: Totals, plan: AucPlan, runs: Sequence[Run]) -> Recovered:
     """
     if not np.isfinite(totals).all():
         raise VerificationError(_NOT_ACCEPTED.format("values are not finite"), check="finite")
-    matrices = [run.equations for run in runs]
-    numbers = np.ascontiguousarray(totals, complex).view(float) / 2  # real and imaginary part in turn
-    num, tie, den = solved(np.concatenate(matrices), numbers.ravel())
-    least, most = plan.least_multiplier, 2.0**BLINDING_BITS * plan.workload.max_rows**2 / 2
-    if not den > least:  # one positive and one negative row give twice that
+    found = solve(totals, runs)
+    most = 2.0**BLINDING_BITS * plan.workload.max_rows**2 / 2
+    if not found.den > plan.least_multiplier:  # one positive and one negative row give twice that
         raise VerificationError(
             "a denominator is near zero or below, so no number is given: all pooled rows have one label, or they are "
             "more than max_rows (--max-rows), or the result is forged",
             check="denominator",
         )
-    of_runs = [solved(*each) for each in zip(matrices, numbers, strict=True)]
-    aucs = [each[0] / each[2] for each in of_runs]
-    left = np.concatenate(matrices) @ (num, tie, den) - numbers.ravel()
     # Written so that a number that is none fails as well.
-    if not abs(aucs[0] - aucs[1]) <= plan.tolerance:
+    if not found.disagreement <= plan.tolerance:
         raise VerificationError(_NOT_ACCEPTED.format("the executions disagree"), check="executions")
-    if not np.linalg.norm(left) <= plan.tolerance * den:
+    if not found.left <= plan.tolerance:
         raise VerificationError(_NOT_ACCEPTED.format("the equations disagree"), check="equations")
-    auc, tied = num / den, tie / den
     slack = plan.tolerance
-    if not (-slack <= auc <= 1 + slack and -slack <= tied <= 1 + slack and den <= (1 + _SLACK) * most):
+    auc, tied = found.num / found.den, found.tie / found.den
+    if not (-slack <= auc <= 1 + slack and -slack <= tied <= 1 + slack and found.den <= (1 + _SLACK) * most):
         raise VerificationError(_NOT_ACCEPTED.format("a number is outside its range"), check="range")
-    return Recovered(float(np.clip(auc, 0, 1)), max(float(tied), 0.0))
+    return Recovered(float(np.clip(auc, 0, 1)), max(tied, 0.0))
 
 
-def solved(matrix: NDArray[np.float64], numbers: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return r·num, r·tie and r·den, by least squares."""
+def solve(totals: Totals, runs: Sequence[Run]) -> Solution:
+    """Return what the equations of both runs say together, by least squares, and how far they disagree."""
+    matrices = [run.equations for run in runs]
+    numbers = np.ascontiguousarray(totals, complex).view(float) / 2  # real and imaginary part in turn
+    matrix, every = np.concatenate(matrices), numbers.ravel()
+    together = _least_squares(matrix, every)
+    first, second = (found[0] / found[2] for found in map(_least_squares, matrices, numbers))
+    left = float(np.linalg.norm(matrix @ together - every)) / together[2]
+    return Solution(*map(float, together), abs(first - second), left)
+
+
+def _least_squares(matrix: NDArray[np.float64], numbers: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray(np.linalg.lstsq(matrix, numbers, rcond=None)[0])

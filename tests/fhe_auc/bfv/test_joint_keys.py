@@ -32,6 +32,7 @@ from fhe_auc_protocols.exact_auc.parameter_choice import plan_exact
 from fhe_auc_protocols.exact_auc.plan import ExactPlan
 from tests.support import bfv_contexts
 from tests.support.bfv_contexts import SLOTS, integers
+from tests.support.wire import flipped
 
 PRIMES = (*primes_above(2**41, 1, SLOTS), *primes_above(2**49, 1, SLOTS))
 PARAMETERS = bfv.BfvParameters("tenseal", SLOTS, JOINT_CHAINS[0].modulus_bits, JOINT_CHAINS[0].special_bits, PRIMES)
@@ -475,9 +476,7 @@ def test_results_of_other_primes_and_sessions_and_damaged_ones_are_refused(sessi
     result = finished[0]
     fingerprint, payload = wire_format.open_any(session.setup.result_kind(1), result)
     above = wire_format.seal(session.setup.result_kind(1), fingerprint, b"\xff" * 6 + payload[6:])
-    flipped = bytearray(result)
-    flipped[len(result) // 2] ^= 1
-    for data in (result[:-1], result + b"\0", bytes(flipped), above):
+    for data in (result[:-1], result + b"\0", flipped(result, 20), above):
         for call in opens(session, data, 1):
             with pytest.raises(DeserialisationError):
                 call()

@@ -1,7 +1,7 @@
 """Whatever bytes arrive, the process lives: they load, or are refused with `DeserialisationError`.
 
-The attacker knows the format and recomputes checksums. Mutations are tried in a child process, because the failure
-looked for is a library that takes the whole process down, as OpenFHE's own parser does.
+The attacker knows the format. Mutations are tried in a child process, because the failure looked for is a library that
+takes the whole process down, as OpenFHE's own parser does.
 """
 
 from typing import Any
@@ -36,7 +36,7 @@ objects = {
 }
 original, load = objects[kind]
 others = [data for data, _ in objects.values()]
-HEAD = 8  # magic and version; 32 bytes of checksum follow, then the body
+HEAD = 8  # magic and version; the body follows
 outcomes, surprises = {}, []
 
 
@@ -58,7 +58,7 @@ def digest_of(keys):
 
 
 def forged(body):
-    return original[:HEAD] + hashlib.sha256(body).digest() + body
+    return original[:HEAD] + body
 
 
 def position(size, header):
@@ -114,10 +114,10 @@ for _ in range(rounds):
     if data != original:
         attempt(data, what)
 reports["damage"] = report()
-body = original[HEAD + 32 :]
+body = original[HEAD:]
 for _ in range(rounds):
     data, what = mutate(body)
-    attempt(forged(data), "checksum recomputed, " + what)
+    attempt(forged(data), "body, " + what)
 reports["forgery"] = report()
 # The attacker speaks the format: the container is well-formed, what is in it is not.
 def seal(kind, fingerprint, payload):
@@ -129,7 +129,7 @@ def every_way_wrong(value):
         yield from (value[:-1], value + b"\\0", value[: len(value) // 2], value * 2, bytes(len(value)),
                     b"\\xff" * len(value), generator.bytes(len(value)), value[::-1])
 
-name, fingerprint, payload = msgspec.msgpack.decode(original[HEAD + 32 :])
+name, fingerprint, payload = msgspec.msgpack.decode(original[HEAD:])
 for index, value in enumerate((name, fingerprint, payload)):
     for wrong in every_way_wrong(value):
         fields = [name, fingerprint, payload]
@@ -179,7 +179,7 @@ _PARAMETERS = (
     + """
 import resource
 resource.setrlimit(resource.RLIMIT_AS, (6 << 30, 6 << 30))
-name, fingerprint, payload = msgspec.msgpack.decode(original[HEAD + 32 :])
+name, fingerprint, payload = msgspec.msgpack.decode(original[HEAD:])
 parameters, *keys = msgspec.msgpack.decode(payload)
 changes = [
     {"backend": "palisade"}, {"backend": ""}, {"backend": 5},
@@ -231,10 +231,10 @@ def reports(backend: str, kind: str, run_child: Any) -> Any:
     return run_child(_ALL, backend, kind, "1", str(ROUNDS[kind]))
 
 
-def test_damage_is_always_refused_and_forged_or_wrong_content_loads_or_is_refused(reports: Any, kind: str) -> None:
-    assert (reports["damage"]["surprises"], set(reports["damage"]["outcomes"])) == ([], {"refused"})
-    assert reports["forgery"]["surprises"] == []
-    assert reports["forgery"]["outcomes"]["refused"] > ROUNDS[kind] // 4  # the mutations hit something
+def test_damaged_forged_or_wrong_content_loads_or_is_refused(reports: Any, kind: str) -> None:
+    for report in (reports["damage"], reports["forgery"]):
+        assert report["surprises"] == []
+        assert report["outcomes"]["refused"] > ROUNDS[kind] // 4  # the mutations hit something
     assert reports["structure"]["surprises"] == []
     assert reports["structure"]["outcomes"]["refused"] > 40
 
@@ -257,7 +257,7 @@ _SHORT_FINGERPRINTS = (
     _COMMON
     + """
 # OpenFHE: a shorter name shifts the header under the coefficients, which the attacker chooses.
-name, fingerprint, payload = msgspec.msgpack.decode(original[HEAD + 32 :])
+name, fingerprint, payload = msgspec.msgpack.decode(original[HEAD:])
 parameters, digest, key = msgspec.msgpack.decode(payload)
 chosen = [key, bytes(len(key))]
 for _ in range(rounds):

@@ -21,10 +21,11 @@ from fhe_auc.cli.session_options import SessionOptions
 from fhe_auc.figures import plot
 from fhe_auc.metrics.trapezoid import Trapezoid, trapezoid
 from fhe_auc.question import thresholds
+from fhe_auc.rows import datasets
 from fhe_auc.rows.party_data import PartyData
 from tests.support.command_line import PROGRAM, assert_fails, call, told
 from tests.support.lazy import Lazy
-from tests.support.pooled import pooled_counts
+from tests.support.pooled import exact_auc, pooled_counts, sklearns_auc
 
 roc_auc_score = Lazy("sklearn.metrics").roc_auc_score
 
@@ -290,6 +291,22 @@ def test_the_demo_says_for_people_whether_the_pooled_rows_auc_lies_inside() -> N
     for text in ("^AUC, pooled rows  0.634744", "within the binning error", r"^binning error +<= 0\.\d{6} "):
         assert re.search(text, result.stdout, re.MULTILINE)
     assert not {ESCAPE, "?"} & set(result.stdout)
+
+
+def test_the_demo_compares_three_protocols_at_the_same_thresholds_unless_told_how_to_evaluate() -> None:
+    parties, grid = datasets.load("credit-default"), thresholds.hybrid(1000)
+    found = told("demo", "--dataset", "credit-default", "--backend", "tenseal")
+    assert set(found) == KEYS | {"pooled_auc", "protocols"}
+    assert (found["protocol"], found["thresholds"]) == ("verified", 5000)
+    assert [each["protocol"] for each in found["protocols"]] == ["semi-honest", "malicious", "verified"]
+    for each in found["protocols"]:
+        assert each["auc"] == pytest.approx(exact_auc(parties, grid), abs=1e-7)
+        assert each["error"] == pytest.approx(abs(each["auc"] - sklearns_auc(parties)), abs=1e-9)
+        assert each["upload_bytes_per_party"] > 0 < each["server_cpu_seconds"]
+    published, checked, verified = (each["lying_server"] for each in found["protocols"])
+    assert (published, checked[:9], verified[:9]) == ("report any number, unnoticed", "be caught", "be caught")
+    assert found["protocols"][2]["soundness"] <= 2**-40
+    assert "2^-40" in verified
 
 
 def on_terminal(*arguments: str, interrupt_at: str | None = None, **environment: str) -> tuple[int, str, str]:

@@ -141,10 +141,12 @@ def test_coefficients_above_the_modulus_and_transparent_ciphertexts_are_refused(
                 call(*arguments)
 
 
-def test_any_changed_byte_and_damage_behind_a_good_checksum_are_refused(scheme: Any, pair: Any) -> None:
+def test_a_changed_head_and_coefficients_that_cannot_be_are_refused(scheme: Any, pair: Any) -> None:
+    """Other damage shows in the message around: containers have no checksum of their own."""
     objects, read = of_pair(scheme, pair), readers(scheme, pair)
     for kind in (scheme.submission, scheme.result):
-        for place in (0, 7, 8, 40, 60, 100, 5000, -1):
+        head = objects[kind].index(pair.public.fingerprint) + 32
+        for place in range(head):
             with pytest.raises(DeserialisationError):
                 read[kind](flipped(objects[kind], place))
     for kind in (scheme.submission, scheme.result):

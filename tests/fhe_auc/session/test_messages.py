@@ -29,11 +29,11 @@ messages = st.builds(
 
 
 def framed(body: bytes, magic: bytes = b"fheamsg", version: int = FORMAT_VERSION) -> bytes:
-    """What a sender who knows the format makes of `body`."""
-    return magic + bytes([version]) + hashlib.sha256(body).digest() + body
+    """What a sender who knows the format makes of `body`, without a signature."""
+    return magic + bytes([version]) + hashlib.sha256(body).digest() + b"\0" + body
 
 
-FIELDS = ["semi-honest", b"s" * 16, 1, "north", b"m" * 32, b"payload", [], b"signature"]
+FIELDS = ["semi-honest", b"s" * 16, 1, "north", b"m" * 32, b"payload", []]
 
 
 def refused(data: Any, limit: int = LIMIT) -> MessageError:
@@ -73,11 +73,39 @@ def test_every_truncation_and_every_flipped_bit_is_refused() -> None:
             assert refused(bytes(damaged)).field == expected
 
 
+def test_of_a_signed_message_only_the_signature_can_be_damaged_unnoticed_until_it_is_checked() -> None:
+    signed = msgspec.structs.replace(GOOD, signature=b"s" * 64)
+    data = signed.to_bytes()
+    assert (len(data), signed.digest) == (len(GOOD.to_bytes()) + 64, GOOD.digest)
+    for position in range(7, len(data)):
+        assert refused(data[:position]).field == "checksum"
+        damaged = bytearray(data)
+        damaged[position] ^= 1
+        if 41 <= position < 105:
+            found = Message.from_bytes(bytes(damaged), limit=LIMIT)
+            assert found == msgspec.structs.replace(GOOD, signature=bytes(damaged[41:105]))
+        else:
+            assert refused(bytes(damaged)).field == ("version" if position == 7 else "checksum")
+
+
+def test_the_digest_is_of_the_bytes_that_came_and_of_no_others() -> None:
+    """Another encoding of the same fields is another message, and an altered one has not the digest of the first."""
+    assert Message.from_bytes(GOOD.to_bytes(), limit=LIMIT).digest == GOOD.digest == GOOD.to_bytes()[8:40]
+    body = GOOD.to_bytes()[41:]
+    longer = b"\xdc\x00\x07" + body[1:]  # an array of seven, with a length of two bytes
+    found = Message.from_bytes(framed(longer), limit=LIMIT)
+    assert (found, found.digest) == (GOOD, hashlib.sha256(longer).digest())
+    assert found.to_bytes() == framed(longer)
+    assert found.digest != GOOD.digest
+    for field, value in (("payload", b"other"), ("round", 2), ("submissions", (("north", b""),))):
+        assert msgspec.structs.replace(found, **{field: value}).digest not in (found.digest, GOOD.digest)
+
+
 @given(st.binary(min_size=1, max_size=100))
 def test_bytes_after_the_end_are_refused(more: bytes) -> None:
     data = GOOD.to_bytes()
     assert refused(data + more).field == "checksum"
-    assert refused(framed(data[40:] + more)).field == "body"  # the same with the checksum recomputed
+    assert refused(framed(data[41:] + more)).field == "body"  # the same with the checksum recomputed
 
 
 def test_fields_of_the_wrong_type_too_few_too_many_or_with_names_are_refused() -> None:
@@ -86,7 +114,7 @@ def test_fields_of_the_wrong_type_too_few_too_many_or_with_names_are_refused() -
             if not isinstance(value, type(right)) or isinstance(value, bool):
                 fields = [*FIELDS[:index], value, *FIELDS[index + 1 :]]
                 assert refused(framed(msgspec.msgpack.encode(fields))).field == "body"
-    named = dict(zip(Message.__struct_fields__, FIELDS, strict=True))
+    named = dict(zip(Message.__struct_fields__[:-1], FIELDS, strict=True))
     for value in (FIELDS[:-1], [*FIELDS, b"extra"], [], named, {**named, "admin": True}, 5, None, "message"):
         assert refused(framed(msgspec.msgpack.encode(value))).field == "body"
 

@@ -64,7 +64,7 @@ def refused(field: str, call: Callable[..., object], *arguments: Any) -> str:
 
 
 def with_surplus_field(data: bytes) -> bytes:
-    return reframed(data, encode([*msgspec.structs.astuple(Message.from_bytes(data, limit=LIMIT)), b"extra"]))
+    return reframed(data, encode([*msgspec.structs.astuple(Message.from_bytes(data, limit=LIMIT))[:-1], b"extra"]))
 
 
 DAMAGES: dict[str, tuple[Callable[[bytes], bytes], str]] = {

@@ -85,9 +85,9 @@ class _Chosen:
     def __init__(self, words: tuple[int, ...]) -> None:
         self._words = words
 
-    def words(self, count: int) -> Any:
-        assert count == len(self._words)
-        return np.array(self._words, np.uint64)
+    def fill(self, into: Any) -> None:
+        assert len(into) == len(self._words)
+        into[:] = self._words
 
 
 @pytest.mark.parametrize("widths", [(2, 2), (3, 1), (1, 1), (4,), (2,)])

@@ -24,7 +24,7 @@ from fhe_auc_keys.bundles.session_keys import party_secrets
 from fhe_auc_keys.trust.identity import Identity
 from fhe_auc_protocols.blinded_auc.semi_honest import SemiHonest
 from tests.support.stored_sites import Consortium
-from tests.support.wire import LIMIT, changed, payload_of
+from tests.support.wire import LIMIT, changed, flipped, payload_of
 
 PROTOCOL = "histogram-federated"  # what is signed and sealed are bytes, whatever they say
 
@@ -179,6 +179,34 @@ def test_a_signature_holds_for_its_round_only_and_takes_at_most_200_bytes_and_a_
         aggregator.receive(name, genuine)
     aggregator.finish_round()
     assert refused_by_aggregator(aggregator, "north", changed(submissions["north"], round=2)).field == "signature"
+
+
+def test_only_what_was_accepted_is_said_to_be_whatever_digest_a_message_claims(consortium: Consortium) -> None:
+    aggregator, submissions = submitted(consortium)
+    genuine = submissions["north"]
+    aggregator.receive("north", genuine)
+    assert aggregator.has_accepted("north", genuine)
+    altered = (flipped(genuine, len(genuine) - 5), genuine[:-1], genuine[:40], b"", submissions["south"])
+    for other in (*altered, changed(genuine, payload=b"x")):
+        assert not aggregator.has_accepted("north", other)
+
+
+def test_nobody_but_a_party_confirms_that_it_has_the_result(consortium: Consortium) -> None:
+    aggregator = consortium.aggregator()
+    result = consortium.deliver(aggregator, aggregator.start())
+    answers = dict(consortium.exchange(result))
+    for forged in (
+        changed(answers["north"], signature=b""),
+        changed(answers["south"], sender="north"),
+        resigned(consortium, answers["north"], "south"),
+        resigned(consortium, answers["north"]),
+    ):
+        assert refused_by_aggregator(aggregator, "north", forged).field == "signature"
+    for name in ("south", "east"):
+        aggregator.receive(name, answers[name])
+    assert aggregator.finish_round() is None
+    record = aggregator.result()
+    assert (record.delivered, record.refused) == (("south", "east"), ())
 
 
 def test_what_the_aggregator_has_not_signed_is_not_even_parsed(
