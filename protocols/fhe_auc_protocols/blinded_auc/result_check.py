@@ -121,9 +121,10 @@ def solve(totals: Totals, runs: Sequence[Run]) -> Solution:
     numbers = np.ascontiguousarray(totals, complex).view(float) / 2  # real and imaginary part in turn
     matrix, every = np.concatenate(matrices), numbers.ravel()
     together = _least_squares(matrix, every)
-    first, second = (found[0] / found[2] for found in map(_least_squares, matrices, numbers))
-    left = float(np.linalg.norm(matrix @ together - every)) / together[2]
-    return Solution(*map(float, together), abs(first - second), left)
+    with np.errstate(all="ignore"):  # where a den is zero, what is divided by it is no number, and not accepted
+        first, second = (found[0] / found[2] for found in map(_least_squares, matrices, numbers))
+        left = np.linalg.norm(matrix @ together - every) / together[2]
+        return Solution(*map(float, (*together, abs(first - second), left)))
 
 
 def _least_squares(matrix: NDArray[np.float64], numbers: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -21,7 +21,7 @@ from scipy.stats import binom, chisquare, kstest, uniform
 from fhe_auc.base.serialise import encode
 from fhe_auc.metrics.trapezoid import trapezoid
 from fhe_auc.rows.counts import Counts
-from fhe_auc_protocols.blinded_auc import masked_shares
+from fhe_auc_protocols.blinded_auc import masked_shares, semi_honest
 from fhe_auc_protocols.blinded_auc.error_bound import MAX_AMPLIFICATION, norms
 from fhe_auc_protocols.blinded_auc.masked_shares import Run, Stream
 from fhe_auc_protocols.blinded_auc.plan import EXTRA, MASK_RADIUS, largest_share
@@ -179,11 +179,12 @@ class TestAlgebra:
         positives[-1 if worst % 2 else 0], negatives[bins // 2] = 1000, 3000
         if worst > 1:
             negatives[:] = 3000 // bins + 1
-        counts = counts_of(positives, negatives)
-        y, x = run.vectors(counts)
-        y_norm, x_norm = norms(chosen)
-        assert np.linalg.norm(y) <= counts.negatives * y_norm
-        assert np.linalg.norm(x) <= 2 * counts.positives * x_norm
+        counts, whole = counts_of(positives, negatives), plan_for(thresholds=bins, parties=1, split=False)
+        for of, vectors in ((whole, semi_honest.vectors(counts, whole.positions)), (chosen, run.vectors(counts))):
+            y, x = vectors
+            y_norm, x_norm = norms(of)
+            assert np.linalg.norm(y) <= counts.negatives * y_norm
+            assert np.linalg.norm(x) <= 2 * counts.positives * x_norm
         if worst % 2:
             assert np.linalg.norm(x) >= counts.positives * x_norm / 2  # a quarter of the bound: A is at least 1/2
 

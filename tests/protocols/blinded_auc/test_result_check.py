@@ -64,7 +64,7 @@ class TestForgedResults:
                 refused(totals, "finite")
         for size in (1e150, 1e300, 1.7e308):  # nor is there a number that overflows on the way
             for phase in (1, 1j):
-                with pytest.raises(VerificationError), np.errstate(all="ignore"):
+                with pytest.raises(VerificationError):
                     accept(np.full((2, 2), size * phase), PLAN, SECRETS)
 
     def test_a_den_of_zero_or_below_is_refused_and_that_of_one_pair_of_rows_is_not(self):
@@ -246,10 +246,13 @@ def test_one_class_has_no_auc_however_many_rows_and_whatever_the_multiplier(ever
 
 
 @pytest.mark.parametrize("split", [False, True], ids=["semi-honest", "malicious"])
-def test_the_largest_workload_fits_at_the_largest_multiplier(every, split) -> None:
+@pytest.mark.parametrize("max_rows", [10**6, 10**9])
+def test_the_largest_workload_fits_either_ring_at_the_largest_multiplier(every, split, max_rows) -> None:
     """max_rows exactly: AUC 1, AUC 0 and one bin for all are the extremes of num, tie and den."""
     algebra, errors = every[split]
-    half = algebra.plan.workload.max_rows // 2
+    if max_rows > algebra.plan.workload.max_rows:
+        algebra, errors = Algebra(algebra.plan.parameters.backend, split=split, max_rows=max_rows), None
+    half = max_rows // 2
     for counts in pools(100, half, half).values():
         found = algebra.recover([counts], LARGEST_MULTIPLIER, errors)
         assert found.auc == pytest.approx(trapezoid(counts).auc, abs=1e-9)
