@@ -181,7 +181,7 @@ class TestWholeCounts:
                 recover(self.totals(0, den), self.CHOSEN)
 
 
-BALANCES = [(50, 50), (1, 99), (99, 1), (500_000, 500_000), (1, 999_999), (999_999, 1), (300, 700), (2, 9998)]
+BALANCES = [(50, 50), (1, 99), (99, 1), (500_000, 500_000), (1, 999_999), (999_999, 1), slow(300, 700), slow(2, 9998)]
 
 
 def pools(bins: int, positives: int, negatives: int) -> dict[str, Any]:
