@@ -29,7 +29,7 @@ SUMMED = 1, 3
 """Components of a square whose sums over all slots a result tells."""
 
 _LOW_BITS = 40
-MOST_BITS = _LOW_BITS + 53  # of a coefficient's size: what is above the low bits fits a double's 53
+MOST_BITS = _LOW_BITS + 62  # of a coefficient's size: what is above the low bits fits an int64, and rounds nothing
 
 
 def sum_positions(ring_dimension: int) -> list[int]:
@@ -46,7 +46,7 @@ def coefficients(values: Slots) -> NDArray[np.float64]:
 
 
 def message(half: Polynomials, numbers: NDArray[np.float64]) -> Words:
-    """Return numbers below 2^93 in size, rounded to integers, modulo each prime of `half`."""
+    """Return numbers below 2^102 in size, rounded to integers, modulo each prime of `half`."""
     whole = np.rint(numbers)
     high = np.floor(whole / 2.0**_LOW_BITS)
     low = (whole - high * 2.0**_LOW_BITS).astype(np.uint64)

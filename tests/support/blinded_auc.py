@@ -8,14 +8,18 @@ import numpy as np
 
 from fhe_auc import ckks
 from fhe_auc.base.serialise import encode
+from fhe_auc.rlwe.polynomials import Words
 from fhe_auc.rows.counts import Counts
 from fhe_auc.session.ckks_computation import running_sum
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.plan import EncodedPlan, Plan
+from fhe_auc_protocols.blinded_auc import semi_honest
 from fhe_auc_protocols.blinded_auc.blinding import BlindingRandomness
-from fhe_auc_protocols.blinded_auc.encrypted_trapezoid import blinded_totals
-from fhe_auc_protocols.blinded_auc.plan import AucPlan
-from fhe_auc_protocols.blinded_auc.semi_honest import class_vectors
+from fhe_auc_protocols.blinded_auc.ckks_parameter_choice import plan
+from fhe_auc_protocols.blinded_auc.encrypted_trapezoid import blinded_sums, packed
+from fhe_auc_protocols.blinded_auc.masked_shares import Run, runs
+from fhe_auc_protocols.blinded_auc.plan import AucPlan, Workload
+from fhe_auc_protocols.blinded_auc.result_check import Recovered, Totals, accept, recover
 
 
 def counts_of(bin_positives: Any, bin_negatives: Any) -> Counts:
@@ -43,21 +47,54 @@ def manifest_with(content: EncodedPlan, *, thresholds: int = 16, parties: int = 
     return Manifest(**{**values, **changes})
 
 
-def submission(secret: ckks.SecretContext, plan: AucPlan, counts: Counts) -> tuple[bytes, ...]:
-    """What a semi-honest party submits, without envelope."""
-    return tuple(secret.encrypt(block) for block in plan.packing.pack(*class_vectors(counts)))
+def blocks(plan: AucPlan, counts: Counts, runs: Sequence[Run] = ()) -> list[ckks.Slots]:
+    """What a party with these counts encrypts."""
+    vectors = [run.vectors(counts) for run in runs] or [semi_honest.vectors(counts, plan.positions)]
+    return [block for each in vectors for block in packed(plan, *each)]
 
 
-def encrypted_result(
-    public: ckks.PublicContext,
-    plan: AucPlan,
-    submissions: Iterable[Sequence[bytes]],
-    *,
-    randomness: BlindingRandomness = secrets,
-) -> bytes:
-    """What the aggregator makes of submissions."""
-    total = running_sum(public, plan.blocks)
-    for each in submissions:
-        total.add(each)
-    sums = [public.ciphertext(words) for words in total.totals]
-    return public.dump_result(blinded_totals(plan, public, sums, randomness=randomness))
+class Algebra:
+    """One context and either protocol's algebra on it, without rounds: for sweeps over many counts."""
+
+    def __init__(self, backend: Any, **workload: Any) -> None:
+        self.plan: AucPlan = plan(Workload(**{"thresholds": 100, "parties": 100, **workload}), backend)
+        self.keys = ckks.generate(self.plan.parameters)
+        self.runs = runs(secrets.token_bytes(32), bytes(32), self.plan) if self.plan.split else []
+
+    def submission(self, counts: Counts) -> tuple[bytes, ...]:
+        """What a party submits, without envelope and mask."""
+        return tuple(map(self.keys.secret.encrypt, blocks(self.plan, counts, self.runs)))
+
+    def result(
+        self, submissions: Iterable[Sequence[bytes]], randomness: BlindingRandomness = secrets, extra: Any = None
+    ) -> bytes:
+        """What the aggregator makes of submissions, and of `extra` ciphertexts that were added up before."""
+        total = running_sum(self.keys.public, self.plan.blocks)
+        for each in submissions:
+            total.add(each)
+        for words, more in zip(total.totals, extra or (), strict=extra is not None):
+            self.keys.public.ciphertext_shape.add_in_place(words, more)
+        return blinded_sums(self.plan, self.keys.public, total.totals, randomness=randomness)
+
+    def totals(self, parties: Iterable[Counts], randomness: BlindingRandomness = secrets, extra: Any = None) -> Totals:
+        """The decrypted class totals of parties with these counts."""
+        submissions = [self.submission(counts) for counts in parties]
+        return self.keys.secret.decrypt_sums(self.result(submissions, randomness, extra), self.plan.runs)
+
+    def recover(
+        self, parties: Iterable[Counts], randomness: BlindingRandomness = secrets, extra: Any = None
+    ) -> Recovered:
+        return self.read(self.totals(parties, randomness, extra))
+
+    def read(self, totals: Totals, plan: AucPlan | None = None) -> Recovered:
+        """What a party reads off class totals, by the rules of another `plan` if there is one."""
+        chosen = plan or self.plan
+        return accept(totals, chosen, self.runs) if chosen.split else recover(totals, chosen)
+
+    def errors(self, parties: int) -> list[Words]:
+        """The sum of so many submissions without rows: no signal, all the encryptions' errors."""
+        nothing = counts_of(*np.zeros((2, self.plan.thresholds)))
+        total = running_sum(self.keys.public, self.plan.blocks)
+        for _ in range(parties):
+            total.add(self.submission(nothing))
+        return total.totals

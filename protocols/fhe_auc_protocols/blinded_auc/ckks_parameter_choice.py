@@ -39,10 +39,11 @@ def plan(workload: Workload, backend: BackendName, *, tolerance: float | None = 
     plans = [_filled(workload, backend, chain, tolerance) for chain in CHAINS[backend]]
     fitting = [found for found in plans if found is not None]
     if not fitting:
+        asked, larger = ("", "") if tolerance is None else (f" and a tolerance of {tolerance:g}", ", or more tolerance")
         raise CapacityError(
             f"no parameters with 128-bit security hold {workload.max_rows:,} pooled rows, {workload.thresholds:,} "
             f"thresholds and {workload.parties:,} parties with an AUC error below {PRECISION:g} from "
-            f"{workload.min_rows:,} rows on; lower max_rows, raise min_rows, or take fewer thresholds"
+            f"{workload.min_rows:,} rows on{asked}; lower max_rows, raise min_rows, or take fewer thresholds{larger}"
         )
     return min(fitting, key=lambda found: (found.submission_bytes, found.parameters.ring_dimension))
 

@@ -99,8 +99,8 @@ def accept(totals: Totals, plan: AucPlan, runs: Sequence[Run]) -> Recovered:
     most = 2.0**BLINDING_BITS * plan.workload.max_rows**2 / 2
     if not found.den > plan.least_multiplier:  # one positive and one negative row give twice that
         raise VerificationError(
-            "a denominator is near zero, so no number is given: all pooled rows have one label, or the result is "
-            "forged",
+            "a denominator is near zero or below, so no number is given: all pooled rows have one label, or they are "
+            "more than max_rows (--max-rows), or the result is forged",
             check="denominator",
         )
     # Written so that a number that is none fails as well.
@@ -121,10 +121,11 @@ def solve(totals: Totals, runs: Sequence[Run]) -> Solution:
     numbers = np.ascontiguousarray(totals, complex).view(float) / 2  # real and imaginary part in turn
     matrix, every = np.concatenate(matrices), numbers.ravel()
     together = _least_squares(matrix, every)
-    first, second = (found[0] / found[2] for found in map(_least_squares, matrices, numbers))
-    left = float(np.linalg.norm(matrix @ together - every)) / together[2]
+    with np.errstate(all="ignore"):  # where a den is zero, what is divided by it is no number, and not accepted
+        first, second = (found[0] / found[2] for found in map(_least_squares, matrices, numbers))
+        left = np.linalg.norm(matrix @ together - every) / together[2]
     num, tie, den = map(float, together)
-    return Solution(num, tie, den, float(abs(first - second)), left)
+    return Solution(num, tie, den, float(abs(first - second)), float(left))
 
 
 def _least_squares(matrix: NDArray[np.float64], numbers: NDArray[np.float64]) -> NDArray[np.float64]:

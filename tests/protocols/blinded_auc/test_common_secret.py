@@ -1,4 +1,4 @@
-"""The parties' common secret, from which shares and masks are derived, stays with the parties."""
+"""The parties' common secret, from which masked shares and masks are derived, stays with the parties."""
 
 import base64
 import itertools
@@ -18,8 +18,8 @@ from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.protocol import Delivery, Session
 from fhe_auc_keys.bundles.session_keys import PartySecrets
 from fhe_auc_protocols.blinded_auc.malicious import Malicious, MaliciousTask
+from fhe_auc_protocols.blinded_auc.masked_shares import Stream
 from fhe_auc_protocols.blinded_auc.plan import AucPlan
-from fhe_auc_protocols.blinded_auc.split_shares import Stream
 from tests.support.malicious_sessions import Roles, backends, engine, request, sites
 from tests.support.platforms import needs_linux
 from tests.support.reachable import reachable
@@ -29,9 +29,9 @@ def needles(manifest: Manifest, common_secret: bytes) -> dict[str, bytes]:
     """The common secret, and every key derived from it."""
     found = {"the common secret": common_secret}
     chosen = manifest.decoded_plan(AucPlan)
-    for number in range(chosen.workload.classes // 2):
-        found[f"key of execution {number}"] = Stream(common_secret, manifest.digest, "execution", number).key
-    for index, block in itertools.product(range(len(manifest.parties)), range(chosen.packing.blocks)):
+    for number in range(chosen.runs):
+        found[f"key of run {number}"] = Stream(common_secret, manifest.digest, "run", number).key
+    for index, block in itertools.product(range(len(manifest.parties)), range(chosen.blocks)):
         found[f"key of mask {index}, {block}"] = pad_key(common_secret, manifest, index, block)
     return found
 

@@ -1,43 +1,77 @@
 """Three leaks that the circuit closes, each shown as an attack by a party that may decrypt the result.
 
-Every attack succeeds when its counter-measure is switched off inside the test, and fails when it is on.
+Every attack succeeds when its counter-measure is left out inside the test, and fails when it is there. The attacker has
+the ciphertext as it is before a modulus is dropped, and knows what each party sent.
 """
 
 import math
 import secrets
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
 
 from fhe_auc import ckks
-from fhe_auc.ckks.flooding import flooding_layers
+from fhe_auc.ckks import rerandomisation
+from fhe_auc.ckks.encoding import sum_positions
+from fhe_auc.rlwe import modular
+from fhe_auc.rlwe.modular import combined
+from fhe_auc.rlwe.number_theoretic_transform import coefficients_of, values_of
+from fhe_auc.rlwe.polynomials import Words
 from fhe_auc.rows.counts import Counts
-from fhe_auc_protocols.blinded_auc import blinding
-from fhe_auc_protocols.blinded_auc import encrypted_trapezoid as circuit
-from fhe_auc_protocols.blinded_auc.blinding import BlindingRandomness
-from fhe_auc_protocols.blinded_auc.ckks_parameter_choice import plan
-from fhe_auc_protocols.blinded_auc.packing import Packing
-from fhe_auc_protocols.blinded_auc.plan import AucPlan
-from fhe_auc_protocols.blinded_auc.semi_honest import class_vectors
-from fhe_auc_protocols.blinded_auc.workload import Workload
-from tests.support.blinded_auc import counts_of, encrypted_result, submission
-from tests.support.pinned_randomness import LARGEST_MULTIPLIER, SMALLEST_MULTIPLIER, Pinned
+from fhe_auc.session.ckks_computation import running_sum
+from fhe_auc_protocols.blinded_auc.plan import BLINDING_BITS, FLOODED_BITS
+from tests.support.blinded_auc import Algebra, counts_of
+from tests.support.pinned_randomness import LARGEST_MULTIPLIER, SMALLEST_MULTIPLIER
 
 BINS = 100
 BACKENDS = ckks.available_backends()
-
+EMPTY = counts_of(np.zeros(BINS), np.zeros(BINS))
 
 pytestmark = pytest.mark.backends("one")  # what leaks is in the algebra of both
 
 
+class Attacked(Algebra):
+    """A session of one party, and what its aggregator sends before a modulus is dropped."""
+
+    def __init__(self, backend: str) -> None:
+        super().__init__(backend, thresholds=BINS, parties=1)
+        self.half = self.keys.secret.mask_shape
+        self.positions = sum_positions(self.half.ring_dimension)
+        self.multiplier = (1 << BLINDING_BITS - 1) + secrets.randbelow(1 << BLINDING_BITS - 1)
+
+    def summed(self, counts: Counts) -> list[Words]:
+        """What the aggregator has once the party has submitted."""
+        total = running_sum(self.keys.public, 1)
+        total.add(self.submission(counts))
+        return total.totals
+
+    def sent(self, total: Sequence[Words], *, flooding: int = FLOODED_BITS, every: bool = False) -> list[Words]:
+        """c₀', at all coefficients or those that are sent, c₁' and c₂'."""
+        product = np.split(self.keys.public.sum_of_squares(total), 3)
+        positions = range(self.half.ring_dimension) if every else self.positions
+        key = self.keys.public._public_key
+        kept = len(self.half.moduli)
+        return rerandomisation.released(
+            self.half, key, product, self.multiplier, flooding, positions=positions, kept=kept
+        )
+
+    def decrypted(self, parts: Sequence[Words]) -> list[int]:
+        """The coefficients of c₀' + c₁'s + c₂'s², around zero: exact integers. What was not sent is taken for zero."""
+        half, secret = self.half, self.keys.secret.secret_words
+        phase = half.multiply(values_of(half, parts[2]), secret)
+        half.add_in_place(phase, values_of(half, parts[1]))
+        phase = coefficients_of(half, half.multiply(phase, secret))
+        c0 = half.zeros()
+        c0[:, self.positions if parts[0].shape[1] == len(self.positions) else slice(None)] = parts[0]
+        half.add_in_place(phase, c0)
+        modulus = math.prod(half.moduli)
+        return [each - modulus if each > modulus // 2 else each for each in combined(list(phase), half.moduli)]
+
+
 @pytest.fixture(scope="module", params=BACKENDS)
-def chosen(request) -> AucPlan:
-    return plan(Workload(thresholds=BINS, parties=1, min_rows=200), request.param)  # the smaller ring with both
-
-
-@pytest.fixture(scope="module")
-def keys(chosen) -> ckks.KeyPair:
-    return ckks.generate(chosen.parameters)
+def attacked(request: pytest.FixtureRequest) -> Attacked:
+    return Attacked(request.param)
 
 
 def random_counts(seed: int, positives: int, negatives: int) -> Counts:
@@ -46,173 +80,89 @@ def random_counts(seed: int, positives: int, negatives: int) -> Counts:
     return counts_of(rng.multinomial(positives, shares[::-1]), rng.multinomial(negatives, shares))
 
 
-def decrypted_result(
-    keys: ckks.KeyPair, chosen: AucPlan, counts: Counts, randomness: BlindingRandomness = secrets
-) -> ckks.Slots:
-    """Run the circuit on one party's counts, as it stands in `encrypted_trapezoid`, and decrypt."""
-    submissions = [submission(keys.secret, chosen, counts)]
-    return keys.secret.decrypt(encrypted_result(keys.public, chosen, submissions, randomness=randomness))
-
-
-def without_flooding(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(circuit, "flood", lambda context, ciphertext, standard_deviation, unit: ciphertext)
-
-
-def with_short_trace(monkeypatch: pytest.MonkeyPatch, bins: int) -> None:
-    """Stop the rotations when `bins` neighbouring bins are summed up."""
-    monkeypatch.setattr(
-        Packing,
-        "trace_steps",
-        property(lambda packing: tuple(packing.classes << j for j in range(int(math.log2(bins))))),
-    )
-
-
 class TestPartialSums:
-    """Rotations that stop early leave sums over windows of bins: unrolled from the empty bins, every product."""
+    """Whole polynomials show the square slot by slot: every bin's product. Only four coefficients are sent."""
 
-    WINDOW = 16
+    def attack(self, coefficients: list[int], attacked: Attacked) -> np.ndarray:
+        """Return the share of every bin in num: slots of component 1, from its coefficients."""
+        of_component = np.array([float(each) for each in coefficients[1::4]])
+        slots = attacked.plan.parameters.slots
+        twisted = of_component * np.exp(0.5j * np.pi / slots * np.arange(2 * slots))
+        products = np.fft.ifft(twisted[:slots] + twisted[slots:]).real[:BINS]
+        return products / np.abs(products).max()
 
-    def attack(self, slots: ckks.Slots, packing: Packing) -> np.ndarray:
-        """Return the share of every bin in num, as far as the slots show it."""
-        window_sums = packing.by_class(slots)[0].real[: packing.bins]
-        products = np.zeros(packing.bins + self.WINDOW)  # bins from m on are empty
-        for k in range(BINS - 1, -1, -1):
-            products[k] = products[k + self.WINDOW] + window_sums[k] - window_sums[k + 1]
-        return products[:BINS] / max(abs(products[:BINS]).max(), 1e-300)
-
-    @staticmethod
-    def truth(counts: Counts) -> np.ndarray:
-        products = counts.trapezoid_heights * counts.bin_negatives.astype(float)
-        return products / products.max()
-
-    def test_every_bins_product_is_read_off_where_the_trace_stops_early_alone(self, keys, chosen, monkeypatch):
+    def test_every_bins_product_is_read_off_whole_polynomials_and_not_off_what_is_sent(self, attacked):
         counts = random_counts(1, 4000, 6000)
-        shares = self.attack(decrypted_result(keys, chosen, counts), chosen.packing)
-        # What is left is noise, or nothing at all where double precision does not show the flooding: the correlation
-        # of 100 independent values exceeds 0.6 with probability below 1e-10.
-        assert np.ptp(shares) == 0 or abs(np.corrcoef(shares, self.truth(counts))[0, 1]) < 0.6
-        counts = random_counts(1, 4000, 6000)
-        with_short_trace(monkeypatch, self.WINDOW)
-        shares = self.attack(decrypted_result(keys, chosen, counts), chosen.packing)
-        np.testing.assert_allclose(shares, self.truth(counts), atol=1e-4)
+        truth = counts.trapezoid_heights * counts.bin_negatives.astype(float)
+        total = attacked.summed(counts)
+        whole = attacked.decrypted(attacked.sent(total, every=True))
+        np.testing.assert_allclose(self.attack(whole, attacked), truth / truth.max(), atol=1e-6)
+        sent = attacked.decrypted(attacked.sent(total))
+        assert sent[1] / whole[1] == pytest.approx(1, abs=1e-9)  # the sum of all is there
+        # What is left is uniform: 100 independent values correlate above 0.6 with probability below 1e-10.
+        assert abs(np.corrcoef(self.attack(sent, attacked), truth)[0, 1]) < 0.6
 
-
-class TestWindowDependentNoise:
-    """Sums over the bins alone: every copy shows the same totals under other noise, whose spread tells N, then r, P."""
-
-    def attack(self, slots: ckks.Slots, chosen: AucPlan) -> float:
-        """Return what is proportional to N, with a public factor.
-
-        In class 1 noise is multiplied by X = 2P in every bin: its spread over the copies, relative to the mean r·2PN,
-        goes like 1/N.
-        """
-        windows = chosen.packing.by_class(slots)[1].reshape(chosen.packing.copies, chosen.packing.bins)[:, 0]
-        spread = np.sqrt(np.mean(np.abs(windows - windows.mean()) ** 2)) / abs(windows.mean())
-        return float(1 / max(spread, 1e-300))
-
-    @staticmethod
-    def pools() -> list[Counts]:
-        """Pools of equal P·N, so that the totals tell them apart in nothing but the numerator."""
-        return [random_counts(seed, 10**6 // negatives, negatives) for seed, negatives in enumerate((10, 200, 4000))]
-
-    def errors(self, keys: ckks.KeyPair, chosen: AucPlan) -> list[float]:
-        """Return by which factor each pool's estimate of N is off.
-
-        The public factor comes from a pool of the attacker's own, with N = 1000. Even the help of an unchanging
-        multiplier is given. The pools have the same totals: an attack that sees nothing but totals gives the same
-        estimate for all, which is then off by a factor of at least √(4000/10) = 20 for one of them.
-        """
-
-        def seen(counts: Counts) -> float:
-            results = [decrypted_result(keys, chosen, counts, LARGEST_MULTIPLIER) for _ in range(8)]
-            return float(np.median([self.attack(slots, chosen) for slots in results]))
-
-        own = seen(random_counts(9, 1000, 1000))
-        estimates = [1000 / own * seen(counts) for counts in self.pools()]
-        return [
-            max(estimate / counts.negatives, counts.negatives / estimate)
-            for estimate, counts in zip(estimates, self.pools(), strict=True)
-        ]
-
-    @pytest.mark.slow
-    def test_the_full_trace_alone_already_stops_it(self, monkeypatch, keys, chosen):
-        without_flooding(monkeypatch)
-        assert max(self.errors(keys, chosen)) > 10
-
-    def test_the_negatives_are_counted_without_trace_and_flooding_alone(self, keys, chosen, monkeypatch):
-        assert max(self.errors(keys, chosen)) > 10
-        with_short_trace(monkeypatch, chosen.packing.bins)
-        without_flooding(monkeypatch)
-        # Each result has 16 copies, so that it tells the spread to about 13 %; the median of 8 results is closer.
-        # Beside the noise that X multiplies there is some that it does not: the estimates are off by up to about 2.
-        assert max(self.errors(keys, chosen)) < 5
+    def test_a_result_has_room_for_nothing_else(self, attacked):
+        result = attacked.result([attacked.submission(EMPTY)])
+        assert attacked.plan.download_bytes <= len(result) < attacked.plan.download_bytes + 256
+        assert attacked.plan.download_bytes == 7 * attacked.plan.parameters.kept * (2 * 8192 + 4)
 
 
 class TestMultiplierAsCommonDivisor:
-    """Without flooding every noise coefficient of the decrypted polynomial is a multiple of r: their gcd is r.
+    """Without flooding all that is decrypted is r times integers, and a little: a common divisor, nearly, tells r.
 
-    Shown on empty counts, so that double-precision slots give the coefficients exactly; a party that decrypts with
-    exact integers can do the same whatever the counts are.
+    Shown on empty counts, where the integers are small. All are even, products of different coefficients.
     """
 
-    EMPTY = counts_of(np.zeros(BINS), np.zeros(BINS))
+    def attack(self, coefficients: Sequence[int]) -> float:
+        """Return the largest number that divides all of them but for 2^19 (`fhe_auc.ckks.rerandomisation`)."""
+        largest, *others = sorted((abs(float(each)) for each in coefficients), reverse=True)
+        candidates = largest / np.arange(1, 2**15)
+        fits = [np.abs(each - np.rint(each / candidates) * candidates) < 2.0**20 for each in others]
+        return float(max(candidates[np.logical_and.reduce(fits)], default=0.0))
 
-    @staticmethod
-    def small_multiplier(chosen: AucPlan) -> tuple[Pinned, int]:
-        """Return one below twice the least: double precision shows noise coefficients exactly then.
+    def test_the_multiplier_is_the_common_divisor_without_flooding_and_not_with_it(self, attacked):
+        total = attacked.summed(EMPTY)
+        for flooding, seen in ((0, True), (FLOODED_BITS, False)):
+            coefficients = attacked.decrypted(attacked.sent(total, flooding=flooding))
+            divisor = self.attack([coefficients[position] for position in attacked.positions])
+            times = divisor / (2 * attacked.multiplier)  # by chance four integers have another divisor in common
+            assert (1 <= round(times) <= 1000 and abs(times - round(times)) < 1e-3) is seen
 
-        No power of two, which may divide what double precision leaves of any coefficients.
-        """
-        for place in range(1000):
-            pinned = Pinned(bits=place / 1000)
-            multiplier = blinding.multiplier(chosen.blinding_bits, pinned)
-            if multiplier < 2 * chosen.least_multiplier and multiplier & (multiplier - 1):
-                return pinned, multiplier
-        raise AssertionError("no small multiplier")
-
-    def attack(self, slots: ckks.Slots, chosen: AucPlan) -> int:
-        coefficients = np.rint(polynomial(slots * chosen.parameters.scale**2, chosen.parameters)).astype(object)
-        return math.gcd(*(int(value) for value in coefficients))
-
-    def test_the_multiplier_is_the_gcd_without_flooding_and_not_with_it(self, keys, chosen, monkeypatch):
-        pinned, multiplier = self.small_multiplier(chosen)
-        assert self.attack(decrypted_result(keys, chosen, self.EMPTY, pinned), chosen) % multiplier != 0
-        without_flooding(monkeypatch)
-        assert self.attack(decrypted_result(keys, chosen, self.EMPTY, pinned), chosen) == multiplier
-
-    def test_flooding_has_the_size_that_the_plan_states_down_to_the_low_bits(self, keys, chosen):
-        """Its size must follow the largest multiplier: noise that scales with r tells r."""
+    def test_flooding_has_the_size_that_the_plan_states_whatever_the_multiplier(self, attacked):
+        """Noise that scales with r tells r. Uniform on [-2^b, 2^b), far above what dropping a modulus adds."""
+        parameters = attacked.plan.parameters
+        flood = 2.0**attacked.plan.flooded_bits * parameters.slots / parameters.scale**2
+        submission = attacked.submission(EMPTY)
         for extreme in (SMALLEST_MULTIPLIER, LARGEST_MULTIPLIER):
-            slots = decrypted_result(keys, chosen, self.EMPTY, extreme)
-            deviation = np.sqrt(np.mean(np.abs(slots) ** 2))
-            assert deviation == pytest.approx(chosen.flooding_deviation, rel=0.1)  # 4,096 slots: 1.1 % each sigma
-        # Double precision leaves 2^-53 of the large layer empty: without the second layer, low bits would be bare.
-        large, small = flooding_layers(chosen.packing.slots, chosen.flooding_deviation, unit=chosen.unit)
-        absolute = chosen.parameters.scale**2
-        granularity = np.spacing(np.abs(polynomial(large * absolute, chosen.parameters))).max()
-        layer = np.std(polynomial(small * absolute, chosen.parameters))
-        assert layer > 100 * granularity
+            results = [attacked.result([submission], extreme) for _ in range(24)]
+            seen = np.array([attacked.keys.secret.decrypt_sums(result, 1).view(float) for result in results])
+            assert np.abs(seen).max() <= 1.02 * flood  # dropping a modulus adds a little
+            assert np.sqrt(np.mean(seen**2)) == pytest.approx(flood / math.sqrt(3), rel=0.3)  # 96 values: 4.6 % a sigma
 
 
-def polynomial(slots: ckks.Slots, parameters: ckks.CkksParameters) -> np.ndarray:
-    """Return the real polynomial whose values at the primitive 2N-th roots of unity are `slots` (inverse embedding)."""
-    n = parameters.ring_dimension
-    generator = {"openfhe": 5, "tenseal": 3}[parameters.backend]
-    values = np.empty(n, complex)
-    exponent = 1
-    for value in slots:
-        values[(exponent - 1) // 2] = value
-        values[(2 * n - exponent - 1) // 2] = np.conj(value)
-        exponent = exponent * generator % (2 * n)
-    return (np.exp(-1j * np.pi * np.arange(n) / n) * np.fft.fft(values) / n).real
+class TestQuotientOfTheLastPolynomial:
+    """c₂ is r·a², a the sum of what the parties' seeds expand to: one division gives r. It is sent re-randomised."""
 
+    def attack(self, parts: Sequence[Words], total: Sequence[Words], attacked: Attacked) -> set[int]:
+        half = attacked.half
+        a = np.split(total[0], 2)[1]
+        quotients = set()
+        for row, square, prime in zip(values_of(half, parts[2]), half.multiply(a, a), half.moduli, strict=True):
+            quotients |= set(modular.multiply(row, modular.inverse(square, prime), prime).tolist())
+        return quotients
 
-def test_every_slot_holds_its_class_total_and_nothing_else(keys, chosen):
-    counts = random_counts(3, 500, 700)
-    slots = decrypted_result(keys, chosen, counts, LARGEST_MULTIPLIER)
-    slots = slots / (2**chosen.blinding_bits * chosen.packing.gain)
-    x, y = class_vectors(counts)
-    totals = chosen.packing.by_class(slots)
-    noise = 6 * chosen.flooding_deviation / (2**chosen.blinding_bits * chosen.packing.gain)
-    for total, exact in zip(totals, (x * y).sum(axis=1), strict=True):
-        np.testing.assert_allclose(total, np.full(total.shape, exact), rtol=1e-8, atol=noise)
+    def test_it_is_the_multiplier_without_fresh_randomness_and_not_with_it(self, attacked, monkeypatch):
+        total = attacked.summed(random_counts(2, 500, 700))
+        assert len(self.attack(attacked.sent(total), total, attacked)) > 3 * 8192 - 10
+        with monkeypatch.context() as patched:
+            patched.setattr(rerandomisation, "_ternary", lambda half: half.zeros())
+            patched.setattr(rerandomisation, "second_error", lambda half, key: half.zeros())
+            assert self.attack(attacked.sent(total), total, attacked) == {attacked.multiplier}
+
+    def test_results_of_the_same_submissions_have_nothing_in_common(self, attacked):
+        """Neither whole polynomials nor the multiplier are drawn from anything that is there twice."""
+        submission = attacked.submission(random_counts(3, 500, 700))
+        one, other = (attacked.result([submission], LARGEST_MULTIPLIER) for _ in range(2))
+        sums, others = (np.frombuffer(each[-attacked.plan.download_bytes :], np.uint8) for each in (one, other))
+        assert np.mean(sums != others) > 0.99  # of random bytes one in 256 is the same

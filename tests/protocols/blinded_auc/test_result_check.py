@@ -1,275 +1,285 @@
-"""A result of an aggregator that may lie is accepted if it is honest, and refused, with no number, in all other cases.
+"""A result is accepted if it is honest, and refused, with no number, in all other cases.
 
-How results of the semi-honest protocol are checked stands in test_semi_honest.py: it takes their circuit.
+Results of real ciphertexts: `semi-honest` and `malicious` are checked in the same way here, each by its own rules.
 """
 
-import functools
 import math
-import re
-from collections.abc import Sequence
+from fractions import Fraction
+from functools import partial
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fhe_auc import ckks
-from fhe_auc.base.errors import VerificationError
-from fhe_auc_protocols.blinded_auc import split_shares
-from fhe_auc_protocols.blinded_auc.error_bound import MAX_AMPLIFICATION, encoding_error, error_bound, fresh_noise
-from fhe_auc_protocols.blinded_auc.plan import AucPlan
-from fhe_auc_protocols.blinded_auc.result_check import Recovered, accept, recover_verified
-from fhe_auc_protocols.blinded_auc.split_shares import Execution, Stream, amplification
+from fhe_auc.base.errors import ResultCheckError, UndefinedAucError, VerificationError
+from fhe_auc.metrics.trapezoid import trapezoid
+from fhe_auc_protocols.blinded_auc.error_bound import CHECK_WEIGHT, disagreement, error_bound, total_error
+from fhe_auc_protocols.blinded_auc.masked_shares import Run, Stream, runs
+from fhe_auc_protocols.blinded_auc.plan import BLINDING_BITS
+from fhe_auc_protocols.blinded_auc.result_check import Totals, accept, recover
+from tests.support.blinded_auc import Algebra, counts_of
 from tests.support.malicious_sessions import assert_silent, plan_for
+from tests.support.pinned_randomness import LARGEST_MULTIPLIER, SMALLEST_MULTIPLIER
 
-slow = functools.partial(pytest.param, marks=pytest.mark.slow)
-
-
-def execution_with(multipliers: Any) -> Execution:
-    """An execution of which recovery sees all that it looks at."""
-    nothing = np.empty(0)
-    return Execution(np.asarray(multipliers, complex), nothing, nothing, nothing, nothing, nothing, nothing)
-
-
-def drawn_executions(number: int, seed: int = 0) -> list[Execution]:
-    source = Stream(seed.to_bytes(32, "big"), bytes(32), "test")
-    return [execution_with(split_shares._multipliers(source)) for _ in range(number)]
+slow = partial(pytest.param, marks=pytest.mark.slow)
+PLAN = plan_for()
+TAU = PLAN.tolerance
+LEAST = PLAN.least_multiplier
+SECRETS = runs(bytes(32), bytes(32), PLAN)
 
 
-def totals_of(value: complex, den: float, executions: Sequence[Execution], scale: float) -> ckks.Slots:
-    """Class totals without noise, of an AUC and binning error `value`, blinded by `scale`, which includes the gain."""
-    found = []
-    for each in executions:
-        main, extra, totals = each.products
-        found += [scale * den * (main * value + extra), scale * den * totals]
-    return np.array(found, complex)
+def secrets_of(seed: int) -> list[Run]:
+    return [Run.draw(Stream(seed.to_bytes(32, "big"), bytes(32), "test", number), 16) for number in range(2)]
 
 
-def worst_multipliers() -> np.ndarray:
-    """Multipliers that amplify as much as is allowed: R0R1 as small as it may be, for R2R3 at 1 and R4R5 at 1."""
-    # (1 + (x + 1)/1)/x = 10 at x = 2/9
-    worst = np.array([2 / 9 / 0.5, 0.5, 1, 1, 1, 1])
-    assert amplification(worst) == pytest.approx(MAX_AMPLIFICATION)
-    return worst
+def totals_of(num: float, tie: float = 0, den: float = 5000, scale: float = LEAST, secrets: Any = SECRETS) -> Totals:
+    """Class totals without noise: 2·r·A·B·(num + i·tie + c·den) in fractions of den."""
+    value = [run.factors * run.common * (num + 1j * tie + run.shares) for run in secrets]
+    return 2 * scale * den * np.array(value)
 
 
-def assert_refused(check: Any, values: ckks.Slots, plan: AucPlan, executions: Sequence[Execution], why: str) -> str:
-    """With no digit in the text, nor in what it is chained to."""
-    with pytest.raises(VerificationError, match=why) as caught:
-        check(values, plan, executions)
+def refused(totals: Totals, why: str, secrets: Any = SECRETS) -> None:
+    """With no digit in the text, nor in what it is chained to, and `check` says which check failed."""
+    with pytest.raises(VerificationError) as caught:
+        accept(totals, PLAN, secrets)
+    assert caught.value.check == why
     assert_silent(caught.value)
-    return str(caught.value)
 
 
-class TestAcceptance:
-    CHOSEN = plan_for()
+def unseen(run: Run) -> Totals:
+    """A unit vector that no unknown of this run's equations accounts for, as what both its totals would be off by."""
+    return np.ascontiguousarray(np.linalg.svd(run.equations)[0][:, 3]).view(complex)
 
-    @property
-    def scale(self) -> float:
-        return self.CHOSEN.least_multiplier * self.CHOSEN.packing.gain
 
-    def accepted(self, totals: ckks.Slots, executions: Sequence[Execution]) -> Recovered:
-        return accept(totals, self.CHOSEN, executions)
+class TestForgedResults:
+    def test_values_that_are_not_finite_are_refused_wherever_they_stand(self):
+        for value in (math.nan, math.inf, -math.inf, complex(0, math.nan), complex(1, -math.inf)):
+            for place in np.ndindex(2, 2):
+                totals = totals_of(0.6)
+                totals[place] = value
+                refused(totals, "finite")
+        for size in (1e150, 1e300, 1.7e308):  # nor is there a number that overflows on the way
+            for phase in (1, 1j):
+                with pytest.raises(VerificationError):
+                    accept(np.full((2, 2), size * phase), PLAN, SECRETS)
 
-    def refused(self, totals: ckks.Slots, executions: Sequence[Execution], why: str) -> str:
-        return assert_refused(accept, totals, self.CHOSEN, executions, why)
+    def test_a_den_of_zero_or_below_is_refused_and_that_of_one_pair_of_rows_is_not(self):
+        refused(np.zeros((2, 2), complex), "denominator")
+        for den in (-5000, -2, 1e-30, 0.1, 0.999):
+            refused(totals_of(0.6, den=den), "denominator")
+        for den in (1.001, 2):
+            assert accept(totals_of(1, den=den), PLAN, SECRETS).auc == pytest.approx(1)
 
-    @settings(max_examples=60, deadline=None)
-    @given(
-        st.integers(0, 10**6),
-        st.integers(1, 10**5),
-        st.integers(1, 10**5),
-        st.floats(0, 1),
-        st.floats(0, 16),
-        st.sampled_from([2, 4, 8]),
-        st.integers(0, 1000),
-    )
-    def test_what_is_recovered_from_totals_without_noise_is_the_exact_fraction(
-        self, part, positives, negatives, tied, multiplier_bits, number, seed
-    ):
-        den = 2 * positives * negatives
+    @pytest.mark.parametrize("run", [0, 1])
+    def test_runs_that_disagree_by_more_than_the_tolerance_are_refused_and_by_less_are_not(self, run):
+        for off in (-1.01, -0.99, 0.99, 1.01, 100, 1e5):
+            totals = totals_of(0.6, 0.1)
+            totals[run] = totals_of(0.6 + off * TAU, 0.1)[run]
+            if abs(off) > 1:
+                refused(totals, "executions")
+            else:
+                assert abs(accept(totals, PLAN, SECRETS).auc - 0.6) <= TAU
+
+    @pytest.mark.parametrize("run", [0, 1])
+    def test_where_both_runs_give_the_same_wrong_auc_their_equations_disagree(self, run):
+        """Each run has four equations for three unknowns, and both have three in common."""
+        both = totals_of(0.6, 0.1)
+        for den in (0.999, 1.001, 1.5):  # a run under another multiplier, or with another den
+            totals = both.copy()
+            totals[run] *= den
+            refused(totals, "equations")
+        totals[run] = totals_of(0.6, 0.1001)[run]  # with another tie
+        refused(totals, "equations")
+        wrong = totals_of(0.7, 0.1)
+        wrong[run] = totals_of(0.7, 0.2, 4000)[run]
+        refused(wrong, "equations")
+        for factor in (0.99, 1.01):  # what a run's own equations alone tell
+            totals = both.copy()
+            totals[run] += 2 * LEAST * 5000 * factor * TAU * unseen(SECRETS[run])
+            if factor < 1:
+                assert accept(totals, PLAN, SECRETS).auc == pytest.approx(0.6, abs=1e-12)
+            else:
+                refused(totals, "equations")
+
+    def test_an_auc_a_tie_or_a_den_outside_its_range_is_refused_and_within_the_tolerance_is_clipped(self):
+        for num, tie in [(1 + 1.01 * TAU, 0), (-1.01 * TAU, 0), (2, 0), (-3, 0), (0.5, 1 + 1.01 * TAU), (0.5, -0.1)]:
+            refused(totals_of(num, tie), "range")
+        assert accept(totals_of(1 + 0.99 * TAU), PLAN, SECRETS) == (1, pytest.approx(0, abs=1e-12))
+        assert accept(totals_of(-0.99 * TAU, -0.99 * TAU), PLAN, SECRETS) == (0, 0)
+        largest = 2.0**BLINDING_BITS * PLAN.workload.max_rows**2 / 2
+        accept(totals_of(0.6, den=largest, scale=1), PLAN, SECRETS)
+        for excess in (1 + 2e-6, 4, 1e9):
+            refused(totals_of(0.6, den=largest * excess, scale=1), "range")
+
+    def test_every_other_total_is_refused(self):
+        """Of no secrets at all, of others, swapped, conjugate, turned, or with a constant added to all."""
+        honest = totals_of(0.6, 0.1)
+        others = [honest[::-1], honest[:, ::-1], honest.conj(), 1j * honest, -honest, honest + honest.mean(), honest**2]
+        others += [totals_of(0.6, 0.1, secrets=secrets_of(seed)) for seed in range(100)]
+        rng = np.random.default_rng(0)
+        others += [size * rng.standard_normal((2, 4)).view(complex) for size in (1e-3, 1, 1e9, 1e15, 1e100) * 20]
+        for totals in others:
+            with pytest.raises(VerificationError) as caught:
+                accept(totals, PLAN, SECRETS)
+            assert_silent(caught.value)
+
+    @settings(max_examples=60)
+    @given(st.integers(0, 10**6), st.integers(1, 10**6), st.floats(0, 1), st.floats(0, 16), st.integers(0, 1000))
+    def test_honest_totals_without_noise_give_the_exact_fraction(self, part, den, tied, bits, seed):
         num = min(part, den)
         tie = int(tied * min(num, den - num) / 2)
-        executions = drawn_executions(number, seed)
-        found = self.accepted(
-            totals_of(complex(num / den, tie / den), den, executions, self.scale * 2**multiplier_bits), executions
-        )
-        assert found.auc == pytest.approx(num / den, abs=1e-12)
-        assert found.binning_error == pytest.approx(tie / den, abs=1e-12)
+        secrets = secrets_of(seed)
+        found = accept(totals_of(num / den, tie / den, den + 1, LEAST * 2**bits, secrets), PLAN, secrets)
+        assert found == (pytest.approx(num / den, abs=1e-12), pytest.approx(tie / den, abs=1e-12))
 
-    @pytest.mark.parametrize("multipliers", ["drawn", "worst"])
-    @pytest.mark.parametrize("number", [slow(2), 4, slow(8)])
-    @pytest.mark.parametrize("backend", [slow("openfhe"), "tenseal"])
-    def test_honest_totals_are_accepted_in_every_one_of_2000_draws(self, number, multipliers, backend):
-        """24,000 draws in all, 4,000 of them quick, at the least rows and smallest multiplier, with all of the noise.
-
-        The plan's bound is seven standard deviations of noise and all of the encoding error. Each total gets Gaussian
-        noise of that standard deviation, and an encoding error uniform up to its bound.
-        """
-        chosen = plan_for(backend=backend, thresholds=100, parties=100, classes=2 * number)
-        rng = np.random.default_rng(number)
-        source = Stream(number.to_bytes(32, "big"), bytes(32), "honest")
-        den = 2.0 * (chosen.workload.min_rows - 1)
-        scale = chosen.least_multiplier * chosen.packing.gain
-        flooding = chosen.flooding_deviation / math.sqrt(chosen.packing.slots / chosen.packing.classes)
-        fresh = fresh_noise(chosen) / 7 * scale * den
-        encoding = encoding_error(chosen) * scale * den
-        worst = execution_with(worst_multipliers())
+    @pytest.mark.parametrize("backend", ["tenseal", slow("openfhe")])
+    def test_honest_totals_with_all_the_noise_of_the_bound_are_accepted_in_every_draw(self, backend):
+        """At the least rows and the smallest multiplier, at a tenth of the tolerance; none is the planned ten times."""
+        chosen = plan_for(backend=backend, thresholds=100, parties=100)
+        strict = msgspec.structs.replace(chosen, tolerance=disagreement(chosen))
+        rng, den = np.random.default_rng(1), 198
         largest = 0.0
-        for _ in range(2000):
-            if multipliers == "worst":
-                executions = [worst] * number
-            else:
-                executions = [execution_with(split_shares._multipliers(source)) for _ in range(number)]
+        for seed in range(400):
+            secrets = secrets_of(seed)
             auc = rng.choice([0, 1, rng.random()])
-            value = complex(auc, min(auc, 1 - auc) * rng.random())
-            shape = 2 * number
-            noise = flooding * complex_normal(rng, shape) + fresh * complex_normal(rng, shape)
-            noise += encoding * rng.uniform(-1, 1, shape)
-            totals = totals_of(value, den, executions, scale) + noise
-            found = accept(totals, chosen, executions)
-            largest = max(largest, abs(found.auc - auc), abs(found.binning_error - value.imag))
-        assert largest <= error_bound(chosen)
-        assert largest > error_bound(chosen) / 100  # something was added
-
-    @pytest.mark.parametrize("backend", ["openfhe", slow("tenseal")])
-    def test_encoding_errors_of_either_sign_are_accepted_on_the_larger_ring(self, backend):
-        """There they are all of the plan's bound. They are no noise: two of them may be as far apart as their sum."""
-        chosen = plan_for(backend=backend, thresholds=4000, parties=100)
-        rng = np.random.default_rng(1)
-        source = Stream(bytes(32), bytes(32), "encoding")
-        scale = chosen.least_multiplier * chosen.packing.gain
-        den = 2.0 * (chosen.workload.min_rows - 1)
-        error = encoding_error(chosen) * scale * den
-        assert 10 * encoding_error(chosen) > 0.99 * error_bound(chosen)
-        for _ in range(1000):
-            executions = [execution_with(split_shares._multipliers(source)) for _ in range(4)]
-            totals = totals_of(rng.choice([0, 1, rng.random()]), den, executions, scale)
-            accept(totals + error * rng.choice([-1, 1], 8), chosen, executions)
-
-    @pytest.mark.parametrize("part", [1, -1, 1j, -1j], ids=["AUC up", "AUC down", "error up", "error down"])
-    @pytest.mark.parametrize("number", [2, 4, 8])
-    def test_executions_may_differ_by_as_much_as_is_allowed_and_no_more(self, part, number):
-        executions = drawn_executions(number, number)
-        allowed = [self.CHOSEN.tolerance * amplification(each.multipliers) / 10 for each in executions]
-        for index, (execution, own) in enumerate(zip(executions, allowed, strict=True)):
-            limit = min(math.hypot(own, other) for j, other in enumerate(allowed) if j != index)
-            for factor in (0.999, 1.001):
-                totals = totals_of(0.6 + 0.1j, 5000, executions, self.scale)
-                totals[2 * index] += factor * limit * part * self.scale * 5000 * execution.products[0]
-                if factor < 1:
-                    found = self.accepted(totals, executions)
-                    assert abs(found.auc - 0.6) <= self.CHOSEN.tolerance
-                else:
-                    self.refused(totals, executions, "the executions disagree")
-
-    def test_one_execution_that_is_off_or_a_total_that_is_no_number_is_refused(self):
-        for index in range(8):
-            executions = drawn_executions(8)
-            totals = totals_of(0.6, 5000, executions, self.scale)
-            totals[2 * index] *= 1 + 1e-4
-            self.refused(totals, executions, "the executions disagree")
-        for value in [math.nan, complex(0, math.nan), complex(math.nan, math.nan)]:
-            executions = drawn_executions(4)
-            for position in range(8):
-                totals = totals_of(0.6, 5000, executions, self.scale)
-                totals[position] = value
-                with np.errstate(invalid="ignore"):  # `recover_verified` lets none through; comparisons refuse it
-                    self.refused(totals, executions, "disagree|near zero|finite")
-
-    def test_the_auc_and_a_negative_resolution_are_clipped_within_the_tolerance_and_refused_beyond(self):
-        for expected in [1.0, 0.0]:
-            executions = drawn_executions(4)
-            beyond = expected + 0.9 * self.CHOSEN.tolerance * (1 if expected else -1)
-            assert self.accepted(totals_of(beyond, 5000, executions, self.scale), executions).auc == expected
-        executions = drawn_executions(4)
-        totals = totals_of(complex(0.7, -0.5 * self.CHOSEN.tolerance), 5000, executions, self.scale)
-        assert self.accepted(totals, executions).binning_error == 0
-        for value in ["1 + 1.1τ", "-1.1τ", "2", "-3"]:
-            tau = self.CHOSEN.tolerance
-            number = {"1 + 1.1τ": 1 + 1.1 * tau, "-1.1τ": -1.1 * tau, "2": 2.0, "-3": -3.0}[value]
-            executions = drawn_executions(4)
-            totals = totals_of(number, 5000, executions, self.scale)
-            text = self.refused(totals, executions, "the AUC is outside its range")
-            assert not re.search(r"\d", text)  # not even the range
-
-    def test_a_denominator_near_zero_is_refused_and_that_of_one_pair_of_rows_is_not(self):
-        """Of one execution or all; one positive and one negative row give 2 at the smallest multiplier."""
-        for size in [0.0, 1e-30, 0.1, 0.49]:
-            for which in [0, 1, 3]:
-                executions = drawn_executions(4)
-                totals = totals_of(0.6, 2, executions, self.scale)
-                totals[2 * which : 2 * which + 2] *= size
-                self.refused(totals, executions, "a denominator is near zero")
-                self.refused(totals_of(0.6, 2 * size, executions, self.scale), executions, "a denominator is near zero")
-        for seed in range(50):
-            executions = drawn_executions(4, seed)
-            for den in (2, 1.01):
-                assert self.accepted(totals_of(1, den, executions, self.scale), executions).auc == pytest.approx(1)
-            self.refused(totals_of(1, 0.99, executions, self.scale), executions, "a denominator is near zero")
+            totals = totals_of(auc, min(auc, 1 - auc) / 3, den, secrets=secrets)
+            totals += 2 * LEAST * den * total_error(chosen) * rng.uniform(-1, 1, (2, 4)).view(complex)
+            largest = max(largest, abs(accept(totals, strict, secrets).auc - auc))
+        assert error_bound(chosen) / 100 < largest <= error_bound(chosen)
+        assert chosen.tolerance == pytest.approx(10 * strict.tolerance)
 
 
-def complex_normal(rng: np.random.Generator, size: int) -> ckks.Slots:
-    """Independent complex Gaussians of E|z|² = 1."""
-    return (rng.standard_normal(size) + 1j * rng.standard_normal(size)) / math.sqrt(2)
+class TestWholeCounts:
+    """`recover`, for an aggregator that follows the protocol."""
+
+    CHOSEN = plan_for(split=False)
+
+    def totals(self, num: complex, den: float = 2.0, scale: float = LEAST) -> Totals:
+        return np.array([[num, den * (1 + 1j * CHECK_WEIGHT)]]) * 2 * scale
+
+    def test_broken_redundancy_or_a_ratio_that_is_no_auc_is_refused(self):
+        assert recover(self.totals(1.2 + 0.2j), self.CHOSEN) == (pytest.approx(0.6), pytest.approx(0.1))
+        assert recover(self.totals(2 - 1e-12j), self.CHOSEN) == (1, 0)
+        for wrong in (3, -1, 1 + 2.1j, math.nan, complex(1, math.nan)):
+            with pytest.raises(ResultCheckError) as caught:
+                recover(self.totals(wrong), self.CHOSEN)
+            assert (caught.value.check, assert_silent(caught.value)) == ("range", None)
+        for off in (1e-6j, -1e-6j, 1e3j, math.nan):
+            totals = self.totals(1, 1e9)
+            totals[0, 1] *= 1 + off
+            with pytest.raises(ResultCheckError, match="raise max_rows") as caught:
+                recover(totals, self.CHOSEN)
+            assert caught.value.check == "redundancy"
+
+    def test_a_den_of_zero_is_one_class_only(self):
+        for den in (0, 1e-9, 0.99, -0.5):
+            with pytest.raises(UndefinedAucError, match="one class only"):
+                recover(self.totals(0, den), self.CHOSEN)
 
 
-class TestSlots:
-    CHOSEN = plan_for()
+BALANCES = [(50, 50), (1, 99), (99, 1), (500_000, 500_000), (1, 999_999), (999_999, 1), slow(300, 700), slow(2, 9998)]
 
-    def slots(self, *, noise: bool = True, seed: int = 0) -> tuple[ckks.Slots, list[Execution]]:
-        executions = drawn_executions(4)
-        totals = totals_of(0.6 + 0.1j, 5000, executions, self.CHOSEN.least_multiplier * self.CHOSEN.packing.gain)
-        found = np.tile(totals, self.CHOSEN.packing.slots // len(totals))
-        if noise:
-            rng = np.random.default_rng(seed)
-            found = found + self.CHOSEN.flooding_deviation * complex_normal(rng, len(found))
-        return found, executions
 
-    def refused(self, slots: ckks.Slots, executions: Sequence[Execution], why: str) -> None:
-        assert_refused(recover_verified, slots, self.CHOSEN, executions, why)
+def pools(bins: int, positives: int, negatives: int) -> dict[str, Any]:
+    """Pools of so many rows: spread, all in one bin, all pairs right or wrong, and where values are as large as can."""
+    rng = np.random.default_rng(positives)
+    shares, end = rng.dirichlet(np.ones(bins), 2), np.eye(bins, dtype=int)[[0, bins // 2, bins - 1]]
+    spread = [rng.multinomial(*each) for each in zip((positives, negatives), shares, strict=True)]
+    return {
+        "spread": counts_of(*spread),
+        "tied": counts_of(positives * end[1], negatives * end[1]),
+        "right": counts_of(positives * end[2], negatives * end[0]),
+        "wrong": counts_of(positives * end[0], negatives * end[2]),
+        "one bin of negatives": counts_of(spread[0], negatives * end[2]),
+    }
 
-    @pytest.mark.parametrize("draws", [200, slow(1000)])
-    def test_flooded_slots_are_accepted_in_every_draw(self, draws):
-        for seed in range(draws):
-            slots, executions = self.slots(seed=seed)
-            found = recover_verified(slots, self.CHOSEN, executions)
-            assert found.auc == pytest.approx(0.6, abs=error_bound(self.CHOSEN))
-            assert found.binning_error == pytest.approx(0.1, abs=error_bound(self.CHOSEN))
 
-    @pytest.mark.parametrize("position", [0, 1, 7, 8, 2049, 4095])
-    @pytest.mark.parametrize("part", [1, -1, 1j])
-    def test_a_single_slot_that_differs_from_its_class_is_refused(self, position, part):
-        slots, executions = self.slots(noise=False)
-        size = np.abs(slots).max()
-        limit = 10 * self.CHOSEN.flooding_deviation + 2.0**-40 * size
-        slots[position] += 0.99 * limit * part
-        recover_verified(slots, self.CHOSEN, executions)
-        slots[position] += 0.03 * limit * part
-        self.refused(slots, executions, "the slots of a class differ")
+@pytest.fixture(scope="module", params=ckks.available_backends())
+def every(request: pytest.FixtureRequest) -> dict[bool, tuple[Algebra, Any]]:
+    """Of either protocol: keys, and the errors of 99 parties without rows."""
+    found = {split: Algebra(request.param, split=split) for split in (False, True)}
+    return {split: (algebra, algebra.errors(99)) for split, algebra in found.items()}
 
-    def test_partial_sums_and_values_that_are_not_finite_zero_random_or_of_other_classes_are_refused(self):
-        """Half of the slots with half of the total: what rotations that stop early leave."""
-        slots, executions = self.slots()
-        slots.reshape(-1, 8)[::2] /= 2
-        self.refused(slots, executions, "the slots of a class differ")
-        for value in [math.nan, math.inf, -math.inf, complex(0, math.inf), complex(1, math.nan)]:
-            for whole in [False, True]:
-                slots, executions = self.slots()
-                slots[:: 1 if whole else 4096] = value
-                self.refused(slots, executions, "values are not finite")
-        slots, executions = self.slots()
-        self.refused(0 * slots, executions, "a denominator is near zero")
-        rng = np.random.default_rng(0)
-        _, executions = self.slots()
-        for size in (1e-3, 1.0, 1e9, 1e15, 1e100):
-            self.refused(size * complex_normal(rng, 4096), executions, "slots of a class differ|near zero")
-        # Executions' classes rotated by one.
-        slots, executions = self.slots(noise=False)
-        self.refused(np.roll(slots, 1), executions, "the executions disagree")
-        self.refused(np.roll(slots, 2), executions, "the executions disagree")
-        # Fixed secrets; by chance four executions would agree in 1 of 10^15 cases.
-        slots, _ = self.slots()
-        for seed in range(1, 200):
-            self.refused(slots, drawn_executions(4, seed), "the executions disagree")
+
+@pytest.mark.parametrize("split", [False, True], ids=["semi-honest", "malicious"])
+@pytest.mark.parametrize(("positives", "negatives"), BALANCES)
+def test_every_balance_is_accepted_and_within_1e_9_of_the_exact_fraction(every, split, positives, negatives) -> None:
+    """With the errors of a hundred encryptions; residual and difference of the runs below a tenth of the tolerance."""
+    algebra, errors = every[split]
+    strict = msgspec.structs.replace(algebra.plan, tolerance=algebra.plan.tolerance / 10)
+    randomness = SMALLEST_MULTIPLIER if positives % 2 else LARGEST_MULTIPLIER
+    for counts in pools(100, positives, negatives).values():
+        found = algebra.read(algebra.totals([counts], randomness, errors), strict)
+        exact = trapezoid(counts)
+        assert abs(Fraction(found.auc) - exact.fraction) < 1e-9
+        assert abs(Fraction(found.auc) - exact.fraction) <= error_bound(algebra.plan)
+        assert abs(found.binning_error - exact.tie / exact.den) < 1e-9
+        assert 0 <= found.auc <= 1
+        assert found.binning_error >= 0
+
+
+@pytest.mark.parametrize("split", [False, True], ids=["semi-honest", "malicious"])
+def test_bounds_on_errors_hold_and_are_not_absurdly_loose(every, split) -> None:
+    """Where they are worst: one row of a class, few rows, the smallest multiplier; at most 10,000 times too large."""
+    algebra, errors = every[split]
+    seen = 0.0
+    for positives in (1, 99):
+        for counts in pools(100, positives, 100 - positives).values():
+            found = algebra.recover([counts], SMALLEST_MULTIPLIER, errors)
+            seen = max(seen, abs(found.auc - trapezoid(counts).auc))
+    assert error_bound(algebra.plan) / 1e4 < seen <= error_bound(algebra.plan)
+
+
+@pytest.mark.parametrize("split", [False, True], ids=["semi-honest", "malicious"])
+@pytest.mark.parametrize("rows", [1, slow(100), 10**6])
+def test_one_class_has_no_auc_however_many_rows_and_whatever_the_multiplier(every, split, rows) -> None:
+    algebra, errors = every[split]
+    spread = np.random.default_rng(rows).multinomial(rows, np.full(100, 0.01))
+    for sides in ((np.zeros(100), spread), (spread, np.zeros(100))):
+        for extreme in (LARGEST_MULTIPLIER, SMALLEST_MULTIPLIER):
+            with pytest.raises((UndefinedAucError, VerificationError), match=r"one class only|one label"):
+                algebra.recover([counts_of(*sides)], extreme, errors)
+
+
+@pytest.mark.parametrize("split", [False, True], ids=["semi-honest", "malicious"])
+@pytest.mark.parametrize("max_rows", [10**6, 10**9])
+def test_the_largest_workload_fits_either_ring_at_the_largest_multiplier(every, split, max_rows) -> None:
+    """max_rows exactly: AUC 1, AUC 0 and one bin for all are the extremes of num, tie and den."""
+    algebra, errors = every[split]
+    if max_rows > algebra.plan.workload.max_rows:
+        algebra, errors = Algebra(algebra.plan.parameters.backend, split=split, max_rows=max_rows), None
+    half = max_rows // 2
+    for counts in pools(100, half, half).values():
+        found = algebra.recover([counts], LARGEST_MULTIPLIER, errors)
+        assert found.auc == pytest.approx(trapezoid(counts).auc, abs=1e-9)
+
+
+@pytest.mark.parametrize("split", [False, True], ids=["semi-honest", "malicious"])
+@pytest.mark.parametrize("excess_bits", [1, *map(slow, (2, 3, 5, 8, 13, 20)), 25])
+def test_more_rows_than_the_bound_are_refused_or_right(every, split, excess_bits) -> None:
+    """Up to 2^25 times 10^6 rows; at the largest multiplier four times the rows wrap around for sure."""
+    algebra, errors = every[split]
+    rng, refusals = np.random.default_rng(excess_bits), []
+    for extreme in (LARGEST_MULTIPLIER, SMALLEST_MULTIPLIER) * 3:
+        counts = counts_of(*(rng.dirichlet(np.ones(100), 2) * (algebra.plan.workload.max_rows << excess_bits) / 2))
+        try:
+            found = algebra.recover([counts], extreme, errors)
+        except ResultCheckError as error:  # of which `VerificationError` is one
+            refusals.append(str(error))
+        else:
+            assert found.auc == pytest.approx(trapezoid(counts).auc, abs=1e-7)
+    assert len(refusals) >= (3 if excess_bits > 1 else 0)
+    assert all("max_rows" in each for each in refusals)
+
+
+def test_a_result_decrypted_with_another_key_is_refused(every) -> None:
+    for algebra, _ in every.values():
+        result = algebra.result([algebra.submission(counts_of(np.ones(100), np.ones(100)))])
+        stranger = ckks.generate(algebra.plan.parameters).secret
+        stranger.fingerprint = algebra.keys.secret.fingerprint  # or the envelope would refuse it first
+        with pytest.raises(ResultCheckError):
+            algebra.read(stranger.decrypt_sums(result, algebra.plan.runs))

@@ -1,0 +1,82 @@
+"""Where values stand in ciphertexts, and that the circuit on them gives sums of products and nothing else."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fhe_auc import ckks
+from fhe_auc.session.ckks_computation import running_sum
+from fhe_auc_protocols.blinded_auc.encrypted_trapezoid import blinded_sums, packed
+from fhe_auc_protocols.blinded_auc.plan import BLINDING_BITS
+from tests.support.malicious_sessions import plan_for
+from tests.support.pinned_randomness import LARGEST_MULTIPLIER, SMALLEST_MULTIPLIER
+
+PLAN = plan_for(thresholds=3000)  # three blocks of 1,024 slots a run
+Vectors = tuple[np.ndarray, np.ndarray]
+
+
+def vectors(size: int, seed: int) -> Vectors:
+    """Y and both X: complex, with whole parts, those of X multiples of w, so that sums are exact."""
+    parts = np.random.default_rng(seed).integers(-1000, 1000, (6, size))
+    return parts[0] + 1j * parts[1], 4.0 * (parts[2:4] + 1j * parts[4:6])
+
+
+def padded(*of_parties: Vectors) -> Vectors:
+    """The sums over parties, at all positions."""
+    y, x = np.zeros(3072, complex), np.zeros((2, 3072), complex)
+    for one, both in of_parties:
+        y[: one.size] += one
+        x[:, : one.size] += both
+    return y, x
+
+
+def sums_of_squares(blocks: list[np.ndarray]) -> np.ndarray:
+    """Components 1 and 3 of Σ z², added up over all slots: products of polynomials modulo x⁴ = y, slot by slot."""
+    slots = blocks[0].shape[1]
+    y = np.exp(1j * np.pi * (4 * np.arange(slots) + 1) / (2 * slots))
+    found = np.zeros((4, slots), complex)
+    for z in blocks:
+        for i, j in np.ndindex(4, 4):
+            found[(i + j) % 4] += z[i] * z[j] * (y if i + j > 3 else 1)
+    return found[[1, 3]].sum(axis=1)
+
+
+pairs = st.builds(vectors, st.integers(1, 3072), st.integers(0, 2**32 - 1))
+
+
+@settings(max_examples=20)
+@given(st.lists(pairs, min_size=1, max_size=3))
+def test_sums_of_squares_are_twice_the_sums_of_products_and_parties_add_up(parties: list[Vectors]) -> None:
+    submissions = [packed(PLAN, *each) for each in parties]
+    for (y, x), blocks in zip(map(padded, parties), submissions, strict=True):
+        assert [block.shape for block in blocks] == [(4, 1024)] * 3
+        # Nothing in component 2: y·z₂·z₃ would come to component 1, and z₁·z₂ to component 3.
+        np.testing.assert_array_equal(np.concatenate(blocks, axis=1), [4 * y, x[0] / 4, 0 * y, x[1] / 4])
+    y, x = padded(*parties)
+    sums = [np.sum(blocks, axis=0) for blocks in zip(*submissions, strict=True)]
+    np.testing.assert_array_equal(sums_of_squares(sums), 2 * (x * y).sum(axis=1))
+
+
+def test_values_that_do_not_fit_a_run_are_refused() -> None:
+    for y, x in (vectors(3073, 0), (vectors(5, 0)[0], vectors(3073, 0)[1]), (vectors(5, 0)[0], np.ones((3, 5)))):
+        with pytest.raises(ValueError, match="broadcast"):
+            packed(PLAN, y, x)
+
+
+@pytest.mark.parametrize("backend", ckks.available_backends())
+@pytest.mark.parametrize("max_rows", [10**6, pytest.param(10**9, marks=pytest.mark.slow)])  # either ring
+def test_the_result_is_every_runs_sums_of_products_times_the_multiplier(backend: str, max_rows: int) -> None:
+    """On ciphertexts of any values: two runs of several blocks, of three parties."""
+    plan = plan_for(backend=backend, thresholds=3000, max_rows=max_rows)
+    keys = ckks.generate(plan.parameters)
+    parties = [[vectors(3000 - number, 2 * number + run) for run in range(2)] for number in range(3)]
+    total = running_sum(keys.public, plan.blocks)
+    for party in parties:
+        total.add([keys.secret.encrypt(block) for run in party for block in packed(plan, *run)])
+    for randomness, bits in ((SMALLEST_MULTIPLIER, BLINDING_BITS - 16), (LARGEST_MULTIPLIER, BLINDING_BITS)):
+        result = blinded_sums(plan, keys.public, total.totals, randomness=randomness)
+        found = keys.secret.decrypt_sums(result, 2) / 2.0 ** (bits + 1)
+        for run, sums in enumerate(found):
+            y, x = padded(*(party[run] for party in parties))
+            np.testing.assert_allclose(sums, (x * y).sum(axis=1), rtol=0, atol=1e-9 * np.abs(x * y).sum())
