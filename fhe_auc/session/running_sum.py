@@ -12,7 +12,6 @@ import numpy as np
 from fhe_auc.base.errors import DeserialisationError
 from fhe_auc.rlwe.polynomials import Polynomials, PolynomialSum, Words
 
-
 Parse: TypeAlias = Callable[[int, Any, Words], Words]
 
 

@@ -157,7 +157,9 @@ class VectorComputation:
 
     def running_sum(self) -> RunningSum:
         """Return an empty sum of submissions; it checks what it adds."""
-        return RunningSum([Polynomials(self.size, (self.modulus,))], lambda _, part, __: self._sums.unpacked(part)[None])
+        return RunningSum(
+            [Polynomials(self.size, (self.modulus,))], lambda _, part, __: self._sums.unpacked(part)[None]
+        )
 
     def aggregate(self, opening: bytes | None, totals: Sequence[Words]) -> bytes:
         """Return the result from the sum of submissions; `opening` is None where the pads add up to zero.

@@ -3,12 +3,12 @@
 import math
 
 import numpy as np
+from fhe_auc_protocols.blinded_auc.split_shares import Complex
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from fhe_auc_benchmarks.attacks.blinded_auc.bounds import TERMS, pair_rate, terms, tree_of
 from fhe_auc_benchmarks.attacks.blinded_auc.simulated_trials import draw_multipliers
-from fhe_auc_protocols.blinded_auc.split_shares import Complex
 
 _WIDTHS = 0.3, 0.1, 0.03, 0.01  # of the kernel, ever closer to the window that counts
 _NEIGHBOURHOOD = 3.0  # widths

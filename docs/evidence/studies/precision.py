@@ -174,7 +174,9 @@ def worst(found: Sequence[PrecisionSession], **fixed: object) -> str:
     return f"{np.nanmax(errors):.1e}" + (f" ({refused} of {len(errors)} refused)" if refused else "")
 
 
-def print_tables(plans: dict[tuple[str, str, int, int], AucPlan], found: list[PrecisionSession], rows: Sequence[int]) -> None:
+def print_tables(
+    plans: dict[tuple[str, str, int, int], AucPlan], found: list[PrecisionSession], rows: Sequence[int]
+) -> None:
     print("Worst |AUC error| by workload, over all numbers of rows and class balances:\n")
     body: list[list[object]] = []
     for workload, chosen in plans.items():

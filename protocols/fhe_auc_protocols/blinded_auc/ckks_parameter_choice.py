@@ -13,17 +13,15 @@ from fhe_auc.base.errors import CapacityError
 from fhe_auc.ckks import BackendName, CkksParameters
 from fhe_auc.ckks.parameters import CHAINS
 from fhe_auc.rlwe.parameters import Chain
-from fhe_auc_protocols.blinded_auc.error_bound import error_bound
 from fhe_auc_protocols.blinded_auc.plan import (
     MAX_TOLERANCE,
+    PRECISION,
     AucPlan,
     Workload,
     check_tolerance,
     least_tolerance,
     needed_bits,
 )
-
-PRECISION = 1e-8  # largest error of the AUC, absolute
 
 
 def plan(workload: Workload, backend: BackendName, *, tolerance: float | None = None) -> AucPlan:
@@ -49,19 +47,18 @@ def plan(workload: Workload, backend: BackendName, *, tolerance: float | None = 
 
 
 def _filled(workload: Workload, backend: BackendName, chain: Chain, tolerance: float | None) -> AucPlan | None:
-    """Return the plan on this chain, or None where it is not precise enough."""
+    """Return the plan on this chain, or None where it has not the room, or is not precise enough."""
     chained = CkksParameters(backend, chain.ring_dimension, chain.modulus_bits, chain.special_bits, 1.0)
-    spare = chained.log2_modulus - needed_bits(workload, chained)
-    if spare < 0:
-        return None
     # Quarter bits; the tenth of a bit is for primes a little below powers of two.
-    parameters = msgspec.structs.replace(chained, log2_scale=1 + math.floor(2 * (spare - 0.1)) / 4)
-    candidate = AucPlan(workload=workload, parameters=parameters, tolerance=MAX_TOLERANCE if workload.split else 0.0)
-    if error_bound(candidate) > PRECISION:
+    room = math.floor(2 * (chained.log2_modulus - needed_bits(workload, chained) - 0.1)) / 4
+    try:
+        parameters = msgspec.structs.replace(chained, log2_scale=1 + room)
+        found = AucPlan(workload=workload, parameters=parameters, tolerance=MAX_TOLERANCE if workload.split else 0.0)
+    except CapacityError:
         return None
     if not workload.split:
-        return candidate
-    least = least_tolerance(candidate)
+        return found
+    least = least_tolerance(found)
     accepted = least if tolerance is None else tolerance
     # Where a tolerance is asked for that honest results might exceed, there is another chain, or none.
-    return msgspec.structs.replace(candidate, tolerance=accepted) if least <= accepted <= MAX_TOLERANCE else None
+    return msgspec.structs.replace(found, tolerance=accepted) if least <= accepted <= MAX_TOLERANCE else None

@@ -39,6 +39,7 @@ MULTIPLIER_RANGE_BITS = 16
 FLOODED_BITS = DEFAULT_FLOODING_BITS + BLINDING_BITS + 2
 """b: flooding is uniform on [-2^b, 2^b); with λ = 40, `fhe_auc.ckks.rerandomisation` has the distance."""
 
+PRECISION = 1e-8  # largest error of the AUC, absolute
 MAX_TOLERANCE = 1e-3  # by how much the AUC of runs may ever be allowed to differ
 RUNS, CLASSES = 2, 2  # of masked shares: four executions in all
 EXTRA = CLASSES + 1  # positions of a run that are no bins: a correction a class, and the last
@@ -98,6 +99,8 @@ class AucPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         check_tolerance(self.workload, self.tolerance)
         if self.capacity_bits < 0:
             raise CapacityError("the plan's workload does not fit its modulus")
+        if not error_bound(self) <= PRECISION:
+            raise CapacityError(f"the plan's parameters do not keep the AUC's error below {PRECISION:g}")
 
     @property
     def split(self) -> bool:

@@ -3,6 +3,8 @@ import math
 
 import numpy as np
 import pytest
+from fhe_auc_protocols.blinded_auc.split_shares import Execution, Stream, amplification
+from fhe_auc_protocols.blinded_auc.workload import LEAST_EXTRA, Workload
 from scipy import stats
 
 from fhe_auc.base.errors import InputError, VerificationError
@@ -13,8 +15,6 @@ from fhe_auc_benchmarks.attacks.blinded_auc.strategies import STRATEGIES
 from fhe_auc_benchmarks.attacks.laboratory import HARM, AttackOutcome, clopper_pearson
 from fhe_auc_protocols.blinded_auc.plan import fitting_packing
 from fhe_auc_protocols.blinded_auc.result_check import accept
-from fhe_auc_protocols.blinded_auc.split_shares import Execution, Stream, amplification
-from fhe_auc_protocols.blinded_auc.workload import LEAST_EXTRA, Workload
 from tests.support.polynomial_search import search
 
 

@@ -13,16 +13,16 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
+from fhe_auc.ckks.flooding import flood
+from fhe_auc_protocols.blinded_auc.split_shares import Execution
 from numpy.typing import NDArray
 
 from fhe_auc.ckks import Ciphertext, PublicContext, Slots
-from fhe_auc.ckks.flooding import flood
 from fhe_auc.rows.counts import Counts
 from fhe_auc_protocols.blinded_auc import split_shares
 from fhe_auc_protocols.blinded_auc.encrypted_trapezoid import products, trace
 from fhe_auc_protocols.blinded_auc.plan import AucPlan
 from fhe_auc_protocols.blinded_auc.semi_honest import class_vectors
-from fhe_auc_protocols.blinded_auc.split_shares import Execution
 
 SPARE_BITS = 8  # of the modulus, for what attacks add
 _MAX_MULTIPLIER_BITS = 40

@@ -46,6 +46,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
+from fhe_auc_protocols.blinded_auc.split_shares import Complex
 from numpy.typing import NDArray
 from scipy import special, stats
 from scipy.spatial import cKDTree
@@ -53,7 +54,6 @@ from scipy.spatial import cKDTree
 from fhe_auc_benchmarks.attacks.blinded_auc.simulated_trials import TrialSetting, draw_multipliers
 from fhe_auc_benchmarks.attacks.laboratory import HARM
 from fhe_auc_protocols.blinded_auc.error_bound import MAX_AMPLIFICATION
-from fhe_auc_protocols.blinded_auc.split_shares import Complex
 
 Floats = NDArray[np.float64]
 

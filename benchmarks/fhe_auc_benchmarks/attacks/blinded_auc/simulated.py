@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import numpy as np
+from fhe_auc_protocols.blinded_auc.split_shares import Complex
 from numpy.typing import NDArray
 from scipy.special import comb
 
@@ -18,7 +19,6 @@ from fhe_auc_benchmarks.attacks.blinded_auc.simulated_trials import Floats, Tota
 from fhe_auc_benchmarks.attacks.blinded_auc.strategies import STRATEGIES, Parameter
 from fhe_auc_benchmarks.attacks.laboratory import HARM, HARMLESS, PASSED, AttackOutcome, strategy_of
 from fhe_auc_protocols.blinded_auc.error_bound import error_bound
-from fhe_auc_protocols.blinded_auc.split_shares import Complex
 
 ACCEPTED = ""
 REFUSALS = ("slots", "denominator", "executions", "range")

@@ -18,6 +18,8 @@ from functools import cached_property
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
+from fhe_auc_protocols.blinded_auc.split_shares import LEAST_MULTIPLIER, Complex, amplification, split_weights
+from fhe_auc_protocols.blinded_auc.workload import Workload
 from numpy.typing import NDArray
 
 from fhe_auc.metrics.trapezoid import trapezoid
@@ -28,8 +30,6 @@ from fhe_auc_protocols.blinded_auc.ckks_parameter_choice import plan
 from fhe_auc_protocols.blinded_auc.error_bound import CONFIDENCE, MAX_AMPLIFICATION, fresh_error
 from fhe_auc_protocols.blinded_auc.malicious import FLOODING_BITS
 from fhe_auc_protocols.blinded_auc.plan import MULTIPLIER_RANGE_BITS, AucPlan
-from fhe_auc_protocols.blinded_auc.split_shares import LEAST_MULTIPLIER, Complex, amplification, split_weights
-from fhe_auc_protocols.blinded_auc.workload import Workload
 from fhe_auc_protocols.options import Malicious
 
 Floats: TypeAlias = "NDArray[np.floating[Any]]"

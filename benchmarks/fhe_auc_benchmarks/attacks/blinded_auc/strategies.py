@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
+from fhe_auc_protocols.blinded_auc.packing import CHECK_WEIGHT
 from numpy.typing import NDArray
 
 from fhe_auc import ckks
@@ -27,7 +28,6 @@ from fhe_auc_benchmarks.attacks.blinded_auc.aggregator_view import SPARE_BITS, B
 from fhe_auc_benchmarks.attacks.blinded_auc.simulated_trials import Totals, Trials, TrialSetting
 from fhe_auc_benchmarks.attacks.laboratory import HARM
 from fhe_auc_protocols.blinded_auc.encrypted_trapezoid import products
-from fhe_auc_protocols.blinded_auc.packing import CHECK_WEIGHT
 from fhe_auc_protocols.blinded_auc.result_check import slot_error
 
 Lie: TypeAlias = Callable[[BlindedView], bytes]  # what a liar does with its view; returns the result's bytes
