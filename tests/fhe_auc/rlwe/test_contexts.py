@@ -5,6 +5,7 @@ What is peculiar to a scheme stands in `ckks/test_contexts.py` and `bfv/test_con
 
 import base64
 import copy
+import hashlib
 import json
 import pickle
 import threading
