@@ -26,6 +26,8 @@ from fhe_auc_keys.roles.local_consortium import Consortium
 from fhe_auc_keys.trust.identity import Identity
 from fhe_auc_keys.trust.message_signatures import SessionProtection
 
+_AT_ONCE = 100  # answers that the aggregator takes one after the other, as peers do: parties share no cache with it
+
 ROLES = ("keys", "party", "aggregator", "helper")
 """Whose time is told apart: "keys" is all that happens before the first round, certificates too."""
 
@@ -129,14 +131,19 @@ class OurProtocol(Contender):
 
         message: bytes | None = aggregator.start()
         while message is not None:
-            for name in aggregator.asked:
-                with clock.on("party" if name == first else "others" if name in parties else "helper"):
-                    answer = roles[name].respond(message)
-                sent[name] += len(answer)
-                received[name] += len(message)
-                # Peers end where the result is sent; what parties answer to that says only that they have it.
-                with clock.on("aggregator" if aggregator.round < aggregator.rounds else "afterwards"):
-                    aggregator.receive(name, answer)
+            # Peers end where the result is sent; what parties answer to that says only that they have it.
+            role = "aggregator" if aggregator.round < aggregator.rounds else "afterwards"
+            asked = aggregator.asked
+            for start in range(0, len(asked), _AT_ONCE):
+                answers = dict[str, bytes]()
+                for name in asked[start : start + _AT_ONCE]:
+                    with clock.on("party" if name == first else "others" if name in parties else "helper"):
+                        answers[name] = roles[name].respond(message)
+                    sent[name] += len(answers[name])
+                    received[name] += len(message)
+                with clock.on(role):
+                    for name, answer in answers.items():
+                        aggregator.receive(name, answer)
             with clock.on("aggregator"):
                 message = aggregator.finish_round()
         found = roles[first].result()
