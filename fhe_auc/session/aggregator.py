@@ -109,8 +109,7 @@ class Aggregator(ABC):
         protection = require_protection(self.manifest, self.protection)
         if protection is None:
             return bytes(message.payload), message.digest
-        is_sealed = self.round <= self.rounds - self.open_rounds
-        return message.opened(protection, AGGREGATOR if is_sealed else ""), message.digest
+        return message.opened(protection, AGGREGATOR if self._is_sealed(self.round) else ""), message.digest
 
     def finish_round(self) -> bytes | None:
         """Close the round and return the next message for all, or None when the session has ended.
@@ -170,7 +169,7 @@ class Aggregator(ABC):
         if message is None:
             content = payload()
             recipient = HELPER if number in self.helper_rounds else ""
-            listed = self._listed(number) if self.protection else ()
+            listed = self._listed(number) if self.protection and self._is_sealed(number - 1) else ()
             message = in_envelope(
                 self.manifest, self.protection, number, AGGREGATOR, content, recipient=recipient, submissions=listed
             ).to_bytes()
@@ -186,6 +185,10 @@ class Aggregator(ABC):
         """Return whose submissions count, with their digests, for the message of a round."""
         digests = self._parties.digests
         return tuple((party, digests[party]) for party in self.counted if party in digests)
+
+    def _is_sealed(self, number: int) -> bool:
+        """Whether answers of the round are sealed; of those that are not the next message lists no digests."""
+        return number <= self.rounds - self.open_rounds
 
     def _is_ours(self, message: bytes, number: int) -> bool:
         try:

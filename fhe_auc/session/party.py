@@ -102,7 +102,8 @@ class Party(ABC, Generic[R]):
             content = bytes(parsed.payload)
         else:
             content = parsed.opened(protection, self.name if self.asked_alone else "")
-            self._check_listed(parsed)
+            if self._is_sealed(parsed.round - 1):
+                self._check_listed(parsed)
         try:
             payload = self._answer(parsed.round, content)
         except DeserialisationError as error:
@@ -114,7 +115,7 @@ class Party(ABC, Generic[R]):
             self.failure, payload = error, b""
         self._round = parsed.round
         self.ended = parsed.round == (self.answers or (self.rounds,))[-1]
-        recipient = AGGREGATOR if parsed.round <= self.rounds - self.open_rounds else ""
+        recipient = AGGREGATOR if self._is_sealed(parsed.round) else ""
         sent = in_envelope(self.manifest, protection, parsed.round, self.name, payload, recipient=recipient)
         submission = sent.to_bytes()
         self._sent = b"" if protection is None else sent.digest
@@ -182,6 +183,10 @@ class Party(ABC, Generic[R]):
         """Take what `_own_state` has returned; raise `DeserialisationError` where it cannot be that."""
         if own:
             raise DeserialisationError("the state is that of another kind of party")
+
+    def _is_sealed(self, number: int) -> bool:
+        """Whether answers of the round are sealed, as of `fhe_auc.session.aggregator.Aggregator`."""
+        return number <= self.rounds - self.open_rounds
 
     def _check_listed(self, message: Message) -> None:
         """Raise `MessageError` unless the aggregator lists enough parties, among them this one with its submission."""
