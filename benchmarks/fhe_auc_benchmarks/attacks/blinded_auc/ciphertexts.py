@@ -1,7 +1,7 @@
 """Attacks on real ciphertexts: an aggregator that lies, against parties that follow the protocol.
 
-The liar holds what every aggregator holds: public and evaluation keys, and what parties send. It has neither the secret
-key nor the common secret. A strategy gets these things (`aggregator_view`) and returns the result's ciphertext.
+The liar holds what every aggregator holds: the public key, and what parties send. It has neither the secret key nor the
+common secret. A strategy gets these things (`aggregator_view`) and returns the result.
 
 To give attacks their best chance, liars know about how many rows there are, and choose the blinding multiplier as large
 as the modulus allows: weights are rounded to integer polynomials, and so become as exact as they can be.
@@ -22,7 +22,8 @@ from fhe_auc import ckks
 from fhe_auc.base.errors import DeserialisationError, FheAucError, InputError, ResultCheckError, UndefinedAucError
 from fhe_auc.base.keystream import COMMON_SECRET_BYTES
 from fhe_auc.base.serialise import decode
-from fhe_auc.ckks import PublicContext, Slots
+from fhe_auc.ckks import PublicContext
+from fhe_auc.ckks.encoding import SUMMED
 from fhe_auc.metrics.trapezoid import trapezoid
 from fhe_auc.question import thresholds
 from fhe_auc.rows.counts import count
@@ -37,6 +38,7 @@ from fhe_auc_keys.roles.sealed_roles import SealedAggregator, decrypting_party
 from fhe_auc_protocols.blinded_auc.malicious import Malicious
 from fhe_auc_protocols.blinded_auc.plan import AucPlan
 from fhe_auc_protocols.blinded_auc.protocol import BlindedAuc, trapezoid_computation
+from fhe_auc_protocols.blinded_auc.result_check import Totals
 from fhe_auc_protocols.blinded_auc.semi_honest import SemiHonest
 
 PROTOCOLS: dict[str, type[BlindedAuc]] = {"semi-honest": SemiHonest, "malicious": Malicious}
@@ -47,7 +49,6 @@ _THRESHOLDS = 16
 _CHANGES = 0.002, 0.02  # relative; the least that does harm is the likeliest to pass
 _SHOWN_CHANGE = 0.07
 _SAME = 1e-5  # honest totals agree better with the exact ones, even at 100 rows
-_CONFIDENCE = 10.0
 
 
 class LyingSealedAggregator(SealedAggregator):
@@ -77,22 +78,22 @@ class LyingSealedAggregator(SealedAggregator):
             change = float(np.exp(generator.uniform(*np.log(_CHANGES))))
         plan = manifest.decoded_plan(AucPlan)
         self._view = BlindedView(context, plan, self._submissions, generator, rows, change, earlier)
-        self._ciphertext = self._message = b""
+        self._content = self._message = b""
 
     @property
     def kept(self) -> Earlier:
         """What this session leaves behind for a later one."""
-        return Earlier(self._submissions, self._ciphertext, self._message)
+        return Earlier(self._submissions, self._content, self._message)
 
     def _accept(self, party: str, payload: bytes) -> None:
         super()._accept(party, payload)
         if self.round == 1:
             blocks = decode(payload, tuple[bytes, ...], "submission")
-            self._submissions[party] = [self._context.load_submission(block) for block in blocks]
+            self._submissions[party] = [self._context.read_submission(block) for block in blocks]
 
     def _lies(self, *_: object) -> bytes:
-        self._ciphertext = self._lie(self._view)
-        return self._ciphertext
+        self._content = self._lie(self._view)
+        return self._content
 
     def finish_round(self) -> bytes | None:
         """Close the round as an honest aggregator does, and tamper with the message."""
@@ -183,22 +184,18 @@ class HonestParties:
         """Tell whether the result holds the honest class totals, up to a factor common to all; with the secret key."""
         try:
             payload = Message.from_bytes(message, limit=len(message)).payload
-            slots = self._keys.secret.decrypt(decode(payload, Result, "result").content)
+            found = self._keys.secret.decrypt_sums(decode(payload, Result, "result").content, self.plan.runs)
         except FheAucError:
             return False
-        by_class = self.plan.packing.by_class(slots)
-        found, exact = by_class.mean(axis=1), self._exact_totals()
-        factor = np.vdot(exact, found) / np.vdot(exact, exact)
-        spread = float(np.abs(by_class - found[:, None]).max())
-        size = float(np.abs(found).max())
-        same = float(np.abs(found - factor * exact).max()) <= _SAME * abs(factor) * float(np.abs(exact).max())
-        return same and spread <= _CONFIDENCE * self.plan.flooding_deviation + _SAME * size
+        exact = self._exact_totals()
+        factor = (np.vdot(exact, found) / np.vdot(exact, exact)).real
+        return bool(np.abs(found - factor * exact).max() <= _SAME * factor * np.abs(exact).max())
 
-    def _exact_totals(self) -> Slots:
-        half = self.plan.packing.half
-        sums = [sum(blocks) for blocks in zip(*(task.encode(self._common_secret) for task in self._tasks), strict=True)]
-        slots = sum(block * np.roll(block, -half) for block in sums)
-        return np.asarray(self.plan.packing.by_class(np.asarray(slots)).sum(axis=1))
+    def _exact_totals(self) -> Totals:
+        encoded = (task.encode(self._common_secret) for task in self._tasks)
+        z = np.array([sum(blocks) for blocks in zip(*encoded, strict=True)])
+        sums = 2 * (z[:, :1] * z[:, SUMMED]).sum(axis=2)
+        return np.asarray(sums.reshape(self.plan.runs, -1, len(SUMMED)).sum(axis=1))
 
 
 def run(
@@ -216,7 +213,7 @@ def run(
     Every trial is a session of its own, with its own id, rows and common secret. The CKKS keys are those of all trials,
     which takes nothing from the liar, and gives it earlier sessions under the same keys. Rows and the liar's choices
     follow from the seed; keys do not, and with them neither noise nor what the common secret derives. `options` are the
-    protocol's, such as ``executions``; `change` is as for `LyingSealedAggregator`.
+    protocol's, such as ``tolerance``; `change` is as for `LyingSealedAggregator`.
 
     Raises `InputError`: unknown strategy, protocol or option, or no trials.
     """
