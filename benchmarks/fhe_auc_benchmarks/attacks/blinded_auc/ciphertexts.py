@@ -22,7 +22,7 @@ from fhe_auc import ckks
 from fhe_auc.base.errors import DeserialisationError, FheAucError, InputError, ResultCheckError, UndefinedAucError
 from fhe_auc.base.keystream import COMMON_SECRET_BYTES
 from fhe_auc.base.serialise import decode
-from fhe_auc.ckks import PublicContext
+from fhe_auc.ckks import PublicContext, Slots
 from fhe_auc.ckks.encoding import SUMMED
 from fhe_auc.metrics.trapezoid import trapezoid
 from fhe_auc.question import thresholds
@@ -38,7 +38,6 @@ from fhe_auc_keys.roles.sealed_roles import SealedAggregator, decrypting_party
 from fhe_auc_protocols.blinded_auc.malicious import Malicious
 from fhe_auc_protocols.blinded_auc.plan import AucPlan
 from fhe_auc_protocols.blinded_auc.protocol import BlindedAuc, trapezoid_computation
-from fhe_auc_protocols.blinded_auc.result_check import Totals
 from fhe_auc_protocols.blinded_auc.semi_honest import SemiHonest
 
 PROTOCOLS: dict[str, type[BlindedAuc]] = {"semi-honest": SemiHonest, "malicious": Malicious}
@@ -153,7 +152,8 @@ class HonestParties:
         first, *others = (count(data, self.manifest.thresholds) for data in sites)
         pooled = sum(others, start=first)
         self.rows = pooled.positives + pooled.negatives
-        self.auc = trapezoid(pooled).auc
+        exact = trapezoid(pooled)
+        self.auc, self.den = exact.auc, exact.den
 
     def play(self, aggregator: LyingSealedAggregator) -> bytes:
         """Play the session up to the message that carries the result."""
@@ -187,15 +187,15 @@ class HonestParties:
             found = self._keys.secret.decrypt_sums(decode(payload, Result, "result").content, self.plan.runs)
         except FheAucError:
             return False
-        exact = self._exact_totals()
+        z = np.array(self.summed())
+        exact = 2 * (z[:, :1] * z[:, SUMMED]).sum(axis=2).reshape(self.plan.runs, -1, len(SUMMED)).sum(axis=1)
         factor = (np.vdot(exact, found) / np.vdot(exact, exact)).real
         return bool(np.abs(found - factor * exact).max() <= _SAME * factor * np.abs(exact).max())
 
-    def _exact_totals(self) -> Totals:
+    def summed(self) -> list[Slots]:
+        """Return what all parties encrypt, summed up, block by block."""
         encoded = (task.encode(self._common_secret) for task in self._tasks)
-        z = np.array([sum(blocks) for blocks in zip(*encoded, strict=True)])
-        sums = 2 * (z[:, :1] * z[:, SUMMED]).sum(axis=2)
-        return np.asarray(sums.reshape(self.plan.runs, -1, len(SUMMED)).sum(axis=1))
+        return [sum(blocks[1:], start=blocks[0]) for blocks in zip(*encoded, strict=True)]
 
 
 def run(

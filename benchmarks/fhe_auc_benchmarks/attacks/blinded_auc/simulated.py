@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fhe_auc_benchmarks.attacks.blinded_auc.simulated_trials import Floats, Trials, TrialSetting, generator
+from fhe_auc_benchmarks.attacks.blinded_auc.simulated_trials import Floats, Trials, TrialSetting, dot, generator
 from fhe_auc_benchmarks.attacks.blinded_auc.strategies import STRATEGIES, Parameter
 from fhe_auc_benchmarks.attacks.laboratory import HARM, HARMLESS, PASSED, AttackOutcome, strategy_of
 from fhe_auc_protocols.blinded_auc.error_bound import error_bound
@@ -24,7 +24,7 @@ ACCEPTED = ""
 REFUSALS = ("finite", "denominator", "executions", "equations", "range")
 """Checks that refuse in turn."""
 
-_CHUNK, _POSITION_CHUNK = 50_000, 500_000
+_CHUNK, _POSITION_CHUNK = 5_000, 100_000  # what caches hold
 _PILOT, _PILOT_TOLERANCE = 20_000, 5e-4  # so loose that lies pass, and the best parameter shows
 
 
@@ -66,12 +66,11 @@ def checked(trials: Trials, totals: Complex, tolerance: float | None = None) -> 
 
 def _solved(values: Complex, weights: Floats, shares: Complex) -> tuple[Complex, Floats, Floats]:
     """Return num + i·tie, den, and the norm of what is left, of value = num + i·tie + c·den by least squares."""
-    total = weights.sum(axis=-1)
-    mean, mean_share = ((weights * each).sum(axis=-1) / total for each in (values, shares))
+    total = dot(weights, 1.0)
+    mean, mean_share = (dot(weights, each) / total for each in (values, shares))
     apart, apart_share = values - mean[..., None], shares - mean_share[..., None]
-    den = (weights * (apart_share.conj() * apart).real).sum(axis=-1)
-    den = den / (weights * np.abs(apart_share) ** 2).sum(axis=-1)
-    left = np.sqrt((weights * np.abs(apart - apart_share * den[..., None]) ** 2).sum(axis=-1))
+    den = dot(weights, (apart_share.conj() * apart).real) / dot(weights, np.abs(apart_share) ** 2)
+    left = np.sqrt(dot(weights, np.abs(apart - apart_share * den[..., None]) ** 2))
     return mean - mean_share * den, den, left
 
 

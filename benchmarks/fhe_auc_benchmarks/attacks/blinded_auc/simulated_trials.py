@@ -154,7 +154,7 @@ class Trials:
         x, y, bins = self._x, self._y, len(self._negatives)
         f, t = np.zeros_like(y), np.zeros_like(x)
         f[..., :bins] = self._negatives
-        f[..., CORRECTION:LAST] = -(x[..., :bins] @ self._negatives.astype(x.dtype) + self._rest[..., 2:4])
+        f[..., CORRECTION:LAST] = -(np.einsum("...k,k->...", x[..., :bins], self._negatives) + self._rest[..., 2:4])
         f[..., LAST] = 1
         t[..., :bins] = self._heights
         t[..., CORRECTION:LAST] = np.eye(CLASSES)
@@ -185,10 +185,15 @@ def amplification(weights: Floats, shares: Complex) -> Floats:
     Divided by A·B, a number is num + i·tie + c·den, and the equations are weighted ones: the inverse of their normal
     matrix is known.
     """
-    total = weights.sum(axis=-1)
-    mean = (weights * shares).sum(axis=-1) / total
-    spread = (weights * np.abs(shares - mean[..., None]) ** 2).sum(axis=-1)
+    total = dot(weights, 1.0)
+    mean = dot(weights, shares) / total
+    spread = dot(weights, np.abs(shares - mean[..., None]) ** 2)
     return np.asarray(np.sqrt(1 / total + np.maximum(np.abs(mean.real), np.abs(1 + mean.real)) ** 2 / spread))
+
+
+def dot(weights: Floats, values: Any) -> Any:
+    """Return the weighted sum along the last axis, which is short."""
+    return sum(np.moveaxis(weights * values, -1, 0))
 
 
 def phases(rng: np.random.Generator, *shape: int) -> Complex:

@@ -291,7 +291,7 @@ def _other_subset(view: BlindedView) -> bytes:
 def _chosen_values(view: BlindedView) -> bytes:
     """An AUC of the liar's choice, and as large a denominator as rows would give; or numbers about as large."""
     auc = view.generator.uniform(0.95, 0.99)
-    numbers = np.array([[auc + 0j, 1 + 1j * CHECK_WEIGHT]])
+    numbers = np.asarray([[auc, 1 + 1j * CHECK_WEIGHT]], np.complex128)
     if view.plan.split:
         numbers = complex_normal(view.generator, (view.plan.runs, 2))
     return view.result(view.weights(), plus=view.size / 2 * numbers)
