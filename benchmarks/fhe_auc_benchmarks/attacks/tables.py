@@ -55,7 +55,7 @@ def on_malicious(of: TrialSetting, trials: int, seed: int, simulated_trials: int
             outcome = simulated.run(name, of, simulated_trials, seed, parameter)
             simulation = None if outcome is None else outcome.summary()
             if simulation and parameter:
-                simulation["parameter"] = list(parameter)
+                simulation["parameter"] = [str(each) for each in parameter]
         return {
             "semi_honest": {"real": real(name, "semi-honest")},
             "malicious": {"real": real(name, "malicious"), "simulated": simulation},

@@ -73,7 +73,7 @@ def test_json_on_malicious_has_bounds_and_on_verified_both_protocols_and_primes(
     first, second = found["attacks"]
     assert (first["attack"], second["attack"]) == ("scale-last", "drop-party")
     assert first["malicious"]["simulated"]["trials"] == 2_000
-    assert len(first["malicious"]["simulated"]["parameter"]) == 4
+    assert len(first["malicious"]["simulated"]["parameter"]) == 3
     assert first["bound"] is None or first["bound"] < 1e-9
     assert {"tolerance", "thresholds", "seed", "confidence", "attacks"} == set(found)
     assert "Examples" in invoke("--help").stdout

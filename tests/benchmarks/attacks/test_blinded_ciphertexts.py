@@ -113,7 +113,8 @@ def test_what_parties_read_is_alpha_z_squared_beta_z_and_constants(protocol: str
     plan = scene.parties.plan
     alpha, beta = scene.generator.normal(size=(2, plan.runs, 4, plan.positions, 2)) @ (1, 1j)
     plus = 1e15 * scene.generator.normal(size=(plan.runs, 2, 2)) @ (1, 1j)
-    liar = scene.aggregator(lambda view: view.result(alpha, beta, plus=plus))
+    weights = (dict(enumerate(each.swapaxes(0, 1))) for each in (alpha, beta))
+    liar = scene.aggregator(lambda view: view.result(*weights, plus=plus))
     message = Message.from_bytes(scene.parties.play(liar), limit=2**24)
     found = scene.keys.secret.decrypt_sums(decode(message.payload, Result, "result").content, plan.runs)
     z = np.array(scene.parties.summed()).reshape(plan.runs, -1, *beta.shape[1:]).swapaxes(1, 2).reshape(beta.shape)

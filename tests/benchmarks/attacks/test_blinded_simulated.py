@@ -16,7 +16,7 @@ from fhe_auc_benchmarks.attacks.blinded_auc.simulated_trials import (
     generator,
     setting,
 )
-from fhe_auc_benchmarks.attacks.blinded_auc.strategies import STRATEGIES, _quadratic
+from fhe_auc_benchmarks.attacks.blinded_auc.strategies import STRATEGIES, _term
 from fhe_auc_benchmarks.attacks.laboratory import HARM, AttackOutcome, clopper_pearson
 from fhe_auc_protocols.blinded_auc import masked_shares
 from fhe_auc_protocols.blinded_auc.error_bound import MAX_AMPLIFICATION, WEIGHT
@@ -184,7 +184,7 @@ def test_terms_at_a_position_are_those_of_alpha_z_squared_and_beta_z(default):
         factor = np.zeros(z.shape, complex)
         factor[term % 4] = 1
         expected = times(factor, times(z, z) if term < 4 else z)[[1, 3]] / unit
-        np.testing.assert_allclose(_quadratic(trials, LAST, term), np.moveaxis(expected, 0, -1), rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(_term(trials, LAST, term), np.moveaxis(expected, 0, -1), rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("trials", quick(20_000, of=(20_000, 100_000)))

@@ -5,7 +5,7 @@ Of each run it holds the sum of all submissions, z, a ciphertext a block. Withou
     component 1 and 3, summed over slots, of   Σ_blocks alpha·z² + beta·z + constants
 
 for polynomials alpha and beta of its choice: a complex number a slot for each of four components, as z has them. It may
-multiply z of another run or block instead; and it may write what it likes in the place of any coefficient.
+multiply z by that of another run instead; and it may write what it likes in the place of any coefficient.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import NamedTuple, TypeAlias
+from types import MappingProxyType
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fhe_auc.ckks import PublicContext, Slots, encoding
 from fhe_auc.ckks.rerandomisation import released
@@ -27,6 +27,7 @@ from fhe_auc.rlwe.number_theoretic_transform import values_of
 from fhe_auc.rlwe.polynomials import Polynomials, Words
 from fhe_auc.rlwe.seeded import Seeded
 from fhe_auc.rows.counts import Counts
+from fhe_auc_benchmarks.attacks.blinded_auc.simulated_trials import Floats
 from fhe_auc_protocols.blinded_auc import masked_shares
 from fhe_auc_protocols.blinded_auc.encrypted_trapezoid import packed
 from fhe_auc_protocols.blinded_auc.masked_shares import Complex
@@ -37,7 +38,9 @@ SPARE_BITS = 8  # of the modulus, for what attacks add
 _MAX_MULTIPLIER_BITS = 40
 
 Submission: TypeAlias = "Sequence[Words]"  # a ciphertext a block, run by run: values at roots of unity
-Factors: TypeAlias = "Sequence[tuple[Sequence[Words], Sequence[Words]]]"
+Weights: TypeAlias = (
+    "Mapping[int, Any]"  # by component, for all positions of all runs: shape (runs, positions), or less
+)
 
 
 class Earlier(NamedTuple):
@@ -89,31 +92,28 @@ class BlindedView:
         slots = self.plan.parameters.slots
         return np.tile(np.exp(0.5j * np.pi / slots * (4 * np.arange(slots) + 1)), self.plan.blocks_of_a_run)
 
-    def weights(self, first: complex = 0.0) -> NDArray[np.complex128]:
-        """Return alpha or beta, shape (runs, 4, positions): `first` in component 0, else zero."""
-        found = np.zeros((self.plan.runs, encoding.COMPONENTS, self.plan.positions), complex)
-        found[:, 0] = first
+    def guessed(self, how_many: int | None = None) -> Floats:
+        """Return 1 at so many positions of each run, or a quarter, and 0 elsewhere: shape (runs, positions).
+
+        Where positions are in no secret order, they are among the thresholds.
+        """
+        plan = self.plan
+        used = plan.positions if plan.split else plan.thresholds
+        found = np.zeros((plan.runs, plan.positions))
+        for run in found:
+            run[self.generator.permutation(used)[: how_many or max(used // 4, 1)]] = 1
         return found
 
-    def guessed(self, how_many: int) -> list[tuple[int, NDArray[np.int64]]]:
-        """Return indices of so many positions for each run; where they are in no secret order, of thresholds."""
-        used = self.plan.positions if self.plan.split else self.plan.thresholds
-        return [(run, self.generator.permutation(used)[:how_many]) for run in range(self.plan.runs)]
-
-    def sums(self, parties: Iterable[str] | None = None, *others: Submission) -> list[Words]:
-        """Return z, of `parties` (None: of all), as often as each is named, and of `others`; block by block."""
+    def runs(self, parties: Iterable[str] | None = None, *others: Submission) -> list[Sequence[Words]]:
+        """Return z, of `parties` (None: of all), as often as each is named, and of `others`: a run's blocks, by run."""
         names = self.parties if parties is None else parties
         added = [*(self.submissions[party] for party in names), *others]
         totals = [block.copy() for block in added[0]]
         for submission in added[1:]:
             for total, block in zip(totals, submission, strict=True):
                 self.context.ciphertext_shape.add_in_place(total, block)
-        return totals
-
-    def by_run(self, blocks: Sequence[Words]) -> list[Sequence[Words]]:
-        """Return the blocks of each run."""
         size = self.plan.blocks_of_a_run
-        return [blocks[start : start + size] for start in range(0, len(blocks), size)]
+        return [totals[start : start + size] for start in range(0, len(totals), size)]
 
     def honest(self) -> bytes:
         """Return the result's bytes that it should return."""
@@ -121,35 +121,43 @@ class BlindedView:
 
     def result(
         self,
-        alpha: NDArray[np.complex128] | None = None,
-        beta: NDArray[np.complex128] | None = None,
+        alpha: Weights = MappingProxyType({0: 1}),
+        beta: Weights = MappingProxyType({}),
         *,
-        sums: Sequence[Words] | None = None,
-        factors: Factors | None = None,
+        runs: Sequence[Sequence[Words]] | None = None,
+        times: Sequence[Sequence[Words]] | None = None,
         plus: Complex | None = None,
         change: Callable[[list[Words]], object] = list,
     ) -> bytes:
         """Return a result's bytes: alpha·z² + beta·z, times the multiplier.
 
-        `alpha` and `beta` are as of `weights`; None: 1, and 0. `sums` are blocks that stand for z, `factors` two for
-        each run whose product stands for z². `plus`, shape (runs, 2), is added to what decrypts. `change` may alter
-        each run's part of the result: the four coefficients, and two polynomials, modulo `kept` primes.
+        `runs` are z, and `times` what it is multiplied by, by default z. `plus`, shape (runs, 2), is added to what
+        decrypts. `change` may alter each run's part of the result: four coefficients, then two polynomials of
+        `kept_shape`.
         """
-        if factors is None:
-            runs = self.by_run(self.sums() if sums is None else sums)
-            factors = list(zip(runs, runs, strict=True))
-        content = b""
-        for run, pairs in enumerate(factors):
+        runs = self.runs() if runs is None else runs
+        content, scale = b"", self.plan.parameters.scale
+        for run, pairs in enumerate(zip(runs, runs if times is None else times, strict=True)):
             parts = [self._half.zeros() for _ in range(3)]
             for block, (left, right) in enumerate(zip(*pairs, strict=True)):
-                for part, product in zip(parts, self._product(left, right), strict=True):
-                    self._half.add_in_place(part, self._times(product, alpha, run, block, 1.0))
-                if beta is not None:
-                    for part, polynomial in zip(parts, np.split(left, 2), strict=False):
-                        scaled = self._times(polynomial, beta, run, block, self.plan.parameters.scale)
-                        self._half.add_in_place(part, scaled)
+                quadratic, linear = (self._weights(each, run, block) for each in (alpha, beta))
+                self._add(parts, self._product(left, right), self._encoded(quadratic, self.multiplier))
+                if beta:
+                    self._add(parts, np.split(left, 2), self._encoded(linear, self.multiplier * scale))
             content += self._released(parts, None if plus is None else plus[run], change)
         return wire_format.seal("result", self.context.fingerprint, content)
+
+    def _weights(self, weights: Weights, run: int, block: int) -> Slots:
+        plan, slots = self.plan, self.plan.parameters.slots
+        found = np.zeros((encoding.COMPONENTS, slots), complex)
+        for component, values in weights.items():
+            every = np.broadcast_to(values, (plan.runs, plan.positions))
+            found[component] = every[run, block * slots : (block + 1) * slots]
+        return found
+
+    def _add(self, parts: Sequence[Words], added: Sequence[Words], factor: Words) -> None:
+        for part, each in zip(parts, added, strict=False):
+            self._half.add_in_place(part, self._half.multiply(each, factor))
 
     def _product(self, left: Words, right: Words) -> list[Words]:
         half, (b, a), (other_b, other_a) = self._half, np.split(left, 2), np.split(right, 2)
@@ -157,21 +165,8 @@ class BlindedView:
         half.add_in_place(middle, half.multiply(a, other_b))
         return [half.multiply(b, other_b), middle, half.multiply(a, other_a)]
 
-    def _times(
-        self, polynomial: Words, weights: NDArray[np.complex128] | None, run: int, block: int, scale: float
-    ) -> Words:
-        if weights is None:
-            factor = np.tile([[self.multiplier % prime] for prime in self._half.moduli], polynomial.shape[1])
-            return self._half.multiply(polynomial, factor.astype(np.uint64))
-        slots = self.plan.parameters.slots
-        return self._half.multiply(
-            polynomial,
-            self._encoded(weights[run, :, block * slots : (block + 1) * slots], self.multiplier * scale),
-        )
-
     def _encoded(self, slots: Slots, scale: float) -> Words:
-        numbers = encoding.coefficients(np.ascontiguousarray(slots)) * scale
-        return values_of(self._half, encoding.message(self._half, numbers))
+        return values_of(self._half, encoding.message(self._half, encoding.coefficients(slots) * scale))
 
     def _released(self, parts: list[Words], plus: Complex | None, change: Callable[[list[Words]], object]) -> bytes:
         """Return a run's part of the result; a liar floods nothing."""

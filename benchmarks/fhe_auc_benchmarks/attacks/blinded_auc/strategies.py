@@ -15,6 +15,7 @@ Where submissions are missing, doubled or replaced, the sum keeps masks, and wha
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import product
@@ -24,7 +25,7 @@ import numpy as np
 
 from fhe_auc import ckks
 from fhe_auc.rlwe import wire_format
-from fhe_auc.rlwe.modular import residues
+from fhe_auc.rlwe.modular import multiply, residues
 from fhe_auc.rlwe.polynomials import Words
 from fhe_auc_benchmarks.attacks.blinded_auc.aggregator_view import SPARE_BITS, BlindedView, Submission
 from fhe_auc_benchmarks.attacks.blinded_auc.simulated_trials import (
@@ -32,7 +33,6 @@ from fhe_auc_benchmarks.attacks.blinded_auc.simulated_trials import (
     EMPTIEST,
     FULLEST,
     LAST,
-    Floats,
     Trials,
     complex_normal,
     phases,
@@ -42,9 +42,8 @@ from fhe_auc_protocols.blinded_auc.error_bound import CHECK_WEIGHT, WEIGHT
 from fhe_auc_protocols.blinded_auc.masked_shares import Complex
 
 Lie: TypeAlias = Callable[[BlindedView], bytes]  # what a liar does with its view; returns the result's bytes
-Parameter: TypeAlias = "tuple[float, ...]"
-SimulatedLie: TypeAlias = "Callable[[Trials, Parameter], Complex]"
-_NONE: tuple[Parameter, ...] = ((),)
+Parameter: TypeAlias = "tuple[complex, ...]"
+SimulatedLie: TypeAlias = "Callable[[Trials, Any], Any]"
 
 
 def _leave_masks(trials: Trials, _: Parameter) -> Complex:
@@ -60,22 +59,19 @@ class BlindedStrategy:
     lie: Lie
     simulated_lie: SimulatedLie | None = _leave_masks
     """None: what it returns is refused for its form."""
-    parameters: tuple[Parameter, ...] = _NONE
+    parameters: tuple[Parameter, ...] = ((),)
     """Values of the simulated lie's free parameter, among which the best is looked for."""
     everywhere: bool = False
     """Whether it touches positions all over: simulated trials then draw far more random numbers."""
 
 
-# Real and imaginary part of factors; what they shift by is around `HARM`.
-_FACTORS = tuple(
-    (float(value.real), float(value.imag))
-    for value in (HARM * 2.0**power * turn for power in range(-1, 6) for turn in (1, -1, 1j))
-)
+def _theta(*choices: Iterable[complex]) -> tuple[Parameter, ...]:
+    """Return parameters: θ, such that shifts are around `HARM`, and each of the choices behind it."""
+    sizes = HARM * 2.0 ** np.arange(-1, 6)
+    return tuple(product([complex(size * turn) for size in sizes for turn in (1, -1, 1j)], *choices))
 
 
-def _with(*choices: Iterable[float]) -> tuple[Parameter, ...]:
-    """Return each of `_FACTORS` with each choice of further parameters behind it."""
-    return tuple((*factor, *others) for factor in _FACTORS for others in product(*choices))
+_ONE_BOTH_OR_OPPOSITE = 0, 1, -1
 
 
 # --- Whole numbers: runs and classes ----------------------------------------------------------------------------------
@@ -86,46 +82,14 @@ def _scale_all(view: BlindedView) -> bytes:
     return view.result()
 
 
-def _scale_runs(view: BlindedView) -> bytes:
-    alpha = view.weights()
-    for run in alpha:
-        run[0] = 1 + view.change * np.exp(2j * np.pi * view.generator.random())
-    return view.result(alpha)
+def _times_wanted(*factors: int) -> Lie:
+    """Return the lie that multiplies the four coefficients of c₀, and leaves c₁ and c₂ as they are."""
 
+    def change(parts: list[Words], view: BlindedView) -> None:
+        for row, prime in zip(parts[0], view.kept_shape.moduli, strict=True):
+            row[:] = multiply(row, residues(factors, prime), prime)
 
-def _scaled_runs(trials: Trials, parameter: Parameter) -> Complex:
-    """Scale run 1 by 1 + θ, and run 2 by 1 + θ times the last parameter."""
-    return trials.honest * (1 + complex(*parameter[:2]) * np.array([[1.0], [parameter[2]]]))
-
-
-def _on_wanted(view: BlindedView, change: Callable[[Any, Any], Any]) -> bytes:
-    """Return the honest result where the four coefficients of c₀ are changed, modulo each prime; c₁ and c₂ stay."""
-
-    def changed(parts: list[Words]) -> None:
-        moduli = np.array(view.kept_shape.moduli, np.uint64)[:, None]
-        parts[0] = change(parts[0].astype(object), moduli.astype(object)).astype(np.uint64)
-
-    return view.result(change=changed)
-
-
-def _mix_classes(view: BlindedView) -> bytes:
-    """Add a multiple of class 1 to class 0: with x²/y, so that class 1 gets sums of class 0 with weights 1/y."""
-    alpha = view.weights(1.0)
-    alpha[:, 2] = view.change * view.roots.conj()
-    return view.result(alpha)
-
-
-def _swap_classes(view: BlindedView) -> bytes:
-    """Multiply by x²: class 1 becomes class 0, and class 0 sums of class 1 with weights y."""
-    alpha = view.weights()
-    alpha[:, 2] = 1
-    return view.result(alpha)
-
-
-def _mixed_classes(trials: Trials, parameter: Parameter) -> Complex:
-    """Add θ times the other class to class 0, or to both."""
-    others = trials.honest[..., ::-1] * np.array([1.0, parameter[2]])
-    return np.asarray(trials.honest + complex(*parameter[:2]) * others)
+    return lambda view: view.result(change=lambda parts: change(parts, view))
 
 
 def _add_constant(view: BlindedView) -> bytes:
@@ -134,16 +98,9 @@ def _add_constant(view: BlindedView) -> bytes:
     return view.result(plus=plus)
 
 
-def _added_constants(trials: Trials, parameter: Parameter) -> Complex:
-    """Add θ·r·den to class 0 of either run, and as much times the last parameter to class 1."""
-    return np.asarray(trials.honest + complex(*parameter[:2]) * np.array([1.0, parameter[2]]))
-
-
-def _of_runs(view: BlindedView, *pairs: tuple[int, int]) -> bytes:
-    """Return a result in which each run is the product of two; of one run, all are its square."""
-    runs = view.by_run(view.sums())
-    last = len(runs) - 1
-    return view.result(factors=[(runs[min(one, last)], runs[min(other, last)]) for one, other in pairs[: last + 1]])
+def _multiply_runs(view: BlindedView) -> bytes:
+    first, *others = runs = view.runs()
+    return view.result(runs=[first] * len(runs), times=[*others, *others] or runs)
 
 
 def _multiplied_runs(trials: Trials, parameter: Parameter) -> Complex:
@@ -154,52 +111,26 @@ def _multiplied_runs(trials: Trials, parameter: Parameter) -> Complex:
     other_y = np.take_along_axis(y[:, 1], order, axis=-1)
     sums = np.einsum("tcp,tp->tc", other_x, y[:, 0]) + np.einsum("tcp,tp->tc", x[:, 0], other_y)
     mixed = np.repeat(sums[:, None] / 2, 2, axis=1)
-    return np.asarray(trials.honest + complex(*parameter) * mixed if parameter else mixed)
+    return np.asarray(trials.honest + parameter[0] * mixed if parameter else mixed)
 
 
 # --- Slot by slot -----------------------------------------------------------------------------------------------------
 
 
-def _alpha_at(component: int, how_many: int, value: Callable[[BlindedView], complex]) -> Lie:
-    """Return the lie that adds to alpha's component at guessed positions."""
-
-    def lie(view: BlindedView) -> bytes:
-        alpha = view.weights(1.0)
-        for run, chosen in view.guessed(how_many):
-            alpha[run, component, chosen] += value(view)
-        return view.result(alpha)
-
-    return lie
-
-
 def _add_at_position(view: BlindedView) -> bytes:
     """Add to Y, or to X of either class, at a guessed position."""
     component = int(view.generator.choice([0, 1, 3]))
-    beta = view.weights()
-    for run, chosen in view.guessed(1):
-        beta[run, component, chosen] = view.rows * (WEIGHT if component == 0 else 1 / WEIGHT)
-    return view.result(beta=beta)
+    return view.result(beta={component: view.rows * view.guessed(1) * (WEIGHT if component == 0 else 1 / WEIGHT)})
 
 
-def _square_terms(view: BlindedView) -> bytes:
-    """Add Y² and X², of all positions or of a guessed one."""
-    component = int(view.generator.choice([1, 3]))
-    if view.generator.random() < 0.5:
-        return _alpha_at(component, 1, lambda view: view.change)(view)
-    alpha = view.weights(1.0)
-    alpha[:, component] = view.change
-    return view.result(alpha)
-
-
-def _quadratic(trials: Trials, where: int | slice, term: int) -> Complex:
+def _term(trials: Trials, where: int | slice, term: int) -> Complex:
     """Return what alpha's (`term` 0 to 3) or beta's (4 to 7) component adds at some of the positions drawn, over two.
 
     The root y stands for 1: phases of positions are uniform.
     """
     every_x, every_y = trials.positions
     x, y = every_x[..., where], every_y[..., where]
-    counts = trials.setting.counts
-    ratio = WEIGHT**2 * counts.negatives / (2 * counts.positives)  # of w·Y to X/w
+    ratio = WEIGHT**2 * trials.setting.counts.negatives / (2 * trials.setting.counts.positives)  # of w·Y to X/w
     zero, first, second = np.zeros_like(y), x[:, :, 0], x[:, :, 1]
     square, squares = ratio * y**2 / 2 + first * second / ratio, (first**2 + second**2) / (2 * ratio)
     added = (
@@ -209,58 +140,30 @@ def _quadratic(trials: Trials, where: int | slice, term: int) -> Complex:
     return np.stack([each if isinstance(where, int) else each.sum(axis=-1) for each in added], axis=-1)
 
 
-def _at_position(trials: Trials, parameter: Parameter) -> Complex:
-    """Add θ times a term at a position, which either run's guess has hit."""
-    where, term = map(int, parameter[2:])
-    return np.asarray(trials.honest + complex(*parameter[:2]) * _quadratic(trials, where, term))
+def _at(positions: Iterable[int], terms: Iterable[int] = (0,)) -> tuple[SimulatedLie, tuple[Parameter, ...]]:
+    """Return the lie that adds θ times a term at a position, which the guess for either run has hit."""
+    return lambda of, by: of.honest + by[0] * _term(of, *by[1:]), _theta(positions, terms)
 
 
 def _at_corrections(trials: Trials, parameter: Parameter) -> Complex:
     """Scale the correction of class 0, or those of both."""
-    changed = _quadratic(trials, CORRECTION, 0) + parameter[2] * _quadratic(trials, CORRECTION + 1, 0)
-    return np.asarray(trials.honest + complex(*parameter[:2]) * changed)
+    terms = _term(trials, CORRECTION, 0) + parameter[1] * _term(trials, CORRECTION + 1, 0)
+    return np.asarray(trials.honest + parameter[0] * terms)
 
 
-def _square_everywhere(trials: Trials, parameter: Parameter) -> Complex:
-    return np.asarray(trials.honest + complex(*parameter) * _quadratic(trials, slice(None), 1))
+def _weighted(trials: Trials, theta: complex, weights: Any) -> Complex:
+    """Add θ times the products, weighted by position."""
+    x, y = trials.positions
+    return np.asarray(trials.honest + theta * np.einsum("trcp,trp->trc", x, y * weights))
 
 
-def _with_weights(view: BlindedView, draw: Callable[[int], Floats]) -> bytes:
-    """Return the result where a random quarter of the positions has other weights than 1."""
-    alpha = view.weights(1.0)
-    used = view.plan.positions if view.plan.split else view.plan.thresholds
-    chosen = max(used // 4, 1)
-    for run, places in view.guessed(chosen):
-        alpha[run, 0, places] = draw(chosen)
-    return view.result(alpha)
-
-
-def _scaled_slots(trials: Trials, parameter: Parameter) -> Complex:
+def _at_a_share(trials: Trials, parameter: Any) -> Complex:
     """Scale a share of the positions, drawn anew in every run, by 1 + θ."""
-    x, y = trials.positions
-    weights = trials.rng.random(y.shape, dtype=np.float32) < parameter[2]
-    return np.asarray(trials.honest + complex(*parameter[:2]) * np.einsum("trcp,trp->trc", x, y * weights))
-
-
-def _turn_slots(view: BlindedView) -> bytes:
-    """Multiply by 1 + a power of x⁴."""
-    alpha = view.weights(1.0)
-    alpha[:, 0] += 100 * view.change * view.roots ** int(view.generator.integers(1, view.plan.parameters.slots))
-    return view.result(alpha)
-
-
-def _turned_slots(trials: Trials, parameter: Parameter) -> Complex:
-    """Add products with weights y: as positions have a random order, random phases."""
-    x, y = trials.positions
-    turned = y * phases(trials.rng, *y.shape)
-    return np.asarray(trials.honest + complex(*parameter) * np.einsum("trcp,trp->trc", x, turned))
+    shape = trials.positions[1].shape
+    return _weighted(trials, parameter[0], trials.rng.random(shape, dtype=np.float32) < parameter[1])
 
 
 # --- Submissions that are missing, doubled or replaced ----------------------------------------------------------------
-
-
-def _sum_of(view: BlindedView, parties: Iterable[str], *others: Submission) -> bytes:
-    return view.result(sums=view.sums(parties, *others))
 
 
 def _one(view: BlindedView) -> str:
@@ -268,7 +171,7 @@ def _one(view: BlindedView) -> str:
 
 
 def _without(view: BlindedView, left_out: str, *others: Submission) -> bytes:
-    return _sum_of(view, [party for party in view.parties if party != left_out], *others)
+    return view.result(runs=view.runs([party for party in view.parties if party != left_out], *others))
 
 
 def _replay_session(view: BlindedView) -> bytes:
@@ -276,13 +179,12 @@ def _replay_session(view: BlindedView) -> bytes:
     if view.earlier is not None and replaced in view.earlier.submissions:
         return _without(view, replaced, view.earlier.submissions[replaced])
     own = ckks.generate(view.plan.parameters)
-    foreign = [own.public.read_submission(own.secret.encrypt(block)) for block in view.made_up()]
-    return _without(view, replaced, foreign)
+    return _without(view, replaced, [own.public.read_submission(own.secret.encrypt(each)) for each in view.made_up()])
 
 
 def _other_subset(view: BlindedView) -> bytes:
     parties = view.generator.permutation(view.parties)[: int(view.generator.integers(1, len(view.parties)))]
-    return _sum_of(view, map(str, parties))
+    return view.result(runs=view.runs(map(str, parties)))
 
 
 # --- Other results ----------------------------------------------------------------------------------------------------
@@ -290,11 +192,10 @@ def _other_subset(view: BlindedView) -> bytes:
 
 def _chosen_values(view: BlindedView) -> bytes:
     """An AUC of the liar's choice, and as large a denominator as rows would give; or numbers about as large."""
-    auc = view.generator.uniform(0.95, 0.99)
-    numbers = np.asarray([[auc, 1 + 1j * CHECK_WEIGHT]], np.complex128)
+    numbers: Complex = np.array([[view.generator.uniform(0.95, 0.99), 1 + 1j * CHECK_WEIGHT]], complex)
     if view.plan.split:
         numbers = complex_normal(view.generator, (view.plan.runs, 2))
-    return view.result(view.weights(), plus=view.size / 2 * numbers)
+    return view.result({}, plus=view.size / 2 * numbers)
 
 
 def _earlier_result(view: BlindedView) -> bytes:
@@ -302,25 +203,21 @@ def _earlier_result(view: BlindedView) -> bytes:
     earlier = view.earlier
     if earlier is None:
         own = ckks.generate(view.plan.parameters).public
-        squares = [own.sum_of_squares(run) for run in view.by_run(view.sums())]
-        foreign = wire_format.open_for("result", own.fingerprint, own.dump_sums(squares, view.multiplier, 0))
-        return wire_format.seal("result", view.context.fingerprint, foreign)
+        squares = [own.sum_of_squares(run) for run in view.runs()]
+        return _sealed(view, wire_format.open_for("result", own.fingerprint, own.dump_sums(squares, 1, 0)))
     if view.generator.random() < 0.5:
         view.tamper = lambda _: earlier.message
     return earlier.content
 
 
-def _another_session(trials: Trials, _: Parameter) -> Complex:
-    return Trials(trials.setting, trials.trials, trials.rng).honest  # under the same keys
-
-
 def _change_coefficient(view: BlindedView) -> bytes:
-    """Add as much to a coefficient of c₁ or c₂ as a coefficient of s, or of s², makes a small change of."""
+    """Add to a coefficient of c₁ or c₂ what, times one of s or s², makes a small change."""
     part = int(view.generator.integers(1, 3))
-    amount = round(view.change * view.size * view.unit / (1 if part == 1 else view.plan.parameters.ring_dimension**0.5))
+    size = view.plan.parameters.ring_dimension
+    amount = round(view.change * view.size * view.unit / (1 if part == 1 else math.sqrt(size)))
 
     def change(parts: list[Words]) -> None:
-        place = int(view.generator.integers(view.plan.parameters.ring_dimension))
+        place = int(view.generator.integers(size))
         for row, prime in zip(parts[part], view.kept_shape.moduli, strict=True):
             row[place] = (int(row[place]) + amount) % prime
 
@@ -329,12 +226,11 @@ def _change_coefficient(view: BlindedView) -> bytes:
 
 def _changed_coefficient(trials: Trials, parameter: Parameter) -> Complex:
     """Add θ·r·den times coefficients of the key: -1, 0 or 1 or, of its square, a Gaussian; in run 1, or in both."""
-    shape = trials.honest.shape
-    if parameter[3]:
-        of_key = complex_normal(trials.rng, shape)
-    else:
-        of_key = trials.rng.integers(-1, 2, shape) + 1j * trials.rng.integers(-1, 2, shape)
-    return np.asarray(trials.honest + complex(*parameter[:2]) * np.array([[1.0], [parameter[2]]]) * of_key)
+    theta, other, squared = parameter
+    of_key = complex_normal(trials.rng, trials.honest.shape)
+    if not squared:
+        of_key = trials.rng.integers(-1, 2, (*of_key.shape, 2)) @ np.array([1, 1j])
+    return np.asarray(trials.honest + theta * np.array([[1], [other]]) * of_key)
 
 
 def _flip_bytes(view: BlindedView) -> bytes:
@@ -342,7 +238,7 @@ def _flip_bytes(view: BlindedView) -> bytes:
     content = view.honest()
     place = int(view.generator.integers(3))
     if place == 0:
-        return _sealed(view, _flipped(view, _opened(view, content)))
+        return _sealed(view, _flipped(view, wire_format.open_for("result", view.context.fingerprint, content)))
     if place == 1:
         return _flipped(view, content)
     view.tamper = lambda message: _flipped(view, message)
@@ -353,10 +249,6 @@ def _flipped(view: BlindedView, data: bytes) -> bytes:
     position = int(view.generator.integers(len(data)))
     mask = int(view.generator.integers(1, 256))
     return data[:position] + bytes([data[position] ^ mask]) + data[position + 1 :]
-
-
-def _opened(view: BlindedView, content: bytes) -> bytes:
-    return wire_format.open_for("result", view.context.fingerprint, content)
 
 
 def _sealed(view: BlindedView, payload: bytes) -> bytes:
@@ -372,17 +264,16 @@ def _garbage(view: BlindedView) -> bytes:
     kind = int(view.generator.integers(5))
     if kind == 0:
         return view.result(change=change)
-    payload = _opened(view, view.honest())
+    payload = wire_format.open_for("result", view.context.fingerprint, view.honest())
     nan = np.full(len(payload) // 8 + 1, np.nan).tobytes()[: len(payload)]
-    random = view.generator.bytes(len(payload))
-    return _sealed(view, (random, payload[:-1], payload + b"\0", nan)[kind - 1])
+    return _sealed(view, (view.generator.bytes(len(payload)), payload[:-1], payload + b"\0", nan)[kind - 1])
 
 
 def _no_numbers(trials: Trials, _: Parameter) -> Complex:
     """Return garbage, of which one number in eight is none, or infinite."""
     found = trials.garbage()
-    found[trials.rng.random(found.shape) < 1 / 16] = np.nan
-    found[trials.rng.random(found.shape) < 1 / 16] = np.inf
+    for none in (np.nan, np.inf):
+        found[trials.rng.random(found.shape) < 1 / 16] = none
     return found
 
 
@@ -407,112 +298,101 @@ STRATEGIES: Mapping[str, BlindedStrategy] = {
     ),
     "scale-runs": BlindedStrategy(
         "multiply each run by a complex number",
-        _scale_runs,
-        _scaled_runs,
-        _with((0.0, 1.0, -1.0)),
+        lambda view: view.result({0: 1 + view.change * phases(view.generator, view.plan.runs, 1)}),
+        lambda of, by: of.honest * (1 + by[0] * np.array([[1], [by[1]]])),
+        _theta(_ONE_BOTH_OR_OPPOSITE),
     ),
-    "scale-class": BlindedStrategy(  # simulated: also turned, by a quarter turn too
-        "multiply class 0 of both runs, the numerator of semi-honest, by a constant",
-        lambda view: _on_wanted(view, lambda c, q: np.concatenate([c[:, :2] * 3 % q, c[:, 2:]], axis=1)),
-        lambda of, by: of.honest * np.array([1 + complex(*by), 1]),
-        (*_FACTORS, (-1.0, 1.0), (-1.0, -1.0)),
+    "scale-class": BlindedStrategy(  # simulated: a quarter turn, too
+        "multiply class 0 of both runs, semi-honest's numerator, by a constant",
+        _times_wanted(3, 3, 1, 1),
+        lambda of, by: of.honest * np.array([1 + by[0], 1]),
+        (*_theta(), (1j - 1,), (-1j - 1,)),
     ),
-    "mix-classes": BlindedStrategy(
-        "add a multiple of each class to the other",
-        _mix_classes,
-        _mixed_classes,
-        _with((0.0, 1.0, -1.0)),
+    "mix-classes": BlindedStrategy(  # really by x²/y, so that class 1 gets sums of class 0 with weights 1/y
+        "add a multiple of either class to the other",
+        lambda view: view.result({0: 1, 2: view.change * view.roots.conj()}),
+        lambda of, by: of.honest + by[0] * of.honest[..., ::-1] * np.array([1, by[1]]),
+        _theta(_ONE_BOTH_OR_OPPOSITE),
     ),
-    "swap-classes": BlindedStrategy("swap the classes", _swap_classes, lambda of, _: of.honest[..., ::-1]),
+    "swap-classes": BlindedStrategy(  # really by x², so that class 0 gets sums of class 1 with weights y
+        "swap the classes", lambda view: view.result({2: 1}), lambda of, _: of.honest[..., ::-1]
+    ),
     "zero-class": BlindedStrategy(
-        "return zero for a class",
-        lambda view: _on_wanted(view, lambda c, _: np.concatenate([c[:, :2] * 0, c[:, 2:]], axis=1)),
-        lambda of, by: of.honest * np.array(by),
-        ((0.0, 1.0), (1.0, 0.0)),
+        "return zero for a class", _times_wanted(0, 0, 1, 1), lambda of, by: of.honest * np.array(by), ((0, 1), (1, 0))
     ),
     "conjugate": BlindedStrategy(
-        "change the sign of imaginary parts",
-        lambda view: _on_wanted(view, lambda c, q: np.where([0, 1, 0, 1], q - c, c) % q),
-        lambda of, _: of.honest.conj(),
+        "change the sign of imaginary parts", _times_wanted(1, -1, 1, -1), lambda of, _: of.honest.conj()
     ),
     "add-constant": BlindedStrategy(
-        "add constants",
-        _add_constant,
-        _added_constants,
-        _with((0.0, 1.0)),
+        "add constants", _add_constant, lambda of, by: of.honest + by[0] * np.array([1, by[1]]), _theta((0, 1))
     ),
     "swap-runs": BlindedStrategy(
-        "swap the runs", lambda view: _of_runs(view, (1, 1), (0, 0)), lambda of, _: of.honest[:, ::-1]
+        "swap the runs", lambda view: view.result(runs=view.runs()[::-1]), lambda of, _: of.honest[:, ::-1]
     ),
     "repeat-run": BlindedStrategy(
-        "return one run for both", lambda view: _of_runs(view, (0, 0), (0, 0)), lambda of, _: of.honest[:, [0, 0]]
+        "return one run for both",
+        lambda view: view.result(runs=view.runs()[:1] * view.plan.runs),
+        lambda of, _: of.honest[:, [0, 0]],
     ),
     "multiply-runs": BlindedStrategy(
-        "multiply the runs with one another",
-        lambda view: _of_runs(view, (0, 1), (0, 1)),
-        _multiplied_runs,
-        (*_FACTORS, ()),
-        everywhere=True,
+        "multiply the runs with one another", _multiply_runs, _multiplied_runs, (*_theta(), ()), everywhere=True
     ),
     "scale-last": BlindedStrategy(
         "scale the last position, guessed",
-        _alpha_at(0, 1, lambda view: 100 * view.change),
-        _at_position,
-        _with((LAST,), (0,)),
+        lambda view: view.result({0: 1 + 100 * view.change * view.guessed(1)}),
+        *_at([LAST]),
     ),
     "scale-corrections": BlindedStrategy(
         "scale the corrections, guessed",
-        _alpha_at(0, 2, lambda view: 100 * view.change),
+        lambda view: view.result({0: 1 + 100 * view.change * view.guessed(2)}),
         _at_corrections,
-        _with((0.0, 1.0)),
+        _theta((0, 1)),
     ),
     "scale-bin": BlindedStrategy(
-        "scale a bin, guessed",
-        _alpha_at(0, 1, lambda view: -1),
-        _at_position,
-        _with((FULLEST, EMPTIEST), (0,)),
+        "scale a bin, guessed", lambda view: view.result({0: 1 - view.guessed(1)}), *_at([FULLEST, EMPTIEST])
     ),
     "add-at-position": BlindedStrategy(
-        "add to X or Y of a guessed position",
-        _add_at_position,
-        _at_position,
-        _with((FULLEST, EMPTIEST, CORRECTION, LAST), (4, 5)),
+        "add to X or Y of a guessed position", _add_at_position, *_at([FULLEST, EMPTIEST, CORRECTION, LAST], [4, 5])
     ),
     "mix-at-position": BlindedStrategy(
         "add Y², X² or the other class at a guessed position",
-        _alpha_at(2, 1, lambda view: view.change),
-        _at_position,
-        _with((FULLEST, EMPTIEST, CORRECTION, LAST), (1, 2)),
+        lambda view: view.result({0: 1, int(view.generator.integers(1, 4)): view.change * view.guessed(1)}),
+        *_at([FULLEST, EMPTIEST, CORRECTION, LAST], [1, 2]),
     ),
     "square-terms": BlindedStrategy(
-        "add Y² and X² of all positions", _square_terms, _square_everywhere, _FACTORS, everywhere=True
+        "add Y² and X² of all positions",
+        lambda view: view.result({0: 1, int(view.generator.choice([1, 3])): view.change}),
+        lambda of, by: of.honest + by[0] * _term(of, slice(None), 1),
+        _theta(),
+        everywhere=True,
     ),
     "zero-slots": BlindedStrategy(
         "set random positions to zero",
-        lambda view: _with_weights(view, np.zeros),
-        _scaled_slots,
-        tuple((-1.0, 0.0, share) for share in (0.001, 0.003, 0.01, 0.25, 0.5)),
+        lambda view: view.result({0: 1 - view.guessed()}),
+        _at_a_share,
+        tuple((-1, share) for share in (0.001, 0.003, 0.01, 0.25, 0.5)),
         everywhere=True,
     ),
     "scale-slots": BlindedStrategy(
         "scale random positions",
-        lambda view: _with_weights(view, lambda size: view.generator.uniform(0.5, 1, size)),
-        _scaled_slots,
-        _with((0.003, 0.1, 0.5)),
+        lambda view: view.result({0: 1 - view.guessed() * view.generator.uniform(0, 0.5, view.plan.positions)}),
+        _at_a_share,
+        _theta((0.003, 0.1, 0.5)),
         everywhere=True,
     ),
-    "turn-slots": BlindedStrategy(
+    "turn-slots": BlindedStrategy(  # simulated: as positions have a random order, by random angles
         "multiply by a power of x, which turns every position by an angle of its own",
-        _turn_slots,
-        _turned_slots,
-        _FACTORS,
+        lambda view: view.result({0: 1 + 100 * view.change * view.roots ** int(view.generator.integers(1, 1000))}),
+        lambda of, by: _weighted(of, by[0], phases(of.rng, *of.positions[1].shape)),
+        _theta(),
         everywhere=True,
     ),
     "drop-party": BlindedStrategy(
         "leave one party's submission out of the sum", lambda view: _without(view, _one(view))
     ),
     "count-twice": BlindedStrategy(
-        "add one party's submission twice", lambda view: _sum_of(view, [*view.parties, _one(view)])
+        "add one party's submission twice",
+        lambda view: view.result(runs=view.runs([*view.parties, _one(view)])),
     ),
     "replay-session": BlindedStrategy(
         "replace a party's submission by the one it sent in another session", _replay_session
@@ -525,15 +405,16 @@ STRATEGIES: Mapping[str, BlindedStrategy] = {
     "chosen-values": BlindedStrategy(
         "return chosen numbers, computed without the submissions",
         _chosen_values,
-        lambda of, value: np.full(of.honest.shape, complex(*value)),
-        tuple((0.25 * 2.0**power * sign, 0.0) for power in range(5) for sign in (1, -1)),
+        lambda of, by: np.full(of.honest.shape, by[0]),
+        tuple((0.25 * 2.0**power * sign,) for power in range(5) for sign in (1, -1)),
     ),
-    "earlier-result": BlindedStrategy("return an earlier session's result", _earlier_result, _another_session),
+    "earlier-result": BlindedStrategy(
+        "return an earlier session's result",
+        _earlier_result,
+        lambda of, _: Trials(of.setting, of.trials, of.rng).honest,  # under the same keys
+    ),
     "change-coefficient": BlindedStrategy(
-        "add to a coefficient of c₁ or c₂",
-        _change_coefficient,
-        _changed_coefficient,
-        _with((0.0, 1.0), (0.0, 1.0)),
+        "add to a coefficient of c₁ or c₂", _change_coefficient, _changed_coefficient, _theta((0, 1), (0, 1))
     ),
     "small-polynomials": BlindedStrategy("return small numbers for c₁ or c₂", _small_polynomials, None),
     "garbage": BlindedStrategy("return garbage, or bytes of NaN", _garbage, _no_numbers),
