@@ -48,7 +48,7 @@ UNNOTICED = (
 MOSTLY_UNNOTICED = ("drop-party", "count-twice", "replay-session", "other-subset", "add-at-position")
 # What den's redundancy notices although nobody lies about a class alone.
 REDUNDANT = (
-    *("scale-runs", "scale-class", "mix-classes", "swap-classes", "zero-class", "conjugate"),
+    *("turn-all", "scale-runs", "scale-class", "mix-classes", "swap-classes", "zero-class", "conjugate"),
     *("mix-at-position", "square-terms", "turn-slots", "change-coefficient"),
 )
 OF_RUNS = ("swap-runs", "repeat-run", "multiply-runs")

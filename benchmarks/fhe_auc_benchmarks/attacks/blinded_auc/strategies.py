@@ -296,13 +296,16 @@ STRATEGIES: Mapping[str, BlindedStrategy] = {
         _scale_all,
         lambda of, _: 2 * of.honest,
     ),
+    "turn-all": BlindedStrategy(
+        "turn all numbers by a quarter turn", lambda view: view.result({0: 1j}), lambda of, _: 1j * of.honest
+    ),
     "scale-runs": BlindedStrategy(
         "multiply each run by a complex number",
         lambda view: view.result({0: 1 + view.change * phases(view.generator, view.plan.runs, 1)}),
         lambda of, by: of.honest * (1 + by[0] * np.array([[1], [by[1]]])),
         _theta(_ONE_BOTH_OR_OPPOSITE),
     ),
-    "scale-class": BlindedStrategy(  # simulated: a quarter turn, too
+    "scale-class": BlindedStrategy(  # simulated: quarter turns, too
         "multiply class 0 of both runs, semi-honest's numerator, by a constant",
         _times_wanted(3, 3, 1, 1),
         lambda of, by: of.honest * np.array([1 + by[0], 1]),
