@@ -123,35 +123,34 @@ def measured(trials, totals):
     return np.array(found)
 
 
-@pytest.mark.parametrize("everywhere", [False, True])
-def test_runs_are_distributed_like_the_protocols(default, everywhere):
-    """Whether all positions are drawn, or sums over all bins but two are Gaussians."""
-    real, counts = [], default.counts
+@pytest.fixture(scope="module")
+def real_runs(default):
+    """Of runs of the protocol A, B, c; Y, X₀, X₁ and Y·X₀ of a full and an empty bin, a correction, the last position."""
+    counts, found = default.counts, []
     fullest = int(np.argmax(np.abs(counts.trapezoid_heights + 1j * counts.bin_positives) * counts.bin_negatives))
-    places = fullest, counts.thresholds, default.plan.positions - 3, default.plan.positions - 1
+    places = [fullest, counts.thresholds, default.plan.positions - EXTRA, default.plan.positions - 1]
     for number in range(TRIALS):
         run = Run.draw(Stream(bytes(32), bytes(32), number), default.plan.positions)
-        y, x = run.vectors(counts)
-        at = np.argsort(run.order)[list(places)]
-        values = (
-            *run.factors,
-            run.common,
-            *run.shares,
-            *y[at] / counts.negatives,
-            *(x[:, at] / (2 * counts.positives)).flat,
-        )
-        real.append((*values, *(x[0] * y)[at] / (2.0 * counts.positives * counts.negatives)))
-    trials = drawn(default, TRIALS if not everywhere else TRIALS // 2, everywhere=everywhere)
-    x, y = trials.positions
+        y, x = (each[..., np.argsort(run.order)[places]] for each in run.vectors(counts))
+        y, x = y / counts.negatives, x / (2 * counts.positives)
+        found.append((*run.factors, run.common, *run.shares, *y, *x.flat, *x[0] * y))
+    return np.array(found)
+
+
+@pytest.mark.parametrize("everywhere", [False, True])
+def test_runs_are_distributed_like_the_protocols(default, real_runs, everywhere):
+    """Whether all positions are drawn, or sums over all bins but two are Gaussians."""
+    trials = drawn(default, TRIALS // 2, everywhere=everywhere)
     at = [FULLEST, EMPTIEST, CORRECTION, LAST]
-    values = [trials.factors, trials.common, trials.shares, y[..., at], x[:, :, 0, at], x[:, :, 1, at]]
-    fast = np.concatenate([each.reshape(-1, each.shape[-1]) for each in (*values, x[:, :, 0, at] * y[..., at])], axis=1)
-    for one, other in zip(np.transpose(real), fast.T, strict=True):
+    x, y = (each[..., at] for each in trials.positions)
+    values = trials.factors, trials.common, trials.shares, y, x[:, :, 0], x[:, :, 1], x[:, :, 0] * y
+    fast = np.concatenate([each.reshape(-1, each.shape[-1]) for each in values], axis=1)
+    for one, other in zip(real_runs.T, fast.T, strict=True):
         for part in (np.real, np.imag, np.abs):
             assert stats.ks_2samp(*(np.round(part(each), 6) for each in (one, other))).pvalue > 1e-6
     # What two numbers have in common shows in their products.
     for one, other in ((3, 4), (3, 7), (7, 8), (8, 4), (3, 12)):
-        products = [(each[:, one] * each[:, other].conj()).real for each in (np.array(real), fast)]
+        products = [(each[:, one] * each[:, other].conj()).real for each in (real_runs, fast)]
         assert stats.ks_2samp(*products).pvalue > 1e-6
 
 
