@@ -125,7 +125,7 @@ def measured(trials, totals):
 
 @pytest.fixture(scope="module")
 def real_runs(default):
-    """Of runs of the protocol A, B, c; Y, X₀, X₁ and Y·X₀ of a full and an empty bin, a correction, the last position."""
+    """A, B and c of the protocol's runs; Y, X₀, X₁ and Y·X₀ of a full and an empty bin, a correction, the last."""
     counts, found = default.counts, []
     fullest = int(np.argmax(np.abs(counts.trapezoid_heights + 1j * counts.bin_positives) * counts.bin_negatives))
     places = [fullest, counts.thresholds, default.plan.positions - EXTRA, default.plan.positions - 1]
