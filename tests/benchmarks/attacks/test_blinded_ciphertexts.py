@@ -330,7 +330,7 @@ def test_protocols_without_attacks_and_demos_without_a_cheat_say_so(
     assert (result.exit_code, result.stdout) == (2, "")
     assert result.stderr == "error: no attacks on protocol 'histogram-federated' are installed\n"
     with pytest.raises(InputError, match="no attacks on protocol 'dpauc-rr' are installed"):
-        federated_auc([([0, 1], [0.2, 0.4])], protocol="dpauc-rr", epsilon=8, cheat="scale-num")
+        federated_auc([([0, 1], [0.2, 0.4])], protocol="dpauc-rr", epsilon=8, cheat="scale-all")
     monkeypatch.setattr(datasets, "load", lambda name: [PartyData.from_arrays("one", [1, 1], [0.2, 0.4])] * 1)
     result = demo("--thresholds", "uniform:25")
     assert (result.exit_code, result.stdout) == (1, "")
