@@ -47,7 +47,7 @@ _RESULT_ROUND = 2
 _THRESHOLDS = 16
 _CHANGES = 0.002, 0.02  # relative; the least that does harm is the likeliest to pass
 _SHOWN_CHANGE = 0.07
-_SAME = 1e-5  # honest totals agree better with the exact ones, even at 100 rows
+_SAME = 1e-9  # honest totals agree better with the exact ones, even at 100 rows
 
 
 class LyingSealedAggregator(SealedAggregator):
