@@ -22,10 +22,9 @@ _count = partial(click.option, metavar="N", type=click.IntRange(min=0))
     epilog=output.examples(
         "fhe-auc attack                                        every attack; takes a minute",
         "fhe-auc attack --trials 200                           rates on real ciphertexts; takes half an hour",
-        "fhe-auc attack --attack scale-num --attack drop-party",
+        "fhe-auc attack --attack scale-last --attack drop-party",
         "fhe-auc attack --trials 0 --simulated-trials 10000000 the simulation alone, with many trials",
-        "fhe-auc attack --trials 0 --executions 2 --tolerance 1e-5",
-        "                                                      about the parameters of the paper: some pass",
+        "fhe-auc attack --trials 0 --tolerance 1e-3            so loose that some pass",
         "fhe-auc attack --attack drop-party --json | jq '.attacks[0].malicious'",
         "fhe-auc attack --protocol verified                    the exact protocols, and attacks of their own",
         "fhe-auc attack --protocol verified --keys helper      … and a helper that lies, too",
@@ -47,16 +46,10 @@ _count = partial(click.option, metavar="N", type=click.IntRange(min=0))
 @_count("--trials", default=3, help="Trials of each attack on real ciphertexts.")
 @_count("--simulated-trials", default=20_000, help="Trials of each attack on the numbers that ciphertexts hold.")
 @click.option(
-    "--executions",
-    type=click.Choice(("2", "4", "8")),
-    default="4",
-    help="Executions that must agree (simulation and bound; malicious only).",
-)
-@click.option(
     "--tolerance",
     metavar="T",
     type=click.FloatRange(0, 1e-3, min_open=True),
-    help="Difference that is accepted between executions (simulation and bound; malicious only). Default: as planned.",
+    help="Difference that is accepted between runs (simulation and bound; malicious only). Default: as planned.",
 )
 @click.option(
     "--thresholds",
@@ -99,18 +92,16 @@ def attack(names: tuple[str, ...], seed: int, as_json: bool, **options: Any) -> 
     output.print_table([(f"  {row['attack']}", row["what"]) for row in rows])
 
 
-def _table(
-    *, protocol: str, keys: str, trials: int, simulated_trials: int, seed: int, executions: str, **setting: Any
-) -> AttackTable:
-    """Return the attacks on a protocol; `executions` and `setting` are for ``malicious``, `keys` for ``verified``."""
+def _table(*, protocol: str, keys: str, trials: int, simulated_trials: int, seed: int, **setting: Any) -> AttackTable:
+    """Return the attacks on a protocol; `setting` is for ``malicious``, `keys` for ``verified``."""
     from fhe_auc_benchmarks.attacks import tables
     from fhe_auc_benchmarks.attacks.blinded_auc.simulated_trials import setting as of
 
     if protocol == "malicious":
         if inputs.given("keys"):
             raise click.UsageError("--keys is for --protocol verified only")
-        return tables.on_malicious(of(executions=int(executions), **setting), trials, seed, simulated_trials)
-    for option in ("executions", *setting):
+        return tables.on_malicious(of(**setting), trials, seed, simulated_trials)
+    for option in setting:
         if inputs.given(option):
             raise click.UsageError(f"--{option} is for --protocol malicious only")
     if keys == "sealed":

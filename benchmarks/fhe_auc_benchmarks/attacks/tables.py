@@ -52,9 +52,10 @@ def on_malicious(of: TrialSetting, trials: int, seed: int, simulated_trials: int
         simulation: Summary | None = None
         if simulated_trials:
             parameter = simulated.best(name, of, seed)
-            simulation = simulated.run(name, of, simulated_trials, seed, parameter).summary()
-            if parameter:
-                simulation["parameter"] = list(parameter)
+            outcome = simulated.run(name, of, simulated_trials, seed, parameter)
+            simulation = None if outcome is None else outcome.summary()
+            if simulation and parameter:
+                simulation["parameter"] = [str(each) for each in parameter]
         return {
             "semi_honest": {"real": real(name, "semi-honest")},
             "malicious": {"real": real(name, "malicious"), "simulated": simulation},
@@ -70,11 +71,11 @@ def on_malicious(of: TrialSetting, trials: int, seed: int, simulated_trials: int
         blinded.BlindedAucAttacks.descriptions,
         ("attack", "semi-honest", "malicious, real", "simulated", "bound", ""),
         "A pass is a wrong AUC (by 0.001 or more) that a party accepts. Behind it: what the pass rate lies below, "
-        f"with {CONFIDENCE:.0%} confidence. Simulation and bound: {of.executions} executions, tolerance "
-        f"{plan.tolerance:.2e}, {plan.workload.thresholds:,} thresholds.",
+        f"with {CONFIDENCE:.0%} confidence. Simulation and bound: tolerance {plan.tolerance:.2e}, "
+        f"{plan.thresholds:,} thresholds; what is guessed is guessed right.",
         play,
         cells,
-        {"executions": of.executions, "tolerance": plan.tolerance, "thresholds": plan.workload.thresholds},
+        {"tolerance": plan.tolerance, "thresholds": plan.thresholds},
     )
 
 

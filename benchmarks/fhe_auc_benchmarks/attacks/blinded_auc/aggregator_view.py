@@ -1,8 +1,11 @@
-"""What a lying aggregator has in hand, and the three places at which it may lie.
+"""What a lying aggregator has in hand, and all that it can do with it.
 
-BlindedView.sum_of   which submissions are added up, and what stands for one that is not
-Positions            X and Y of every position, before they are multiplied
-BlindedView.result   the class totals, after the trace
+Of each run it holds the sum of all submissions, z, a ciphertext a block. Without evaluation keys, what parties read is
+
+    component 1 and 3, summed over slots, of   Σ_blocks alpha·z² + beta·z + constants
+
+for polynomials alpha and beta of its choice: a complex number a slot for each of four components, as z has them. It may
+multiply z by that of another run instead; and it may write what it likes in the place of any coefficient.
 """
 
 from __future__ import annotations
@@ -10,38 +13,47 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
+from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
-from fhe_auc.ckks.flooding import flood
-from fhe_auc_protocols.blinded_auc.split_shares import Execution
-from numpy.typing import NDArray
 
-from fhe_auc.ckks import Ciphertext, PublicContext, Slots
+from fhe_auc.ckks import PublicContext, Slots, encoding
+from fhe_auc.ckks.rerandomisation import released
+from fhe_auc.rlwe import wire_format
+from fhe_auc.rlwe.modulus_switching import kept_shape
+from fhe_auc.rlwe.number_theoretic_transform import values_of
+from fhe_auc.rlwe.polynomials import Polynomials, Words
+from fhe_auc.rlwe.seeded import Seeded
 from fhe_auc.rows.counts import Counts
-from fhe_auc_protocols.blinded_auc import split_shares
-from fhe_auc_protocols.blinded_auc.encrypted_trapezoid import products, trace
-from fhe_auc_protocols.blinded_auc.plan import AucPlan
-from fhe_auc_protocols.blinded_auc.semi_honest import class_vectors
+from fhe_auc_benchmarks.attacks.blinded_auc.simulated_trials import Floats
+from fhe_auc_protocols.blinded_auc import masked_shares
+from fhe_auc_protocols.blinded_auc.encrypted_trapezoid import packed
+from fhe_auc_protocols.blinded_auc.masked_shares import Complex
+from fhe_auc_protocols.blinded_auc.plan import BLINDING_BITS, AucPlan
+from fhe_auc_protocols.blinded_auc.semi_honest import vectors
 
 SPARE_BITS = 8  # of the modulus, for what attacks add
 _MAX_MULTIPLIER_BITS = 40
 
-Floats: TypeAlias = "NDArray[np.floating[Any]]"
-Submission: TypeAlias = "Sequence[Ciphertext]"
+Submission: TypeAlias = "Sequence[Words]"  # a ciphertext a block, run by run: values at roots of unity
+Weights: TypeAlias = (
+    "Mapping[int, Any]"  # by component, for all positions of all runs: shape (runs, positions), or less
+)
 
 
 class Earlier(NamedTuple):
     """What an aggregator may have kept of another session under the same keys: the result, and what carried it, too."""
 
     submissions: Mapping[str, Submission]
-    ciphertext: bytes
+    content: bytes
     message: bytes
 
 
 @dataclass
 class BlindedView:
-    """What a lying aggregator has in hand: what parties have sent (a ciphertext a block) and about how many rows.
+    """What a lying aggregator has in hand: what parties have sent and about how many rows.
 
     The generator is for its choices.
     """
@@ -57,12 +69,12 @@ class BlindedView:
     tamper: Callable[[bytes], bytes] = bytes
     """Applied to the finished message; by default nothing is done to it."""
     multiplier: int = field(init=False)
-    """The blinding multiplier, of the liar's choice."""
+    """The blinding multiplier, of the liar's choice: large, so that alpha, rounded, is as exact as it can be."""
 
     def __post_init__(self) -> None:
         unused = 2 * math.log2(max(self.plan.workload.max_rows / self.rows, 1))
-        bits = min(self.plan.blinding_bits + max(unused - SPARE_BITS, 0), _MAX_MULTIPLIER_BITS)
-        self.multiplier = int(2 ** max(bits, self.plan.blinding_bits))
+        self.multiplier = int(2 ** min(BLINDING_BITS + max(unused - SPARE_BITS, 0), _MAX_MULTIPLIER_BITS))
+        self._half = Seeded(self.context.ciphertext_shape).half
 
     @property
     def parties(self) -> tuple[str, ...]:
@@ -70,114 +82,128 @@ class BlindedView:
         return tuple(self.submissions)
 
     @property
-    def num_classes(self) -> Floats:
-        """Return 1 for every class of a numerator, 0 for those of denominators."""
-        return np.tile([1.0, 0.0], self.plan.packing.classes // 2)
+    def size(self) -> float:
+        """About twice r·den, as which numbers decrypt."""
+        return float(self.multiplier * self.rows**2)
+
+    @cached_property
+    def roots(self) -> Complex:
+        """Of every position, y."""
+        slots = self.plan.parameters.slots
+        return np.tile(np.exp(0.5j * np.pi / slots * (4 * np.arange(slots) + 1)), self.plan.blocks_of_a_run)
+
+    def guessed(self, how_many: int | None = None) -> Floats:
+        """Return 1 at so many positions of each run, or a quarter, and 0 elsewhere: shape (runs, positions).
+
+        Where positions are in no secret order, they are among the thresholds.
+        """
+        plan = self.plan
+        used = plan.positions if plan.split else plan.thresholds
+        found = np.zeros((plan.runs, plan.positions))
+        for run in found:
+            run[self.generator.permutation(used)[: how_many or max(used // 4, 1)]] = 1
+        return found
+
+    def runs(self, parties: Iterable[str] | None = None, *others: Submission) -> list[Sequence[Words]]:
+        """Return z, of `parties` (None: of all), as often as each is named, and of `others`: a run's blocks, by run."""
+        names = self.parties if parties is None else parties
+        added = [*(self.submissions[party] for party in names), *others]
+        totals = [block.copy() for block in added[0]]
+        for submission in added[1:]:
+            for total, block in zip(totals, submission, strict=True):
+                self.context.ciphertext_shape.add_in_place(total, block)
+        size = self.plan.blocks_of_a_run
+        return [totals[start : start + size] for start in range(0, len(totals), size)]
 
     def honest(self) -> bytes:
         """Return the result's bytes that it should return."""
-        return self.result(self.totals())
-
-    def scaled(self, ciphertext: Ciphertext, weights: Slots | Floats) -> Ciphertext:
-        """Return a ciphertext times `weights`, shape (slots,), and times the multiplier."""
-        return self.context.multiply_integers(ciphertext, self.multiplier * np.asarray(weights, complex))
-
-    def totals(self, sums: Sequence[Ciphertext] | None = None) -> Ciphertext:
-        """Return the class totals that an honest aggregator has before blinding, of `sums` or of all submissions."""
-        packing = self.plan.packing
-        sums = self.sum_of(self.parties) if sums is None else sums
-        return trace(self.context, packing, products(self.context, packing, sums))
+        return self.result()
 
     def result(
-        self, totals: Ciphertext, weights: Slots | Floats | None = None, *, plus: Ciphertext | None = None
+        self,
+        alpha: Weights = MappingProxyType({0: 1}),
+        beta: Weights = MappingProxyType({}),
+        *,
+        runs: Sequence[Sequence[Words]] | None = None,
+        times: Sequence[Sequence[Words]] | None = None,
+        plus: Complex | None = None,
+        change: Callable[[list[Words]], object] = list,
     ) -> bytes:
-        """Return a result's bytes: totals times the multiplier and weights, shape (classes,), with `plus` added."""
-        chosen = np.ones(self.plan.packing.classes) if weights is None else weights
-        blinded = self.scaled(totals, self.class_vector(chosen))
+        """Return a result's bytes: alpha·z² + beta·z, times the multiplier.
+
+        `runs` are z, and `times` what it is multiplied by, by default z. `plus`, shape (runs, 2), is added to what
+        decrypts. `change` may alter each run's part of the result: four coefficients, then two polynomials of
+        `kept_shape`.
+        """
+        runs = self.runs() if runs is None else runs
+        content, scale = b"", self.plan.parameters.scale
+        for run, pairs in enumerate(zip(runs, runs if times is None else times, strict=True)):
+            parts = [self._half.zeros() for _ in range(3)]
+            for block, (left, right) in enumerate(zip(*pairs, strict=True)):
+                quadratic, linear = (self._weights(each, run, block) for each in (alpha, beta))
+                self._add(parts, self._product(left, right), self._encoded(quadratic, self.multiplier))
+                if beta:
+                    self._add(parts, np.split(left, 2), self._encoded(linear, self.multiplier * scale))
+            content += self._released(parts, None if plus is None else plus[run], change)
+        return wire_format.seal("result", self.context.fingerprint, content)
+
+    def _weights(self, weights: Weights, run: int, block: int) -> Slots:
+        plan, slots = self.plan, self.plan.parameters.slots
+        found = np.zeros((encoding.COMPONENTS, slots), complex)
+        for component, values in weights.items():
+            every = np.broadcast_to(values, (plan.runs, plan.positions))
+            found[component] = every[run, block * slots : (block + 1) * slots]
+        return found
+
+    def _add(self, parts: Sequence[Words], added: Sequence[Words], factor: Words) -> None:
+        for part, each in zip(parts, added, strict=False):
+            self._half.add_in_place(part, self._half.multiply(each, factor))
+
+    def _product(self, left: Words, right: Words) -> list[Words]:
+        half, (b, a), (other_b, other_a) = self._half, np.split(left, 2), np.split(right, 2)
+        middle = half.multiply(b, other_a)
+        half.add_in_place(middle, half.multiply(a, other_b))
+        return [half.multiply(b, other_b), middle, half.multiply(a, other_a)]
+
+    def _encoded(self, slots: Slots, scale: float) -> Words:
+        return values_of(self._half, encoding.message(self._half, encoding.coefficients(slots) * scale))
+
+    def _released(self, parts: list[Words], plus: Complex | None, change: Callable[[list[Words]], object]) -> bytes:
+        """Return a run's part of the result; a liar floods nothing."""
+        half, parameters = self._half, self.plan.parameters
+        positions, key = encoding.sum_positions(half.ring_dimension), self.context._public_key
+        found = released(half, key, parts, 1, 0, positions=positions, kept=parameters.kept)
+        whole = self.kept_shape
         if plus is not None:
-            self.context.add_in_place(blinded, plus)
-        return self.finish(blinded)
+            numbers = [round(each * self.unit) for number in plus for each in (number.real, number.imag)]
+            added = np.array([[each % prime for each in numbers] for prime in whole.moduli], np.uint64)
+            whole.add_in_place(found[0], added)
+        change(found)
+        few = Polynomials(len(positions), whole.moduli)
+        return b"".join(shape.pack(part) for shape, part in zip((few, whole, whole), found, strict=True))
 
-    def class_vector(self, values: Slots | Floats) -> Slots:
-        """Return slots that hold ``values[q]`` in every slot of class q."""
-        return np.tile(np.asarray(values, complex), self.plan.packing.slots // self.plan.packing.classes)
+    @property
+    def kept_shape(self) -> Polynomials:
+        """Shape of a polynomial of the result."""
+        return kept_shape(self._half, self.plan.parameters.kept)
 
-    def finish(self, ciphertext: Ciphertext) -> bytes:
-        """Return a result's bytes, flooded as honest ones are."""
-        return self.context.dump_result(flood(self.context, ciphertext, self.plan.flooding_deviation, self.plan.unit))
+    @property
+    def unit(self) -> float:
+        """What a coefficient of the result changes by where what decrypts does by 1."""
+        parameters = self.plan.parameters
+        return parameters.scale**2 / (parameters.slots * math.prod(self._half.moduli[parameters.kept :]))
 
-    def one(self, names: Sequence[str]) -> str:
-        """Return one of `names`."""
-        return names[int(self.generator.integers(len(names)))]
-
-    def guessed_executions(self) -> list[Execution]:
-        """Return secrets of all executions, drawn as parties draw them, but from another common secret."""
-        return split_shares.executions(self.generator.bytes(32), self.generator.bytes(32), self.plan)
-
-    def sum_of(self, parties: Iterable[str], *others: Submission) -> list[Ciphertext]:
-        """Return the sum over the submissions of `parties`, as often as each is named, and over `others`; by block."""
-        added: list[Submission] = [*(self.submissions[party] for party in parties), *others]
-        ones = np.ones(self.context.parameters.slots, complex)
-        sums = [self.context.multiply_integers(block, ones) for block in added[0]]  # submissions stay as they are
-        for submission in added[1:]:
-            for total, block in zip(sums, submission, strict=True):
-                self.context.add_in_place(total, block)
-        return sums
-
-    def encrypted(self, blocks: Sequence[Slots]) -> list[Ciphertext]:
-        """Return a submission made with the public key, which has no mask."""
-        return [self.context.encrypt(block) for block in blocks]
+    def encrypted(self, blocks: Sequence[Slots]) -> list[Words]:
+        """Return a submission without mask, error or randomness, which a sum with others hides as well as any."""
+        scale = self.plan.parameters.scale
+        return [np.concatenate([self._encoded(block, scale), self._half.zeros()]) for block in blocks]
 
     def made_up(self) -> list[Slots]:
         """Return what a party with made-up rows would encrypt; where that takes the common secret, with one made up."""
-        workload, packing = self.plan.workload, self.plan.packing
-        bins = self.generator.integers(0, 1 + self.rows // workload.thresholds, (2, workload.thresholds))
+        plan = self.plan
+        bins = self.generator.integers(0, 1 + self.rows // plan.thresholds, (2, plan.thresholds))
         counts = Counts(*(np.cumsum(side[::-1])[::-1] for side in bins))
-        if not workload.is_split:
-            return packing.pack(*class_vectors(counts))
-        return packing.pack(*split_shares.class_vectors(self.guessed_executions(), counts))
-
-
-class Positions:
-    """X and Y of every position, all parties' summed up, before they are multiplied."""
-
-    def __init__(self, view: BlindedView) -> None:
-        self._view, self._context, self._packing = view, view.context, view.plan.packing
-        self._sums = view.sum_of(view.parties)
-        self.shape = self._packing.classes, self._packing.blocks * self._packing.bins
-        """Of weights: classes and positions."""
-
-    def totals(self, x_weights: Floats, y_weights: Floats | None = None, *, shift: int = 0) -> Ciphertext:
-        """Return the totals of X·Y times `x_weights` and the multiplier, Y `shift` bins further on.
-
-        Every product is there twice, as X·Y and, half a period on, as Y·X, for `y_weights` (None: the same).
-        """
-        context, packing = self._context, self._packing
-
-        def partner(ciphertext: Ciphertext) -> Ciphertext:
-            other = context.rotate(ciphertext, packing.half)
-            return context.rotate(other, packing.classes * shift) if shift else other
-
-        return self._total([x_weights, x_weights if y_weights is None else y_weights], partner)
-
-    def power_sum(self, power: str, weight: float) -> Ciphertext:
-        """Return ΣX, ΣY, ΣX² or ΣY² ("x", "y", "xx", "yy") of the num classes, as class totals, times `weight`."""
-        packing = self._packing
-        mask = np.outer(self._view.num_classes, np.ones(self.shape[1]))
-        # X carries a factor u that products X·Y have once, and every power is there half as often.
-        mask *= 2 * weight * {"x": 1, "y": packing.x_unit, "xx": 1 / packing.x_unit, "yy": packing.x_unit}[power]
-        none = np.zeros(self.shape)
-        ones = self._context.encrypt(np.ones(packing.slots, complex)) if len(power) == 1 else None
-        weights = [mask, none] if power[0] == "x" else [none, mask]
-        return self._total(weights, lambda ciphertext: ciphertext if ones is None else ones)
-
-    def _total(self, weights: Sequence[Floats], partner: Callable[[Ciphertext], Ciphertext]) -> Ciphertext:
-        """Return the totals of each block, weighted where `Packing.pack` puts X and Y, times its partner."""
-        context, packing, products = self._context, self._packing, []
-        blocks = np.split(np.stack(weights), packing.blocks, axis=2)
-        for ciphertext, block in zip(self._sums, blocks, strict=True):
-            slots = np.tile(block.transpose(0, 2, 1).reshape(-1), packing.slots // (2 * packing.half))
-            products.append(context.multiply(self._view.scaled(ciphertext, slots), partner(ciphertext)))
-        for other in products[1:]:
-            context.add_in_place(products[0], other)
-        return trace(context, packing, products[0])
+        if not plan.split:
+            return packed(plan, *vectors(counts, plan.positions))
+        runs = masked_shares.runs(self.generator.bytes(32), self.generator.bytes(32), plan)
+        return [block for run in runs for block in packed(plan, *run.vectors(counts))]

@@ -1,7 +1,7 @@
 """Attacks on real ciphertexts: an aggregator that lies, against parties that follow the protocol.
 
-The liar holds what every aggregator holds: public and evaluation keys, and what parties send. It has neither the secret
-key nor the common secret. A strategy gets these things (`aggregator_view`) and returns the result's ciphertext.
+The liar holds what every aggregator holds: the public key, and what parties send. It has neither the secret key nor the
+common secret. A strategy gets these things (`aggregator_view`) and returns the result.
 
 To give attacks their best chance, liars know about how many rows there are, and choose the blinding multiplier as large
 as the modulus allows: weights are rounded to integer polynomials, and so become as exact as they can be.
@@ -23,6 +23,7 @@ from fhe_auc.base.errors import DeserialisationError, FheAucError, InputError, R
 from fhe_auc.base.keystream import COMMON_SECRET_BYTES
 from fhe_auc.base.serialise import decode
 from fhe_auc.ckks import PublicContext, Slots
+from fhe_auc.ckks.encoding import SUMMED
 from fhe_auc.metrics.trapezoid import trapezoid
 from fhe_auc.question import thresholds
 from fhe_auc.rows.counts import count
@@ -46,8 +47,7 @@ _RESULT_ROUND = 2
 _THRESHOLDS = 16
 _CHANGES = 0.002, 0.02  # relative; the least that does harm is the likeliest to pass
 _SHOWN_CHANGE = 0.07
-_SAME = 1e-5  # honest totals agree better with the exact ones, even at 100 rows
-_CONFIDENCE = 10.0
+_SAME = 1e-9  # honest totals agree better with the exact ones, even at 100 rows
 
 
 class LyingSealedAggregator(SealedAggregator):
@@ -77,22 +77,22 @@ class LyingSealedAggregator(SealedAggregator):
             change = float(np.exp(generator.uniform(*np.log(_CHANGES))))
         plan = manifest.decoded_plan(AucPlan)
         self._view = BlindedView(context, plan, self._submissions, generator, rows, change, earlier)
-        self._ciphertext = self._message = b""
+        self._content = self._message = b""
 
     @property
     def kept(self) -> Earlier:
         """What this session leaves behind for a later one."""
-        return Earlier(self._submissions, self._ciphertext, self._message)
+        return Earlier(self._submissions, self._content, self._message)
 
     def _accept(self, party: str, payload: bytes) -> None:
         super()._accept(party, payload)
         if self.round == 1:
             blocks = decode(payload, tuple[bytes, ...], "submission")
-            self._submissions[party] = [self._context.load_submission(block) for block in blocks]
+            self._submissions[party] = [self._context.read_submission(block) for block in blocks]
 
     def _lies(self, *_: object) -> bytes:
-        self._ciphertext = self._lie(self._view)
-        return self._ciphertext
+        self._content = self._lie(self._view)
+        return self._content
 
     def finish_round(self) -> bytes | None:
         """Close the round as an honest aggregator does, and tamper with the message."""
@@ -152,7 +152,8 @@ class HonestParties:
         first, *others = (count(data, self.manifest.thresholds) for data in sites)
         pooled = sum(others, start=first)
         self.rows = pooled.positives + pooled.negatives
-        self.auc = trapezoid(pooled).auc
+        exact = trapezoid(pooled)
+        self.auc, self.den = exact.auc, exact.den
 
     def play(self, aggregator: LyingSealedAggregator) -> bytes:
         """Play the session up to the message that carries the result."""
@@ -183,22 +184,18 @@ class HonestParties:
         """Tell whether the result holds the honest class totals, up to a factor common to all; with the secret key."""
         try:
             payload = Message.from_bytes(message, limit=len(message)).payload
-            slots = self._keys.secret.decrypt(decode(payload, Result, "result").content)
+            found = self._keys.secret.decrypt_sums(decode(payload, Result, "result").content, self.plan.runs)
         except FheAucError:
             return False
-        by_class = self.plan.packing.by_class(slots)
-        found, exact = by_class.mean(axis=1), self._exact_totals()
-        factor = np.vdot(exact, found) / np.vdot(exact, exact)
-        spread = float(np.abs(by_class - found[:, None]).max())
-        size = float(np.abs(found).max())
-        same = float(np.abs(found - factor * exact).max()) <= _SAME * abs(factor) * float(np.abs(exact).max())
-        return same and spread <= _CONFIDENCE * self.plan.flooding_deviation + _SAME * size
+        z = np.array(self.summed())
+        exact = 2 * (z[:, :1] * z[:, SUMMED]).sum(axis=2).reshape(self.plan.runs, -1, len(SUMMED)).sum(axis=1)
+        factor = (np.vdot(exact, found) / np.vdot(exact, exact)).real
+        return bool(np.abs(found - factor * exact).max() <= _SAME * factor * np.abs(exact).max())
 
-    def _exact_totals(self) -> Slots:
-        half = self.plan.packing.half
-        sums = [sum(blocks) for blocks in zip(*(task.encode(self._common_secret) for task in self._tasks), strict=True)]
-        slots = sum(block * np.roll(block, -half) for block in sums)
-        return np.asarray(self.plan.packing.by_class(np.asarray(slots)).sum(axis=1))
+    def summed(self) -> list[Slots]:
+        """Return what all parties encrypt, summed up, block by block."""
+        encoded = (task.encode(self._common_secret) for task in self._tasks)
+        return [sum(blocks[1:], start=blocks[0]) for blocks in zip(*encoded, strict=True)]
 
 
 def run(
@@ -216,7 +213,7 @@ def run(
     Every trial is a session of its own, with its own id, rows and common secret. The CKKS keys are those of all trials,
     which takes nothing from the liar, and gives it earlier sessions under the same keys. Rows and the liar's choices
     follow from the seed; keys do not, and with them neither noise nor what the common secret derives. `options` are the
-    protocol's, such as ``executions``; `change` is as for `LyingSealedAggregator`.
+    protocol's, such as ``tolerance``; `change` is as for `LyingSealedAggregator`.
 
     Raises `InputError`: unknown strategy, protocol or option, or no trials.
     """

@@ -5,142 +5,123 @@ What an attack leaves goes through `checked`: `fhe_auc_protocols.blinded_auc.res
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import numpy as np
-from fhe_auc_protocols.blinded_auc.split_shares import Complex
 from numpy.typing import NDArray
-from scipy.special import comb
 
-from fhe_auc_benchmarks.attacks.blinded_auc.simulated_trials import Floats, Totals, Trials, TrialSetting, generator
+from fhe_auc_benchmarks.attacks.blinded_auc.simulated_trials import Floats, Trials, TrialSetting, dot, generator
 from fhe_auc_benchmarks.attacks.blinded_auc.strategies import STRATEGIES, Parameter
 from fhe_auc_benchmarks.attacks.laboratory import HARM, HARMLESS, PASSED, AttackOutcome, strategy_of
 from fhe_auc_protocols.blinded_auc.error_bound import error_bound
+from fhe_auc_protocols.blinded_auc.masked_shares import Complex
+from fhe_auc_protocols.blinded_auc.plan import BLINDING_BITS
+from fhe_auc_protocols.blinded_auc.result_check import _SLACK
 
 ACCEPTED = ""
-REFUSALS = ("slots", "denominator", "executions", "range")
-"""Checks that refuse in turn: slots of a class differ, den' near zero, executions disagree, AUC not between 0 and 1."""
+REFUSALS = ("finite", "denominator", "executions", "equations", "range")
+"""Checks that refuse in turn."""
 
-_CLASS_CHUNK, _POSITION_CHUNK = 50_000, 2_000_000
-_PILOT_DRAWS = 40_000
-_MOST_NEIGHBOURS = 2_000
+_CHUNK, _POSITION_CHUNK = 5_000, 100_000  # what caches hold
+_PILOT, _PILOT_TOLERANCE = 20_000, 5e-4  # so loose that lies pass, and the best parameter shows
 
 
 class Verdicts(NamedTuple):
-    """The check that refuses, or `ACCEPTED`, and AUC + i·binning error as the party reads it; shape (trials,) both."""
+    """The check that refuses each trial, or `ACCEPTED`, and AUC + i·binning error as the party reads it.
+
+    `left` is what is left of the equations, relative to den.
+    """
 
     refused_by: NDArray[np.str_]
     values: Complex
+    left: Floats
 
 
-def checked(trials: Trials, totals: Totals) -> Verdicts:
-    """Return what `result_check.accept` says to every trial with these totals, of shape (trials, E)."""
-    chosen, allowed = trials.setting.plan, trials.windows
-    zero = chosen.least_multiplier * chosen.packing.gain * np.abs(trials.products[..., 2])
+def checked(trials: Trials, totals: Complex, tolerance: float | None = None) -> Verdicts:
+    """Return what `result_check.accept` says to every trial with these totals, (trials, runs, classes), plain units."""
+    plan = trials.setting.plan
+    tolerance = plan.tolerance if tolerance is None else tolerance
     with np.errstate(all="ignore"):
-        found = trials.recovered(totals)
-        agree = np.ones(len(found), bool)
-        for one in range(found.shape[1]):
-            for other in range(one):
-                difference = found[:, one] - found[:, other]
-                apart = np.maximum(np.abs(difference.real), np.abs(difference.imag))
-                agree &= apart <= np.hypot(allowed[:, one], allowed[:, other])
-        weights = allowed**-2.0
-        values = (weights * found).sum(axis=1) / weights.sum(axis=1)
-        inside = (values.real >= -chosen.tolerance) & (values.real <= 1 + chosen.tolerance)
-        slots_differ = np.zeros(len(found), bool) if totals.slots_differ is None else totals.slots_differ
-        refused = slots_differ, (np.abs(totals.dens) < zero).any(axis=1), ~agree, ~inside
-        read = np.clip(values.real, 0, 1) + 1j * np.maximum(values.imag, 0)
-    return Verdicts(np.select(refused, REFUSALS, ACCEPTED), read)
+        values = totals / (2 * trials.products)
+        weights = np.abs(trials.products) ** 2
+        of_runs, dens, _ = solved(values, weights, trials.shares)
+        aucs = of_runs.real / dens
+        every = len(totals), -1
+        num, den, left = solved(values.reshape(every), weights.reshape(every), trials.shares.reshape(every))
+        found = num / den
+        inside = (np.abs(found.real - 0.5) <= 0.5 + tolerance) & (np.abs(found.imag - 0.5) <= 0.5 + tolerance)
+        inside &= den <= (1 + _SLACK) * 2.0**BLINDING_BITS * plan.workload.max_rows**2 / 2
+        good = (
+            np.isfinite(totals).all(axis=(1, 2)),
+            den > plan.least_multiplier,
+            np.abs(aucs[:, 0] - aucs[:, 1]) <= tolerance,
+            left <= tolerance * den,
+            inside,
+        )
+        read = np.clip(found.real, 0, 1) + 1j * np.maximum(found.imag, 0)
+        return Verdicts(np.select([~each for each in good], REFUSALS, ACCEPTED), read, left / den)
+
+
+def solved(values: Complex, weights: Floats, shares: Complex) -> tuple[Complex, Floats, Floats]:
+    """Return num + i·tie, den, and the norm of what is left, of value = num + i·tie + c·den by least squares."""
+    total = dot(weights, 1.0)
+    mean, mean_share = (dot(weights, each) / total for each in (values, shares))
+    apart, apart_share = values - mean[..., None], shares - mean_share[..., None]
+    den = dot(weights, (apart_share.conj() * apart).real) / dot(weights, np.abs(apart_share) ** 2)
+    left = np.sqrt(dot(weights, np.abs(apart - apart_share * den[..., None]) ** 2))
+    return mean - mean_share * den, den, left
 
 
 def _trials(name: str, of: TrialSetting, trials: int, seed: int) -> Iterator[Trials]:
     rng = generator(seed, *name.encode())
-    chunk = _CLASS_CHUNK
-    if name in STRATEGIES and STRATEGIES[name].by_position:
-        chunk = max(1, min(chunk, _POSITION_CHUNK // (of.positions * of.executions)))
+    everywhere = name in STRATEGIES and STRATEGIES[name].everywhere
+    chunk = max(1, _POSITION_CHUNK // of.plan.positions) if everywhere else _CHUNK
     for start in range(0, trials, chunk):
-        yield Trials(of, min(chunk, trials - start), rng)
+        yield Trials(of, min(chunk, trials - start), rng, everywhere=everywhere)
 
 
 def honest(of: TrialSetting, trials: int, seed: int) -> AttackOutcome:
     """Return what comes of an aggregator that does what it should."""
-    return _tallied((each, each.totals(each.nums, each.dens)) for each in _trials("", of, trials, seed))
+    return _tallied((each, each.honest) for each in _trials("", of, trials, seed))
 
 
 def best(name: str, of: TrialSetting, seed: int = 0) -> Parameter:
-    """Return the strategy's best parameter: that with the largest `estimate`; empty where it has none."""
-    candidates = STRATEGIES[name].parameters
-    parameters = candidates(of) if candidates else ((),)
-    if len(parameters) == 1:
-        return parameters[0]
-    found = _shifted(name, of, parameters, _PILOT_DRAWS, seed)
-    # Where no E-tuple agrees, pairs still tell which parameter is the best.
-    return max(parameters, key=lambda each: [found.agreeing(each, size) for size in (of.executions, 2)])
+    """Return the parameter with which the strategy passes most often at a loose tolerance; empty where it has none."""
+    strategy = STRATEGIES[name]
+    if strategy.simulated_lie is None or len(strategy.parameters) == 1:
+        return strategy.parameters[0]
+    passed: Counter[Parameter] = Counter()
+    for each in _trials(name, of, _PILOT // (10 if strategy.everywhere else 1), seed):
+        for parameter in strategy.parameters:
+            verdicts = checked(each, each.totals(strategy.simulated_lie(each, parameter)), _PILOT_TOLERANCE)
+            wrong = np.abs(verdicts.values.real - of.honest.real) >= HARM
+            passed[parameter] += int((wrong & (verdicts.refused_by == ACCEPTED)).sum())
+    return max(strategy.parameters, key=passed.__getitem__)
 
 
-def estimate(name: str, of: TrialSetting, parameter: Parameter, draws: int = 200_000, seed: int = 0) -> float:
-    """Return how likely the strategy passes with a wrong AUC, estimated from all E-tuples of independent executions.
+def run(
+    name: str, of: TrialSetting, trials: int, seed: int = 0, parameter: Parameter | None = None
+) -> AttackOutcome | None:
+    """Play one of `STRATEGIES`, with its `best` parameter where none is given; None where it cannot be simulated.
 
-    Which E of many independent executions form a session does not matter. So of M draws all M!/(E!·(M-E)!) tuples
-    count, and probabilities far below 1/M show. Sorted by the AUC found, each is the least of a tuple with those that
-    follow it and agree with it: true of all tuples that pass, and, where E > 2, of some that do not.
+    Raises `InputError` for another name.
     """
-    return _shifted(name, of, (parameter,), draws, seed).agreeing(parameter, of.executions)
-
-
-class _Shifted(NamedTuple):
-    """What many independent executions come out as under an attack, by parameter, and each one's window."""
-
-    setting: TrialSetting
-    values: dict[Parameter, Complex]
-    windows: Floats
-
-    def agreeing(self, parameter: Parameter, executions: int) -> float:
-        """Return the share of tuples of so many executions that agree on a wrong AUC between 0 and 1."""
-        found, tolerance = self.values[parameter], self.setting.plan.tolerance
-        wrong = np.abs(found.real - self.setting.honest.real) >= HARM
-        wrong &= np.abs(found.real - 0.5) <= 0.5 + tolerance
-        order = np.flatnonzero(wrong)[np.argsort(found.real[wrong])]
-        values, allowed = found[order], self.windows[order]
-        following = np.zeros(len(order), np.int64)
-        for step in range(1, min(_MOST_NEIGHBOURS, len(order))):
-            difference = values[step:] - values[:-step]
-            if difference.real.min() > math.sqrt(2) * tolerance:
-                break
-            apart = np.maximum(difference.real, np.abs(difference.imag))
-            following[:-step] += apart <= np.hypot(allowed[step:], allowed[:-step])
-        return float(math.fsum(comb(following, executions - 1)) / comb(len(found), executions))
-
-
-def _shifted(name: str, of: TrialSetting, parameters: tuple[Parameter, ...], draws: int, seed: int) -> _Shifted:
-    lie = STRATEGIES[name].simulated_lie
-    found: dict[Parameter, list[Complex]] = {parameter: [] for parameter in parameters}
-    allowed = []
-    draws = min(draws, int(1 / of.plan.tolerance))  # or there are more neighbours than are looked at
-    for each in _trials(name, of, draws // of.executions, seed):
-        allowed.append(each.windows.ravel())
-        for parameter in parameters:
-            found[parameter].append(each.recovered(lie(each, parameter)).ravel())
-    return _Shifted(of, {each: np.concatenate(parts) for each, parts in found.items()}, np.concatenate(allowed))
-
-
-def run(name: str, of: TrialSetting, trials: int, seed: int = 0, parameter: Parameter | None = None) -> AttackOutcome:
-    """Play one of `STRATEGIES`, with its `best` parameter where none is given; raise `InputError` for another name."""
     lie = strategy_of(name, STRATEGIES).simulated_lie
+    if lie is None:
+        return None
     value = best(name, of, seed) if parameter is None else parameter
     return _tallied((each, lie(each, value)) for each in _trials(name, of, trials, seed + 1))
 
 
-def _tallied(played: Iterable[tuple[Trials, Totals]]) -> AttackOutcome:
+def _tallied(played: Iterable[tuple[Trials, Complex]]) -> AttackOutcome:
     verdicts: Counter[str] = Counter()
     changed = 0
-    for trials, totals in played:
+    for trials, numbers in played:
         of = trials.setting
-        refused_by, values = checked(trials, totals)
+        with np.errstate(invalid="ignore"):  # numbers that are none
+            refused_by, values, _ = checked(trials, trials.totals(numbers))
         accepted, wrong = refused_by == ACCEPTED, np.abs(values.real - of.honest.real)
         verdicts[PASSED] += int((accepted & (wrong >= HARM)).sum())
         verdicts[HARMLESS] += int((accepted & (wrong < HARM)).sum())

@@ -1,25 +1,21 @@
 """Trials of the malicious protocol on the numbers that ciphertexts hold, thousands at once, each with fresh secrets.
 
-A trial draws what an aggregator cannot know, from the distributions of `fhe_auc_protocols.blinded_auc.split_shares` but
-vectorised and from numpy's SFC64 with a seed: trials must be many and repeatable, and protect nothing. Multipliers are
-drawn for all strategies; weights, roles, extra and totals only where the strategy touches single positions, since they
-cancel from class totals otherwise; phases of positions only where X and Y of different ones meet. Order need not be
-drawn where a strategy picks positions at random anyway.
+A trial draws what an aggregator cannot know, from the distributions of `fhe_auc_protocols.blinded_auc.masked_shares`
+but vectorised and from numpy's SFC64 with a seed: trials must be many and repeatable, and protect nothing. Two bins are
+drawn, that with most in it and the emptiest, both corrections and the last position. Of the hundreds of other bins only
+Σ x·y, Σ x·F and Σ y·(T + i·p) are anywhere in what follows: complex Gaussians. Where a strategy touches positions all
+over, all of them are drawn. Order is not: strategies pick positions at random, or know where one stands.
 
-Numerical error is a complex Gaussian on every class total, of which the planner's model gives the standard deviation:
-flooding averaged over a class's slots, and encryption noise relative to den.
+Numerical error is a Gaussian on every number, of the deviation that the planner bounds, and flooding.
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
-from fhe_auc_protocols.blinded_auc.split_shares import LEAST_MULTIPLIER, Complex, amplification, split_weights
-from fhe_auc_protocols.blinded_auc.workload import Workload
 from numpy.typing import NDArray
 
 from fhe_auc.metrics.trapezoid import trapezoid
@@ -27,12 +23,24 @@ from fhe_auc.question import thresholds as grids
 from fhe_auc.rows.counts import Counts, count
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc_protocols.blinded_auc.ckks_parameter_choice import plan
-from fhe_auc_protocols.blinded_auc.error_bound import CONFIDENCE, MAX_AMPLIFICATION, fresh_error
-from fhe_auc_protocols.blinded_auc.malicious import FLOODING_BITS
-from fhe_auc_protocols.blinded_auc.plan import MULTIPLIER_RANGE_BITS, AucPlan
-from fhe_auc_protocols.options import Malicious
+from fhe_auc_protocols.blinded_auc.error_bound import MAX_AMPLIFICATION, total_deviation
+from fhe_auc_protocols.blinded_auc.masked_shares import Complex
+from fhe_auc_protocols.blinded_auc.plan import (
+    BLINDING_BITS,
+    CLASSES,
+    EXTRA,
+    MASK_RADIUS,
+    MULTIPLIER_RANGE_BITS,
+    RUNS,
+    AucPlan,
+    Workload,
+    largest_share,
+)
 
 Floats: TypeAlias = "NDArray[np.floating[Any]]"
+
+FULLEST, EMPTIEST, CORRECTION, LAST = 0, -EXTRA - 1, -EXTRA, -1
+"""Where bins, the correction of class 0 (that of class 1 is the next one) and the last position are, as drawn."""
 
 _PARTIES = 10
 _ROWS = 2_000
@@ -44,23 +52,6 @@ class TrialSetting:
 
     plan: AucPlan
     counts: Counts
-    published: bool = False
-    """Whether all six multipliers of an execution are equal, as in [FHE]'s published code."""
-
-    @property
-    def executions(self) -> int:
-        """E."""
-        return self.plan.workload.classes // 2
-
-    @property
-    def positions(self) -> int:
-        """L."""
-        return self.plan.packing.blocks * self.plan.packing.bins
-
-    @property
-    def extra(self) -> int:
-        """How many positions the extra element takes."""
-        return self.positions - self.plan.workload.splits * self.plan.workload.thresholds
 
     @cached_property
     def honest(self) -> complex:
@@ -68,25 +59,29 @@ class TrialSetting:
         exact = trapezoid(self.counts)
         return complex(exact.auc, exact.binning_error)
 
+    @cached_property
+    def bins(self) -> tuple[Complex, Floats]:
+        """(T + i·p)/2P and F/N of all L - 3 bins, the fullest first."""
+        counts, bins = self.counts, self.plan.positions - EXTRA
+        heights, negatives = np.zeros(bins, complex), np.zeros(bins)
+        heights[: counts.thresholds] = (counts.trapezoid_heights + 1j * counts.bin_positives) / (2 * counts.positives)
+        negatives[: counts.thresholds] = counts.bin_negatives / counts.negatives
+        order = np.argsort(-np.abs(heights) * negatives, kind="stable")
+        return heights[order], negatives[order]
 
-def setting(
-    *,
-    executions: int = Malicious.executions,
-    tolerance: float | None = None,
-    thresholds: str = "uniform:100",
-    published: bool = False,
-) -> TrialSetting:
+
+def setting(*, tolerance: float | None = None, thresholds: str = "uniform:100") -> TrialSetting:
     """Return what the malicious protocol plans for ten parties, and 2,000 made-up rows, 30 % of them positive.
 
-    `executions` are 2, 4 or 8, `thresholds` a grid as on the command line; without a tolerance the plan's own.
+    `thresholds` is a grid as on the command line; without a tolerance the plan's own.
     """
     grid = grids.resolve(thresholds)
-    workload = Workload(thresholds=len(grid), parties=_PARTIES, classes=2 * executions, splits=Malicious.splits)
-    chosen = plan(workload, "tenseal", flooding_bits=FLOODING_BITS, tolerance=tolerance)
+    workload = Workload(thresholds=len(grid), parties=_PARTIES, split=True)
     rng = generator(2025)
     labels = rng.random(_ROWS) < 0.3
     scores = rng.beta(np.where(labels, 3.0, 2.0), np.where(labels, 2.0, 3.5))
-    return TrialSetting(chosen, count(PartyData.from_arrays("pooled", labels, scores), grid), published)
+    pooled = count(PartyData.from_arrays("pooled", labels, scores), grid)
+    return TrialSetting(plan(workload, "tenseal", tolerance=tolerance), pooled)
 
 
 def generator(*seed: int) -> np.random.Generator:
@@ -94,165 +89,129 @@ def generator(*seed: int) -> np.random.Generator:
     return np.random.Generator(np.random.SFC64(seed))
 
 
-class Totals(NamedTuple):
-    """Class totals, shape (trials, E), in plain units; whether the slots of a class differ, shape (trials,)."""
-
-    nums: Complex
-    dens: Complex
-    slots_differ: NDArray[np.bool_] | None = None
-
-
 class Trials:
-    """Secrets and honest totals of some trials.
+    """Secrets and honest numbers of some trials; `everywhere` draws all positions.
 
-    `multipliers`, R0…R5: shape (trials, E, 6). `size`: r·gain·den, which totals are relative to, shape (trials, 1).
+    Numbers are Σ Y·X relative to `size`, r·den, of shape (trials, 1, 1): shape (trials, runs, classes).
     """
 
-    def __init__(self, of: TrialSetting, trials: int, rng: np.random.Generator) -> None:
-        self.setting, self.rng = of, rng
-        self.multipliers = draw_multipliers(rng, trials * of.executions, published=of.published)
-        self.multipliers = self.multipliers.reshape(trials, of.executions, 6)
-        blinding = 2.0 ** (of.plan.blinding_bits - MULTIPLIER_RANGE_BITS * rng.random((trials, 1)))
-        self.size = blinding * of.plan.packing.gain * trapezoid(of.counts).den
+    def __init__(self, of: TrialSetting, trials: int, rng: np.random.Generator, *, everywhere: bool = False) -> None:
+        self.setting, self.rng, self.trials = of, rng, trials
+        bits = BLINDING_BITS - MULTIPLIER_RANGE_BITS * rng.random((trials, 1, 1))
+        self.size = 2.0**bits * trapezoid(of.counts).den
+        heights, negatives = of.bins
+        drawn = np.arange(len(negatives)) if everywhere else np.array([0, len(negatives) - 1])
+        self._heights, self._negatives = heights[drawn], negatives[drawn]
+        others = np.delete(heights, drawn), np.delete(negatives, drawn)
+        self._deviations = np.sqrt(  # of Σ x·y and Σ x·F of either class, and of Σ y·(T + i·p)
+            [len(others[0]) * MASK_RADIUS**2 / 4] * CLASSES
+            + [(others[1] ** 2).sum() / 2] * CLASSES
+            + [MASK_RADIUS**2 / 2 * (np.abs(others[0]) ** 2).sum()]
+        )
+        parts = self._draw(trials * RUNS)
+        again = np.flatnonzero(~self._kept(*parts))
+        while again.size:  # as `masked_shares.Run.draw`
+            fresh = self._draw(again.size)
+            for part, other in zip(parts, fresh, strict=True):
+                part[again] = other
+            again = again[~self._kept(*fresh)]
+        self.factors, self.common, self._x, self._y, self._rest = (
+            part.reshape(trials, RUNS, *part.shape[1:]) for part in parts
+        )
 
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Trials and executions."""
-        return self.multipliers.shape[0], self.multipliers.shape[1]
+    def _draw(self, size: int) -> list[Complex]:
+        """Return A, B, x, y and the sums over bins that are not drawn, of so many runs."""
+        rng, positions = self.rng, len(self._negatives) + EXTRA
+        factors = (0.5 + 0.5 * rng.random((size, CLASSES))) * phases(rng, size, CLASSES)
+        x, y = _disc(rng, size, CLASSES, positions), np.float32(MASK_RADIUS) * _disc(rng, size, positions)
+        x[..., CORRECTION:LAST] = 0
+        rest = complex_normal(rng, (size, len(self._deviations))) * self._deviations
+        return [factors, phases(rng, size, 1), x, y, rest]
+
+    def _kept(self, factors: Complex, _: Complex, x: Complex, y: Complex, rest: Complex) -> NDArray[np.bool_]:
+        shares = _shares(x, y, rest)
+        small = np.abs(shares).max(axis=-1) <= largest_share(self.setting.plan.positions)
+        return np.asarray(small & (amplification(np.abs(factors) ** 2, shares) <= MAX_AMPLIFICATION))
 
     @cached_property
     def products(self) -> Complex:
-        """R0R1, R2R3, R4R5: shape (trials, E, 3)."""
-        return np.asarray(self.multipliers[..., 0::2] * self.multipliers[..., 1::2])
+        """A·B."""
+        return self.factors * self.common
 
     @cached_property
-    def nums(self) -> Complex:
-        """What num' of an honest aggregator is, relative to `size`: shape (trials, E)."""
-        return np.asarray(self.products[..., 0] * self.setting.honest + self.products[..., 1])
+    def shares(self) -> Complex:
+        """Of den in every number, c."""
+        return _shares(self._x, self._y, self._rest)
 
-    @property
-    def dens(self) -> Complex:
-        """What den' of an honest aggregator is, relative to `size`: shape (trials, E)."""
-        return np.asarray(self.products[..., 2])
+    @cached_property
+    def honest(self) -> Complex:
+        """The numbers of an aggregator that does what it should: A·B·(AUC + i·binning error + c)."""
+        return self.products * (self.setting.honest + self.shares)
 
-    def totals(self, nums: Complex, dens: Complex) -> Totals:
-        """Return what a party decrypts of totals relative to `size`: in plain units, with numerical error."""
+    @cached_property
+    def positions(self) -> tuple[Complex, Complex]:
+        """X/2P, shape (trials, runs, classes, p), and Y/N, (trials, runs, p), of those drawn: `masked_shares.Run`."""
+        x, y, bins = self._x, self._y, len(self._negatives)
+        f, t = np.zeros_like(y), np.zeros_like(x)
+        f[..., :bins] = self._negatives
+        f[..., CORRECTION:LAST] = -(np.einsum("...k,k->...", x[..., :bins], self._negatives) + self._rest[..., 2:4])
+        f[..., LAST] = 1
+        t[..., :bins] = self._heights
+        t[..., CORRECTION:LAST] = np.eye(CLASSES)
+        sums = np.einsum("...ek,...k->...e", t[..., :LAST], y[..., :LAST]) + self._rest[..., 4:]
+        t[..., LAST] = -sums / (1 + y[..., LAST:])
+        turned = phases(self.rng, *y.shape)
+        return self.factors[..., None] * (t + x) * turned[:, :, None], self.common * (f + y) * turned.conj()
+
+    def totals(self, numbers: Complex) -> Complex:
+        """Return what a party decrypts of such numbers: in plain units, with numerical error."""
         chosen = self.setting.plan
-        slots_a_class = chosen.packing.slots / chosen.packing.classes
-        added = chosen.flooding_deviation / math.sqrt(slots_a_class)
-        error = np.hypot(added, fresh_error(chosen) / CONFIDENCE * self.size)
-        noisy_nums = nums * self.size + error * _complex_normal(self.rng, self.shape)
-        return Totals(noisy_nums, dens * self.size + error * _complex_normal(self.rng, self.shape))
-
-    def recovered(self, totals: Totals) -> Complex:
-        """Return AUC + i·binning error as every execution has it, shape (trials, E)."""
-        main, extra, whole = (self.products[..., index] for index in range(3))
-        return np.asarray((totals.nums / totals.dens - extra / whole) * whole / main)
-
-    @cached_property
-    def windows(self) -> Floats:
-        """By how much every execution may be off, as `result_check.accept` has it: shape (trials, E)."""
-        return np.asarray(self.setting.plan.tolerance * amplification(self.multipliers) / MAX_AMPLIFICATION)
-
-    @cached_property
-    def position_products(self) -> Complex:
-        """X·Y/(2P·N) of the num class at every position, in no particular order: shape (trials, E, L).
-
-        They add up to `nums`, and those of a bin to what it counts, both in double precision: guessing depends on it.
-        """
-        heights, negatives = self._bins
-        main = self.products[..., 0, None, None] * (heights * negatives) * self._weights
-        x, y = self._extra
-        return self._side_by_side(main, self.products[..., 1, None] * (x * y))
-
-    @cached_property
-    def position_factors(self) -> tuple[Complex, Complex]:
-        """X/(2P), Y/N at every position in that order, turned by its phase, single precision: shape (trials, E, L)."""
-        heights, negatives = (each.astype(np.complex64) for each in self._bins)
-        roles = self.rng.random((*self.shape, 1, self.setting.plan.workload.thresholds), dtype=np.float32) < 0.5
-        weights, one = self._weights.astype(np.complex64), np.complex64(1)
-        r = self.multipliers.astype(np.complex64)[..., None, None]
-        x, y = (each.astype(np.float32) for each in self._extra)
-        main_x = r[..., 0, :, :] * heights * np.where(roles, one, weights)
-        main_y = r[..., 1, :, :] * negatives * np.where(roles, weights, one)
-        phases = _phases(self.rng, *self.shape, self.setting.positions)
-        return (
-            self._side_by_side(main_x, r[..., 2, :, 0] * x) * phases,
-            self._side_by_side(main_y, r[..., 3, :, 0] * y) * phases.conj(),
-        )
-
-    @property
-    def _bins(self) -> tuple[Complex, Floats]:
-        """X/(2P) and Y/N of every bin, not split."""
-        counts = self.setting.counts
-        heights = np.asarray(counts.trapezoid_heights + 1j * counts.bin_positives, np.complex128)
-        return heights / (2 * counts.positives), np.asarray(counts.bin_negatives / counts.negatives)
-
-    @cached_property
-    def _weights(self) -> Complex:
-        """Of every bin: shape (trials, E, S, m)."""
-        splits, thresholds = self.setting.plan.workload.splits, self.setting.plan.workload.thresholds
-        drawn = split_weights(self._disc, splits, self.shape[0] * self.shape[1] * thresholds)
-        return drawn.reshape(splits, *self.shape, thresholds).transpose(1, 2, 0, 3)
-
-    def _disc(self, *shape: int) -> Complex:
-        drawn = np.sqrt(self.rng.random(shape, dtype=np.float32)) * _phases(self.rng, *shape)
-        return np.asarray(drawn, np.complex128)
-
-    @cached_property
-    def _extra(self) -> tuple[Floats, Floats]:
-        unit = self.rng.random((2, *self.shape, self.setting.extra), dtype=np.float32).astype(float)
-        x, y = LEAST_MULTIPLIER + (1 - LEAST_MULTIPLIER) * unit
-        return x, y / (x * y).sum(axis=-1, keepdims=True)
-
-    def _side_by_side(self, main: Complex, extra: Complex) -> Complex:
-        return np.concatenate([main.reshape(*self.shape, -1), extra], axis=-1)
-
-    @cached_property
-    def power_sums(self) -> tuple[Complex, Complex, Complex]:
-        """ΣX², ΣY² and Σ(X·Y)², each of shape (trials, E)."""
-        x, y = self.position_factors
-        of_x, of_y, of_products = (np.einsum("ijk,ijk->ij", each, each) for each in (x, y, self.position_products))
-        return of_x, of_y, of_products
-
-    def chosen(self, how_many: int) -> NDArray[np.int64]:
-        """Return so many positions, all different, drawn anew in every execution: shape (trials, E, how_many)."""
-        keys = self.rng.random((*self.shape, self.setting.positions), dtype=np.float32)
-        return np.asarray(np.argpartition(keys, how_many - 1, axis=-1)[..., :how_many])
-
-    def sum_at(self, chosen: NDArray[np.int64]) -> Complex:
-        """Return what the num class's products at these positions add up to, relative to `size`."""
-        return np.asarray(np.take_along_axis(self.position_products, chosen, axis=-1).sum(axis=-1))
+        noisy = numbers + np.sqrt(2) * total_deviation(chosen) * complex_normal(self.rng, self.honest.shape)
+        flooding = 2.0**chosen.flooded_bits * chosen.parameters.slots / chosen.parameters.scale**2
+        pairs = self.rng.uniform(-flooding, flooding, (*self.honest.shape, 2))
+        return np.asarray(2 * self.size * noisy + pairs.view(complex)[..., 0])
 
     def garbage(self) -> Complex:
-        """Return values as large as the modulus leaves room for, in plain units: shape (trials, E)."""
-        chosen = self.setting.plan
-        largest = 2.0 ** (chosen.parameters.log2_modulus - 2 * chosen.parameters.log2_scale)
-        return np.asarray(largest * _complex_normal(self.rng, self.shape))
+        """Return numbers that are uniform modulo Q, as any mask leaves them."""
+        parameters = self.setting.plan.parameters
+        largest = 2.0 ** (parameters.log2_modulus - 1 - 2 * parameters.log2_scale) * parameters.slots
+        pairs = self.rng.uniform(-largest, largest, (*self.honest.shape, 2))
+        return np.asarray(pairs.view(complex)[..., 0] / self.size)
 
 
-def _phases(rng: np.random.Generator, *shape: int) -> Complex:
+def amplification(weights: Floats, shares: Complex) -> Floats:
+    """Return `masked_shares.amplification` of runs with these |A·B|² and c, of the shape (…, 2) both.
+
+    Divided by A·B, a number is num + i·tie + c·den, and the equations are weighted ones: the inverse of their normal
+    matrix is known.
+    """
+    total = dot(weights, 1.0)
+    mean = dot(weights, shares) / total
+    spread = dot(weights, np.abs(shares - mean[..., None]) ** 2)
+    return np.asarray(np.sqrt(1 / total + np.maximum(np.abs(mean.real), np.abs(1 + mean.real)) ** 2 / spread))
+
+
+def dot(weights: Floats, values: Any) -> Any:
+    """Return the weighted sum along the last axis, which is short."""
+    return sum(np.moveaxis(weights * values, -1, 0))
+
+
+def phases(rng: np.random.Generator, *shape: int) -> Complex:
     """Return complex numbers on the unit circle, of which single precision is enough."""
-    angles = 2 * np.pi * rng.random(shape, dtype=np.float32)
-    phases = np.empty(shape, np.complex64)
-    phases.real, phases.imag = np.cos(angles), np.sin(angles)
-    return phases
+    angles = np.float32(2 * np.pi) * rng.random(shape, dtype=np.float32)
+    found = np.empty(shape, np.complex64)
+    found.real, found.imag = np.cos(angles), np.sin(angles)
+    return found
 
 
-def _complex_normal(rng: np.random.Generator, shape: tuple[int, ...]) -> Complex:
-    pairs = rng.standard_normal((*shape, 2)) * math.sqrt(0.5)
-    return np.asarray(pairs[..., 0] + 1j * pairs[..., 1])
+def complex_normal(rng: np.random.Generator, shape: tuple[int, ...]) -> NDArray[np.complex128]:
+    """Return complex numbers whose squared size is expected to be 1."""
+    return np.asarray((rng.standard_normal((*shape, 2)) * np.sqrt(0.5)).view(complex)[..., 0])
 
 
-def draw_multipliers(rng: np.random.Generator, size: int, *, published: bool = False) -> Complex:
-    """Return R0…R5 of so many executions, shape (size, 6), distributed as those of `split_shares.Execution`."""
-    found: list[Floats] = []
-    missing = size
-    while missing > 0:
-        tried = rng.uniform(LEAST_MULTIPLIER, 1, (2 * missing + 16, 1 if published else 6))
-        tried = np.broadcast_to(tried, (len(tried), 6))
-        kept = tried if published else tried[amplification(tried) <= MAX_AMPLIFICATION]
-        found.append(kept[:missing])
-        missing -= len(found[-1])
-    drawn = np.concatenate(found).astype(complex)
-    return drawn if published else drawn * np.exp(2j * np.pi * rng.random(drawn.shape))
+def _disc(rng: np.random.Generator, *shape: int) -> Complex:
+    return np.asarray(np.sqrt(rng.random(shape, dtype=np.float32)) * phases(rng, *shape))
+
+
+def _shares(x: Complex, y: Complex, rest: Complex) -> Complex:
+    return np.asarray(np.einsum("...ek,...k->...e", x, y) + x[..., LAST] + rest[..., :CLASSES])
