@@ -46,10 +46,10 @@ def checked(trials: Trials, totals: Complex, tolerance: float | None = None) -> 
     with np.errstate(all="ignore"):
         values = totals / (2 * trials.products)
         weights = np.abs(trials.products) ** 2
-        of_runs, dens, _ = _solved(values, weights, trials.shares)
+        of_runs, dens, _ = solved(values, weights, trials.shares)
         aucs = of_runs.real / dens
         every = len(totals), -1
-        num, den, left = _solved(values.reshape(every), weights.reshape(every), trials.shares.reshape(every))
+        num, den, left = solved(values.reshape(every), weights.reshape(every), trials.shares.reshape(every))
         found = num / den
         inside = (np.abs(found.real - 0.5) <= 0.5 + tolerance) & (np.abs(found.imag - 0.5) <= 0.5 + tolerance)
         inside &= den <= (1 + _SLACK) * 2.0**BLINDING_BITS * plan.workload.max_rows**2 / 2
@@ -64,7 +64,7 @@ def checked(trials: Trials, totals: Complex, tolerance: float | None = None) -> 
         return Verdicts(np.select([~each for each in good], REFUSALS, ACCEPTED), read, left / den)
 
 
-def _solved(values: Complex, weights: Floats, shares: Complex) -> tuple[Complex, Floats, Floats]:
+def solved(values: Complex, weights: Floats, shares: Complex) -> tuple[Complex, Floats, Floats]:
     """Return num + i·tie, den, and the norm of what is left, of value = num + i·tie + c·den by least squares."""
     total = weights.sum(axis=-1)
     mean, mean_share = ((weights * each).sum(axis=-1) / total for each in (values, shares))
