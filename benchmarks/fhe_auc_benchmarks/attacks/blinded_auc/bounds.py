@@ -43,7 +43,6 @@ BOTH_CORRECTIONS = 0.1 / math.comb(1024, 2) ** 2
 MOST = 0.05
 """Largest t for which `ratios` finds every pair that passes: runs amplify errors at most tenfold."""
 
-
 _GUESSING = ("scale-last", "scale-bin", "scale-corrections", "add-at-position", "mix-at-position")
 _BLIND = (
     *("scale-class", "mix-classes", "swap-classes", "zero-class", "conjugate", "add-constant", "square-terms"),
@@ -62,7 +61,8 @@ def of_strategy(name: str, of: TrialSetting) -> float | None:
 def ratios(trials: Trials, numbers: Complex, most: float = MOST) -> Floats:
     """Return the t from which on pairs of runs pass, sorted, as far as they are at most `most`: up to `MOST`.
 
-    `numbers`, shape (trials, runs, classes), are what the lie makes of `Trials.honest`: each run's of its own secrets.
+    The difference of the runs' AUCs is taken to first order. `numbers`, shape (trials, runs, classes), are what the lie
+    makes of `Trials.honest`: each run's of its own secrets.
     """
     values = ((numbers - trials.honest) / trials.products).reshape(-1, numbers.shape[-1])
     weights = np.abs(trials.products.reshape(values.shape)) ** 2
