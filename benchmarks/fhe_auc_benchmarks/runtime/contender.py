@@ -36,7 +36,8 @@ class Played(NamedTuple):
     """What a session gave and cost: seconds by role, and the bytes of the party that has most.
 
     "party" is the first that is asked in each round, which finds in no cache what others have computed before; "helper"
-    has the key; "aggregator" ends with its last message, without the answers to that, 0.15 ms each. `before_bytes` is the bundle, or the session's file, that a party gets before.
+    has the key; "aggregator" ends with its last message, without the answers to that, 0.15 ms each. `before_bytes` is
+    the bundle, or the session's file, that a party gets before.
     """
 
     auc: float

@@ -5,7 +5,7 @@ session and independent of one another. A run has one factor Y and two classes X
 its ciphertexts: bins k = 1…L-3 (those beyond the thresholds are empty), a correction for each class, and the last one.
 
     bin k           X_e = A_e·(T_k + i·p_k + 2P·x_ek)      Y = B·(F_k + N·y_k)
-    correction e    X_e = A_e·2P, the other class 0        Y = B·(-Σ_k x_ek·F_k + N·y)
+    correction e    X_e = A_e·2P·(1 + x), other class 0    Y = B·(N·y - Σ_k x_ek·F_k/(1 + x))
     last            X_e = A_e·(τ_e + 2P·x_e)               Y = B·N·(1 + y)         τ_e = -Σ (T + i·p or 2P)·y/(1 + y)
 
 A share is a masked count, and the remainder that masks leave in the sum is merged into two further positions: 2P·Σ x·F
@@ -14,10 +14,11 @@ out to is
 
     n_e = A_e·B·(num + i·tie + c_e·den)        c_e = Σ_k x_ek·y_k + x_e(last)
 
-A and B are complex (1/2 ≤ |A| ≤ 1, |B| = 1), x uniform in the unit disc, y in that of radius 1/8. Each position has a
-random phase, X turned by φ and Y by -φ, and a place in a random order. The eight real numbers of both runs are eight
-equations for r·num, r·tie and r·den. [FHE] splits a count into real shares, multiplies classes by real numbers and has
-whole counts in the classes that are compared; docs/security/malicious.md has what that lets through.
+A and B are complex (1/2 ≤ |A| ≤ 1, |B| = 1), x is uniform in the unit disc, y, and x at a correction, in that of radius
+1/8. Each position has a random phase, X turned by φ and Y by -φ, and a place in a random order. The eight real numbers
+of both runs are eight equations for r·num, r·tie and r·den. [FHE] splits a count into real shares, multiplies classes
+by real numbers and has whole counts in the classes that are compared; docs/security/malicious.md has what that lets
+through.
 """
 
 from __future__ import annotations
@@ -71,7 +72,7 @@ class Run:
     common: complex
     """B."""
     x: Complex
-    """Masks of X, in 2P, shape (2, L); none at the corrections."""
+    """Masks of X, in 2P, shape (2, L); none at the other class's correction."""
     y: Complex
     """Masks of Y, in N, shape (L,)."""
     order: NDArray[np.int64]
@@ -85,7 +86,7 @@ class Run:
         while True:
             factors = (0.5 + 0.5 * stream.fractions(CLASSES)) * stream.phases(CLASSES)
             x, y = stream.disc(CLASSES, positions), MASK_RADIUS * stream.disc(positions)
-            x[:, -EXTRA:-1] = 0
+            x[:, -EXTRA:-1] *= MASK_RADIUS * np.eye(CLASSES)
             run = cls(factors, complex(stream.phases(1)[0]), x, y, np.arange(positions), np.ones(positions, complex))
             if np.abs(run.shares).max() <= largest_share(positions) and run.amplification <= MAX_AMPLIFICATION:
                 return cls(run.factors, run.common, x, y, stream.permutation(positions), stream.phases(positions))
@@ -110,7 +111,7 @@ class Run:
         positives, negatives, bins = 2.0 * counts.positives, float(counts.negatives), counts.thresholds
         f = np.zeros(self.y.size, complex)
         f[:bins] = counts.bin_negatives
-        f[-EXTRA:-1] = -self.x[:, :bins] @ f[:bins]
+        f[-EXTRA:-1] = -(self.x[:, :bins] @ f[:bins]) / (1 + self.x[:, -EXTRA:-1].diagonal())
         f[-1] = negatives
         t = np.zeros(self.x.shape, complex)
         t[:, :bins] = counts.trapezoid_heights + 1j * counts.bin_positives

@@ -1,5 +1,4 @@
 import dataclasses
-import math
 from types import SimpleNamespace
 
 import msgspec
@@ -121,13 +120,13 @@ def test_a_lie_that_leaves_one_run_alone_never_passes(worst):
     assert (left / np.abs(num.real - worst.honest.real * den)).min() >= 0.1
 
 
-def test_adding_to_y_at_both_corrections_needs_three_phases(worst):
+def test_adding_to_y_at_both_corrections_is_worth_no_more_than_other_guesses(worst):
+    """Were X not masked there, four random phases alone would have to agree."""
     trials = Trials(worst, 20_000, generator(7))
     x, _ = trials.positions
     change = np.stack([x[:, :, 0, CORRECTION], x[:, :, 1, CORRECTION + 1]], axis=-1)
-    found = bounds.ratios(trials, trials.honest + change, 0.03)
-    guessed = bounds.coefficient(found, 40_000, 0.03) * 0.03**2
-    assert 0.03 < guessed < bounds.BOTH_CORRECTIONS * math.comb(1024, 2) ** 2
+    found = bounds.ratios(trials, trials.honest + change)
+    assert 2 < bounds.coefficient(found, 40_000, 0.05) < 4 < bounds.GUESSED
 
 
 @pytest.mark.parametrize("backend", ["tenseal", "openfhe"])
@@ -140,7 +139,6 @@ def test_a_wrong_auc_passes_with_less_than_one_in_a_million_thousand_million(bac
         assert max(each for each in found.values() if each is not None) < 1e-15
         assert found["scale-last"] > found["scale-class"] > 0
         assert found["drop-party"] is None
-        assert bounds.BOTH_CORRECTIONS * (chosen.tolerance / 0.001) ** 3 < 1e-15
     assert set(bounds._GUESSING + bounds._BLIND) <= set(STRATEGIES)
 
 

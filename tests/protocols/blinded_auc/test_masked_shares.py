@@ -245,7 +245,9 @@ class TestDraws:
             assert np.abs(masks).max() <= radius
             assert kstest(np.abs(masks[:10].ravel()[::5]) ** 2 / radius**2, uniform.cdf).pvalue > FALSE_ALARM
             assert kstest(np.angle(masks).ravel()[::5] / (2 * np.pi) + 0.5, uniform.cdf).pvalue > FALSE_ALARM
-        assert all((run.x[:, -EXTRA:-1] == 0).all() for run in drawn)  # at the corrections
+        corrections = np.array([run.x[:, -EXTRA:-1] for run in drawn])  # of either class, in its own column
+        assert (corrections[:, [0, 1], [1, 0]] == 0).all()
+        assert 0 < np.abs(corrections[:, [0, 1], [0, 1]]).min() < np.abs(corrections).max() <= MASK_RADIUS
 
     def test_runs_sessions_and_secrets_have_no_number_in_common(self):
         seen: set[complex] = set()

@@ -18,11 +18,10 @@ p/t⁵ tends to V₅·I = 5.3·I or less. So C is measured at t of 0.03 to 0.01;
 Runs are independent, so a lie that treats each by itself passes in the S·(S-1)/2 pairs of S runs as often as in so many
 sessions. Most runs leave too much on their own; the others need a partner whose shift is close to theirs.
 
-One known lie has no such density: it adds to Y at both corrections, whose X has no mask, and is accepted if four random
-phases agree, with up to 0.1·t³ once all four are guessed: `BOTH_CORRECTIONS` in all, less than 2·t⁵ from t = 5e-7 on.
+Without a mask on X at the corrections there would be no such density: four random phases alone would protect against a
+lie that adds to Y at both, with t³.
 """
 
-import math
 from itertools import count
 
 import numpy as np
@@ -36,9 +35,6 @@ GUESSED, BLIND = 20.0, 2.0
 """C of the worst lies known: given that a bin or the last position is hit in both runs, with 1/L² for L positions; and
 of those that guess nothing. Measured at the data that favour them most, for L = 1024 (12 and 1.6); the first grows with
 the number of thresholds (70 at L = 4096)."""
-
-BOTH_CORRECTIONS = 0.1 / math.comb(1024, 2) ** 2
-"""Of t³."""
 
 MOST = 0.05
 """Largest t for which `ratios` finds every pair that passes: runs amplify errors at most tenfold."""

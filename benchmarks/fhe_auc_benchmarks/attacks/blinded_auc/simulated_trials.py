@@ -124,7 +124,7 @@ class Trials:
         rng, positions = self.rng, len(self._negatives) + EXTRA
         factors = (0.5 + 0.5 * rng.random((size, CLASSES))) * phases(rng, size, CLASSES)
         x, y = _disc(rng, size, CLASSES, positions), np.float32(MASK_RADIUS) * _disc(rng, size, positions)
-        x[..., CORRECTION:LAST] = 0
+        x[..., CORRECTION:LAST] *= np.float32(MASK_RADIUS) * np.eye(CLASSES, dtype=np.float32)
         rest = complex_normal(rng, (size, len(self._deviations))) * self._deviations
         return [factors, phases(rng, size, 1), x, y, rest]
 
@@ -154,7 +154,8 @@ class Trials:
         x, y, bins = self._x, self._y, len(self._negatives)
         f, t = np.zeros_like(y), np.zeros_like(x)
         f[..., :bins] = self._negatives
-        f[..., CORRECTION:LAST] = -(np.einsum("...k,k->...", x[..., :bins], self._negatives) + self._rest[..., 2:4])
+        left = np.einsum("...k,k->...", x[..., :bins], self._negatives) + self._rest[..., 2:4]
+        f[..., CORRECTION:LAST] = -left / (1 + np.einsum("...ee->...e", x[..., CORRECTION:LAST]))
         f[..., LAST] = 1
         t[..., :bins] = self._heights
         t[..., CORRECTION:LAST] = np.eye(CLASSES)
