@@ -98,7 +98,7 @@ class Opening:
         """Return the sums, masked: each is the total over its slots."""
         modulus = self._public.parameters.plain_moduli[prime]
         at = self._release.evaluate(values, modulus)
-        expanded = [[coefficients(term, at, modulus) for term in total.terms] for total in self._release.sums]
+        expanded = [[self._coefficients(term, at, modulus) for term in total.terms] for total in self._release.sums]
         clear = [running_sums(np.concatenate([first for first, _ in terms]), modulus)[-1] for terms in expanded]
         mask = self._layout.mask(KeyStream(secrets.token_bytes(_SEED_BYTES)), np.array(clear), modulus)
         factors = self._layout.place([[vector for _, hidden in terms for vector in hidden] for terms in expanded])
@@ -111,6 +111,8 @@ class Opening:
                 else:
                     self._public.add_in_place(total, product)
         return self._public.encrypt(mask, prime) if total is None else self._public.add_values(total, mask)
+
+    _coefficients = staticmethod(coefficients)
 
 
 def integers(totals: Sequence[Residues], moduli: Sequence[int]) -> tuple[int, ...]:

@@ -88,13 +88,13 @@ def test_runs_of_the_protocol_itself_pass_as_often(worst):
     runs = SimpleNamespace(setting=worst, honest=honest, products=products, shares=shares)
     measured = bounds.coefficient(bounds.ratios(runs, honest + change), size, bounds.MOST)
     assert 5 < measured < 20
-    assert 8 < coefficient("scale-last", (1, 0, LAST, 0), worst, 20_000, bounds.MOST) < 13
+    assert 8 < coefficient("scale-last", (1, LAST, 0), worst, 20_000, bounds.MOST) < 13
 
 
 def test_pairs_of_runs_pass_as_often_as_sessions(worst):
     """At ratios so large that they are seen in 400,000 sessions."""
     trials, t = Trials(worst, 400_000, generator(5)), 0.1
-    change = (STRATEGIES["scale-last"].simulated_lie(trials, (1, 0, LAST, 0)) - trials.honest) / trials.products
+    change = (STRATEGIES["scale-last"].simulated_lie(trials, (1, LAST, 0)) - trials.honest) / trials.products
     weights = np.abs(trials.products) ** 2
 
     def shifts(*arrays):
@@ -104,7 +104,7 @@ def test_pairs_of_runs_pass_as_often_as_sessions(worst):
     alone, _ = shifts(change, weights, trials.shares)
     shift, left = shifts(*(each.reshape(len(each), -1) for each in (change, weights, trials.shares)))
     passed = np.maximum(left, np.abs(alone[:, 0] - alone[:, 1])) <= t * np.abs(shift)
-    of_pairs = coefficient("scale-last", (1, 0, LAST, 0), worst, 20_000, bounds.MOST)
+    of_pairs = coefficient("scale-last", (1, LAST, 0), worst, 20_000, bounds.MOST)
     assert passed.mean() / t**5 == pytest.approx(of_pairs, rel=0.4)
 
 
@@ -143,18 +143,18 @@ def test_a_wrong_auc_passes_with_less_than_one_in_a_million_thousand_million(bac
 
 
 WORST_OF_EACH = [
-    ("scale-bin", (1, 0, FULLEST, 0)),
-    ("scale-last", (1, 0, LAST, 0)),
-    ("add-at-position", (1, 0, LAST, 4)),
-    ("mix-at-position", (1, 0, LAST, 2)),
-    ("scale-corrections", (1, 0, 1)),
-    ("scale-class", (1, 0)),
-    ("mix-classes", (1, 0, 1)),
-    ("add-constant", (1, 0, 1)),
-    ("chosen-values", (1, 0)),
-    ("square-terms", (1, 0)),
-    ("zero-slots", (-1, 0, 0.5)),
-    ("turn-slots", (1, 0)),
+    ("scale-bin", (1, FULLEST, 0)),
+    ("scale-last", (1, LAST, 0)),
+    ("add-at-position", (1, LAST, 4)),
+    ("mix-at-position", (1, LAST, 2)),
+    ("scale-corrections", (1, 1)),
+    ("scale-class", (1,)),
+    ("mix-classes", (1, 1)),
+    ("add-constant", (1, 1)),
+    ("chosen-values", (1,)),
+    ("square-terms", (1,)),
+    ("zero-slots", (-1, 0.5)),
+    ("turn-slots", (1,)),
 ]
 
 

@@ -204,7 +204,7 @@ def _earlier_result(view: BlindedView) -> bytes:
     if earlier is None:
         own = ckks.generate(view.plan.parameters).public
         squares = [own.sum_of_squares(run) for run in view.runs()]
-        return _sealed(view, wire_format.open_for("result", own.fingerprint, own.dump_sums(squares, 1, 0)))
+        return _sealed(view, wire_format.open_any("result", own.dump_sums(squares, 1, 0))[1])
     if view.generator.random() < 0.5:
         view.tamper = lambda _: earlier.message
     return earlier.content
@@ -238,7 +238,7 @@ def _flip_bytes(view: BlindedView) -> bytes:
     content = view.honest()
     place = int(view.generator.integers(3))
     if place == 0:
-        return _sealed(view, _flipped(view, wire_format.open_for("result", view.context.fingerprint, content)))
+        return _sealed(view, _flipped(view, wire_format.open_any("result", content)[1]))
     if place == 1:
         return _flipped(view, content)
     view.tamper = lambda message: _flipped(view, message)
@@ -264,7 +264,7 @@ def _garbage(view: BlindedView) -> bytes:
     kind = int(view.generator.integers(5))
     if kind == 0:
         return view.result(change=change)
-    payload = wire_format.open_for("result", view.context.fingerprint, view.honest())
+    payload = wire_format.open_any("result", view.honest())[1]
     nan = np.full(len(payload) // 8 + 1, np.nan).tobytes()[: len(payload)]
     return _sealed(view, (view.generator.bytes(len(payload)), payload[:-1], payload + b"\0", nan)[kind - 1])
 

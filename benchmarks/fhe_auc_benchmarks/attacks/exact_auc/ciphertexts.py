@@ -26,8 +26,10 @@ from fhe_auc.session.computation import Result
 from fhe_auc.session.manifest import SESSION_BYTES, Manifest
 from fhe_auc.session.party import Party
 from fhe_auc.session.protocol import Attacks, Request
+from fhe_auc.sums.monomials import coefficients
 from fhe_auc.sums.opening import Opening
 from fhe_auc.sums.residues import unpack
+from fhe_auc.sums.terms import Factor, Term
 from fhe_auc_benchmarks.attacks.exact_auc import strategies
 from fhe_auc_benchmarks.attacks.exact_auc.strategies import STRATEGIES, ExactStrategy, ExactView, OpeningName
 from fhe_auc_benchmarks.attacks.laboratory import PASSED, SITES, AttackOutcome, made_up_sites, strategy_of, verdict
@@ -83,7 +85,7 @@ class Liar:
             computed = []
             for each in claim.computed:
                 opening = openings[each.opening]
-                weighted = Opening(public, each.release, opening._layout, opening._ciphertexts)
+                weighted = _LyingOpening(public, each.release, opening._layout, opening._ciphertexts)
                 computed.append(weighted._evaluated(each.pooled, which))
             total = public.add_values(computed[0], constants) if computed else public.encrypt(constants, which)
             for summand in computed[1:]:
@@ -92,6 +94,23 @@ class Liar:
                 total = self.strategy.tamper(public, total, generator)
             made.append(public.dump_result(public.flood(total), self.plan.kept))
         return encode(tuple(made))
+
+
+class _LyingOpening(Opening):
+    """The honest opening, from which the sums of another release are computed, as far as that is possible.
+
+    An honest release's last coefficients are in the sums that the opening holds. `ExactView.weighted` has put a weight
+    behind all factors of a term, the same at every entry, which multiplies such a sum as well; weights entry by entry
+    cannot.
+    """
+
+    @staticmethod
+    def _coefficients(term: Term, at: Mapping[Factor, Residues], modulus: int) -> tuple[Residues, list[Residues]]:
+        first, hidden = coefficients(term, at, modulus)
+        weights = {*term.factors[-1].constants} if term.factors else set()
+        if len(weights) == 1:
+            hidden[-1] = np.array([weights.pop() % modulus], np.uint64)
+        return first, hidden
 
 
 def some(parties: tuple[int, ...], number: int) -> Sequence[int]:
