@@ -31,7 +31,7 @@ def changed(message: bytes, **fields: Any) -> bytes:
 
 
 def payload_of(message: bytes) -> bytes:
-    return Message.from_bytes(message, limit=LIMIT).payload
+    return bytes(Message.from_bytes(message, limit=LIMIT).payload)
 
 
 def flipped(data: bytes, position: int) -> bytes:

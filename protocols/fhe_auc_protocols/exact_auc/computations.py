@@ -117,7 +117,7 @@ class ExactPaddedComputation(PaddedComputation[ExactTask, Opening, SecretContext
         slots = (keys.decrypt(each, which, plan.kept) for which, each in enumerate(plan.result_parts(result)))
         return [plan.layout.totals(each, prime) for each, prime in zip(slots, self._primes, strict=True)]
 
-    def _unpacked(self, number: int, part: bytes, _: Words) -> Words:
+    def _unpacked(self, number: int, part: bytes, _: Words | None = None) -> Words:
         return unpack(part, self._size, self._primes[number])[None]
 
     def pads(self, party: int, seed: bytes) -> list[Residues]:
