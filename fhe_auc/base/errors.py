@@ -12,7 +12,7 @@ Check: TypeAlias = Literal[
     "authenticator",  # the authenticator does not fit the result
     "denominator",  # a denominator is zero, or near it
     "echo",  # another party was given another result
-    "equations",  # the equations of all executions disagree
+    "equations",  # those of all executions disagree
     "executions",  # the AUCs of two runs disagree
     "finite",  # decrypted values are not finite
     "fraction",  # no fraction between 0 and 1 with a denominator in bounds

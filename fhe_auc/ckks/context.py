@@ -110,13 +110,13 @@ class PublicContext(BasePublicContext[CkksParameters]):
         """
         half, kept = self._seeded.half, self.parameters.kept
         positions = encoding.sum_positions(half.ring_dimension)
-        shapes = _result_shapes(half, kept)
+        few, whole = _result_shapes(half, kept)
         packed = []
         for square in squares:
             parts = released(
                 half, self._public_key, np.split(square, 3), multiplier, flooding_bits, positions=positions, kept=kept
             )
-            packed += [shape.pack(part) for shape, part in zip(shapes, parts, strict=True)]
+            packed += [shape.pack(part) for shape, part in zip((few, whole, whole), parts, strict=True)]
         return wire_format.seal("result", self.fingerprint, b"".join(packed))
 
 
@@ -142,9 +142,9 @@ class SecretContext(BaseSecretContext[CkksParameters]):
         words = self._scheme.words(self._key.encrypt(self._scheme.zero))
         message = values_of(self.mask_shape, encoding.message(self.mask_shape, numbers))
         self.mask_shape.add_in_place(words[: len(message)], message)
-        packed = self._seeded.reseed(words, self.secret_words)
         if mask is not None:
-            packed = self._seeded.mask(packed, mask)
+            self.mask_shape.add_in_place(words[: len(mask)], mask)
+        packed = self._seeded.reseed(words, self.secret_words)
         return wire_format.seal("submission", self.fingerprint, packed)
 
     def decrypt_sums(self, data: bytes, count: int) -> NDArray[np.complex128]:
@@ -154,12 +154,12 @@ class SecretContext(BaseSecretContext[CkksParameters]):
         nothing.
         """
         half, kept = self.mask_shape, self.parameters.kept
-        few, whole, _ = shapes = _result_shapes(half, kept)
+        few, whole = _result_shapes(half, kept)
         packed = wire_format.open_for("result", self.fingerprint, data)
         positions = encoding.sum_positions(half.ring_dimension)
         secret = self.secret_words[:kept]
         found = []
-        for wanted, *others in transparent_ciphertexts.unpack_results(shapes, packed, count):
+        for wanted, *others in transparent_ciphertexts.unpack_results(few, whole, packed, count):
             first, second = (values_of(whole, part) for part in others)
             whole.add_in_place(first, whole.multiply(second, secret))
             phase = coefficients_of(whole, whole.multiply(first, secret))[:, positions]
@@ -188,10 +188,10 @@ def checked(values: Slots, parameters: CkksParameters) -> Slots:
     return slots
 
 
-def _result_shapes(half: Polynomials, kept: int) -> tuple[Polynomials, Polynomials, Polynomials]:
-    """Return the shapes of a result's parts: the coefficients of sums, and two whole polynomials."""
+def _result_shapes(half: Polynomials, kept: int) -> tuple[Polynomials, Polynomials]:
+    """Return the shapes of a result's parts: of the coefficients of sums, and of each of two whole polynomials."""
     whole = kept_shape(half, kept)
-    return Polynomials(2 * len(SUMMED), whole.moduli), whole, whole
+    return Polynomials(2 * len(SUMMED), whole.moduli), whole
 
 
 def _centred(shape: Polynomials, residues: Words) -> NDArray[np.float64]:

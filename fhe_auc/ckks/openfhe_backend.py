@@ -1,8 +1,10 @@
 """CKKS on OpenFHE."""
 
+import math
 from functools import cached_property
 from typing import Any
 
+from fhe_auc.base.errors import CapacityError
 from fhe_auc.ckks.context import TESTED_SEED, CkksLibrary
 from fhe_auc.ckks.parameters import CkksParameters
 from fhe_auc.rlwe.layout import CoefficientLayout
@@ -23,6 +25,9 @@ class Scheme(OpenFheLibrary[CkksParameters], CkksLibrary):
         settings.SetScalingTechnique(openfhe.FIXEDMANUAL)
         settings.SetKeySwitchTechnique(openfhe.BV)  # the one without a special modulus
         super().__init__(parameters, new_context(settings))
+        found = tuple(round(math.log2(modulus)) for modulus in self.secret_key.polynomials.moduli)
+        if found != parameters.modulus_bits:
+            raise CapacityError(f"OpenFHE has chosen primes of {found} bits, not those that the parameters say")
         self.learn_submissions(self.context.MakeCKKSPackedPlaintext([0.0]))
 
     def square(self, words: Words) -> Words:

@@ -32,8 +32,8 @@ _IN_THE_PAPER = "6.81 MB in the paper that this follows (arXiv 2403.14428)"
 
 _LYING_SERVER = {
     "semi-honest": "report any number, unnoticed",
-    "malicious": "be caught, but for odds below 1 in 10^15 (measured, extrapolated)",
-    "verified": "be caught, but for odds below {soundness} (a theorem)",
+    "malicious": "be caught if off by 0.001, but for odds of 1 in 10^15 (extrapolated)",
+    "verified": "be caught, but for odds of {soundness} (proved)",
 }
 """The protocols that are compared, and what a server that lies would do; `Evaluation.soundness` is filled in."""
 _COMPARED_AT = "hybrid:1000"  # thresholds; the same for all, and the published designs' own
@@ -151,7 +151,7 @@ def _compared(parties: Sequence[PartyData], setup: Setup, pooled_auc: float) -> 
         told = {
             "protocol": name,
             "auc": evaluation.auc,
-            "error": abs(evaluation.auc - pooled_auc),
+            "difference": abs(evaluation.auc - pooled_auc),
             "thresholds": evaluation.thresholds,
             "upload_bytes_per_party": evaluation.upload_bytes_per_party,
             "download_bytes_per_party": evaluation.download_bytes_per_party,
@@ -165,22 +165,22 @@ def _compared(parties: Sequence[PartyData], setup: Setup, pooled_auc: float) -> 
 
 def _print_compared(compared: Sequence[Mapping[str, Any]], site: str) -> None:
     output.print_text(
-        f"\nThe same {site}s by three protocols, at {compared[0]['thresholds']:,} thresholds. Errors are against the "
-        f"AUC of the pooled rows in the clear, and come from the thresholds. Uploads are of one {site}; server CPU is "
+        f"\nThe same {site}s by three protocols, at {compared[0]['thresholds']:,} thresholds. Each AUC is compared with "
+        f"that of all rows in the clear; the thresholds make the difference. Uploads are of one {site}; server CPU is "
         "without signatures.\n"
     )
     rows: list[tuple[output.Cell, ...]] = [
         (
             each["protocol"],
             f"{each['auc']:.6f}",
-            f"{each['error']:.6f}",
+            f"{each['difference']:.6f}",
             quantities.bytes_text(each["upload_bytes_per_party"]),
             quantities.seconds_text(each["server_cpu_seconds"]),
             each["lying_server"],
         )
         for each in compared
     ]
-    header = ("protocol", "AUC", "error", "upload", "server CPU", "a lying server would")
+    header = ("protocol", "AUC", "off by", "upload", "server CPU", "a lying server would")
     output.print_table(rows, header=header, numbers=4)
 
 

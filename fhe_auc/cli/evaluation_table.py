@@ -178,9 +178,8 @@ def print_tables(tables: Sequence[result_tables.TextTable]) -> None:
 def _verified(evaluation: Evaluation) -> tuple[output.Cell, ...]:
     if not evaluation.verified:
         return "verified", "nothing", "neither a lying aggregator nor a lying party would be noticed"
-    chance, but = evaluation.soundness, ""
-    if chance is not None:
-        but = f" (but for {quantities.chance_text(chance)})"
+    chance = evaluation.soundness
+    but = " (measured, not proved)" if chance is None else f" (but for {quantities.chance_text(chance)})"
     return "verified", "aggregation", f"a lying aggregator would be noticed{but}; a lying party would not"
 
 

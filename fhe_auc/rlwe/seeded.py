@@ -77,13 +77,6 @@ class Seeded:
                 "install one that fhe-auc asks for"
             )
 
-    def mask(self, packed: bytes, mask: Words) -> bytes:
-        """Return the packed form with `mask`, of the shape `half`, added to b."""
-        half = self.half
-        b = half.unpack(packed[: half.packed_size])
-        half.add_in_place(b, mask)
-        return half.pack(b) + packed[half.packed_size :]
-
     def expand(self, packed: bytes | memoryview, into: Words | None = None) -> Words:
         """Return both polynomials of a packed form, written `into` an array of their shape if there is one.
 

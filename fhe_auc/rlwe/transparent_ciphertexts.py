@@ -1,4 +1,4 @@
-"""Transparent ciphertexts (c0, c1, …), whose c1 is zero or small: anybody who knows the session's name can make one.
+"""Transparent ciphertexts, whose c1, or a product's c2, is zero or small: who knows the session's name can make one.
 
 Parties refuse them.
 
@@ -11,7 +11,6 @@ whose word a result is, and are what stops a stranger.
 """
 
 import math
-from collections.abc import Sequence
 
 import numpy as np
 
@@ -42,11 +41,14 @@ def unpack(whole: Polynomials, packed: bytes | memoryview) -> Words:
     return words
 
 
-def unpack_results(shapes: Sequence[Polynomials], packed: bytes | memoryview, count: int) -> list[list[Words]]:
-    """Return the parts of so many results, as coefficients of these shapes; all but the first multiply the secret key.
+def unpack_results(
+    few: Polynomials, whole: Polynomials, packed: bytes | memoryview, count: int
+) -> list[tuple[Words, Words, Words]]:
+    """Return c0, of the shape `few`, c1 and c2, `whole`, of so many products, as coefficients.
 
-    Raises `DeserialisationError` as `Polynomials.unpack`, and where one of the others is small.
+    Raises `DeserialisationError` as `Polynomials.unpack`, and where c1 or c2 is small.
     """
+    shapes = few, whole, whole
     if len(packed) != count * sum(shape.packed_size for shape in shapes):
         raise DeserialisationError(f"a result of {len(packed)} bytes is of other parameters")
     view, results = memoryview(packed), []
@@ -55,9 +57,10 @@ def unpack_results(shapes: Sequence[Polynomials], packed: bytes | memoryview, co
         for shape in shapes:
             parts.append(shape.unpack(view[: shape.packed_size]))
             view = view[shape.packed_size :]
-        for shape, part in zip(shapes[1:], parts[1:], strict=True):
-            _check_size(shape, part)
-        results.append(parts)
+        sums, first, second = parts
+        for part in (first, second):
+            _check_size(whole, part)
+        results.append((sums, first, second))
     return results
 
 

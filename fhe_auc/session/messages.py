@@ -124,7 +124,9 @@ class Message(_Content, frozen=True):
         Raises `MessageError`: too long, not a message, another format version, truncated, damaged or malformed;
         ``error.field`` says which: "length", "format", "version", "checksum" or "body".
         """
-        if isinstance(data, bytes) and len(data) > limit:  # type: ignore[redundant-expr] # from a transport
+        if not isinstance(data, bytes):  # from a transport; a view could change
+            raise MessageError(f"not a {_WHAT}", field="format")
+        if len(data) > limit:
             raise MessageError(f"message of {len(data):,} bytes, at most {limit:,} expected", field="length")
         try:
             rest = unmarked(_MAGIC, data, _WHAT)

@@ -112,7 +112,7 @@ class Opening:
                     self._public.add_in_place(total, product)
         return self._public.encrypt(mask, prime) if total is None else self._public.add_values(total, mask)
 
-    _coefficients = staticmethod(coefficients)
+    _coefficients = staticmethod(coefficients)  # a liar in the laboratory takes others
 
 
 def integers(totals: Sequence[Residues], moduli: Sequence[int]) -> tuple[int, ...]:

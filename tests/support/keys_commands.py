@@ -108,7 +108,7 @@ def open_as(
 
 
 def open_as_aggregator(*more: str, bundle: str = "week/aggregator.bundle") -> Result:
-    return call("open", bundle, "--holder", "north", *at(ADDER), "--out", "evaluation.keys", *more)
+    return call("open", bundle, "--holder", "north", *at(ADDER), "--out", "aggregator.keys", *more)
 
 
 def refresh(clock: Clock, after: timedelta) -> tuple[str, str]:

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-from fhe_auc_benchmarks.attacks.blinded_auc.bounds import ratios
+from fhe_auc_benchmarks.attacks.blinded_auc.estimates import ratios
 from fhe_auc_benchmarks.attacks.blinded_auc.simulated_trials import Trials, TrialSetting, generator
 from fhe_auc_protocols.blinded_auc.masked_shares import Complex, equations
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fhe_auc.base import quantities
-from fhe_auc_benchmarks.attacks.blinded_auc import bounds, simulated
 from fhe_auc_benchmarks.attacks.blinded_auc import ciphertexts as blinded
+from fhe_auc_benchmarks.attacks.blinded_auc import estimates, simulated
 from fhe_auc_benchmarks.attacks.blinded_auc.simulated_trials import TrialSetting
 from fhe_auc_benchmarks.attacks.exact_auc import ciphertexts as exact
 from fhe_auc_benchmarks.attacks.exact_auc import helped, strategies
@@ -42,7 +42,7 @@ class AttackTable:
 
 
 def on_malicious(of: TrialSetting, trials: int, seed: int, simulated_trials: int) -> AttackTable:
-    """Return attacks on ``malicious``, and on ``semi-honest``; the setting is that of simulations and bounds."""
+    """Return attacks on ``malicious``, and on ``semi-honest``; the setting is that of simulations and estimates."""
     plan = of.plan
 
     def real(name: str, protocol: str) -> Summary | None:
@@ -59,20 +59,21 @@ def on_malicious(of: TrialSetting, trials: int, seed: int, simulated_trials: int
         return {
             "semi_honest": {"real": real(name, "semi-honest")},
             "malicious": {"real": real(name, "malicious"), "simulated": simulation},
-            "bound": bounds.of_strategy(name, of),
+            "estimate": estimates.of_strategy(name, of),
         }
 
     def cells(row: Summary) -> tuple[str, ...]:
-        computed = "" if row["bound"] is None else quantities.bound_text(row["bound"])
+        computed = "" if row["estimate"] is None else quantities.bound_text(row["estimate"])
         of_malicious = _passes(row["malicious"]["real"]), _passes(row["malicious"]["simulated"])
         return _happens(row["semi_honest"]["real"]), *of_malicious, computed, ""
 
     return AttackTable(
         blinded.BlindedAucAttacks.descriptions,
-        ("attack", "semi-honest", "malicious, real", "simulated", "bound", ""),
+        ("attack", "semi-honest", "real", "simulated", "estimate", ""),
         "A pass is a wrong AUC (by 0.001 or more) that a party accepts. Behind it: what the pass rate lies below, "
-        f"with {CONFIDENCE:.0%} confidence. Simulation and bound: tolerance {plan.tolerance:.2e}, "
-        f"{plan.thresholds:,} thresholds; what is guessed is guessed right.",
+        f"with {CONFIDENCE:.0%} confidence. Real: malicious, on ciphertexts. Simulation and estimate: tolerance "
+        f"{plan.tolerance:.2e}, {plan.thresholds:,} thresholds; what is guessed is guessed right. The estimate "
+        "extrapolates from rates that were measured.",
         play,
         cells,
         {"tolerance": plan.tolerance, "thresholds": plan.thresholds},

@@ -1,6 +1,6 @@
 """Measure every protocol on the same rows: error, bytes, seconds, privacy.
 
-Protocols that compute the same AUC each time (the encrypted ones, up to 1e-7) run once, for real. Of the [DPAUC] ones a
+Protocols that compute the same AUC each time (the encrypted ones, up to 1e-8) run once, for real. Of the [DPAUC] ones a
 real session is run for bytes and seconds, and their AUCs are drawn many times over by `simulated_dpauc`, whose law is
 that of the real roles; those of `verified` with a budget by `simulated_private_auc`. All use the same grid.
 

@@ -1,6 +1,6 @@
 """Sealed distribution: from the key holder, one bundle for the aggregator and one for each party.
 
-    aggregator's = announcement, and sealed to it (HPKE): public and evaluation keys, and with pads the opening
+    aggregator's = announcement, and sealed to it (HPKE): the public key, and with pads the opening
     a party's    = announcement, header, and sealed to it: secret context, common secret, and with pads its seed
 
 A party could decrypt the sum of all pads with the opening, which is why that is sealed to the aggregator. With a helper

@@ -30,7 +30,7 @@ _OPENED, _PASSED, _REFUSED = "opened", "passed over", "REFUSED"
     "fhe-auc keys open north.bundle --holder north --thresholds thresholds.txt",
     "fhe-auc keys open session.joint --holder north",
     "fhe-auc keys open --policy inbox --passphrase-file passphrase       from a job, each hour",
-    "fhe-auc keys open aggregator.bundle --holder north --out evaluation.keys",
+    "fhe-auc keys open aggregator.bundle --holder north --out aggregator.keys",
     name="open",
 )
 @click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))

@@ -188,7 +188,9 @@ class AucPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
                 f"2^{parameters.log2_scale:g}",
                 "what one count is multiplied by: as large as Q leaves room for; precision comes from here",
             ),
-            Parameter("runs", str(self.runs), "how often the AUC is computed, each with secrets of its own"),
+            Parameter(
+                "runs", str(self.runs), "each with ciphertexts and secrets of its own; of malicious two executions each"
+            ),
             Parameter(
                 "ciphertexts a run",
                 str(self.blocks_of_a_run),
@@ -246,8 +248,8 @@ def check_tolerance(workload: Workload, tolerance: float) -> None:
     """Raise `CapacityError` unless the tolerance is in (0, 1e-3] where counts are split, and 0 where they are whole."""
     if not (0 < tolerance <= MAX_TOLERANCE if workload.split else tolerance == 0):
         raise CapacityError(
-            f"tolerance must lie above 0 and at most at {MAX_TOLERANCE:g} where counts are split, and be 0 where "
-            f"they are not, got {tolerance:g}"
+            f"tolerance must lie above 0 and at most at {MAX_TOLERANCE:g} with malicious, and be 0 with semi-honest, "
+            f"got {tolerance:g}"
         )
 
 

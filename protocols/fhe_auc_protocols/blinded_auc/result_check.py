@@ -68,7 +68,7 @@ def recover(totals: Totals, plan: AucPlan) -> Recovered:
     if broken:
         raise ResultCheckError(_REFUSED.format("the redundancy of the denominator is broken"), check="redundancy")
     ratio, slack = complex(num / den.real), 10 * error_bound(plan)
-    if not (-slack <= ratio.real <= 1 + slack and abs(ratio.imag) <= 1 + slack):
+    if not (-slack <= ratio.real <= 1 + slack and -slack <= ratio.imag <= 0.5 + slack):
         raise ResultCheckError(_REFUSED.format("the ratio is outside its range"), check="range")
     return Recovered(float(np.clip(ratio.real, 0, 1)), max(ratio.imag, 0.0))
 
@@ -105,12 +105,12 @@ def accept(totals: Totals, plan: AucPlan, runs: Sequence[Run]) -> Recovered:
         )
     # Written so that a number that is none fails as well.
     if not found.disagreement <= plan.tolerance:
-        raise VerificationError(_NOT_ACCEPTED.format("the executions disagree"), check="executions")
+        raise VerificationError(_NOT_ACCEPTED.format("the AUCs of both runs disagree"), check="executions")
     if not found.left <= plan.tolerance:
-        raise VerificationError(_NOT_ACCEPTED.format("the equations disagree"), check="equations")
+        raise VerificationError(_NOT_ACCEPTED.format("the equations of all executions disagree"), check="equations")
     slack = plan.tolerance
     auc, tied = found.num / found.den, found.tie / found.den
-    if not (-slack <= auc <= 1 + slack and -slack <= tied <= 1 + slack and found.den <= (1 + _SLACK) * most):
+    if not (-slack <= auc <= 1 + slack and -slack <= tied <= 0.5 + slack and found.den <= (1 + _SLACK) * most):
         raise VerificationError(_NOT_ACCEPTED.format("a number is outside its range"), check="range")
     return Recovered(float(np.clip(auc, 0, 1)), max(tied, 0.0))
 

@@ -47,7 +47,7 @@ def test_tables_are_complete_at_any_width_and_when_piped(width: str | None) -> N
         "flip-bytes": ["-", "-", "-"],
     }
     found = invoke(*attacks(*expected), "--trials", "0", "--simulated-trials", "1000", width=width)
-    headings = ["semi-honest", "malicious, real", "simulated", "bound"]
+    headings = ["semi-honest", "real", "simulated", "estimate"]
     cells = cells_of(found.stdout, headings, list(expected))
     del cells["scale-last"][4:]  # the bound
     assert cells == expected
@@ -74,7 +74,7 @@ def test_json_on_malicious_has_bounds_and_on_verified_both_protocols_and_primes(
     assert (first["attack"], second["attack"]) == ("scale-last", "drop-party")
     assert first["malicious"]["simulated"]["trials"] == 2_000
     assert len(first["malicious"]["simulated"]["parameter"]) == 3
-    assert first["bound"] is None or first["bound"] < 1e-9
+    assert first["estimate"] is None or first["estimate"] < 1e-20
     assert {"tolerance", "thresholds", "seed", "confidence", "attacks"} == set(found)
     assert "Examples" in invoke("--help").stdout
     arguments = [*attacks("zeros", "guess-point", "flip-bytes"), "--protocol", "verified"]

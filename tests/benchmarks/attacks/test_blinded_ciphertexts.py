@@ -284,7 +284,7 @@ def test_the_demo_shows_a_lie_being_caught_by_its_check_and_ends_with_status_1()
     text = " ".join(result.stdout.split())
     for said in (
         "add-constant, add constants",
-        "the executions disagree",
+        "the AUCs of both runs disagree",
         "AUC, encrypted none no number is released",
         "AUC, pooled rows 0.634744",
     ):
@@ -303,7 +303,7 @@ def test_the_demo_shows_what_lies_come_to_in_text_and_json() -> None:
     assert result.exit_code == 1
     found = json.loads(result.stdout)
     assert (found["cheat"], found["auc"], found["kind"]) == ("mix-classes", None, "VerificationError")
-    assert "the executions disagree" in found["error"]
+    assert "the AUCs of both runs disagree" in found["error"]
     assert not any(isinstance(value, float) for value in found.values())
     arguments = (*SMALL, "--protocol", "malicious", "--json")
     lied, straight = (demo(*arguments, *more) for more in (("--cheat", "scale-all"), ()))

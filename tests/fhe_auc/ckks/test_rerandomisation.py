@@ -124,7 +124,7 @@ class Released:
         few, whole = Polynomials(4, moduli), Polynomials(self.half.ring_dimension, moduli)
         # Of c₀ there are four coefficients, and no byte besides.
         assert len(payload) == few.packed_size + 2 * whole.packed_size
-        ((_, *self.sent),) = transparent_ciphertexts.unpack_results([few, whole, whole], payload, 1)
+        ((_, *self.sent),) = transparent_ciphertexts.unpack_results(few, whole, payload, 1)
         b, a = np.split(words, 2)
         both = self.half.multiply(a, b)
         self.half.add_in_place(both, both.copy())

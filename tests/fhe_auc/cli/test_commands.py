@@ -301,7 +301,7 @@ def test_the_demo_compares_three_protocols_at_the_same_thresholds_unless_told_ho
     assert [each["protocol"] for each in found["protocols"]] == ["semi-honest", "malicious", "verified"]
     for each in found["protocols"]:
         assert each["auc"] == pytest.approx(exact_auc(parties, grid), abs=1e-7)
-        assert each["error"] == pytest.approx(abs(each["auc"] - sklearns_auc(parties)), abs=1e-9)
+        assert each["difference"] == pytest.approx(abs(each["auc"] - sklearns_auc(parties)), abs=1e-9)
         assert each["upload_bytes_per_party"] > 0 < each["server_cpu_seconds"]
     published, checked, verified = (each["lying_server"] for each in found["protocols"])
     assert (published, checked[:9], verified[:9]) == ("report any number, unnoticed", "be caught", "be caught")

@@ -104,11 +104,11 @@ def test_the_aggregator_alone_gets_keys_that_it_can_load_and_nothing_else() -> N
     assert_fails(open_as_aggregator(*SOUTH), 1, why)
     Path("bad.bundle").write_bytes(flipped(Path("week/aggregator.bundle").read_bytes(), -1))
     assert_fails(open_as_aggregator(bundle="bad.bundle"), 1, "bad.bundle: .*damaged")
-    assert not Path("evaluation.keys").exists()
+    assert not Path("aggregator.keys").exists()
     result = open_as_aggregator("--json")
     assert (result.exit_code, result.stderr) == (0, "")
     told = json.loads(result.stdout)
-    context, opening = public_context(Path("evaluation.keys").read_bytes())
+    context, opening = public_context(Path("aggregator.keys").read_bytes())
     assert bfv.load_public(context).fingerprint.hex() == told["context"]
     assert opening
     assert (told["holder"], list(told["parties"]), list(told["aggregator"])) == ("north", list(SITES), [ADDER])
@@ -317,10 +317,10 @@ def test_what_is_written_is_private_or_public_whatever_the_umask() -> None:
         ok("enrol", "east", "--store", "east")
     finally:
         os.umask(before)
-    written = (*Path("w").iterdir(), Path("east.csr"), Path("evaluation.keys"))
+    written = (*Path("w").iterdir(), Path("east.csr"), Path("aggregator.keys"))
     assert {path.name: path.stat().st_mode & 0o777 for path in written} == {
         **dict.fromkeys(("session.announcement", "aggregator.bundle", "east.csr"), 0o644),
-        **dict.fromkeys(("north.bundle", "south.bundle", "evaluation.keys"), 0o600),
+        **dict.fromkeys(("north.bundle", "south.bundle", "aggregator.keys"), 0o600),
     }
     assert {path.stat().st_mode & 0o077 for path in (Path("east"), *Path("east").rglob("*"))} == {0}
 
@@ -578,18 +578,18 @@ def test_no_file_is_overwritten_unasked(clock: Clock) -> None:
         "east.csr": ("enrol", "east", "--store", "east"),
         "north.pem": ("issue", "north/north.csr", "north", *AUTHORITY, *told),
     }
-    for name in (*commands, "evaluation.keys"):
+    for name in (*commands, "aggregator.keys"):
         Path(name).write_bytes(mine)
     for name, command in commands.items():
         assert_fails(call(*command), 2, f"'{name}' is there already and is not overwritten")
         assert Path(name).read_bytes() == mine
-    assert_fails(open_as_aggregator(), 2, "'evaluation.keys' is there already")
+    assert_fails(open_as_aggregator(), 2, "'aggregator.keys' is there already")
     assert not Path("lung").exists()
     for name, command in commands.items():
         ok(*command, "--force")
         assert Path(name).read_bytes() != mine
     assert open_as_aggregator("--force").exit_code == 0
-    assert_fails(open_as_aggregator("--out", "void/evaluation.keys"), 2, "there is no folder 'void'")
+    assert_fails(open_as_aggregator("--out", "void/aggregator.keys"), 2, "there is no folder 'void'")
     result = call("session", "north/north.credential", *NORTH, "--out", "week", *SMALL)
     assert_fails(result, 2, "'week' is not empty")
     clock.at += DAY  # an authority's files can be written again

@@ -104,7 +104,7 @@ class Stranger:
         positions, secret = sum_positions(half.ring_dimension), self.context.secret_words[: len(half.moduli)]
         few = Polynomials(len(positions), half.moduli)
         packed = wire_format.open_for("result", self.context.fingerprint, result)
-        ((sums, *others),) = transparent_ciphertexts.unpack_results([few, half, half], packed, 1)
+        ((sums, *others),) = transparent_ciphertexts.unpack_results(few, half, packed, 1)
         first, second = (values_of(half, each) for each in others)
         half.add_in_place(first, half.multiply(second, secret))
         few.add_in_place(sums, coefficients_of(half, half.multiply(first, secret))[:, positions])
@@ -138,7 +138,10 @@ def test_a_plaintext_added_to_a_submission_in_transit_is_refused(encrypting: Con
     blocks = decode(genuine.opened(aggregator.protection, AGGREGATOR), tuple[bytes, ...], "")
     moved = []
     for block, more in zip(blocks, added, strict=True):
-        masked = seeded.mask(wire_format.open_for("submission", fingerprint, block), more)
+        packed = wire_format.open_for("submission", fingerprint, block)
+        b = seeded.half.unpack(packed[: seeded.half.packed_size])
+        seeded.half.add_in_place(b, more)
+        masked = seeded.half.pack(b) + packed[seeded.half.packed_size :]
         moved.append(wire_format.seal("submission", fingerprint, masked))
     forged = msgspec.structs.replace(genuine, payload=encode(moved)).protected(aggregator.protection, AGGREGATOR)
     forged = msgspec.structs.replace(forged, signature=genuine.signature).to_bytes()

@@ -7,7 +7,7 @@ import pytest
 
 from fhe_auc.base.errors import VerificationError
 from fhe_auc.rows.counts import Counts
-from fhe_auc_benchmarks.attacks.blinded_auc import bounds
+from fhe_auc_benchmarks.attacks.blinded_auc import estimates
 from fhe_auc_benchmarks.attacks.blinded_auc.simulated import solved
 from fhe_auc_benchmarks.attacks.blinded_auc.simulated_trials import (
     CORRECTION,
@@ -38,8 +38,8 @@ def worst():
 def coefficient(name, parameter, of, sessions, t, seed=1):
     strategy = STRATEGIES[name]
     trials = Trials(of, sessions, generator(seed), everywhere=strategy.everywhere)
-    found = bounds.ratios(trials, strategy.simulated_lie(trials, parameter), t)
-    return bounds.coefficient(found, 2 * sessions, t)
+    found = estimates.ratios(trials, strategy.simulated_lie(trials, parameter), t)
+    return estimates.coefficient(found, 2 * sessions, t)
 
 
 def test_pairs_pass_from_the_tolerance_on_at_which_parties_accept():
@@ -67,10 +67,10 @@ def test_pairs_pass_from_the_tolerance_on_at_which_parties_accept():
                     low = middle
             needed.append(high / abs(shift))
     needed = np.sort(needed)
-    found = bounds.ratios(trials, trials.honest + change)
+    found = estimates.ratios(trials, trials.honest + change)
     assert 30 < found.size < 120
     np.testing.assert_allclose(found, needed[: found.size], rtol=1e-3)
-    assert needed[found.size] > 0.99 * bounds.MOST
+    assert needed[found.size] > 0.99 * estimates.MOST
 
 
 def test_runs_of_the_protocol_itself_pass_as_often(worst):
@@ -86,9 +86,9 @@ def test_runs_of_the_protocol_itself_pass_as_often(worst):
         products[index, 0], shares[index, 0] = run.factors * run.common, run.shares
     np.testing.assert_allclose(honest, products * (worst.honest + shares), rtol=1e-9)
     runs = SimpleNamespace(setting=worst, honest=honest, products=products, shares=shares)
-    measured = bounds.coefficient(bounds.ratios(runs, honest + change), size, bounds.MOST)
+    measured = estimates.coefficient(estimates.ratios(runs, honest + change), size, estimates.MOST)
     assert 5 < measured < 20
-    assert 8 < coefficient("scale-last", (1, LAST, 0), worst, 20_000, bounds.MOST) < 13
+    assert 8 < coefficient("scale-last", (1, LAST, 0), worst, 20_000, estimates.MOST) < 13
 
 
 def test_pairs_of_runs_pass_as_often_as_sessions(worst):
@@ -104,7 +104,7 @@ def test_pairs_of_runs_pass_as_often_as_sessions(worst):
     alone, _ = shifts(change, weights, trials.shares)
     shift, left = shifts(*(each.reshape(len(each), -1) for each in (change, weights, trials.shares)))
     passed = np.maximum(left, np.abs(alone[:, 0] - alone[:, 1])) <= t * np.abs(shift)
-    of_pairs = coefficient("scale-last", (1, LAST, 0), worst, 20_000, bounds.MOST)
+    of_pairs = coefficient("scale-last", (1, LAST, 0), worst, 20_000, estimates.MOST)
     assert passed.mean() / t**5 == pytest.approx(of_pairs, rel=0.4)
 
 
@@ -125,8 +125,8 @@ def test_adding_to_y_at_both_corrections_is_worth_no_more_than_other_guesses(wor
     trials = Trials(worst, 20_000, generator(7))
     x, _ = trials.positions
     change = np.stack([x[:, :, 0, CORRECTION], x[:, :, 1, CORRECTION + 1]], axis=-1)
-    found = bounds.ratios(trials, trials.honest + change)
-    assert 2 < bounds.coefficient(found, 40_000, 0.05) < 4 < bounds.GUESSED
+    found = estimates.ratios(trials, trials.honest + change)
+    assert 2 < estimates.coefficient(found, 40_000, 0.05) < 4 < estimates.GUESSED
 
 
 @pytest.mark.parametrize("backend", ["tenseal", "openfhe"])
@@ -135,11 +135,11 @@ def test_a_wrong_auc_passes_with_less_than_one_in_a_million_thousand_million(bac
     for thresholds in (100, 1_000):
         chosen = plan(Workload(thresholds=thresholds, parties=100, split=True), backend)
         of = SimpleNamespace(plan=chosen)
-        found = {name: bounds.of_strategy(name, of) for name in STRATEGIES}
+        found = {name: estimates.of_strategy(name, of) for name in STRATEGIES}
         assert max(each for each in found.values() if each is not None) < 1e-15
         assert found["scale-last"] > found["scale-class"] > 0
         assert found["drop-party"] is None
-    assert set(bounds._GUESSING + bounds._BLIND) <= set(STRATEGIES)
+    assert set(estimates._GUESSING + estimates._BLIND) <= set(STRATEGIES)
 
 
 WORST_OF_EACH = [
@@ -161,7 +161,7 @@ WORST_OF_EACH = [
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "parameter"), WORST_OF_EACH)
 def test_no_strategy_is_worse_than_the_bound_takes(worst, name, parameter):
-    limit = bounds.of_strategy(name, worst) / (worst.plan.tolerance / 0.001) ** 5
+    limit = estimates.of_strategy(name, worst) / (worst.plan.tolerance / 0.001) ** 5
     everywhere = STRATEGIES[name].everywhere
     assert coefficient(name, parameter, worst, 6_000 if everywhere else 50_000, 0.05 if everywhere else 0.02) < limit
 
@@ -172,4 +172,4 @@ def test_no_strategy_is_worse_than_the_bound_takes(worst, name, parameter):
 def test_no_search_finds_a_worse_lie_at_a_guessed_position(worst, where):
     for found in search(worst, where, starts=2, seed=1):
         ratios = rate(worst, where, found, sessions=20_000, seed=2)
-        assert bounds.coefficient(ratios, 40_000, 0.03) < bounds.GUESSED
+        assert estimates.coefficient(ratios, 40_000, 0.03) < estimates.GUESSED

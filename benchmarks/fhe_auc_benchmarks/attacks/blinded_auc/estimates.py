@@ -13,7 +13,7 @@ to what shifts nothing, and runs amplify by at most ten: |s| ≤ 10·ε.
 Proved: if w - M·u has a continuous density f_u at 0, weighted by √det MᵀM, whose I = ∫ |s|⁵·f_u(0) du is finite, then
 p is at most 193·I·t⁵ for small t. For each u that explains w there are others, |M·(u' - u)| ≤ 0.6·t·|s|, of volume
 4π/3·(0.6·t·|s|)³/√det MᵀM, and all leave at most 1.6·t·|s|, in eight dimensions: the expected volume bounds p. And
-p/t⁵ tends to V₅·I = 5.3·I or less. So C is measured at t of 0.03 to 0.01; below that the bound extrapolates.
+p/t⁵ tends to V₅·I = 5.3·I or less. So C is measured at t of 0.03 to 0.01; below that the estimate extrapolates.
 
 Runs are independent, so a lie that treats each by itself passes in the S·(S-1)/2 pairs of S runs as often as in so many
 sessions. Most runs leave too much on their own; the others need a partner whose shift is close to theirs.
@@ -36,6 +36,8 @@ GUESSED, BLIND = 20.0, 2.0
 of those that guess nothing. Measured at the data that favour them most, for L = 1024 (12 and 1.6); the first grows with
 the number of thresholds (70 at L = 4096)."""
 
+LARGEST = 0.03
+
 MOST = 0.05
 """Largest t for which `ratios` finds every pair that passes: runs amplify errors at most tenfold."""
 
@@ -47,11 +49,14 @@ _BLIND = (
 
 
 def of_strategy(name: str, of: TrialSetting) -> float | None:
-    """Return the bound for a strategy, by its name, or None where there is none; guesses are taken to be right."""
-    if name not in _GUESSING + _BLIND:
+    """Return C·t⁵ for a strategy, by its name; guesses are taken to be right.
+
+    None for other strategies, and where t is above 0.03, larger than C was measured at.
+    """
+    if name not in _GUESSING + _BLIND or of.plan.tolerance > LARGEST * HARM:
         return None
     worst = GUESSED * (of.plan.positions / 1024) ** 1.5 if name in _GUESSING else BLIND
-    return min(1.0, worst * (of.plan.tolerance / HARM) ** 5)
+    return float(worst * (of.plan.tolerance / HARM) ** 5)
 
 
 def ratios(trials: Trials, numbers: Complex, most: float = MOST) -> Floats:
