@@ -165,8 +165,8 @@ def _compared(parties: Sequence[PartyData], setup: Setup, pooled_auc: float) -> 
 
 def _print_compared(compared: Sequence[Mapping[str, Any]], site: str) -> None:
     output.print_text(
-        f"\nThe same {site}s by three protocols, at {compared[0]['thresholds']:,} thresholds. Each AUC is compared "
-        f"with that of all rows in the clear; the thresholds make the difference. Uploads are of one {site}; server CPU is "
+        f"\nThe same {site}s by three protocols, at {compared[0]['thresholds']:,} thresholds. Each AUC is compared to "
+        f"that of all rows in the clear; the thresholds make the difference. An upload is one {site}'s; server CPU is "
         "without signatures.\n"
     )
     rows: list[tuple[output.Cell, ...]] = [

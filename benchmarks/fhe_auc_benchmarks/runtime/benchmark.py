@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from importlib.util import find_spec
+from itertools import product
 
 from fhe_auc import ckks
 from fhe_auc_benchmarks.runtime import between_machines
@@ -23,7 +24,8 @@ PROTOCOL, LEVEL = "verified", 0.95  # what is measured against parties and thres
 _MOST = {"sealed": 1000, "joint": 100}
 """Beyond: bundles for sealed keys hold all certificates each, and each party receives all others' joint keys."""
 
-_OURS = ("verified", "exact", "semi-honest", "malicious", "histogram-federated")
+_OURS = ("verified", "exact", "histogram-federated")
+_ON_CKKS = ("semi-honest", "malicious")  # on each library
 _BETWEEN = BenchmarkProblem(len(between_machines.SITES), DEFAULT_THRESHOLDS)
 _RUNS = 3
 _BY_FILES_SECONDS = 50.0
@@ -87,6 +89,8 @@ class Benchmark:
 def _peers(*, slow: bool) -> Iterable[Maker]:
     for protocol in _OURS:
         yield partial(OurProtocol, protocol=protocol)
+    for protocol, backend in product(_ON_CKKS, ckks.available_backends()):
+        yield partial(OurProtocol, protocol=protocol, backend=backend)
     yield Plaintext
     if find_spec("mpyc"):
         from fhe_auc_benchmarks.runtime.peers.secret_shares import SecretShares

@@ -97,7 +97,7 @@ class OurProtocol(Contender):
 
     def __init__(self, problem: BenchmarkProblem, protocol: str, *, keys: str = "sealed", **options: Any) -> None:
         self.problem = problem
-        self.name = f"{protocol}, {keys} keys"
+        self.name = f"{protocol}, {options.get('backend') or f'{keys} keys'}"
         self._plugin = registry.load(protocol)
         self._names = tuple(f"site {party}" for party in range(problem.parties))
         self._request = Request(parties=self._names, thresholds=problem.points, keys=keys, **options)
