@@ -20,7 +20,7 @@ from fhe_auc_protocols.blinded_auc.plan import BLINDING_BITS, AucPlan
 Totals = NDArray[np.complexfloating[Any, Any]]
 """Decrypted class totals: twice a blinded Σ Y·X, shape (runs, 2)."""
 
-_SLACK = 1e-6  # of the largest blinded den: more than any honest session's
+SLACK = 1e-6  # of the largest blinded den: more than any honest session's
 
 _REFUSED = (
     "the decrypted result fails its check ({}), so no number is given: more pooled rows than max_rows, a damaged "
@@ -110,7 +110,7 @@ def accept(totals: Totals, plan: AucPlan, runs: Sequence[Run]) -> Recovered:
         raise VerificationError(_NOT_ACCEPTED.format("the equations of all executions disagree"), check="equations")
     slack = plan.tolerance
     auc, tied = found.num / found.den, found.tie / found.den
-    if not (-slack <= auc <= 1 + slack and -slack <= tied <= 0.5 + slack and found.den <= (1 + _SLACK) * most):
+    if not (-slack <= auc <= 1 + slack and -slack <= tied <= 0.5 + slack and found.den <= (1 + SLACK) * most):
         raise VerificationError(_NOT_ACCEPTED.format("a number is outside its range"), check="range")
     return Recovered(float(np.clip(auc, 0, 1)), max(tied, 0.0))
 

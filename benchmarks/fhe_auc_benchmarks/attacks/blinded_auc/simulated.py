@@ -18,7 +18,7 @@ from fhe_auc_benchmarks.attacks.laboratory import HARM, HARMLESS, PASSED, Attack
 from fhe_auc_protocols.blinded_auc.error_bound import error_bound
 from fhe_auc_protocols.blinded_auc.masked_shares import Complex
 from fhe_auc_protocols.blinded_auc.plan import BLINDING_BITS
-from fhe_auc_protocols.blinded_auc.result_check import _SLACK
+from fhe_auc_protocols.blinded_auc.result_check import SLACK
 
 ACCEPTED = ""
 REFUSALS = ("finite", "denominator", "executions", "equations", "range")
@@ -51,8 +51,8 @@ def checked(trials: Trials, totals: Complex, tolerance: float | None = None) -> 
         every = len(totals), -1
         num, den, left = solved(values.reshape(every), weights.reshape(every), trials.shares.reshape(every))
         found = num / den
-        inside = (np.abs(found.real - 0.5) <= 0.5 + tolerance) & (np.abs(found.imag - 0.5) <= 0.5 + tolerance)
-        inside &= den <= (1 + _SLACK) * 2.0**BLINDING_BITS * plan.workload.max_rows**2 / 2
+        inside = (np.abs(found.real - 0.5) <= 0.5 + tolerance) & (np.abs(found.imag - 0.25) <= 0.25 + tolerance)
+        inside &= den <= (1 + SLACK) * 2.0**BLINDING_BITS * plan.workload.max_rows**2 / 2
         good = (
             np.isfinite(totals).all(axis=(1, 2)),
             den > plan.least_multiplier,
