@@ -39,7 +39,7 @@ def search(of: TrialSetting, where: int, *, starts: int, seed: int) -> list[Comp
     basis = quadratics(trials, where)
     size = basis.shape[-1]
     basis = np.concatenate([basis, 1j * basis], axis=-1).reshape(-1, 2, 2 * size)
-    matrices = equations(trials.products, trials.shares).reshape(-1, 4, 3)
+    matrices = equations(trials.products, trials.den_factors).reshape(-1, 4, 3)
     numbers = np.stack([basis.real, basis.imag], axis=2).reshape(-1, 4, 2 * size)
     alone = np.linalg.svd(matrices)[0][..., 3]  # what no num, tie and den explain
     forms = np.concatenate([alone[:, None] @ numbers, np.linalg.pinv(matrices) @ numbers], axis=1)

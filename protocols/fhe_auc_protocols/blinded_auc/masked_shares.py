@@ -33,7 +33,7 @@ from fhe_auc.base.keystream import KeyStream, derived_key
 from fhe_auc.ckks import Slots
 from fhe_auc.rows.counts import Counts
 from fhe_auc_protocols.blinded_auc.error_bound import MAX_AMPLIFICATION
-from fhe_auc_protocols.blinded_auc.plan import CLASSES, EXTRA, MASK_RADIUS, RUNS, AucPlan, largest_share
+from fhe_auc_protocols.blinded_auc.plan import CLASSES, EXTRA, MASK_RADIUS, RUNS, AucPlan, largest_den_factor
 
 Floats = NDArray[np.float64]
 Complex = NDArray[np.complexfloating[Any, Any]]
@@ -88,18 +88,21 @@ class Run:
             x, y = stream.disc(CLASSES, positions), MASK_RADIUS * stream.disc(positions)
             x[:, -EXTRA:-1] *= MASK_RADIUS * np.eye(CLASSES)
             run = cls(factors, complex(stream.phases(1)[0]), x, y, np.arange(positions), np.ones(positions, complex))
-            if np.abs(run.shares).max() <= largest_share(positions) and run.amplification <= MAX_AMPLIFICATION:
+            if (
+                np.abs(run.den_factors).max() <= largest_den_factor(positions)
+                and run.amplification <= MAX_AMPLIFICATION
+            ):
                 return cls(run.factors, run.common, x, y, stream.permutation(positions), stream.phases(positions))
 
     @property
-    def shares(self) -> Complex:
+    def den_factors(self) -> Complex:
         """c, shape (2,): how often den is in either total."""
         return np.asarray(self.x @ self.y + self.x[:, -1])
 
     @property
     def equations(self) -> Floats:
         """Matrix, shape (4, 3): the totals' real and imaginary parts, class by class, from r·num, r·tie and r·den."""
-        return equations(self.factors * self.common, self.shares)
+        return equations(self.factors * self.common, self.den_factors)
 
     @property
     def amplification(self) -> float:
@@ -122,9 +125,9 @@ class Run:
         return y[self.order], x[:, self.order]
 
 
-def equations(products: Complex, shares: Complex) -> Floats:
+def equations(products: Complex, den_factors: Complex) -> Floats:
     """Return the matrices of `Run.equations`, shape (…, 4, 3), for A·B and c, both of the shape (…, 2)."""
-    columns = np.stack([products, 1j * products, products * shares], axis=-1)
+    columns = np.stack([products, 1j * products, products * den_factors], axis=-1)
     return np.asarray(np.stack([columns.real, columns.imag], axis=-2).reshape(*products.shape[:-1], -1, 3))
 
 

@@ -263,7 +263,7 @@ def blocks_of_a_run(workload: Workload, slots: int) -> int:
     return -(-(workload.thresholds + (EXTRA if workload.split else 0)) // slots)
 
 
-def largest_share(positions: int) -> float:
+def largest_den_factor(positions: int) -> float:
     """Return the largest |c| of a class of masked shares: twice its deviation over the secrets (`masked_shares`)."""
     return 2 * math.sqrt(positions * MASK_RADIUS**2 / 4 + 1 / 2)
 
@@ -271,6 +271,6 @@ def largest_share(positions: int) -> float:
 def needed_bits(workload: Workload, parameters: CkksParameters) -> float:
     """Return the left-hand side of the capacity inequality, in bits, and the bit for signs."""
     slots = parameters.slots
-    added = largest_share(blocks_of_a_run(workload, slots) * slots) + 1.5 if workload.split else 1.25
+    added = largest_den_factor(blocks_of_a_run(workload, slots) * slots) + 1.5 if workload.split else 1.25
     largest_den = 2 * math.log2(workload.max_rows) - 1
     return 2 * parameters.log2_scale + largest_den + BLINDING_BITS + 2 - math.log2(slots) + math.log2(added)

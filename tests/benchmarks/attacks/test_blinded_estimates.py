@@ -46,10 +46,10 @@ def test_pairs_pass_from_the_tolerance_on_at_which_parties_accept():
     """Lies that almost have an explanation; of each pair of runs, the least tolerance that accepts over the shift."""
     of = setting()
     trials = Trials(of, 8, generator(1))
-    explained = trials.products * (1 + 0.3 * trials.shares)
+    explained = trials.products * (1 + 0.3 * trials.den_factors)
     change = 1e-5 * (explained + 0.02 * complex_normal(generator(2), trials.honest.shape))
     products, shares, numbers = (
-        each.reshape(-1, 2) for each in (trials.products, trials.shares, trials.honest + change)
+        each.reshape(-1, 2) for each in (trials.products, trials.den_factors, trials.honest + change)
     )
     needed = []
     for i in range(16):
@@ -83,9 +83,9 @@ def test_runs_of_the_protocol_itself_pass_as_often(worst):
         y, x = run.vectors(counts)
         last = int(np.flatnonzero(run.order == 1023)[0])
         honest[index, 0], change[index, 0] = x @ y / norm, x[:, last] * y[last] / norm
-        products[index, 0], shares[index, 0] = run.factors * run.common, run.shares
+        products[index, 0], shares[index, 0] = run.factors * run.common, run.den_factors
     np.testing.assert_allclose(honest, products * (worst.honest + shares), rtol=1e-9)
-    runs = SimpleNamespace(setting=worst, honest=honest, products=products, shares=shares)
+    runs = SimpleNamespace(setting=worst, honest=honest, products=products, den_factors=shares)
     measured = estimates.coefficient(estimates.ratios(runs, honest + change), size, estimates.MOST)
     assert 5 < measured < 20
     assert 8 < coefficient("scale-last", (1, LAST, 0), worst, 20_000, estimates.MOST) < 13
@@ -101,8 +101,8 @@ def test_pairs_of_runs_pass_as_often_as_sessions(worst):
         num, den, left = solved(*arrays)
         return num.real - worst.honest.real * den, left
 
-    alone, _ = shifts(change, weights, trials.shares)
-    shift, left = shifts(*(each.reshape(len(each), -1) for each in (change, weights, trials.shares)))
+    alone, _ = shifts(change, weights, trials.den_factors)
+    shift, left = shifts(*(each.reshape(len(each), -1) for each in (change, weights, trials.den_factors)))
     passed = np.maximum(left, np.abs(alone[:, 0] - alone[:, 1])) <= t * np.abs(shift)
     of_pairs = coefficient("scale-last", (1, LAST, 0), worst, 20_000, estimates.MOST)
     assert passed.mean() / t**5 == pytest.approx(of_pairs, rel=0.4)
@@ -114,7 +114,8 @@ def test_a_lie_that_leaves_one_run_alone_never_passes(worst):
     change = x[..., LAST] * y[:, :, None, LAST]
     change[:, 1] = 3.0 * trials.honest[:, 1]
     values, weights, shares = (
-        each.reshape(len(each), -1) for each in (change / trials.products, np.abs(trials.products) ** 2, trials.shares)
+        each.reshape(len(each), -1)
+        for each in (change / trials.products, np.abs(trials.products) ** 2, trials.den_factors)
     )
     num, den, left = solved(values, weights, shares)
     assert (left / np.abs(num.real - worst.honest.real * den)).min() >= 0.1

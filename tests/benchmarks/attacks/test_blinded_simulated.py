@@ -21,7 +21,7 @@ from fhe_auc_benchmarks.attacks.laboratory import HARM, AttackOutcome, clopper_p
 from fhe_auc_protocols.blinded_auc import masked_shares
 from fhe_auc_protocols.blinded_auc.error_bound import MAX_AMPLIFICATION, WEIGHT
 from fhe_auc_protocols.blinded_auc.masked_shares import Run, Stream
-from fhe_auc_protocols.blinded_auc.plan import EXTRA, largest_share
+from fhe_auc_protocols.blinded_auc.plan import EXTRA, largest_den_factor
 from fhe_auc_protocols.blinded_auc.result_check import accept, solve
 
 
@@ -71,7 +71,7 @@ def test_checks_are_those_of_accept(tolerance):
     totals[6::100, 1, 0] = np.inf
     verdicts, seen = simulated.checked(trials, totals), set()
     for index, each in enumerate(totals):
-        pairs = zip(trials.products[index], trials.shares[index], strict=True)
+        pairs = zip(trials.products[index], trials.den_factors[index], strict=True)
         secrets = [run_of(*pair, of.plan.positions) for pair in pairs]
         try:
             expected = accept(each, of.plan, secrets)
@@ -103,7 +103,7 @@ def test_where_it_stands_on_the_border_both_say_the_same(default):
             verdicts = simulated.checked(trials, totals)
             assert (verdicts.refused_by == simulated.ACCEPTED).all() == (factor < 1)
             for index in range(0, 200, 20):
-                pairs = zip(trials.products[index], trials.shares[index], strict=True)
+                pairs = zip(trials.products[index], trials.den_factors[index], strict=True)
                 secrets = [run_of(*pair, of.plan.positions) for pair in pairs]
                 if factor < 1:
                     accept(totals[index], of.plan, secrets)
@@ -117,7 +117,7 @@ def measured(trials, totals):
     """The larger of what is left and of the difference of the runs' AUCs."""
     found = []
     for index, each in enumerate(totals):
-        pairs = zip(trials.products[index], trials.shares[index], strict=True)
+        pairs = zip(trials.products[index], trials.den_factors[index], strict=True)
         solution = solve(each, [run_of(*pair, trials.setting.plan.positions) for pair in pairs])
         found.append(max(solution.left, solution.disagreement))
     return np.array(found)
@@ -133,7 +133,7 @@ def real_runs(default):
         run = Run.draw(Stream(bytes(32), bytes(32), number), default.plan.positions)
         y, x = (each[..., np.argsort(run.order)[places]] for each in run.vectors(counts))
         y, x = y / counts.negatives, x / (2 * counts.positives)
-        found.append((*run.factors, run.common, *run.shares, *y, *x.flat, *x[0] * y))
+        found.append((*run.factors, run.common, *run.den_factors, *y, *x.flat, *x[0] * y))
     return np.array(found)
 
 
@@ -143,7 +143,7 @@ def test_runs_are_distributed_like_the_protocols(default, real_runs, everywhere)
     trials = drawn(default, TRIALS // 2, everywhere=everywhere)
     at = [FULLEST, EMPTIEST, CORRECTION, LAST]
     x, y = (each[..., at] for each in trials.positions)
-    values = trials.factors, trials.common, trials.shares, y, x[:, :, 0], x[:, :, 1], x[:, :, 0] * y
+    values = trials.factors, trials.common, trials.den_factors, y, x[:, :, 0], x[:, :, 1], x[:, :, 0] * y
     fast = np.concatenate([each.reshape(-1, each.shape[-1]) for each in values], axis=1)
     for one, other in zip(real_runs.T, fast.T, strict=True):
         for part in (np.real, np.imag, np.abs):
@@ -159,8 +159,8 @@ def test_positions_add_up_and_secrets_are_drawn_again_as_the_protocol_does(defau
     x, y = trials.positions
     np.testing.assert_allclose(np.einsum("trcp,trp->trc", x, y), trials.honest, atol=1e-4)
     assert y.shape[-1] == default.plan.positions == len(default.bins[0]) + EXTRA
-    assert np.abs(trials.shares).max() <= largest_share(default.plan.positions)
-    for products, shares in zip(trials.products.reshape(-1, 2), trials.shares.reshape(-1, 2), strict=True):
+    assert np.abs(trials.den_factors).max() <= largest_den_factor(default.plan.positions)
+    for products, shares in zip(trials.products.reshape(-1, 2), trials.den_factors.reshape(-1, 2), strict=True):
         found = amplification(np.abs(products) ** 2, shares)
         assert found == pytest.approx(masked_shares.amplification(masked_shares.equations(products, shares)))
         assert found <= MAX_AMPLIFICATION

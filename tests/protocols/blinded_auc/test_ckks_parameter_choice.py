@@ -20,7 +20,7 @@ from fhe_auc.session.plan import EncodedPlan
 from fhe_auc_protocols.blinded_auc.ckks_parameter_choice import PRECISION, plan
 from fhe_auc_protocols.blinded_auc.error_bound import CHECK_WEIGHT, disagreement, error_bound
 from fhe_auc_protocols.blinded_auc.masked_shares import runs
-from fhe_auc_protocols.blinded_auc.plan import BLINDING_BITS, EXTRA, AucPlan, Workload, largest_share
+from fhe_auc_protocols.blinded_auc.plan import BLINDING_BITS, EXTRA, AucPlan, Workload, largest_den_factor
 from tests.support.blinded_auc import Algebra, blocks, counts_of, encoded, manifest_with
 
 BACKENDS = ("openfhe", "tenseal")  # planning needs no library
@@ -88,7 +88,7 @@ def test_the_security_table_is_never_exceeded_and_the_largest_honest_result_fits
     # P = N = n/2. Whole counts: num = den, or den and its check, or as many ties. Masked shares: |A| = 1, AUC 1 and
     # the largest share, or AUC 1/2 of ties alone.
     den = found.workload.max_rows**2 / 2
-    share = largest_share(found.positions)
+    share = largest_den_factor(found.positions)
     sizes = [1 + share, abs(0.5 + 0.5j) + share] if found.split else [1, abs(0.5 + 0.5j), abs(1 + 1j * CHECK_WEIGHT)]
     # The sum over slots is B times a coefficient; a square has 2·Y·X.
     bits = math.log2(2 * den * max(sizes) / parameters.slots) + BLINDING_BITS + 2 * parameters.log2_scale

@@ -24,7 +24,7 @@ from fhe_auc.rows.counts import Counts
 from fhe_auc_protocols.blinded_auc import masked_shares, semi_honest
 from fhe_auc_protocols.blinded_auc.error_bound import MAX_AMPLIFICATION, norms
 from fhe_auc_protocols.blinded_auc.masked_shares import Run, Stream
-from fhe_auc_protocols.blinded_auc.plan import EXTRA, MASK_RADIUS, largest_share
+from fhe_auc_protocols.blinded_auc.plan import EXTRA, MASK_RADIUS, largest_den_factor
 from tests.support import general_purpose_generators
 from tests.support.blinded_auc import counts_of
 from tests.support.malicious_sessions import plan_for
@@ -194,7 +194,7 @@ class TestEquations:
     @given(runs, st.integers(0, 10**6), st.integers(1, 10**6), st.integers(0, 10**6), st.floats(1, 1e12))
     def test_four_numbers_of_a_run_tell_three_whatever_they_are_multiplied_by(self, run, num, den, tie, multiplier):
         num, tie = min(num, den), min(tie, den // 2)
-        value = num + 1j * tie + run.shares * den
+        value = num + 1j * tie + run.den_factors * den
         numbers = multiplier * (run.factors * run.common * value)
         np.testing.assert_allclose(
             run.equations @ np.array([num, tie, den]) * multiplier, numbers.view(float), rtol=1e-12
@@ -223,14 +223,14 @@ def drawn() -> list[Run]:
 class TestDraws:
     def test_all_draws_amplify_and_take_as_much_as_the_plan_assumes_at_most(self, drawn):
         amplifications = np.array([run.amplification for run in drawn])
-        shares = np.abs([run.shares for run in drawn])
+        shares = np.abs([run.den_factors for run in drawn])
         assert amplifications.max() <= MAX_AMPLIFICATION
         assert amplifications.max() > 0.95 * MAX_AMPLIFICATION  # the bound is what decides
-        assert shares.max() <= largest_share(64)
-        assert shares.max() > 0.9 * largest_share(64)
+        assert shares.max() <= largest_den_factor(64)
+        assert shares.max() > 0.9 * largest_den_factor(64)
         for run in (Run.draw(stream(positions), positions) for positions in (1024, 2048, 10_240) for _ in range(5)):
             assert run.amplification <= MAX_AMPLIFICATION
-            assert np.abs(run.shares).max() <= largest_share(run.y.size)
+            assert np.abs(run.den_factors).max() <= largest_den_factor(run.y.size)
 
     def test_factors_and_masks_have_the_sizes_and_distributions_that_they_should(self, drawn):
         factors = np.array([run.factors for run in drawn])

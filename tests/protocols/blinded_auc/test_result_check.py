@@ -38,7 +38,7 @@ def secrets_of(seed: int) -> list[Run]:
 
 def totals_of(num: float, tie: float = 0, den: float = 5000, scale: float = LEAST, secrets: Any = SECRETS) -> Totals:
     """Class totals without noise: 2·r·A·B·(num + i·tie + c·den) in fractions of den."""
-    value = [run.factors * run.common * (num + 1j * tie + run.shares) for run in secrets]
+    value = [run.factors * run.common * (num + 1j * tie + run.den_factors) for run in secrets]
     return 2 * scale * den * np.array(value)
 
 

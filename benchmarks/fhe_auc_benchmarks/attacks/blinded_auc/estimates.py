@@ -67,16 +67,16 @@ def ratios(trials: Trials, numbers: Complex, most: float = MOST) -> Floats:
     """
     values = ((numbers - trials.honest) / trials.products).reshape(-1, numbers.shape[-1])
     weights = np.abs(trials.products.reshape(values.shape)) ** 2
-    shares = trials.shares.reshape(values.shape)
+    den_factors = trials.den_factors.reshape(values.shape)
 
     def shift(num: Complex, den: Floats) -> Floats:
         return np.asarray(num.real - trials.setting.honest.real * den)
 
-    num, den, left = solved(values, weights, shares)
+    num, den, left = solved(values, weights, den_factors)
     alone = shift(num, den)
     order = np.argsort(alone)
     order = order[left[order] <= 2 * most * np.abs(alone[order])]
-    alone, parts = alone[order], [each[order] for each in (values, weights, shares)]
+    alone, parts = alone[order], [each[order] for each in (values, weights, den_factors)]
     found: list[Floats] = []
     for step in count(1):
         apart = alone[step:] - alone[:-step]

@@ -46,10 +46,10 @@ def checked(trials: Trials, totals: Complex, tolerance: float | None = None) -> 
     with np.errstate(all="ignore"):
         values = totals / (2 * trials.products)
         weights = np.abs(trials.products) ** 2
-        of_runs, dens, _ = solved(values, weights, trials.shares)
+        of_runs, dens, _ = solved(values, weights, trials.den_factors)
         aucs = of_runs.real / dens
         every = len(totals), -1
-        num, den, left = solved(values.reshape(every), weights.reshape(every), trials.shares.reshape(every))
+        num, den, left = solved(values.reshape(every), weights.reshape(every), trials.den_factors.reshape(every))
         found = num / den
         inside = (np.abs(found.real - 0.5) <= 0.5 + tolerance) & (np.abs(found.imag - 0.25) <= 0.25 + tolerance)
         inside &= den <= (1 + SLACK) * 2.0**BLINDING_BITS * plan.workload.max_rows**2 / 2
@@ -64,11 +64,11 @@ def checked(trials: Trials, totals: Complex, tolerance: float | None = None) -> 
         return Verdicts(np.select([~each for each in good], REFUSALS, ACCEPTED), read, left / den)
 
 
-def solved(values: Complex, weights: Floats, shares: Complex) -> tuple[Complex, Floats, Floats]:
+def solved(values: Complex, weights: Floats, den_factors: Complex) -> tuple[Complex, Floats, Floats]:
     """Return num + i·tie, den, and the norm of what is left, of value = num + i·tie + c·den by least squares."""
     total = dot(weights, 1.0)
-    mean, mean_share = (dot(weights, each) / total for each in (values, shares))
-    apart, apart_share = values - mean[..., None], shares - mean_share[..., None]
+    mean, mean_share = (dot(weights, each) / total for each in (values, den_factors))
+    apart, apart_share = values - mean[..., None], den_factors - mean_share[..., None]
     den = dot(weights, (apart_share.conj() * apart).real) / dot(weights, np.abs(apart_share) ** 2)
     left = np.sqrt(dot(weights, np.abs(apart - apart_share * den[..., None]) ** 2))
     return mean - mean_share * den, den, left

@@ -34,7 +34,7 @@ from fhe_auc_protocols.blinded_auc.plan import (
     RUNS,
     AucPlan,
     Workload,
-    largest_share,
+    largest_den_factor,
 )
 
 Floats: TypeAlias = "NDArray[np.floating[Any]]"
@@ -129,9 +129,9 @@ class Trials:
         return [factors, phases(rng, size, 1), x, y, rest]
 
     def _kept(self, factors: Complex, _: Complex, x: Complex, y: Complex, rest: Complex) -> NDArray[np.bool_]:
-        shares = _shares(x, y, rest)
-        small = np.abs(shares).max(axis=-1) <= largest_share(self.setting.plan.positions)
-        return np.asarray(small & (amplification(np.abs(factors) ** 2, shares) <= MAX_AMPLIFICATION))
+        den_factors = _den_factors(x, y, rest)
+        small = np.abs(den_factors).max(axis=-1) <= largest_den_factor(self.setting.plan.positions)
+        return np.asarray(small & (amplification(np.abs(factors) ** 2, den_factors) <= MAX_AMPLIFICATION))
 
     @cached_property
     def products(self) -> Complex:
@@ -139,14 +139,14 @@ class Trials:
         return self.factors * self.common
 
     @cached_property
-    def shares(self) -> Complex:
+    def den_factors(self) -> Complex:
         """Of den in every number, c."""
-        return _shares(self._x, self._y, self._rest)
+        return _den_factors(self._x, self._y, self._rest)
 
     @cached_property
     def honest(self) -> Complex:
         """The numbers of an aggregator that does what it should: A·B·(AUC + i·binning error + c)."""
-        return self.products * (self.setting.honest + self.shares)
+        return self.products * (self.setting.honest + self.den_factors)
 
     @cached_property
     def positions(self) -> tuple[Complex, Complex]:
@@ -180,15 +180,15 @@ class Trials:
         return np.asarray(pairs.view(complex)[..., 0] / self.size)
 
 
-def amplification(weights: Floats, shares: Complex) -> Floats:
+def amplification(weights: Floats, den_factors: Complex) -> Floats:
     """Return `masked_shares.amplification` of runs with these |A·B|² and c, of the shape (…, 2) both.
 
     Divided by A·B, a number is num + i·tie + c·den, and the equations are weighted ones: the inverse of their normal
     matrix is known.
     """
     total = dot(weights, 1.0)
-    mean = dot(weights, shares) / total
-    spread = dot(weights, np.abs(shares - mean[..., None]) ** 2)
+    mean = dot(weights, den_factors) / total
+    spread = dot(weights, np.abs(den_factors - mean[..., None]) ** 2)
     return np.asarray(np.sqrt(1 / total + np.maximum(np.abs(mean.real), np.abs(1 + mean.real)) ** 2 / spread))
 
 
@@ -214,5 +214,5 @@ def _disc(rng: np.random.Generator, *shape: int) -> Complex:
     return np.asarray(np.sqrt(rng.random(shape, dtype=np.float32)) * phases(rng, *shape))
 
 
-def _shares(x: Complex, y: Complex, rest: Complex) -> Complex:
+def _den_factors(x: Complex, y: Complex, rest: Complex) -> Complex:
     return np.asarray(np.einsum("...ek,...k->...e", x, y) + x[..., LAST] + rest[..., :CLASSES])
