@@ -108,7 +108,7 @@ class Aggregator(ABC):
         )
         protection = require_protection(self.manifest, self.protection)
         if protection is None:
-            return bytes(message.payload), message.digest
+            return message.unsealed, message.digest
         return message.opened(protection, AGGREGATOR if self._is_sealed(self.round) else ""), message.digest
 
     def finish_round(self) -> bytes | None:

@@ -92,6 +92,11 @@ class Message(_Content, frozen=True):
         """SHA-256 of all but the signature."""
         return hashlib.sha256(self._content).digest()
 
+    @cached_property
+    def unsealed(self) -> bytes:
+        """The payload, where it is not sealed: copied once for all parties that one process plays."""
+        return bytes(self.payload)
+
     def protected(self, protection: Protection, recipient: str = "") -> Message:
         """Return the message sealed to `recipient`, where that is one alone, and signed by its sender."""
         message = self
@@ -108,7 +113,7 @@ class Message(_Content, frozen=True):
         Raises `MessageError`, with the field "signature" or "seal", unless the sender has signed and the seal opens.
         """
         protection.check(self.sender, MESSAGE, self.digest, self.signature)
-        return protection.unseal(SEALED, self._about(recipient), self.payload) if recipient else bytes(self.payload)
+        return protection.unseal(SEALED, self._about(recipient), self.payload) if recipient else self.unsealed
 
     def _about(self, recipient: str) -> bytes:
         return encode((self.round, self.sender, recipient))

@@ -99,7 +99,7 @@ class Party(ABC, Generic[R]):
             raise MessageError(f"the session has ended for party {self.name!r}", field="round")
         protection = require_protection(self.manifest, self.protection)
         if protection is None:
-            content = bytes(parsed.payload)
+            content = parsed.unsealed
         else:
             content = parsed.opened(protection, self.name if self.asked_alone else "")
             if self._is_sealed(parsed.round - 1):
