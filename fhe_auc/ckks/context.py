@@ -10,8 +10,10 @@ backend.
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Sequence
+from functools import cached_property
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -25,31 +27,45 @@ from fhe_auc.ckks.rerandomisation import released
 from fhe_auc.rlwe import transparent_ciphertexts, wire_format
 from fhe_auc.rlwe.context import BasePublicContext, BaseSecretContext, PublicKeys, SecretKey
 from fhe_auc.rlwe.context_factory import ContextFactory
+from fhe_auc.rlwe.layout import CoefficientLayout
 from fhe_auc.rlwe.library import Library
-from fhe_auc.rlwe.modular import combined
+from fhe_auc.rlwe.modular import centred
 from fhe_auc.rlwe.modulus_switching import kept_shape
 from fhe_auc.rlwe.number_theoretic_transform import coefficients_of, values_of
 from fhe_auc.rlwe.polynomials import Polynomials, Words
-from fhe_auc.rlwe.seeded import Seeded
+from fhe_auc.rlwe.seeded import SEED_BYTES, Seeded
 
 StoredPublic: TypeAlias = PublicKeys[CkksParameters]
 StoredSecret: TypeAlias = SecretKey[CkksParameters]
-
-TESTED_SEED = bytes(32)  # of a ciphertext to try the library's product with
 
 
 class CkksLibrary(Library[CkksParameters]):
     """What a library offers for CKKS besides."""
 
-    @abstractmethod
-    def square(self, words: Words) -> Words:
-        """Return a ciphertext's product with itself: three polynomials, as values at the roots of unity."""
+    @property
+    def public_key_shape(self) -> Polynomials:
+        """Both polynomials modulo Q alone: no library ever loads the key."""
+        return self.submission.polynomials
 
-    def new_public_key(self, secret_key: bytes) -> bytes:
-        """Return a fresh public key modulo Q alone: an encryption of zero, made without the library."""
-        seeded = Seeded(self.submission.polynomials)
-        secret = self.secret_key.polynomials.unpack(secret_key)[: len(seeded.half.moduli)]
-        return seeded.reseed(seeded.whole.zeros(), secret)
+    @abstractmethod
+    def _squared(self, words: Words) -> bytes:
+        """Return the library's serialisation of a ciphertext's product with itself."""
+
+    def square(self, words: Words) -> Words:
+        """Return a ciphertext's product with itself: three polynomials, as values at the roots of unity.
+
+        Raises `BackendUnavailableError` as `verify_square`.
+        """
+        return self._product.words(self._squared(words))
+
+    @cached_property
+    def _product(self) -> CoefficientLayout:
+        """Layout of products, learned from that of a ciphertext of any kind but a transparent one."""
+        words = self.submission.polynomials.uniform(bytes(SEED_BYTES))
+        raw = self._squared(words)
+        layout = self.submission.same_format(raw)
+        self.verify_square(words, layout.words(raw))
+        return layout
 
     def verify_square(self, ciphertext: Words, square: Words) -> None:
         """Check that the library's square of a ciphertext is its polynomials' products, in the order of powers of s.
@@ -165,7 +181,7 @@ class SecretContext(BaseSecretContext[CkksParameters]):
             phase = coefficients_of(whole, whole.multiply(first, secret))[:, positions]
             few.add_in_place(phase, wanted)
             found.append(_centred(few, phase))
-        unit = float(np.prod([float(prime) for prime in half.moduli[kept:]]))
+        unit = float(math.prod(half.moduli[kept:]))
         numbers = np.array(found).reshape(count, len(SUMMED), 2) * (
             unit * self.parameters.slots / self.parameters.scale**2
         )
@@ -196,11 +212,7 @@ def _result_shapes(half: Polynomials, kept: int) -> tuple[Polynomials, Polynomia
 
 def _centred(shape: Polynomials, residues: Words) -> NDArray[np.float64]:
     """Return the integers around zero with these residues, rounded to doubles."""
-    modulus = 1
-    for prime in shape.moduli:
-        modulus *= prime
-    whole = combined(list(residues), shape.moduli)
-    return np.array([float(each - modulus if each > modulus // 2 else each) for each in whole])
+    return np.array([float(each) for each in centred(list(residues), shape.moduli)])
 
 
 class KeyPair(NamedTuple):

@@ -1,13 +1,10 @@
 """CKKS on OpenFHE."""
 
 import math
-from functools import cached_property
-from typing import Any
 
 from fhe_auc.base.errors import CapacityError
-from fhe_auc.ckks.context import TESTED_SEED, CkksLibrary
+from fhe_auc.ckks.context import CkksLibrary
 from fhe_auc.ckks.parameters import CkksParameters
-from fhe_auc.rlwe.layout import CoefficientLayout
 from fhe_auc.rlwe.openfhe_library import OpenFheLibrary, new_context, openfhe, parsed, save
 from fhe_auc.rlwe.polynomials import Words
 
@@ -30,18 +27,6 @@ class Scheme(OpenFheLibrary[CkksParameters], CkksLibrary):
             raise CapacityError(f"OpenFHE has chosen primes of {found} bits, not those that the parameters say")
         self.learn_submissions(self.context.MakeCKKSPackedPlaintext([0.0]))
 
-    def square(self, words: Words) -> Words:
-        return self._product.words(save(self._squared(words)))
-
-    @cached_property
-    def _product(self) -> CoefficientLayout:
-        """Layout of products, of three polynomials."""
-        words = self.submission.polynomials.uniform(TESTED_SEED)
-        square = self._squared(words)
-        layout = self.learn(square)
-        self.verify_square(words, layout.words(save(square)))
-        return layout
-
-    def _squared(self, words: Words) -> Any:
+    def _squared(self, words: Words) -> bytes:
         ciphertext = parsed(openfhe.DeserializeCiphertextString, self.submission.raw(words, self.submission.tag))
-        return self.context.EvalMultNoRelin(ciphertext, ciphertext)
+        return save(self.context.EvalMultNoRelin(ciphertext, ciphertext))

@@ -29,7 +29,7 @@ import numpy as np
 
 from fhe_auc.base.keystream import KeyStream
 from fhe_auc.rlwe.error_sampling import second_error
-from fhe_auc.rlwe.modular import multiply, uniform
+from fhe_auc.rlwe.modular import uniform
 from fhe_auc.rlwe.modulus_switching import divided
 from fhe_auc.rlwe.number_theoretic_transform import coefficients_of, values_of
 from fhe_auc.rlwe.polynomials import Polynomials, Words
@@ -56,10 +56,9 @@ def released(
     u, v = (values_of(half, _ternary(half)) for _ in range(2))
     parts = [half.multiply(u, first), half.multiply(u, second), half.multiply(v, second)]
     half.add_in_place(parts[1], half.multiply(v, first))
+    times = np.full((len(half.moduli), 1), multiplier, np.uint64)
     for number, (part, factor) in enumerate(zip(parts, product, strict=True)):
-        for row, addend, prime in zip(part, factor, half.moduli, strict=True):
-            row += multiply(addend, np.uint64(multiplier), prime)
-            row %= np.uint64(prime)
+        half.add_in_place(part, half.multiply(factor, times))
         parts[number] = coefficients_of(half, part)
     parts[0] = parts[0][:, positions]
     noise = [secrets.randbits(flooding_bits + 1) - 2**flooding_bits for _ in positions]

@@ -11,7 +11,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from fhe_auc.rlwe.modular import MULTIPLIED_BITS, combined, multiply
+from fhe_auc.rlwe.modular import MULTIPLIED_BITS, centred, multiply
 from fhe_auc.rlwe.modulus_switching import kept_shape
 from fhe_auc.rlwe.number_theoretic_transform import coefficients_of, values_of
 from fhe_auc.rlwe.polynomials import Polynomials, PolynomialSum, Words
@@ -57,13 +57,11 @@ def rounded(half: Polynomials, products: Words, t: int, kept: int) -> Words:
     As values at the roots of -1. Errors as `kept_shape`.
     """
     shape, small = wide(half), kept_shape(half, kept)
-    limit, modulus = math.prod(shape.moduli), math.prod(half.moduli)
+    modulus = math.prod(half.moduli)
     denominator = modulus * modulus // math.prod(small.moduli)
     shift = denominator // 2
-    numbers = (
-        (t * (each - limit if each > limit // 2 else each) + shift) // denominator
-        for each in combined(list(coefficients_of(shape, products)), shape.moduli)
-    )
+    whole = centred(list(coefficients_of(shape, products)), shape.moduli)
+    numbers = ((t * each + shift) // denominator for each in whole)
     rows = [[each % q for q in small.moduli] for each in numbers]
     return values_of(small, np.ascontiguousarray(np.array(rows, np.uint64).T))
 

@@ -7,6 +7,8 @@ coefficients stand, and fills received coefficients into its own header after ch
 As a second gain every coefficient takes only the bytes that its modulus needs (`fhe_auc.rlwe.polynomials`).
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -56,6 +58,10 @@ class CoefficientLayout:
         for offset, length in self._seeds:
             header[offset : offset + length] = bytes(length)
         self._template = bytes(header)
+
+    def same_format(self, template: bytes) -> CoefficientLayout:
+        """Return the layout of objects like `template`, which the same library writes in the same way."""
+        return CoefficientLayout(template, self._find, tag=self.tag)
 
     @cached_property
     def packed_size(self) -> int:

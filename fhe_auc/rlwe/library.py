@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeVar
 
 from fhe_auc.rlwe.layout import CoefficientLayout
 from fhe_auc.rlwe.parameters import RingParameters
-from fhe_auc.rlwe.polynomials import Words
+from fhe_auc.rlwe.polynomials import Polynomials, Words
 from fhe_auc.rlwe.seeded import Seeded
 
 P = TypeVar("P", bound=RingParameters)
@@ -40,6 +40,11 @@ class Library(ABC, Generic[P]):
     def public_key(self) -> CoefficientLayout:
         """Layout of the library's public keys."""
 
+    @property
+    def public_key_shape(self) -> Polynomials:
+        """Shape of public keys, both polynomials."""
+        return self.public_key.polynomials
+
     @abstractmethod
     def new_secret_key(self) -> bytes:
         """Return a fresh secret key, packed."""
@@ -54,8 +59,9 @@ class Library(ABC, Generic[P]):
 
     def new_public_key(self, secret_key: bytes) -> bytes:
         """Return a fresh public key of a packed secret key, packed: an encryption of zero, made without the library."""
-        seeded = Seeded(self.public_key.polynomials)
-        return seeded.encrypt(self.secret_key.polynomials.unpack(secret_key), seeded.half.zeros())
+        seeded = Seeded(self.public_key_shape)
+        secret = self.secret_key.polynomials.unpack(secret_key)[: len(seeded.half.moduli)]
+        return seeded.encrypt(secret, seeded.half.zeros())
 
     @abstractmethod
     def words(self, ciphertext: Any) -> Words:

@@ -71,6 +71,12 @@ def combined(parts: Sequence[Residues], moduli: Sequence[int]) -> list[int]:
     return [sum(part * weight for part, weight in zip(column, weights, strict=True)) % modulus for column in columns]
 
 
+def centred(parts: Sequence[Residues], moduli: Sequence[int]) -> list[int]:
+    """Return the integers around zero with these residues: up to half of Π moduli in size, as `combined`."""
+    modulus = math.prod(moduli)
+    return [each - modulus if each > modulus // 2 else each for each in combined(parts, moduli)]
+
+
 def uniform(stream: KeyStream, modulus: int, *shape: int) -> Residues:
     """Return independent residues, exactly uniform if the stream's words are."""
     found = np.empty(shape, np.uint64)

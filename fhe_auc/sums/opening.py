@@ -11,7 +11,6 @@ flooding hides the noise, a function of the coefficients (`fhe_auc.bfv.flooding`
 from __future__ import annotations
 
 import hashlib
-import math
 import secrets
 from collections.abc import Sequence
 
@@ -117,8 +116,7 @@ class Opening:
 
 def integers(totals: Sequence[Residues], moduli: Sequence[int]) -> tuple[int, ...]:
     """Return each sum from its residues modulo each prime (Chinese remainder), below T/2, T their product."""
-    product = math.prod(moduli)
-    return tuple(total - product if total > product // 2 else total for total in modular.combined(totals, moduli))
+    return tuple(modular.centred(totals, moduli))
 
 
 def _digest(release: Release) -> bytes:
