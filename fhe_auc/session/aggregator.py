@@ -21,16 +21,14 @@ from fhe_auc.base.party_names import AGGREGATOR, HELPER
 from fhe_auc.session.counted_parties import CountedParties
 from fhe_auc.session.journal import Journal
 from fhe_auc.session.manifest import Manifest
-from fhe_auc.session.messages import ENVELOPE_BYTES, Message, Protection, in_envelope, require_protection
+from fhe_auc.session.messages import ENVELOPE_BYTES, Message, Protection, Rounds, in_envelope, require_protection
 from fhe_auc.session.record import SessionRecord
 
 
-class Aggregator(ABC):
+class Aggregator(Rounds, ABC):
     """Base of every protocol's aggregator; everything that can be chosen stands in the manifest."""
 
-    rounds: int  # in which parties answer
-    helper_rounds: range = range(0)  # those of them that the session's helper answers, in place of the parties
-    open_rounds = 1  # the last ones, in which answers are not sealed: they are empty, or go to all in the next round
+    helper_rounds: range = range(0)  # those of `rounds` that the session's helper answers, in place of the parties
     submission_limit: int  # largest payload of a submission, in bytes
     # Set before the session starts:
     protection: Protection | None = None  # between machines; without it the session is refused
@@ -185,10 +183,6 @@ class Aggregator(ABC):
         """Return whose submissions count, with their digests, for the message of a round."""
         digests = self._parties.digests
         return tuple((party, digests[party]) for party in self.counted if party in digests)
-
-    def _is_sealed(self, number: int) -> bool:
-        """Whether answers of the round are sealed; of those that are not the next message lists no digests."""
-        return number <= self.rounds - self.open_rounds
 
     def _is_ours(self, message: bytes, number: int) -> bool:
         try:

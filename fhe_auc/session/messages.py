@@ -156,6 +156,17 @@ class Message(_Content, frozen=True):
                 raise MessageError(f"message with {field} {shown[0]}, expected {shown[1]}", field=field)
 
 
+class Rounds:
+    """What both sides of a session know of its rounds."""
+
+    rounds: int  # in which parties answer
+    open_rounds = 1  # the last ones, in which answers are not sealed: they are empty, or go to all in the next round
+
+    def _is_sealed(self, number: int) -> bool:
+        """Whether answers of the round are sealed; of those that are not the next message lists no digests."""
+        return number <= self.rounds - self.open_rounds
+
+
 def require_protection(manifest: Manifest, protection: Protection | None) -> Protection | None:
     """Return a role's protection; raise `EvaluationError` where a session between machines would go without."""
     if manifest.aggregator and protection is None:

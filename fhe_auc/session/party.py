@@ -19,7 +19,7 @@ from fhe_auc.base.party_names import AGGREGATOR, MAX_CHARACTERS
 from fhe_auc.base.serialise import frame, unframe
 from fhe_auc.results.evaluation import Outcome
 from fhe_auc.session.manifest import Manifest
-from fhe_auc.session.messages import ENVELOPE_BYTES, Message, Protection, in_envelope, require_protection
+from fhe_auc.session.messages import ENVELOPE_BYTES, Message, Protection, Rounds, in_envelope, require_protection
 
 R = TypeVar("R", bound=Outcome)  # what a session yields to each party
 
@@ -42,7 +42,7 @@ class _PartyState(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_f
         return f"<state of party {self.party!r} after round {self.round} (secret)>"
 
 
-class Party(ABC, Generic[R]):
+class Party(Rounds, ABC, Generic[R]):
     """Base of every protocol's party; raises `EvaluationError` where the manifest has no party of its name.
 
     It answers each round once. It cannot ensure that its *site* submits once: another party, made of the same material,
@@ -51,8 +51,6 @@ class Party(ABC, Generic[R]):
     number of rows with the site's cap; whoever makes parties without it must do both (`Study.require_rows`).
     """
 
-    rounds: int  # in which parties answer
-    open_rounds = 1  # as the aggregator's
     answers: tuple[int, ...] = ()  # rounds that this party answers; empty: all
     submission_round: int = 1  # in which this party submits its rows; later rounds do not need them
     download_limit: int  # largest payload of the aggregator's messages, in bytes
@@ -183,10 +181,6 @@ class Party(ABC, Generic[R]):
         """Take what `_own_state` has returned; raise `DeserialisationError` where it cannot be that."""
         if own:
             raise DeserialisationError("the state is that of another kind of party")
-
-    def _is_sealed(self, number: int) -> bool:
-        """Whether answers of the round are sealed, as of `fhe_auc.session.aggregator.Aggregator`."""
-        return number <= self.rounds - self.open_rounds
 
     def _check_listed(self, message: Message) -> None:
         """Raise `MessageError` unless the aggregator lists enough parties, among them this one with its submission."""

@@ -31,7 +31,7 @@ from fhe_auc.rows.counts import count
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc_benchmarks.tables import show
 from fhe_auc_protocols.blinded_auc import blinding
-from fhe_auc_protocols.blinded_auc.plan import MULTIPLIER_RANGE_BITS
+from fhe_auc_protocols.blinded_auc.blinding import MULTIPLIER_RANGE_BITS
 
 GRID = thresholds.uniform(100)
 ROWS = (30, 100, 1000)

@@ -20,8 +20,9 @@ from fhe_auc.ckks import PublicContext, Slots
 from fhe_auc.ckks.encoding import COMPONENTS, SUMMED
 from fhe_auc.rlwe.polynomials import Words
 from fhe_auc_protocols.blinded_auc import blinding
-from fhe_auc_protocols.blinded_auc.blinding import BlindingRandomness
-from fhe_auc_protocols.blinded_auc.plan import BLINDING_BITS, FLOODED_BITS, WEIGHT, AucPlan
+from fhe_auc_protocols.blinded_auc.blinding import BLINDING_BITS, FLOODED_BITS, BlindingRandomness
+from fhe_auc_protocols.blinded_auc.error_bound import WEIGHT
+from fhe_auc_protocols.blinded_auc.plan import AucPlan
 
 
 def packed(plan: AucPlan, y: Slots, x: Slots) -> list[Slots]:

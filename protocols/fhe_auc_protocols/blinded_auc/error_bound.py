@@ -8,6 +8,7 @@ from typing import Protocol
 
 from fhe_auc.ckks.parameters import CkksParameters
 from fhe_auc.rlwe.error_sampling import FRESH_VARIANCE
+from fhe_auc_protocols.blinded_auc.blinding import FLOODED_BITS, LEAST_MULTIPLIER
 
 CONFIDENCE = 7.0  # standard deviations: a bound broken once in 10^11 sessions
 MAX_AMPLIFICATION = 10.0  # secrets of masked shares are drawn so that they amplify errors at most so often
@@ -32,10 +33,6 @@ class _Plan(Protocol):
     def positions(self) -> int: ...
     @property
     def parameters(self) -> CkksParameters: ...
-    @property
-    def least_multiplier(self) -> float: ...
-    @property
-    def flooded_bits(self) -> int: ...
 
 
 def total_deviation(plan: _Plan) -> float:
@@ -65,8 +62,8 @@ def norms(plan: _Plan) -> tuple[float, float]:
 def flooding_error(plan: _Plan) -> float:
     """Return a bound on the error of a class total by flooding, at the smallest multiplier and the fewest rows."""
     parameters = plan.parameters
-    flood = 2.0 ** (plan.flooded_bits + 1) * parameters.slots / parameters.scale**2  # and rounding, which is smaller
-    return flood / (2 * plan.least_multiplier * 2 * (plan.min_rows - 1))
+    flood = 2.0 ** (FLOODED_BITS + 1) * parameters.slots / parameters.scale**2  # and rounding, which is smaller
+    return flood / (2 * LEAST_MULTIPLIER * 2 * (plan.min_rows - 1))
 
 
 def total_error(plan: _Plan) -> float:

@@ -31,13 +31,8 @@ from fhe_auc.session.plan import (
     ring_as_dict,
 )
 from fhe_auc.session.protocol import DEFAULT_MAX_ROWS, DEFAULT_MIN_ROWS, integer
-from fhe_auc_protocols.blinded_auc.error_bound import WEIGHT as WEIGHT
+from fhe_auc_protocols.blinded_auc.blinding import BLINDING_BITS, LEAST_MULTIPLIER
 from fhe_auc_protocols.blinded_auc.error_bound import disagreement, error_bound
-
-BLINDING_BITS = 34  # ρ: multipliers lie in [2^(ρ-16), 2^ρ] (`blinding`)
-MULTIPLIER_RANGE_BITS = 16
-FLOODED_BITS = DEFAULT_FLOODING_BITS + BLINDING_BITS + 2
-"""b: flooding is uniform on [-2^b, 2^b); with λ = 40, `fhe_auc.ckks.rerandomisation` has the distance."""
 
 PRECISION = 1e-8  # largest error of the AUC, absolute
 MAX_TOLERANCE = 1e-3  # by how much the AUC of runs may ever be allowed to differ
@@ -148,16 +143,6 @@ class AucPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         return self.runs * self.blocks_of_a_run
 
     @property
-    def least_multiplier(self) -> float:
-        """Smallest blinding multiplier: 2^(ρ-16)."""
-        return float(2.0 ** (BLINDING_BITS - MULTIPLIER_RANGE_BITS))
-
-    @property
-    def flooded_bits(self) -> int:
-        """b: flooding is uniform on [-2^b, 2^b) in each coefficient of the result."""
-        return FLOODED_BITS
-
-    @property
     def capacity_bits(self) -> float:
         """Bits of the modulus that the largest honest result leaves unused."""
         return self.parameters.log2_modulus - needed_bits(self.workload, self.parameters)
@@ -198,7 +183,7 @@ class AucPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             ),
             Parameter(
                 "blinding",
-                f"2^{math.log2(self.least_multiplier):g} … 2^{BLINDING_BITS}",
+                f"2^{math.log2(LEAST_MULTIPLIER):g} … 2^{BLINDING_BITS}",
                 "range of the aggregator's secret multiplier, which has no prime factor above 23",
             ),
             describe_flooding(DEFAULT_FLOODING_BITS, -DEFAULT_FLOODING_BITS),
@@ -223,7 +208,7 @@ class AucPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             "key_bytes": 0,
             "log2_scale": self.parameters.log2_scale,
             "runs": self.runs,
-            "log2_multiplier_range": [math.log2(self.least_multiplier), BLINDING_BITS],
+            "log2_multiplier_range": [math.log2(LEAST_MULTIPLIER), BLINDING_BITS],
             "flooding_bits": DEFAULT_FLOODING_BITS,
             "flooding_distance": 2.0**-DEFAULT_FLOODING_BITS,
             "capacity_bits_left": self.capacity_bits,

@@ -13,9 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fhe_auc.base.errors import ResultCheckError, UndefinedAucError, VerificationError
+from fhe_auc_protocols.blinded_auc.blinding import BLINDING_BITS, LEAST_MULTIPLIER
 from fhe_auc_protocols.blinded_auc.error_bound import CHECK_WEIGHT, error_bound, total_error
 from fhe_auc_protocols.blinded_auc.masked_shares import Run
-from fhe_auc_protocols.blinded_auc.plan import BLINDING_BITS, AucPlan
+from fhe_auc_protocols.blinded_auc.plan import AucPlan
 
 Totals = NDArray[np.complexfloating[Any, Any]]
 """Decrypted class totals: twice a blinded Σ Y·X, shape (runs, 2)."""
@@ -81,9 +82,9 @@ def _largest_zero(plan: AucPlan, *, noise_shows: bool) -> float:
     still far too small for a wrap-around.
     """
     if not noise_shows:
-        return 2 * plan.least_multiplier
+        return 2 * LEAST_MULTIPLIER
     noise = 2.0**BLINDING_BITS * total_error(plan) * 4 * plan.workload.max_rows
-    return max(noise, 2 * plan.least_multiplier)
+    return max(noise, 2 * LEAST_MULTIPLIER)
 
 
 def accept(totals: Totals, plan: AucPlan, runs: Sequence[Run]) -> Recovered:
@@ -97,7 +98,7 @@ def accept(totals: Totals, plan: AucPlan, runs: Sequence[Run]) -> Recovered:
         raise VerificationError(_NOT_ACCEPTED.format("values are not finite"), check="finite")
     found = solve(totals, runs)
     most = 2.0**BLINDING_BITS * plan.workload.max_rows**2 / 2
-    if not found.den > plan.least_multiplier:  # one positive and one negative row give twice that
+    if not found.den > LEAST_MULTIPLIER:  # one positive and one negative row give twice that
         raise VerificationError(
             "a denominator is near zero or below, so no number is given: all pooled rows have one label, or they are "
             "more than max_rows (--max-rows), or the result is forged",

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from fhe_auc import ckks
 from fhe_auc.session.ckks_computation import running_sum
+from fhe_auc_protocols.blinded_auc.blinding import BLINDING_BITS
 from fhe_auc_protocols.blinded_auc.encrypted_trapezoid import blinded_sums, packed
-from fhe_auc_protocols.blinded_auc.plan import BLINDING_BITS
 from tests.support.malicious_sessions import plan_for
 from tests.support.pinned_randomness import LARGEST_MULTIPLIER, SMALLEST_MULTIPLIER
 

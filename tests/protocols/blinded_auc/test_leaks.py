@@ -20,7 +20,7 @@ from fhe_auc.rlwe.number_theoretic_transform import coefficients_of, values_of
 from fhe_auc.rlwe.polynomials import Words
 from fhe_auc.rows.counts import Counts
 from fhe_auc.session.ckks_computation import running_sum
-from fhe_auc_protocols.blinded_auc.plan import BLINDING_BITS, FLOODED_BITS
+from fhe_auc_protocols.blinded_auc.blinding import BLINDING_BITS, FLOODED_BITS
 from tests.support.blinded_auc import Algebra, counts_of
 from tests.support.pinned_randomness import LARGEST_MULTIPLIER, SMALLEST_MULTIPLIER
 
@@ -132,7 +132,7 @@ class TestMultiplierAsCommonDivisor:
     def test_flooding_has_the_size_that_the_plan_states_whatever_the_multiplier(self, attacked):
         """Noise that scales with r tells r. Uniform on [-2^b, 2^b), far above what dropping a modulus adds."""
         parameters = attacked.plan.parameters
-        flood = 2.0**attacked.plan.flooded_bits * parameters.slots / parameters.scale**2
+        flood = 2.0**FLOODED_BITS * parameters.slots / parameters.scale**2
         submission = attacked.submission(EMPTY)
         for extreme in (SMALLEST_MULTIPLIER, LARGEST_MULTIPLIER):
             results = [attacked.result([submission], extreme) for _ in range(24)]

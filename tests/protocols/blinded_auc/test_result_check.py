@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 from fhe_auc import ckks
 from fhe_auc.base.errors import ResultCheckError, UndefinedAucError, VerificationError
 from fhe_auc.metrics.trapezoid import trapezoid
+from fhe_auc_protocols.blinded_auc.blinding import BLINDING_BITS, LEAST_MULTIPLIER
 from fhe_auc_protocols.blinded_auc.error_bound import CHECK_WEIGHT, disagreement, error_bound, total_error
 from fhe_auc_protocols.blinded_auc.masked_shares import Run, Stream, runs
-from fhe_auc_protocols.blinded_auc.plan import BLINDING_BITS
 from fhe_auc_protocols.blinded_auc.result_check import Totals, accept, recover
 from tests.support.blinded_auc import Algebra, counts_of
 from tests.support.malicious_sessions import assert_silent, plan_for
@@ -28,7 +28,7 @@ from tests.support.pinned_randomness import LARGEST_MULTIPLIER, SMALLEST_MULTIPL
 slow = partial(pytest.param, marks=pytest.mark.slow)
 PLAN = plan_for()
 TAU = PLAN.tolerance
-LEAST = PLAN.least_multiplier
+
 SECRETS = runs(bytes(32), bytes(32), PLAN)
 
 
@@ -36,7 +36,9 @@ def secrets_of(seed: int) -> list[Run]:
     return [Run.draw(Stream(seed.to_bytes(32, "big"), bytes(32), "test", number), 16) for number in range(2)]
 
 
-def totals_of(num: float, tie: float = 0, den: float = 5000, scale: float = LEAST, secrets: Any = SECRETS) -> Totals:
+def totals_of(
+    num: float, tie: float = 0, den: float = 5000, scale: float = LEAST_MULTIPLIER, secrets: Any = SECRETS
+) -> Totals:
     """Class totals without noise: 2·r·A·B·(num + i·tie + c·den) in fractions of den."""
     value = [run.factors * run.common * (num + 1j * tie + run.den_factors) for run in secrets]
     return 2 * scale * den * np.array(value)
@@ -99,7 +101,7 @@ class TestForgedResults:
         refused(wrong, "equations")
         for factor in (0.99, 1.01):  # what a run's own equations alone tell
             totals = both.copy()
-            totals[run] += 2 * LEAST * 5000 * factor * TAU * unseen(SECRETS[run])
+            totals[run] += 2 * LEAST_MULTIPLIER * 5000 * factor * TAU * unseen(SECRETS[run])
             if factor < 1:
                 assert accept(totals, PLAN, SECRETS).auc == pytest.approx(0.6, abs=1e-12)
             else:
@@ -133,7 +135,7 @@ class TestForgedResults:
         num = min(part, den)
         tie = int(tied * min(num, den - num) / 2)
         secrets = secrets_of(seed)
-        found = accept(totals_of(num / den, tie / den, den + 1, LEAST * 2**bits, secrets), PLAN, secrets)
+        found = accept(totals_of(num / den, tie / den, den + 1, LEAST_MULTIPLIER * 2**bits, secrets), PLAN, secrets)
         assert found == (pytest.approx(num / den, abs=1e-12), pytest.approx(tie / den, abs=1e-12))
 
     @pytest.mark.parametrize("backend", ["tenseal", slow("openfhe")])
@@ -147,7 +149,7 @@ class TestForgedResults:
             secrets = secrets_of(seed)
             auc = rng.choice([0, 1, rng.random()])
             totals = totals_of(auc, min(auc, 1 - auc) / 3, den, secrets=secrets)
-            totals += 2 * LEAST * den * total_error(chosen) * rng.uniform(-1, 1, (2, 4)).view(complex)
+            totals += 2 * LEAST_MULTIPLIER * den * total_error(chosen) * rng.uniform(-1, 1, (2, 4)).view(complex)
             largest = max(largest, abs(accept(totals, strict, secrets).auc - auc))
         assert error_bound(chosen) / 100 < largest <= error_bound(chosen)
         assert chosen.tolerance == pytest.approx(10 * strict.tolerance)
@@ -158,7 +160,7 @@ class TestWholeCounts:
 
     CHOSEN = plan_for(split=False)
 
-    def totals(self, num: complex, den: float = 2.0, scale: float = LEAST) -> Totals:
+    def totals(self, num: complex, den: float = 2.0, scale: float = LEAST_MULTIPLIER) -> Totals:
         return np.array([[num, den * (1 + 1j * CHECK_WEIGHT)]]) * 2 * scale
 
     def test_broken_redundancy_or_a_ratio_that_is_no_auc_is_refused(self):

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from fhe_auc_benchmarks.attacks.blinded_auc.simulated_trials import Floats, Trials, TrialSetting, dot, generator
 from fhe_auc_benchmarks.attacks.blinded_auc.strategies import STRATEGIES, Parameter
 from fhe_auc_benchmarks.attacks.laboratory import HARM, HARMLESS, PASSED, AttackOutcome, strategy_of
+from fhe_auc_protocols.blinded_auc.blinding import BLINDING_BITS, LEAST_MULTIPLIER
 from fhe_auc_protocols.blinded_auc.error_bound import error_bound
 from fhe_auc_protocols.blinded_auc.masked_shares import Complex
-from fhe_auc_protocols.blinded_auc.plan import BLINDING_BITS
 from fhe_auc_protocols.blinded_auc.result_check import SLACK
 
 ACCEPTED = ""
@@ -55,7 +55,7 @@ def checked(trials: Trials, totals: Complex, tolerance: float | None = None) -> 
         inside &= den <= (1 + SLACK) * 2.0**BLINDING_BITS * plan.workload.max_rows**2 / 2
         good = (
             np.isfinite(totals).all(axis=(1, 2)),
-            den > plan.least_multiplier,
+            den > LEAST_MULTIPLIER,
             np.abs(aucs[:, 0] - aucs[:, 1]) <= tolerance,
             left <= tolerance * den,
             inside,

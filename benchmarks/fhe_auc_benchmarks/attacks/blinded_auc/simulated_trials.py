@@ -22,20 +22,11 @@ from fhe_auc.metrics.trapezoid import trapezoid
 from fhe_auc.question import thresholds as grids
 from fhe_auc.rows.counts import Counts, count
 from fhe_auc.rows.party_data import PartyData
+from fhe_auc_protocols.blinded_auc.blinding import BLINDING_BITS, FLOODED_BITS, MULTIPLIER_RANGE_BITS
 from fhe_auc_protocols.blinded_auc.ckks_parameter_choice import plan
 from fhe_auc_protocols.blinded_auc.error_bound import MAX_AMPLIFICATION, total_deviation
 from fhe_auc_protocols.blinded_auc.masked_shares import Complex
-from fhe_auc_protocols.blinded_auc.plan import (
-    BLINDING_BITS,
-    CLASSES,
-    EXTRA,
-    MASK_RADIUS,
-    MULTIPLIER_RANGE_BITS,
-    RUNS,
-    AucPlan,
-    Workload,
-    largest_den_factor,
-)
+from fhe_auc_protocols.blinded_auc.plan import CLASSES, EXTRA, MASK_RADIUS, RUNS, AucPlan, Workload, largest_den_factor
 
 Floats: TypeAlias = "NDArray[np.floating[Any]]"
 
@@ -168,7 +159,7 @@ class Trials:
         """Return what a party decrypts of such numbers: in plain units, with numerical error."""
         chosen = self.setting.plan
         noisy = numbers + np.sqrt(2) * total_deviation(chosen) * complex_normal(self.rng, self.honest.shape)
-        flooding = 2.0**chosen.flooded_bits * chosen.parameters.slots / chosen.parameters.scale**2
+        flooding = 2.0**FLOODED_BITS * chosen.parameters.slots / chosen.parameters.scale**2
         pairs = self.rng.uniform(-flooding, flooding, (*self.honest.shape, 2))
         return np.asarray(2 * self.size * noisy + pairs.view(complex)[..., 0])
 
