@@ -1,8 +1,8 @@
 """The interface of a CKKS backend: one type for the aggregator, one for the parties.
 
-What is encrypted is the slots of four components, complex numbers in plain units (`fhe_auc.ckks.encoding`); the scale Δ
-is the context's affair. The aggregator squares sums of submissions, slot by slot, and parties read the sums over all
-slots of `SUMMED` components. Nothing is rotated, relinearised or rescaled: there are no evaluation keys.
+What is encrypted is the slots of C components, complex numbers in plain units (`fhe_auc.ckks.encoding`); the scale Δ is
+the context's affair. The aggregator squares sums of submissions, slot by slot, and parties read the sums over all slots
+of some components. Nothing is rotated, relinearised or rescaled: there are no evaluation keys.
 
 The library makes secret keys, encryptions of zero and products. The rest is arithmetic on words, the same on every
 backend.
@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from fhe_auc.base.errors import BackendUnavailableError
 from fhe_auc.ckks import encoding
-from fhe_auc.ckks.encoding import SUMMED, Slots
+from fhe_auc.ckks.encoding import Slots
 from fhe_auc.ckks.parameters import CkksParameters
 from fhe_auc.ckks.rerandomisation import released
 from fhe_auc.rlwe import transparent_ciphertexts, wire_format
@@ -125,8 +125,8 @@ class PublicContext(BasePublicContext[CkksParameters]):
         (`fhe_auc.ckks.rerandomisation`).
         """
         half, kept = self._seeded.half, self.parameters.kept
-        positions = encoding.sum_positions(half.ring_dimension)
-        few, whole = _result_shapes(half, kept)
+        positions = encoding.sum_positions(half.ring_dimension, self.parameters.components)
+        few, whole = _result_shapes(half, self.parameters)
         packed = []
         for square in squares:
             parts = released(
@@ -147,7 +147,7 @@ class SecretContext(BaseSecretContext[CkksParameters]):
         self._key = scheme.load_secret_key(self.fingerprint, stored.secret_key)
 
     def encrypt(self, values: Slots, mask: Words | None = None) -> bytes:
-        """Return slots, shape (4, B), encrypted under the secret key, serialised, for `PublicContext.read_submission`.
+        """Return slots, shape (C, B), encrypted under the secret key, serialised, for `PublicContext.read_submission`.
 
         `mask`, of the shape `mask_shape`, is added to the ciphertext's first polynomial; None adds nothing. A uniform
         one leaves nothing that could be decrypted, until masks that make up for it have been added.
@@ -164,15 +164,17 @@ class SecretContext(BaseSecretContext[CkksParameters]):
         return wire_format.seal("submission", self.fingerprint, packed)
 
     def decrypt_sums(self, data: bytes, count: int) -> NDArray[np.complex128]:
-        """Return the sums over slots, shape (count, 2), in what `PublicContext.dump_sums` wrote: of `SUMMED`.
+        """Return the sums over slots in what `PublicContext.dump_sums` wrote of so many squares.
+
+        Shape (count · triples, 2): of each square, a row for each triple of `fhe_auc.ckks.parameters.PRODUCTS`.
 
         Raises `DeserialisationError`: damaged, of another context, parameters or count, or a ciphertext that hides
         nothing.
         """
         half, kept = self.mask_shape, self.parameters.kept
-        few, whole = _result_shapes(half, kept)
+        few, whole = _result_shapes(half, self.parameters)
         packed = wire_format.open_for("result", self.fingerprint, data)
-        positions = encoding.sum_positions(half.ring_dimension)
+        positions = encoding.sum_positions(half.ring_dimension, self.parameters.components)
         secret = self.secret_words[:kept]
         found = []
         for wanted, *others in transparent_ciphertexts.unpack_results(few, whole, packed, count):
@@ -182,19 +184,17 @@ class SecretContext(BaseSecretContext[CkksParameters]):
             few.add_in_place(phase, wanted)
             found.append(_centred(few, phase))
         unit = float(math.prod(half.moduli[kept:]))
-        numbers = np.array(found).reshape(count, len(SUMMED), 2) * (
-            unit * self.parameters.slots / self.parameters.scale**2
-        )
+        numbers = np.array(found).reshape(-1, 2, 2) * (unit * self.parameters.slots / self.parameters.scale**2)
         return np.asarray(numbers[..., 0] + 1j * numbers[..., 1])
 
 
 def checked(values: Slots, parameters: CkksParameters) -> Slots:
-    """Return `values` as a contiguous complex array, shape (4, B), that a ciphertext can hold.
+    """Return `values` as a contiguous complex array, shape (C, B), that a ciphertext can hold.
 
     Raises ValueError where there is not one finite value a slot, or a value beyond the modulus.
     """
     slots = np.ascontiguousarray(values, np.complex128)
-    shape = encoding.COMPONENTS, parameters.slots
+    shape = parameters.components, parameters.slots
     if slots.shape != shape:
         raise ValueError(f"expected values of shape {shape}, got {slots.shape}")
     # Coefficients are at most as large as the largest slot; half the modulus is for either sign.
@@ -204,10 +204,10 @@ def checked(values: Slots, parameters: CkksParameters) -> Slots:
     return slots
 
 
-def _result_shapes(half: Polynomials, kept: int) -> tuple[Polynomials, Polynomials]:
+def _result_shapes(half: Polynomials, parameters: CkksParameters) -> tuple[Polynomials, Polynomials]:
     """Return the shapes of a result's parts: of the coefficients of sums, and of each of two whole polynomials."""
-    whole = kept_shape(half, kept)
-    return Polynomials(2 * len(SUMMED), whole.moduli), whole
+    whole = kept_shape(half, parameters.kept)
+    return Polynomials(2 * len(encoding.summed(parameters.components)), whole.moduli), whole
 
 
 def _centred(shape: Polynomials, residues: Words) -> NDArray[np.float64]:

@@ -16,6 +16,13 @@ CHAINS: dict[BackendName, tuple[Chain, ...]] = {
 """All chains in use."""
 
 
+PRODUCTS = {4: ((0, 1, 3),), 16: ((0, 1, 3), (4, 5, 7))}
+"""By the number C of components of a plaintext (`fhe_auc.ckks.encoding`): triples (a, b, c) of those that are filled.
+
+In a square, component a + b is then 2·z_a·z_b alone, and a + c is 2·z_a·z_c. There are no two such triples for C = 8.
+"""
+
+
 class CkksParameters(RingParameters, frozen=True, forbid_unknown_fields=True):
     """One CKKS parameter set, complete: two sites with equal values compute in the same rings.
 
@@ -25,6 +32,9 @@ class CkksParameters(RingParameters, frozen=True, forbid_unknown_fields=True):
     log2_scale: float
     """log2 of the scale Δ that values are encoded with: at least 1, and below log2(Q)/2."""
 
+    components: int = 4
+    """C, of `PRODUCTS`."""
+
     scheme: ClassVar[str] = "ckks"
     chains: ClassVar[dict[BackendName, tuple[Chain, ...]]] = CHAINS
 
@@ -32,11 +42,13 @@ class CkksParameters(RingParameters, frozen=True, forbid_unknown_fields=True):
         super().__post_init__()
         if not 1 <= self.log2_scale < self.log2_modulus / 2:
             raise CapacityError(f"scale 2^{self.log2_scale} does not fit a {self.log2_modulus}-bit modulus")
+        if self.components not in PRODUCTS:
+            raise CapacityError(f"plaintexts have 4 or 16 components, not {self.components}")
 
     @property
     def slots(self) -> int:
-        """B = N/8: complex slots of a component (`fhe_auc.ckks.encoding`)."""
-        return self.ring_dimension // 8
+        """B = N/2C: complex slots of a component (`fhe_auc.ckks.encoding`)."""
+        return self.ring_dimension // (2 * self.components)
 
     @property
     def scale(self) -> float:

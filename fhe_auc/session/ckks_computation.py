@@ -31,7 +31,7 @@ class CkksPlan(EncryptedPlan, Protocol):
         """Ring, moduli and scale."""
 
     @property
-    def runs(self) -> int:
+    def squares(self) -> int:
         """Sums of squares in a result."""
 
 
@@ -65,7 +65,7 @@ class SealedCkks(SealedComputation[CkksTask, PublicContext, SecretContext, Sums]
 
     def decrypt(self, keys: SecretContext, result: bytes) -> Sums:
         """Return the result's sums over slots."""
-        return keys.decrypt_sums(result, self.plan.runs)
+        return keys.decrypt_sums(result, self.plan.squares)
 
 
 def running_sum(context: PublicContext, blocks: int) -> RunningSum:

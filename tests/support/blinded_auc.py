@@ -50,7 +50,7 @@ def manifest_with(content: EncodedPlan, *, thresholds: int = 16, parties: int = 
 def blocks(plan: AucPlan, counts: Counts, runs: Sequence[Run] = ()) -> list[ckks.Slots]:
     """What a party with these counts encrypts."""
     vectors = [run.vectors(counts) for run in runs] or [semi_honest.vectors(counts, plan.positions)]
-    return [block for each in vectors for block in packed(plan, *each)]
+    return packed(plan, vectors)
 
 
 class Algebra:
@@ -79,7 +79,7 @@ class Algebra:
     def totals(self, parties: Iterable[Counts], randomness: BlindingRandomness = secrets, extra: Any = None) -> Totals:
         """The decrypted class totals of parties with these counts."""
         submissions = [self.submission(counts) for counts in parties]
-        return self.keys.secret.decrypt_sums(self.result(submissions, randomness, extra), self.plan.runs)
+        return self.keys.secret.decrypt_sums(self.result(submissions, randomness, extra), self.plan.squares)
 
     def recover(
         self, parties: Iterable[Counts], randomness: BlindingRandomness = secrets, extra: Any = None

@@ -100,7 +100,7 @@ class PrecisionSessions:
         workload = Workload(thresholds=size, parties=parties, max_rows=max_rows, split=protocol == "malicious")
         self.plan: AucPlan = plan(workload, ckks.choose_backend(backend))
         self.public, self.secret = ckks.generate(self.plan.parameters)
-        self._zero = np.zeros((4, self.plan.parameters.slots), complex)
+        self._zero = np.zeros((self.plan.parameters.components, self.plan.parameters.slots), complex)
         self._rng = rng
         self._others = parties - 1
         self._blocks = [self._zeros(_BLOCK) for _ in range(_BLOCKS)] if parties > _BLOCK else []
@@ -111,7 +111,7 @@ class PrecisionSessions:
 
     def submit(self, counts: Counts, drawn: list[Run]) -> list[bytes]:
         values = [run.vectors(counts) for run in drawn] or [vectors(counts, self.plan.positions)]
-        return [self.secret.encrypt(block) for each in values for block in packed(self.plan, *each)]
+        return [self.secret.encrypt(block) for block in packed(self.plan, values)]
 
     def _zeros(self, number: int) -> Sums:
         total = running_sum(self.public, self.plan.blocks)
@@ -136,7 +136,7 @@ class PrecisionSessions:
             for block, words in zip(whole, part, strict=True):
                 block.add(words)
         result = blinded_sums(self.plan, self.public, [block.words for block in whole], randomness=randomness)
-        totals = self.secret.decrypt_sums(result, self.plan.runs)
+        totals = self.secret.decrypt_sums(result, self.plan.squares)
         if not drawn:
             return *recover(totals, self.plan), 0.0
         solution = solve(totals, drawn)

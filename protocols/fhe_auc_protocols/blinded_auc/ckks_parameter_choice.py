@@ -19,6 +19,7 @@ from fhe_auc_protocols.blinded_auc.plan import (
     AucPlan,
     Workload,
     check_tolerance,
+    components,
     least_tolerance,
     needed_bits,
 )
@@ -48,7 +49,8 @@ def plan(workload: Workload, backend: BackendName, *, tolerance: float | None = 
 
 def _filled(workload: Workload, backend: BackendName, chain: Chain, tolerance: float | None) -> AucPlan | None:
     """Return the plan on this chain, or None where it has not the room, or is not precise enough."""
-    chained = CkksParameters(backend, chain.ring_dimension, chain.modulus_bits, chain.special_bits, 1.0)
+    ring = chain.ring_dimension
+    chained = CkksParameters(backend, ring, chain.modulus_bits, chain.special_bits, 1.0, components(workload, ring))
     # Quarter bits; the tenth of a bit is for primes a little below powers of two.
     room = math.floor(2 * (chained.log2_modulus - needed_bits(workload, chained) - 0.1)) / 4
     try:

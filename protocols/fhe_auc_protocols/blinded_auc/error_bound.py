@@ -32,16 +32,20 @@ class _Plan(Protocol):
     @property
     def positions(self) -> int: ...
     @property
+    def runs_together(self) -> int: ...
+    @property
     def parameters(self) -> CkksParameters: ...
 
 
 def total_deviation(plan: _Plan) -> float:
     """Return the standard deviation of a class total, of its real and its imaginary part, by the encryptions' errors.
 
-    An error e on each coefficient moves Σ over the slots of Y·X by √B·e/Δ times the norm of w·Y and of both X/w.
+    An error e on each coefficient moves Σ over the slots of Y·X by √B·e/Δ times the norm of w·Y and of both X/w, of all
+    runs in the ciphertext.
     """
     parameters = plan.parameters
-    one = math.sqrt(plan.parties * _ERROR_VARIANCE * parameters.slots) / parameters.scale
+    errors = plan.parties * plan.runs_together
+    one = math.sqrt(errors * _ERROR_VARIANCE * parameters.slots) / parameters.scale
     y_norm, x_norm = norms(plan)
     # The worst balances: P = 1 for errors on X, which meet Y ≤ N·(its norm); N = 1 for those on Y.
     return one * math.hypot(WEIGHT * y_norm / 2, x_norm / WEIGHT)

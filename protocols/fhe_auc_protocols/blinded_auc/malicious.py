@@ -69,7 +69,7 @@ class MaliciousTask(BlindedTask):
     def encode(self, common_secret: bytes) -> list[Slots]:
         """Return the values of both runs, block by block."""
         counts = self.counts()
-        return [block for run in self.runs(common_secret) for block in packed(self.plan, *run.vectors(counts))]
+        return packed(self.plan, [run.vectors(counts) for run in self.runs(common_secret)])
 
     def read(self, decrypted: Totals, counted: Sequence[str], common_secret: bytes) -> Evaluation:
         """Return AUC and binning error; errors as `fhe_auc_protocols.blinded_auc.result_check.accept`."""

@@ -18,6 +18,7 @@ import msgspec
 from fhe_auc.base import quantities
 from fhe_auc.base.errors import CapacityError
 from fhe_auc.ckks import CkksParameters
+from fhe_auc.ckks.parameters import PRODUCTS
 from fhe_auc.question.thresholds import MAX_SIZE
 from fhe_auc.rlwe.statistical_security import DEFAULT_FLOODING_BITS
 from fhe_auc.session.plan import (
@@ -92,6 +93,8 @@ class AucPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     def __post_init__(self) -> None:
         check_tolerance(self.workload, self.tolerance)
+        if self.parameters.components != components(self.workload, self.parameters.ring_dimension):
+            raise CapacityError("the plan's workload does not fill the components of its plaintexts")
         if self.capacity_bits < 0:
             raise CapacityError("the plan's workload does not fit its modulus")
         if not error_bound(self) <= PRECISION:
@@ -128,19 +131,29 @@ class AucPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         return RUNS if self.split else 1
 
     @property
-    def blocks_of_a_run(self) -> int:
-        """Ciphertexts that hold the bins of a run, and its extra positions."""
-        return blocks_of_a_run(self.workload, self.parameters.slots)
+    def runs_together(self) -> int:
+        """Runs in one ciphertext."""
+        return len(PRODUCTS[self.parameters.components])
+
+    @property
+    def squares(self) -> int:
+        """Sums of squares in a result, each of as many runs as are in one ciphertext."""
+        return self.runs // self.runs_together
+
+    @property
+    def blocks_of_a_square(self) -> int:
+        """Ciphertexts that hold the bins of such runs, and their extra positions."""
+        return blocks_of_a_square(self.workload, self.parameters.slots)
 
     @property
     def positions(self) -> int:
-        """Slots of a component in all blocks of a run."""
-        return self.blocks_of_a_run * self.parameters.slots
+        """Slots of a component in all these ciphertexts: of a run."""
+        return self.blocks_of_a_square * self.parameters.slots
 
     @property
     def blocks(self) -> int:
         """Ciphertexts of a submission."""
-        return self.runs * self.blocks_of_a_run
+        return self.squares * self.blocks_of_a_square
 
     @property
     def capacity_bits(self) -> float:
@@ -154,10 +167,11 @@ class AucPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     @property
     def download_bytes(self) -> int:
-        """Bytes that a party receives, without envelopes: of each run two polynomials and four coefficients."""
+        """Bytes that a party receives, without envelopes: of each square two polynomials, of each run four numbers."""
         parameters = self.parameters
         bits = parameters.modulus_bits[: parameters.kept]
-        return self.runs * (2 * parameters.ring_dimension + 4) * sum(-(-each // 8) for each in bits)
+        coefficients = self.squares * 2 * parameters.ring_dimension + 4 * self.runs
+        return coefficients * sum(-(-each // 8) for each in bits)
 
     def describe(self) -> list[Parameter]:
         """Return the parameters with their reasons."""
@@ -165,7 +179,7 @@ class AucPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         return [
             *describe_ring(
                 parameters,
-                "smallest upload that is precise and secure enough; N/8 slots for each of four components",
+                f"smallest upload that is precise and secure enough; {parameters.components} components",
                 "the room that results must fit into; there are no evaluation keys",
             ),
             Parameter(
@@ -173,13 +187,11 @@ class AucPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
                 f"2^{parameters.log2_scale:g}",
                 "what one count is multiplied by: as large as Q leaves room for; precision comes from here",
             ),
+            Parameter("runs", str(self.runs), "each with secrets of its own; of malicious two executions each"),
             Parameter(
-                "runs", str(self.runs), "each with ciphertexts and secrets of its own; of malicious two executions each"
-            ),
-            Parameter(
-                "ciphertexts a run",
-                str(self.blocks_of_a_run),
-                f"{parameters.slots:,} positions each, for {{thresholds:,}} thresholds",
+                "ciphertexts",
+                str(self.blocks),
+                f"a party; {parameters.slots:,} positions each of every run in it, for {{thresholds:,}} thresholds",
             ),
             Parameter(
                 "blinding",
@@ -243,8 +255,14 @@ def least_tolerance(plan: AucPlan) -> float:
     return 10 * disagreement(plan)
 
 
-def blocks_of_a_run(workload: Workload, slots: int) -> int:
-    """Return how many ciphertexts of so many slots a run takes."""
+def components(workload: Workload, ring_dimension: int) -> int:
+    """Return how many components plaintexts have: 16 where both runs of masked shares fit one ciphertext, else 4."""
+    few, many = PRODUCTS
+    return many if workload.split and workload.thresholds + EXTRA <= ring_dimension // (2 * many) else few
+
+
+def blocks_of_a_square(workload: Workload, slots: int) -> int:
+    """Return how many ciphertexts of so many slots hold the runs that are squared together."""
     return -(-(workload.thresholds + (EXTRA if workload.split else 0)) // slots)
 
 
@@ -256,6 +274,6 @@ def largest_den_factor(positions: int) -> float:
 def needed_bits(workload: Workload, parameters: CkksParameters) -> float:
     """Return the left-hand side of the capacity inequality, in bits, and the bit for signs."""
     slots = parameters.slots
-    added = largest_den_factor(blocks_of_a_run(workload, slots) * slots) + 1.5 if workload.split else 1.25
+    added = largest_den_factor(blocks_of_a_square(workload, slots) * slots) + 1.5 if workload.split else 1.25
     largest_den = 2 * math.log2(workload.max_rows) - 1
     return 2 * parameters.log2_scale + largest_den + BLINDING_BITS + 2 - math.log2(slots) + math.log2(added)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from fhe_auc.base.errors import ResultCheckError, UndefinedAucError, VerificationError
 from fhe_auc_protocols.blinded_auc.blinding import BLINDING_BITS, LEAST_MULTIPLIER
-from fhe_auc_protocols.blinded_auc.error_bound import CHECK_WEIGHT, error_bound, total_error
+from fhe_auc_protocols.blinded_auc.error_bound import CHECK_WEIGHT, MAX_AMPLIFICATION, error_bound, total_error
 from fhe_auc_protocols.blinded_auc.masked_shares import Run
 from fhe_auc_protocols.blinded_auc.plan import AucPlan
 
@@ -64,7 +64,7 @@ def recover(totals: Totals, plan: AucPlan) -> Recovered:
     num, den = totals[0]
     # Relative to den; with a share of its own, so that no honest result is refused by chance.
     broken = not abs(den.imag - CHECK_WEIGHT * den.real) <= 3 * total_error(plan) * abs(den)
-    if abs(den.real) < _largest_zero(plan, noise_shows=broken):
+    if abs(den.real) < largest_zero(plan, noise_shows=broken):
         raise UndefinedAucError("the pooled rows have one class only, so the AUC is undefined; no number is given")
     if broken:
         raise ResultCheckError(_REFUSED.format("the redundancy of the denominator is broken"), check="redundancy")
@@ -74,16 +74,17 @@ def recover(totals: Totals, plan: AucPlan) -> Recovered:
     return Recovered(float(np.clip(ratio.real, 0, 1)), max(ratio.imag, 0.0))
 
 
-def _largest_zero(plan: AucPlan, *, noise_shows: bool) -> float:
-    """Return how large a decrypted denominator may be that stands for zero.
+def largest_zero(plan: AucPlan, *, noise_shows: bool) -> float:
+    """Return how large a decrypted 2·r·den may be that stands for zero.
 
     P = N = 1 gives 2·r·2, so anything below half of that at the smallest r is zero. With many rows of one class noise
-    alone may exceed it (the largest r times its bound times 2·max_rows); being noise, it breaks the redundancy, and is
-    still far too small for a wrap-around.
+    alone may exceed it (the largest r times its bound times 2·max_rows); being noise, it breaks what is redundant, and
+    is still far too small for a wrap-around.
     """
     if not noise_shows:
         return 2 * LEAST_MULTIPLIER
-    noise = 2.0**BLINDING_BITS * total_error(plan) * 4 * plan.workload.max_rows
+    amplified = 2 * MAX_AMPLIFICATION if plan.split else 1.0  # den is the difference of two forms
+    noise = 2.0**BLINDING_BITS * total_error(plan) * 4 * plan.workload.max_rows * amplified
     return max(noise, 2 * LEAST_MULTIPLIER)
 
 
@@ -98,7 +99,8 @@ def accept(totals: Totals, plan: AucPlan, runs: Sequence[Run]) -> Recovered:
         raise VerificationError(_NOT_ACCEPTED.format("values are not finite"), check="finite")
     found = solve(totals, runs)
     most = 2.0**BLINDING_BITS * plan.workload.max_rows**2 / 2
-    if not found.den > LEAST_MULTIPLIER:  # one positive and one negative row give twice that
+    agree = found.disagreement <= plan.tolerance and found.left <= plan.tolerance
+    if not 2 * found.den > largest_zero(plan, noise_shows=not agree):
         raise VerificationError(
             "a denominator is near zero or below, so no number is given: all pooled rows have one label, or they are "
             "more than max_rows (--max-rows), or the result is forged",

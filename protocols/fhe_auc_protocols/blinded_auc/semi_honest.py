@@ -57,7 +57,7 @@ class SemiHonestTask(BlindedTask):
 
     def encode(self, common_secret: bytes) -> list[Slots]:
         """Return the values of this party's counts, block by block; the common secret is not used."""
-        return packed(self.plan, *vectors(self.counts(), self.plan.positions))
+        return packed(self.plan, [vectors(self.counts(), self.plan.positions)])
 
     def read(self, decrypted: Totals, counted: Sequence[str], common_secret: bytes) -> Evaluation:
         """Return AUC and binning error; errors as `fhe_auc_protocols.blinded_auc.result_check.recover`."""

@@ -108,25 +108,28 @@ def test_a_liar_that_does_not_lie_gives_every_party_the_right_auc(protocol: str,
 
 
 def test_what_parties_read_is_alpha_z_squared_beta_z_and_constants(protocol: str, backend: str) -> None:
-    """In polynomials: a component is one in y = x⁴, and sums over slots are those of components 1 and 3."""
+    """In polynomials: a component is one in y = x^C, C = 4 or 16, and sums are of those where wanted products are."""
     scene = Scene(protocol, backend)
     plan = scene.parties.plan
-    alpha, beta = scene.generator.normal(size=(2, plan.runs, 4, plan.positions, 2)) @ (1, 1j)
+    components = plan.parameters.components
+    alpha, beta = scene.generator.normal(size=(2, plan.squares, components, plan.positions, 2)) @ (1, 1j)
     plus = 1e15 * scene.generator.normal(size=(plan.runs, 2, 2)) @ (1, 1j)
     weights = (dict(enumerate(each.swapaxes(0, 1))) for each in (alpha, beta))
     liar = scene.aggregator(lambda view: view.result(*weights, plus=plus))
     message = Message.from_bytes(scene.parties.play(liar), limit=2**24)
-    found = scene.keys.secret.decrypt_sums(decode(message.payload, Result, "result").content, plan.runs)
-    z = np.array(scene.parties.summed()).reshape(plan.runs, -1, *beta.shape[1:]).swapaxes(1, 2).reshape(beta.shape)
+    found = scene.keys.secret.decrypt_sums(decode(message.payload, Result, "result").content, plan.squares)
+    z = np.array(scene.parties.summed()).reshape(plan.squares, -1, *beta.shape[1:]).swapaxes(1, 2).reshape(beta.shape)
 
     def times(left: Any, right: Any) -> Any:
         parts = np.zeros_like(left)
-        for one, other in np.ndindex(4, 4):
-            wrapped = liar._view.roots if one + other >= 4 else 1
-            parts[:, (one + other) % 4] += left[:, one] * right[:, other] * wrapped
+        for one, other in np.ndindex(components, components):
+            wrapped = liar._view.roots if one + other >= components else 1
+            parts[:, (one + other) % components] += left[:, one] * right[:, other] * wrapped
         return parts
 
-    sums = (times(alpha, times(z, z)) + times(beta, z))[:, [1, 3]].sum(axis=2) * liar._view.multiplier + plus
+    wanted = [1, 3] if components == 4 else [1, 3, 9, 11]
+    sums = (times(alpha, times(z, z)) + times(beta, z))[:, wanted].sum(axis=2) * liar._view.multiplier
+    sums = sums.reshape(plus.shape) + plus
     np.testing.assert_allclose(found, sums, rtol=1e-6, atol=1e-6 * np.abs(sums).max())
 
 

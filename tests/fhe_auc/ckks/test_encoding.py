@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fhe_auc.ckks import encoding
+from fhe_auc.ckks.parameters import PRODUCTS
 from fhe_auc.rlwe.modular import combined
 from fhe_auc.rlwe.polynomials import Polynomials
 from fhe_auc.rlwe.primes import primes_above
@@ -26,9 +27,9 @@ def roots(slots: int) -> list[complex]:
     return [cmath.exp(1j * cmath.pi * (4 * j + 1) / (2 * slots)) for j in range(slots)]
 
 
-def some(slots: int, seed: int) -> Any:
+def some(slots: int, seed: int, components: int = 4) -> Any:
     generator = np.random.default_rng(seed)
-    return generator.normal(size=(4, slots)) + 1j * generator.normal(size=(4, slots))
+    return generator.normal(size=(components, slots, 2)) @ (1, 1j)
 
 
 def square(numbers: Any) -> Any:
@@ -47,34 +48,50 @@ def integers(numbers: Any) -> list[int]:
     return [(each + modulus // 2) % modulus - modulus // 2 for each in combined(list(words), PRIMES)]
 
 
+@pytest.mark.parametrize("components", PRODUCTS)
 @pytest.mark.parametrize("slots", [1, 2, 8, 32])
-def test_coefficients_are_those_of_the_definition_and_have_the_slots_as_values(slots: int) -> None:
-    values, y = some(slots, slots), roots(slots)
+def test_coefficients_are_those_of_the_definition_and_have_the_slots_as_values(slots: int, components: int) -> None:
+    values, y = some(slots, slots, components), roots(slots)
     found = encoding.coefficients(values)
-    assert found.shape == (8 * slots,)
+    assert found.shape == (2 * components * slots,)
     for component, row in enumerate(values):
         for k in range(2 * slots):
             expected = sum(v * root**-k for v, root in zip(row, y, strict=True)).real / slots
-            assert found[4 * k + component] == pytest.approx(expected, abs=1e-12)
-        own = found[component::4]
+            assert found[components * k + component] == pytest.approx(expected, abs=1e-12)
+        own = found[component::components]
         at_roots = [sum(c * root**k for k, c in enumerate(own)) for root in y]
         assert at_roots == pytest.approx(row, abs=1e-12)
-    # The polynomial itself, at a root of x^N + 1: all four components, by powers of x.
-    x = cmath.exp(1j * cmath.pi / (8 * slots))
+    # The polynomial itself, at a root of x^N + 1: all components, by powers of x.
+    x = cmath.exp(1j * cmath.pi / (2 * components * slots))
     expected = sum(x**component * row[0] for component, row in enumerate(values))
-    assert x**4 == pytest.approx(y[0])
+    assert x**components == pytest.approx(y[0])
     assert sum(c * x**k for k, c in enumerate(found)) == pytest.approx(expected, abs=1e-11)
 
 
 @settings(max_examples=30)
 @given(log2_slots=st.integers(0, 6), seed=st.integers(0, 2**32 - 1))
-def test_components_one_and_three_of_a_square_sum_up_as_documented(log2_slots: int, seed: int) -> None:
+def test_components_of_a_square_sum_up_as_documented(log2_slots: int, seed: int) -> None:
     slots = 2**log2_slots
-    values, y = some(slots, seed), np.array(roots(slots))
-    a, b, c, d = values
-    found = square(encoding.coefficients(values))[encoding.sum_positions(8 * slots)] * slots
-    expected = np.array([(2 * (a * b + y * c * d)).sum(), (2 * (a * d + b * c)).sum()])
-    assert found.view(complex) == pytest.approx(expected, abs=1e-10 * slots)
+    y = np.array(roots(slots))
+    for components, triples in PRODUCTS.items():
+        values = some(slots, seed, components)
+        positions = encoding.sum_positions(2 * components * slots, components)
+        found = square(encoding.coefficients(values))[positions] * slots
+        expected = [
+            sum(
+                (values[a] * values[b] * (y if a + b >= components else 1)).sum()
+                for a, b in np.ndindex(components, components)
+                if (a + b) % components == k
+            )
+            for k in encoding.summed(components)
+        ]
+        assert found.view(complex) == pytest.approx(np.array(expected), abs=1e-9 * slots)
+        # Where those of the triples are filled alone, there are their products, and nothing else.
+        empty = np.setdiff1d(np.arange(components), triples)
+        values[empty] = 0
+        found = square(encoding.coefficients(values))[positions] * slots
+        expected = [2 * (values[a] * values[b]).sum() for a, *others in triples for b in others]
+        assert found.view(complex) == pytest.approx(np.array(expected), abs=1e-10 * slots)
 
 
 @pytest.mark.parametrize("slots", [1024, 2048])

@@ -113,7 +113,7 @@ class TestMasks:
                 for total, block in zip(totals, submission, strict=True):
                     shape.add_in_place(total, public.read_submission(block))
             result = public.dump_sums([public.sum_of_squares([total]) for total in totals], 1, 60)
-            return np.abs(found.keys.secret.decrypt_sums(result, found.plan.runs))
+            return np.abs(found.keys.secret.decrypt_sums(result, found.plan.squares))
 
         whole = sums(payloads).max()
         assert whole < 1000 * 400**2  # den, times twice what masks amplify it by

@@ -101,7 +101,7 @@ class Stranger:
     def result_in_the_clear(self, result: bytes) -> bytes:
         """A result that holds the same under every key: its sums, and zeros for what multiplies the key."""
         half = kept_shape(self.context.mask_shape, self.context.parameters.kept)
-        positions, secret = sum_positions(half.ring_dimension), self.context.secret_words[: len(half.moduli)]
+        positions, secret = sum_positions(half.ring_dimension, 4), self.context.secret_words[: len(half.moduli)]
         few = Polynomials(len(positions), half.moduli)
         packed = wire_format.open_for("result", self.context.fingerprint, result)
         ((sums, *others),) = transparent_ciphertexts.unpack_results(few, half, packed, 1)

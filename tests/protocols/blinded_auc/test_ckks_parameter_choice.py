@@ -104,11 +104,13 @@ def test_the_security_table_is_never_exceeded_and_the_largest_honest_result_fits
 @given(plans)
 def test_plans_are_those_of_the_workload_and_travel_unchanged(found: AucPlan) -> None:
     workload, parameters = found.workload, found.parameters
-    assert found.positions == found.blocks_of_a_run * parameters.slots
+    assert found.positions == found.blocks_of_a_square * parameters.slots
     extra = EXTRA if found.split else 0
     assert found.positions - parameters.slots < workload.thresholds + extra <= found.positions
-    assert found.blocks == found.runs * found.blocks_of_a_run
+    assert found.blocks == found.squares * found.blocks_of_a_square
     assert found.runs == (2 if found.split else 1)
+    together = found.split and workload.thresholds + extra <= parameters.ring_dimension // 32
+    assert (parameters.components, found.squares) == ((16, 1) if together else (4, found.runs))
     if found.split:
         assert found.tolerance == pytest.approx(10 * disagreement(found))
         assert error_bound(found) < disagreement(found)
@@ -170,13 +172,21 @@ def test_a_thousand_thresholds_take_one_ciphertext_a_run_and_more_take_blocks_or
     for parties in (2, 100, 700):
         for thresholds in (1, 100, 1000):
             found = plan(typical(thresholds=thresholds, parties=parties, split=split), backend)
-            assert (found.blocks_of_a_run, found.submission_bytes) == (1, found.runs * one)
+            together = split and thresholds < 1000
+            assert (found.blocks_of_a_square, found.submission_bytes) == (1, one if together else found.runs * one)
             assert found.submission_bytes <= upload
             assert found.download_bytes <= download
     # A run has three positions besides.
-    for thresholds, blocks_of_a_run in [(1021, 1), (1022, 1 + split), (1024, 1 + split), (1025, 2), (3000, 3)]:
+    few = [(253, 1), (254, 1 + split)]
+    for thresholds, ciphertexts in [
+        *few,
+        (1021, 1 + split),
+        (1022, 1 + 3 * split),
+        (1025, 2 + 2 * split),
+        (3000, 3 + 3 * split),
+    ]:
         found = plan(typical(thresholds=thresholds, split=split), backend)
-        assert found.submission_bytes == found.runs * blocks_of_a_run * one
+        assert (found.blocks, found.submission_bytes) == (ciphertexts, ciphertexts * one)
         assert found.download_bytes <= download
     rings = [plan(typical(max_rows=10**digits, split=split), backend).parameters.ring_dimension for digits in (6, 9)]
     assert rings == [8192, 16384]
@@ -219,6 +229,9 @@ RING = {"ring_dimension": 4096, "modulus_bits": [56, 50], "special_bits": 0}
     ("split", "path", "changes", "why"),
     [
         *((False, ("parameters",), {"log2_scale": bad}, "does not fit") for bad in (0.5, 84, 1000, math.inf, math.nan)),
+        *((False, ("parameters",), {"components": bad}, "4 or 16 components") for bad in (0, 8, 32)),
+        (False, ("parameters",), {"components": 16}, "does not fill the components"),
+        (True, ("parameters",), {"components": 4}, "does not fill the components"),
         (False, ("parameters",), {"log2_scale": 51.75}, "workload does not fit its modulus"),
         (True, ("parameters",), {"log2_scale": 50.5}, "workload does not fit its modulus"),
         (False, ("parameters",), {"modulus_bits": [56, 56, 56, 56]}, "below 128-bit security"),

@@ -12,7 +12,7 @@ from fhe_auc_protocols.blinded_auc.encrypted_trapezoid import blinded_sums, pack
 from tests.support.malicious_sessions import plan_for
 from tests.support.pinned_randomness import LARGEST_MULTIPLIER, SMALLEST_MULTIPLIER
 
-PLAN = plan_for(thresholds=3000)  # three blocks of 1,024 slots a run
+PLAN = plan_for(thresholds=3000, split=False)  # three blocks of 1,024 slots a run
 Vectors = tuple[np.ndarray, np.ndarray]
 
 
@@ -22,9 +22,9 @@ def vectors(size: int, seed: int) -> Vectors:
     return parts[0] + 1j * parts[1], 4.0 * (parts[2:4] + 1j * parts[4:6])
 
 
-def padded(*of_parties: Vectors) -> Vectors:
+def padded(*of_parties: Vectors, positions: int = 3072) -> Vectors:
     """The sums over parties, at all positions."""
-    y, x = np.zeros(3072, complex), np.zeros((2, 3072), complex)
+    y, x = np.zeros(positions, complex), np.zeros((2, positions), complex)
     for one, both in of_parties:
         y[: one.size] += one
         x[:, : one.size] += both
@@ -48,7 +48,7 @@ pairs = st.builds(vectors, st.integers(1, 3072), st.integers(0, 2**32 - 1))
 @settings(max_examples=20)
 @given(st.lists(pairs, min_size=1, max_size=3))
 def test_sums_of_squares_are_twice_the_sums_of_products_and_parties_add_up(parties: list[Vectors]) -> None:
-    submissions = [packed(PLAN, *each) for each in parties]
+    submissions = [packed(PLAN, [each]) for each in parties]
     for (y, x), blocks in zip(map(padded, parties), submissions, strict=True):
         assert [block.shape for block in blocks] == [(4, 1024)] * 3
         # Nothing in component 2: y·z₂·z₃ would come to component 1, and z₁·z₂ to component 3.
@@ -61,22 +61,30 @@ def test_sums_of_squares_are_twice_the_sums_of_products_and_parties_add_up(parti
 def test_values_that_do_not_fit_a_run_are_refused() -> None:
     for y, x in (vectors(3073, 0), (vectors(5, 0)[0], vectors(3073, 0)[1]), (vectors(5, 0)[0], np.ones((3, 5)))):
         with pytest.raises(ValueError, match="broadcast"):
-            packed(PLAN, y, x)
+            packed(PLAN, [(y, x)])
+    with pytest.raises(ValueError, match="longer"):
+        packed(PLAN, [vectors(5, 0)] * 2)
+    with pytest.raises(ValueError, match="shorter"):
+        packed(plan_for(), [vectors(5, 0)])
 
 
 @pytest.mark.parametrize("backend", ckks.available_backends())
 @pytest.mark.parametrize("max_rows", [10**6, pytest.param(10**9, marks=pytest.mark.slow)])  # either ring
-def test_the_result_is_every_runs_sums_of_products_times_the_multiplier(backend: str, max_rows: int) -> None:
-    """On ciphertexts of any values: two runs of several blocks, of three parties."""
-    plan = plan_for(backend=backend, thresholds=3000, max_rows=max_rows)
+@pytest.mark.parametrize("thresholds", [250, 3000])
+def test_the_result_is_every_runs_sums_of_products_times_the_multiplier(
+    backend: str, max_rows: int, thresholds: int
+) -> None:
+    """On ciphertexts of any values, of three parties: two runs in one ciphertext, or in several blocks each."""
+    plan = plan_for(backend=backend, thresholds=thresholds, max_rows=max_rows)
+    assert plan.squares == (1 if thresholds == 250 else 2)
     keys = ckks.generate(plan.parameters)
-    parties = [[vectors(3000 - number, 2 * number + run) for run in range(2)] for number in range(3)]
+    parties = [[vectors(thresholds - number, 2 * number + run) for run in range(2)] for number in range(3)]
     total = running_sum(keys.public, plan.blocks)
     for party in parties:
-        total.add([keys.secret.encrypt(block) for run in party for block in packed(plan, *run)])
+        total.add([keys.secret.encrypt(block) for block in packed(plan, party)])
     for randomness, bits in ((SMALLEST_MULTIPLIER, BLINDING_BITS - 16), (LARGEST_MULTIPLIER, BLINDING_BITS)):
         result = blinded_sums(plan, keys.public, total.totals, randomness=randomness)
-        found = keys.secret.decrypt_sums(result, 2) / 2.0 ** (bits + 1)
+        found = keys.secret.decrypt_sums(result, plan.squares) / 2.0 ** (bits + 1)
         for run, sums in enumerate(found):
-            y, x = padded(*(party[run] for party in parties))
+            y, x = padded(*(party[run] for party in parties), positions=plan.positions)
             np.testing.assert_allclose(sums, (x * y).sum(axis=1), rtol=0, atol=1e-9 * np.abs(x * y).sum())

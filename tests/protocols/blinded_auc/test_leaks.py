@@ -37,7 +37,7 @@ class Attacked(Algebra):
     def __init__(self, backend: str) -> None:
         super().__init__(backend, thresholds=BINS, parties=1)
         self.half = self.keys.secret.mask_shape
-        self.positions = sum_positions(self.half.ring_dimension)
+        self.positions = sum_positions(self.half.ring_dimension, 4)
         self.multiplier = (1 << BLINDING_BITS - 1) + secrets.randbelow(1 << BLINDING_BITS - 1)
 
     def summed(self, counts: Counts) -> list[Words]:

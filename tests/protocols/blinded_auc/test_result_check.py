@@ -26,6 +26,7 @@ from tests.support.malicious_sessions import assert_silent, plan_for
 from tests.support.pinned_randomness import LARGEST_MULTIPLIER, SMALLEST_MULTIPLIER
 
 slow = partial(pytest.param, marks=pytest.mark.slow)
+BACKENDS = ckks.available_backends()
 PLAN = plan_for()
 TAU = PLAN.tolerance
 
@@ -200,10 +201,11 @@ def pools(bins: int, positives: int, negatives: int) -> dict[str, Any]:
     }
 
 
-@pytest.fixture(scope="module", params=ckks.available_backends())
+@pytest.fixture(scope="module", params=[(each, 100) for each in BACKENDS] + [slow((each, 300)) for each in BACKENDS])
 def every(request: pytest.FixtureRequest) -> dict[bool, tuple[Algebra, Any]]:
-    """Of either protocol: keys, and the errors of 99 parties without rows."""
-    found = {split: Algebra(request.param, split=split) for split in (False, True)}
+    """Of either protocol: keys, and the errors of 99 parties without rows. 300 thresholds take a ciphertext a run."""
+    backend, thresholds = request.param
+    found = {split: Algebra(backend, split=split, thresholds=thresholds) for split in (False, True)}
     return {split: (algebra, algebra.errors(99)) for split, algebra in found.items()}
 
 
@@ -284,4 +286,4 @@ def test_a_result_decrypted_with_another_key_is_refused(every) -> None:
         stranger = ckks.generate(algebra.plan.parameters).secret
         stranger.fingerprint = algebra.keys.secret.fingerprint  # or the envelope would refuse it first
         with pytest.raises(ResultCheckError):
-            algebra.read(stranger.decrypt_sums(result, algebra.plan.runs))
+            algebra.read(stranger.decrypt_sums(result, algebra.plan.squares))

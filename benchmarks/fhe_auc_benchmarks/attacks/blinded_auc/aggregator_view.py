@@ -1,11 +1,12 @@
 """What a lying aggregator has in hand, and all that it can do with it.
 
-Of each run it holds the sum of all submissions, z, a ciphertext a block. Without evaluation keys, what parties read is
+It holds sums of all submissions, z, a ciphertext a block: one z for both runs, or one for each. Without evaluation
+keys, what parties read is
 
-    component 1 and 3, summed over slots, of   Σ_blocks alpha·z² + beta·z + constants
+    some components, summed over slots, of   Σ_blocks alpha·z² + beta·z + constants
 
-for polynomials alpha and beta of its choice: a complex number a slot for each of four components, as z has them. It may
-multiply z by that of another run instead; and it may write what it likes in the place of any coefficient.
+for polynomials alpha and beta of its choice: a complex number a slot for each component, as z has them. It may multiply
+z by that of another run instead; and it may write what it likes in the place of any coefficient.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ _MAX_MULTIPLIER_BITS = 40
 
 Submission: TypeAlias = "Sequence[Words]"  # a ciphertext a block, run by run: values at roots of unity
 Weights: TypeAlias = (
-    "Mapping[int, Any]"  # by component, for all positions of all runs: shape (runs, positions), or less
+    "Mapping[int, Any]"  # by component, for all positions of all z: shape (squares, positions), or less
 )
 
 
@@ -91,29 +92,34 @@ class BlindedView:
     def roots(self) -> Complex:
         """Of every position, y."""
         slots = self.plan.parameters.slots
-        return np.tile(np.exp(0.5j * np.pi / slots * (4 * np.arange(slots) + 1)), self.plan.blocks_of_a_run)
+        return np.tile(np.exp(0.5j * np.pi / slots * (4 * np.arange(slots) + 1)), self.plan.blocks_of_a_square)
+
+    def moved(self, by: int) -> dict[int, Any]:
+        """Return the weights that move what is in component k to k + `by`: x to that power."""
+        components = self.plan.parameters.components
+        return {by % components: self.roots ** (by // components)}
 
     def guessed(self, how_many: int | None = None) -> Floats:
-        """Return 1 at so many positions of each run, or a quarter, and 0 elsewhere: shape (runs, positions).
+        """Return 1 at so many positions of each z, or a quarter, and 0 elsewhere: shape (squares, positions).
 
         Where positions are in no secret order, they are among the thresholds.
         """
         plan = self.plan
         used = plan.positions if plan.split else plan.thresholds
-        found = np.zeros((plan.runs, plan.positions))
-        for run in found:
-            run[self.generator.permutation(used)[: how_many or max(used // 4, 1)]] = 1
+        found = np.zeros((plan.squares, plan.positions))
+        for each in found:
+            each[self.generator.permutation(used)[: how_many or max(used // 4, 1)]] = 1
         return found
 
-    def runs(self, parties: Iterable[str] | None = None, *others: Submission) -> list[Sequence[Words]]:
-        """Return z, of `parties` (None: of all), as often as each is named, and of `others`: a run's blocks, by run."""
+    def sums(self, parties: Iterable[str] | None = None, *others: Submission) -> list[Sequence[Words]]:
+        """Return each z, block by block: of `parties` (None: of all), as often as each is named, and of `others`."""
         names = self.parties if parties is None else parties
         added = [*(self.submissions[party] for party in names), *others]
         totals = [block.copy() for block in added[0]]
         for submission in added[1:]:
             for total, block in zip(totals, submission, strict=True):
                 self.context.ciphertext_shape.add_in_place(total, block)
-        size = self.plan.blocks_of_a_run
+        size = self.plan.blocks_of_a_square
         return [totals[start : start + size] for start in range(0, len(totals), size)]
 
     def honest(self) -> bytes:
@@ -125,35 +131,36 @@ class BlindedView:
         alpha: Weights = MappingProxyType({0: 1}),
         beta: Weights = MappingProxyType({}),
         *,
-        runs: Sequence[Sequence[Words]] | None = None,
+        sums: Sequence[Sequence[Words]] | None = None,
         times: Sequence[Sequence[Words]] | None = None,
         plus: Complex | None = None,
         change: Callable[[list[Words]], object] = list,
     ) -> bytes:
         """Return a result's bytes: alpha·z² + beta·z, times the multiplier.
 
-        `runs` are z, and `times` what it is multiplied by, by default z. `plus`, shape (runs, 2), is added to what
-        decrypts. `change` may alter each run's part of the result: four coefficients, then two polynomials of
-        `kept_shape`.
+        `sums` are z, and `times` what it is multiplied by, by default z. `plus`, shape (runs, 2), is added to what
+        decrypts. `change` may alter each square's part of the result: four coefficients for each run in it, then two
+        polynomials of `kept_shape`.
         """
-        runs = self.runs() if runs is None else runs
+        sums = self.sums() if sums is None else sums
         content, scale = b"", self.plan.parameters.scale
-        for run, pairs in enumerate(zip(runs, runs if times is None else times, strict=True)):
+        added = np.zeros((self.plan.runs, 2)) if plus is None else plus
+        for number, pairs in enumerate(zip(sums, sums if times is None else times, strict=True)):
             parts = [self._half.zeros() for _ in range(3)]
             for block, (left, right) in enumerate(zip(*pairs, strict=True)):
-                quadratic, linear = (self._weights(each, run, block) for each in (alpha, beta))
+                quadratic, linear = (self._weights(each, number, block) for each in (alpha, beta))
                 self._add(parts, self._product(left, right), self._encoded(quadratic, self.multiplier))
                 if beta:
                     self._add(parts, np.split(left, 2), self._encoded(linear, self.multiplier * scale))
-            content += self._released(parts, None if plus is None else plus[run], change)
+            content += self._released(parts, added.reshape(len(sums), -1)[number], change)
         return wire_format.seal("result", self.context.fingerprint, content)
 
-    def _weights(self, weights: Weights, run: int, block: int) -> Slots:
+    def _weights(self, weights: Weights, number: int, block: int) -> Slots:
         plan, slots = self.plan, self.plan.parameters.slots
-        found = np.zeros((encoding.COMPONENTS, slots), complex)
+        found = np.zeros((plan.parameters.components, slots), complex)
         for component, values in weights.items():
-            every = np.broadcast_to(values, (plan.runs, plan.positions))
-            found[component] = every[run, block * slots : (block + 1) * slots]
+            every = np.broadcast_to(values, (plan.squares, plan.positions))
+            found[component] = every[number, block * slots : (block + 1) * slots]
         return found
 
     def _add(self, parts: Sequence[Words], added: Sequence[Words], factor: Words) -> None:
@@ -169,16 +176,17 @@ class BlindedView:
     def _encoded(self, slots: Slots, scale: float) -> Words:
         return values_of(self._half, encoding.message(self._half, encoding.coefficients(slots) * scale))
 
-    def _released(self, parts: list[Words], plus: Complex | None, change: Callable[[list[Words]], object]) -> bytes:
-        """Return a run's part of the result; a liar floods nothing."""
+    def _released(self, parts: list[Words], plus: Complex, change: Callable[[list[Words]], object]) -> bytes:
+        """Return a square's part of the result; a liar floods nothing."""
         half, parameters = self._half, self.plan.parameters
-        positions, key = encoding.sum_positions(half.ring_dimension), self.context._public_key
+        positions = encoding.sum_positions(half.ring_dimension, parameters.components)
+        key = self.context._public_key
         found = released(half, key, parts, 1, 0, positions=positions, kept=parameters.kept)
         whole = self.kept_shape
-        if plus is not None:
-            numbers = [round(each * self.unit) for number in plus for each in (number.real, number.imag)]
-            added = np.array([[each % prime for each in numbers] for prime in whole.moduli], np.uint64)
-            whole.add_in_place(found[0], added)
+        numbers = [round(each * self.unit) for number in plus for each in (number.real, number.imag)]
+        whole.add_in_place(
+            found[0], np.array([[each % prime for each in numbers] for prime in whole.moduli], np.uint64)
+        )
         change(found)
         few = Polynomials(len(positions), whole.moduli)
         return b"".join(shape.pack(part) for shape, part in zip((few, whole, whole), found, strict=True))
@@ -205,6 +213,6 @@ class BlindedView:
         bins = self.generator.integers(0, 1 + self.rows // plan.thresholds, (2, plan.thresholds))
         counts = Counts(*(np.cumsum(side[::-1])[::-1] for side in bins))
         if not plan.split:
-            return packed(plan, *vectors(counts, plan.positions))
+            return packed(plan, [vectors(counts, plan.positions)])
         runs = masked_shares.runs(self.generator.bytes(32), self.generator.bytes(32), plan)
-        return [block for run in runs for block in packed(plan, *run.vectors(counts))]
+        return packed(plan, [run.vectors(counts) for run in runs])

@@ -23,7 +23,7 @@ from fhe_auc.base.errors import DeserialisationError, FheAucError, InputError, R
 from fhe_auc.base.keystream import COMMON_SECRET_BYTES
 from fhe_auc.base.serialise import decode
 from fhe_auc.ckks import PublicContext, Slots
-from fhe_auc.ckks.encoding import SUMMED
+from fhe_auc.ckks.parameters import PRODUCTS
 from fhe_auc.metrics.trapezoid import trapezoid
 from fhe_auc.question import thresholds
 from fhe_auc.rows.counts import count
@@ -184,11 +184,13 @@ class HonestParties:
         """Tell whether the result holds the honest class totals, up to a factor common to all; with the secret key."""
         try:
             payload = Message.from_bytes(message, limit=len(message)).payload
-            found = self._keys.secret.decrypt_sums(decode(payload, Result, "result").content, self.plan.runs)
+            found = self._keys.secret.decrypt_sums(decode(payload, Result, "result").content, self.plan.squares)
         except FheAucError:
             return False
         z = np.array(self.summed())
-        exact = 2 * (z[:, :1] * z[:, SUMMED]).sum(axis=2).reshape(self.plan.runs, -1, len(SUMMED)).sum(axis=1)
+        z = z.reshape(self.plan.squares, -1, *z.shape[1:]).swapaxes(1, 2).reshape(self.plan.squares, z.shape[1], -1)
+        triples = np.array(PRODUCTS[z.shape[1]])
+        exact = 2 * (z[:, triples[:, :1]] * z[:, triples[:, 1:]]).sum(axis=-1).reshape(self.plan.runs, -1)
         factor = (np.vdot(exact, found) / np.vdot(exact, exact)).real
         return bool(np.abs(found - factor * exact).max() <= _SAME * factor * np.abs(exact).max())
 

@@ -33,8 +33,8 @@ from fhe_auc_protocols.blinded_auc.masked_shares import Complex
 
 GUESSED, BLIND = 20.0, 2.0
 """C of the worst lies known: given that a bin or the last position is hit in both runs, with 1/L² for L positions; and
-of those that guess nothing. Measured at the data that favour them most, for L = 1024 (12 and 1.6); the first grows with
-the number of thresholds (70 at L = 4096)."""
+of those that guess nothing. Measured at the data that favour them most, for L of 256 and 1024 (12 and 1.6); the first
+grows with the number of thresholds (70 at L = 4096)."""
 
 LARGEST = 0.03
 
@@ -55,7 +55,7 @@ def of_strategy(name: str, of: TrialSetting) -> float | None:
     """
     if name not in _GUESSING + _BLIND or of.plan.tolerance > LARGEST * HARM:
         return None
-    worst = GUESSED * (of.plan.positions / 1024) ** 1.5 if name in _GUESSING else BLIND
+    worst = GUESSED * max(1.0, of.plan.positions / 1024) ** 1.5 if name in _GUESSING else BLIND
     return float(worst * (of.plan.tolerance / HARM) ** 5)
 
 

@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 from fhe_auc_benchmarks.attacks.blinded_auc.simulated_trials import Floats, Trials, TrialSetting, dot, generator
 from fhe_auc_benchmarks.attacks.blinded_auc.strategies import STRATEGIES, Parameter
 from fhe_auc_benchmarks.attacks.laboratory import HARM, HARMLESS, PASSED, AttackOutcome, strategy_of
-from fhe_auc_protocols.blinded_auc.blinding import BLINDING_BITS, LEAST_MULTIPLIER
+from fhe_auc_protocols.blinded_auc.blinding import BLINDING_BITS
 from fhe_auc_protocols.blinded_auc.error_bound import error_bound
 from fhe_auc_protocols.blinded_auc.masked_shares import Complex
-from fhe_auc_protocols.blinded_auc.result_check import SLACK
+from fhe_auc_protocols.blinded_auc.result_check import SLACK, largest_zero
 
 ACCEPTED = ""
 REFUSALS = ("finite", "denominator", "executions", "equations", "range")
@@ -53,13 +53,10 @@ def checked(trials: Trials, totals: Complex, tolerance: float | None = None) -> 
         found = num / den
         inside = (np.abs(found.real - 0.5) <= 0.5 + tolerance) & (np.abs(found.imag - 0.25) <= 0.25 + tolerance)
         inside &= den <= (1 + SLACK) * 2.0**BLINDING_BITS * plan.workload.max_rows**2 / 2
-        good = (
-            np.isfinite(totals).all(axis=(1, 2)),
-            den > LEAST_MULTIPLIER,
-            np.abs(aucs[:, 0] - aucs[:, 1]) <= tolerance,
-            left <= tolerance * den,
-            inside,
-        )
+        agree, fits = np.abs(aucs[:, 0] - aucs[:, 1]) <= tolerance, left <= tolerance * den
+        zero, noisy = (largest_zero(plan, noise_shows=shows) for shows in (False, True))
+        above = 2 * den > np.where(agree & fits, zero, noisy)
+        good = np.isfinite(totals).all(axis=(1, 2)), above, agree, fits, inside
         read = np.clip(found.real, 0, 1) + 1j * np.maximum(found.imag, 0)
         return Verdicts(np.select([~each for each in good], REFUSALS, ACCEPTED), read, left / den)
 

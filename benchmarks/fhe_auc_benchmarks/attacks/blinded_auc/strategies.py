@@ -24,6 +24,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from fhe_auc import ckks
+from fhe_auc.ckks.parameters import PRODUCTS
 from fhe_auc.rlwe import wire_format
 from fhe_auc.rlwe.modular import multiply, residues
 from fhe_auc.rlwe.polynomials import Words
@@ -83,11 +84,11 @@ def _scale_all(view: BlindedView) -> bytes:
 
 
 def _times_wanted(*factors: int) -> Lie:
-    """Return the lie that multiplies the four coefficients of c₀, and leaves c₁ and c₂ as they are."""
+    """Return the lie that multiplies each run's four coefficients of c₀, and leaves c₁ and c₂ as they are."""
 
     def change(parts: list[Words], view: BlindedView) -> None:
         for row, prime in zip(parts[0], view.kept_shape.moduli, strict=True):
-            row[:] = multiply(row, residues(factors, prime), prime)
+            row[:] = multiply(row, residues(factors * view.plan.runs_together, prime), prime)
 
     return lambda view: view.result(change=lambda parts: change(parts, view))
 
@@ -99,8 +100,23 @@ def _add_constant(view: BlindedView) -> bytes:
 
 
 def _multiply_runs(view: BlindedView) -> bytes:
-    first, *others = runs = view.runs()
-    return view.result(runs=[first] * len(runs), times=[*others, *others] or runs)
+    """Cross products of runs in one ciphertext are in components 5 and 7, four from where sums are told."""
+    if view.plan.runs_together > 1:
+        return view.result({**view.moved(-4), **view.moved(4)})
+    first, *others = sums = view.sums()
+    return view.result(sums=[first] * len(sums), times=[*others, *others] or sums)
+
+
+def _swap_runs(view: BlindedView) -> bytes:
+    if view.plan.runs_together > 1:
+        return view.result(view.moved(8))
+    return view.result(sums=view.sums()[::-1])
+
+
+def _repeat_run(view: BlindedView) -> bytes:
+    if view.plan.runs_together > 1:
+        return view.result({0: 1, **view.moved(8)})
+    return view.result(sums=view.sums()[:1] * view.plan.squares)
 
 
 def _multiplied_runs(trials: Trials, parameter: Parameter) -> Complex:
@@ -119,8 +135,9 @@ def _multiplied_runs(trials: Trials, parameter: Parameter) -> Complex:
 
 def _add_at_position(view: BlindedView) -> bytes:
     """Add to Y, or to X of either class, at a guessed position."""
-    component = int(view.generator.choice([0, 1, 3]))
-    return view.result(beta={component: view.rows * view.guessed(1) * (WEIGHT if component == 0 else 1 / WEIGHT)})
+    first, *others = view.generator.choice(PRODUCTS[view.plan.parameters.components])
+    component = int(view.generator.choice([first, *others]))
+    return view.result(beta={component: view.rows * view.guessed(1) * (WEIGHT if component == first else 1 / WEIGHT)})
 
 
 def _term(trials: Trials, where: int | slice, term: int) -> Complex:
@@ -171,7 +188,7 @@ def _one(view: BlindedView) -> str:
 
 
 def _without(view: BlindedView, left_out: str, *others: Submission) -> bytes:
-    return view.result(runs=view.runs([party for party in view.parties if party != left_out], *others))
+    return view.result(sums=view.sums([party for party in view.parties if party != left_out], *others))
 
 
 def _replay_session(view: BlindedView) -> bytes:
@@ -184,7 +201,7 @@ def _replay_session(view: BlindedView) -> bytes:
 
 def _other_subset(view: BlindedView) -> bytes:
     parties = view.generator.permutation(view.parties)[: int(view.generator.integers(1, len(view.parties)))]
-    return view.result(runs=view.runs(map(str, parties)))
+    return view.result(sums=view.sums(map(str, parties)))
 
 
 # --- Other results ----------------------------------------------------------------------------------------------------
@@ -203,7 +220,7 @@ def _earlier_result(view: BlindedView) -> bytes:
     earlier = view.earlier
     if earlier is None:
         own = ckks.generate(view.plan.parameters).public
-        squares = [own.sum_of_squares(run) for run in view.runs()]
+        squares = [own.sum_of_squares(each) for each in view.sums()]
         return _sealed(view, wire_format.open_any("result", own.dump_sums(squares, 1, 0))[1])
     if view.generator.random() < 0.5:
         view.tamper = lambda _: earlier.message
@@ -301,7 +318,7 @@ STRATEGIES: Mapping[str, BlindedStrategy] = {
     ),
     "scale-runs": BlindedStrategy(
         "multiply each run by a complex number",
-        lambda view: view.result({0: 1 + view.change * phases(view.generator, view.plan.runs, 1)}),
+        lambda view: view.result({0: 1 + view.change * phases(view.generator, view.plan.squares, 1)}),
         lambda of, by: of.honest * (1 + by[0] * np.array([[1], [by[1]]])),
         _theta(_ONE_BOTH_OR_OPPOSITE),
     ),
@@ -311,14 +328,16 @@ STRATEGIES: Mapping[str, BlindedStrategy] = {
         lambda of, by: of.honest * np.array([1 + by[0], 1]),
         (*_theta(), (1j - 1,), (-1j - 1,)),
     ),
-    "mix-classes": BlindedStrategy(  # really by x²/y, so that class 1 gets sums of class 0 with weights 1/y
+    "mix-classes": BlindedStrategy(  # really by 1/x²: class 1 gets sums of what else is two components further
         "add a multiple of either class to the other",
-        lambda view: view.result({0: 1, 2: view.change * view.roots.conj()}),
+        lambda view: view.result({0: 1, **{at: view.change * by for at, by in view.moved(-2).items()}}),
         lambda of, by: of.honest + by[0] * of.honest[..., ::-1] * np.array([1, by[1]]),
         _theta(_ONE_BOTH_OR_OPPOSITE),
     ),
-    "swap-classes": BlindedStrategy(  # really by x², so that class 0 gets sums of class 1 with weights y
-        "swap the classes", lambda view: view.result({2: 1}), lambda of, _: of.honest[..., ::-1]
+    "swap-classes": BlindedStrategy(  # really by x² and 1/x², which are one component where there are four
+        "swap the classes",
+        lambda view: view.result({**view.moved(-2), **view.moved(2)}),
+        lambda of, _: of.honest[..., ::-1],
     ),
     "zero-class": BlindedStrategy(
         "return zero for a class", _times_wanted(0, 0, 1, 1), lambda of, by: of.honest * np.array(by), ((0, 1), (1, 0))
@@ -329,14 +348,8 @@ STRATEGIES: Mapping[str, BlindedStrategy] = {
     "add-constant": BlindedStrategy(
         "add constants", _add_constant, lambda of, by: of.honest + by[0] * np.array([1, by[1]]), _theta((0, 1))
     ),
-    "swap-runs": BlindedStrategy(
-        "swap the runs", lambda view: view.result(runs=view.runs()[::-1]), lambda of, _: of.honest[:, ::-1]
-    ),
-    "repeat-run": BlindedStrategy(
-        "return one run for both",
-        lambda view: view.result(runs=view.runs()[:1] * view.plan.runs),
-        lambda of, _: of.honest[:, [0, 0]],
-    ),
+    "swap-runs": BlindedStrategy("swap the runs", _swap_runs, lambda of, _: of.honest[:, ::-1]),
+    "repeat-run": BlindedStrategy("return one run for both", _repeat_run, lambda of, _: of.honest[:, [0, 0]]),
     "multiply-runs": BlindedStrategy(
         "multiply the runs with one another", _multiply_runs, _multiplied_runs, (*_theta(), ()), everywhere=True
     ),
@@ -359,7 +372,9 @@ STRATEGIES: Mapping[str, BlindedStrategy] = {
     ),
     "mix-at-position": BlindedStrategy(
         "add Y², X² or the other class at a guessed position",
-        lambda view: view.result({0: 1, int(view.generator.integers(1, 4)): view.change * view.guessed(1)}),
+        lambda view: view.result(
+            {0: 1, int(view.generator.integers(1, view.plan.parameters.components)): view.change * view.guessed(1)}
+        ),
         *_at([FULLEST, EMPTIEST, CORRECTION, LAST], [1, 2]),
     ),
     "square-terms": BlindedStrategy(
@@ -395,7 +410,7 @@ STRATEGIES: Mapping[str, BlindedStrategy] = {
     ),
     "count-twice": BlindedStrategy(
         "add one party's submission twice",
-        lambda view: view.result(runs=view.runs([*view.parties, _one(view)])),
+        lambda view: view.result(sums=view.sums([*view.parties, _one(view)])),
     ),
     "replay-session": BlindedStrategy(
         "replace a party's submission by the one it sent in another session", _replay_session
