@@ -45,13 +45,12 @@ def test_a_party_with_sealed_keys_refuses_a_result_made_from_public_information(
     for data in site_rows:
         party: Any = found.party(session.manifest, session.party_material, data)
         keys = ckks.load_secret(session.common.context)
-        half = kept_shape(keys.mask_shape, keys.parameters.kept)
-        few, uniform = message(Polynomials(4, half.moduli)), message(half)
+        half, plan = kept_shape(keys.mask_shape, keys.parameters.kept), session.manifest.decoded_plan(AucPlan)
+        few, uniform = message(Polynomials(4 * plan.runs_together, half.moduli)), message(half)
         for second in seconds(half):
             small = half.pack(coefficients_of(half, second))
-            run = few + (small + uniform if data is site_rows[0] else uniform + small)
-            payload = run * session.manifest.decoded_plan(AucPlan).runs
-            forged = wire_format.seal("result", session.manifest.context, payload)
+            square = few + (small + uniform if data is site_rows[0] else uniform + small)
+            forged = wire_format.seal("result", session.manifest.context, square * plan.squares)
             with pytest.raises(DeserialisationError, match="not a ciphertext: "):
                 party._read(Result(parties, forged))
 
