@@ -1,4 +1,4 @@
-"""A search for the quadratic lie that passes most often, by following a gradient from random points."""
+"""A search for the quadratic lie of each run by itself that passes most often, along a gradient from random points."""
 
 from typing import Any
 

@@ -41,7 +41,7 @@ LARGEST = 0.03
 MOST = 0.05
 """Largest t for which `ratios` finds every pair that passes: runs amplify errors at most tenfold."""
 
-_GUESSING = ("scale-last", "scale-bin", "scale-corrections", "add-at-position", "mix-at-position")
+_GUESSING = (*("scale-last", "scale-bin", "scale-corrections", "copy-position", "add-at-position", "mix-at-position"),)
 _BLIND = (
     *("scale-class", "mix-classes", "swap-classes", "zero-class", "conjugate", "add-constant", "square-terms"),
     *("swap-runs", "multiply-runs", "zero-slots", "scale-slots", "turn-slots", "chosen-values", "earlier-result"),

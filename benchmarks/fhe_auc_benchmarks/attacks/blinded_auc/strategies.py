@@ -108,12 +108,14 @@ def _multiply_runs(view: BlindedView) -> bytes:
 
 
 def _swap_runs(view: BlindedView) -> bytes:
+    """In one ciphertext by x⁸: run 1's numbers take the place of run 2's, and run 2's come to run 1 with weights y."""
     if view.plan.runs_together > 1:
         return view.result(view.moved(8))
     return view.result(sums=view.sums()[::-1])
 
 
 def _repeat_run(view: BlindedView) -> bytes:
+    """In one ciphertext added to the other's numbers, by 1 + x⁸."""
     if view.plan.runs_together > 1:
         return view.result({0: 1, **view.moved(8)})
     return view.result(sums=view.sums()[:1] * view.plan.squares)
@@ -134,10 +136,16 @@ def _multiplied_runs(trials: Trials, parameter: Parameter) -> Complex:
 
 
 def _add_at_position(view: BlindedView) -> bytes:
-    """Add to Y, or to X of either class, at a guessed position."""
-    first, *others = view.generator.choice(PRODUCTS[view.plan.parameters.components])
-    component = int(view.generator.choice([first, *others]))
-    return view.result(beta={component: view.rows * view.guessed(1) * (WEIGHT if component == first else 1 / WEIGHT)})
+    """Add to Y of every run, or to X of either class, at a position guessed for each."""
+    part = int(view.generator.integers(3))
+    size = view.rows * (WEIGHT if part == 0 else 1 / WEIGHT)
+    return view.result(beta={each[part]: size * view.guessed(1) for each in PRODUCTS[view.plan.parameters.components]})
+
+
+def _copy_position(view: BlindedView) -> bytes:
+    """By x⁸; where each run has its own ciphertext, by scaling a guessed position of either."""
+    added = 100 * view.change * view.guessed(1)
+    return view.result({0: 1 + added} | ({8: added} if view.plan.runs_together > 1 else {}))
 
 
 def _term(trials: Trials, where: int | slice, term: int) -> Complex:
@@ -160,6 +168,11 @@ def _term(trials: Trials, where: int | slice, term: int) -> Complex:
 def _at(positions: Iterable[int], terms: Iterable[int] = (0,)) -> tuple[SimulatedLie, tuple[Parameter, ...]]:
     """Return the lie that adds θ times a term at a position, which the guess for either run has hit."""
     return lambda of, by: of.honest + by[0] * _term(of, *by[1:]), _theta(positions, terms)
+
+
+def _copied_position(trials: Trials, parameter: Parameter) -> Complex:
+    """Add θ times what a position has in run 1 to the numbers of both runs."""
+    return np.asarray(trials.honest + parameter[0] * _term(trials, int(parameter[1].real), 0)[:, :1])
 
 
 def _at_corrections(trials: Trials, parameter: Parameter) -> Complex:
@@ -316,7 +329,7 @@ STRATEGIES: Mapping[str, BlindedStrategy] = {
     "turn-all": BlindedStrategy(
         "turn all numbers by a quarter turn", lambda view: view.result({0: 1j}), lambda of, _: 1j * of.honest
     ),
-    "scale-runs": BlindedStrategy(
+    "scale-runs": BlindedStrategy(  # really each ciphertext
         "multiply each run by a complex number",
         lambda view: view.result({0: 1 + view.change * phases(view.generator, view.plan.squares, 1)}),
         lambda of, by: of.honest * (1 + by[0] * np.array([[1], [by[1]]])),
@@ -366,6 +379,9 @@ STRATEGIES: Mapping[str, BlindedStrategy] = {
     ),
     "scale-bin": BlindedStrategy(
         "scale a bin, guessed", lambda view: view.result({0: 1 - view.guessed(1)}), *_at([FULLEST, EMPTIEST])
+    ),
+    "copy-position": BlindedStrategy(
+        "add a position of one run, guessed, to both", _copy_position, _copied_position, _theta((FULLEST, LAST))
     ),
     "add-at-position": BlindedStrategy(
         "add to X or Y of a guessed position", _add_at_position, *_at([FULLEST, EMPTIEST, CORRECTION, LAST], [4, 5])
