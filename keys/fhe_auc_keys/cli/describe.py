@@ -1,11 +1,13 @@
 """A session as its holder announced it, in words."""
 
+from collections.abc import Iterable
 from typing import Any
 
 from fhe_auc.base import quantities
 from fhe_auc.base.errors import UnknownProtocolError
 from fhe_auc.base.party_names import HELPER
 from fhe_auc.ckks import SECURITY_BITS
+from fhe_auc.cli import output
 from fhe_auc.results.evaluation import QuantileThresholds
 from fhe_auc.session import registry
 from fhe_auc.session.manifest import Manifest
@@ -95,6 +97,19 @@ def announcement_as_dict(announced: Announcement) -> dict[str, Any]:
         "parties": announced.fingerprints,
         "fleet": fleet and {"members": fleet.members, "root": fleet.root, "row_cap": fleet.row_cap},
     }
+
+
+def warn_of_repetition(options: Iterable[str]) -> None:
+    """Say on stderr what results tell that are repeated, of sessions with options of these names."""
+    output.print_line(
+        "results of the same study over time tell differences: who knows which rows came or left between two of them "
+        "can learn about these rows, so repeat no more often than is needed"
+    )
+    if any("epsilon" in name for name in options):
+        output.print_line(
+            "each repetition spends its epsilon again, and that adds up (`fhe-auc keys budget`): at a site with a "
+            "limit, sessions stop once that is reached"
+        )
 
 
 def _protocol_and_plan(manifest: Manifest) -> tuple[Protocol[Any] | None, Plan | None]:

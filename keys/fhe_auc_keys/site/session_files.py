@@ -6,8 +6,10 @@ which it keeps beside the announcement (`beside`).
 """
 
 from datetime import datetime
+from pathlib import Path
 
 from fhe_auc.base.errors import UnknownProtocolError
+from fhe_auc.base.files import read_from_others
 from fhe_auc.base.serialise import encode
 from fhe_auc.question.study import Study
 from fhe_auc.rlwe.backends import choose_backend
@@ -62,6 +64,14 @@ def claimed_id(data: bytes) -> bytes:
         return b""
     manifest = announcement.claimed(data).manifest
     return b"" if manifest.keys == "sealed" else manifest.session
+
+
+def beside(file: Path, data: bytes) -> bytes:
+    """Return the announcement beside a party's bundle, `data`, of a session with a helper; empty where none is."""
+    announcement = file.with_name("session.helper")
+    if not data.startswith(PARTY_KIND.magic) or claimed_in_bundle(data).stands_alone or not announcement.is_file():
+        return b""
+    return read_from_others(announcement)
 
 
 def is_for(data: bytes, announced: Announcement, me: Peer) -> bool:
