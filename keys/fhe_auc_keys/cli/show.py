@@ -245,7 +245,7 @@ def _document(kind: Kind, path: Path, data: bytes, trusted: Trusted | None) -> _
     if kind == ANNOUNCEMENT_KIND:
         announced = open_announcement(data, trusted.trust, holder=holder, at=at)
     else:
-        given = {"holder": holder, "at": at, "beside": beside(path, data)}
+        given: dict[str, Any] = {"holder": holder, "at": at, "beside": beside(path, data)}
         announced, recipient = announced_in_bundle(kind, data, trusted.trust, **given)
     rows, facts = describe.announcement_rows(announced), {"signed_by": holder}
     for name, certificate in announced.fingerprints.items():
@@ -312,7 +312,7 @@ def _made_rows(store: KeyStore) -> Iterator[tuple[Any, ...]]:
         except KeysError:
             became = "DAMAGED: see `fhe-auc keys check`"
         else:
-            became = f"replaced by {other.hex()}" if other else "`session --from` makes it again without some parties"
+            became = f"replaced by {other.hex()}" if other else "`session --repeat` repeats it, `session --from` replaces it"
         yield "made", session, became
 
 

@@ -56,15 +56,12 @@ def objections(store: KeyStore, announced: Announcement, *, hours: int | None, a
         return
     if at < _time(last.at):
         yield (
-            f"by this site's clock the last session of this study was opened in the future, at {_time(last.at):%Y-%m-%d %H:%M} "
-            "UTC: check the clock"
+            f"by this site's clock the last session of this study was opened in the future, at {_said(last.at)}: check "
+            "the clock"
         )
     for now, before, what in ((at, last.at, "opened"), (announced.not_before, last.begun, "made")):
         if now - _time(before) < timedelta(hours=hours):
-            yield (
-                f"the last session of this study was {what} at {_time(before):%Y-%m-%d %H:%M} UTC, and hours-between is "
-                f"{hours}"
-            )
+            yield f"the last session of this study was {what} at {_said(before)}, and hours-between is {hours}"
 
 
 def latest(store: KeyStore, announced: Announcement, *, at: datetime) -> datetime:
@@ -106,3 +103,7 @@ def _of(opened: tuple[_Opened, ...], announced: Announcement) -> _Opened | None:
 
 def _time(seconds: int) -> datetime:
     return datetime.fromtimestamp(seconds, timezone.utc)
+
+
+def _said(seconds: int) -> str:
+    return f"{_time(seconds):%Y-%m-%d %H:%M} UTC"

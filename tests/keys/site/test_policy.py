@@ -285,7 +285,9 @@ def test_of_sessions_that_wait_the_newest_is_opened_and_a_crash_in_between_costs
     path = Path("south/store/trust/opened")
     path.write_bytes(path.read_bytes()[:-1])
     assert "trust/opened is damaged" in opened("inbox/c")["c"][1]
-    assert [each["entry"] for each in json.loads(call("check", *SOUTH, "--json").stdout)["problems"]] == ["trust/opened"]
+    assert [each["entry"] for each in json.loads(call("check", *SOUTH, "--json").stdout)["problems"]] == [
+        "trust/opened"
+    ]
 
 
 def test_a_policy_is_shown_replaced_and_removed(consortium: Path) -> None:
