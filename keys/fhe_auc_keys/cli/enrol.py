@@ -38,7 +38,7 @@ from fhe_auc_keys.trust.public_keys import MALFORMED, MAX_DAYS, check_name, fing
     "        with a certificate that the site has already",
 )
 @click.argument("name", metavar="NAME")
-@trust.key_store
+@trust.new_key_store
 @common.file_option("--certificate", help="The certificate that the consortium's authority issued.")
 @common.file_option(
     "--chain",

@@ -312,7 +312,9 @@ def _made_rows(store: KeyStore) -> Iterator[tuple[Any, ...]]:
         except KeysError:
             became = "DAMAGED: see `fhe-auc keys check`"
         else:
-            became = f"replaced by {other.hex()}" if other else "`session --repeat` repeats it, `session --from` replaces it"
+            became = (
+                f"replaced by {other.hex()}" if other else "`session --repeat` repeats it, `session --from` replaces it"
+            )
         yield "made", session, became
 
 

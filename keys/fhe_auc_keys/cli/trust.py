@@ -39,7 +39,7 @@ def ask_hidden(question: str, *, otherwise: str, confirm: bool = False) -> str:
     return answer
 
 
-def _with_store(command: Callable[..., Any], *, required: bool) -> Callable[..., Any]:
+def _with_store(command: Callable[..., Any], *, required: bool, new: bool = False) -> Callable[..., Any]:
     @click.option(
         "--store",
         metavar="DIR",
@@ -54,14 +54,35 @@ def _with_store(command: Callable[..., Any], *, required: bool) -> Callable[...,
         help=f"Read the passphrase from FILE (mode 600). Without: {PASSPHRASE_VARIABLE}, else it is asked for.",
     )
     @functools.wraps(command)
-    def with_store(*args: Any, store: Path | None, passphrase_file: Path | None, **options: Any) -> Any:
-        vault = None if store is None else Vault(store, passphrase_file, _ask, _Watched)
+    def with_store(
+        *args: Any,
+        store: Path | None,
+        passphrase_file: Path | None,
+        random_file: Path | None = None,
+        **options: Any,
+    ) -> Any:
+        if passphrase_file is not None and random_file is not None:
+            raise click.UsageError("give --passphrase-file, or --random-passphrase, and not both")
+        file = passphrase_file or random_file
+        vault = None if store is None else Vault(store, file, _ask, _Watched, random=random_file is not None)
         return command(*args, vault=vault, **options)
 
-    return with_store
+    return _random_option(with_store) if new else with_store
 
+
+_random_option = click.option(
+    "--random-passphrase",
+    "random_file",
+    metavar="FILE",
+    type=common.NEW_FILE,
+    help="Write a random passphrase of 256 bits to the new FILE, and make the key store with it, which opens at once. "
+    "Other commands get it by --passphrase-file.",
+)
 
 key_store = functools.partial(_with_store, required=True)  # decorator: the command receives ``vault``, a `Vault`
+
+new_key_store = functools.partial(_with_store, required=True, new=True)
+"""Decorator: the same for a command that makes one where none is; its passphrase may be a random one."""
 
 optional_key_store = functools.partial(_with_store, required=False)
 """Decorator: the command receives ``vault``, a `Vault` or None."""

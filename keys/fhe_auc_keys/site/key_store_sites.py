@@ -1,6 +1,5 @@
 """Sites' sessions in their key stores, for `site_state`: what ``keys open`` has put there, and their state."""
 
-import secrets
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -28,12 +27,11 @@ from fhe_auc_keys.store import audit, budget
 from fhe_auc_keys.store.key_store import KeyStore
 from fhe_auc_keys.store.list_places import renewed
 from fhe_auc_keys.store.trusted_authorities import Trusted
-from fhe_auc_keys.store.vault import OWN, Vault, certified_identity, drop_variable
+from fhe_auc_keys.store.vault import OWN, Vault, certified_identity, create_with_random_passphrase, drop_variable
 from fhe_auc_keys.trust import signed_json
 from fhe_auc_keys.trust.identity import Identity
 
 _PATIENCE = 30.0  # seconds for which another process may have the store open
-_CHEAP = 10  # log2 of scrypt's cost where the passphrase is 256 random bits: there is nothing to stretch
 
 RESULT = b"result 1"  # the purpose of a site's signature on what a session has yielded
 
@@ -158,9 +156,7 @@ class KeyStoreStorage(SiteStorage):
         def stored(number: int, name: str) -> tuple[dict[str, str], KeyStore]:
             """Make a role's key store; return its configuration, and the store, which is open."""
             place, passphrase_file = folder / f"store-{number}", folder / f"passphrase-{number}"
-            passphrase = secrets.token_hex(32)
-            write_atomically(passphrase_file, passphrase.encode(), mode=0o600)
-            store = KeyStore.create(place, passphrase, log2_cost=_CHEAP)
+            store = create_with_random_passphrase(place, passphrase_file)
             store.put("identity", OWN, consortium.identities[name].to_bytes())
             trusted.keep(store)
             return {"store": str(place), "passphrase-file": str(passphrase_file), "holder": holder}, store
