@@ -202,6 +202,11 @@ def claimed(data: bytes) -> Claimed:
         raise TamperedError("a session announcement is malformed") from None
 
 
+def claimed_begin(data: bytes) -> int:
+    """Return when a session begins, in Unix seconds, unverified; `TamperedError` where it is no announcement."""
+    return claimed_body(KIND, data, _Body).not_before
+
+
 def _manifest_and_end(body: _Body, whose: str) -> tuple[Manifest, datetime]:
     try:
         return Manifest.from_bytes(body.manifest), datetime.fromtimestamp(body.not_after, timezone.utc)

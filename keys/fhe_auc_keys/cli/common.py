@@ -153,18 +153,23 @@ def session_id(context: click.Context, parameter: click.Parameter, value: str | 
     return None if value is None else hexadecimal(value)
 
 
+def fingerprint_of(text: str) -> bytes:
+    """Return hexadecimal digits as a fingerprint, 32 bytes; `click.BadParameter` where they are none."""
+    return hexadecimal(text, _FINGERPRINT_DIGITS)
+
+
 fingerprint_option = click.option(
     "--fingerprint",
     "fingerprints",
     metavar="HEX",
     multiple=True,
-    callback=lambda ctx, param, values: tuple(hexadecimal(each, _FINGERPRINT_DIGITS) for each in values),
+    callback=lambda ctx, param, values: tuple(map(fingerprint_of, values)),
     help="What you were told by telephone, in place of being asked. May be repeated.",
 )
 """Decorator: the command receives ``fingerprints``, a tuple of bytes."""
 
 
-def confirm(what: str, found: bytes, expected: Sequence[bytes], *, teller: str) -> None:
+def confirm(what: str, found: bytes, expected: Sequence[bytes], *, teller: str, option: str = "--fingerprint") -> None:
     """Make sure that a fingerprint of `what` is one of `expected`, or ask the user, who must call `teller`.
 
     Raise `KeysError` where it is another one; `InputError` where nobody is there to ask.
@@ -176,7 +181,7 @@ def confirm(what: str, found: bytes, expected: Sequence[bytes], *, teller: str) 
             )
         return
     click.echo(f"fingerprint of {what}:\n\n{spelled(found)}\n", err=True)
-    nobody = f"nobody is there to confirm the fingerprint of {what}: give --fingerprint"
+    nobody = f"nobody is there to confirm the fingerprint of {what}: give {option}"
     if not agreed(f"Does {teller} read out the same to you by telephone?", nobody=nobody):
         raise KeysError(f"the fingerprint of {what} is not confirmed; nothing was changed")
 

@@ -15,6 +15,8 @@ from fhe_auc.session.plan import Plan, backend_of
 from fhe_auc.session.protocol import Protocol
 from fhe_auc_keys.bundles.announcement import Announcement
 from fhe_auc_keys.cli import common
+from fhe_auc_keys.site.invitation import Invitation
+from fhe_auc_keys.trust.public_keys import subject_name
 
 _AGREED = ("max_rows", "min_rows", "sums", "analysis", "sites", "average_precision")
 """Terms of the plan that programs are told."""
@@ -97,6 +99,20 @@ def announcement_as_dict(announced: Announcement) -> dict[str, Any]:
         "parties": announced.fingerprints,
         "fleet": fleet and {"members": fleet.members, "root": fleet.root, "row_cap": fleet.row_cap},
     }
+
+
+def invitation_rows(found: Invitation) -> common.Rows:
+    """Say what an invitation holds."""
+    offer = found.offer
+    until = f"revocation list accepted until {common.moment(found.revocation_list.next_update_utc)}"
+    return [
+        ("authority", subject_name(found.certificate.subject), until),
+        *([("exchange", offer.exchange, "")] if offer.exchange else []),
+        *(("note", each, "") for each in offer.notes),
+        *(("lists come from", each, "newer revocation lists are fetched there") for each in offer.revocation_lists),
+        *((label, text, "") for label, _, text in ([] if offer.study is None else offer.study.rows())),
+        *((f"policy: {name}", text, "") for name, text, _ in ([] if offer.policy is None else offer.policy.rows())),
+    ]
 
 
 def warn_of_repetition(options: Iterable[str]) -> None:

@@ -22,7 +22,9 @@ from fhe_auc_keys.bundles.sealed_bundles import AGGREGATOR_KIND, PARTY_KIND, Kep
 from fhe_auc_keys.cli import common, describe, trust
 from fhe_auc_keys.errors import KeysError, TamperedError, UnfitCertificateError
 from fhe_auc_keys.site import key_erasure, made_sessions, policy
-from fhe_auc_keys.site.session_files import beside
+from fhe_auc_keys.site.invitation import MAGIC as INVITATION_MAGIC
+from fhe_auc_keys.site.invitation import open_invitation
+from fhe_auc_keys.site.session_files import announcement_beside
 from fhe_auc_keys.store.key_store import MAGIC as STORE_MAGIC
 from fhe_auc_keys.store.key_store import KeyStore, session_ids
 from fhe_auc_keys.store.trusted_authorities import Trusted
@@ -124,6 +126,7 @@ def _described(path: Path, trusted: Trusted | None) -> _Description:
         b"-----BEGIN X509 CRL": ("revocation list", _revocation_list),
         b"-----BEGIN CERTIFICATE": ("certificate", _certificate),
         CREDENTIAL_MAGIC: ("credential", _credential),
+        INVITATION_MAGIC: ("invitation", _invitation),
         ROSTER_MAGIC: ("roster of a session with joint keys", _roster),
         **{kind.magic: (kind.name, partial(_document, kind, path)) for kind in _DOCUMENTS},
     }
@@ -152,6 +155,20 @@ def _roster(data: bytes, trusted: Trusted | None) -> _Description:
         {"parties": names},
         unverified="not signed",
     )
+
+
+def _invitation(data: bytes, trusted: Trusted | None) -> _Description:
+    found = open_invitation(data)
+    own, name = fingerprint(found.certificate), subject_name(found.certificate.subject)
+    rows = [*describe.invitation_rows(found), ("fingerprint", own, "SHA-256 of the authority's certificate")]
+    described = _Description("invitation: public, for `join`", rows, {"authority": name, "fingerprint": own})
+    if trusted is None:
+        described.unverified = "that it is the authority's, only its fingerprint tells, by telephone"
+    elif found.certificate in trusted.authorities:
+        described.verified = f"signed by {name!r}, which is trusted here"
+    else:
+        described.wrong = "of an authority that is not trusted here"
+    return described
 
 
 def _request(data: bytes, trusted: Trusted | None) -> _Description:
@@ -245,8 +262,8 @@ def _document(kind: Kind, path: Path, data: bytes, trusted: Trusted | None) -> _
     if kind == ANNOUNCEMENT_KIND:
         announced = open_announcement(data, trusted.trust, holder=holder, at=at)
     else:
-        given: dict[str, Any] = {"holder": holder, "at": at, "beside": beside(path, data)}
-        announced, recipient = announced_in_bundle(kind, data, trusted.trust, **given)
+        beside = announcement_beside(path, data)
+        announced, recipient = announced_in_bundle(kind, data, trusted.trust, holder=holder, at=at, beside=beside)
     rows, facts = describe.announcement_rows(announced), {"signed_by": holder}
     for name, certificate in announced.fingerprints.items():
         if certificate == recipient:

@@ -88,7 +88,16 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     def keep(self, store: KeyStore) -> None:
         """Put it into a key store, in place of another."""
-        store.put("trust", _NAME, _FORMAT.frame(self), replace=True)
+        store.put("trust", _NAME, self.to_bytes(), replace=True)
+
+    def to_bytes(self) -> bytes:
+        """Serialise."""
+        return _FORMAT.frame(self)
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Policy:
+        """Read what `to_bytes` wrote, in an earlier version too; `DeserialisationError` for anything else."""
+        return _FORMAT.unframe(data)
 
     @property
     def repeats(self) -> bool:
@@ -165,7 +174,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     def rows(self) -> list[tuple[str, str, str]]:
         """Say for a table what is allowed: key, value, nothing."""
         said = msgspec.to_builtins(self).items()
-        return [(name, _said(value), "") for name, value in said if value not in ("", None, [], {})]
+        return [(name, _said(value), "") for name, value in said if value not in ("", None, (), {})]
 
 
 _FORMAT = KeptFormat(b"fhepoli", Policy, "policy", version=4, older={3: (Policy, lambda found: found)})
@@ -191,4 +200,4 @@ def _same(value: Value, allowed: Value) -> bool:
 def _said(value: Any) -> str:
     if isinstance(value, dict):
         return ", ".join(f"{name} = {_said(each)}" for name, each in value.items())
-    return " or ".join(map(str, value)) if isinstance(value, list) else str(value)
+    return " or ".join(map(str, value)) if isinstance(value, tuple) else str(value)

@@ -4,6 +4,7 @@ import ssl
 import time
 import urllib.request
 from collections.abc import Callable
+from datetime import datetime, timezone
 from http.client import HTTPException
 from pathlib import Path
 from urllib.error import URLError
@@ -18,6 +19,7 @@ LONGEST_FETCHED = 2**24  # bytes; some 400,000 revoked certificates
 
 _TIMEOUT, _PATIENCE = 20.0, 60.0  # seconds for a reply to begin, and for all of it
 _PIECE = 2**16
+_OFTEN, _SELDOM = 600.0, 3600.0  # seconds from one look at a place to the next
 _SUFFIX = ".crl"
 
 
@@ -56,12 +58,23 @@ def with_lists_of(trusted: Trusted, place: str) -> Trusted:
     return trusted
 
 
-def renewed(store: KeyStore, report: Callable[[str], None]) -> Trusted:
-    """Return whom a store trusts, after taking newer lists into it; `report` is told why one cannot be fetched."""
+def renewed(store: KeyStore, report: Callable[[str], None], asked: dict[str, float] | None = None) -> Trusted:
+    """Return whom a store trusts, after taking newer lists into it; `report` is told why one cannot be fetched.
+
+    A process that calls this again and again passes the same `asked`, empty at first: then each place is asked once an
+    hour, and every ten minutes where it could not be reached, or a list ends soon.
+    """
     before = trusted = Trusted.stored(store)
+    due: dict[str, float] = {} if asked is None else asked
     for place in trusted.places:
+        now = time.monotonic()
+        if now < due.get(place, now):
+            continue
+        due[place] = now + _OFTEN
         try:
             trusted = with_lists_of(trusted, place)
+            if not trusted.ending(at=datetime.now(timezone.utc)):
+                due[place] = now + _SELDOM
         except (FheAucError, OSError) as error:
             report(f"no newer revocation list: {error}")
     if trusted != before:
