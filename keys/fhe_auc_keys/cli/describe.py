@@ -16,7 +16,7 @@ from fhe_auc.session.protocol import Protocol
 from fhe_auc_keys.bundles.announcement import Announcement
 from fhe_auc_keys.cli import common
 from fhe_auc_keys.site.invitation import Invitation
-from fhe_auc_keys.trust.public_keys import subject_name
+from fhe_auc_keys.trust.public_keys import printable, subject_name
 
 _AGREED = ("max_rows", "min_rows", "sums", "analysis", "sites", "average_precision")
 """Terms of the plan that programs are told."""
@@ -111,7 +111,7 @@ def invitation_rows(found: Invitation) -> common.Rows:
         *(("note", each, "") for each in offer.notes),
         *(("lists come from", each, "newer revocation lists are fetched there") for each in offer.revocation_lists),
         *((label, text, "") for label, _, text in ([] if offer.study is None else offer.study.rows())),
-        *((f"policy: {name}", text, "") for name, text, _ in ([] if offer.policy is None else offer.policy.rows())),
+        *((f"policy: {name}", printable(text), "") for name, text, _ in (offer.policy.rows() if offer.policy else ())),
     ]
 
 

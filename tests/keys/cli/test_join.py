@@ -225,6 +225,9 @@ def test_a_policy_is_taken_only_where_somebody_says_so_and_a_mistaken_offer_is_n
         assert_fails(call("ca-init", "Heart Study", *AUTHORITY, *more), 2, f"invitation file 'offer.toml': .*{wrong}")
     with pytest.raises(InputError):
         Offer(notes=("\x1b[2J",))
+    Path("offer.toml").write_text(OFFER.format(lists="/lists").replace('["verified"]', '["\\u001b[2J"]'))
+    invited("--force")  # before anybody knows whose it is, it steers no terminal
+    assert "\x1b" not in call(*JOIN, "west", "--store", "west", *POST, input="n\n").output
 
 
 def test_a_process_that_runs_on_asks_a_place_seldom_and_more_often_where_a_list_ends_soon(clock: Clock) -> None:

@@ -391,7 +391,7 @@ def test_every_command_with_a_site_s_store_warns_in_a_list_s_last_week(clock: Cl
         "open-late": ("study.toml", "--out", "opening"),
         "close": ("--ended",),
     }
-    for command in set(group.commands) - {"ca-init", "issue", "revoke"}:  # which are the authority's
+    for command in set(group.commands) - {"ca-init", "issue", "revoke", "join"}:  # the authority's; it brings a list
         assert warning in call(command, *asked.get(command, ()), *NORTH).stderr, command
     news = refresh(clock, timedelta(0))
     assert "warning" not in ok("enrol", "north", *NORTH, *news).stderr
