@@ -110,16 +110,41 @@ def issue(
     exit status 1, does not keep the others from being certified.
     """
     *several, last = requests
-    name = last if len(several) == 1 and not _is_request(Path(last)) else None
-    files = several if name is not None else requests
+    wanted = last if len(several) == 1 and not _is_request(Path(last)) else None
+    files = several if wanted is not None else requests
     chosen = [Path(common.FILE.convert(each, None, click.get_current_context())) for each in files]
+
+    def certify(store: KeyStore, request: Path) -> tuple[dict[str, Any], common.Rows]:
+        """Certify one, once its fingerprint is confirmed; return facts, none where it is passed over, and rows."""
+        data, authority = read_from_others(request), stored(store)
+        with common.about(request):
+            name = wanted or requested_name(data)
+            target = folder / f"{common.file_stem(check_name(name))}.pem"
+            if len(chosen) > 1 and not force and target.exists():
+                return {}, [("passed over", request, f"{str(target)!r} is there already; --force certifies it again")]
+            common.check_free(target, force=force)
+            pem = authority.issue(data, name, days=days, at=common.now())
+        asked = fingerprint(x509.load_pem_x509_csr(data))
+        common.confirm(f"the request of {name!r} ({request})", asked, fingerprints, teller=f"the site {name!r}")
+        store.put("authority", OWN, authority.to_bytes(), replace=True)
+        common.write(target, pem, force=force)
+        serial, certificate = authority.register[-1].serial, x509.load_pem_x509_certificate(pem)
+        prints = {"fingerprint": fingerprint(certificate), "request_fingerprint": asked}
+        until = certificate.not_valid_after_utc
+        return {"name": name, "certificate": target, "serial": serial, **prints, "not_after": until}, [
+            ("certified", name, f"valid until {common.moment(until)}"),
+            ("serial", serial, "to revoke it"),
+            ("fingerprint", prints["fingerprint"], "of the certificate"),
+            ("send", target, f"public; back to {name!r}, with {_CERTIFICATE} and {_LIST}"),
+        ]
+
     tables: list[common.Rows] = []
     issued: list[dict[str, Any]] = []
     refused: dict[str, str] = {}
     with vault.open() as store:
         for path in chosen:
             try:
-                facts, rows = _issued(store, path, name, days, fingerprints, folder, force, alone=len(chosen) == 1)
+                facts, rows = certify(store, path)
                 issued += [facts] if facts else []
             except KeysError as error:
                 if len(chosen) == 1:
@@ -128,41 +153,6 @@ def issue(
             tables.append(rows)
     told = issued[0] if len(chosen) == 1 else {"issued": issued, "refused": refused}
     return common.Report(told, *tables, failed=bool(refused))
-
-
-def _issued(
-    store: KeyStore,
-    request: Path,
-    name: str | None,
-    days: int,
-    fingerprints: tuple[bytes, ...],
-    folder: Path,
-    force: bool,
-    *,
-    alone: bool,
-) -> tuple[dict[str, Any], common.Rows]:
-    """Certify one request, once its fingerprint is confirmed; return facts, none where it is passed over, and rows."""
-    data, authority = read_from_others(request), stored(store)
-    with common.about(request):
-        name = name or requested_name(data)
-        target = folder / f"{common.file_stem(check_name(name))}.pem"
-        if not alone and not force and target.exists():
-            return {}, [("passed over", request, f"{str(target)!r} is there already; --force certifies it again")]
-        common.check_free(target, force=force)
-        pem = authority.issue(data, name, days=days, at=common.now())
-    asked = fingerprint(x509.load_pem_x509_csr(data))
-    common.confirm(f"the request of {name!r} ({request})", asked, fingerprints, teller=f"the site {name!r}")
-    store.put("authority", OWN, authority.to_bytes(), replace=True)
-    common.write(target, pem, force=force)
-    serial, certificate = authority.register[-1].serial, x509.load_pem_x509_certificate(pem)
-    prints = {"fingerprint": fingerprint(certificate), "request_fingerprint": asked}
-    until = certificate.not_valid_after_utc
-    return {"name": name, "certificate": target, "serial": serial, **prints, "not_after": until}, [
-        ("certified", name, f"valid until {common.moment(until)}"),
-        ("serial", serial, "to revoke it"),
-        ("fingerprint", prints["fingerprint"], "of the certificate"),
-        ("send", target, f"public; back to {name!r}, with {_CERTIFICATE} and {_LIST}"),
-    ]
 
 
 def _is_request(path: Path) -> bool:

@@ -8,7 +8,7 @@ from fhe_auc.base.errors import InputError
 from fhe_auc.base.files import read_from_others
 from fhe_auc_keys.cli import common, describe, trust
 from fhe_auc_keys.cli.enrol import as_certified, as_requested
-from fhe_auc_keys.errors import StoreError
+from fhe_auc_keys.errors import KeysError, StoreError
 from fhe_auc_keys.site import enrolment
 from fhe_auc_keys.site.invitation import Invitation, open_invitation
 from fhe_auc_keys.site.policy import Policy
@@ -121,9 +121,9 @@ def _certified(
         identity, _ = enrolment.identity_of(store, name or Identity.from_bytes(store.get("identity", OWN)).name)
         target = folder / f"{common.file_stem(identity.name)}.credential"
         common.check_free(target, force=force)
-        with common.about(file):
-            found.require_accepted(Trusted.stored(store))
         trusted = trust.renewed(store, ())
+        if found.certificate not in trusted.authorities:
+            raise KeysError(f"{file}: of an authority that is not trusted here: run `join` without --certificate first")
         if trusted.wants(found.revocation_list):
             trusted = trusted.with_list(found.revocation_list)
         with common.about(certificate):

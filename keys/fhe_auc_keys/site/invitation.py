@@ -115,13 +115,6 @@ class Invitation:
         trusted = trusted.with_list(self.revocation_list)
         return replace(trusted, places=self.offer.revocation_lists or trusted.places)
 
-    def require_accepted(self, trusted: Trusted) -> None:
-        """Raise `KeysError` where nobody has compared this authority's fingerprint."""
-        if self.certificate not in trusted.authorities:
-            raise KeysError(
-                "the invitation is of an authority that is not trusted here: run `join` without --certificate first"
-            )
-
 
 def open_invitation(data: bytes) -> Invitation:
     """Return what an invitation holds; whose it is, only a comparison of its certificate's fingerprint tells.

@@ -9,7 +9,7 @@ import pytest
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from fhe_auc.base.errors import InputError
-from fhe_auc.base.serialise import encode
+from fhe_auc.base.serialise import decode, encode
 from fhe_auc_keys.errors import KeysError, TamperedError, VersionError
 from fhe_auc_keys.site import invitation
 from fhe_auc_keys.site.invitation import Offer, invite, open_invitation
@@ -142,7 +142,7 @@ def test_no_byte_of_an_invitation_can_be_changed_and_none_is_longer_than_the_lon
     ours, theirs = (Authority.create("Heart Study", at=NOW) for _ in range(2))
     genuine = invitation._FORMAT.unframe(invite(ours, ours.revocation_list(at=NOW), Offer()))
     listed = theirs.certificate.public_bytes(Encoding.DER)
-    body = invitation.decode(genuine.body, invitation._Body, "body")
+    body = decode(genuine.body, invitation._Body, "body")
     for changed, signer in (
         (body, theirs),  # signed by another than it names
         (invitation._Body(listed, body.revocation_list, body.offer, b""), theirs),  # with the list of another
