@@ -1,13 +1,9 @@
 """Where revocation lists, signed and numbered, come from: a file, a folder of them, or a URL (https: or file:)."""
 
-import ssl
 import time
-import urllib.request
 from collections.abc import Callable
 from datetime import datetime, timezone
-from http.client import HTTPException
 from pathlib import Path
-from urllib.error import URLError
 from urllib.parse import urlsplit
 
 from fhe_auc.base.errors import FheAucError, InputError
@@ -46,7 +42,9 @@ def with_lists_of(trusted: Trusted, place: str) -> Trusted:
         parts = urlsplit(place)
         if parts.scheme == "https":
             return trusted.with_list(parse_list(_fetched(place), place))
-        place = urllib.request.url2pathname(parts.path)
+        from urllib.request import url2pathname  # with TLS and HTTP it takes as long to load as all else here
+
+        place = url2pathname(parts.path)
     if not Path(place).is_dir():
         return trusted.with_list(read_list(Path(place)))
     files = sorted(path for path in Path(place).iterdir() if path.suffix == _SUFFIX and path.is_file())
@@ -83,6 +81,11 @@ def renewed(store: KeyStore, report: Callable[[str], None], asked: dict[str, flo
 
 
 def _fetched(url: str) -> bytes:
+    import ssl
+    import urllib.request
+    from http.client import HTTPException
+    from urllib.error import URLError
+
     opener = urllib.request.OpenerDirector()  # without what opens http:, also where a server leads there
     for handler in (
         urllib.request.ProxyHandler(),
