@@ -21,8 +21,8 @@ from fhe_auc_keys.bundles.announcement import Announcement
 from fhe_auc_keys.bundles.sealed_bundles import spend_seed
 from fhe_auc_keys.errors import DamagedFileError, LockedError, StoreError
 from fhe_auc_keys.roles.local_consortium import LIFETIME, TRIAL, Consortium
-from fhe_auc_keys.site.key_erasure import destroy_keys
-from fhe_auc_keys.site.late_opening import answering_by_file, ask_by_file, hold, is_late, purge
+from fhe_auc_keys.site.key_erasure import destroy_keys, purge
+from fhe_auc_keys.site.late_opening import answering_by_file, ask_by_file, hold, is_late
 from fhe_auc_keys.site.session_files import keep_for_party, kept_for_party, open_for_aggregator
 from fhe_auc_keys.store import audit, budget
 from fhe_auc_keys.store.key_store import KeyStore
