@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from fhe_auc.base.errors import DeserialisationError, EvaluationError, InputError
-from fhe_auc.base.files import TEMPORARY, append, is_private, open_descriptor, write_atomically
+from fhe_auc.base.files import TEMPORARY, append, is_private, naming, open_descriptor, write_atomically
 from fhe_auc.base.serialise import frame, json_text, unframe
 
 _CLOSED, _ENTRY = b"fheclos", b"fheentr"
@@ -99,7 +99,7 @@ class Journal(AbstractContextManager["Journal"]):
                     entry = unframe(_ENTRY, file.read(length), tuple[str, bytes], "entry of a journal")
                 except DeserialisationError as error:
                     if file.tell() < size or error.field == "version":
-                        raise self.damaged(str(error)) from None
+                        raise self.damaged(f"{path.name}: {error}") from None
                     break
                 whole = file.tell()
                 yield entry
@@ -113,23 +113,25 @@ class Journal(AbstractContextManager["Journal"]):
             flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
             self._logs[number] = open_descriptor(self._path(number, "submissions"), flags)
         entry = frame(_ENTRY, (party, submission))
-        append(self._logs[number], len(entry).to_bytes(_LENGTH_BYTES, "big") + entry)
+        with naming(self._path(number, "submissions")):
+            append(self._logs[number], len(entry).to_bytes(_LENGTH_BYTES, "big") + entry)
 
     def closed(self, number: int) -> tuple[str, ...] | None:
         """Return the parties whose submissions of a round count; None while it is open. Errors as `damaged`."""
-        data = _read(self._path(number, "closed"))
+        path = self._path(number, "closed")
+        data = _read(path)
         if data is None:
             return None
         try:
             return unframe(_CLOSED, data, tuple[str, ...], "list of submissions")
         except DeserialisationError as error:
-            raise self.damaged(str(error)) from None
+            raise self.damaged(f"{path.name}: {error}") from None
 
     def close_round(self, number: int, counted: tuple[str, ...]) -> None:
         """Write down whose submissions of a round count; with them, those submissions survive a power cut."""
         log = self._path(number, "submissions")
         if log.exists():  # an earlier process may have written it
-            with log.open("r+b") as file:  # Windows does not sync what is open for reading alone
+            with naming(log), log.open("r+b") as file:  # Windows does not sync what is open for reading alone
                 os.fsync(file.fileno())
         write_atomically(self._path(number, "closed"), frame(_CLOSED, counted), mode=0o600, durable=True)
 
@@ -199,7 +201,10 @@ def _read(path: Path) -> bytes | None:
 
 def _read_json(path: Path) -> dict[str, Any] | None:
     data = _read(path)
-    content: dict[str, Any] | None = None if data is None else json.loads(data)
+    try:
+        content: dict[str, Any] | None = None if data is None else json.loads(data)
+    except ValueError:
+        raise EvaluationError(f"{str(path)!r} is damaged: remove it, and run the session again") from None
     return content
 
 

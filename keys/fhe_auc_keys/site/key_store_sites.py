@@ -18,7 +18,7 @@ from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.protocol import Session, Spending
 from fhe_auc_keys.bundles.announcement import Announcement
 from fhe_auc_keys.bundles.sealed_bundles import spend_seed
-from fhe_auc_keys.errors import DamagedFileError, StoreError
+from fhe_auc_keys.errors import DamagedFileError, StoreError, about
 from fhe_auc_keys.roles.local_consortium import LIFETIME, TRIAL, Consortium
 from fhe_auc_keys.site.key_erasure import destroy_keys, purge
 from fhe_auc_keys.site.late_opening import answering_by_file, ask_by_file, hold, is_late
@@ -130,9 +130,10 @@ class KeyStoreStorage(SiteStorage):
         path = Path(_needed(config, "session"))
         with _opened(config) as store:
             identity, trust = certified_identity(store), Trusted.stored(store).trust
-        announced, material, loaded = open_for_aggregator(
-            read_from_others(path), identity, trust, holder=_needed(config, "holder"), session=None, at=_now()
-        )
+        with about(path):
+            announced, material, loaded = open_for_aggregator(
+                read_from_others(path), identity, trust, holder=_needed(config, "holder"), session=None, at=_now()
+            )
         joined = replace(_joined(announced, material, identity, store), loaded=loaded)
         if not is_late(announced.manifest):
             return joined

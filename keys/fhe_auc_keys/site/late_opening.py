@@ -31,7 +31,7 @@ from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.protocol import Session
 from fhe_auc_keys.bundles.announcement import Announcement, open_announcement
 from fhe_auc_keys.bundles.sealed_bundles import check_opening
-from fhe_auc_keys.errors import ExpiredError, KeysError, StoreError, TamperedError
+from fhe_auc_keys.errors import ExpiredError, KeysError, StoreError, TamperedError, about
 from fhe_auc_keys.roles import padded_roles
 from fhe_auc_keys.roles.encrypted_protocol import EncryptedProtocol
 from fhe_auc_keys.store.key_store import KeyStore
@@ -152,7 +152,10 @@ def ask_by_file(
                 f"{str(asked)!r} by `fhe-auc keys open-late`"
             )
         time.sleep(_PAUSE)
-    return read_opening(read_from_others(answer), aggregator, trust, announced, counted, at=datetime.now(timezone.utc))
+    with about(answer):
+        return read_opening(
+            read_from_others(answer), aggregator, trust, announced, counted, at=datetime.now(timezone.utc)
+        )
 
 
 @contextmanager
