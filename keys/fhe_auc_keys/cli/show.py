@@ -20,7 +20,7 @@ from fhe_auc_keys.bundles.roster import MAGIC as ROSTER_MAGIC
 from fhe_auc_keys.bundles.roster import Roster
 from fhe_auc_keys.bundles.sealed_bundles import AGGREGATOR_KIND, PARTY_KIND, Kept, announced_in_bundle
 from fhe_auc_keys.cli import common, describe, trust
-from fhe_auc_keys.errors import KeysError, TamperedError, UnfitCertificateError
+from fhe_auc_keys.errors import KeysError, TamperedError, UnfitCertificateError, VersionError
 from fhe_auc_keys.site import key_erasure, late_opening, made_sessions, policy
 from fhe_auc_keys.store.key_store import MAGIC as STORE_MAGIC
 from fhe_auc_keys.store.key_store import KeyStore, session_ids
@@ -309,6 +309,10 @@ def _made_rows(store: KeyStore) -> Iterator[tuple[Any, ...]]:
     for session in session_ids(store, "made"):
         try:
             other = made_sessions.successor(store, session)
+            if not other:
+                made_sessions.made(store, session)
+        except VersionError:
+            became = "by another version of fhe-auc: `session` with its credentials makes a new one"
         except KeysError:
             became = "DAMAGED: see `fhe-auc keys check`"
         else:
@@ -327,9 +331,11 @@ def _session(store: KeyStore, session: bytes, seen: datetime | None) -> dict[str
         found |= {"until": ends, "has_result": opened and Kept.stored(store, session).has_result}
         found |= {"late_seeds": late_opening.is_held(store, session), "end_seen": seen}
         closed = key_erasure.is_closed(store, session)
+        state = "closed" if closed else "ended" if common.now() > ends else "opened" if opened else "made"
+        if state in ("opened", "made") and not key_erasure.is_of_this_version(store, session):
+            state = "of another version"
     except KeysError:
         return {**found, "late_seeds": None, "end_seen": seen}
-    state = "closed" if closed else "ended" if common.now() > ends else "opened" if opened else "made"
     return {**found, "state": state}
 
 
@@ -343,6 +349,8 @@ def _in_words(state: str, until: datetime | None, has_result: bool, late_seeds: 
         "damaged": "DAMAGED: see `fhe-auc keys check`",
         "closed": f"closed{', with its result' if has_result else ''}; its keys are destroyed",
         "ended": f"ended on {ends}, {looked}{seeds}: `fhe-auc keys close --ended` destroys its keys {later}",
+        "of another version": f"of another version of fhe-auc{seeds}: it does not go on here; make a new session, and "
+        "close this one (`fhe-auc keys close SESSION --lose-result`)",
         "opened": f"opened; what it needs is here, until {ends}{seeds}",
         "made": f"made here, to be opened late; its seeds are here, until {ends}",
     }[state]

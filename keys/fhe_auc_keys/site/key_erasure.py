@@ -84,6 +84,17 @@ def is_closed(store: KeyStore, session: bytes) -> bool:
     return not opened and not late_opening.is_held(store, session)
 
 
+def is_of_this_version(store: KeyStore, session: bytes) -> bool:
+    """Return whether this version of fhe-auc could go on with a session; errors as `KeyStore.load`."""
+    opened = session.hex() in store.names("bundle")
+    document = Kept.stored(store, session).announcement if opened else late_opening.announcement(store, session)
+    try:
+        claimed(document)
+    except VersionError:
+        return False
+    return True
+
+
 def destroy_keys(store: KeyStore, session: bytes, *, has_result: bool) -> None:
     """Destroy what opens a session as a party, and remember whether the site has its result; there may be nothing.
 

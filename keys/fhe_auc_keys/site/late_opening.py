@@ -198,6 +198,11 @@ def end(store: KeyStore, session: bytes) -> datetime:
     return datetime.fromtimestamp(_held(store, session).not_after, timezone.utc)
 
 
+def announcement(store: KeyStore, session: bytes) -> bytes:
+    """Return the announcement of a session held here; errors as `fhe_auc_keys.store.key_store.KeyStore.get`."""
+    return _held(store, session).announcement
+
+
 def is_held(store: KeyStore, session: bytes) -> bool:
     """Return whether a session can still be opened late, from here."""
     return session.hex() in store.names("late") and bool(_held(store, session).seeds)
