@@ -36,7 +36,6 @@ CLAIM = "aggregator"
 """The file in a folder through which a session runs that names its aggregator's journal."""
 
 
-
 class Journal(AbstractContextManager["Journal"]):
     """The journal of one session in a `folder`, made where there is none; a context manager.
 
@@ -112,7 +111,9 @@ class Journal(AbstractContextManager["Journal"]):
         with contextlib.suppress(OSError):  # some file systems have no locks
             locked = _locked(descriptor)
         if not locked:
-            raise EvaluationError(f"another process runs a session through {str(folder)!r}, with a copy of this journal")
+            raise EvaluationError(
+                f"another process runs a session through {str(folder)!r}, with a copy of this journal"
+            )
         if newest is not None and self.message(newest) is None:
             raise EvaluationError(
                 f"round {newest} in {str(folder)!r} was not sent from the journal {str(self.folder)!r}: go on with the "

@@ -72,8 +72,8 @@ def test_rows_that_do_not_fit_into_the_temporary_folder_name_it(
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     column = row_store.Column("f8")
     column.append(np.arange(100))
+    whole = np.memmap(tmp_path / "column", "f8", "w+", shape=100)
     for act in (lambda: column.append(np.arange(10**5)), lambda: row_store._like(whole)):
-        whole: Any = np.memmap(tmp_path / "column", "f8", "w+", shape=100)
         with full_disk(), pytest.raises(OSError, match="File too large") as caught:
             act()
         assert caught.value.filename == str(tmp_path)
@@ -87,7 +87,10 @@ def test_a_command_on_a_full_disk_names_the_file_and_does_its_work_afterwards(cl
     for command, file in (
         (new, r"east/store/seen/bundles"),
         ((*SESSION, *plain, "--out", "new"), r"north/store/made/[0-9a-f]{32}"),
-        (("open", "week/north.bundle", "--holder", "north", *NORTH, "--study", "study.toml"), r"store/bundle/[0-9a-f]+"),
+        (
+            ("open", "week/north.bundle", "--holder", "north", *NORTH, "--study", "study.toml"),
+            r"store/bundle/[0-9a-f]+",
+        ),
         (("revoke", "--refresh", *at("authority"), "--out", "."), r"authority/store/authority/own"),
     ):
         before = trail.read_bytes() if trail.exists() else b""

@@ -147,8 +147,8 @@ def _unauthorised(ahead: float) -> str:
     if not -_BEHIND + 2 < ahead < _AHEAD - 2:
         allowed = f"{_AHEAD} s ahead to {_BEHIND} s behind"
         return (
-            f"{_off(ahead)}, by {_READINGS} answers, and it takes {allowed}: set the clock (NTP), and start again. If it "
-            "is right, the SuperLink is under load: start again later"
+            f"{_off(ahead)}, by {_READINGS} answers, and it takes {allowed}: set the clock (NTP), and start again. If "
+            "the clock is right, the SuperLink is under load: start again later"
         )
     return (
         "the SuperLink does not know this node any more: it was unregistered, or the SuperLink has lost its database; "

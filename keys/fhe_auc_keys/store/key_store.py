@@ -72,8 +72,8 @@ class KeyStore(AbstractContextManager["KeyStore"]):
 
     `directory` was made by `create`. The passphrase is not kept; the key derived from it is, until the store is closed.
     Raises `StoreError` where there is no key store, or one of another format version, or the passphrase does not fit;
-    `LockedError` where another process has it open, for all of `patience` (seconds); `UnsafeModeError` where somebody else than the owner can read or
-    write it; `DamagedFileError` for a damaged header.
+    `LockedError` where another process has it open, for all of `patience` (seconds); `UnsafeModeError` where somebody
+    else than the owner can read or write it; `DamagedFileError` for a damaged header.
     """
 
     def __init__(self, directory: Path, passphrase: str, *, patience: float = 0.0) -> None:

@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 
 from fhe_auc.base.errors import EvaluationError, InputError
-from fhe_auc.machines.file_transport import FileTransport, answer
+from fhe_auc.machines.file_transport import FileTransport
 from fhe_auc.machines.site_state import site_storage
-from fhe_auc.base.logs import RoleLog
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.journal import CLAIM, Journal
 from tests.support.machines import MachineSession, toml
@@ -38,7 +37,9 @@ def test_another_journal_and_a_copy_are_refused_before_anything_is_sent(session:
     own, other, copy = (session.folder / name for name in ("journal", "other", "copy"))
     with Journal(own) as journal, Journal(other) as second:
         transported(session, journal)
-        with pytest.raises(InputError, match=r"another aggregator runs .*, with another journal .*exchange/aggregator'$"):
+        with pytest.raises(
+            InputError, match=r"another aggregator runs .*, with another journal .*exchange/aggregator'$"
+        ):
             transported(session, second)
         shutil.copytree(own, copy)
         with Journal(copy) as copied, pytest.raises(EvaluationError, match="with a copy of this journal"):
