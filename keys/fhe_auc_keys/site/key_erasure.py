@@ -29,7 +29,7 @@ from fhe_auc_keys.trust.identity import Identity
 APART = timedelta(days=8)
 """From the first look at the clock that finds a session past its end, to the one that erases its keys."""
 
-_ENDS = "ends"  # name of the entry, of the kind "trust"
+ENDS = "ends"  # name of the entry, of the kind "trust"
 _FORMAT = KeptFormat[dict[str, int]](b"fheends", dict[str, int], "list of ended sessions")  # Unix seconds, by id
 
 
@@ -45,7 +45,7 @@ def end(store: KeyStore, session: bytes) -> datetime:
 
 def noted_ends(store: KeyStore) -> dict[str, datetime]:
     """Return, by id, when the clock first said that a session had ended; errors as `KeyStore.load`."""
-    noted = store.load("trust", _ENDS, _FORMAT) if _ENDS in store.names("trust") else {}
+    noted = store.load("trust", ENDS, _FORMAT) if ENDS in store.names("trust") else {}
     return {name: datetime.fromtimestamp(first, timezone.utc) for name, first in noted.items()}
 
 
@@ -63,7 +63,7 @@ def ended(store: KeyStore, *, at: datetime) -> frozenset[bytes]:
                 noted[session.hex()] = at
     if noted != before:
         seconds = {name: int(first.timestamp()) for name, first in noted.items()}
-        store.put("trust", _ENDS, _FORMAT.frame(seconds), replace=True)
+        store.put("trust", ENDS, _FORMAT.frame(seconds), replace=True)
     return frozenset(bytes.fromhex(name) for name, first in noted.items() if at - first >= APART)
 
 
