@@ -56,7 +56,7 @@ from fhe_auc_keys.fleet import device, helper, tables
 from fhe_auc_keys.fleet import session as fleet_session
 from fhe_auc_keys.fleet.aggregator import BlobFile, BlobList, FleetResult, Opened
 from fhe_auc_keys.roles.contributions import Contribution
-from fhe_auc_keys.site import invitation, late_opening, made_sessions, openings
+from fhe_auc_keys.site import invitation, key_erasure, late_opening, made_sessions, openings
 from fhe_auc_keys.site.policy import Policy
 from fhe_auc_keys.store import key_store, trusted_authorities
 from fhe_auc_keys.store.budget import Entry, Ledger, Limit
@@ -298,6 +298,7 @@ VECTORS: dict[str, Callable[[Path], bytes]] = {
     "invitation": lambda _: invitation._FORMAT.frame(
         invitation._Signed(serialise.encode(invitation._Body(b"certificate", b"list", OFFER, b"")), b"signature")
     ),
+    "list of ended sessions": lambda _: key_erasure._FORMAT.frame({SESSION.hex(): 2**31}),
     "list of opened bundles": lambda _: key_store._SEEN_FORMAT.frame((SESSION,)),
     "calibration map": _file(
         lambda path: calibration_file.save(path, CalibrationMap([0, 0.5, 1], [0.1, 0.7])),

@@ -6,8 +6,7 @@ import functools
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
@@ -22,6 +21,7 @@ from fhe_auc.cli.inputs import whole_number
 from fhe_auc.session.manifest import SESSION_BYTES
 from fhe_auc_keys.bundles.announcement import MAX_LIFETIME
 from fhe_auc_keys.errors import KeysError
+from fhe_auc_keys.errors import about as about
 
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 NEW_FILE = click.Path(dir_okay=False, path_type=Path)
@@ -121,15 +121,6 @@ def spelled(data: bytes) -> str:
     digits = data.hex()
     groups = [digits[start : start + 4] for start in range(0, len(digits), 4)]
     return "\n".join(" ".join(groups[start : start + 8]) for start in range(0, len(groups), 8))
-
-
-@contextmanager
-def about(path: Path | str) -> Iterator[None]:
-    """Let a refusal of this package say which file it is about."""
-    try:
-        yield
-    except KeysError as error:
-        raise type(error)(f"{path}: {error}") from None
 
 
 class InOrder(CommandGroup):

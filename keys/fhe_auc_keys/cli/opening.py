@@ -203,8 +203,8 @@ def open_late(file: Path, vault: Vault, lists: tuple[str, ...], target: Path, fo
 
     Needed where a session was made with --min-parties and what parties send is padded (exact, verified, histograms).
     The aggregator writes FILE once the submissions are closed: it names the parties, signed. The opening is made once.
-    Asked again for the same parties it is the same file; for others it is refused. Making it erases the seeds; once the
-    session has ended, so does the next command that opens this key store for a session.
+    Asked again for the same parties it is the same file; for others it is refused. Making it erases the seeds. So
+    does what opens this key store for a session 8 days or more after it was first seen that this one has ended.
     """
     common.check_free(target, force=force)
     with trust.opened(vault, lists) as (store, holder, trusted), common.about(file):

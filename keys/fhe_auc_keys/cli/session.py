@@ -21,7 +21,7 @@ from fhe_auc_keys.bundles.announcement import Announcement, announce, open_annou
 from fhe_auc_keys.bundles.sealed_bundles import SealedBundles, seal_session
 from fhe_auc_keys.cli import common, describe, trust
 from fhe_auc_keys.site import made_sessions
-from fhe_auc_keys.site.late_opening import hold, purge
+from fhe_auc_keys.site.late_opening import hold
 from fhe_auc_keys.site.made_sessions import Wanted
 from fhe_auc_keys.store import audit
 from fhe_auc_keys.store.key_store import KeyStore
@@ -182,7 +182,6 @@ def session(
     if repeats is None and folder is not None and folder.exists() and any(folder.iterdir()):
         raise InputError(f"{str(folder)!r} is not empty; every session gets a new folder")
     with trust.opened(vault, lists) as (store, holder, trusted):
-        purge(store, at=common.now())
         verify(holder.credential, trusted, at=common.now())
         if old is not None:
             made_sessions.require_unreleased(store, old, stated=stated)

@@ -15,6 +15,7 @@ from fhe_auc.base.errors import InputError
 from fhe_auc.cli import output
 from fhe_auc_keys.cli import common
 from fhe_auc_keys.errors import StoreError
+from fhe_auc_keys.site.key_erasure import purge
 from fhe_auc_keys.store import list_places
 from fhe_auc_keys.store.key_store import KeyStore
 from fhe_auc_keys.store.list_places import is_url, with_lists_of
@@ -197,8 +198,12 @@ def renewed(store: KeyStore, lists: Sequence[str]) -> Trusted:
 
 @contextmanager
 def opened(vault: Vault, lists: Sequence[str]) -> Iterator[tuple[KeyStore, Identity, Trust]]:
-    """Open the key store of a certified role; yield it, the role's identity, and whom it trusts after `renewed`."""
+    """Open the key store of a certified role; yield it, the role's identity, and whom it trusts after `renewed`.
+
+    What it need not keep any more of sessions that have ended is erased.
+    """
     with vault.open() as store:
+        purge(store, at=common.now())
         yield store, certified_identity(store), renewed(store, lists).trust
 
 

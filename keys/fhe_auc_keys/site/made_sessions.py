@@ -27,7 +27,7 @@ from fhe_auc.question.study import Study
 from fhe_auc.session.protocol import Request
 from fhe_auc_keys.bundles.announcement import claimed
 from fhe_auc_keys.bundles.sealed_bundles import Kept
-from fhe_auc_keys.errors import DamagedFileError, ExpiredError, KeysError, StoreError
+from fhe_auc_keys.errors import DamagedFileError, ExpiredError, KeysError, StoreError, about
 from fhe_auc_keys.site import late_opening
 from fhe_auc_keys.store.key_store import KeyStore
 from fhe_auc_keys.trust.certificates import claimed_name_and_end
@@ -155,7 +155,8 @@ def _first(store: KeyStore, session: bytes) -> bytes:
 def made(store: KeyStore, session: bytes) -> Wanted:
     """Return what a session was made of; `StoreError` where it was not here, otherwise errors as `KeyStore.load`."""
     found = _stored(store, session)
-    announced = claimed(found.announcement)
+    with about(f"session {session.hex()} is not made again"):
+        announced = claimed(found.announcement)
     try:
         known = {each.name for each in fields(Request)}
         said = {

@@ -17,6 +17,7 @@ PASSPHRASE_VARIABLE = "FHE_AUC_PASSPHRASE"  # noqa: S105 - the variable's name
 LEAST_CHARACTERS = 12
 _RANDOM_BYTES = 32
 _LOG2_COST = 10  # of scrypt, where the passphrase is 256 random bits: there is nothing to stretch
+_PATIENCE = 30.0  # seconds for which another process may have the store open
 OWN = "own"  # name of the entry that a store has one of: its identity, its authority, whom it trusts
 
 
@@ -45,13 +46,16 @@ class Vault:
         return is_in(self.directory)
 
     def open(self) -> KeyStore:
-        """Open the store; errors as `KeyStore`, and `InputError` where there is no passphrase for it."""
+        """Open the store, and wait a little where another process, such as a role, has it open.
+
+        Errors as `KeyStore`, and `InputError` where there is no passphrase for it.
+        """
         if not self.exists():
             raise StoreError(
                 f"no key store in {str(self.directory)!r}: `fhe-auc keys enrol NAME` makes a site's, "
                 "`fhe-auc keys ca-init NAME` an authority's"
             )
-        return self.kind(self.directory, self._passphrase(new=False))
+        return self.kind(self.directory, self._passphrase(new=False), patience=_PATIENCE)
 
     def open_or_make(self) -> KeyStore:
         """Open the store, or make it; `InputError` also for a new passphrase below `LEAST_CHARACTERS` characters.

@@ -783,7 +783,8 @@ def test_what_show_tells_programs_has_names_and_times_as_iso_8601_has_them() -> 
     assert list(bundle["parties"]) == list(SITES)
     stores = [json_of("show", *at(name)) for name in ("south", "authority")]
     (session,) = stores[0]["sessions"].values()
-    assert session == {"state": "opened", "until": bundle["not_after"], "has_result": False}
+    held = {"late_seeds": False, "end_seen": None}
+    assert session == {"state": "opened", "until": bundle["not_after"], "has_result": False, **held}
     text = json.dumps({"files": told, "stores": stores})
     assert not re.search(r"\[\s*\[", text)
     times = re.findall(r'"(?:until|not_before|not_after|last_update|next_update)": "(.*?)"', text)
