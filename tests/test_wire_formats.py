@@ -56,7 +56,7 @@ from fhe_auc_keys.fleet import device, helper, tables
 from fhe_auc_keys.fleet import session as fleet_session
 from fhe_auc_keys.fleet.aggregator import BlobFile, BlobList, FleetResult, Opened
 from fhe_auc_keys.roles.contributions import Contribution
-from fhe_auc_keys.site import late_opening, made_sessions, policy
+from fhe_auc_keys.site import invitation, key_erasure, late_opening, made_sessions, openings
 from fhe_auc_keys.site.policy import Policy
 from fhe_auc_keys.store import key_store, trusted_authorities
 from fhe_auc_keys.store.budget import Entry, Ledger, Limit
@@ -139,6 +139,7 @@ POLICY = Policy(
     max_thresholds=16,
     options={"interval": 0.95, "epsilon": (0.25, 0.5)},
 )
+OFFER = serialise.encode(invitation.Offer(exchange="sftp://here", notes=("call",), revocation_lists=("/lists",)))
 AUTHORITY = Authority(
     Ed25519PrivateKey.from_private_bytes(bytes([1] * 32)),
     x509.load_pem_x509_certificate(AUTHORITY_CERTIFICATE),
@@ -290,7 +291,14 @@ VECTORS: dict[str, Callable[[Path], bytes]] = {
     "party bundle": lambda _: sign(bundles.PARTY_KIND, NORTH, bundles._PartyBody(b"announcement", HEADER, b"seal")),
     "list of authorities": lambda _: _trusted(),
     "privacy ledger": lambda _: LEDGER.to_bytes(),
-    "policy": lambda _: policy._FORMAT.frame(POLICY),
+    "policy": lambda _: POLICY.to_bytes(),
+    "record of what was opened": lambda _: openings._FORMAT.frame(
+        (openings._Opened("model", "outcome", ("north", "south"), {"exact": openings._Last(SESSION, 2**31, 2**31)}),)
+    ),
+    "invitation": lambda _: invitation._FORMAT.frame(
+        invitation._Signed(serialise.encode(invitation._Body(b"certificate", b"list", OFFER, b"")), b"signature")
+    ),
+    "list of ended sessions": lambda _: key_erasure._FORMAT.frame({SESSION.hex(): 2**31}),
     "list of opened bundles": lambda _: key_store._SEEN_FORMAT.frame((SESSION,)),
     "calibration map": _file(
         lambda path: calibration_file.save(path, CalibrationMap([0, 0.5, 1], [0.1, 0.7])),

@@ -33,7 +33,7 @@ def replacing(path: str | os.PathLike[str], *, mode: int | None = None, durable:
     """
     target = Path(path)
     if mode is None and _is_special(target):
-        with target.open("wb") as file:
+        with naming(target), target.open("wb") as file:
             yield file
         return
     if mode is None and target.is_symlink():
@@ -53,9 +53,10 @@ def replacing(path: str | os.PathLike[str], *, mode: int | None = None, durable:
             if durable:
                 os.fsync(descriptor)
         _put(temporary, target)
-    except BaseException:
+    except BaseException as error:
         temporary.unlink(missing_ok=True)
-        raise
+        with naming(target):
+            raise error
     if durable:
         sync_folder(target.parent)
 
@@ -73,6 +74,17 @@ def _put(temporary: Path, target: Path) -> None:
         time.sleep(_PAUSE)
 
 
+@contextmanager
+def naming(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Have an `OSError` about an open file, such as one on a full disk, say which file that is."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno is None or error.filename is not None:
+            raise
+        raise OSError(error.errno, error.strerror, os.fspath(path)) from None
+
+
 def write_atomically(
     path: str | os.PathLike[str], data: bytes, *, mode: int | None = None, durable: bool = False
 ) -> None:
@@ -82,7 +94,10 @@ def write_atomically(
 
 
 def append(descriptor: int, data: bytes, *, durable: bool = False) -> None:
-    """Append to an open file (O_APPEND), all or nothing, or raise `OSError`; `durable` is as of `replacing`."""
+    """Append to an open file (O_APPEND), all or nothing, or raise `OSError`; `durable` is as of `replacing`.
+
+    The error does not name the file: see `naming`.
+    """
     before, left = os.fstat(descriptor).st_size, memoryview(data)
     try:
         while left:

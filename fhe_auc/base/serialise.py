@@ -73,9 +73,13 @@ def unmarked(magic: bytes, data: bytes | memoryview, what: str) -> memoryview:
     """Return what `marked` has marked; raise `DeserialisationError` for another kind or format version."""
     version, rest = _parts(magic, data, what)
     if version not in (b"", bytes([FORMAT_VERSION])):
+        age, advice = "a newer", "upgrade fhe-auc on this machine, and close the sessions from before"
+        if version[0] < FORMAT_VERSION:
+            age = "an older"
+            advice = "whoever made it upgrades, and a session from before the upgrade is made again by its key holder"
         raise DeserialisationError(
-            f"{what} of format version {version[0]}, but this is {FORMAT_VERSION}: "
-            "install the same version of fhe-auc everywhere",
+            f"{what} of format version {version[0]}, from {age} fhe-auc than this, which reads {FORMAT_VERSION} alone: "
+            f"{advice}",
             field="version",
         )
     return rest

@@ -14,6 +14,7 @@ import numpy as np
 
 from fhe_auc.base.errors import EvaluationError, InputError
 from fhe_auc.base.logs import RoleLog
+from fhe_auc.machines.site_role import OTHER_VERSION
 from fhe_auc.machines.site_state import Joined, site_storage
 from fhe_auc.question import thresholds as grids
 from fhe_auc.session.aggregator import Aggregator, conduct
@@ -58,6 +59,8 @@ class Asked:
 def kind_of_error(told: str) -> str:
     """Return the kind of error that a site tells: one word, as what else it says is not for this side's logs."""
     word = told.split(":")[0].removeprefix("<class ").strip("'<> ")
+    if word == OTHER_VERSION:
+        return f"{word}: fhe-auc has been upgraded there, or here, since the session was made: make a new session"
     plain = word.isascii() and word.replace(".", "").replace("_", "").isalnum()
     return word if plain and len(word) <= _LONGEST_KIND else "see the site's log"
 

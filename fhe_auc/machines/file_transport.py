@@ -47,6 +47,8 @@ class FileTransport(Transport):
             found = Message.from_bytes(read_from_others(_message_file(folder, number)), limit=LONGEST).session
             if found != aggregator.manifest.session:
                 raise InputError(f"{str(folder)!r} is for session {found.hex()}; give each session a folder of its own")
+        folder.mkdir(parents=True, exist_ok=True)
+        journal.claim(folder, number)
 
     def exchange(self, message: bytes) -> Iterator[tuple[str, bytes]]:
         """Write a message for all parties; yield (party, submission) until all are there, or the time is over."""

@@ -39,6 +39,9 @@ ENTRIES = (
 """What `answer` reads of a configuration."""
 
 
+OTHER_VERSION = "VersionError"  # the kind of error where message or session are of another version of fhe-auc
+
+
 class Answer(NamedTuple):
     """What a site or a helper sends, and whether the session has ended for it."""
 
@@ -87,6 +90,7 @@ def attempt(answering: Callable[[RoleLog], Answer]) -> tuple[bytes | None, str]:
         return answering(log).submission, ""
     except Exception as error:
         kind, text = type(error).__name__, error if isinstance(error, (FheAucError, OSError)) else ""
+        kind = OTHER_VERSION if getattr(error, "field", "") == "version" else kind
         log.error("not answered: %s %s", kind, text)
         return None, kind
 

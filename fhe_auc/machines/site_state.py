@@ -205,7 +205,8 @@ class _Answered(SecretStruct, frozen=True):
     found: bytes = b""  # of a session that has found thresholds: `CountedBefore`, encoded; otherwise empty
 
 
-_FORMAT = KeptFormat(b"fheansw", _Answered, "answer kept")
+_FORMAT = KeptFormat(b"fheansw", _Answered, "answer kept", version=4, older={3: (_Answered, lambda old: old)})
+"""Version 3 ends before `found`."""
 
 
 def answer(

@@ -5,6 +5,7 @@ arrays like any other, which the system reads from the file as they are used; `r
 """
 
 import mmap
+import os
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -12,6 +13,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
+
+from fhe_auc.base.files import naming
 
 BATCH = 2**20  # rows at a time
 IN_MEMORY = 2**20  # rows of a column that are kept in memory; more go to a file
@@ -33,8 +36,9 @@ class Column:
         if self._file is None and self.rows > IN_MEMORY:
             self._file = tempfile.TemporaryFile()  # noqa: SIM115 - closed when finished
         if self._file is not None:
-            for part in self._parts:
-                self._file.write(np.ascontiguousarray(part).data)
+            with naming(tempfile.gettempdir()):
+                for part in self._parts:
+                    self._file.write(np.ascontiguousarray(part).data)
             self._parts.clear()
 
     def finished(self) -> NDArray[Any]:
@@ -45,7 +49,8 @@ class Column:
             joined.flags.writeable = False
             return joined
         with self._file:  # the array keeps what is in it
-            self._file.flush()
+            with naming(tempfile.gettempdir()):
+                self._file.flush()
             return np.memmap(self._file, self._dtype, "r", shape=(self.rows,))
 
 
@@ -94,7 +99,10 @@ def _like(array: NDArray[Any]) -> NDArray[Any]:
     if not isinstance(array, np.memmap):
         return np.empty_like(array)
     with tempfile.TemporaryFile() as file:  # the array keeps what is in it
-        file.truncate(array.nbytes)
+        with naming(tempfile.gettempdir()):
+            if sys.platform == "linux":  # on a full disk, writing into a hole would end the process
+                os.posix_fallocate(file.fileno(), 0, array.nbytes)
+            file.truncate(array.nbytes)
         return np.memmap(file, array.dtype, "r+", shape=array.shape)
 
 

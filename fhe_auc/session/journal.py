@@ -7,6 +7,7 @@
     record.json            who took part, and who has confirmed the last round; or what went wrong
     status.json            who is awaited at this moment, and why
     lock                   locked while a process runs the session
+    name                   random: what the journal is known by in the folder through which the session runs (`claim`)
 
 Parties see no second message of a round: where one is here, it is sent again. Of what is here, nothing is secret from
 the aggregator, and nothing tells it more than it has seen already; the folder is private, as others must not change it.
@@ -15,6 +16,7 @@ the aggregator, and nothing tells it more than it has seen already; the folder i
 import contextlib
 import json
 import os
+import secrets
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
@@ -23,13 +25,15 @@ from pathlib import Path
 from typing import Any
 
 from fhe_auc.base.errors import DeserialisationError, EvaluationError, InputError
-from fhe_auc.base.files import TEMPORARY, append, is_private, open_descriptor, write_atomically
+from fhe_auc.base.files import TEMPORARY, append, is_private, naming, open_descriptor, write_atomically
 from fhe_auc.base.serialise import frame, json_text, unframe
 
 _CLOSED, _ENTRY = b"fheclos", b"fheentr"
 _LENGTH_BYTES = 8
 _PATIENCE, _PAUSE = 1.0, 0.05  # seconds: `is_running` has the lock for a moment
-_RECORD, _STATUS, _SESSION, _LOCK = "record.json", "status.json", "session", "lock"
+_RECORD, _STATUS, _SESSION, _LOCK, _NAME = "record.json", "status.json", "session", "lock", "name"
+CLAIM = "aggregator"
+"""The file in a folder through which a session runs that names its aggregator's journal."""
 
 
 class Journal(AbstractContextManager["Journal"]):
@@ -44,6 +48,7 @@ class Journal(AbstractContextManager["Journal"]):
             raise InputError(f"journal: {str(folder)!r} is another user's, or open to others: chmod 700 it")
         self.folder = folder
         self._logs: dict[int, int] = {}
+        self._claims: list[int] = []
         self._lock = open_descriptor(folder / _LOCK, os.O_RDWR | os.O_CREAT)
         deadline = time.monotonic() + _PATIENCE
         while not _locked(self._lock):
@@ -59,10 +64,10 @@ class Journal(AbstractContextManager["Journal"]):
 
     def close(self) -> None:
         """Let other processes run the session; done twice, it does nothing."""
-        for descriptor in (*self._logs.values(), self._lock):
+        for descriptor in (*self._logs.values(), *self._claims, self._lock):
             if descriptor >= 0:
                 os.close(descriptor)
-        self._logs, self._lock = {}, -1
+        self._logs, self._claims, self._lock = {}, [], -1
 
     def bind(self, session: bytes) -> None:
         """Have the journal be a session's; raise `InputError` where it is another one's."""
@@ -74,6 +79,45 @@ class Journal(AbstractContextManager["Journal"]):
             raise InputError(
                 f"journal: {str(self.folder)!r} is of session {bound[:32].decode(errors='replace')}; give session "
                 f"{session.hex()} a folder of its own"
+            )
+
+    def claim(self, folder: Path, newest: int | None) -> None:
+        """Make a folder, which must be there, that of this journal's session: no other aggregator runs through it.
+
+        `newest` is the last round that has been opened in the folder. Raises `InputError` where a journal of another
+        name has claimed it, `EvaluationError` where a process with a copy of this one runs, or `newest` was not sent
+        from here: two aggregators of a session would overwrite each other's rounds. The file that says whose it is
+        stays there, so that what is killed can go on.
+        """
+        name = _read(self.folder / _NAME)
+        if name is None:
+            name = secrets.token_hex(16).encode()
+            write_atomically(self.folder / _NAME, name, mode=0o600, durable=True)
+        claim = folder / CLAIM
+        descriptor = open_descriptor(claim, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+        self._claims.append(descriptor)
+        with naming(claim):
+            if not os.fstat(descriptor).st_size:  # the first one that appends its name has claimed it
+                append(descriptor, name, durable=True)
+            os.lseek(descriptor, 0, os.SEEK_SET)
+            found = os.read(descriptor, len(name))
+        if found != name:
+            raise InputError(
+                f"another aggregator runs a session through {str(folder)!r}, with another journal than "
+                f"{str(self.folder)!r}: go on with that one, or give this session a folder of its own. If the other "
+                f"has never sent a message, and never will, remove {str(claim)!r}"
+            )
+        locked = True
+        with contextlib.suppress(OSError):  # some file systems have no locks
+            locked = _locked(descriptor)
+        if not locked:
+            raise EvaluationError(
+                f"another process runs a session through {str(folder)!r}, with a copy of this journal"
+            )
+        if newest is not None and self.message(newest) is None:
+            raise EvaluationError(
+                f"round {newest} in {str(folder)!r} was not sent from the journal {str(self.folder)!r}: go on with the "
+                "journal that has sent it, or, where that is lost, ask the key holder for a new session"
             )
 
     def message(self, number: int) -> bytes | None:
@@ -99,7 +143,7 @@ class Journal(AbstractContextManager["Journal"]):
                     entry = unframe(_ENTRY, file.read(length), tuple[str, bytes], "entry of a journal")
                 except DeserialisationError as error:
                     if file.tell() < size or error.field == "version":
-                        raise self.damaged(str(error)) from None
+                        raise self.damaged(f"{path.name}: {error}") from None
                     break
                 whole = file.tell()
                 yield entry
@@ -113,23 +157,25 @@ class Journal(AbstractContextManager["Journal"]):
             flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
             self._logs[number] = open_descriptor(self._path(number, "submissions"), flags)
         entry = frame(_ENTRY, (party, submission))
-        append(self._logs[number], len(entry).to_bytes(_LENGTH_BYTES, "big") + entry)
+        with naming(self._path(number, "submissions")):
+            append(self._logs[number], len(entry).to_bytes(_LENGTH_BYTES, "big") + entry)
 
     def closed(self, number: int) -> tuple[str, ...] | None:
         """Return the parties whose submissions of a round count; None while it is open. Errors as `damaged`."""
-        data = _read(self._path(number, "closed"))
+        path = self._path(number, "closed")
+        data = _read(path)
         if data is None:
             return None
         try:
             return unframe(_CLOSED, data, tuple[str, ...], "list of submissions")
         except DeserialisationError as error:
-            raise self.damaged(str(error)) from None
+            raise self.damaged(f"{path.name}: {error}") from None
 
     def close_round(self, number: int, counted: tuple[str, ...]) -> None:
         """Write down whose submissions of a round count; with them, those submissions survive a power cut."""
         log = self._path(number, "submissions")
         if log.exists():  # an earlier process may have written it
-            with log.open("r+b") as file:  # Windows does not sync what is open for reading alone
+            with naming(log), log.open("r+b") as file:  # Windows does not sync what is open for reading alone
                 os.fsync(file.fileno())
         write_atomically(self._path(number, "closed"), frame(_CLOSED, counted), mode=0o600, durable=True)
 
@@ -199,7 +245,10 @@ def _read(path: Path) -> bytes | None:
 
 def _read_json(path: Path) -> dict[str, Any] | None:
     data = _read(path)
-    content: dict[str, Any] | None = None if data is None else json.loads(data)
+    try:
+        content: dict[str, Any] | None = None if data is None else json.loads(data)
+    except ValueError:
+        raise EvaluationError(f"{str(path)!r} is damaged: remove it, and run the session again") from None
     return content
 
 

@@ -3,6 +3,10 @@
 It holds no secret. What nobody tells apart is a `KeysError`.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
 from fhe_auc.base.errors import DeserialisationError, FheAucError
 
 
@@ -48,6 +52,15 @@ class LockedError(StoreError):
 
 class UnsafeModeError(StoreError):
     """A file or directory of a key store is open to others than its owner, or not a plain one."""
+
+
+@contextmanager
+def about(path: Path | str) -> Iterator[None]:
+    """Let a refusal of this package say which file it is about."""
+    try:
+        yield
+    except KeysError as error:
+        raise type(error)(f"{path}: {error}") from None
 
 
 def unreadable(error: Exception, damaged: str) -> StoreError:

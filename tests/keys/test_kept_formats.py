@@ -16,6 +16,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 import pytest
+from cryptography.hazmat.primitives.serialization import Encoding
 
 from fhe_auc.base import serialise
 from fhe_auc.base.errors import DeserialisationError
@@ -27,7 +28,8 @@ from fhe_auc_keys.bundles.announcement import announce
 from fhe_auc_keys.bundles.sealed_bundles import Kept
 from fhe_auc_keys.errors import KeysError, StoreError
 from fhe_auc_keys.fleet import device, helper
-from fhe_auc_keys.site import key_erasure, late_opening, made_sessions
+from fhe_auc_keys.site import key_erasure, late_opening, made_sessions, openings
+from fhe_auc_keys.site.invitation import Offer, invite, open_invitation
 from fhe_auc_keys.site.made_sessions import Wanted
 from fhe_auc_keys.site.policy import Policy
 from fhe_auc_keys.site.store_check import problems
@@ -83,16 +85,25 @@ def make(folder: Path) -> None:
         store.put("identity", OWN, identity.to_bytes())
         Trusted(trust.anchors, (), trust.revocation_lists).keep(store)
         POLICY.keep(store)
+        last = openings._Last(bytes.fromhex(SESSION), int(NOW.timestamp()), int(NOW.timestamp()))
+        opened = openings._Opened(STUDY.model, STUDY.outcome, ("north", "south"), {"verified": last})
+        store.put("trust", openings.NAME, openings._FORMAT.frame((opened,)))
         store.register(BUNDLE)
         facts = budget.set_limit(store, "rows", 4.0, 1e-6)
         audit.append_line(store.directory, identity, "limited", at=NOW, **facts)
         Ledger(Ledger.stored(store).limits, {SESSION: ENTRY}).keep(store)
         store.put("bundle", OPEN, Kept(document, ends, MATERIAL).to_bytes())
         store.put("late", OPEN, late_opening._FORMAT.frame(late_opening._Held(document, ends, MATERIAL, (MATERIAL,))))
-        state = site_state._Answered(b"asked", b"sent", b"rows", MATERIAL, b"", 900, (), True, False, "", {})
+        state = site_state._Answered(
+            b"asked", b"sent", b"rows", MATERIAL, b"", 900, (), True, False, "", {}, found=MATERIAL[::-1]
+        )
         store.put("state", OPEN, site_state._FORMAT.frame(state))
         store.put("fleet", OPEN, helper._FORMAT.frame(helper._HelperState(b"blobs", b"answer", MATERIAL)))
         made_sessions.remember(store, document, said)
+        offer = Offer(exchange="here", study=STUDY, policy=POLICY)
+        crl = trust.revocation_lists[0].public_bytes(Encoding.PEM)
+        (folder / "invitation").write_bytes(invite(certified.authority, crl, offer))
+        key_erasure.ended(store, at=NOW + timedelta(days=8))
         told = {"session": SESSION, "spent": ENTRY.facts(), "by": ENTRY.acknowledged}
         audit.append_line(store.directory, identity, "acknowledged", at=NOW, **told)
     known = np.frombuffer(identity.signing_key, np.uint8).reshape(1, 32)
@@ -121,8 +132,11 @@ def test_a_site_s_key_store_of_that_release_is_read(release: Path, tmp_path: Pat
         assert certified_identity(store).name == "north"
         assert len(Trusted.stored(store).authorities) == len(Trusted.stored(store).lists) == 1
         assert Policy.stored(store) == POLICY
+        openings.check(store)
+        assert made_sessions._stored(store, bytes.fromhex(OPEN)).lifetime == 7 * 24 * 3600
         assert Ledger.stored(store) == Ledger({"rows": Limit(4.0, 1e-6)}, {SESSION: ENTRY})
         assert store.opened_bundles() == (BUNDLE,)
+        assert set(key_erasure.noted_ends(store)) == ({OPEN} if release.name > "0.2" else set())
         # A session ends with its version: see below.
         assert {each.entry for each in problems(store, at=NOW)} <= {f"bundle/{OPEN}"}
 
@@ -136,7 +150,7 @@ def test_sessions_of_that_release_are_not_called_damaged_by_a_later_one_which_cl
         monkeypatch.setattr(serialise, "FORMAT_VERSION", 200)
         (found,) = problems(store, at=NOW)
         assert (found.entry, found.wrong[:38]) == (f"bundle/{OPEN}", "session announcement of format version")
-        assert "`fhe-auc keys close SESSION --lose-result`" in found.remedy
+        assert f"`fhe-auc keys close {OPEN} --lose-result`" in found.remedy
         with pytest.raises(KeysError, match="this site gets no result of it"):
             key_erasure.close(store, session, at=NOW)
         kinds = ("bundle", "late", "state")
@@ -152,6 +166,8 @@ def test_an_authority_s_key_store_of_that_release_goes_on_and_what_lies_outside_
 ) -> None:
     memory = device._FORMAT.unframe((release / "memory").read_bytes())
     assert memory.answers == (device._DeviceAnswer(bytes.fromhex(SESSION), (bytes(32),), 20_000),)
+    if (release / "invitation").exists():
+        assert open_invitation((release / "invitation").read_bytes()).offer.policy == POLICY
     assert len(member_lists._FORMAT.unframe((release / "listed").read_bytes()).signature) == 64
     with KeyStore(copied(release / "authority", tmp_path), PASSPHRASE) as store:
         authority = Authority.from_bytes(store.get("authority", OWN))

@@ -39,7 +39,7 @@ def write_study(path: str, *, row_caps: Mapping[str, int] | None = None, **chang
 
 
 def call(*arguments: str, **options: str) -> Result:
-    if arguments[:1] == ("session",) and "--from" not in arguments:
+    if arguments[:1] == ("session",) and not {"--from", "--repeat"} & set(arguments):
         if "--aggregator" not in arguments:
             arguments = (*arguments, "--aggregator", f"{ADDER}/{ADDER}.credential")
         if "--study" not in arguments:

@@ -1,11 +1,13 @@
 """What a SuperLink's refusals mean, said at the site: Flower's SuperNode does not tell, and may end with status 0.
 
-Its connection to the SuperLink is given one that watches what comes back.
+Its connection to the SuperLink is given one that watches what comes back. How far a clock is off is told by no single
+answer: a SuperLink under load dates answers late, and refuses requests that have waited for long.
 """
 
 import ssl
 import threading
 import time
+from collections import deque
 from collections.abc import Sequence
 from datetime import datetime
 from email.utils import parsedate_to_datetime
@@ -23,6 +25,7 @@ from flwr.supernode.fleet_http_client import FleetHttpClient
 
 _AHEAD, _BEHIND = 5, 305  # seconds that a SuperLink lets a node's clock be off
 _WARNED = 3  # seconds off from which on the site is told; the SuperLink tells whole seconds
+_READINGS = 3  # answers in a row that must agree that a clock is off
 _LAPSE = 75.0  # seconds until a SuperLink has noticed the end of a node that did not sign off: 60, and some more
 _AGAIN = 5.0
 _NOT_NOW = (9, 10)  # OpenSSL's X509_V_ERR_CERT_NOT_YET_VALID and X509_V_ERR_CERT_HAS_EXPIRED
@@ -34,6 +37,13 @@ class SuperLinkRefusals:
     def __init__(self) -> None:
         self.reason = ""  # the last refusal, in a sentence; "" where there was none
         self._told_clock = False
+        self._readings = deque[float](maxlen=_READINGS)  # seconds ahead, by the last answers
+
+    @property
+    def _ahead(self) -> float:
+        """By how many seconds, at least, this machine's clock is ahead by each of the last answers; 0: they differ."""
+        surely = len(self._readings) == _READINGS
+        return max(min(self._readings), 0.0) or min(max(self._readings), 0.0) if surely else 0.0
 
     def intercept(self, context: ProtobufRequestContext, call_next: ProtobufCall) -> httpx.Response:
         """Pass a request on, as Flower's interceptors do, and note what is wrong with its answer."""
@@ -49,7 +59,8 @@ class SuperLinkRefusals:
             if isinstance(cause, ssl.SSLError):
                 self.reason = _untrusted(cause)
             raise
-        ahead = _seconds_ahead(response, asked)
+        self._readings.extend(_seconds_ahead(response, asked))
+        ahead = self._ahead
         if response.status_code == httpx.codes.UNAUTHORIZED:
             self.reason = _unauthorised(ahead)
         elif response.is_error and response.read() and (found := FlowerError.from_json(response.text)):
@@ -69,6 +80,8 @@ _NOT_ADMITTED: dict[int, str] = {
     "this one was given none: --auth-supernode-private-key",
 }
 
+_REFUSED = "The SuperLink refuses this node's requests, as it also does under load: asking again %d times"
+
 _NOT_YET = (
     "The SuperLink does not admit this node yet. If a SuperNode with this key was killed, it is a minute until the "
     "SuperLink has noticed; if the key is not registered there, do so. Asking again for %d s"
@@ -84,14 +97,18 @@ def client(refusals: SuperLinkRefusals) -> type[FleetHttpClient]:
             self._ending = False
 
         def _unary_unary(self, **call: Any) -> Any:
-            """Make a request; end this process, with status 1, where the SuperLink does not know or trust the node."""
-            try:
-                return super()._unary_unary(**call)
-            except httpx.HTTPStatusError as error:
-                if self._ending or error.response.status_code != httpx.codes.UNAUTHORIZED:
-                    raise
-            if threading.current_thread() is not threading.main_thread():
-                raise httpx.NetworkError(refusals.reason)  # it tries again; the main thread's next request ends it
+            """Make a request; end this process, with status 1, where the SuperLink still does not know the node."""
+            for left in reversed(range(_READINGS)):
+                try:
+                    return super()._unary_unary(**call)
+                except httpx.HTTPStatusError as error:
+                    if self._ending or error.response.status_code != httpx.codes.UNAUTHORIZED:
+                        raise
+                if threading.current_thread() is not threading.main_thread():
+                    raise httpx.NetworkError(refusals.reason)  # it tries again; the main thread's next request ends it
+                if left == _READINGS - 1:
+                    log(WARNING, _REFUSED, left)
+                time.sleep(_AGAIN if left else 0.0)
             self._ending = True
             flwr_exit(ExitCode.SUPERNODE_CONNECTION_ERROR, refusals.reason)
 
@@ -114,12 +131,12 @@ def client(refusals: SuperLinkRefusals) -> type[FleetHttpClient]:
     return WatchedClient
 
 
-def _seconds_ahead(response: httpx.Response, asked: datetime) -> float:
-    """Return by how much this machine's clock is ahead of the SuperLink's, to a second; 0 if that is not known."""
+def _seconds_ahead(response: httpx.Response, asked: datetime) -> list[float]:
+    """Return by how much this machine's clock is ahead of the SuperLink's, to a second; nothing if it does not say."""
     if "date" not in response.headers:
-        return 0.0
-    told = parsedate_to_datetime(response.headers["date"])  # some time between asking and now
-    return max((asked - told).total_seconds(), 0.0) or min((now() - told).total_seconds(), 0.0)
+        return []
+    told = parsedate_to_datetime(response.headers["date"])  # some time between asking and now, or before under load
+    return [max((asked - told).total_seconds(), 0.0) or min((now() - told).total_seconds(), 0.0)]
 
 
 def _off(ahead: float) -> str:
@@ -129,10 +146,14 @@ def _off(ahead: float) -> str:
 def _unauthorised(ahead: float) -> str:
     if not -_BEHIND + 2 < ahead < _AHEAD - 2:
         allowed = f"{_AHEAD} s ahead to {_BEHIND} s behind"
-        return f"{_off(ahead)}, which takes {allowed}: set the clock (NTP), and start again"
+        return (
+            f"{_off(ahead)}, by {_READINGS} answers, and it takes {allowed}: set the clock (NTP), and start again. If "
+            "the clock is right, the SuperLink is under load: start again later"
+        )
     return (
         "the SuperLink does not know this node any more: it was unregistered, or the SuperLink has lost its database; "
-        "have its key registered again (`flwr supernode register`), and start again"
+        "have its key registered again (`flwr supernode register`), and start again. If it is registered, the "
+        f"SuperLink is under load, and takes no request that has waited for {_BEHIND} s: start again later"
     )
 
 

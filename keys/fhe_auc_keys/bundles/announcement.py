@@ -41,7 +41,8 @@ class Announcement:
     roster: Roster  # of the parties
     aggregator: Peer
     holder: Peer  # who signed
-    not_after: datetime  # UTC
+    not_before: datetime  # UTC, as the next; a little before it was made
+    not_after: datetime
     helper: Peer | None = None
 
     @cached_property
@@ -175,7 +176,8 @@ def open_announcement(data: bytes, trust: Trust, *, holder: str, at: datetime) -
     roster = _checked_roster(manifest, peers, signer, adder, helper)
     if manifest.fleet is not None:
         check_members(manifest.fleet, trust, at=at)
-    return Announcement(manifest, manifest.study, roster, adder, signer, ends, helper)
+    begins = datetime.fromtimestamp(body.not_before, timezone.utc)
+    return Announcement(manifest, manifest.study, roster, adder, signer, begins, ends, helper)
 
 
 class Claimed(NamedTuple):
@@ -198,6 +200,11 @@ def claimed(data: bytes) -> Claimed:
         return Claimed(manifest, dict(zip(manifest.parties, credentials, strict=True)), aggregator, helper, ends)
     except (IndexError, ValueError):
         raise TamperedError("a session announcement is malformed") from None
+
+
+def claimed_begin(data: bytes) -> int:
+    """Return when a session begins, in Unix seconds, unverified; `TamperedError` where it is no announcement."""
+    return claimed_body(KIND, data, _Body).not_before
 
 
 def _manifest_and_end(body: _Body, whose: str) -> tuple[Manifest, datetime]:

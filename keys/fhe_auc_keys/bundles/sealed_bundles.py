@@ -218,14 +218,20 @@ class ClaimedBundle(NamedTuple):
 
     bundle_id: bytes
     recipient: bytes  # fingerprint of the certificate that it is sealed to
-    stands_alone: bool  # whether the announcement is in it, and not beside it
+    announcement: bytes  # empty where it lies beside the bundle
+
+    @property
+    def stands_alone(self) -> bool:
+        """Whether the announcement is in it."""
+        return bool(self.announcement)
 
 
 def claimed_in_bundle(data: bytes) -> ClaimedBundle:
     """Return what a party's bundle says; raise `TamperedError` where it is no such bundle."""
     body = claimed_body(PARTY_KIND, data, _PartyBody)
     header = parsed(body.header, _BundleHeader, PARTY_KIND.name)
-    return ClaimedBundle(header.bundle_id, header.recipient, len(body.announcement) != _DIGEST_BYTES)
+    beside = len(body.announcement) == _DIGEST_BYTES
+    return ClaimedBundle(header.bundle_id, header.recipient, b"" if beside else body.announcement)
 
 
 def open_party_bundle(

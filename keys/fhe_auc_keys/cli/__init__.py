@@ -6,6 +6,7 @@ from fhe_auc.cli import output
 from fhe_auc_keys.cli import common
 from fhe_auc_keys.cli.authority import ca_init, issue, revoke
 from fhe_auc_keys.cli.enrol import enrol
+from fhe_auc_keys.cli.join import join
 from fhe_auc_keys.cli.limits import budget, policy
 from fhe_auc_keys.cli.opening import open_bundle, open_late
 from fhe_auc_keys.cli.session import session
@@ -21,9 +22,10 @@ Who runs what, in this order; docs/guide/keys.md walks through it with real outp
 
 \b
 authority     ca-init              once: makes the authority, publishes ca.pem and ca.crl
-each site     enrol                makes its own keys; NAME.csr goes to the authority
-authority     issue                certifies a site's name and keys; NAME.pem goes back
-each site     enrol --certificate  takes it in; NAME.credential goes to the key holder
+each site     join                 by the authority's invitation: makes its own keys; NAME.csr goes back
+              enrol                the same, step by step, without an invitation
+authority     issue                certifies sites' names and keys; NAME.pem goes back to each
+each site     join --certificate   takes it in; NAME.credential goes to the key holder
 key holder    session              makes a session's keys; one sealed bundle for each party
 each party    open                 opens its bundle, once; the aggregator opens its own
 each party    policy               says what it opens without being asked, by open --policy
@@ -53,5 +55,19 @@ def keys() -> None:
     """Certify sites, and hand out a session's keys."""
 
 
-for _command in (ca_init, enrol, issue, session, open_bundle, policy, budget, open_late, revoke, show, check, close):
+for _command in (
+    ca_init,
+    join,
+    enrol,
+    issue,
+    session,
+    open_bundle,
+    policy,
+    budget,
+    open_late,
+    revoke,
+    show,
+    check,
+    close,
+):
     keys.add_command(_command)

@@ -1,6 +1,7 @@
 """``fhe-auc keys ca-init``, ``issue``, ``revoke``: at the consortium's authority."""
 
 from pathlib import Path
+from typing import Any
 
 import click
 from cryptography import x509
@@ -10,37 +11,48 @@ from fhe_auc.base.files import read_from_others
 from fhe_auc.cli.inputs import whole_number
 from fhe_auc_keys.cli import common
 from fhe_auc_keys.cli.trust import key_store
-from fhe_auc_keys.errors import StoreError
+from fhe_auc_keys.errors import KeysError, StoreError
+from fhe_auc_keys.site.invitation import Offer, invite
 from fhe_auc_keys.store.key_store import KeyStore
 from fhe_auc_keys.store.trusted_authorities import read_list
 from fhe_auc_keys.store.vault import OWN, Vault
-from fhe_auc_keys.trust.authority import Authority
+from fhe_auc_keys.trust.authority import Authority, requested_name
 from fhe_auc_keys.trust.public_keys import MAX_DAYS, check_name, fingerprint, subject_name
 
-_CERTIFICATE, _LIST = "ca.pem", "ca.crl"
+_CERTIFICATE, _LIST, _INVITATION = "ca.pem", "ca.crl", "ca.invitation"
 
 
 @common.command(
     "Make the consortium's authority.",
     'fhe-auc keys ca-init "Heart Study" --store keystore',
-    'fhe-auc keys ca-init "Heart Study" --store keystore --out public --force    writes both files anew',
+    'fhe-auc keys ca-init "Heart Study" --store keystore --invitation invitation.toml',
+    'fhe-auc keys ca-init "Heart Study" --store keystore --out public --force    writes the files anew',
     name="ca-init",
 )
 @click.argument("name", metavar="NAME")
 @key_store
+@common.file_option(
+    "--invitation", "offered", help="What else sites and others need to know (TOML), for ca.invitation."
+)
 @common.folder_option
 @common.force_option
 @common.reported
-def ca_init(name: str, vault: Vault, folder: Path, force: bool) -> common.Report:
+def ca_init(name: str, vault: Vault, offered: Path | None, folder: Path, force: bool) -> common.Report:
     """Make the consortium's authority, called NAME.
 
     Its private key goes into a new key store, best on a machine that does nothing else. Written for publication:
     ca.pem, the authority's certificate, and ca.crl, its revocation list, which everybody needs anew each month. For an
-    authority that is there already only the two files are written.
+    authority that is there already only the files are written.
+
+    With --invitation also ca.invitation, by which everybody takes part (`join`): it holds both files, and what is in
+    the TOML file, which may have: exchange, a text that says where files are exchanged; notes, a list of lines;
+    revocation-lists, a list of places (URLs, folders) where newer ones are; a table [study], as for `session`; a table
+    [policy], as for `policy`, which sites may take. An invitation counts as long as its revocation list, 30 days.
     """
     check_name(name)
-    certificate, revocations = folder / _CERTIFICATE, folder / _LIST
-    for path in (certificate, revocations):
+    offer = None if offered is None else Offer.read(offered)
+    certificate, revocations, invitation = folder / _CERTIFICATE, folder / _LIST, folder / _INVITATION
+    for path in (certificate, revocations, *([] if offer is None else [invitation])):
         common.check_free(path, force=force)
     with vault.open_or_make() as store:
         if OWN in store.names("identity"):
@@ -55,26 +67,30 @@ def ca_init(name: str, vault: Vault, folder: Path, force: bool) -> common.Report
         found = _fresh_list(authority, store)
     common.write(certificate, authority.certificate_pem(), force=force)
     common.write(revocations, found, force=force)
+    if offer is not None:
+        common.write(invitation, invite(authority, found, offer), force=force)
     own, ends = fingerprint(authority.certificate), authority.certificate.not_valid_after_utc
     until = x509.load_pem_x509_crl(found).next_update_utc
     files = {"certificate": certificate, "revocation_list": revocations}
+    files |= {} if offer is None else {"invitation": invitation}
     facts = {"authority": name, **files, "fingerprint": own, "not_after": ends, "next_update": until}
     rows: common.Rows = [
         ("authority", name, f"valid until {common.moment(ends)}; private key in {str(vault.directory)!r}"),
         ("publish", certificate, "the authority's certificate"),
         ("publish", revocations, f"revocation list, accepted until {common.moment(until)}"),
+        *([] if offer is None else [("publish", invitation, "to everybody who takes part, for `join`")]),
         ("fingerprint", own, "of the certificate: read it to every site by telephone"),
     ]
     return common.Report(facts, rows)
 
 
 @common.command(
-    "Certify the request of a site.",
+    "Certify the requests of sites.",
+    "fhe-auc keys issue post/*.csr --store keystore --out post",
     "fhe-auc keys issue north.csr north --store keystore",
     "fhe-auc keys issue north.csr north --days 90 --fingerprint 5fd0...9c21",
 )
-@click.argument("request", metavar="REQUEST", type=common.FILE)
-@click.argument("name", metavar="NAME")
+@click.argument("requests", metavar="REQUEST... [NAME]", nargs=-1, required=True)
 @key_store
 @whole_number("--days", 1, MAX_DAYS, default=365, about="Validity.")
 @common.fingerprint_option
@@ -82,36 +98,65 @@ def ca_init(name: str, vault: Vault, folder: Path, force: bool) -> common.Report
 @common.force_option
 @common.reported
 def issue(
-    request: Path, name: str, vault: Vault, days: int, fingerprints: tuple[bytes, ...], folder: Path, force: bool
+    requests: tuple[str, ...], vault: Vault, days: int, fingerprints: tuple[bytes, ...], folder: Path, force: bool
 ) -> common.Report:
-    """Certify the keys in the file REQUEST as those of the party NAME.
+    """Certify the keys in each file REQUEST as those of the party that it is for; with NAME, of no other than NAME.
 
     The certificate, NAME.pem, goes back to the site; it is public. Before it is written the request's fingerprint is
     shown: call the site by a number that you know and compare. It covers the name and both keys (for signing, and for
     what is sealed to the site). Renewal: the same request again, and --force.
+
+    Of several requests, those whose NAME.pem is there already are passed over, and one that is refused, which makes the
+    exit status 1, does not keep the others from being certified.
     """
-    data = read_from_others(request)
-    target = folder / f"{common.file_stem(name)}.pem"
-    common.check_free(target, force=force)
-    with vault.open() as store:
-        authority = stored(store)
+    *several, last = requests
+    wanted = last if len(several) == 1 and not _is_request(Path(last)) else None
+    files = several if wanted is not None else requests
+    chosen = [Path(common.FILE.convert(each, None, click.get_current_context())) for each in files]
+
+    def certify(store: KeyStore, request: Path) -> tuple[dict[str, Any], common.Rows]:
+        """Certify one, once its fingerprint is confirmed; return facts, none where it is passed over, and rows."""
+        data, authority = read_from_others(request), stored(store)
         with common.about(request):
+            name = wanted or requested_name(data)
+            target = folder / f"{common.file_stem(check_name(name))}.pem"
+            if len(chosen) > 1 and not force and target.exists():
+                return {}, [("passed over", request, f"{str(target)!r} is there already; --force certifies it again")]
+            common.check_free(target, force=force)
             pem = authority.issue(data, name, days=days, at=common.now())
         asked = fingerprint(x509.load_pem_x509_csr(data))
         common.confirm(f"the request of {name!r} ({request})", asked, fingerprints, teller=f"the site {name!r}")
         store.put("authority", OWN, authority.to_bytes(), replace=True)
-    common.write(target, pem, force=force)
-    serial, certificate = authority.register[-1].serial, x509.load_pem_x509_certificate(pem)
-    prints = {"fingerprint": fingerprint(certificate), "request_fingerprint": asked}
-    until = certificate.not_valid_after_utc
-    rows: common.Rows = [
-        ("certified", name, f"valid until {common.moment(until)}"),
-        ("serial", serial, "to revoke it"),
-        ("fingerprint", prints["fingerprint"], "of the certificate"),
-        ("send", target, f"public; back to {name!r}, with {_CERTIFICATE} and {_LIST}"),
-    ]
-    facts = {"name": name, "certificate": target, "serial": serial, **prints, "not_after": until}
-    return common.Report(facts, rows)
+        common.write(target, pem, force=force)
+        serial, certificate = authority.register[-1].serial, x509.load_pem_x509_certificate(pem)
+        prints = {"fingerprint": fingerprint(certificate), "request_fingerprint": asked}
+        until = certificate.not_valid_after_utc
+        return {"name": name, "certificate": target, "serial": serial, **prints, "not_after": until}, [
+            ("certified", name, f"valid until {common.moment(until)}"),
+            ("serial", serial, "to revoke it"),
+            ("fingerprint", prints["fingerprint"], "of the certificate"),
+            ("send", target, f"public; back to {name!r}, with {_CERTIFICATE} and {_LIST}"),
+        ]
+
+    tables: list[common.Rows] = []
+    issued: list[dict[str, Any]] = []
+    refused: dict[str, str] = {}
+    with vault.open() as store:
+        for path in chosen:
+            try:
+                facts, rows = certify(store, path)
+                issued += [facts] if facts else []
+            except KeysError as error:
+                if len(chosen) == 1:
+                    raise
+                refused[str(path)], rows = str(error), [("REFUSED", path, str(error))]
+            tables.append(rows)
+    told = issued[0] if len(chosen) == 1 else {"issued": issued, "refused": refused}
+    return common.Report(told, *tables, failed=bool(refused))
+
+
+def _is_request(path: Path) -> bool:
+    return path.is_file() and read_from_others(path).startswith(b"-----BEGIN CERTIFICATE REQUEST")
 
 
 @common.command(

@@ -6,8 +6,7 @@ import functools
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
@@ -15,14 +14,14 @@ from typing import Any, NamedTuple, TypeAlias
 import click
 
 from fhe_auc.base.errors import InputError
-from fhe_auc.base.files import read_from_others, write_atomically
+from fhe_auc.base.files import write_atomically
 from fhe_auc.cli import failures, output
 from fhe_auc.cli.defaults import CommandGroup
 from fhe_auc.cli.inputs import whole_number
 from fhe_auc.session.manifest import SESSION_BYTES
 from fhe_auc_keys.bundles.announcement import MAX_LIFETIME
-from fhe_auc_keys.bundles.sealed_bundles import PARTY_KIND, claimed_in_bundle
 from fhe_auc_keys.errors import KeysError
+from fhe_auc_keys.errors import about as about
 
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 NEW_FILE = click.Path(dir_okay=False, path_type=Path)
@@ -124,15 +123,6 @@ def spelled(data: bytes) -> str:
     return "\n".join(" ".join(groups[start : start + 8]) for start in range(0, len(groups), 8))
 
 
-@contextmanager
-def about(path: Path | str) -> Iterator[None]:
-    """Let a refusal of this package say which file it is about."""
-    try:
-        yield
-    except KeysError as error:
-        raise type(error)(f"{path}: {error}") from None
-
-
 class InOrder(CommandGroup):
     """Lists its commands in the order in which they are used."""
 
@@ -154,18 +144,23 @@ def session_id(context: click.Context, parameter: click.Parameter, value: str | 
     return None if value is None else hexadecimal(value)
 
 
+def fingerprint_of(text: str) -> bytes:
+    """Return hexadecimal digits as a fingerprint, 32 bytes; `click.BadParameter` where they are none."""
+    return hexadecimal(text, _FINGERPRINT_DIGITS)
+
+
 fingerprint_option = click.option(
     "--fingerprint",
     "fingerprints",
     metavar="HEX",
     multiple=True,
-    callback=lambda ctx, param, values: tuple(hexadecimal(each, _FINGERPRINT_DIGITS) for each in values),
+    callback=lambda ctx, param, values: tuple(map(fingerprint_of, values)),
     help="What you were told by telephone, in place of being asked. May be repeated.",
 )
 """Decorator: the command receives ``fingerprints``, a tuple of bytes."""
 
 
-def confirm(what: str, found: bytes, expected: Sequence[bytes], *, teller: str) -> None:
+def confirm(what: str, found: bytes, expected: Sequence[bytes], *, teller: str, option: str = "--fingerprint") -> None:
     """Make sure that a fingerprint of `what` is one of `expected`, or ask the user, who must call `teller`.
 
     Raise `KeysError` where it is another one; `InputError` where nobody is there to ask.
@@ -177,7 +172,7 @@ def confirm(what: str, found: bytes, expected: Sequence[bytes], *, teller: str) 
             )
         return
     click.echo(f"fingerprint of {what}:\n\n{spelled(found)}\n", err=True)
-    nobody = f"nobody is there to confirm the fingerprint of {what}: give --fingerprint"
+    nobody = f"nobody is there to confirm the fingerprint of {what}: give {option}"
     if not agreed(f"Does {teller} read out the same to you by telephone?", nobody=nobody):
         raise KeysError(f"the fingerprint of {what} is not confirmed; nothing was changed")
 
@@ -191,14 +186,6 @@ def agreed(question: str, *, nobody: str) -> bool:
             raise
         click.echo(err=True)
         raise InputError(nobody) from None
-
-
-def beside(file: Path, data: bytes) -> bytes:
-    """Return the announcement beside a party's bundle, `data`, of a session with a helper; empty where none is."""
-    announcement = file.with_name("session.helper")
-    if not data.startswith(PARTY_KIND.magic) or claimed_in_bundle(data).stands_alone or not announcement.is_file():
-        return b""
-    return read_from_others(announcement)
 
 
 folder_option = click.option(

@@ -1,11 +1,13 @@
 """A session as its holder announced it, in words."""
 
+from collections.abc import Iterable
 from typing import Any
 
 from fhe_auc.base import quantities
 from fhe_auc.base.errors import UnknownProtocolError
 from fhe_auc.base.party_names import HELPER
 from fhe_auc.ckks import SECURITY_BITS
+from fhe_auc.cli import output
 from fhe_auc.results.evaluation import QuantileThresholds
 from fhe_auc.session import registry
 from fhe_auc.session.manifest import Manifest
@@ -13,6 +15,8 @@ from fhe_auc.session.plan import Plan, backend_of
 from fhe_auc.session.protocol import Protocol
 from fhe_auc_keys.bundles.announcement import Announcement
 from fhe_auc_keys.cli import common
+from fhe_auc_keys.site.invitation import Invitation
+from fhe_auc_keys.trust.public_keys import printable, subject_name
 
 _AGREED = ("max_rows", "min_rows", "sums", "analysis", "sites", "average_precision")
 """Terms of the plan that programs are told."""
@@ -95,6 +99,33 @@ def announcement_as_dict(announced: Announcement) -> dict[str, Any]:
         "parties": announced.fingerprints,
         "fleet": fleet and {"members": fleet.members, "root": fleet.root, "row_cap": fleet.row_cap},
     }
+
+
+def invitation_rows(found: Invitation) -> common.Rows:
+    """Say what an invitation holds."""
+    offer = found.offer
+    until = f"revocation list accepted until {common.moment(found.revocation_list.next_update_utc)}"
+    return [
+        ("authority", subject_name(found.certificate.subject), until),
+        *([("exchange", offer.exchange, "")] if offer.exchange else []),
+        *(("note", each, "") for each in offer.notes),
+        *(("lists come from", each, "newer revocation lists are fetched there") for each in offer.revocation_lists),
+        *((label, text, "") for label, _, text in ([] if offer.study is None else offer.study.rows())),
+        *((f"policy: {name}", printable(text), "") for name, text, _ in (offer.policy.rows() if offer.policy else ())),
+    ]
+
+
+def warn_of_repetition(options: Iterable[str]) -> None:
+    """Say on stderr what results tell that are repeated, of sessions with options of these names."""
+    output.print_line(
+        "results of the same study over time tell differences: who knows which rows came or left between two of them "
+        "can learn about these rows, so repeat no more often than is needed"
+    )
+    if any("epsilon" in name for name in options):
+        output.print_line(
+            "each repetition spends its epsilon again, and that adds up (`fhe-auc keys budget`): at a site with a "
+            "limit, sessions stop once that is reached"
+        )
 
 
 def _protocol_and_plan(manifest: Manifest) -> tuple[Protocol[Any] | None, Plan | None]:

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import click
 from cryptography import x509
@@ -13,11 +14,11 @@ from fhe_auc.base.files import read_from_others
 from fhe_auc.cli import output
 from fhe_auc_keys.cli import common, trust
 from fhe_auc_keys.errors import KeysError, StoreError
-from fhe_auc_keys.store.key_store import KeyStore
+from fhe_auc_keys.site import enrolment
 from fhe_auc_keys.store.list_places import is_url
 from fhe_auc_keys.store.trusted_authorities import Trusted, read_certificates
-from fhe_auc_keys.store.vault import OWN, Vault
-from fhe_auc_keys.trust.certificates import verify
+from fhe_auc_keys.store.vault import Vault
+from fhe_auc_keys.trust.certificates import Peer, verify
 from fhe_auc_keys.trust.existing_certificate import CertifiedKey
 from fhe_auc_keys.trust.identity import Identity
 from fhe_auc_keys.trust.public_keys import MALFORMED, MAX_DAYS, check_name, fingerprint
@@ -38,7 +39,7 @@ from fhe_auc_keys.trust.public_keys import MALFORMED, MAX_DAYS, check_name, fing
     "        with a certificate that the site has already",
 )
 @click.argument("name", metavar="NAME")
-@trust.key_store
+@trust.new_key_store
 @common.file_option("--certificate", help="The certificate that the consortium's authority issued.")
 @common.file_option(
     "--chain",
@@ -85,7 +86,7 @@ def enrol(
     if certificate is not None and not vault.exists():
         raise StoreError(f"no key store in {str(vault.directory)!r}, so no keys that {str(certificate)!r} could be for")
     with vault.open_or_make() as store:
-        identity, is_new = _identity(store, name)
+        identity, is_new = enrolment.identity_of(store, name)
         trusted = Trusted.stored(store)
         if chain is not None:
             trusted = replace(trusted, intermediates=tuple(read_certificates(chain)[1:]))
@@ -99,48 +100,43 @@ def enrol(
         elif chain is not None and key is not None:
             identity = _bound(identity, chain, key)
         peer = verify(identity.credential, trusted.trust, at=common.now()) if certifying else None
-        trusted.keep(store)
-        store.put("identity", OWN, identity.to_bytes(), replace=True)
+        enrolment.keep(store, identity, trusted)
 
-    rows, facts = trust.rows(trusted), trust.as_dict(trusted)
+    facts: dict[str, Any] = {}
+    rows: common.Rows = []
     if peer is not None:
-        common.write(target, identity.credential, force=force)
-        facts |= {"credential": target, "fingerprint": peer.fingerprint, "not_after": peer.not_after}
-        rows = [
-            ("certified", name, f"valid until {common.moment(peer.not_after)}, serial {peer.serial:x}"),
-            ("fingerprint", peer.fingerprint, "of the certificate and keys"),
-            *rows,
-            ("send", target, "public; to the key holder of each session"),
-        ]
+        facts, rows = as_certified(identity, peer, target, force=force)
     elif is_new or not (authorities or lists):
-        request = identity.request()
-        common.write(target, request, force=force)
-        asked = fingerprint(x509.load_pem_x509_csr(request))
-        facts |= {"request": target, "request_fingerprint": asked}
-        rows = [
-            ("site", name, f"private keys in {str(vault.directory)!r}"),
-            *rows,
-            ("send", target, "certificate request, public; to the authority"),
-            ("fingerprint", asked, "of the request: read it to the authority by telephone"),
-        ]
+        facts, rows = as_requested(identity, target, vault, force=force)
     elif identity.credential:
         try:  # a new revocation list, or time, may have ended the site's own certificate
             verify(identity.credential, trusted.trust, at=common.now())
         except KeysError as error:
             output.print_warning(str(error))
-    return common.Report({"name": name, **facts}, rows)
+    rows[1:1] = trust.rows(trusted)
+    return common.Report({"name": name, **trust.as_dict(trusted), **facts}, rows)
 
 
-def _identity(store: KeyStore, name: str) -> tuple[Identity, bool]:
-    """Return the store's identity, or a fresh one and True."""
-    if OWN in store.names("authority"):
-        raise StoreError("this key store is the authority's; a site needs one of its own: take another --store")
-    if OWN not in store.names("identity"):
-        return Identity.create(name), True
-    found = Identity.from_bytes(store.get("identity", OWN))
-    if found.name != name:
-        raise StoreError(f"this key store is that of {found.name!r}; for {name!r} take another --store")
-    return found, False
+def as_requested(identity: Identity, target: Path, vault: Vault, *, force: bool) -> tuple[dict[str, Any], common.Rows]:
+    """Write the certificate request; return facts and rows that say so."""
+    request = identity.request()
+    common.write(target, request, force=force)
+    asked = fingerprint(x509.load_pem_x509_csr(request))
+    return {"request": target, "request_fingerprint": asked}, [
+        ("site", identity.name, f"private keys in {str(vault.directory)!r}"),
+        ("send", target, "certificate request, public; to the authority"),
+        ("fingerprint", asked, "of the request: read it to the authority by telephone"),
+    ]
+
+
+def as_certified(identity: Identity, peer: Peer, target: Path, *, force: bool) -> tuple[dict[str, Any], common.Rows]:
+    """Write the credential; return facts and rows that say so."""
+    common.write(target, identity.credential, force=force)
+    return {"credential": target, "fingerprint": peer.fingerprint, "not_after": peer.not_after}, [
+        ("certified", peer.name, f"valid until {common.moment(peer.not_after)}, serial {peer.serial:x}"),
+        ("fingerprint", peer.fingerprint, "of the certificate and keys"),
+        ("send", target, "public; to the key holder of each session"),
+    ]
 
 
 def _bound(identity: Identity, chain: Path, key: Path) -> Identity:

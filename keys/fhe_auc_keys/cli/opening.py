@@ -13,9 +13,17 @@ from fhe_auc.question.study import Study
 from fhe_auc_keys.bundles.sealed_bundles import AGGREGATOR_KIND, PARTY_KIND, claimed_in_bundle
 from fhe_auc_keys.cli import common, describe, trust
 from fhe_auc_keys.errors import KeysError
-from fhe_auc_keys.site import late_opening
+from fhe_auc_keys.site import late_opening, openings
 from fhe_auc_keys.site.policy import Policy
-from fhe_auc_keys.site.session_files import announced_to_party, claimed_id, is_for, keep_for_party, open_for_aggregator
+from fhe_auc_keys.site.session_files import (
+    announced_to_party,
+    announcement_beside,
+    claimed_id,
+    is_for,
+    keep_for_party,
+    newest_first,
+    open_for_aggregator,
+)
 from fhe_auc_keys.store.key_store import KeyStore
 from fhe_auc_keys.store.vault import Vault, certified_identity
 from fhe_auc_keys.trust.certificates import Peer, Trust, verify
@@ -91,9 +99,9 @@ def open_bundle(
     A session with joint keys (session.joint) is opened in the same two ways. There are no keys in it: everybody's
     certificate is verified here, and what the evaluation needs is kept.
 
-    With --policy, FILEs may be many, and folders, of which every file is looked at. What is another party's, or was
-    opened before, is passed over; what is forged, or outside the policy, is refused with the reason, not used up, and
-    makes the exit status 1.
+    With --policy, FILEs may be many, and folders, of which every file is looked at, the newest session first. What is
+    another party's, or was opened before, is passed over; what is forged, or outside the policy, is refused with the
+    reason, not used up, and makes the exit status 1.
     """
     if by_policy:
         if holder or expected or agreed or study_file or target:
@@ -118,10 +126,11 @@ def open_bundle(
         given: dict[str, Any] = {"holder": holder, "at": at}
         with common.about(file):
             if target is None:
-                given["beside"] = common.beside(file, data)
+                given["beside"] = announcement_beside(file, data)
                 study = study or _confirmed(announced_to_party(data, trusted, **given).study)
                 given |= {"session": expected, "study": study, "grid": grid}
                 announced = keep_for_party(data, identity, trusted, store, **given)
+                openings.write_down(store, announced, at=at, by_policy=False)
             else:
                 announced, material, _ = open_for_aggregator(data, identity, trusted, session=expected, **given)
                 common.write(target, material, common.PRIVATE, force=force)
@@ -137,7 +146,7 @@ def _open_by_policy(paths: tuple[Path, ...], vault: Vault, lists: tuple[str, ...
     told: list[dict[str, Any]] = []
     with trust.opened(vault, lists) as (store, identity, trusted):
         policy, me = Policy.stored(store), verify(identity.credential, trusted, at=common.now())
-        for file in filter(Path.is_file, files):
+        for file in newest_first(filter(Path.is_file, files)):
             try:
                 outcome, why = _opened_by_policy(file, policy, store, trusted, me)
             except (FheAucError, OSError) as error:
@@ -158,11 +167,11 @@ def _opened_by_policy(file: Path, policy: Policy, store: KeyStore, trusted: Trus
         return _PASSED, "opened before"
     if data.startswith(PARTY_KIND.magic) and claimed_in_bundle(data).recipient != me.fingerprint:
         return _PASSED, "for another party, or another certificate"
-    given: dict[str, Any] = {"holder": policy.holder, "at": common.now(), "beside": common.beside(file, data)}
+    given: dict[str, Any] = {"holder": policy.holder, "at": common.now(), "beside": announcement_beside(file, data)}
     announced = announced_to_party(data, trusted, **given)
     if not is_for(data, announced, me):
         return _PASSED, "for another party, or another certificate"
-    policy.require(announced, at=common.now())
+    policy.admit(announced, store, at=common.now())
     keep_for_party(data, certified_identity(store), trusted, store, session=None, study=announced.study, **given)
     return _OPENED, f"session {announced.manifest.session.hex()}"
 
@@ -194,8 +203,8 @@ def open_late(file: Path, vault: Vault, lists: tuple[str, ...], target: Path, fo
 
     Needed where a session was made with --min-parties and what parties send is padded (exact, verified, histograms).
     The aggregator writes FILE once the submissions are closed: it names the parties, signed. The opening is made once.
-    Asked again for the same parties it is the same file; for others it is refused. Making it erases the seeds; once the
-    session has ended, so does the next command that opens this key store for a session.
+    Asked again for the same parties it is the same file; for others it is refused. Making it erases the seeds. So
+    does what opens this key store for a session 8 days or more after it was first seen that this one has ended.
     """
     common.check_free(target, force=force)
     with trust.opened(vault, lists) as (store, holder, trusted), common.about(file):

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import click
 from click.core import ParameterSource
@@ -12,6 +13,7 @@ from fhe_auc.base.files import read_from_others
 from fhe_auc.cli import inputs, output
 from fhe_auc.cli.session_options import SessionOptions, session_options
 from fhe_auc.question.study import Study
+from fhe_auc.results.evaluation import QuantileThresholds
 from fhe_auc.session import registry
 from fhe_auc.session.plan import large_download
 from fhe_auc.session.protocol import Request
@@ -19,7 +21,7 @@ from fhe_auc_keys.bundles.announcement import Announcement, announce, open_annou
 from fhe_auc_keys.bundles.sealed_bundles import SealedBundles, seal_session
 from fhe_auc_keys.cli import common, describe, trust
 from fhe_auc_keys.site import made_sessions
-from fhe_auc_keys.site.late_opening import hold, purge
+from fhe_auc_keys.site.late_opening import hold
 from fhe_auc_keys.site.made_sessions import Wanted
 from fhe_auc_keys.store import audit
 from fhe_auc_keys.store.key_store import KeyStore
@@ -27,8 +29,9 @@ from fhe_auc_keys.store.vault import Vault
 from fhe_auc_keys.trust.certificates import Trust, verify
 from fhe_auc_keys.trust.identity import Identity
 
-_WITH_OLD = {"old", "without", "stated", "store", "passphrase_file", "lists", "folder", "as_json"}
-"""Parameters that go with --from; all others the old session has set."""
+_ALWAYS = {"store", "passphrase_file", "lists", "folder", "as_json"}
+_WITH_OLD = {"--from": {"old", "without", "stated", *_ALWAYS}, "--repeat": {"repeats", "credentials", *_ALWAYS}}
+"""Parameters that go with these; all others the old session has set."""
 
 
 @common.command(
@@ -40,6 +43,7 @@ _WITH_OLD = {"old", "without", "stated", "store", "passphrase_file", "lists", "f
     "fhe-auc keys session sites/* --aggregator adder.credential --study study.toml --thresholds quantile:200",
     "fhe-auc keys session sites/* --aggregator adder.credential --study study.toml --json | jq -r .session",
     "fhe-auc keys session --from 31c4ce5c3af100a30dd3d4d0b7191bc8 --without south       south has withdrawn",
+    "fhe-auc keys session --repeat 31c4ce5c3af100a30dd3d4d0b7191bc8 --out exchange         each night, by a timer",
 )
 @click.argument("credentials", metavar="CREDENTIAL...", nargs=-1, type=common.FILE)
 @common.credential_option(
@@ -82,13 +86,20 @@ _WITH_OLD = {"old", "without", "stated", "store", "passphrase_file", "lists", "f
     is_flag=True,
     help="With --from: you have asked, and nobody was or will be sent the result of the old session.",
 )
+@click.option(
+    "--repeat",
+    "repeats",
+    metavar="SESSION",
+    callback=common.session_id,
+    help="Id of a session made with this key store, or of any that has repeated it: the same again, with new keys.",
+)
 @trust.list_option
 @click.option(
     "--out",
     "folder",
     metavar="DIR",
     type=click.Path(file_okay=False, path_type=Path),
-    help="New folder to write to. Default: session-, and how the session's id begins.",
+    help="New folder to write to. Default: session-, and how the session's id begins. With --repeat: where that is.",
 )
 @common.reported
 def session(
@@ -104,6 +115,7 @@ def session(
     old: bytes | None,
     without: tuple[str, ...],
     stated: bool,
+    repeats: bytes | None,
     lists: tuple[str, ...],
     folder: Path | None,
 ) -> common.Report:
@@ -137,9 +149,16 @@ def session(
     is refused once this site has the old session's result, or `open-late` has opened that, or another has replaced it.
     Where it waits for `open-late`, what could open it is erased. Otherwise nobody can see here whether any party has
     the result: --no-result-was-released states that none was sent, nor will be, and you answer for it.
+
+    With --repeat, a session made here is made once more with new keys: same sites, study, thresholds, protocol, options
+    and validity, and without average precision. SESSION may be the first of the series each time, so that a timer calls
+    one constant command. A CREDENTIAL takes the place of the one of that name, from then on. A session that finds
+    thresholds is not repeated, and one that was replaced neither.
     """
     finds = False
-    if old is None:
+    if repeats is not None:
+        _require_nothing_else("--repeat")
+    elif old is None:
         adder_file, study_path = _the_rest(credentials, aggregator, study_file, without, stated)
         study = Study.read(study_path)
         request = session.request((), min_parties)  # who they are is known once their certificates are verified
@@ -157,21 +176,30 @@ def session(
             )
         request = replace(request, before=before)
     else:
-        _require_nothing_else(without)
-    if folder is not None and folder.exists() and any(folder.iterdir()):
+        if not without:
+            raise click.UsageError("--from needs --without, and the name of a party to leave out")
+        _require_nothing_else("--from")
+    if repeats is None and folder is not None and folder.exists() and any(folder.iterdir()):
         raise InputError(f"{str(folder)!r} is not empty; every session gets a new folder")
     with trust.opened(vault, lists) as (store, holder, trusted):
-        purge(store, at=common.now())
         verify(holder.credential, trusted, at=common.now())
         if old is not None:
             made_sessions.require_unreleased(store, old, stated=stated)
             wanted = made_sessions.made(store, old).without(without)
+            if made_sessions.is_in_series(store, old):
+                output.print_warning(
+                    f"other sessions of its series were with {', '.join(without)}: their results and the new one "
+                    "together tell about that"
+                )
+        elif repeats is not None:
+            wanted = _repeated(store, repeats, {holder.name: holder.credential}, _verified(credentials, trusted))
         else:
             shown, (adder,) = _verified(credentials, trusted), _verified((adder_file,), trusted).values()
             request = _bounded(replace(request, parties=tuple(shown)), study)
             helping = b"".join(_verified(helpers, trusted).values())
             wanted = Wanted(protocol, request, tuple(shown.values()), adder, helping, study, timedelta(days=days))
-        announced, files = _make(wanted, holder, trusted, store, folder, replaced=old, stated=stated)
+        series: dict[str, Any] = {"replaced": old, "stated": stated, "repeats": repeats}
+        announced, files = _make(wanted, holder, trusted, store, folder, **series)
     plan = registry.load(wanted.protocol).plan_of(announced.manifest)
     if plan is not None and (much := large_download(plan, len(announced.manifest.parties))):
         output.print_warning(much)
@@ -182,6 +210,8 @@ def session(
             f"it replaces session {old.hex()}: let every party close that one, by `fhe-auc keys close {old.hex()} "
             "--lose-result`"
         )
+    if repeats is not None:
+        describe.warn_of_repetition(announced.manifest.options)
     sent = {role: path for path, role, _ in files}
     rows: common.Rows = [(path, f"to {role}", what) for path, role, what in files]
     return common.Report(
@@ -210,14 +240,28 @@ def _the_rest(
     )
 
 
-def _require_nothing_else(without: tuple[str, ...]) -> None:
-    """Raise `click.UsageError` where --from comes with what the old session says already, or leaves nobody out."""
-    if not without:
-        raise click.UsageError("--from needs --without, and the name of a party to leave out")
+def _require_nothing_else(option: str) -> None:
+    """Raise `click.UsageError` where --from or --repeat comes with what the old session says already."""
     context = click.get_current_context()
     for param in context.command.params:
-        if context.get_parameter_source(str(param.name)) is ParameterSource.COMMANDLINE and param.name not in _WITH_OLD:
-            raise click.UsageError(f"{param.opts[0]} does not go with --from: the new session is as the old one was")
+        given = context.get_parameter_source(str(param.name)) is ParameterSource.COMMANDLINE
+        if given and param.name not in _WITH_OLD[option]:
+            raise click.UsageError(f"{param.opts[0]} does not go with {option}: the new session is as the old one was")
+
+
+def _repeated(store: KeyStore, session: bytes, own: dict[str, bytes], given: dict[str, bytes]) -> Wanted:
+    """Return what repeats the newest session of a series; a part that the key holder has is played with its own."""
+    wanted = made_sessions.made(store, made_sessions.newest(store, session))
+    plugin = registry.load(wanted.protocol)
+    if plugin.yields is QuantileThresholds and "bins" in wanted.request.options:
+        raise InputError(
+            f"session {session.hex()} finds thresholds, and is not repeated: repeat the evaluation made with them, "
+            "which keeps them"
+        )
+    if wanted.request.before:
+        output.print_line("the repetition is without average precision, which builds on one session before")
+    own = own if set(own) & set(wanted.request.parties) else {}
+    return wanted.repeated({**own, **given}, at=common.now())
 
 
 def _verified(credentials: tuple[Path, ...], trusted: Trust) -> dict[str, bytes]:
@@ -254,6 +298,7 @@ def _make(
     *,
     replaced: bytes | None,
     stated: bool,
+    repeats: bytes | None,
 ) -> tuple[Announcement, list[tuple[Path, str, str]]]:
     """Make the keys; write down in the key store what was made, then the files; return what they are."""
     plugin = registry.load(wanted.protocol)
@@ -261,7 +306,8 @@ def _make(
     with output.progress("Making keys"):
         prepared = plugin.prepare(wanted.request)
         session = prepared.manifest.session
-        folder = folder or Path(f"session-{session.hex()[:8]}")
+        if repeats is not None or folder is None:
+            folder = (folder or Path()) / f"session-{session.hex()[:8]}"
         sealed = None
         if prepared.manifest.keys in ("sealed", "helper"):
             sealed = seal_session(holder, prepared, wanted.credentials, trusted, **given, at=common.now())
@@ -271,7 +317,7 @@ def _make(
         announced = open_announcement(document, trusted, holder=holder.name, at=common.now())
         if replaced is not None:
             made_sessions.replace_by(store, replaced, session, stated=stated)
-        made_sessions.remember(store, document, wanted)
+        made_sessions.remember(store, document, wanted, repeats=repeats or b"")
         audit.append(store.directory, holder, "made", announced.manifest, holder.name, at=common.now())
         hold(store, prepared, document, announced.not_after)
         return announced, _write(folder, document, sealed, prepared.manifest.keys)

@@ -20,8 +20,11 @@ from fhe_auc_keys.bundles.roster import MAGIC as ROSTER_MAGIC
 from fhe_auc_keys.bundles.roster import Roster
 from fhe_auc_keys.bundles.sealed_bundles import AGGREGATOR_KIND, PARTY_KIND, Kept, announced_in_bundle
 from fhe_auc_keys.cli import common, describe, trust
-from fhe_auc_keys.errors import KeysError, TamperedError, UnfitCertificateError
-from fhe_auc_keys.site import key_erasure, made_sessions, policy
+from fhe_auc_keys.errors import KeysError, TamperedError, UnfitCertificateError, VersionError
+from fhe_auc_keys.site import key_erasure, late_opening, made_sessions, policy
+from fhe_auc_keys.site.invitation import MAGIC as INVITATION_MAGIC
+from fhe_auc_keys.site.invitation import open_invitation
+from fhe_auc_keys.site.session_files import announcement_beside
 from fhe_auc_keys.store.key_store import MAGIC as STORE_MAGIC
 from fhe_auc_keys.store.key_store import KeyStore, session_ids
 from fhe_auc_keys.store.trusted_authorities import Trusted
@@ -123,6 +126,7 @@ def _described(path: Path, trusted: Trusted | None) -> _Description:
         b"-----BEGIN X509 CRL": ("revocation list", _revocation_list),
         b"-----BEGIN CERTIFICATE": ("certificate", _certificate),
         CREDENTIAL_MAGIC: ("credential", _credential),
+        INVITATION_MAGIC: ("invitation", _invitation),
         ROSTER_MAGIC: ("roster of a session with joint keys", _roster),
         **{kind.magic: (kind.name, partial(_document, kind, path)) for kind in _DOCUMENTS},
     }
@@ -151,6 +155,20 @@ def _roster(data: bytes, trusted: Trusted | None) -> _Description:
         {"parties": names},
         unverified="not signed",
     )
+
+
+def _invitation(data: bytes, trusted: Trusted | None) -> _Description:
+    found = open_invitation(data)
+    own, name = fingerprint(found.certificate), subject_name(found.certificate.subject)
+    rows = [*describe.invitation_rows(found), ("fingerprint", own, "SHA-256 of the authority's certificate")]
+    described = _Description("invitation: public, for `join`", rows, {"authority": name, "fingerprint": own})
+    if trusted is None:
+        described.unverified = "that it is the authority's, only its fingerprint tells, by telephone"
+    elif found.certificate in trusted.authorities:
+        described.verified = f"signed by {name!r}, which is trusted here"
+    else:
+        described.wrong = "of an authority that is not trusted here"
+    return described
 
 
 def _request(data: bytes, trusted: Trusted | None) -> _Description:
@@ -244,7 +262,7 @@ def _document(kind: Kind, path: Path, data: bytes, trusted: Trusted | None) -> _
     if kind == ANNOUNCEMENT_KIND:
         announced = open_announcement(data, trusted.trust, holder=holder, at=at)
     else:
-        beside = common.beside(path, data)
+        beside = announcement_beside(path, data)
         announced, recipient = announced_in_bundle(kind, data, trusted.trust, holder=holder, at=at, beside=beside)
     rows, facts = describe.announcement_rows(announced), {"signed_by": holder}
     for name, certificate in announced.fingerprints.items():
@@ -297,7 +315,8 @@ def _stored(store: KeyStore) -> common.Report:
         facts["site"] = {"name": identity.name, "certified": bool(described.verified), "state": state}
     if policy.is_in(store):
         rows.append(("policy", "set", "`fhe-auc keys policy` shows what is opened without asking anybody"))
-    sessions = {each: _session(store, each) for each in session_ids(store, "bundle", "late")}
+    seen = key_erasure.noted_ends(store)
+    sessions = {each: _session(store, each, seen.get(each.hex())) for each in session_ids(store, "bundle", "late")}
     rows += [*trust.rows(trusted), *_made_rows(store)]
     rows += [("session", each, _in_words(**found)) for each, found in sessions.items()]
     states = {each.hex(): found for each, found in sessions.items()}
@@ -308,35 +327,52 @@ def _made_rows(store: KeyStore) -> Iterator[tuple[Any, ...]]:
     for session in session_ids(store, "made"):
         try:
             other = made_sessions.successor(store, session)
+            if not other:
+                made_sessions.made(store, session)
+        except VersionError:
+            became = "by another version of fhe-auc: `session` with its credentials makes a new one"
         except KeysError:
             became = "DAMAGED: see `fhe-auc keys check`"
         else:
-            became = f"replaced by {other.hex()}" if other else "`session --from` makes it again without some parties"
+            became = (
+                f"replaced by {other.hex()}" if other else "`session --repeat` repeats it, `session --from` replaces it"
+            )
         yield "made", session, became
 
 
-def _session(store: KeyStore, session: bytes) -> dict[str, Any]:
-    """Return what has become of a session: its state in a word, until when it can go on, and if its result is here."""
+def _session(store: KeyStore, session: bytes, seen: datetime | None) -> dict[str, Any]:
+    """Return what has become of a session: its state in a word, until when it can go on, and if its result is here.
+
+    ``late_seeds``: whether it can still be opened late from here; ``end_seen``: when its end was first `seen`.
+    """
     found: dict[str, Any] = {"state": "damaged", "until": None, "has_result": False}
     try:
         ends, opened = key_erasure.end(store, session), session.hex() in store.names("bundle")
         found |= {"until": ends, "has_result": opened and Kept.stored(store, session).has_result}
+        found |= {"late_seeds": late_opening.is_held(store, session), "end_seen": seen}
         closed = key_erasure.is_closed(store, session)
+        state = "closed" if closed else "ended" if common.now() > ends else "opened" if opened else "made"
+        if state in ("opened", "made") and not key_erasure.is_of_this_version(store, session):
+            state = "of another version"
     except KeysError:
-        return found
-    state = "closed" if closed else "ended" if common.now() > ends else "opened" if opened else "made"
+        return {**found, "late_seeds": None, "end_seen": seen}
     return {**found, "state": state}
 
 
-def _in_words(state: str, until: datetime | None, has_result: bool) -> str:
+def _in_words(state: str, until: datetime | None, has_result: bool, late_seeds: bool, end_seen: datetime | None) -> str:
     """Say the same in words."""
     ends = common.moment(until)
+    looked = "which no command has noted yet" if end_seen is None else f"first seen on {common.moment(end_seen)}"
+    later = f"{key_erasure.APART.days} days after that was seen"
+    seeds = "; with the seeds for `open-late`" if late_seeds else ""
     return {
         "damaged": "DAMAGED: see `fhe-auc keys check`",
         "closed": f"closed{', with its result' if has_result else ''}; its keys are destroyed",
-        "ended": f"ended on {ends}: `fhe-auc keys close --ended` destroys its keys",
-        "opened": f"opened; what it needs is here, until {ends}",
-        "made": f"made here, to be opened late; what it needs is here, until {ends}",
+        "ended": f"ended on {ends}, {looked}{seeds}: `fhe-auc keys close --ended` destroys its keys {later}",
+        "of another version": f"of another version of fhe-auc{seeds}: it does not go on here; make a new session, and "
+        "close this one (`fhe-auc keys close SESSION --lose-result`)",
+        "opened": f"opened; what it needs is here, until {ends}{seeds}",
+        "made": f"made here, to be opened late; its seeds are here, until {ends}",
     }[state]
 
 

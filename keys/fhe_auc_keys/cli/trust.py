@@ -15,6 +15,7 @@ from fhe_auc.base.errors import InputError
 from fhe_auc.cli import output
 from fhe_auc_keys.cli import common
 from fhe_auc_keys.errors import StoreError
+from fhe_auc_keys.site.key_erasure import purge
 from fhe_auc_keys.store import list_places
 from fhe_auc_keys.store.key_store import KeyStore
 from fhe_auc_keys.store.list_places import is_url, with_lists_of
@@ -39,7 +40,7 @@ def ask_hidden(question: str, *, otherwise: str, confirm: bool = False) -> str:
     return answer
 
 
-def _with_store(command: Callable[..., Any], *, required: bool) -> Callable[..., Any]:
+def _with_store(command: Callable[..., Any], *, required: bool, new: bool = False) -> Callable[..., Any]:
     @click.option(
         "--store",
         metavar="DIR",
@@ -54,14 +55,35 @@ def _with_store(command: Callable[..., Any], *, required: bool) -> Callable[...,
         help=f"Read the passphrase from FILE (mode 600). Without: {PASSPHRASE_VARIABLE}, else it is asked for.",
     )
     @functools.wraps(command)
-    def with_store(*args: Any, store: Path | None, passphrase_file: Path | None, **options: Any) -> Any:
-        vault = None if store is None else Vault(store, passphrase_file, _ask, _Watched)
+    def with_store(
+        *args: Any,
+        store: Path | None,
+        passphrase_file: Path | None,
+        random_file: Path | None = None,
+        **options: Any,
+    ) -> Any:
+        if passphrase_file is not None and random_file is not None:
+            raise click.UsageError("give --passphrase-file, or --random-passphrase, and not both")
+        file = passphrase_file or random_file
+        vault = None if store is None else Vault(store, file, _ask, _Watched, random=random_file is not None)
         return command(*args, vault=vault, **options)
 
-    return with_store
+    return _random_option(with_store) if new else with_store
 
+
+_random_option = click.option(
+    "--random-passphrase",
+    "random_file",
+    metavar="FILE",
+    type=common.NEW_FILE,
+    help="Write a random passphrase of 256 bits to the new FILE, and make the key store with it, which opens at once. "
+    "Other commands get it by --passphrase-file.",
+)
 
 key_store = functools.partial(_with_store, required=True)  # decorator: the command receives ``vault``, a `Vault`
+
+new_key_store = functools.partial(_with_store, required=True, new=True)
+"""Decorator: the same for a command that makes one where none is; its passphrase may be a random one."""
 
 optional_key_store = functools.partial(_with_store, required=False)
 """Decorator: the command receives ``vault``, a `Vault` or None."""
@@ -176,8 +198,12 @@ def renewed(store: KeyStore, lists: Sequence[str]) -> Trusted:
 
 @contextmanager
 def opened(vault: Vault, lists: Sequence[str]) -> Iterator[tuple[KeyStore, Identity, Trust]]:
-    """Open the key store of a certified role; yield it, the role's identity, and whom it trusts after `renewed`."""
+    """Open the key store of a certified role; yield it, the role's identity, and whom it trusts after `renewed`.
+
+    What it need not keep any more of sessions that have ended is erased.
+    """
     with vault.open() as store:
+        purge(store, at=common.now())
         yield store, certified_identity(store), renewed(store, lists).trust
 
 

@@ -38,13 +38,13 @@ def check(vault: Vault) -> common.Report:
 
 @common.command(
     "Destroy the keys of sessions that have ended.",
-    "fhe-auc keys close --ended --store keystore     all that are past their validity",
+    "fhe-auc keys close --ended --store keystore     all that have ended",
     'fhe-auc keys close "31c4 ce5c 3af1 00a3 0dd3 d4d0 b719 1bc8" --lose-result',
     "        one that can still go on, as `show` writes it, say since another replaces it",
 )
 @click.argument("sessions", metavar="[SESSION]...", nargs=-1)
 @key_store
-@click.option("--ended", is_flag=True, help="All sessions in the key store that are past their validity.")
+@click.option("--ended", is_flag=True, help="All sessions in the key store that have ended.")
 @click.option(
     "--lose-result",
     is_flag=True,
@@ -59,8 +59,9 @@ def close(sessions: tuple[str, ...], vault: Vault, ended: bool, lose_result: boo
     closes a session by itself once it has the result. What stays: that the bundle was opened, so that it never opens
     again; until the session's end the last answer, for an aggregator that asks again; and the announcement.
 
-    A session that has not ended is refused without --lose-result. Backups hold keys that were there when they were
-    made, encrypted.
+    As a clock can be wrong, a session has ended once it is 8 days ago that a command has seen it past its end, and
+    written that down; `show` says when. Until then it is refused without --lose-result. Backups hold keys that were
+    there when they were made, encrypted.
     """
     if bool(sessions) is ended:
         raise click.UsageError("name a session, or give --ended, and not both")
@@ -68,22 +69,26 @@ def close(sessions: tuple[str, ...], vault: Vault, ended: bool, lose_result: boo
         raise click.UsageError("--lose-result is for sessions that are named")
     named = [common.hexadecimal(each) for each in sessions]
     with vault.open() as store:
-        before = _ended(store) if ended else dict.fromkeys(named, False)
-        for session in before:
-            key_erasure.close(store, session, at=common.now(), lose_result=lose_result)
-    closed = [session for session, was_closed in before.items() if not was_closed]
+        at = common.now()
+        over, found = key_erasure.ended(store, at=at), _open(store) if ended else dict.fromkeys(named, True)
+        closing = [session for session in found if session in over or not ended]
+        for session in closing:
+            key_erasure.close(store, session, at=at, lose_result=lose_result)
+        seen = key_erasure.noted_ends(store)
+    closed = [session for session in closing if found[session]]
+    waits = [session for session in found if found[session] and session not in closing and session.hex() in seen]
     rows: common.Rows = [("closed", each, "its keys are destroyed") for each in closed]
+    rows += [("ended", each, f"closed {key_erasure.APART.days} days after that was first seen") for each in waits]
     nothing: common.Rows = [("closed", "none", "no session here has ended that is not closed")]
-    return common.Report({"store": vault.directory, "closed": closed}, rows or nothing)
+    return common.Report({"store": vault.directory, "closed": closed, "waiting": waits}, rows or nothing)
 
 
-def _ended(store: KeyStore) -> dict[bytes, bool]:
-    """Return what is past its validity, and whether only its last answer has to go; warn of damaged entries."""
+def _open(store: KeyStore) -> dict[bytes, bool]:
+    """Return the store's sessions, and whether more of each is left than its last answer; warn of damaged entries."""
     found = {}
     for session in session_ids(store, "bundle", "late"):
         try:
-            if common.now() > key_erasure.end(store, session):
-                found[session] = key_erasure.is_closed(store, session)
+            found[session] = not key_erasure.is_closed(store, session)
         except KeysError as error:
             output.print_warning(f"session {session.hex()} is left as it is: {error}")
     return found

@@ -4,21 +4,33 @@ bundle    the secret key, the common secret and the seed go; the announcement st
 late      the key holder's seeds and secret key go; an opening that was made stays
 state     what the party would go on from goes; the bytes that answered last stay while anybody can ask for them
 seen      stays: a bundle opens once, whatever has become of it
+
+A clock may be wrong for days. So nothing is erased on one look at it: the first that finds a session past its end is
+written down in the key store, and the end counts once a look finds that `APART` ago. By then a session
+that lasts no longer than that has ended, however far the clock is ahead, if it was not set further ahead meanwhile; and
+one that is set right again shows, as it is behind the first look, which is forgotten.
 """
 
 from contextlib import suppress
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 
 import msgspec
 
+from fhe_auc.base.serialise import KeptFormat
 from fhe_auc.machines.site_state import without_secrets
 from fhe_auc_keys.bundles.announcement import claimed
 from fhe_auc_keys.bundles.sealed_bundles import Kept
 from fhe_auc_keys.errors import KeysError, StoreError, VersionError
 from fhe_auc_keys.site import late_opening
-from fhe_auc_keys.store.key_store import KeyStore
+from fhe_auc_keys.store.key_store import KeyStore, session_ids
 from fhe_auc_keys.store.vault import OWN
 from fhe_auc_keys.trust.identity import Identity
+
+APART = timedelta(days=8)
+"""From the first look at the clock that finds a session past its end, to the one that erases its keys."""
+
+ENDS = "ends"  # name of the entry, of the kind "trust"
+_FORMAT = KeptFormat[dict[str, int]](b"fheends", dict[str, int], "list of ended sessions")  # Unix seconds, by id
 
 
 def end(store: KeyStore, session: bytes) -> datetime:
@@ -31,12 +43,56 @@ def end(store: KeyStore, session: bytes) -> datetime:
     raise StoreError(f"the key store has no session {name}: `fhe-auc keys show` lists them")
 
 
+def noted_ends(store: KeyStore) -> dict[str, datetime]:
+    """Return, by id, when the clock first said that a session had ended; errors as `KeyStore.load`."""
+    noted = store.load("trust", ENDS, _FORMAT) if ENDS in store.names("trust") else {}
+    return {name: datetime.fromtimestamp(first, timezone.utc) for name, first in noted.items()}
+
+
+def ended(store: KeyStore, *, at: datetime) -> frozenset[bytes]:
+    """Look at the clock, and write down which sessions it is the first to find past their end; return those that count.
+
+    What a look later than `at`, the present, has found does not count any more. Entries that cannot be read are left
+    for ``keys check`` to tell.
+    """
+    before = noted_ends(store)
+    noted = {name: first for name, first in before.items() if first <= at}
+    for session in session_ids(store, "bundle", "late"):
+        with suppress(StoreError):
+            if session.hex() not in noted and at > end(store, session):
+                noted[session.hex()] = at
+    if noted != before:
+        seconds = {name: int(first.timestamp()) for name, first in noted.items()}
+        store.put("trust", ENDS, _FORMAT.frame(seconds), replace=True)
+    return frozenset(bytes.fromhex(name) for name, first in noted.items() if at - first >= APART)
+
+
+def purge(store: KeyStore, *, at: datetime) -> None:
+    """Erase what a key holder keeps of sessions that have `ended`, whatever became of anybody's certificate."""
+    over = ended(store, at=at)
+    for session in session_ids(store, "late"):
+        if session in over:
+            with suppress(StoreError):  # what is damaged holds up no other session
+                late_opening.erase(store, session)
+
+
 def is_closed(store: KeyStore, session: bytes) -> bool:
     """Return whether nothing is left of a session that decrypts, or could open it; errors as `KeyStore.load`."""
     end(store, session)
     name = session.hex()
     opened = name in store.names("bundle") and not Kept.stored(store, session).closed
     return not opened and not late_opening.is_held(store, session)
+
+
+def is_of_this_version(store: KeyStore, session: bytes) -> bool:
+    """Return whether this version of fhe-auc could go on with a session; errors as `KeyStore.load`."""
+    opened = session.hex() in store.names("bundle")
+    document = Kept.stored(store, session).announcement if opened else late_opening.announcement(store, session)
+    try:
+        claimed(document)
+    except VersionError:
+        return False
+    return True
 
 
 def destroy_keys(store: KeyStore, session: bytes, *, has_result: bool) -> None:
@@ -55,12 +111,18 @@ def destroy_keys(store: KeyStore, session: bytes, *, has_result: bool) -> None:
 def close(store: KeyStore, session: bytes, *, at: datetime, lose_result: bool = False) -> None:
     """Destroy all that a store could go on with in a session: as a party, and as its key holder.
 
-    The bytes that answered last stay until the session's end, for those who still ask. Done again, it does the rest.
-    Raises `KeysError`, which says what is lost, where the session can still go on and `lose_result` is not set.
+    The bytes that answered last stay until the session has ended, for those who still ask. Done again, it does the
+    rest. Raises `KeysError`, which says what is lost, where it has not (`ended`), and `lose_result` is not set.
     """
     ends, name = end(store, session), session.hex()
-    ended = at > ends
-    if not (ended or lose_result or is_closed(store, session)):
+    is_over = session in ended(store, at=at)
+    if not (is_over or lose_result or is_closed(store, session)):
+        if at > ends:
+            raise KeysError(
+                f"session {name} has ended by this machine's clock, on {ends:%Y-%m-%d %H:%M} UTC. As a clock can be "
+                f"wrong, its keys are destroyed {APART.days} days after the first command that has seen that; "
+                "--lose-result destroys them now"
+            )
         lost = (
             "the session cannot go on without this helper"
             if _is_helped_by(store, session)
@@ -73,7 +135,7 @@ def close(store: KeyStore, session: bytes, *, at: datetime, lose_result: bool = 
     destroy_keys(store, session, has_result=False)
     late_opening.erase(store, session)
     if name in store.names("state"):
-        store.put("state", name, without_secrets(store.get("state", name), answer=not ended), replace=True)
+        store.put("state", name, without_secrets(store.get("state", name), answer=not is_over), replace=True)
 
 
 def _is_helped_by(store: KeyStore, session: bytes) -> bool:

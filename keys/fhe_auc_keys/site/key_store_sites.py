@@ -1,7 +1,5 @@
 """Sites' sessions in their key stores, for `site_state`: what ``keys open`` has put there, and their state."""
 
-import secrets
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -19,21 +17,20 @@ from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.protocol import Session, Spending
 from fhe_auc_keys.bundles.announcement import Announcement
 from fhe_auc_keys.bundles.sealed_bundles import spend_seed
-from fhe_auc_keys.errors import DamagedFileError, LockedError, StoreError
+from fhe_auc_keys.errors import DamagedFileError, StoreError, about
 from fhe_auc_keys.roles.local_consortium import LIFETIME, TRIAL, Consortium
-from fhe_auc_keys.site.key_erasure import destroy_keys
-from fhe_auc_keys.site.late_opening import answering_by_file, ask_by_file, hold, is_late, purge
+from fhe_auc_keys.site.key_erasure import destroy_keys, purge
+from fhe_auc_keys.site.late_opening import answering_by_file, ask_by_file, hold, is_late
 from fhe_auc_keys.site.session_files import keep_for_party, kept_for_party, open_for_aggregator
 from fhe_auc_keys.store import audit, budget
 from fhe_auc_keys.store.key_store import KeyStore
 from fhe_auc_keys.store.list_places import renewed
 from fhe_auc_keys.store.trusted_authorities import Trusted
-from fhe_auc_keys.store.vault import OWN, Vault, certified_identity, drop_variable
+from fhe_auc_keys.store.vault import OWN, Vault, certified_identity, create_with_random_passphrase, drop_variable
 from fhe_auc_keys.trust import signed_json
 from fhe_auc_keys.trust.identity import Identity
 
-_PATIENCE = 30.0  # seconds for which another process may have the store open
-_CHEAP = 10  # log2 of scrypt's cost where the passphrase is 256 random bits: there is nothing to stretch
+_PATIENCE = 30.0  # seconds for a late opening, unless configured
 
 RESULT = b"result 1"  # the purpose of a site's signature on what a session has yielded
 
@@ -131,9 +128,10 @@ class KeyStoreStorage(SiteStorage):
         path = Path(_needed(config, "session"))
         with _opened(config) as store:
             identity, trust = certified_identity(store), Trusted.stored(store).trust
-        announced, material, loaded = open_for_aggregator(
-            read_from_others(path), identity, trust, holder=_needed(config, "holder"), session=None, at=_now()
-        )
+        with about(path):
+            announced, material, loaded = open_for_aggregator(
+                read_from_others(path), identity, trust, holder=_needed(config, "holder"), session=None, at=_now()
+            )
         joined = replace(_joined(announced, material, identity, store), loaded=loaded)
         if not is_late(announced.manifest):
             return joined
@@ -158,9 +156,7 @@ class KeyStoreStorage(SiteStorage):
         def stored(number: int, name: str) -> tuple[dict[str, str], KeyStore]:
             """Make a role's key store; return its configuration, and the store, which is open."""
             place, passphrase_file = folder / f"store-{number}", folder / f"passphrase-{number}"
-            passphrase = secrets.token_hex(32)
-            write_atomically(passphrase_file, passphrase.encode(), mode=0o600)
-            store = KeyStore.create(place, passphrase, log2_cost=_CHEAP)
+            store = create_with_random_passphrase(place, passphrase_file)
             store.put("identity", OWN, consortium.identities[name].to_bytes())
             trusted.keep(store)
             return {"store": str(place), "passphrase-file": str(passphrase_file), "holder": holder}, store
@@ -189,19 +185,10 @@ class KeyStoreStorage(SiteStorage):
 
 @contextmanager
 def _opened(config: Mapping[str, Any]) -> Iterator[KeyStore]:
-    """Open a key store, and wait a little where another process, such as ``keys open``, has it open."""
+    """Open a key store, erase what it need not keep any more, and renew its revocation lists where they end soon."""
     passphrase_file = config.get("passphrase-file")
     vault = Vault(Path(_needed(config, "store")), None if not passphrase_file else Path(str(passphrase_file)))
-    deadline = time.monotonic() + _PATIENCE
-    while True:
-        try:
-            store = vault.open()
-            break
-        except LockedError:
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(0.2)
-    with store:
+    with vault.open() as store:
         purge(store, at=_now())
         with suppress(StoreError):  # a damaged store is another matter
             if Trusted.stored(store).ending(at=_now()):

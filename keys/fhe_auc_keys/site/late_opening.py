@@ -7,9 +7,9 @@
 
 One opening for all parties beside one for some of them would tell a party and the aggregator together what lies
 between, so there is one. The key holder writes down names and opening, and erases the seeds, before anything leaves;
-asked again for the same names it gives the same bytes, for others nothing. What opens its key store after the session's
-end erases the seeds anyway (`purge`). It is told no digest of a submission: knowing the pads, it could try counts
-against it.
+asked again for the same names it gives the same bytes, for others nothing. Some time after the session's end the seeds
+are erased anyway (`fhe_auc_keys.site.key_erasure.purge`). It is told no digest of a submission: knowing the pads, it
+could try counts against it.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.protocol import Session
 from fhe_auc_keys.bundles.announcement import Announcement, open_announcement
 from fhe_auc_keys.bundles.sealed_bundles import check_opening
-from fhe_auc_keys.errors import ExpiredError, KeysError, StoreError, TamperedError
+from fhe_auc_keys.errors import ExpiredError, KeysError, StoreError, TamperedError, about
 from fhe_auc_keys.roles import padded_roles
 from fhe_auc_keys.roles.encrypted_protocol import EncryptedProtocol
-from fhe_auc_keys.store.key_store import KeyStore, session_ids
+from fhe_auc_keys.store.key_store import KeyStore
 from fhe_auc_keys.trust import sealing
 from fhe_auc_keys.trust.certificates import Trust
 from fhe_auc_keys.trust.identity import Identity, signed_bytes
@@ -98,7 +98,6 @@ def open_late(store: KeyStore, holder: Identity, trust: Trust, data: bytes, *, a
     `KeysError`: not a request, or not signed by the session's aggregator (subclasses as of `open_signed`); its names
     cannot be those of parties that count; the opening for others has been made.
     """
-    purge(store, at=at)
     session = claimed_body(REQUEST_KIND, data, _Request).session
     name = session.hex()
     if name not in store.names("late"):
@@ -153,7 +152,10 @@ def ask_by_file(
                 f"{str(asked)!r} by `fhe-auc keys open-late`"
             )
         time.sleep(_PAUSE)
-    return read_opening(read_from_others(answer), aggregator, trust, announced, counted, at=datetime.now(timezone.utc))
+    with about(answer):
+        return read_opening(
+            read_from_others(answer), aggregator, trust, announced, counted, at=datetime.now(timezone.utc)
+        )
 
 
 @contextmanager
@@ -191,16 +193,14 @@ def _files(folder: Path, manifest: Manifest) -> tuple[Path, Path]:
     return folder / f"{name}.request", folder / f"{name}.opening"
 
 
-def purge(store: KeyStore, *, at: datetime) -> None:
-    """Erase seeds and secret key of all sessions that have ended, whatever became of anybody's certificate."""
-    for session in session_ids(store, "late"):
-        if at > end(store, session):
-            erase(store, session)
-
-
 def end(store: KeyStore, session: bytes) -> datetime:
     """Return until when a session held here can be opened; errors as `fhe_auc_keys.store.key_store.KeyStore.get`."""
     return datetime.fromtimestamp(_held(store, session).not_after, timezone.utc)
+
+
+def announcement(store: KeyStore, session: bytes) -> bytes:
+    """Return the announcement of a session held here; errors as `fhe_auc_keys.store.key_store.KeyStore.get`."""
+    return _held(store, session).announcement
 
 
 def is_held(store: KeyStore, session: bytes) -> bool:

@@ -1,5 +1,9 @@
-"""The sessions that a key holder has made, or convened: so that one can be made again without some of its parties.
+"""The sessions that a key holder has made, or convened: to repeat one, or to make it again without some parties.
 
+A *repetition* asks the same of the same sites again, with new keys. Sessions that repeat one another are a series, and
+the id of any means its newest. Each adds a result, and takes the place of none.
+
+A session made again without some parties *replaces* the old one.
 Two results that differ in one party tell about that party. So nothing replaces a session that has released its result,
 and a session is replaced once. A key holder that is a party knows where it has the result itself. Where a session is
 opened late (`fhe_auc_keys.site.late_opening`) it knows, too: without its opening there is no result, and before a
@@ -8,9 +12,9 @@ replacement leaves, what could make that opening is erased. Otherwise it cannot 
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, fields, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import msgspec
@@ -23,9 +27,10 @@ from fhe_auc.question.study import Study
 from fhe_auc.session.protocol import Request
 from fhe_auc_keys.bundles.announcement import claimed
 from fhe_auc_keys.bundles.sealed_bundles import Kept
-from fhe_auc_keys.errors import DamagedFileError, KeysError, StoreError
+from fhe_auc_keys.errors import DamagedFileError, ExpiredError, KeysError, StoreError, about
 from fhe_auc_keys.site import late_opening
 from fhe_auc_keys.store.key_store import KeyStore
+from fhe_auc_keys.trust.certificates import claimed_name_and_end
 
 
 class _Made(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -33,9 +38,12 @@ class _Made(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=
     request: dict[str, Any]  # by the fields of `Request`
     lifetime: int  # seconds
     successor: bytes = b""  # id of the session that has replaced it
+    first: bytes = b""  # of a repetition: id of the first session of its series
+    newest: bytes = b""  # of the first session of a series: id of the newest
 
 
-_FORMAT = KeptFormat(b"fhemade", _Made, "session made")
+_FORMAT = KeptFormat(b"fhemade", _Made, "session made", version=4, older={3: (_Made, lambda found: found)})
+"""In version 3 the last two fields were missing, which is the same as empty ones."""
 
 
 @dataclass(frozen=True)
@@ -79,19 +87,76 @@ class Wanted:
         study = msgspec.structs.replace(self.study, row_caps=caps)
         return replace(self, request=request, credentials=tuple(left.values()), study=study)
 
+    def repeated(self, shown: Mapping[str, bytes], *, at: datetime) -> Wanted:
+        """Return the same for a repetition, with these credentials, by name, in place of those of the same names.
 
-def remember(store: KeyStore, announcement: bytes, wanted: Wanted) -> None:
-    """Keep what the session announced was made of; there are no keys in it."""
+        There is no average precision: that builds on one session before. `InputError` for a name that has no part in
+        the session; `ExpiredError`, with who has to renew, where a certificate ends before a session made now would.
+        """
+        ends, left = at + self.lifetime, dict(shown)
+
+        def current(old: bytes) -> bytes:
+            name, _ = claimed_name_and_end(old)
+            new = left.pop(name, old)
+            _, last = claimed_name_and_end(new)
+            if last < ends:
+                raise ExpiredError(
+                    f"the certificate of {name!r} ends on {last:%Y-%m-%d %H:%M} UTC, before the session would, on "
+                    f"{ends:%Y-%m-%d}: {name!r} has to renew it; then name its new credential beside --repeat"
+                )
+            return new
+
+        credentials, aggregator = tuple(map(current, self.credentials)), current(self.aggregator)
+        helper = current(self.helper) if self.helper else b""
+        if left:
+            raise InputError(f"{min(left)!r} has no part in the session that is repeated")
+        request = replace(self.request, before=b"")
+        return replace(self, request=request, credentials=credentials, aggregator=aggregator, helper=helper)
+
+
+def remember(store: KeyStore, announcement: bytes, wanted: Wanted, *, repeats: bytes = b"") -> None:
+    """Keep what the session announced was made of; there are no keys in it. `repeats` is a session of its series."""
+    session = claimed(announcement).manifest.session
     said = {each.name: getattr(wanted.request, each.name) for each in fields(Request)}
     said["thresholds"] = wanted.request.thresholds.astype("<f8").tobytes()
-    found = _Made(announcement, said, int(wanted.lifetime.total_seconds()))
-    store.put("made", claimed(announcement).manifest.session.hex(), _FORMAT.frame(found))
+    first = _first(store, repeats) if repeats else b""
+    found = _Made(announcement, said, int(wanted.lifetime.total_seconds()), first=first)
+    store.put("made", session.hex(), _FORMAT.frame(found))
+    if first:
+        series = msgspec.structs.replace(_stored(store, first), newest=session)
+        store.put("made", first.hex(), _FORMAT.frame(series), replace=True)
+
+
+def newest(store: KeyStore, session: bytes) -> bytes:
+    """Return the id of the newest session of a series, for `made`, by that of any; errors as `made`.
+
+    Raise `KeysError` where that one was replaced: nobody but a person can say with whom the study goes on.
+    """
+    first = _first(store, session)
+    found = _stored(store, first).newest or first
+    if other := successor(store, found):
+        raise KeysError(
+            f"session {found.hex()} was replaced by {other.hex()}, without some of its parties: --repeat {other.hex()} "
+            "goes on without them; to go on with all, make a session by their credentials"
+        )
+    return found
+
+
+def is_in_series(store: KeyStore, session: bytes) -> bool:
+    """Return whether a session repeats another one, or was repeated; errors as `made`."""
+    found = _stored(store, session)
+    return bool(found.first or found.newest)
+
+
+def _first(store: KeyStore, session: bytes) -> bytes:
+    return _stored(store, session).first or session
 
 
 def made(store: KeyStore, session: bytes) -> Wanted:
     """Return what a session was made of; `StoreError` where it was not here, otherwise errors as `KeyStore.load`."""
     found = _stored(store, session)
-    announced = claimed(found.announcement)
+    with about(f"session {session.hex()} is not made again"):
+        announced = claimed(found.announcement)
     try:
         known = {each.name for each in fields(Request)}
         said = {

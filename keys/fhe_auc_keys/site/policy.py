@@ -1,13 +1,14 @@
 """What a site opens without asking anybody: sessions of one key holder, within bounds that the site has written down.
 
 The policy stands in the site's key store, encrypted as everything there is; nothing that comes from outside changes it.
-It does not tell sessions from one another: whether two of them differ in one site only, the key holder has to see to.
+It opens no session of a study whose parties are others than those of the last one (`fhe_auc_keys.site.openings`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,9 @@ from fhe_auc.session import registry
 from fhe_auc.session.plan import Keys
 from fhe_auc_keys.bundles.announcement import Announcement
 from fhe_auc_keys.errors import KeysError, StoreError, unreadable
+from fhe_auc_keys.site import openings
 from fhe_auc_keys.store.key_store import KeyStore
+from fhe_auc_keys.trust.public_keys import SKEW
 
 Value = bool | int | float | str
 _NAME = "policy"
@@ -41,6 +44,8 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     keys: tuple[Keys, ...] = ("sealed",)
     helpers: tuple[str, ...] = ()  # who may be the helper, of that name in the certificate
     max_days: int = 7  # for so long can the session still go on, 1 to 31
+    hours_between: int | None = None  # least hours between two sessions of a protocol, 1 to 8,760; None for any number
+    until: date | None = None  # the last day (UTC) on which any is opened; None for no end
     max_row_cap: int | None = None  # if given, each party must have a row cap, no larger than this
     score_columns: tuple[str, ...] = ()  # those that a session of several models may ask for
     groups: tuple[str, ...] = ()  # columns of groups, likewise
@@ -52,8 +57,14 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
                 raise InputError(f"{name} must not be empty")
         if "helper" in self.keys and not self.helpers:  # else who convenes picks who reads counts with the aggregator
             raise InputError("helpers must not be empty where keys has 'helper'")
-        for name, least, most in (("min_parties", 2, 2**20), ("max_thresholds", 2, 2**20), ("max_days", 1, 31)):
-            if not least <= getattr(self, name) <= most:
+        for name, least, most in (
+            ("min_parties", 2, 2**20),
+            ("max_thresholds", 2, 2**20),
+            ("max_days", 1, 31),
+            ("hours_between", 1, 8760),
+        ):
+            value = getattr(self, name)
+            if value is not None and not least <= value <= most:
                 raise InputError(f"{name.replace('_', '-')} must lie between {least} and {most}")
 
     @classmethod
@@ -77,12 +88,36 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     def keep(self, store: KeyStore) -> None:
         """Put it into a key store, in place of another."""
-        store.put("trust", _NAME, _FORMAT.frame(self), replace=True)
+        store.put("trust", _NAME, self.to_bytes(), replace=True)
 
-    def require(self, announced: Announcement, *, at: datetime) -> None:
-        """Raise `KeysError`, with the first reason, unless a session is within the policy."""
-        if reason := next(self._objections(announced, at), None):
+    def to_bytes(self) -> bytes:
+        """Serialise."""
+        return _FORMAT.frame(self)
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Policy:
+        """Read what `to_bytes` wrote, in an earlier version too; `DeserialisationError` for anything else."""
+        return _FORMAT.unframe(data)
+
+    @property
+    def repeats(self) -> bool:
+        """Whether it says how often, or until when, a study is answered."""
+        return self.hours_between is not None or self.until is not None
+
+    def admit(self, announced: Announcement, store: KeyStore, *, at: datetime) -> None:
+        """Write down in the site's store that a session is opened now; the same one again is the same opening.
+
+        Raises `KeysError`, with the first reason, for a session outside the policy, or too soon after another; errors
+        as `openings.check`.
+        """
+        before = openings.objections(store, announced, hours=self.hours_between, at=at)
+        if reason := next(chain(self._objections(announced, at), self._ended(announced, store, at), before), None):
             raise KeysError(f"outside this site's policy, so that a person has to open it: {reason}")
+        openings.write_down(store, announced, at=at, by_policy=True)
+
+    def _ended(self, announced: Announcement, store: KeyStore, at: datetime) -> Iterator[str]:
+        if self.until is not None and openings.latest(store, announced, at=at).date() > self.until:
+            yield f"it opens sessions until {self.until} only"
 
     def _objections(self, announced: Announcement, at: datetime) -> Iterator[str]:
         manifest, study = announced.manifest, announced.study
@@ -104,7 +139,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             yield f"{manifest.min_parties} parties are enough for its result, fewer than {self.min_parties}"
         if len(manifest.thresholds) > self.max_thresholds:
             yield f"it has {len(manifest.thresholds):,} thresholds, more than {self.max_thresholds:,}"
-        if announced.not_after - at > timedelta(days=self.max_days):
+        if announced.not_after - at > timedelta(days=self.max_days) + SKEW:
             yield f"it can go on until {announced.not_after:%Y-%m-%d %H:%M} UTC, for more than {self.max_days} days"
         if self.max_row_cap is not None:
             for party in manifest.parties:
@@ -139,10 +174,11 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     def rows(self) -> list[tuple[str, str, str]]:
         """Say for a table what is allowed: key, value, nothing."""
         said = msgspec.to_builtins(self).items()
-        return [(name, _said(value), "") for name, value in said if value not in ("", None, [], {})]
+        return [(name, _said(value), "") for name, value in said if value not in ("", None, (), {})]
 
 
-_FORMAT = KeptFormat(b"fhepoli", Policy, "policy")
+_FORMAT = KeptFormat(b"fhepoli", Policy, "policy", version=4, older={3: (Policy, lambda found: found)})
+"""Version 3 had neither hours-between nor until, which need not be there."""
 
 
 def is_in(store: KeyStore) -> bool:
@@ -164,4 +200,4 @@ def _same(value: Value, allowed: Value) -> bool:
 def _said(value: Any) -> str:
     if isinstance(value, dict):
         return ", ".join(f"{name} = {_said(each)}" for name, each in value.items())
-    return " or ".join(map(str, value)) if isinstance(value, list) else str(value)
+    return " or ".join(map(str, value)) if isinstance(value, tuple) else str(value)

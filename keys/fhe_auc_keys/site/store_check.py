@@ -11,7 +11,7 @@ from typing import NamedTuple, get_args
 from fhe_auc.base.errors import BackendUnavailableError, FheAucError
 from fhe_auc.machines.site_state import without_secrets
 from fhe_auc_keys.errors import ExpiredError, OutdatedListError, RevokedError, UnsafeModeError, VersionError
-from fhe_auc_keys.site import key_erasure, late_opening, made_sessions, policy
+from fhe_auc_keys.site import key_erasure, late_opening, made_sessions, openings, policy
 from fhe_auc_keys.site.session_files import verify_kept
 from fhe_auc_keys.store import audit, budget
 from fhe_auc_keys.store.key_store import TRAIL, KeyStore, Kind, session_ids
@@ -30,7 +30,7 @@ _REMEDIES: tuple[tuple[type[FheAucError], str], ...] = (
     (OutdatedListError, "take the newest list in: `fhe-auc keys enrol NAME --revocation-list`"),
     (ExpiredError, "renew it, and check the clock"),
     (UnsafeModeError, "and find out who has read it"),
-    (VersionError, "it cannot go on here: `fhe-auc keys close SESSION --lose-result`, and ask for a new session"),
+    (VersionError, "close it here, `fhe-auc keys close SESSION --lose-result`"),
     (BackendUnavailableError, "install it: no round can be answered without"),
 )
 
@@ -61,7 +61,9 @@ def problems(store: KeyStore, *, at: datetime) -> list[StoreProblem]:
             wrong = str(error).removesuffix(f"; {_RESTORE}")
             whole = _NEW_SESSION if entry.startswith(("bundle/", "fleet/", "late/", "state/")) else _RESTORE
             remedy = next((text for kind, text in _REMEDIES if isinstance(error, kind)), whole)
-            found.setdefault(wrong, StoreProblem(entry, wrong, remedy))
+            of_one = entry if isinstance(error, VersionError) else ""
+            remedy = remedy.replace("SESSION", entry.partition("/")[2])
+            found.setdefault(of_one + wrong, StoreProblem(entry, wrong, remedy))
     trusted = all(problem.entry != f"trust/{OWN}" for problem in found.values())
     for problem in _record_problems(store, at, trusted=trusted):
         found.setdefault(problem.wrong, problem)
@@ -99,10 +101,12 @@ def _checks(store: KeyStore, strangers: Collection[str], at: datetime) -> Iterat
     yield f"trust/{OWN}", partial(_check_lists, store, at)
     if policy.is_in(store):
         yield "trust/policy", partial(policy.Policy.stored, store)
+    yield f"trust/{openings.NAME}", partial(openings.check, store)
     if OWN in store.names("authority"):
         yield f"authority/{OWN}", partial(_check_authority, store, at)
     if OWN in store.names("identity"):
         yield f"identity/{OWN}", partial(_check_identity, store, at)
+    yield f"trust/{key_erasure.ENDS}", partial(key_erasure.noted_ends, store)
     for session in session_ids(store, "bundle", "late"):
         kind = "bundle" if session.hex() in store.names("bundle") else "late"
         yield f"{kind}/{session.hex()}", partial(_check_session, store, session, at)

@@ -46,21 +46,18 @@ def append_line(folder: Path, identity: Identity, event: str, *, at: datetime, *
     """
     path = folder / TRAIL
     told = {"time": at.isoformat(timespec="seconds"), "event": event, **facts}
-    try:
-        with _locked(folder):
-            trail = files.open_descriptor(path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
-            try:
-                before, last = _end(trail)
-                if not before:
-                    files.sync_folder(folder)
-                if os.fstat(trail).st_size > before:  # else a system that lets the file only grow would refuse
-                    os.ftruncate(trail, before)
-                line = signed_json.sign(identity, _PURPOSE, {**told, "previous": _digest(last)})
-                files.append(trail, json.dumps(line).encode() + b"\n", durable=True)
-            finally:
-                os.close(trail)
-    except OSError as error:  # about an open file it does not say which
-        raise OSError(error.errno, error.strerror, error.filename or str(path)) from None
+    with files.naming(path), _locked(folder):
+        trail = files.open_descriptor(path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
+        try:
+            before, last = _end(trail)
+            if not before:
+                files.sync_folder(folder)
+            if os.fstat(trail).st_size > before:  # else a system that lets the file only grow would refuse
+                os.ftruncate(trail, before)
+            line = signed_json.sign(identity, _PURPOSE, {**told, "previous": _digest(last)})
+            files.append(trail, json.dumps(line).encode() + b"\n", durable=True)
+        finally:
+            os.close(trail)
 
 
 @contextmanager

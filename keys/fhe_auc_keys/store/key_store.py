@@ -17,6 +17,7 @@ import os
 import re
 import secrets
 import stat
+import time
 import unicodedata
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -51,6 +52,7 @@ TRAIL, TRAIL_LOCK = "audit.jsonl", "audit.lock"
 _SEEN, _BUNDLES = "seen", "bundles"
 _SALT_BYTES, _NONCE_BYTES = 16, 12
 _MAX_NAME_BYTES = 200
+_PAUSE = 0.1  # seconds between looks at a lock
 _SESSION = re.compile(f"[0-9a-f]{{{2 * SESSION_BYTES}}}")
 T = TypeVar("T")
 
@@ -70,15 +72,15 @@ class KeyStore(AbstractContextManager["KeyStore"]):
 
     `directory` was made by `create`. The passphrase is not kept; the key derived from it is, until the store is closed.
     Raises `StoreError` where there is no key store, or one of another format version, or the passphrase does not fit;
-    `LockedError` where another process has it open; `UnsafeModeError` where somebody else than the owner can read or
-    write it; `DamagedFileError` for a damaged header.
+    `LockedError` where another process has it open, for all of `patience` (seconds); `UnsafeModeError` where somebody
+    else than the owner can read or write it; `DamagedFileError` for a damaged header.
     """
 
-    def __init__(self, directory: Path, passphrase: str) -> None:
+    def __init__(self, directory: Path, passphrase: str, *, patience: float = 0.0) -> None:
         self.directory = Path(directory)
         if not is_in(self.directory):
             raise StoreError(f"no key store in {str(directory)!r}")
-        self._lock = _locked(self.directory)
+        self._lock = _locked(self.directory, patience)
         try:
             self._key = _unlocked(_read(self.directory / _HEADER), passphrase)
             for folder in (self.directory / each for each in (*_KINDS, _SEEN)):
@@ -321,11 +323,15 @@ def _decrypted(root: bytes, kind: str, name: str, data: bytes) -> bytes:
         ) from None
 
 
-def _locked(directory: Path) -> int:
+def _locked(directory: Path, patience: float) -> int:
     descriptor = _opened(directory / _LOCK, os.O_RDWR | os.O_CREAT)
-    if not lock_descriptor(descriptor, blocking=False):
-        os.close(descriptor)
-        raise LockedError(f"another process has the key store {str(directory)!r} open")
+    deadline = time.monotonic() + patience
+    while not lock_descriptor(descriptor, blocking=False):
+        if time.monotonic() >= deadline:
+            os.close(descriptor)
+            waited = f", and has not closed it within {patience:g} s" if patience else ""
+            raise LockedError(f"another process has the key store {str(directory)!r} open{waited}")
+        time.sleep(_PAUSE)
     return descriptor
 
 

@@ -1,12 +1,9 @@
 """Where revocation lists, signed and numbered, come from: a file, a folder of them, or a URL (https: or file:)."""
 
-import ssl
 import time
-import urllib.request
 from collections.abc import Callable
-from http.client import HTTPException
+from datetime import datetime, timezone
 from pathlib import Path
-from urllib.error import URLError
 from urllib.parse import urlsplit
 
 from fhe_auc.base.errors import FheAucError, InputError
@@ -18,6 +15,7 @@ LONGEST_FETCHED = 2**24  # bytes; some 400,000 revoked certificates
 
 _TIMEOUT, _PATIENCE = 20.0, 60.0  # seconds for a reply to begin, and for all of it
 _PIECE = 2**16
+_OFTEN, _SELDOM = 600.0, 3600.0  # seconds from one look at a place to the next
 _SUFFIX = ".crl"
 
 
@@ -44,7 +42,9 @@ def with_lists_of(trusted: Trusted, place: str) -> Trusted:
         parts = urlsplit(place)
         if parts.scheme == "https":
             return trusted.with_list(parse_list(_fetched(place), place))
-        place = urllib.request.url2pathname(parts.path)
+        from urllib.request import url2pathname  # with TLS and HTTP it takes as long to load as all else here
+
+        place = url2pathname(parts.path)
     if not Path(place).is_dir():
         return trusted.with_list(read_list(Path(place)))
     files = sorted(path for path in Path(place).iterdir() if path.suffix == _SUFFIX and path.is_file())
@@ -56,12 +56,23 @@ def with_lists_of(trusted: Trusted, place: str) -> Trusted:
     return trusted
 
 
-def renewed(store: KeyStore, report: Callable[[str], None]) -> Trusted:
-    """Return whom a store trusts, after taking newer lists into it; `report` is told why one cannot be fetched."""
+def renewed(store: KeyStore, report: Callable[[str], None], asked: dict[str, float] | None = None) -> Trusted:
+    """Return whom a store trusts, after taking newer lists into it; `report` is told why one cannot be fetched.
+
+    A process that calls this again and again passes the same `asked`, empty at first: then each place is asked once an
+    hour, and every ten minutes where it could not be reached, or a list ends soon.
+    """
     before = trusted = Trusted.stored(store)
+    due: dict[str, float] = {} if asked is None else asked
     for place in trusted.places:
+        now = time.monotonic()
+        if now < due.get(place, now):
+            continue
+        due[place] = now + _OFTEN
         try:
             trusted = with_lists_of(trusted, place)
+            if not trusted.ending(at=datetime.now(timezone.utc)):
+                due[place] = now + _SELDOM
         except (FheAucError, OSError) as error:
             report(f"no newer revocation list: {error}")
     if trusted != before:
@@ -70,6 +81,11 @@ def renewed(store: KeyStore, report: Callable[[str], None]) -> Trusted:
 
 
 def _fetched(url: str) -> bytes:
+    import ssl
+    import urllib.request
+    from http.client import HTTPException
+    from urllib.error import URLError
+
     opener = urllib.request.OpenerDirector()  # without what opens http:, also where a server leads there
     for handler in (
         urllib.request.ProxyHandler(),

@@ -1,18 +1,23 @@
 """Opening a site's key store: its passphrase comes from a file, the environment, or whoever can be asked."""
 
 import os
+import secrets
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from fhe_auc.base.errors import InputError
+from fhe_auc.base.files import open_descriptor, sync_folder
 from fhe_auc_keys.errors import StoreError, UnsafeModeError
 from fhe_auc_keys.store.key_store import KeyStore, is_in
 from fhe_auc_keys.trust.identity import Identity
 
 PASSPHRASE_VARIABLE = "FHE_AUC_PASSPHRASE"  # noqa: S105 - the variable's name
 LEAST_CHARACTERS = 12
+_RANDOM_BYTES = 32
+_LOG2_COST = 10  # of scrypt, where the passphrase is 256 random bits: there is nothing to stretch
+_PATIENCE = 30.0  # seconds for which another process may have the store open
 OWN = "own"  # name of the entry that a store has one of: its identity, its authority, whom it trusts
 
 
@@ -27,31 +32,41 @@ class Vault:
     The passphrase is in `passphrase_file`, one line of text, mode 600; without it in the variable FHE_AUC_PASSPHRASE.
     With a file the variable is not read, and leaves the environment (`drop_variable`). Where neither has it, `ask` is
     given the question, and whether the passphrase is a new one, which a person should type twice. `kind` is what `open`
-    makes of it.
+    makes of it. With `random`, a store that is made gets a random passphrase, which goes to `passphrase_file`.
     """
 
     directory: Path
     passphrase_file: Path | None = None
     ask: Callable[[str, bool], str] = _nobody
     kind: type[KeyStore] = KeyStore
+    random: bool = False
 
     def exists(self) -> bool:
         """Return whether a key store is there."""
         return is_in(self.directory)
 
     def open(self) -> KeyStore:
-        """Open the store; errors as `KeyStore`, and `InputError` where there is no passphrase for it."""
+        """Open the store, and wait a little where another process, such as a role, has it open.
+
+        Errors as `KeyStore`, and `InputError` where there is no passphrase for it.
+        """
         if not self.exists():
             raise StoreError(
                 f"no key store in {str(self.directory)!r}: `fhe-auc keys enrol NAME` makes a site's, "
                 "`fhe-auc keys ca-init NAME` an authority's"
             )
-        return self.kind(self.directory, self._passphrase(new=False))
+        return self.kind(self.directory, self._passphrase(new=False), patience=_PATIENCE)
 
     def open_or_make(self) -> KeyStore:
-        """Open the store, or make it; `InputError` also for a new passphrase below `LEAST_CHARACTERS` characters."""
+        """Open the store, or make it; `InputError` also for a new passphrase below `LEAST_CHARACTERS` characters.
+
+        With `random`, errors as `create_with_random_passphrase`.
+        """
         if self.exists():
             return self.open()
+        if self.random and self.passphrase_file is not None:
+            drop_variable()
+            return create_with_random_passphrase(self.directory, self.passphrase_file)
         passphrase = self._passphrase(new=True)
         if len(passphrase) < LEAST_CHARACTERS:
             raise InputError(
@@ -65,6 +80,43 @@ class Vault:
             return _from_file(self.passphrase_file)
         kind = "Passphrase of the new key store" if new else "Passphrase of key store"
         return os.environ.get(PASSPHRASE_VARIABLE) or self.ask(f"{kind} {str(self.directory)!r}", new)
+
+
+def create_with_random_passphrase(directory: Path, file: Path) -> KeyStore:
+    """Make a key store whose passphrase, 256 random bits, is first written to a new file: one line, mode 600, durable.
+
+    Opening it costs a few milliseconds, as scrypt has nothing to stretch: only for such passphrases. Where there is no
+    store in the end, there is no file either. Raises `InputError` where `file` is there already, `OSError` that names
+    it where it cannot be written, and as `KeyStore.create`.
+    """
+    passphrase = secrets.token_hex(_RANDOM_BYTES)
+    _write_new(file, f"{passphrase}\n".encode())
+    try:
+        return KeyStore.create(directory, passphrase, log2_cost=_LOG2_COST)
+    except BaseException:
+        if not is_in(directory):
+            file.unlink(missing_ok=True)
+        raise
+
+
+def _write_new(path: Path, data: bytes) -> None:
+    try:
+        descriptor = open_descriptor(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+    except FileExistsError:
+        raise InputError(
+            f"{str(path)!r} is there already, and may be another key store's passphrase: name a new file, or delete it "
+            "if no key store opens with it",
+            file=str(path),
+        ) from None
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(descriptor)
+        sync_folder(path.parent)
+    except OSError as error:
+        path.unlink(missing_ok=True)
+        raise OSError(error.errno, error.strerror, str(path)) from None
 
 
 def drop_variable() -> None:

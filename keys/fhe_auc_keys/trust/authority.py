@@ -106,14 +106,7 @@ class Authority:
         check_name(name)
         if not 1 <= days <= MAX_DAYS:
             raise UnfitCertificateError(f"a certificate is valid for 1 to {MAX_DAYS} days, got {days}")
-        try:
-            parsed = x509.load_pem_x509_csr(request)
-            genuine = parsed.is_signature_valid and whole_bytes(parsed)
-        except MALFORMED:
-            raise UnfitCertificateError("not a certificate request in PEM") from None
-        if not genuine:
-            raise TamperedError(f"the certificate request for {name!r} bears no genuine signature of its own key")
-        asked, signing, encryption = certified_keys(parsed)
+        asked, signing, encryption = certified_keys(_parsed(request))
         if asked != name:
             raise UnfitCertificateError(f"the certificate request is for {asked!r}, not for {name!r}")
         if not self.certificate.not_valid_before_utc <= at < at + timedelta(days=days) <= self._ends:
@@ -212,6 +205,23 @@ class Authority:
                 raise UnfitCertificateError(f"a key in the request of {name!r} is certified for {line.name!r}")
             if line.name != name and alike(line.name) == looks:
                 raise UnfitCertificateError(f"the name {name!r} looks like {line.name!r}, which is certified already")
+
+
+def requested_name(request: bytes) -> str:
+    """Return whom a party's request (PEM) is for, as it claims; errors as `Authority.issue`."""
+    return certified_keys(_parsed(request))[0]
+
+
+def _parsed(request: bytes) -> x509.CertificateSigningRequest:
+    """Return a request that is signed by its own key."""
+    try:
+        parsed = x509.load_pem_x509_csr(request)
+        genuine = parsed.is_signature_valid and whole_bytes(parsed)
+    except MALFORMED:
+        raise UnfitCertificateError("not a certificate request in PEM") from None
+    if not genuine:
+        raise TamperedError("the certificate request bears no genuine signature of its own key")
+    return parsed
 
 
 def _builder(

@@ -27,7 +27,7 @@ from cryptography.x509.oid import NameOID
 from fhe_auc.base.errors import DeserialisationError
 from fhe_auc.base.serialise import KeptFormat
 from fhe_auc_keys.errors import ExpiredError, KeysError, TamperedError, UnfitCertificateError
-from fhe_auc_keys.trust.existing_certificate import verify_binding
+from fhe_auc_keys.trust.existing_certificate import claimed_statement, verify_binding
 from fhe_auc_keys.trust.public_keys import (
     MALFORMED,
     certified_keys,
@@ -35,6 +35,7 @@ from fhe_auc_keys.trust.public_keys import (
     extension,
     fingerprint,
     shown,
+    subject_name,
     whole_bytes,
 )
 from fhe_auc_keys.trust.revocation import check_not_revoked
@@ -103,6 +104,15 @@ def claimed(shown: bytes) -> tuple[x509.Certificate, bool]:
     if not found.chain:
         raise TamperedError("it holds no certificate")
     return _loaded(found.chain[0]), bool(found.binding)
+
+
+def claimed_name_and_end(shown: bytes) -> tuple[str, datetime]:
+    """Return the name in a credential and its end, UTC, unverified; errors as `claimed`."""
+    leaf, _ = claimed(shown)
+    if binding := _FORMAT.unframe(shown).binding:
+        statement = claimed_statement(binding)
+        return statement.name, min(leaf.not_valid_after_utc, statement.validity[1])
+    return subject_name(leaf.subject), leaf.not_valid_after_utc
 
 
 def verify(shown: bytes, trust: Trust, *, at: datetime, lists_at: datetime | None = None) -> Peer:

@@ -137,6 +137,11 @@ def verify_binding(data: bytes, certificate: x509.Certificate, *, at: datetime) 
     return statement
 
 
+def claimed_statement(data: bytes) -> Statement:
+    """Return what a binding states, unverified; `DeserialisationError` where it cannot be read."""
+    return decode(_FORMAT.unframe(data).statement, Statement, "key binding")
+
+
 def _certified_key(certificate: x509.Certificate) -> ec.EllipticCurvePublicKey | rsa.RSAPublicKey:
     try:
         key = certificate.public_key()

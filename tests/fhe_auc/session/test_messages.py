@@ -57,7 +57,8 @@ def test_what_is_too_long_no_message_at_all_or_of_another_version_is_refused_bef
     for version in (0, 1, FORMAT_VERSION + 1, 255):
         error = refused(framed(msgspec.msgpack.encode(FIELDS), version=version))
         assert error.field == "version"
-        assert f"format version {version}, but this is {FORMAT_VERSION}: install the same version" in str(error)
+        age = "an older" if version < FORMAT_VERSION else "a newer"
+        assert f"version {version}, from {age} fhe-auc than this, which reads {FORMAT_VERSION} alone" in str(error)
 
 
 def test_every_truncation_and_every_flipped_bit_is_refused() -> None:

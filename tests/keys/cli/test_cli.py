@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -75,6 +76,20 @@ from tests.support.wire import flipped, mended
 
 pytestmark = pytest.mark.usefixtures("consortium")
 NOISY = ("--protocol", "dpauc-laplace", "-o", "epsilon=1", "--thresholds", "uniform:8", "--out", "noisy")
+
+
+@contextmanager
+def full_disk(longest: int) -> Iterator[None]:
+    """Files longer than that cannot be written."""
+    import resource  # not on Windows
+
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (longest, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
 
 # --- The way it is meant ----------------------------------------------------------------------------------------------
 
@@ -640,6 +655,25 @@ def test_a_passphrase_is_right_and_long_enough_or_comes_from_a_file_of_one_line_
     assert not Path("east").exists()
 
 
+def test_a_random_passphrase_is_written_once_before_its_store_and_never_over_another_file() -> None:
+    """Its store opens at once, so that nothing else may be the passphrase of such a one."""
+    enrol, file = ("enrol", "east", "--store", "east", "--random-passphrase"), Path("secret")
+    file.write_text("of something else")
+    assert_fails(call(*enrol, "secret"), 2, "'secret' is there already, and may be another key store's passphrase")
+    assert_fails(call(*enrol, "void/secret"), 1, "void/secret")
+    assert_fails(call(*enrol, "new", "--passphrase-file", "secret"), 2, "and not both")
+    assert (file.read_text(), Path("new").exists(), Path("east").exists()) == ("of something else", False, False)
+    for longest in (40, 70):  # a disk that is full before the passphrase is written, and before the store's header is
+        with full_disk(longest):
+            failed = call(*enrol, "new")
+        assert (failed.exit_code, Path("new").exists(), Path("east/store.header").exists()) == (1, False, False)
+    ok(*enrol, "new")
+    (passphrase,) = Path("new").read_text().splitlines()
+    assert (len(bytes.fromhex(passphrase)), Path("new").stat().st_mode & 0o777) == (32, 0o600)
+    assert json_of("show", "--store", "east", "--passphrase-file", "new")["site"]["name"] == "east"
+    ok(*enrol, "new", "--force")  # again, after a crash: it opens the store
+
+
 def test_the_passphrase_is_asked_for_twice_for_a_new_store_and_never_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("FHE_AUC_PASSPHRASE")
     result = ok("enrol", "east", "--store", "east", input=f"{PASSPHRASE}\n{PASSPHRASE}\n")
@@ -749,7 +783,8 @@ def test_what_show_tells_programs_has_names_and_times_as_iso_8601_has_them() -> 
     assert list(bundle["parties"]) == list(SITES)
     stores = [json_of("show", *at(name)) for name in ("south", "authority")]
     (session,) = stores[0]["sessions"].values()
-    assert session == {"state": "opened", "until": bundle["not_after"], "has_result": False}
+    held = {"late_seeds": False, "end_seen": None}
+    assert session == {"state": "opened", "until": bundle["not_after"], "has_result": False, **held}
     text = json.dumps({"files": told, "stores": stores})
     assert not re.search(r"\[\s*\[", text)
     times = re.findall(r'"(?:until|not_before|not_after|last_update|next_update)": "(.*?)"', text)

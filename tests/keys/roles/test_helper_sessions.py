@@ -167,8 +167,10 @@ def test_closing_erases_at_the_helper_what_a_session_that_never_ended_has_left(c
     with pytest.raises(KeyboardInterrupt):
         played(Killed)
     assert all(left())
-    clock.at += 8 * DAY
-    ok("close", "--ended", "--store", "registry/store")
+    for _ in range(2):
+        assert all(left())
+        clock.at += 8 * DAY
+        ok("close", "--ended", "--store", "registry/store")
     assert not any(left())
     assert call("check", "--store", "registry/store").exit_code == 0
 

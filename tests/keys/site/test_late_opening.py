@@ -16,7 +16,7 @@ from fhe_auc.session.protocol import Request, Session
 from fhe_auc_keys.bundles.announcement import Announcement, open_announcement
 from fhe_auc_keys.bundles.session_keys import aggregator_material, party_secrets, public_context
 from fhe_auc_keys.errors import ExpiredError, KeysError, StoreError, TamperedError
-from fhe_auc_keys.site import key_store_sites, late_opening
+from fhe_auc_keys.site import key_erasure, key_store_sites
 from fhe_auc_keys.site.late_opening import ask_by_file, hold, is_late, open_late, read_opening, request
 from fhe_auc_keys.store.key_store import KeyStore
 from fhe_auc_keys.trust.identity import Identity
@@ -94,9 +94,23 @@ def test_no_opening_exists_before_it_is_known_who_counts_and_then_one_in_one_pro
         open_late(NAMES)
 
 
-def test_seeds_of_a_session_that_has_ended_are_erased_whenever_a_session_opens_the_key_store(
-    late: Late, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("ahead", "kept"),
+    [
+        ({0: 8, 1 / 24: 0, 1.9: 0}, True),  # 8 days ahead for an hour
+        ({0: 8, 1: 8, 1.9: 0}, True),  # for a day, through which something looks
+        ({0: 8, 1: 40}, False),  # and further ahead: that no clock tells from the end
+        ({0: 300, 1: 300, 1.9: 0, 2.1: 0, 9.9: 0}, True),
+        ({2.1: 0, 10: 0}, True),
+        ({2.1: 0, 10.2: 0}, False),
+        ({2.1: 8, 3: 0, 10.9: 0}, True),  # eight days from the look that was right
+        ({2.1: 8, 3: 0, 11: 0}, False),
+    ],
+)
+def test_seeds_are_erased_once_the_end_was_seen_on_two_looks_at_the_clock_that_lie_8_days_apart(
+    ahead: dict[float, float], kept: bool, late: Late, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """By day on which something opens the key store for a session, how far its clock is ahead; the end is on day 2."""
     for revoked in (HOLDER, "south"):  # whoever was revoked
         late.consortium.revoke(revoked)
     passphrase = tmp_path / "passphrase"
@@ -104,10 +118,24 @@ def test_seeds_of_a_session_that_has_ended_are_erased_whenever_a_session_opens_t
     passphrase.chmod(0o600)
     late.store.close()
     config = {"store": str(tmp_path / "store"), "passphrase-file": str(passphrase)}
-    for days, kept in ((1, True), (3, False)):
-        monkeypatch.setattr(key_store_sites, "_now", lambda days=days: NOW + days * DAY)
+    for day, days in ahead.items():
+        monkeypatch.setattr(key_store_sites, "_now", lambda at=NOW + (day + days) * DAY: at)
         with key_store_sites._opened(config) as store:
-            late._replace(store=store).assert_seeds(kept=kept)
+            found = late._replace(store=store)
+            if (day, days) != list(ahead.items())[-1]:
+                found.assert_seeds(kept=True)
+    found = late._replace(store=KeyStore(tmp_path / "store", "long enough"))
+    found.assert_seeds(kept=kept)
+    found.store.close()
+
+
+@pytest.mark.parametrize("days", [8, 7 * 8])
+def test_a_clock_that_is_ahead_for_a_week_costs_no_session_that_lasts_no_longer(days: int, late: Late) -> None:
+    for hour in range(7 * 24):
+        key_erasure.purge(late.store, at=NOW + (days + hour / 24) * DAY)
+        late.assert_seeds(kept=True)
+    key_erasure.purge(late.store, at=NOW)
+    assert key_erasure.noted_ends(late.store) == {}
 
 
 def test_it_is_made_once_for_the_same_names_the_same_bytes_for_others_nothing(late: Late) -> None:
@@ -140,11 +168,17 @@ def test_a_crash_before_it_is_written_down_leaves_nothing_opened(late: Late, mon
     assert late.read(late.opened(late.asked(*THREE)), *THREE)  # for other names: nothing had left
 
 
-def test_seeds_are_erased_at_the_sessions_end(late: Late) -> None:
-    late_opening.purge(late.store, at=NOW + 1 * DAY)
-    late.assert_seeds(kept=True)
+def test_a_session_that_has_ended_is_not_opened_late_and_keeps_its_seeds_until_the_clock_is_sure(late: Late) -> None:
+    key_erasure.purge(late.store, at=NOW + 3 * DAY)
     with pytest.raises(ExpiredError, match="outdated"):
         late.opened(late.asked(*THREE), NOW + 3 * DAY)
+    late.assert_seeds(kept=True)
+    assert late.read(late.opened(late.asked(*THREE)), *THREE)  # the clock was wrong
+
+
+def test_nothing_is_opened_late_once_the_seeds_are_erased(late: Late) -> None:
+    for days in (3, 11):
+        key_erasure.purge(late.store, at=NOW + days * DAY)
     late.assert_seeds(kept=False)
     assert party_secrets(late.session.party_material, late.session.manifest).context not in everything(late.store)
     with pytest.raises(ExpiredError, match="its seeds are erased"):  # also where the clock is put back

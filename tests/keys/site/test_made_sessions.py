@@ -25,6 +25,7 @@ from tests.support.keys_commands import (
     ok,
     open_as,
     refresh,
+    request_fingerprint,
     store_of,
     write_study,
 )
@@ -189,3 +190,82 @@ def test_a_party_that_was_revoked_meanwhile_is_named_and_a_damaged_record_with_t
     assert_fails(again(old, "more", "--without", "south", STATED), 1, "made/.* is damaged.*restore it from the backup")
     (found,) = json.loads(call("check", *NORTH, "--json").stdout)["problems"]
     assert found["entry"] == f"made/{old['session']}"
+
+
+def repeated(session: str, *options: str, out: str = "exchange") -> dict[str, Any]:
+    Path(out).mkdir(exist_ok=True)
+    said: dict[str, Any] = json_of("session", "--repeat", session, *options, *NORTH, "--out", out)
+    return said
+
+
+def call_repeat(session: str, *options: str) -> Result:
+    return call("session", "--repeat", session, *options, *NORTH, "--out", "exchange", "--json")
+
+
+def test_a_study_is_repeated_by_one_constant_command_and_nothing_but_keys_and_id_changes(four: Path) -> None:
+    write_study("capped.toml", row_caps={"north": 5000, "south": 20_000, "east": 300, "west": 4000})
+    before = json_of("show", *NORTH)["sessions"]
+    asked = ("--study", "capped.toml", "--by", "sex=F,M", "--interval", "0.9", "--days", "3", "--min-parties", "3")
+    first = made("first", *asked)
+    second, third = repeated(first["session"]), repeated(first["session"])
+    fresh = {"session", "context", "files"}
+    assert {name: third[name] for name in set(first) - fresh} == {name: first[name] for name in set(first) - fresh}
+    assert len({each[name] for each in (first, second, third) for name in ("session", "context")}) == 6
+    assert {Path(path).parent for path in third["files"].values()} == {
+        Path("exchange", f"session-{third['session'][:8]}")
+    }
+    assert len(json_of("show", *NORTH)["sessions"]) == len(before) + 3  # held for openings that come late
+    # Which one of the series is named does not matter; and its opening is made as that of any session.
+    folder = f"exchange/session-{repeated(second['session'])['session'][:8]}"
+    asked_for = request_of_all(f"{folder}/session.announcement", FOUR)
+    ok("open-late", str(asked_for), *NORTH, "--out", "opening")
+    # It is a session of its own: that it is repeated gives nobody's result away, and leaves nobody out.
+    assert_fails(call_repeat(first["session"], "--without", "south"), 2, "--without does not go with --repeat")
+    assert_fails(call_repeat(first["session"], "--days", "5"), 2, "--days does not go with --repeat")
+    assert_fails(call_repeat("ab" * 16), 1, "no session .* was made with this key store")
+
+
+def test_a_renewed_certificate_takes_its_place_for_good_and_who_has_to_renew_is_named(four: Path, clock: Clock) -> None:
+    first = made("first", "--days", "7")
+    stranger = call_repeat(first["session"], f"{ADDER}/{ADDER}.credential")
+    assert stranger.exit_code == 0  # the same again
+    make_site("later")
+    assert_fails(call_repeat(first["session"], "later/later.credential"), 2, "'later' has no part in the session")
+    clock.at += 360 * DAY  # certificates end in five days
+    news = refresh(clock, 0 * DAY)
+    for name in (ADDER, "north", "south", "east", "west"):
+        assert_fails(call_repeat(first["session"], *news), 1, "certificate of '.*' ends on 2031-05-01 .* has to renew")
+        ok("enrol", name, "--store", f"{name}/store", "--out", name, "--force")
+        told = ("--fingerprint", request_fingerprint(f"{name}/{name}.csr"))
+        ok("issue", f"{name}/{name}.csr", name, *AUTHORITY, "--out", name, "--force", *told)
+        certificate = ("--certificate", f"{name}/{name}.pem", *news)
+        ok("enrol", name, "--store", f"{name}/store", "--out", name, "--force", *certificate)
+    given = [f"{name}/{name}.credential" for name in (ADDER, "south", "east", "west")]  # its own, north's store has
+    assert_fails(call_repeat(first["session"], *given[:-1]), 1, "the certificate of 'west' ends on .*'west' has to")
+    new = repeated(first["session"], *given)
+    assert new["parties"] != first["parties"]
+    assert repeated(first["session"])["parties"] == new["parties"]
+    ok("revoke", "south", *AUTHORITY, "--out", "authority")
+    assert_fails(call_repeat(first["session"], *news), 1, "the certificate of 'CN=south' .* has been revoked")
+
+
+def test_a_session_that_was_replaced_or_finds_thresholds_is_not_repeated(four: Path) -> None:
+    finds = made("finds", "--protocol", "verified", "--thresholds", "quantile:8")
+    assert_fails(call_repeat(finds["session"]), 2, "finds thresholds, and is not repeated: repeat the evaluation")
+    precise = made("precise", "--average-precision", finds["session"], "--protocol", "exact")
+    done = call_repeat(precise["session"])
+    assert "without average precision" in done.stderr
+    second = json.loads(done.stdout)
+    assert (precise["average_precision"], second["average_precision"]) == (True, False)
+    new = json.loads(again(second, "new", "--without", "west", STATED).stdout)
+    why = f"session {second['session']} was replaced by {new['session']}, without some of its parties"
+    assert_fails(call_repeat(precise["session"]), 1, why)
+    assert list(repeated(new["session"])["parties"]) == ["north", "south", "east"]
+
+
+def test_repeating_says_what_results_over_time_tell_and_that_budgets_are_spent(four: Path) -> None:
+    noisy = made("noisy", "--protocol", "dpauc-laplace", "-o", "epsilon=1", "--thresholds", "uniform:8")
+    for session, spends in ((noisy["session"], True), (made("plain")["session"], False)):
+        said = call_repeat(session).stderr
+        assert "results of the same study over time tell differences" in said
+        assert ("each repetition spends its epsilon again" in said) is spends

@@ -10,7 +10,10 @@ from typing import Any
 
 from click.testing import Result
 
-from tests.support.certified import DAY, STUDY
+from fhe_auc_keys.site.policy import Policy
+from fhe_auc_keys.site.session_files import announced_to_party
+from fhe_auc_keys.store.trusted_authorities import Trusted
+from tests.support.certified import DAY, NOW, STUDY
 from tests.support.keys_commands import (
     Clock,
     assert_fails,
@@ -41,7 +44,8 @@ def set_policy(**changes: Any) -> Result:
     """Set south's policy: `POLICY`, but for the changes; None leaves a key out."""
     told = {**POLICY, **{name.replace("_", "-"): value for name, value in changes.items()}}
     options = told.pop("options")
-    lines = [f"{name} = {json.dumps(value)}" for name, value in told.items() if value is not None]
+    lines = [f"{name} = {json.dumps(value, default=str)}" for name, value in told.items() if value is not None]
+    lines = [re.sub(r'^(until = )"(.*)"', r"\1\2", line) for line in lines]
     lines += ["[options]", *(f"{name} = {json.dumps(value)}" for name, value in options.items())]
     Path("policy.toml").write_text("\n".join(lines))
     return call("policy", "policy.toml", *SOUTH, "--json")
@@ -191,6 +195,101 @@ def test_forged_outdated_and_revoked_files_are_refused_and_do_not_keep_others_fr
     assert (refused.exit_code, "has been revoked" in " ".join(refused.stdout.split())) == (1, True)
 
 
+def test_a_study_is_answered_no_more_often_than_the_policy_says_whatever_clocks_say(
+    consortium: Path, clock: Clock
+) -> None:
+    said = set_policy(hours_between=20)
+    assert "results of the same study over time tell differences" in said.stderr
+    assert opened("week")["south.bundle"][0] == "opened"
+    made("same-night")  # and shown a day later, too
+    too_soon = r"the last session of this study was {} at 2030-05-01 .* UTC, and hours-between is 20$"
+    assert_refused("same-night/south.bundle", too_soon.format("opened"), hours_between=20)
+    clock.at += timedelta(hours=23)
+    assert_refused("same-night/south.bundle", too_soon.format("made"), hours_between=20)
+    write_study("other.toml", cohort="children", period="2030")  # another study in name only
+    made("renamed", "--study", "other.toml")
+    clock.at -= timedelta(hours=4)
+    assert_refused("renamed/south.bundle", "opened at|not begun", hours_between=20)
+    clock.at += timedelta(hours=4)
+    made("next")
+    assert_opened("next/south.bundle", hours_between=20)
+    made("third")
+    clock.at -= timedelta(minutes=4)  # too little for the session to be refused because it has not begun
+    behind = r"by this site's clock .* was opened in the future, at 2030-05-02 11:00 UTC: check the clock$"
+    assert_refused("third/south.bundle", behind, hours_between=20)
+    ok("policy", "--remove", *SOUTH)  # and set again, which forgets nothing
+    assert_refused("third/south.bundle", behind, hours_between=1)
+    assert_opened("third/south.bundle")
+    assert "epsilon" not in said.stderr
+    assert "spends its epsilon again" in set_policy(hours_between=20, options={"epsilon": 0.5}).stderr
+
+
+def test_a_person_who_opens_puts_right_what_a_clock_that_was_ahead_has_left(consortium: Path, clock: Clock) -> None:
+    set_policy(hours_between=20)
+    clock.at += 5 * DAY
+    assert opened("week")["south.bundle"][0] == "opened"
+    clock.at -= 4 * DAY
+    made("one")
+    assert "was opened in the future" in opened("one")["south.bundle"][1]
+    assert open_as("south", "one/south.bundle").exit_code == 0
+    clock.at += DAY
+    made("two")
+    assert opened("two")["south.bundle"][0] == "opened"
+
+
+def test_after_its_last_day_a_policy_opens_nothing_also_where_the_clock_goes_back(
+    consortium: Path, clock: Clock
+) -> None:
+    made("late")
+    assert_opened("week/south.bundle", until=NOW.date())
+    clock.at += DAY
+    over = f"it opens sessions until {NOW.date()} only"
+    assert_refused("late/south.bundle", over, until=NOW.date())
+    made("next")
+    assert_opened("next/south.bundle", until=clock.at.date())
+    clock.at -= DAY
+    assert_refused("late/south.bundle", over, until=NOW.date())
+
+
+def test_a_session_without_a_site_of_the_last_one_or_with_another_is_for_a_person_to_open(consortium: Path) -> None:
+    """Two results that differ in one site tell about that site, under whatever protocol and policy."""
+    make_site("east")
+    assert_opened("week/south.bundle")
+    for out, protocol in (("more", "verified"), ("others", "exact")):
+        made(out, "east/east.credential", "--protocol", protocol)
+        assert_refused(f"{out}/south.bundle", "parties differ from .* in 'east': two results would tell about it")
+    assert open_as("south", "more/south.bundle").exit_code == 0
+    assert_opened("others/south.bundle")
+    made("fewer")
+    assert_refused("fewer/south.bundle", "parties differ from .* in 'east'")
+
+
+def test_of_sessions_that_wait_the_newest_is_opened_and_a_crash_in_between_costs_none(
+    consortium: Path, clock: Clock
+) -> None:
+    set_policy(hours_between=20)
+    Path("inbox").mkdir()
+    for name in ("a", "c", "b"):
+        made(name)
+        shutil.copy(f"{name}/south.bundle", f"inbox/{name}")
+        clock.at += DAY
+    bundle = Path("inbox/b").read_bytes()
+    with store_of("south") as store:
+        trust = Trusted.stored(store).trust
+        announced = announced_to_party(bundle, trust, holder="north", at=clock.at)
+        Policy.stored(store).admit(announced, store, at=clock.at)  # and the process dies
+    clock.at += timedelta(hours=1)
+    assert {name: outcome for name, (outcome, _) in opened("inbox").items()} == {
+        "a": "REFUSED", "b": "opened", "c": "REFUSED",
+    }  # fmt: skip
+    path = Path("south/store/trust/opened")
+    path.write_bytes(path.read_bytes()[:-1])
+    assert "trust/opened is damaged" in opened("inbox/c")["c"][1]
+    assert [each["entry"] for each in json.loads(call("check", *SOUTH, "--json").stdout)["problems"]] == [
+        "trust/opened"
+    ]
+
+
 def test_a_policy_is_shown_replaced_and_removed(consortium: Path) -> None:
     assert_fails(call("policy", *SOUTH), 1, "this key store has no policy: `fhe-auc keys policy FILE` sets one")
     assert_fails(call("open", "--policy", "week", *SOUTH), 1, "this key store has no policy")
@@ -224,6 +323,8 @@ def test_a_policy_with_a_mistake_is_not_taken(consortium: Path) -> None:
         ({"holder": None}, "missing required field `holder`"),
         ({"min-parties": 1}, "min-parties must lie between 2 and"),
         ({"max-days": 32}, "max-days must lie between 1 and 31"),
+        ({"hours-between": 0}, "hours-between must lie between 1 and 8760"),
+        ({"until": "tomorrow"}, ""),
         ({"protocols": []}, "protocols must not be empty"),
         ({"keys": ["own"]}, "own"),
         ({"keys": ["sealed", "helper"]}, "helpers must not be empty where keys has 'helper'"),

@@ -115,6 +115,8 @@ def test_what_others_can_read_is_refused(directory, path) -> None:
 
 def test_a_second_process_is_kept_out_until_the_first_is_done_and_none_is_pickled(directory, store) -> None:
     unopened(directory, LockedError)
+    with pytest.raises(LockedError, match=r"open, and has not closed it within 0\.2 s$"):
+        KeyStore(directory, PASSPHRASE, patience=0.2)
     store.close()
     with pytest.raises(LockedError, match="closed"):
         store.get("state", "north")

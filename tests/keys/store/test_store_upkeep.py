@@ -41,6 +41,7 @@ from tests.support.stored_sites import Consortium
 from tests.support.wire import flipped
 
 pytestmark = pytest.mark.usefixtures("consortium")
+SECOND = timedelta(seconds=1)
 NEW_SESSION = "ask for a new session: out of a backup, a seed that is used could come back"
 
 
@@ -155,6 +156,12 @@ def test_lists_and_certificates_that_are_outdated_are_problems_and_so_are_revoke
     assert problems("authority/store")[0]["wrong"] == "this authority's own certificate is outdated or not yet valid"
 
 
+def test_a_command_waits_for_the_role_that_has_the_key_store_open() -> None:
+    store = store_of("north")
+    threading.Timer(0.5, store.close).start()
+    assert problems() == []
+
+
 # --- close ------------------------------------------------------------------------------------------------------------
 
 
@@ -187,6 +194,15 @@ def test_ended_sessions_are_closed_together_and_others_stay(clock: Clock) -> Non
     going_on = opened("long/north.bundle")
     assert json_of("close", "--ended", *NORTH)["closed"] == []
     clock.at += 8 * DAY
+    assert set(json_of("close", "--ended", *NORTH)["waiting"]) == ended
+    assert_fails(call("close", min(ended), *NORTH), 1, "has ended by this machine's clock.*8 days after.*--lose-result")
+    clock.at -= 8 * DAY  # which was wrong
+    assert json_of("close", "--ended", *NORTH)["waiting"] == []
+    for wait in (8 * DAY, 8 * DAY - SECOND, SECOND):
+        assert {each["state"] for each in json_of("show", *NORTH)["sessions"].values()} <= {"opened", "ended"}
+        assert json_of("close", "--ended", *NORTH)["closed"] == []
+        clock.at += wait
+    assert re.search("first seen on .* 8 days after that was seen", re.sub(r"\s+", " ", ok("show", *NORTH).stdout))
     Path("north/store/bundle", "ab" * 16).touch(mode=0o600)
     done = ok("close", "--ended", *NORTH, "--json")
     assert set(json.loads(done.stdout)["closed"]) == ended
@@ -231,9 +247,9 @@ def test_a_site_that_closes_a_session_answers_the_same_again_and_nothing_new(
             with pytest.raises(KeysError, match="its keys are destroyed, and it answers nothing new"):
                 site.session(consortium.id)
         assert consortium.answer("north", messages[-1]) == last
-    for at, stays in ((now(), True), (now() + 40 * DAY, False)):  # until nobody can ask any more
+    for days, stays in ((0, True), (40, True), (48, False)):  # until nobody can ask any more
         with consortium.store("north") as store:
-            key_erasure.close(store, consortium.id, at=at)
+            key_erasure.close(store, consortium.id, at=now() + days * DAY)
             assert (last in store.get("state", consortium.id.hex())) is stays
 
 
@@ -391,7 +407,7 @@ def test_every_command_with_a_site_s_store_warns_in_a_list_s_last_week(clock: Cl
         "open-late": ("study.toml", "--out", "opening"),
         "close": ("--ended",),
     }
-    for command in set(group.commands) - {"ca-init", "issue", "revoke"}:  # which are the authority's
+    for command in set(group.commands) - {"ca-init", "issue", "revoke", "join"}:  # the authority's; it brings a list
         assert warning in call(command, *asked.get(command, ()), *NORTH).stderr, command
     news = refresh(clock, timedelta(0))
     assert "warning" not in ok("enrol", "north", *NORTH, *news).stderr

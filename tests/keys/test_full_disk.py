@@ -1,0 +1,142 @@
+"""On a full disk every write says which file it was for, and what was there goes on once there is room."""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fhe_auc.base.files import replacing, write_atomically
+from fhe_auc.machines import outcomes
+from fhe_auc.rows import row_store
+from fhe_auc.rows.party_data import PartyData
+from fhe_auc.session.aggregator import conduct
+from fhe_auc.session.journal import Journal
+from fhe_auc_keys.site import key_erasure
+from fhe_auc_keys.store import audit
+from fhe_auc_keys.store.key_store import KeyStore
+from fhe_auc_keys.store.vault import certified_identity
+from tests.support.certified import DAY
+from tests.support.keys_commands import Clock, assert_fails, call, ok, open_as, store_of
+from tests.support.keys_folder import NORTH, SESSION, at
+from tests.support.stored_sites import Consortium
+
+if sys.platform == "win32":
+    pytest.skip("there are no limits on a process's files", allow_module_level=True)
+from tests.support.full_disk import full_disk
+
+
+def _journalled(act: Callable[[Journal], object]) -> Callable[[Path], None]:
+    def write(folder: Path) -> None:
+        with Journal(folder / "journal") as journal:
+            act(journal)
+
+    return write
+
+
+def _gone_on(folder: Path) -> None:
+    with replacing(folder / "table") as file:
+        file.write(b"1")
+        file.flush()
+
+
+@pytest.mark.parametrize(
+    ("write", "name"),
+    [
+        (lambda folder: write_atomically(folder / "result", b"1", mode=0o600), "result"),
+        (lambda folder: write_atomically("/dev/full", b"1"), "/dev/full"),
+        (_gone_on, "table"),
+        (lambda folder: outcomes.write_json(folder / "result.json", {}), "result.json"),
+        (_journalled(lambda journal: journal.bind(bytes(16))), "journal/session"),
+        (_journalled(lambda journal: journal.keep_message(1, b"message")), "journal/round-1.message"),
+        (_journalled(lambda journal: journal.add(1, "north", b"submission")), "journal/round-1.submissions"),
+        (_journalled(lambda journal: journal.close_round(1, ("north",))), "journal/round-1.closed"),
+        (_journalled(lambda journal: journal.keep_record({"counted": ["north"], "delivered": []})), "record.json"),
+    ],
+)
+def test_what_a_role_writes_says_which_file_it_was_and_leaves_none(
+    write: Callable[[Path], object], name: str, tmp_path: Path
+) -> None:
+    with full_disk(), pytest.raises(OSError, match=r"File too large|No space left") as caught:
+        write(tmp_path)
+    assert str(caught.value.filename).endswith(name)
+    assert not [each for each in tmp_path.rglob("*") if each.is_file() and each.stat().st_size]
+
+
+def test_rows_that_do_not_fit_into_the_temporary_folder_name_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(row_store, "IN_MEMORY", 10)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    column = row_store.Column("f8")
+    column.append(np.arange(100))
+    whole = np.memmap(tmp_path / "column", "f8", "w+", shape=100)
+    for act in (lambda: column.append(np.arange(10**5)), lambda: row_store._like(whole)):
+        with full_disk(), pytest.raises(OSError, match="File too large") as caught:
+            act()
+        assert caught.value.filename == str(tmp_path)
+
+
+@pytest.mark.usefixtures("consortium")
+def test_a_command_on_a_full_disk_names_the_file_and_does_its_work_afterwards(clock: Clock) -> None:
+    new = ("enrol", "east", *at("east"), "--out", ".")
+    trail = Path("north/store/audit.jsonl")
+    plain = ("--protocol", "dpauc-laplace", "-o", "epsilon=1", "--thresholds", "uniform:8")
+    for command, file in (
+        (new, r"east/store/seen/bundles"),
+        ((*SESSION, *plain, "--out", "new"), r"north/store/made/[0-9a-f]{32}"),
+        (
+            ("open", "week/north.bundle", "--holder", "north", *NORTH, "--study", "study.toml"),
+            r"store/bundle/[0-9a-f]+",
+        ),
+        (("revoke", "--refresh", *at("authority"), "--out", "."), r"authority/store/authority/own"),
+    ):
+        before = trail.read_bytes() if trail.exists() else b""
+        with full_disk():
+            assert_fails(call(*command), 1, rf"File too large: '.*{file}'")
+        assert (trail.read_bytes() if trail.exists() else b"") == before
+        ok(*command)
+    assert_fails(open_as("north"), 1, "opened before")
+    with store_of("north") as store:
+        key_erasure.ended(store, at=clock.at + 8 * DAY)
+        with full_disk(), pytest.raises(OSError, match="trust/ends"):
+            key_erasure.ended(store, at=clock.at)
+        assert len(key_erasure.noted_ends(store)) == 1
+        before, identity = trail.read_bytes(), certified_identity(store)
+        with full_disk(len(before)), pytest.raises(OSError, match=f"{trail}'$"):
+            audit.append_line(store.directory, identity, "limited", at=clock.at)
+        assert trail.read_bytes() == before
+
+
+def test_a_site_whose_disk_is_full_for_a_while_answers_each_round_once(
+    site_rows: list[PartyData], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At every write of its answer the disk fills up; what leaves at last is one submission, and counts."""
+    consortium = Consortium(site_rows, tmp_path / "c", "verified")
+    write, left = KeyStore.put, [0]
+
+    def put(store: KeyStore, *entry: Any, **options: Any) -> None:
+        left[0] -= 1
+        with full_disk(2**30 if left[0] >= 0 else 0):
+            write(store, *entry, **options)
+
+    monkeypatch.setattr(KeyStore, "put", put)
+    failed = []
+
+    def exchange(message: bytes) -> Any:
+        for name in consortium.sites:
+            sent = set()
+            for writes in range(20):
+                left[0] = writes
+                try:
+                    sent.add(consortium.answer(name, message))
+                except OSError as error:
+                    failed.append(Path(error.filename).parent.name)
+            assert len(sent) == 1
+            yield name, sent.pop()
+
+    record = conduct(consortium.aggregator(), exchange)
+    assert record.counted == record.delivered == tuple(consortium.sites)
+    assert set(failed) == {"state", "bundle"}
