@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -54,11 +53,14 @@ def test_a_killed_aggregator_goes_on_and_a_round_of_another_journal_is_nobodys_t
     exchange, config = session.folder / "exchange", session.folder / "run.toml"
     for _ in range(2):
         config.write_text(toml(session.aggregator))
-        with subprocess.Popen([*CLI, "session", "aggregate", str(exchange), str(config)]) as process:
+        process = subprocess.Popen([*CLI, "session", "aggregate", str(exchange), str(config)])
+        try:
             wait_for((exchange / "round-1.message").exists)
             with Journal(session.folder / "other") as journal, pytest.raises(InputError, match="another aggregator"):
                 transported(session, journal)
-            process.send_signal(signal.SIGKILL)
+        finally:
+            process.kill()
+            process.wait()
     (exchange / CLAIM).unlink()  # its journal is lost, and somebody helps himself
     with Journal(session.folder / "other") as journal, pytest.raises(EvaluationError, match=r"round 1 .* new session$"):
         transported(session, journal)
