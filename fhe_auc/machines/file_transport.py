@@ -3,105 +3,238 @@
     round-1.message                 from the aggregator, to all
     round-1/north.submission        from a site
 
-Where the session has a helper, `helpers` is a folder like this one for the rounds that are its own.
+Where the session has a helper, `helpers` is a folder like this one for the rounds that are its own. The folder may be
+one for all, or several, such as an inbox for each site: then every message is in each.
 
 A file is complete or refused: all are signed, and read again once they have changed. Messages to the aggregator or the
 helper are sealed. So readers of the folder see no counts; whoever writes into it can delay a session, and change
-nothing else. This is the shortest transport, as an example for others.
+nothing else. What is no file, or nobody's, is named and skipped.
 """
 
 import hashlib
+import os
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from fhe_auc.base.errors import InputError
+from fhe_auc.base.errors import InputError, MessageError
+from fhe_auc.base.exchange import SHARED, Arrivals, State, is_own, make_folder, state_of
 from fhe_auc.base.files import LONGEST, read_from_others, write_atomically
 from fhe_auc.base.logs import RoleLog
-from fhe_auc.base.party_names import HELPER
+from fhe_auc.base.party_names import AGGREGATOR, HELPER
 from fhe_auc.machines import site_role
 from fhe_auc.machines.aggregator_role import Transport
 from fhe_auc.session.aggregator import Aggregator
 from fhe_auc.session.journal import Journal
-from fhe_auc.session.messages import Message
+from fhe_auc.session.messages import ENVELOPE_BYTES, Message
 
 _POLL = 0.5  # seconds
-_WAITING = {False: "nothing has come", True: "what has come does not count"}
 _LONGEST_NAME = 200  # bytes; file systems take 255
+_MOST_STRAYS = 10  # that are named in a folder
+_MESSAGE = re.compile(r"round-([1-9][0-9]?)\.message")
+_FORWARDED = re.compile(r"session\.(announcement|joint|helper|convened)|[^.].*\.bundle")
+_NOT_GENUINE = {"signature", "ended", "format", "version", "length", "checksum", "body"}
+"""Fields of errors of messages that the session's aggregator has not signed, or a site answers no more."""
 
 
 class FileTransport(Transport):
-    """Carries rounds through `folder`; the rest is as of `Transport`.
+    """Carries rounds through a folder, or several; the rest is as of `Transport`.
 
-    Raises `InputError` where the folder holds another session's messages, `MessageError` where it holds no messages.
+    Raises `InputError` where a folder's first message is another session's.
     """
 
-    def __init__(self, folder: Path, aggregator: Aggregator, journal: Journal, timeout: float) -> None:
+    def __init__(
+        self, folders: Path | Sequence[Path], aggregator: Aggregator, journal: Journal, timeout: float
+    ) -> None:
         super().__init__(aggregator, journal, timeout)
-        self._folder = folder
-        number = newest_round(folder) if folder.is_dir() else None
-        if number is not None:
-            found = Message.from_bytes(read_from_others(_message_file(folder, number)), limit=LONGEST).session
-            if found != aggregator.manifest.session:
-                raise InputError(f"{str(folder)!r} is for session {found.hex()}; give each session a folder of its own")
+        self._folders = [folders] if isinstance(folders, Path) else list(folders)
+        self._arrivals = Arrivals(self.log)
+        for folder in self._folders:
+            found = _sessions(folder, self._arrivals)
+            if found and (first := found[min(found)]) != aggregator.manifest.session:
+                raise InputError(f"{str(folder)!r} is for session {first.hex()}; give each session a folder of its own")
 
     def exchange(self, message: bytes) -> Iterator[tuple[str, bytes]]:
         """Write a message for all parties; yield (party, submission) until all are there, or the time is over."""
-        aggregator, number = self.aggregator, self.aggregator.round
+        aggregator = self.aggregator
         deadline = time.monotonic() + self.timeout
-        helping = aggregator.asked == (HELPER,)
-        asked = _message_file(self._folder / "helpers" if helping else self._folder, number)
-        answers = asked.with_suffix("")
-        answers.mkdir(parents=True, exist_ok=True)
-        write_atomically(asked, message, durable=True)
-        seen: dict[str, tuple[int, int, int]] = {}
+        places = [each / "helpers" if aggregator.asked == (HELPER,) else each for each in self._folders]
+        answers = [_message_file(place, aggregator.round).with_suffix("") for place in places]
+        files = {party: [folder / file_name(party) for folder in answers] for party in aggregator.asked}
+        longest = aggregator.submission_limit + ENVELOPE_BYTES
+        unwritten = places
         while True:
             over = time.monotonic() > deadline
-            for party in aggregator.asked:
-                file = answers / file_name(party)
-                if aggregator.has_accepted(party) or (state := _state(file)) in (None, seen.get(party)):
-                    continue
-                try:
-                    submission = read_from_others(file)
-                except (OSError, InputError) as error:  # which may pass, though the file stays as it is
-                    self.failures[party] = str(error)
-                    continue
-                seen[party] = state
-                yield party, submission
+            unwritten = self._written(message, unwritten)
+            if len(self._folders) > 1:
+                forward(self._folders, self._arrivals)
+            for party, file in ((each, file) for each in files for file in files[each]):
+                if not aggregator.has_accepted(party) and (data := self._arrivals.read(file, longest)) is not None:
+                    yield party, data
+                    if not aggregator.has_accepted(party):
+                        self._arrivals.name(file, "it is not whole, or not the party's for this round; the log says more")
+            self._name_strays(answers)
             awaited = self.awaited()
-            reasons = {**aggregator.refusals, **self.failures}
-            self.tell({party: reasons.get(party, _WAITING[party in seen]) for party in awaited}, deadline)
+            skipped = self._arrivals.skipped
+            self.skipped = {str(each): why for each, why in skipped.items()}
+            reasons = {each: "; ".join(skipped[file] for file in files[each] if file in skipped) for each in awaited}
+            reasons |= {each: why for each, why in aggregator.refusals.items() if each in reasons}
+            self.tell({party: why or "nothing has come" for party, why in reasons.items()}, deadline)
             if not awaited:
                 return
             if over:
-                for party in awaited:
-                    self.failures.setdefault(party, f"no file {file_name(party)} in {str(answers)!r} that counts")
+                for party, why in reasons.items():
+                    self.failures[party] = why or f"no file {file_name(party)} in {', '.join(map(str, answers))}"
                 return
             time.sleep(_POLL)
 
+    def _written(self, message: bytes, places: list[Path]) -> list[Path]:
+        """Write a message into folders; return those where it could not be; `OSError` or `InputError` if all are."""
+        failed: dict[Path, OSError | InputError] = {}
+        for place in places:
+            asked = _message_file(place, self.aggregator.round)
+            try:
+                make_folder(place, inside=place not in self._folders)
+                if is_own(place):  # another owner may not be in the group that ours would be open to: sites make it
+                    make_folder(asked.with_suffix(""), inside=True)
+                write_atomically(asked, message, mode=SHARED, durable=True)
+                self._arrivals.skipped.pop(place, None)
+            except (OSError, InputError) as error:
+                failed[place] = error
+                self._arrivals.name(place, f"the message is not there yet: {error}")
+        if len(failed) == len(self._folders):
+            raise next(iter(failed.values()))
+        return list(failed)
 
-def answer(folder: Path, config: Mapping[str, Any], number: int, log: RoleLog) -> tuple[Path, bool]:
+    def _name_strays(self, folders: list[Path]) -> None:
+        """Name what lies among submissions and is nobody's, but for unfinished files, whose names begin with a dot."""
+        parties = {file_name(party) for party in (*self.aggregator.manifest.parties, HELPER)}
+        for folder in folders:
+            strays = [folder / name for name in sorted(_names(folder) - parties) if not name.startswith(".")]
+            for each in [each for each in self._arrivals.skipped if each.parent == folder and each.name not in parties]:
+                if each not in strays:
+                    del self._arrivals.skipped[each]
+            for each in strays[:_MOST_STRAYS]:
+                self._arrivals.name(each, "it is named for no party of the session: rename or remove it")
+
+
+def answer(
+    folder: Path, config: Mapping[str, Any], number: int, log: RoleLog, arrivals: Arrivals | None = None
+) -> tuple[Path, bool]:
     """Answer a round in `folder` as the role that `config` is for; return the file, and whether the session has ended.
 
-    `config`, `log` and errors are as of `fhe_auc.machines.site_role.answer`. Done again, it writes the same bytes.
+    Where its message turns out not to be the aggregator's, that is named, and the highest round below it that is
+    genuine is answered: the file returned is in `round-N`. `config`, `log` and errors are as of
+    `fhe_auc.machines.site_role.answer`; `arrivals` as of `newest_round`. Done again, it writes the same bytes.
     """
-    asked = _message_file(folder, number)
-    submission, ended = site_role.answer(config, read_from_others(asked), log=log)
-    message = Message.from_bytes(submission, limit=LONGEST)
-    file = asked.with_suffix("") / file_name(message.sender)
-    file.parent.mkdir(exist_ok=True)
-    if not file.exists() or file.read_bytes() != submission:
-        write_atomically(file, submission, durable=True)
+    arrivals = arrivals or Arrivals(log)
+    while True:
+        asked = _message_file(folder, number)
+        try:
+            submission, ended = site_role.answer(config, read_from_others(asked, plain=True), log=log)
+            break
+        except MessageError as error:
+            if error.field not in _NOT_GENUINE:
+                raise
+            arrivals.skip(asked, str(error))
+            below = newest_round(folder, arrivals)
+            if below is None or below >= number:
+                raise
+            number = below
+    file = asked.with_suffix("") / file_name(Message.from_bytes(submission, limit=LONGEST).sender)
+    make_folder(file.parent, inside=True)
+    found = b""
+    with suppress(OSError, InputError):
+        found = read_from_others(file, len(submission), plain=True)
+    if found != submission:
+        write_atomically(file, submission, mode=SHARED, durable=True)
     return file, ended
 
 
-def newest_round(folder: Path) -> int | None:
-    """Return the number of the last round that has been opened in a folder; None: none."""
-    found = (re.fullmatch(r"round-([1-9][0-9]?)\.message", each.name) for each in folder.iterdir())
-    return max((int(each[1]) for each in found if each), default=None)
+def newest_round(folder: Path, arrivals: Arrivals | None = None, session: bytes = b"") -> int | None:
+    """Return the number of the last round of a session that has been opened in a folder; None: none.
+
+    A message counts once it is whole, and says itself that it is the session's of that round; by default the folder's
+    session is that of its first message. `arrivals`, which is for one folder, remembers what has been read, and which
+    messages `answer` has found not to be the aggregator's; without it, everything is read anew.
+    """
+    arrivals = arrivals or Arrivals()
+    found = _sessions(folder, arrivals)
+    own = session or (found[min(found)] if found else b"")
+    for number, other in found.items():
+        if other != own:
+            arrivals.name(_message_file(folder, number), f"it is of session {other.hex()}, not {own.hex()}: remove it")
+    return max((number for number, each in found.items() if each == own), default=None)
+
+
+def _sessions(folder: Path, arrivals: Arrivals) -> dict[int, bytes]:
+    """Return the session of each round whose message is whole, by the round's number."""
+    names = os.listdir(folder) if folder.is_dir() else []
+    numbers = [
+        int(match[1]) for match in (re.fullmatch(r"round-([1-9][0-9]?)\.message", each) for each in names) if match
+    ]
+    found = {number: arrivals.take(_message_file(folder, number), partial(_session, number)) for number in numbers}
+    return {number: session for number, session in found.items() if session is not None}
+
+
+def _session(number: int, data: bytes) -> bytes:
+    """Return the session of a round's message; raise `MessageError` where it is damaged, or none of that round."""
+    message = Message.from_bytes(data, limit=LONGEST)
+    message.require(round=number, sender=AGGREGATOR)
+    return message.session
+
+
+def forward(folders: Sequence[Path], arrivals: Arrivals) -> None:
+    """Copy announcements and sealed bundles that lie in some of the folders into the others, byte for byte.
+
+    Where files of a name differ, that is named, and none is copied; but one that another begins with is cut short, and
+    replaced. `arrivals` remembers what is done: nothing is read again until it changes.
+    """
+    found: dict[str, dict[Path, State]] = {}
+    for folder in folders:
+        for name in filter(_FORWARDED.fullmatch, _names(folder)):
+            with suppress(FileNotFoundError):
+                found.setdefault(name, {})[folder] = state_of(folder / name)
+    for name, states in found.items():
+        had = arrivals.had.setdefault(name, set())  # who removes a file is not given it again
+        had.update(states)
+        lacking = [folder for folder in folders if folder not in had and os.access(folder, os.W_OK)]
+        if arrivals.forwarded.get(name) != (states, lacking) and _forward(name, states, lacking, arrivals):
+            arrivals.forwarded[name] = states, lacking
+
+
+def _forward(name: str, folders: Iterable[Path], lacking: list[Path], arrivals: Arrivals) -> bool:
+    """Copy a file of this name that is in `folders` to those `lacking` it; return whether nothing is to be retried."""
+    copies: dict[Path, bytes] = {}
+    failed: dict[Path, str] = {}
+    for folder in folders:
+        try:
+            copies[folder] = read_from_others(folder / name, plain=True)
+        except InputError as error:
+            arrivals.name(folder / name, str(error))
+        except OSError as error:
+            failed[folder] = error.strerror or ""
+    whole = max(copies.values(), key=len, default=b"")
+    differing = [folder for folder in copies if not whole.startswith(copies[folder])]
+    for folder in differing:
+        arrivals.name(
+            folder / name, "another folder has another file of this name: none is copied; remove the wrong one"
+        )
+    for folder in [] if differing or not copies else [*lacking, *(each for each in copies if copies[each] != whole)]:
+        try:
+            write_atomically(folder / name, whole, mode=SHARED)
+        except OSError as error:
+            failed[folder] = error.strerror or ""
+    for folder in [] if differing else set(copies) | set(lacking):
+        arrivals.skipped.pop(folder / name, None)
+    for folder, why in failed.items():
+        arrivals.name(folder / name, why)
+    return not failed
 
 
 def file_name(party: str) -> str:
@@ -116,10 +249,8 @@ def _message_file(folder: Path, number: int) -> Path:
     return folder / f"round-{number}.message"
 
 
-def _state(file: Path) -> tuple[int, int, int] | None:
-    """Return what changes with a file's contents; None where there is no file."""
-    try:
-        found = file.stat()
-    except OSError:
-        return None
-    return found.st_ino, found.st_size, found.st_mtime_ns
+def _names(folder: Path) -> set[str]:
+    """Return what is in a folder; nothing where it cannot be read."""
+    with suppress(OSError):
+        return set(os.listdir(folder))
+    return set()
