@@ -68,8 +68,10 @@ class Arrivals:
         self._read: dict[Path, State] = {}  # as it was when it was read
         self._seen: dict[Path, State] = {}  # as it was at the last look
         self._taken: dict[Path, object] = {}
-        self.had: dict[str, set[Path]] = {}  # of files that are forwarded: the folders that have had one
-        self.forwarded: dict[str, object] = {}  # and as they were when they were compared
+        # Of files that are forwarded: the folders that have had one, all as they were when compared, our own copies.
+        self.had: dict[str, set[Path]] = {}
+        self.forwarded: dict[str, object] = {}
+        self.ours: dict[Path, State] = {}
 
     def read(self, file: Path, longest: int = LONGEST) -> bytes | None:
         """Return what is in a file of at most so many bytes; None: nothing that has not been read before.

@@ -15,7 +15,7 @@ import hashlib
 import os
 import re
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -77,7 +77,9 @@ class FileTransport(Transport):
                 if not aggregator.has_accepted(party) and (data := self._arrivals.read(file, longest)) is not None:
                     yield party, data
                     if not aggregator.has_accepted(party):
-                        self._arrivals.name(file, "it is not whole, or not the party's for this round; the log says more")
+                        self._arrivals.name(
+                            file, "it is not whole, or not the party's for this round; the log says more"
+                        )
             self._name_strays(answers)
             awaited = self.awaited()
             skipped = self._arrivals.skipped
@@ -192,8 +194,8 @@ def _session(number: int, data: bytes) -> bytes:
 def forward(folders: Sequence[Path], arrivals: Arrivals) -> None:
     """Copy announcements and sealed bundles that lie in some of the folders into the others, byte for byte.
 
-    Where files of a name differ, that is named, and none is copied; but one that another begins with is cut short, and
-    replaced. `arrivals` remembers what is done: nothing is read again until it changes.
+    Where files of a name differ, that is named, and none is copied, unless a copy of ours is what one begins with that
+    has grown since. `arrivals` remembers what is done: nothing is read again until it changes.
     """
     found: dict[str, dict[Path, State]] = {}
     for folder in folders:
@@ -208,26 +210,28 @@ def forward(folders: Sequence[Path], arrivals: Arrivals) -> None:
             arrivals.forwarded[name] = states, lacking
 
 
-def _forward(name: str, folders: Iterable[Path], lacking: list[Path], arrivals: Arrivals) -> bool:
-    """Copy a file of this name that is in `folders` to those `lacking` it; return whether nothing is to be retried."""
+def _forward(name: str, states: Mapping[Path, State], lacking: list[Path], arrivals: Arrivals) -> bool:
+    """Copy a file of this name from folders, with their states, to those `lacking` it; return whether all is done."""
     copies: dict[Path, bytes] = {}
     failed: dict[Path, str] = {}
-    for folder in folders:
+    for folder in states:
         try:
             copies[folder] = read_from_others(folder / name, plain=True)
         except InputError as error:
             arrivals.name(folder / name, str(error))
         except OSError as error:
             failed[folder] = error.strerror or ""
-    whole = max(copies.values(), key=len, default=b"")
-    differing = [folder for folder in copies if not whole.startswith(copies[folder])]
+    ours = [folder for folder in copies if arrivals.ours.get(folder / name) == states[folder]]
+    theirs = {folder: data for folder, data in copies.items() if folder not in ours}
+    whole = next(iter((theirs or copies).values()), b"")
+    grown = [folder for folder in ours if copies[folder] != whole and whole.startswith(copies[folder])]
+    differing = [folder for folder in copies if copies[folder] != whole and folder not in grown]
     for folder in differing:
-        arrivals.name(
-            folder / name, "another folder has another file of this name: none is copied; remove the wrong one"
-        )
-    for folder in [] if differing or not copies else [*lacking, *(each for each in copies if copies[each] != whole)]:
+        arrivals.name(folder / name, "another folder has another file of this name, so it is not copied: remove one")
+    for folder in [] if differing or not copies else [*lacking, *grown]:
         try:
             write_atomically(folder / name, whole, mode=SHARED)
+            arrivals.ours[folder / name] = state_of(folder / name)
         except OSError as error:
             failed[folder] = error.strerror or ""
     for folder in [] if differing else set(copies) | set(lacking):
