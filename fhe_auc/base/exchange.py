@@ -23,10 +23,10 @@ T = TypeVar("T")
 
 
 def make_folder(folder: Path, *, inside: bool = False) -> None:
-    """Make a folder, and those above it, with the group and the permissions of the one above, whatever the umask is.
+    """Make a folder, and those above it, with the group of the one above, and open to all to whom that is open.
 
-    It is open to others only once it has both. Where it is there it stays as it is; where it is a link, `InputError` if
-    it is `inside` a folder that others write into. Raises `OSError` where it cannot be made.
+    What else it is open to the umask says, unless it is `inside` an exchange, where it is as that is; a link there is
+    refused by `InputError`. A folder that is there stays as it is. Raises `OSError` where it cannot be made.
     """
     if inside and folder.is_symlink():
         raise InputError(f"{str(folder)!r} is a link, where a folder should be: remove it")
@@ -34,10 +34,10 @@ def make_folder(folder: Path, *, inside: bool = False) -> None:
         return
     make_folder(folder.parent)
     temporary = folder.with_name(f"{TEMPORARY}{secrets.token_hex(8)}")
-    temporary.mkdir(mode=0o700)
+    temporary.mkdir(mode=0o700 if inside else 0o777)
     try:
         above = folder.parent.stat()
-        mode = stat.S_IMODE(above.st_mode) | 0o700
+        mode = stat.S_IMODE(above.st_mode) | 0o700 | stat.S_IMODE(temporary.stat().st_mode)
         if sys.platform != "win32":
             with suppress(OSError):  # not in that group
                 os.chown(temporary, -1, above.st_gid)
