@@ -45,10 +45,10 @@ def make_folder(folder: Path, *, inside: bool = False) -> None:
                 mode = mode & ~0o2070 | (mode & 0o007) << 3
         temporary.chmod(mode)
         temporary.rename(folder)
-    except OSError:
+    except OSError as error:
         temporary.rmdir()
         if not folder.is_dir():  # another process may have made it
-            raise
+            raise OSError(error.errno, error.strerror, os.fspath(folder)) from None
 
 
 def is_own(folder: Path) -> bool:
@@ -73,6 +73,20 @@ class Arrivals:
         self.forwarded: dict[str, object] = {}
         self.ours: dict[Path, State] = {}
 
+    def names(self, folder: Path) -> set[str]:
+        """Return what is in a folder, and forget what was there; nothing where it cannot be read, which is named."""
+        names: set[str] = set()
+        try:
+            names.update(os.listdir(folder))
+            self.skipped.pop(folder, None)
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            self.name(folder, error.strerror or type(error).__name__)
+        for each in [each for each in self._seen | self.skipped if each.parent == folder and each.name not in names]:
+            self._forget(each)
+        return names
+
     def read(self, file: Path, longest: int = LONGEST) -> bytes | None:
         """Return what is in a file of at most so many bytes; None: nothing that has not been read before.
 
@@ -86,8 +100,7 @@ class Arrivals:
                 return None
             data = read_from_others(file, longest, plain=True)
         except FileNotFoundError:
-            for each in (self.skipped, self._read, self._seen, self._taken):
-                each.pop(file, None)
+            self._forget(file)
             return None
         except OSError as error:
             self._read.pop(file, None)
@@ -110,6 +123,10 @@ class Arrivals:
             except FheAucError as error:
                 self.skip(file, str(error))
         return self._taken.get(file)  # type: ignore[return-value] # of the same `parse`
+
+    def _forget(self, file: Path) -> None:
+        for each in (self.skipped, self._read, self._seen, self._taken):
+            each.pop(file, None)
 
     def skip(self, file: Path, why: str) -> None:
         """Have a file not count until it changes."""
