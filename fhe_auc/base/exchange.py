@@ -140,7 +140,7 @@ class Arrivals:
         self.skipped[file] = why
 
 
-def state_of(file: Path) -> State:
+def state_of(file: str | os.PathLike[str]) -> State:
     """Return what changes with a file's contents: inode, size, time; `OSError` where there is none."""
-    found = file.lstat()
+    found = os.lstat(file)
     return found.st_ino, found.st_size, found.st_mtime_ns

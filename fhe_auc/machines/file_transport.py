@@ -34,6 +34,7 @@ from fhe_auc.session.journal import Journal
 from fhe_auc.session.messages import ENVELOPE_BYTES, Message
 
 _POLL, _SLOW_POLL = 0.5, 5.0  # seconds; the longer it has waited, the slower
+_FORWARD = 10.0  # seconds
 _LONGEST_NAME = 200  # bytes; file systems take 255
 _MOST_STRAYS = 10  # that are named in a folder
 _MESSAGE = re.compile(r"round-([1-9][0-9]?)\.message")
@@ -67,13 +68,15 @@ class FileTransport(Transport):
         answers = [_message_file(place, aggregator.round).with_suffix("") for place in places]
         parties = {file_name(party): party for party in (*aggregator.manifest.parties, HELPER)}
         longest = aggregator.submission_limit + ENVELOPE_BYTES
-        started, arrivals = time.monotonic(), self._arrivals
+        due = started = time.monotonic()
+        arrivals = self._arrivals
         unwritten = dict.fromkeys(places, "")
         while True:
             over = time.monotonic() > started + self.timeout
             unwritten = self._written(message, unwritten)
-            if len(self._folders) > 1:
+            if len(self._folders) > 1 and time.monotonic() >= due:
                 forward(self._folders, arrivals)
+                due = time.monotonic() + _FORWARD
             for folder in answers:
                 names = sorted(each for each in arrivals.names(folder) if not each.startswith("."))  # not finished
                 for name in [name for name in names if name not in parties][:_MOST_STRAYS]:
@@ -188,7 +191,7 @@ def forward(folders: Sequence[Path], arrivals: Arrivals) -> None:
     for folder in folders:
         for name in filter(_FORWARDED.fullmatch, arrivals.names(folder)):
             with suppress(FileNotFoundError):
-                found.setdefault(name, {})[folder] = state_of(folder / name)
+                found.setdefault(name, {})[folder] = state_of(os.path.join(folder, name))
     for name, states in found.items():
         had = {*states, *arrivals.had.get(name, ())}  # who removes a file is not given it again
         lacking = [folder for folder in folders if folder not in had and os.access(folder, os.W_OK)]
