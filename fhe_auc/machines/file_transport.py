@@ -25,7 +25,7 @@ from urllib.parse import quote
 from fhe_auc.base.errors import InputError, MessageError
 from fhe_auc.base.exchange import SHARED, Arrivals, State, is_own, make_folder, state_of
 from fhe_auc.base.files import LONGEST, read_from_others, write_atomically
-from fhe_auc.base.logs import RoleLog
+from fhe_auc.base.logs import RoleLog, one_line
 from fhe_auc.base.party_names import AGGREGATOR, HELPER
 from fhe_auc.machines import site_role
 from fhe_auc.machines.aggregator_role import Transport
@@ -59,7 +59,7 @@ class FileTransport(Transport):
             found = _sessions(folder, self._arrivals)
             if found and (first := found[min(found)]) != aggregator.manifest.session:
                 raise InputError(f"{str(folder)!r} is for session {first.hex()}; give each session a folder of its own")
-            newest_round(folder, self._arrivals)  # which names other sessions' messages
+            newest_round(folder, self._arrivals, aggregator.manifest.session)  # which names other sessions' messages
 
     def exchange(self, message: bytes) -> Iterator[tuple[str, bytes]]:
         """Write a message for all parties; yield (party, submission) until all are there, or the time is over."""
@@ -88,7 +88,7 @@ class FileTransport(Transport):
                         yield party, data
                         if not aggregator.has_accepted(party):
                             arrivals.name(file, "it is not whole, or not the party's for this round: the log says why")
-            self.skipped = {str(file): why for file, why in (arrivals.skipped | unwritten).items()}
+            self.skipped = {one_line(str(file)): why for file, why in (arrivals.skipped | unwritten).items()}
             reasons = dict.fromkeys(self.awaited(), "nothing has come")
             for file, why in arrivals.skipped.items():
                 if file.parent in answers and (party := parties.get(file.name, "")) in reasons:
@@ -155,8 +155,8 @@ def newest_round(folder: Path, arrivals: Arrivals | None = None, session: bytes 
     """Return the number of the last round of a session that has been opened in a folder; None: none.
 
     A message counts once it is whole, and says itself that it is the session's of that round; by default the folder's
-    session is that of its first message. `arrivals`, which is for one folder, remembers what has been read, and which
-    messages `answer` has found not to be the aggregator's; without it, everything is read anew.
+    session is that of its first message. `arrivals` remembers what has been read, and which messages `answer` has found
+    not to be the aggregator's; without it, everything is read anew.
     """
     arrivals = arrivals or Arrivals()
     found = _sessions(folder, arrivals)

@@ -47,6 +47,9 @@ def changed(message: bytes, **fields: Any) -> bytes:
     return msgspec.structs.replace(Message.from_bytes(message, limit=LONGEST), **fields).to_bytes()
 
 
+NO_TEXT = os.fsdecode(b"\xff\x1b[2J\n")  # the rest would clear a screen
+
+
 class Littered(FileTransport):
     """Others litter the folder once the first round is open; sites answer once everything has been named."""
 
@@ -65,8 +68,14 @@ class Littered(FileTransport):
                 told = read_status(self._session.journal)
                 assert told is not None
                 named = {Path(each).name for each in told["skipped"]}
-                assert named == {"nroth.submission", *(f"{name}.submission" for name in self._session.sites)}
+                assert named == {"nroth.submission", "  [2J", *(f"{name}.submission" for name in self._session.sites)}
                 assert all(told["awaited"][name] != "nothing has come" for name in self._session.sites)
+                status = self._session.invoke("status", "run.toml")
+                assert (status.exit_code, "nroth.submission" in status.stdout, "\x1b" in status.stdout) == (
+                    0,
+                    True,
+                    False,
+                )
                 (answers / "south.submission").rmdir()
             for name in self._session.sites:
                 done = self._session.invoke("answer", "exchange", f"{name}.toml", "--json")
@@ -78,7 +87,8 @@ def litter(exchange: Path) -> None:
     os.mkfifo(exchange / "round-1" / "north.submission")
     (exchange / "round-1" / "south.submission").mkdir()
     (exchange / "round-1" / "east.submission").symlink_to(exchange / "round-1.message")
-    (exchange / "round-1" / "nroth.submission").write_bytes(b"whose?")
+    for name in ("nroth.submission", NO_TEXT):
+        (exchange / "round-1" / name).write_bytes(b"whose?")
     (exchange / "round-1" / ".north.submission.part").write_bytes(b"not yet there")
     os.mkfifo(exchange / "round-3.message")
     (exchange / "round-4.message").mkdir()
@@ -97,7 +107,7 @@ def test_what_else_lies_in_the_folder_is_named_once_and_hides_nothing_genuine(
     aggregator_role.run({**run, "round-timeout": PATIENCE}, partial(Littered, session))
     session.check()
     told = Counter(each for each in caplog.messages if each.startswith(f"skipped {session.exchange / 'round-1'}/"))
-    assert (len(told), set(told.values())) == (4, {1})
+    assert (len(told), set(told.values())) == (5, {1})
     # A site that is run again knows the last round, though a forged one is above it, and answers as before.
     caplog.clear()
     before = session.submission(2, "east").read_bytes()
