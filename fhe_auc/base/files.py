@@ -8,7 +8,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -21,15 +21,16 @@ LONGEST = 2**28
 TEMPORARY = ".tmp-"  # how the names of unfinished files begin; a process that is killed leaves one behind
 
 _PATIENCE, _PAUSE = 0.5, 0.02  # seconds
+_NOT_PLAIN = "{!r} is a link, a folder, a pipe or a device, where a file should be: remove it"
 
 
 @contextmanager
 def replacing(path: str | os.PathLike[str], *, mode: int | None = None, durable: bool = False) -> Iterator[BinaryIO]:
     """Open a new file that takes the place of `path` when the context ends without an exception.
 
-    `mode` are permissions, less the umask, and a link is replaced. None is for a file that the user has named: it keeps
-    its permissions, a link is followed, and a terminal or a pipe is written to. A `durable` file is there after a power
-    cut, too. Raises `OSError` where the file cannot be written; nothing of it is left behind.
+    `mode` are permissions, whatever the umask is, and a link or pipe is replaced. None is for a file that the user has
+    named: it keeps its permissions, a link is followed, and a terminal or a pipe is written to. A `durable` file is
+    there after a power cut, too. Raises `OSError` where the file cannot be written; nothing of it is left behind.
     """
     target = Path(path)
     if mode is None and _is_special(target):
@@ -48,6 +49,9 @@ def replacing(path: str | os.PathLike[str], *, mode: int | None = None, durable:
         with os.fdopen(descriptor, "wb") as file:
             if mode is None and target.exists():
                 temporary.chmod(stat.S_IMODE(target.stat().st_mode))
+            elif mode is not None and stat.S_IMODE(os.fstat(descriptor).st_mode) != mode:
+                with suppress(OSError):  # some shared drives have one mode for all
+                    temporary.chmod(mode)
             yield file
             file.flush()
             if durable:
@@ -109,14 +113,22 @@ def append(descriptor: int, data: bytes, *, durable: bool = False) -> None:
         raise
 
 
-def read_from_others(path: str | os.PathLike[str]) -> bytes:
-    """Return a file's contents; `InputError` where it is longer than `LONGEST`, and `OSError` as ever."""
-    with open(path, "rb") as file:
-        if os.fstat(file.fileno()).st_size <= LONGEST:
-            data = file.read(LONGEST + 1)  # a pipe has no size
-            if len(data) <= LONGEST:
+def read_from_others(path: str | os.PathLike[str], longest: int = LONGEST, *, plain: bool = False) -> bytes:
+    """Return a file's contents; `InputError` where it has more than `longest` bytes, and `OSError` as ever.
+
+    `plain`, for a file that the user has not named, refuses what is none: a link, folder, pipe or device.
+    """
+    if plain and not stat.S_ISREG(os.lstat(path).st_mode):
+        raise InputError(_NOT_PLAIN.format(os.fspath(path)))
+    with os.fdopen(open_descriptor(path, os.O_RDONLY), "rb") if plain else open(path, "rb") as file:
+        found = os.fstat(file.fileno())
+        if plain and not stat.S_ISREG(found.st_mode):  # exchanged for one meanwhile
+            raise InputError(_NOT_PLAIN.format(os.fspath(path)))
+        if found.st_size <= longest:
+            data = file.read(longest + 1)  # a pipe has no size
+            if len(data) <= longest:
                 return data
-    raise InputError(f"{os.fspath(path)!r} is longer than {LONGEST:,} bytes, which no file of fhe-auc is")
+    raise InputError(f"{os.fspath(path)!r} is longer than {longest:,} bytes, the most that it may have")
 
 
 def require_writable(path: str | os.PathLike[str], what: str) -> None:

@@ -10,12 +10,12 @@ from typing import Any, get_args
 import click
 
 from fhe_auc.base import logs
-from fhe_auc.base.errors import FheAucError, InputError
+from fhe_auc.base.errors import FheAucError, InputError, MessageError
 from fhe_auc.base.files import read_config
 from fhe_auc.cli import output
 from fhe_auc.cli.defaults import CommandGroup
 
-_POLL = 1.0  # seconds
+_POLL, _LONGEST_PAUSE = 1.0, 30.0  # seconds
 CONFIG = click.Path(exists=True, dir_okay=False, path_type=Path)
 FOLDER = click.Path(file_okay=False, path_type=Path)
 
@@ -58,14 +58,18 @@ def session() -> None:
 
 @session.command(
     short_help="Play the aggregator of a session, or go on with it.",
-    epilog=output.examples("fhe-auc session aggregate exchange run.toml"),
+    epilog=output.examples(
+        "fhe-auc session aggregate exchange run.toml", "fhe-auc session aggregate inboxes/* run.toml"
+    ),
 )
-@click.argument("folder", metavar="DIR", type=FOLDER)
+@click.argument("folders", metavar="DIR…", type=FOLDER, nargs=-1, required=True)
 @click.argument("config", metavar="CONFIG", type=CONFIG)
 @log_format_option
 @output.json_option
-def aggregate(folder: Path, config: Path, as_json: bool) -> None:
+def aggregate(folders: tuple[Path, ...], config: Path, as_json: bool) -> None:
     """Play the aggregator of a session through files in DIR, as CONFIG says (TOML: session, holder, store, …).
+
+    Several DIR are inboxes, say of a site each: messages, announcement and sealed bundles go into all of them.
 
     Whatever stops it, run it again: it goes on where it was, and sends nobody anything new.
     """
@@ -73,7 +77,7 @@ def aggregate(folder: Path, config: Path, as_json: bool) -> None:
     from fhe_auc.machines.file_transport import FileTransport
 
     settings = read_config(config, aggregator_role.DEFAULTS)
-    record = aggregator_role.run(settings, partial(FileTransport, folder))
+    record = aggregator_role.run(settings, partial(FileTransport, folders))
     if as_json:
         output.print_json(record.as_dict())
         return
@@ -113,22 +117,31 @@ def answer(folder: Path, config: Path, wait: float, as_json: bool) -> None:
 
 def answer_rounds(folder: Path, config: Path, wait: float, as_json: bool) -> None:
     """Answer the newest round in a folder, and later ones for so many hours, as a site or a helper."""
+    from fhe_auc.base.exchange import Arrivals
     from fhe_auc.machines import file_transport, site_role
 
     log = logs.RoleLog()
+    arrivals = Arrivals(log)
     settings = read_config(config, site_role.ENTRIES)
     deadline = time.monotonic() + 3600 * wait
     done: dict[str, Any] | None = None
-    failure = ""
+    tried: int | None = None
+    failure, pause, due = "", _POLL, 0.0
     while done is None or not done["ended"]:
-        over = time.monotonic() >= deadline
+        now = time.monotonic()
+        over = now >= deadline
         try:
-            number = file_transport.newest_round(folder) if folder.is_dir() else None
-            if number is not None and (done is None or number != done["round"]):
-                written, ended = file_transport.answer(folder, settings, number, log)
+            number = file_transport.newest_round(folder, arrivals)
+            if number != tried:
+                pause = due = 0.0
+            if number is not None and (done is None or number != done["round"]) and (over or now >= due):
+                tried, pause = number, min(2 * pause + _POLL, _LONGEST_PAUSE)
+                due = now + pause  # until the same is tried again
+                written, ended = file_transport.answer(folder, settings, number, log, arrivals)
                 log.info("written to %s", written)
+                number = int(written.parent.name.removeprefix("round-"))
                 done = {"round": number, "file": str(written), "ended": ended}
-        except (FheAucError, OSError) as error:  # a message may be there in part only, the disk may be full
+        except (FheAucError, OSError) as error:  # the disk may be full, the bundle not opened yet
             if over:
                 raise
             if str(error) != failure:
@@ -136,6 +149,9 @@ def answer_rounds(folder: Path, config: Path, wait: float, as_json: bool) -> Non
         if over:
             break
         time.sleep(_POLL)
+    if done is None and arrivals.skipped:
+        why = "; ".join(f"{file.name}: {why}" for file, why in arrivals.skipped.items())
+        raise MessageError(f"{str(folder)!r} holds no message that counts yet: {why}", field="message")
     if done is None:
         raise InputError(f"{str(folder)!r} holds no message of a session yet", file=str(folder))
     if as_json:
@@ -172,6 +188,7 @@ def _status(config: Path, as_json: bool) -> None:
         rows += [(name, ", ".join(record[name]) or "nobody") for name in ("counted", "missing", "delivered")]
     elif told is not None:
         rows += [("awaited", f"{party}: {why}" if why else party) for party, why in told["awaited"].items()]
+        rows += [("skipped", f"{file}: {why}") for file, why in told.get("skipped", {}).items()]
     output.print_table(rows)
 
 

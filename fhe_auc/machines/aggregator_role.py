@@ -79,6 +79,7 @@ class Transport(ABC):
         self._told: dict[str, Any] = {}
         self.log = RoleLog(aggregator.manifest.session.hex())
         self.failures: dict[str, str] = {}  # by party, or its node: why there is no answer in this round
+        self.skipped: dict[str, str] = {}  # by file: why it does not count
 
     @abstractmethod
     def exchange(self, message: bytes) -> Iterator[tuple[str, bytes]]:
@@ -103,7 +104,9 @@ class Transport(ABC):
     def tell(self, awaited: Mapping[str, str], deadline: float) -> None:
         """Write down who is awaited, and why, where that has changed; the round ends at `deadline` (monotonic)."""
         aggregator = self.aggregator
-        state = {"round": aggregator.round, "awaited": dict(awaited)}
+        state: dict[str, Any] = {"round": aggregator.round, "awaited": dict(awaited)}
+        if self.skipped:
+            state["skipped"] = dict(self.skipped)
         if state != self._told:
             self._told = state
             self.journal.tell(

@@ -3,107 +3,241 @@
     round-1.message                 from the aggregator, to all
     round-1/north.submission        from a site
 
-Where the session has a helper, `helpers` is a folder like this one for the rounds that are its own.
+Where the session has a helper, `helpers` is a folder like this one for the rounds that are its own. The folder may be
+one for all, or several, such as an inbox for each site: then every message is in each.
 
 A file is complete or refused: all are signed, and read again once they have changed. Messages to the aggregator or the
 helper are sealed. So readers of the folder see no counts; whoever writes into it can delay a session, and change
-nothing else. This is the shortest transport, as an example for others.
+nothing else. What is no file, or nobody's, is named and skipped.
 """
 
 import hashlib
+import os
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from fhe_auc.base.errors import InputError
+from fhe_auc.base.errors import InputError, MessageError
+from fhe_auc.base.exchange import SHARED, Arrivals, State, is_own, make_folder, state_of
 from fhe_auc.base.files import LONGEST, read_from_others, write_atomically
-from fhe_auc.base.logs import RoleLog
-from fhe_auc.base.party_names import HELPER
+from fhe_auc.base.logs import RoleLog, one_line
+from fhe_auc.base.party_names import AGGREGATOR, HELPER
 from fhe_auc.machines import site_role
 from fhe_auc.machines.aggregator_role import Transport
 from fhe_auc.session.aggregator import Aggregator
 from fhe_auc.session.journal import Journal
-from fhe_auc.session.messages import Message
+from fhe_auc.session.messages import ENVELOPE_BYTES, Message
 
-_POLL = 0.5  # seconds
-_WAITING = {False: "nothing has come", True: "what has come does not count"}
+_POLL, _SLOW_POLL = 0.5, 5.0  # seconds; the longer it has waited, the slower
+_FORWARD = 10.0  # seconds
 _LONGEST_NAME = 200  # bytes; file systems take 255
+_MOST_STRAYS = 10  # that are named in a folder
+_MESSAGE = re.compile(r"round-([1-9][0-9]?)\.message")
+_FORWARDED = re.compile(r"session\.(announcement|joint|helper|convened)|[^.].*\.bundle")
+_NOT_GENUINE = {"signature", "ended", "format", "version", "length", "checksum", "body"}
+"""Fields of errors of messages that the session's aggregator has not signed, or a site answers no more."""
 
 
 class FileTransport(Transport):
-    """Carries rounds through `folder`; the rest is as of `Transport`.
+    """Carries rounds through a folder, or several; the rest is as of `Transport`.
 
-    Raises `InputError` where the folder holds another session's messages, `MessageError` where it holds no messages.
+    Raises `InputError` where a folder's first message is another session's.
     """
 
-    def __init__(self, folder: Path, aggregator: Aggregator, journal: Journal, timeout: float) -> None:
+    def __init__(
+        self, folders: Path | Sequence[Path], aggregator: Aggregator, journal: Journal, timeout: float
+    ) -> None:
         super().__init__(aggregator, journal, timeout)
-        self._folder = folder
-        number = newest_round(folder) if folder.is_dir() else None
-        if number is not None:
-            found = Message.from_bytes(read_from_others(_message_file(folder, number)), limit=LONGEST).session
-            if found != aggregator.manifest.session:
-                raise InputError(f"{str(folder)!r} is for session {found.hex()}; give each session a folder of its own")
-        folder.mkdir(parents=True, exist_ok=True)
-        journal.claim(folder, number)
+        self._folders = [folders] if isinstance(folders, Path) else list(folders)
+        self._arrivals = Arrivals(self.log)
+        may_be_away = (OSError,) if len(self._folders) > 1 else ()  # the first message tells if all are
+        for folder in self._folders:
+            found = _sessions(folder, self._arrivals)
+            if found and (first := found[min(found)]) != aggregator.manifest.session:
+                raise InputError(f"{str(folder)!r} is for session {first.hex()}; give each session a folder of its own")
+            number = newest_round(folder, self._arrivals, aggregator.manifest.session)
+            with suppress(*may_be_away):
+                make_folder(folder)
+                journal.claim(folder, number)
 
     def exchange(self, message: bytes) -> Iterator[tuple[str, bytes]]:
         """Write a message for all parties; yield (party, submission) until all are there, or the time is over."""
-        aggregator, number = self.aggregator, self.aggregator.round
-        deadline = time.monotonic() + self.timeout
-        helping = aggregator.asked == (HELPER,)
-        asked = _message_file(self._folder / "helpers" if helping else self._folder, number)
-        answers = asked.with_suffix("")
-        answers.mkdir(parents=True, exist_ok=True)
-        write_atomically(asked, message, durable=True)
-        seen: dict[str, tuple[int, int, int]] = {}
+        aggregator = self.aggregator
+        places = [each / "helpers" if aggregator.asked == (HELPER,) else each for each in self._folders]
+        answers = [_message_file(place, aggregator.round).with_suffix("") for place in places]
+        parties = {file_name(party): party for party in (*aggregator.manifest.parties, HELPER)}
+        longest = aggregator.submission_limit + ENVELOPE_BYTES
+        due = started = time.monotonic()
+        arrivals = self._arrivals
+        unwritten = dict.fromkeys(places, "")
         while True:
-            over = time.monotonic() > deadline
-            for party in aggregator.asked:
-                file = answers / file_name(party)
-                if aggregator.has_accepted(party) or (state := _state(file)) in (None, seen.get(party)):
-                    continue
-                try:
-                    submission = read_from_others(file)
-                except (OSError, InputError) as error:  # which may pass, though the file stays as it is
-                    self.failures[party] = str(error)
-                    continue
-                seen[party] = state
-                yield party, submission
-            awaited = self.awaited()
-            reasons = {**aggregator.refusals, **self.failures}
-            self.tell({party: reasons.get(party, _WAITING[party in seen]) for party in awaited}, deadline)
-            if not awaited:
+            over = time.monotonic() > started + self.timeout
+            unwritten = self._written(message, unwritten)
+            if len(self._folders) > 1 and time.monotonic() >= due:
+                forward(self._folders, arrivals)
+                due = time.monotonic() + _FORWARD
+            for folder in answers:
+                names = sorted(each for each in arrivals.names(folder) if not each.startswith("."))  # not finished
+                for name in [name for name in names if name not in parties][:_MOST_STRAYS]:
+                    arrivals.name(folder / name, "it is named for no party of the session: rename or remove it")
+                for party, file in [(parties[name], folder / name) for name in names if name in parties]:
+                    if party not in aggregator.asked or aggregator.has_accepted(party):
+                        continue
+                    if (data := arrivals.read(file, longest)) is not None:
+                        yield party, data
+                        if not aggregator.has_accepted(party):
+                            arrivals.name(file, "it is not whole, or not the party's for this round: the log says why")
+            self.skipped = {one_line(str(file)): why for file, why in (arrivals.skipped | unwritten).items()}
+            reasons = dict.fromkeys(self.awaited(), "nothing has come")
+            for file, why in arrivals.skipped.items():
+                if file.parent in answers and (party := parties.get(file.name, "")) in reasons:
+                    reasons[party] = aggregator.refusals.get(party) or why
+            self.tell(reasons, started + self.timeout)
+            if not reasons or over:
+                self.failures = {party: f"{why} in {', '.join(map(str, answers))}" for party, why in reasons.items()}
                 return
-            if over:
-                for party in awaited:
-                    self.failures.setdefault(party, f"no file {file_name(party)} in {str(answers)!r} that counts")
-                return
-            time.sleep(_POLL)
+            time.sleep(max(_POLL, min((time.monotonic() - started) / 100, _SLOW_POLL)))
+
+    def _written(self, message: bytes, places: Mapping[Path, str]) -> dict[Path, str]:
+        """Write a message into folders; return those where it could not be, and why; raise that where all are such."""
+        failed: dict[Path, str] = {}
+        for place, before in places.items():
+            asked = _message_file(place, self.aggregator.round)
+            try:
+                make_folder(place, inside=place not in self._folders)
+                if is_own(place):  # another owner may not be in the group that ours would be open to: sites make it
+                    make_folder(asked.with_suffix(""), inside=True)
+                write_atomically(asked, message, mode=SHARED, durable=True)
+            except (OSError, InputError) as error:
+                failed[place] = f"the message is not there yet: {getattr(error, 'strerror', None) or error}"
+                if len(failed) == len(self._folders):
+                    raise
+                if failed[place] != before:
+                    self.log.warning("%s: %s", place, failed[place])
+        return failed
 
 
-def answer(folder: Path, config: Mapping[str, Any], number: int, log: RoleLog) -> tuple[Path, bool]:
+def answer(
+    folder: Path, config: Mapping[str, Any], number: int, log: RoleLog, arrivals: Arrivals | None = None
+) -> tuple[Path, bool]:
     """Answer a round in `folder` as the role that `config` is for; return the file, and whether the session has ended.
 
-    `config`, `log` and errors are as of `fhe_auc.machines.site_role.answer`. Done again, it writes the same bytes.
+    Where its message turns out not to be the aggregator's, that is named, and the highest round below it that is
+    genuine is answered: the file returned is in `round-N`. `config`, `log` and errors are as of
+    `fhe_auc.machines.site_role.answer`; `arrivals` as of `newest_round`. Done again, it writes the same bytes.
     """
-    asked = _message_file(folder, number)
-    submission, ended = site_role.answer(config, read_from_others(asked), log=log)
-    message = Message.from_bytes(submission, limit=LONGEST)
-    file = asked.with_suffix("") / file_name(message.sender)
-    file.parent.mkdir(exist_ok=True)
-    if not file.exists() or file.read_bytes() != submission:
-        write_atomically(file, submission, durable=True)
+    arrivals = arrivals or Arrivals(log)
+    while True:
+        asked = _message_file(folder, number)
+        try:
+            submission, ended = site_role.answer(config, read_from_others(asked, plain=True), log=log)
+            break
+        except MessageError as error:
+            if error.field not in _NOT_GENUINE:
+                raise
+            arrivals.skip(asked, str(error))
+            below = newest_round(folder, arrivals)
+            if below is None or below >= number:
+                raise
+            number = below
+    file = asked.with_suffix("") / file_name(Message.from_bytes(submission, limit=LONGEST).sender)
+    make_folder(file.parent, inside=True)
+    found = b""
+    with suppress(OSError, InputError):
+        found = read_from_others(file, len(submission), plain=True)
+    if found != submission:
+        write_atomically(file, submission, mode=SHARED, durable=True)
     return file, ended
 
 
-def newest_round(folder: Path) -> int | None:
-    """Return the number of the last round that has been opened in a folder; None: none."""
-    found = (re.fullmatch(r"round-([1-9][0-9]?)\.message", each.name) for each in folder.iterdir())
-    return max((int(each[1]) for each in found if each), default=None)
+def newest_round(folder: Path, arrivals: Arrivals | None = None, session: bytes = b"") -> int | None:
+    """Return the number of the last round of a session that has been opened in a folder; None: none.
+
+    A message counts once it is whole, and says itself that it is the session's of that round; by default the folder's
+    session is that of its first message. `arrivals` remembers what has been read, and which messages `answer` has found
+    not to be the aggregator's; without it, everything is read anew.
+    """
+    arrivals = arrivals or Arrivals()
+    found = _sessions(folder, arrivals)
+    own = session or (found[min(found)] if found else b"")
+    for number, other in found.items():
+        if other != own:
+            arrivals.name(_message_file(folder, number), f"it is of session {other.hex()}, not {own.hex()}: remove it")
+    return max((number for number, each in found.items() if each == own), default=None)
+
+
+def _sessions(folder: Path, arrivals: Arrivals) -> dict[int, bytes]:
+    """Return the session of each round whose message is whole, by the round's number."""
+    numbers = [int(match[1]) for match in map(_MESSAGE.fullmatch, arrivals.names(folder)) if match]
+    found = {number: arrivals.take(_message_file(folder, number), partial(_session, number)) for number in numbers}
+    return {number: session for number, session in found.items() if session is not None}
+
+
+def _session(number: int, data: bytes) -> bytes:
+    """Return the session of a round's message; raise `MessageError` where it is damaged, or none of that round."""
+    message = Message.from_bytes(data, limit=LONGEST)
+    message.require(round=number, sender=AGGREGATOR)
+    return message.session
+
+
+def forward(folders: Sequence[Path], arrivals: Arrivals) -> None:
+    """Copy announcements and sealed bundles that lie in some of the folders into the others, byte for byte.
+
+    Where files of a name differ, that is named, and none is copied, unless a copy of ours is what one begins with that
+    has grown since. `arrivals` remembers what is done: nothing is read again until it changes.
+    """
+    found: dict[str, dict[Path, State]] = {}
+    for folder in folders:
+        for name in filter(_FORWARDED.fullmatch, arrivals.names(folder)):
+            with suppress(FileNotFoundError):
+                found.setdefault(name, {})[folder] = state_of(os.path.join(folder, name))
+    for name, states in found.items():
+        had = {*states, *arrivals.had.get(name, ())}  # who removes a file is not given it again
+        lacking = [folder for folder in folders if folder not in had and os.access(folder, os.W_OK)]
+        if arrivals.forwarded.get(name) != (states, lacking) and _forward(name, states, lacking, arrivals):
+            arrivals.forwarded[name] = states, lacking
+
+
+def _forward(name: str, states: Mapping[Path, State], lacking: list[Path], arrivals: Arrivals) -> bool:
+    """Copy a file of this name from folders, with their states, to those `lacking` it; return whether all is done."""
+    copies: dict[Path, bytes] = {}
+    failed: dict[Path, str] = {}
+    for folder in states:
+        try:
+            copies[folder] = read_from_others(folder / name, plain=True)
+        except InputError as error:
+            arrivals.name(folder / name, str(error))
+        except OSError as error:
+            failed[folder] = error.strerror or ""
+    ours = [folder for folder in copies if arrivals.ours.get(folder / name) == states[folder]]
+    theirs = {folder: data for folder, data in copies.items() if folder not in ours}
+    whole = next(iter((theirs or copies).values()), b"")
+    grown = [folder for folder in ours if copies[folder] != whole and whole.startswith(copies[folder])]
+    differing = [folder for folder in copies if copies[folder] != whole and folder not in grown]
+    for folder in differing:
+        arrivals.name(folder / name, "another folder has another file of this name, so it is not copied: remove one")
+    for folder in [] if differing or not copies else [*lacking, *grown]:
+        try:
+            write_atomically(folder / name, whole, mode=SHARED)
+            arrivals.ours[folder / name] = state_of(folder / name)
+        except OSError as error:
+            failed[folder] = error.strerror or ""
+    had = arrivals.had.setdefault(name, set())
+    if differing:  # where one is removed, the other may take its place
+        had.difference_update(copies)
+    else:
+        had.update(copies, lacking)
+        for folder in {*copies, *lacking}:
+            arrivals.skipped.pop(folder / name, None)
+    had.difference_update(failed)
+    for folder, why in failed.items():
+        arrivals.name(folder / name, why)
+    return not failed
 
 
 def file_name(party: str) -> str:
@@ -116,12 +250,3 @@ def file_name(party: str) -> str:
 
 def _message_file(folder: Path, number: int) -> Path:
     return folder / f"round-{number}.message"
-
-
-def _state(file: Path) -> tuple[int, int, int] | None:
-    """Return what changes with a file's contents; None where there is no file."""
-    try:
-        found = file.stat()
-    except OSError:
-        return None
-    return found.st_ino, found.st_size, found.st_mtime_ns

@@ -23,6 +23,7 @@ from typing import Any
 import msgspec
 
 from fhe_auc.base.errors import DeserialisationError, EvaluationError, InputError, MessageError, ResultCheckError
+from fhe_auc.base.party_names import AGGREGATOR
 from fhe_auc.base.serialise import KeptFormat, SecretStruct, decode, encode
 from fhe_auc.question.analysis import Analysis
 from fhe_auc.results.evaluation import QuantileThresholds
@@ -31,7 +32,7 @@ from fhe_auc.rows.party_data import CountedBefore, PartyData
 from fhe_auc.session import registry
 from fhe_auc.session.aggregator import Aggregator
 from fhe_auc.session.manifest import Manifest
-from fhe_auc.session.messages import Message, Protection
+from fhe_auc.session.messages import MESSAGE, Message, Protection
 from fhe_auc.session.party import Party
 from fhe_auc.session.protocol import Session, Spending
 
@@ -227,10 +228,12 @@ def answer(
     The site's audit trail says when it has submitted, how many rows, and what that spends of their privacy; whose pads
     a helper has opened; and how the session has ended. A crash may put a line there twice, as it is written first.
 
-    Raises `MessageError` for anything but the next message of its session; `FheAucError` where the site is not in that
+    Raises `MessageError` for anything but the next message of its session, with the field "signature" where it is not
+    the aggregator's, "ended" where the site answers nothing more; `FheAucError` where the site is not in that
     session, its rows have changed too early or are more than its cap, or it does not allow what the session spends.
     """
-    session = Message.from_bytes(message, limit=_MAX_MESSAGE).session
+    parsed = Message.from_bytes(message, limit=_MAX_MESSAGE)
+    session = parsed.session
     kept = site.state(session)
     last = None if kept is None else _FORMAT.unframe(kept)
     asked = hashlib.sha256(message).digest()
@@ -241,8 +244,9 @@ def answer(
         _tidy(site, session, ended=last.ended)  # a crash may have come between the two
         return last.submission
     if last is not None and last.ended:
-        raise MessageError(f"the session has ended for party {site.name!r}", field="round")
+        raise MessageError(f"the session has ended for party {site.name!r}", field="ended")
     joined = site.session(session)
+    joined.protection.check(AGGREGATOR, MESSAGE, parsed.digest, parsed.signature)  # before it costs anything
     if last is not None and last.spent:
         site.stop(joined.manifest)
     none = PartyData.without_rows(site.name, joined.analysis), b"", 0

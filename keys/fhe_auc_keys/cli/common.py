@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, TypeAlias
 import click
 
 from fhe_auc.base.errors import InputError
+from fhe_auc.base.exchange import SHARED
 from fhe_auc.base.files import write_atomically
 from fhe_auc.cli import failures, output
 from fhe_auc.cli.defaults import CommandGroup
@@ -25,7 +26,7 @@ from fhe_auc_keys.errors import about as about
 
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 NEW_FILE = click.Path(dir_okay=False, path_type=Path)
-PRIVATE, PUBLIC = 0o600, 0o644
+PRIVATE = 0o600
 
 file_option = functools.partial(click.option, metavar="FILE", type=FILE)
 credential_option = functools.partial(click.option, metavar="CREDENTIAL", type=FILE)
@@ -213,7 +214,7 @@ def check_free(path: Path, *, force: bool) -> None:
         )
 
 
-def write(path: Path, data: bytes, mode: int = PUBLIC, *, force: bool = False) -> None:
+def write(path: Path, data: bytes, mode: int = SHARED, *, force: bool = False) -> None:
     """Write a file as a whole, with this `mode`; `InputError` where another is there, and `force` is not set."""
     if path.is_file() and path.read_bytes() == data:
         path.chmod(mode)

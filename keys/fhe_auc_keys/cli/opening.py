@@ -209,7 +209,7 @@ def open_late(file: Path, vault: Vault, lists: tuple[str, ...], target: Path, fo
     common.check_free(target, force=force)
     with trust.opened(vault, lists) as (store, holder, trusted), common.about(file):
         document = late_opening.open_late(store, holder, trusted, read_from_others(file), at=common.now())
-    common.write(target, document, common.PRIVATE, force=force)
+    common.write(target, document, force=force)
     if as_json:
         output.print_json({"opening": str(target)})
     else:

@@ -9,6 +9,7 @@ import click
 from click.core import ParameterSource
 
 from fhe_auc.base.errors import InputError
+from fhe_auc.base.exchange import make_folder
 from fhe_auc.base.files import read_from_others
 from fhe_auc.cli import inputs, output
 from fhe_auc.cli.session_options import SessionOptions, session_options
@@ -329,11 +330,11 @@ _ANNOUNCEMENTS = {"sealed": "announcement", "joint": "joint", "helper": "helper"
 
 def _write(folder: Path, document: bytes, sealed: SealedBundles | None, keys: str) -> list[tuple[Path, str, str]]:
     """Write everything that leaves the key holder or convener; return each file, who gets it, and what it is."""
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     files: list[tuple[Path, str, str]] = []
 
-    def add(name: str, role: str, what: str, data: bytes, mode: int = common.PUBLIC) -> None:
-        common.write(folder / name, data, mode)
+    def add(name: str, role: str, what: str, data: bytes) -> None:
+        common.write(folder / name, data)
         files.append((folder / name, role, what))
 
     what = "public, signed: parties with their certificates, thresholds, parameters"
@@ -347,5 +348,5 @@ def _write(folder: Path, document: bytes, sealed: SealedBundles | None, keys: st
         file = f"{common.file_stem(name)}.bundle"
         if (folder / file).exists():  # names that differ in blanks or slashes only
             file = f"{common.file_stem(name)}-{len(files)}.bundle"
-        add(file, name, f"sealed, signed: only {name!r} can open it, once", bundle, common.PRIVATE)
+        add(file, name, f"sealed, signed: only {name!r} can open it, once", bundle)
     return files

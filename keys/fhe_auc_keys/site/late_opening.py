@@ -24,14 +24,16 @@ from threading import Event, Thread
 import msgspec
 
 from fhe_auc.base.errors import EvaluationError
-from fhe_auc.base.files import read_from_others, write_atomically
+from fhe_auc.base.exchange import SHARED, Arrivals
+from fhe_auc.base.files import write_atomically
+from fhe_auc.base.logs import RoleLog
 from fhe_auc.base.serialise import KeptFormat, SecretStruct, encode
 from fhe_auc.session import registry
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.protocol import Session
 from fhe_auc_keys.bundles.announcement import Announcement, open_announcement
 from fhe_auc_keys.bundles.sealed_bundles import check_opening
-from fhe_auc_keys.errors import ExpiredError, KeysError, StoreError, TamperedError, about
+from fhe_auc_keys.errors import ExpiredError, KeysError, StoreError, TamperedError
 from fhe_auc_keys.roles import padded_roles
 from fhe_auc_keys.roles.encrypted_protocol import EncryptedProtocol
 from fhe_auc_keys.store.key_store import KeyStore
@@ -141,21 +143,27 @@ def read_opening(
 def ask_by_file(
     folder: Path, aggregator: Identity, trust: Trust, announced: Announcement, patience: float, counted: tuple[str, ...]
 ) -> bytes:
-    """Write the request to SESSION.request in `folder`, wait `patience` seconds for SESSION.opening; return that."""
+    """Write the request to SESSION.request in `folder`, wait `patience` seconds for SESSION.opening; return that.
+
+    What does not count there is named in the log, and waited out: it may be half a copy.
+    """
     asked, answer = _files(folder, announced.manifest)
-    write_atomically(asked, request(aggregator, announced.manifest, counted), mode=0o600)
+    write_atomically(asked, request(aggregator, announced.manifest, counted), mode=SHARED)
+    arrivals = Arrivals(RoleLog(announced.manifest.session.hex()))
+
+    def read(data: bytes) -> bytes:
+        return read_opening(data, aggregator, trust, announced, counted, at=datetime.now(timezone.utc))
+
     deadline = time.monotonic() + patience
-    while not answer.exists():
+    while (opening := arrivals.take(answer, read)) is None:
         if time.monotonic() > deadline:
+            why = "".join(f"; what is there does not count: {each}" for each in arrivals.skipped.values())
             raise EvaluationError(
                 f"the key holder has not opened the sum of {len(counted)} parties' pads: it makes {str(answer)!r} of "
-                f"{str(asked)!r} by `fhe-auc keys open-late`"
+                f"{str(asked)!r} by `fhe-auc keys open-late`{why}"
             )
         time.sleep(_PAUSE)
-    with about(answer):
-        return read_opening(
-            read_from_others(answer), aggregator, trust, announced, counted, at=datetime.now(timezone.utc)
-        )
+    return opening
 
 
 @contextmanager

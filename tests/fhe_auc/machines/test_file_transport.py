@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
+from fhe_auc.base import exchange
 from fhe_auc.base.errors import ResultCheckError
 from fhe_auc.base.files import read_config, read_from_others, write_atomically
 from fhe_auc.base.logs import RoleLog
@@ -468,13 +469,13 @@ def test_a_submission_unreadable_for_a_moment_is_read_again(session: Session, mo
     """Its file stays as it is: a shared drive that was away, or a virus scanner that had it open."""
     failed: list[Path] = []
 
-    def read(path: Path, **bounds: Any) -> bytes:
+    def read(path: Path, *bounds: Any, **named: Any) -> bytes:
         if path.name == "north.submission" and not failed:
             failed.append(path)
             raise OSError(5, "Input/output error", str(path))
-        return read_from_others(path, **bounds)
+        return read_from_others(path, *bounds, **named)
 
-    monkeypatch.setattr(file_transport, "read_from_others", read)
+    monkeypatch.setattr(exchange, "read_from_others", read)
     monkeypatch.setattr(file_transport, "_POLL", 0.01)
     play(session)
     assert failed

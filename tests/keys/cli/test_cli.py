@@ -4,6 +4,7 @@ import base64
 import json
 import os
 import re
+import stat
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -71,6 +72,7 @@ from tests.support.keys_folder import (
     at,
 )
 from tests.support.own_certificates import Site
+from tests.support.platforms import needs_modes
 from tests.support.programs import run
 from tests.support.wire import flipped, mended
 
@@ -324,18 +326,25 @@ def test_every_command_answers_scripts_with_one_json_object(clock: Clock) -> Non
     assert {name: opened[name] for name in session if name != "files"} | {"files": session["files"]} == session
 
 
-def test_what_is_written_is_private_or_public_whatever_the_umask() -> None:
-    before = os.umask(0)
+@needs_modes
+@pytest.mark.parametrize("umask", [0, 0o077])
+def test_what_is_written_is_private_or_for_all_who_reach_the_folder_whatever_the_umask(umask: int) -> None:
+    """Those who carry files are other users; what is sealed may be read by anybody."""
+    Path("exchange").mkdir()
+    Path("exchange").chmod(0o2770)
+    before = os.umask(umask)
     try:
-        ok("session", "south/south.credential", "north/north.credential", *NORTH, "--out", "w", *SMALL)
-        assert open_as_aggregator().exit_code == 0
+        ok("session", "south/south.credential", "north/north.credential", *NORTH, "--out", "exchange/w", *SMALL)
+        assert open_as_aggregator(bundle="exchange/w/aggregator.bundle").exit_code == 0
         ok("enrol", "east", "--store", "east")
     finally:
         os.umask(before)
-    written = (*Path("w").iterdir(), Path("east.csr"), Path("aggregator.keys"))
-    assert {path.name: path.stat().st_mode & 0o777 for path in written} == {
-        **dict.fromkeys(("session.announcement", "aggregator.bundle", "east.csr"), 0o644),
-        **dict.fromkeys(("north.bundle", "south.bundle", "aggregator.keys"), 0o600),
+    written = (*Path("exchange/w").iterdir(), Path("exchange/w"), Path("east.csr"), Path("aggregator.keys"))
+    sent = "session.announcement", "aggregator.bundle", "north.bundle", "south.bundle", "east.csr"
+    assert {path.name: stat.S_IMODE(path.stat().st_mode) for path in written} == {
+        **dict.fromkeys(sent, 0o644),
+        "w": 0o2770 | 0o777 & ~umask,
+        "aggregator.keys": 0o600,
     }
     assert {path.stat().st_mode & 0o077 for path in (Path("east"), *Path("east").rglob("*"))} == {0}
 
