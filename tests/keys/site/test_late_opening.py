@@ -17,7 +17,7 @@ from fhe_auc.session.protocol import Request, Session
 from fhe_auc_keys.bundles.announcement import Announcement, open_announcement
 from fhe_auc_keys.bundles.session_keys import aggregator_material, party_secrets, public_context
 from fhe_auc_keys.errors import ExpiredError, KeysError, StoreError, TamperedError
-from fhe_auc_keys.site import key_erasure, key_store_sites
+from fhe_auc_keys.site import key_erasure, key_store_sites, late_opening
 from fhe_auc_keys.site.late_opening import ask_by_file, hold, is_late, open_late, read_opening, request
 from fhe_auc_keys.store.key_store import KeyStore
 from fhe_auc_keys.trust.identity import Identity
