@@ -13,7 +13,7 @@ from typing import TypeAlias, TypeVar
 
 from fhe_auc.base.errors import FheAucError, InputError
 from fhe_auc.base.files import LONGEST, TEMPORARY, read_from_others
-from fhe_auc.base.logs import RoleLog
+from fhe_auc.base.logs import RoleLog, one_line
 
 SHARED = 0o644
 """The mode of what is sealed, or public and signed: whoever may read the folder may read it, whatever the umask is."""
@@ -136,7 +136,7 @@ class Arrivals:
     def name(self, file: Path, why: str) -> None:
         """Say why a file does not count, once."""
         if self._log is not None and self.skipped.get(file) != why:
-            self._log.warning("skipped %s: %s", file, why)
+            self._log.warning("skipped %s: %s", one_line(str(file)), why)
         self.skipped[file] = why
 
 
