@@ -16,13 +16,12 @@ import click
 
 from fhe_auc.base.errors import InputError
 from fhe_auc.base.exchange import SHARED
-from fhe_auc.base.files import read_from_others, write_atomically
+from fhe_auc.base.files import write_atomically
 from fhe_auc.cli import failures, output
 from fhe_auc.cli.defaults import CommandGroup
 from fhe_auc.cli.inputs import whole_number
 from fhe_auc.session.manifest import SESSION_BYTES
 from fhe_auc_keys.bundles.announcement import MAX_LIFETIME
-from fhe_auc_keys.bundles.sealed_bundles import PARTY_KIND, claimed_in_bundle
 from fhe_auc_keys.errors import KeysError
 
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -192,14 +191,6 @@ def agreed(question: str, *, nobody: str) -> bool:
             raise
         click.echo(err=True)
         raise InputError(nobody) from None
-
-
-def beside(file: Path, data: bytes) -> bytes:
-    """Return the announcement beside a party's bundle, `data`, of a session with a helper; empty where none is."""
-    announcement = file.with_name("session.helper")
-    if not data.startswith(PARTY_KIND.magic) or claimed_in_bundle(data).stands_alone or not announcement.is_file():
-        return b""
-    return read_from_others(announcement)
 
 
 folder_option = click.option(

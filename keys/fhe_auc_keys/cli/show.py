@@ -22,6 +22,7 @@ from fhe_auc_keys.bundles.sealed_bundles import AGGREGATOR_KIND, PARTY_KIND, Kep
 from fhe_auc_keys.cli import common, describe, trust
 from fhe_auc_keys.errors import KeysError, TamperedError, UnfitCertificateError
 from fhe_auc_keys.site import key_erasure, made_sessions, policy
+from fhe_auc_keys.site.session_files import announcement_beside
 from fhe_auc_keys.store.key_store import MAGIC as STORE_MAGIC
 from fhe_auc_keys.store.key_store import KeyStore, session_ids
 from fhe_auc_keys.store.trusted_authorities import Trusted
@@ -244,7 +245,7 @@ def _document(kind: Kind, path: Path, data: bytes, trusted: Trusted | None) -> _
     if kind == ANNOUNCEMENT_KIND:
         announced = open_announcement(data, trusted.trust, holder=holder, at=at)
     else:
-        beside = common.beside(path, data)
+        beside = announcement_beside(path, data)
         announced, recipient = announced_in_bundle(kind, data, trusted.trust, holder=holder, at=at, beside=beside)
     rows, facts = describe.announcement_rows(announced), {"signed_by": holder}
     for name, certificate in announced.fingerprints.items():

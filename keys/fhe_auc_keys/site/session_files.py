@@ -6,8 +6,10 @@ which it keeps beside the announcement (`beside`).
 """
 
 from datetime import datetime
+from pathlib import Path
 
 from fhe_auc.base.errors import UnknownProtocolError
+from fhe_auc.base.files import read_from_others
 from fhe_auc.base.serialise import encode
 from fhe_auc.question.study import Study
 from fhe_auc.rlwe.backends import choose_backend
@@ -70,6 +72,14 @@ def is_for(data: bytes, announced: Announcement, me: Peer) -> bool:
         mine = announced.fingerprints.get(me.name) if announced.helper is None else announced.helper.fingerprint
         return me.fingerprint == mine
     return claimed_in_bundle(data).recipient == me.fingerprint
+
+
+def announcement_beside(file: Path, data: bytes) -> bytes:
+    """Return what lies beside a party's bundle, `data`, of a session with a helper; empty where nothing does."""
+    announced = file.with_name("session.helper")
+    if not data.startswith(PARTY_KIND.magic) or claimed_in_bundle(data).stands_alone or not announced.is_file():
+        return b""
+    return read_from_others(announced)
 
 
 def announced_to_party(data: bytes, trust: Trust, *, holder: str, at: datetime, beside: bytes = b"") -> Announcement:
