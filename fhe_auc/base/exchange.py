@@ -23,10 +23,10 @@ T = TypeVar("T")
 
 
 def make_folder(folder: Path, *, inside: bool = False) -> None:
-    """Make a folder, and those above it, with the group and the permissions of the one above, whatever the umask is.
+    """Make a folder, and those above it, with the group of the one above, and open to all to whom that is open.
 
-    It is open to others only once it has both. Where it is there it stays as it is; where it is a link, `InputError` if
-    it is `inside` a folder that others write into. Raises `OSError` where it cannot be made.
+    What else it is open to the umask says, unless it is `inside` an exchange, where it is as that is; a link there is
+    refused by `InputError`. A folder that is there stays as it is. Raises `OSError` where it cannot be made.
     """
     if inside and folder.is_symlink():
         raise InputError(f"{str(folder)!r} is a link, where a folder should be: remove it")
@@ -34,10 +34,10 @@ def make_folder(folder: Path, *, inside: bool = False) -> None:
         return
     make_folder(folder.parent)
     temporary = folder.with_name(f"{TEMPORARY}{secrets.token_hex(8)}")
-    temporary.mkdir(mode=0o700)
+    temporary.mkdir(mode=0o700 if inside else 0o777)
     try:
         above = folder.parent.stat()
-        mode = stat.S_IMODE(above.st_mode) | 0o700
+        mode = stat.S_IMODE(above.st_mode) | 0o700 | stat.S_IMODE(temporary.stat().st_mode)
         if sys.platform != "win32":
             with suppress(OSError):  # not in that group
                 os.chown(temporary, -1, above.st_gid)
@@ -45,10 +45,10 @@ def make_folder(folder: Path, *, inside: bool = False) -> None:
                 mode = mode & ~0o2070 | (mode & 0o007) << 3
         temporary.chmod(mode)
         temporary.rename(folder)
-    except OSError:
+    except OSError as error:
         temporary.rmdir()
         if not folder.is_dir():  # another process may have made it
-            raise
+            raise OSError(error.errno, error.strerror, os.fspath(folder)) from None
 
 
 def is_own(folder: Path) -> bool:
@@ -68,8 +68,24 @@ class Arrivals:
         self._read: dict[Path, State] = {}  # as it was when it was read
         self._seen: dict[Path, State] = {}  # as it was at the last look
         self._taken: dict[Path, object] = {}
-        self.had: dict[str, set[Path]] = {}  # of files that are forwarded: the folders that have had one
-        self.forwarded: dict[str, object] = {}  # and as they were when they were compared
+        # Of files that are forwarded: the folders that have had one, all as they were when compared, our own copies.
+        self.had: dict[str, set[Path]] = {}
+        self.forwarded: dict[str, object] = {}
+        self.ours: dict[Path, State] = {}
+
+    def names(self, folder: Path) -> set[str]:
+        """Return what is in a folder, and forget what was there; nothing where it cannot be read, which is named."""
+        names: set[str] = set()
+        try:
+            names.update(os.listdir(folder))
+            self.skipped.pop(folder, None)
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            self.name(folder, error.strerror or type(error).__name__)
+        for each in [each for each in self._seen | self.skipped if each.parent == folder and each.name not in names]:
+            self._forget(each)
+        return names
 
     def read(self, file: Path, longest: int = LONGEST) -> bytes | None:
         """Return what is in a file of at most so many bytes; None: nothing that has not been read before.
@@ -84,8 +100,7 @@ class Arrivals:
                 return None
             data = read_from_others(file, longest, plain=True)
         except FileNotFoundError:
-            for each in (self.skipped, self._read, self._seen, self._taken):
-                each.pop(file, None)
+            self._forget(file)
             return None
         except OSError as error:
             self._read.pop(file, None)
@@ -109,6 +124,10 @@ class Arrivals:
                 self.skip(file, str(error))
         return self._taken.get(file)  # type: ignore[return-value] # of the same `parse`
 
+    def _forget(self, file: Path) -> None:
+        for each in (self.skipped, self._read, self._seen, self._taken):
+            each.pop(file, None)
+
     def skip(self, file: Path, why: str) -> None:
         """Have a file not count until it changes."""
         self._taken.pop(file, None)
@@ -121,7 +140,7 @@ class Arrivals:
         self.skipped[file] = why
 
 
-def state_of(file: Path) -> State:
+def state_of(file: str | os.PathLike[str]) -> State:
     """Return what changes with a file's contents: inode, size, time; `OSError` where there is none."""
-    found = file.lstat()
+    found = os.lstat(file)
     return found.st_ino, found.st_size, found.st_mtime_ns

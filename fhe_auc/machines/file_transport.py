@@ -15,7 +15,7 @@ import hashlib
 import os
 import re
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -25,7 +25,7 @@ from urllib.parse import quote
 from fhe_auc.base.errors import InputError, MessageError
 from fhe_auc.base.exchange import SHARED, Arrivals, State, is_own, make_folder, state_of
 from fhe_auc.base.files import LONGEST, read_from_others, write_atomically
-from fhe_auc.base.logs import RoleLog
+from fhe_auc.base.logs import RoleLog, one_line
 from fhe_auc.base.party_names import AGGREGATOR, HELPER
 from fhe_auc.machines import site_role
 from fhe_auc.machines.aggregator_role import Transport
@@ -33,7 +33,8 @@ from fhe_auc.session.aggregator import Aggregator
 from fhe_auc.session.journal import Journal
 from fhe_auc.session.messages import ENVELOPE_BYTES, Message
 
-_POLL = 0.5  # seconds
+_POLL, _SLOW_POLL = 0.5, 5.0  # seconds; the longer it has waited, the slower
+_FORWARD = 10.0  # seconds
 _LONGEST_NAME = 200  # bytes; file systems take 255
 _MOST_STRAYS = 10  # that are named in a folder
 _MESSAGE = re.compile(r"round-([1-9][0-9]?)\.message")
@@ -58,69 +59,63 @@ class FileTransport(Transport):
             found = _sessions(folder, self._arrivals)
             if found and (first := found[min(found)]) != aggregator.manifest.session:
                 raise InputError(f"{str(folder)!r} is for session {first.hex()}; give each session a folder of its own")
+            newest_round(folder, self._arrivals, aggregator.manifest.session)  # which names other sessions' messages
 
     def exchange(self, message: bytes) -> Iterator[tuple[str, bytes]]:
         """Write a message for all parties; yield (party, submission) until all are there, or the time is over."""
         aggregator = self.aggregator
-        deadline = time.monotonic() + self.timeout
         places = [each / "helpers" if aggregator.asked == (HELPER,) else each for each in self._folders]
         answers = [_message_file(place, aggregator.round).with_suffix("") for place in places]
-        files = {party: [folder / file_name(party) for folder in answers] for party in aggregator.asked}
+        parties = {file_name(party): party for party in (*aggregator.manifest.parties, HELPER)}
         longest = aggregator.submission_limit + ENVELOPE_BYTES
-        unwritten = places
+        due = started = time.monotonic()
+        arrivals = self._arrivals
+        unwritten = dict.fromkeys(places, "")
         while True:
-            over = time.monotonic() > deadline
+            over = time.monotonic() > started + self.timeout
             unwritten = self._written(message, unwritten)
-            if len(self._folders) > 1:
-                forward(self._folders, self._arrivals)
-            for party, file in ((each, file) for each in files for file in files[each]):
-                if not aggregator.has_accepted(party) and (data := self._arrivals.read(file, longest)) is not None:
-                    yield party, data
-                    if not aggregator.has_accepted(party):
-                        self._arrivals.name(file, "it is not whole, or not the party's for this round; the log says more")
-            self._name_strays(answers)
-            awaited = self.awaited()
-            skipped = self._arrivals.skipped
-            self.skipped = {str(each): why for each, why in skipped.items()}
-            reasons = {each: "; ".join(skipped[file] for file in files[each] if file in skipped) for each in awaited}
-            reasons |= {each: why for each, why in aggregator.refusals.items() if each in reasons}
-            self.tell({party: why or "nothing has come" for party, why in reasons.items()}, deadline)
-            if not awaited:
+            if len(self._folders) > 1 and time.monotonic() >= due:
+                forward(self._folders, arrivals)
+                due = time.monotonic() + _FORWARD
+            for folder in answers:
+                names = sorted(each for each in arrivals.names(folder) if not each.startswith("."))  # not finished
+                for name in [name for name in names if name not in parties][:_MOST_STRAYS]:
+                    arrivals.name(folder / name, "it is named for no party of the session: rename or remove it")
+                for party, file in [(parties[name], folder / name) for name in names if name in parties]:
+                    if party not in aggregator.asked or aggregator.has_accepted(party):
+                        continue
+                    if (data := arrivals.read(file, longest)) is not None:
+                        yield party, data
+                        if not aggregator.has_accepted(party):
+                            arrivals.name(file, "it is not whole, or not the party's for this round: the log says why")
+            self.skipped = {one_line(str(file)): why for file, why in (arrivals.skipped | unwritten).items()}
+            reasons = dict.fromkeys(self.awaited(), "nothing has come")
+            for file, why in arrivals.skipped.items():
+                if file.parent in answers and (party := parties.get(file.name, "")) in reasons:
+                    reasons[party] = aggregator.refusals.get(party) or why
+            self.tell(reasons, started + self.timeout)
+            if not reasons or over:
+                self.failures = {party: f"{why} in {', '.join(map(str, answers))}" for party, why in reasons.items()}
                 return
-            if over:
-                for party, why in reasons.items():
-                    self.failures[party] = why or f"no file {file_name(party)} in {', '.join(map(str, answers))}"
-                return
-            time.sleep(_POLL)
+            time.sleep(max(_POLL, min((time.monotonic() - started) / 100, _SLOW_POLL)))
 
-    def _written(self, message: bytes, places: list[Path]) -> list[Path]:
-        """Write a message into folders; return those where it could not be; `OSError` or `InputError` if all are."""
-        failed: dict[Path, OSError | InputError] = {}
-        for place in places:
+    def _written(self, message: bytes, places: Mapping[Path, str]) -> dict[Path, str]:
+        """Write a message into folders; return those where it could not be, and why; raise that where all are such."""
+        failed: dict[Path, str] = {}
+        for place, before in places.items():
             asked = _message_file(place, self.aggregator.round)
             try:
                 make_folder(place, inside=place not in self._folders)
                 if is_own(place):  # another owner may not be in the group that ours would be open to: sites make it
                     make_folder(asked.with_suffix(""), inside=True)
                 write_atomically(asked, message, mode=SHARED, durable=True)
-                self._arrivals.skipped.pop(place, None)
             except (OSError, InputError) as error:
-                failed[place] = error
-                self._arrivals.name(place, f"the message is not there yet: {error}")
-        if len(failed) == len(self._folders):
-            raise next(iter(failed.values()))
-        return list(failed)
-
-    def _name_strays(self, folders: list[Path]) -> None:
-        """Name what lies among submissions and is nobody's, but for unfinished files, whose names begin with a dot."""
-        parties = {file_name(party) for party in (*self.aggregator.manifest.parties, HELPER)}
-        for folder in folders:
-            strays = [folder / name for name in sorted(_names(folder) - parties) if not name.startswith(".")]
-            for each in [each for each in self._arrivals.skipped if each.parent == folder and each.name not in parties]:
-                if each not in strays:
-                    del self._arrivals.skipped[each]
-            for each in strays[:_MOST_STRAYS]:
-                self._arrivals.name(each, "it is named for no party of the session: rename or remove it")
+                failed[place] = f"the message is not there yet: {getattr(error, 'strerror', None) or error}"
+                if len(failed) == len(self._folders):
+                    raise
+                if failed[place] != before:
+                    self.log.warning("%s: %s", place, failed[place])
+        return failed
 
 
 def answer(
@@ -160,8 +155,8 @@ def newest_round(folder: Path, arrivals: Arrivals | None = None, session: bytes 
     """Return the number of the last round of a session that has been opened in a folder; None: none.
 
     A message counts once it is whole, and says itself that it is the session's of that round; by default the folder's
-    session is that of its first message. `arrivals`, which is for one folder, remembers what has been read, and which
-    messages `answer` has found not to be the aggregator's; without it, everything is read anew.
+    session is that of its first message. `arrivals` remembers what has been read, and which messages `answer` has found
+    not to be the aggregator's; without it, everything is read anew.
     """
     arrivals = arrivals or Arrivals()
     found = _sessions(folder, arrivals)
@@ -174,10 +169,7 @@ def newest_round(folder: Path, arrivals: Arrivals | None = None, session: bytes 
 
 def _sessions(folder: Path, arrivals: Arrivals) -> dict[int, bytes]:
     """Return the session of each round whose message is whole, by the round's number."""
-    names = os.listdir(folder) if folder.is_dir() else []
-    numbers = [
-        int(match[1]) for match in (re.fullmatch(r"round-([1-9][0-9]?)\.message", each) for each in names) if match
-    ]
+    numbers = [int(match[1]) for match in map(_MESSAGE.fullmatch, arrivals.names(folder)) if match]
     found = {number: arrivals.take(_message_file(folder, number), partial(_session, number)) for number in numbers}
     return {number: session for number, session in found.items() if session is not None}
 
@@ -192,46 +184,53 @@ def _session(number: int, data: bytes) -> bytes:
 def forward(folders: Sequence[Path], arrivals: Arrivals) -> None:
     """Copy what opens sessions, and late openings, that lie in some of the folders into the others, byte for byte.
 
-    Where files of a name differ, that is named, and none is copied; but one that another begins with is cut short, and
-    replaced. `arrivals` remembers what is done: nothing is read again until it changes.
+    Where files of a name differ, that is named, and none is copied, unless a copy of ours is what one begins with that
+    has grown since. `arrivals` remembers what is done: nothing is read again until it changes.
     """
     found: dict[str, dict[Path, State]] = {}
     for folder in folders:
-        for name in filter(_FORWARDED.fullmatch, _names(folder)):
+        for name in filter(_FORWARDED.fullmatch, arrivals.names(folder)):
             with suppress(FileNotFoundError):
-                found.setdefault(name, {})[folder] = state_of(folder / name)
+                found.setdefault(name, {})[folder] = state_of(os.path.join(folder, name))
     for name, states in found.items():
-        had = arrivals.had.setdefault(name, set())  # who removes a file is not given it again
-        had.update(states)
+        had = {*states, *arrivals.had.get(name, ())}  # who removes a file is not given it again
         lacking = [folder for folder in folders if folder not in had and os.access(folder, os.W_OK)]
         if arrivals.forwarded.get(name) != (states, lacking) and _forward(name, states, lacking, arrivals):
             arrivals.forwarded[name] = states, lacking
 
 
-def _forward(name: str, folders: Iterable[Path], lacking: list[Path], arrivals: Arrivals) -> bool:
-    """Copy a file of this name that is in `folders` to those `lacking` it; return whether nothing is to be retried."""
+def _forward(name: str, states: Mapping[Path, State], lacking: list[Path], arrivals: Arrivals) -> bool:
+    """Copy a file of this name from folders, with their states, to those `lacking` it; return whether all is done."""
     copies: dict[Path, bytes] = {}
     failed: dict[Path, str] = {}
-    for folder in folders:
+    for folder in states:
         try:
             copies[folder] = read_from_others(folder / name, plain=True)
         except InputError as error:
             arrivals.name(folder / name, str(error))
         except OSError as error:
             failed[folder] = error.strerror or ""
-    whole = max(copies.values(), key=len, default=b"")
-    differing = [folder for folder in copies if not whole.startswith(copies[folder])]
+    ours = [folder for folder in copies if arrivals.ours.get(folder / name) == states[folder]]
+    theirs = {folder: data for folder, data in copies.items() if folder not in ours}
+    whole = next(iter((theirs or copies).values()), b"")
+    grown = [folder for folder in ours if copies[folder] != whole and whole.startswith(copies[folder])]
+    differing = [folder for folder in copies if copies[folder] != whole and folder not in grown]
     for folder in differing:
-        arrivals.name(
-            folder / name, "another folder has another file of this name: none is copied; remove the wrong one"
-        )
-    for folder in [] if differing or not copies else [*lacking, *(each for each in copies if copies[each] != whole)]:
+        arrivals.name(folder / name, "another folder has another file of this name, so it is not copied: remove one")
+    for folder in [] if differing or not copies else [*lacking, *grown]:
         try:
             write_atomically(folder / name, whole, mode=SHARED)
+            arrivals.ours[folder / name] = state_of(folder / name)
         except OSError as error:
             failed[folder] = error.strerror or ""
-    for folder in [] if differing else set(copies) | set(lacking):
-        arrivals.skipped.pop(folder / name, None)
+    had = arrivals.had.setdefault(name, set())
+    if differing:  # where one is removed, the other may take its place
+        had.difference_update(copies)
+    else:
+        had.update(copies, lacking)
+        for folder in {*copies, *lacking}:
+            arrivals.skipped.pop(folder / name, None)
+    had.difference_update(failed)
     for folder, why in failed.items():
         arrivals.name(folder / name, why)
     return not failed
@@ -247,10 +246,3 @@ def file_name(party: str) -> str:
 
 def _message_file(folder: Path, number: int) -> Path:
     return folder / f"round-{number}.message"
-
-
-def _names(folder: Path) -> set[str]:
-    """Return what is in a folder; nothing where it cannot be read."""
-    with suppress(OSError):
-        return set(os.listdir(folder))
-    return set()

@@ -34,6 +34,9 @@ def test_a_folder_has_the_mode_of_the_one_above_and_is_left_alone_where_it_is_th
         make_folder(exchange / "night 1" / "round-1", inside=True)
     for made in (exchange / "night 1", exchange / "night 1" / "round-1"):
         assert (stat.S_IMODE(made.stat().st_mode), made.stat().st_gid) == (mode, exchange.stat().st_gid)
+    os.umask(0o022)
+    make_folder(tmp_path / "new")
+    assert stat.S_IMODE((tmp_path / "new").stat().st_mode) == 0o755  # though the folder above is closed
     (exchange / "night 1").chmod(0o700)
     make_folder(exchange / "night 1")
     assert stat.S_IMODE((exchange / "night 1").stat().st_mode) == 0o700

@@ -328,7 +328,7 @@ def test_what_is_written_is_private_or_for_all_who_reach_the_folder_whatever_the
     sent = "session.announcement", "aggregator.bundle", "north.bundle", "south.bundle", "east.csr"
     assert {path.name: stat.S_IMODE(path.stat().st_mode) for path in written} == {
         **dict.fromkeys(sent, 0o644),
-        "w": 0o2770,
+        "w": 0o2770 | 0o777 & ~umask,
         "aggregator.keys": 0o600,
     }
     assert {path.stat().st_mode & 0o077 for path in (Path("east"), *Path("east").rglob("*"))} == {0}

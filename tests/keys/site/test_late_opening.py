@@ -1,5 +1,6 @@
 """Where parties may be missing from a padded session, the key holder opens once, for those who count."""
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,6 +23,7 @@ from fhe_auc_keys.store.key_store import KeyStore
 from fhe_auc_keys.trust.identity import Identity
 from fhe_auc_protocols.exact_auc.computations import ExactPaddedComputation
 from tests.support.certified import DAY, NOW
+from tests.support.platforms import needs_unix_files
 from tests.support.pooled import exact_auc
 from tests.support.sealed_sessions import ADDER, HOLDER, Sealing
 from tests.support.stored_sites import GRID as SITES_GRID
@@ -221,3 +223,29 @@ def test_an_aggregator_whose_key_holder_does_not_answer_says_what_to_do(late: La
         ask_by_file(tmp_path, identity, trust, late.announced, 0.0, THREE)
     (request,) = tmp_path.glob("*.request")
     assert late.read(late.opened(request.read_bytes()), *THREE)
+
+
+@needs_unix_files
+def test_what_is_no_whole_opening_is_waited_out_and_said(
+    late: Late, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may be half a copy, anything that others have put there, or another session's."""
+    opening = late.opened(late.asked(*THREE))
+    file = tmp_path / f"{late.announced.manifest.session.hex()}.opening"
+    monkeypatch.setattr(late_opening, "read_opening", lambda data, *_, at: late.read(data, *THREE))
+
+    def ask() -> bytes:
+        identity, trust = late.consortium.identities[ADDER], late.consortium.trust()
+        return ask_by_file(tmp_path, identity, trust, late.announced, 0.0, THREE)
+
+    for data in (opening[:100], flipped(opening, -1), None):
+        if data is None:
+            file.unlink()
+            os.mkfifo(file)
+        else:
+            file.write_bytes(data)
+        with pytest.raises(EvaluationError, match="by `fhe-auc keys open-late`; what is there does not count: "):
+            ask()
+    file.unlink()
+    file.write_bytes(opening)
+    assert ask() == late.read(opening, *THREE)

@@ -1,0 +1,265 @@
+"""Folders that carry sessions: of several users, one or many, with whatever else lies in them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import tempfile
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from fhe_auc.base.exchange import Arrivals
+from fhe_auc.base.files import LONGEST, read_config
+from fhe_auc.base.logs import RoleLog
+from fhe_auc.machines import aggregator_role, file_transport
+from fhe_auc.machines.file_transport import FileTransport, answer, forward, newest_round
+from fhe_auc.rows.party_data import PartyData
+from fhe_auc.session.journal import read_status
+from fhe_auc.session.messages import Message
+from tests.fhe_auc.machines.test_file_transport import PATIENCE, Session, finished, kill, play
+from tests.support.platforms import needs_unix_files
+from tests.support.processes import wait_for
+from tests.support.users import give, needs_root, start
+
+pytestmark = pytest.mark.usefixtures("nothing_installed")
+
+
+@pytest.fixture(scope="module")
+def made_session(site_rows: list[PartyData], tmp_path_factory: pytest.TempPathFactory) -> Session:
+    return Session(site_rows, tmp_path_factory.mktemp("made") / "session")
+
+
+@pytest.fixture
+def session(made_session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Session:
+    monkeypatch.setattr(file_transport, "_POLL", 0.01)
+    return made_session.copied(tmp_path / "session").configure()
+
+
+def changed(message: bytes, **fields: Any) -> bytes:
+    """A message that is whole, and says something else; whoever has no key can make it."""
+    return msgspec.structs.replace(Message.from_bytes(message, limit=LONGEST), **fields).to_bytes()
+
+
+NO_TEXT = os.fsdecode(b"\xff\x1b[2J\n")  # the rest would clear a screen
+
+
+class Littered(FileTransport):
+    """Others litter the folder once the first round is open; sites answer once everything has been named."""
+
+    def __init__(self, session: Session, *rest: Any) -> None:
+        super().__init__(session.exchange, *rest)
+        self._session, self._waits = session, 2
+
+    def tell(self, awaited: Mapping[str, str], deadline: float) -> None:
+        super().tell(awaited, deadline)
+        self._waits -= 1
+        if self._waits == 1:
+            litter(self._session.exchange)
+        elif self._waits < 1 and awaited:
+            answers = self._session.exchange / f"round-{self.aggregator.round}"
+            if self._waits == 0:
+                told = read_status(self._session.journal)
+                assert told is not None
+                named = {Path(each).name for each in told["skipped"]}
+                assert named == {"nroth.submission", "  [2J", *(f"{name}.submission" for name in self._session.sites)}
+                assert all(told["awaited"][name] != "nothing has come" for name in self._session.sites)
+                status = self._session.invoke("status", "run.toml")
+                assert (status.exit_code, "nroth.submission" in status.stdout, "\x1b" in status.stdout) == (
+                    0,
+                    True,
+                    False,
+                )
+                (answers / "south.submission").rmdir()
+            for name in self._session.sites:
+                done = self._session.invoke("answer", "exchange", f"{name}.toml", "--json")
+                assert (done.exit_code, f'"round": {self.aggregator.round}' in done.stdout) == (0, True), done.output
+
+
+def litter(exchange: Path) -> None:
+    message = (exchange / "round-1.message").read_bytes()
+    os.mkfifo(exchange / "round-1" / "north.submission")
+    (exchange / "round-1" / "south.submission").mkdir()
+    (exchange / "round-1" / "east.submission").symlink_to(exchange / "round-1.message")
+    for name in ("nroth.submission", NO_TEXT):
+        (exchange / "round-1" / name).write_bytes(b"whose?")
+    (exchange / "round-1" / ".north.submission.part").write_bytes(b"not yet there")
+    os.mkfifo(exchange / "round-3.message")
+    (exchange / "round-4.message").mkdir()
+    (exchange / "round-5.message").symlink_to(exchange / "round-1.message")
+    (exchange / "round-6.message").write_bytes(message[:100])
+    (exchange / "round-7.message").write_bytes(changed(message, round=7, session=bytes(16)))
+    (exchange / "round-8.message").write_bytes(message)
+    (exchange / "round-99.message").write_bytes(changed(message, round=99))
+
+
+@needs_unix_files
+def test_what_else_lies_in_the_folder_is_named_once_and_hides_nothing_genuine(
+    session: Session, caplog: pytest.LogCaptureFixture
+) -> None:
+    run = read_config(session.folder / "run.toml", None)
+    aggregator_role.run({**run, "round-timeout": PATIENCE}, partial(Littered, session))
+    session.check()
+    told = Counter(each for each in caplog.messages if each.startswith(f"skipped {session.exchange / 'round-1'}/"))
+    assert (len(told), set(told.values())) == (5, {1})
+    # A site that is run again knows the last round, though a forged one is above it, and answers as before.
+    caplog.clear()
+    before = session.submission(2, "east").read_bytes()
+    config, arrivals = read_config(session.folder / "east.toml", None), Arrivals(RoleLog())
+    found = newest_round(session.exchange, arrivals)
+    assert found == 99
+    assert answer(session.exchange, config, found, RoleLog(), arrivals) == (session.submission(2, "east"), True)
+    assert [newest_round(session.exchange, arrivals) for _ in range(3)] == [2] * 3
+    assert session.submission(2, "east").read_bytes() == before
+    named = [each.split(": ")[0].rpartition("/")[2] for each in caplog.messages if each.startswith("skipped")]
+    assert sorted(named) == [f"round-{number}.message" for number in (3, 4, 5, 6, 7, 8, 99)]
+
+
+def test_an_inbox_that_is_away_is_named_and_gets_its_message_later_and_submissions_count_wherever_they_lie(
+    session: Session, caplog: pytest.LogCaptureFixture
+) -> None:
+    away = session.folder / "away"
+    away.write_bytes(b"not mounted")
+    inbox, seen = away / "inbox", list[int]()
+
+    class Carried(FileTransport):
+        def tell(self, awaited: Mapping[str, str], deadline: float) -> None:
+            super().tell(awaited, deadline)
+            name = f"round-{self.aggregator.round}"
+            if away.is_file():
+                told = read_status(session.journal)
+                assert told is not None
+                assert "the message is not there yet" in told["skipped"][str(inbox)]
+                seen.append(self.aggregator.round)
+                if len(seen) == 3:
+                    away.unlink()
+            elif (inbox / f"{name}.message").exists() and awaited:
+                session.attend()
+                (session.exchange / name / "north.submission").replace(inbox / name / "north.submission")
+
+    run = read_config(session.folder / "run.toml", None)
+    connect = partial(Carried, [session.exchange, inbox])
+    aggregator_role.run({**run, "round-timeout": PATIENCE}, connect)
+    session.check()
+    assert sum("the message is not there yet" in each for each in caplog.messages) == 1
+
+
+@needs_unix_files
+def test_what_the_key_holder_has_put_into_one_inbox_is_forwarded_to_all_and_never_over_another_file(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    inboxes = [tmp_path / name for name in ("north", "south", "east")]
+    for inbox in inboxes:
+        inbox.mkdir()
+    arrivals = Arrivals(RoleLog())
+
+    def put(inbox: int, name: str, data: bytes) -> None:
+        (inboxes[inbox] / name).write_bytes(data)
+
+    def found(name: str) -> list[bytes]:
+        for _ in range(3):
+            forward(inboxes, arrivals)
+        return [(inbox / name).read_bytes() for inbox in inboxes if (inbox / name).is_file()]
+
+    put(0, "session.announcement", b"to all")
+    put(0, "south.bundle", b"sealed to south")
+    put(0, "session.keys", b"nobody's business")
+    assert found("session.announcement") == [b"to all"] * 3
+    assert found("south.bundle") == [b"sealed to south"] * 3
+    assert found("session.keys") == [b"nobody's business"]
+    put(1, "east.bundle", b"sealed t")  # half of it, as a client writes it under its final name
+    assert found("east.bundle") == [b"sealed t"] * 3
+    put(1, "east.bundle", b"sealed to east")
+    assert found("east.bundle") == [b"sealed to east"] * 3
+    assert caplog.messages == []
+    put(2, "south.bundle", b"sealed to south, and more")  # of a site that may not write into the others' inboxes
+    assert found("south.bundle") == [b"sealed to south", b"sealed to south", b"sealed to south, and more"]
+    (inboxes[2] / "south.bundle").unlink()
+    assert found("south.bundle") == [b"sealed to south"] * 3
+    os.mkfifo(inboxes[0] / "north.bundle")
+    put(1, "north.bundle", b"sealed to north")
+    assert found("north.bundle") == [b"sealed to north"] * 2
+    assert sorted(each.split(": ")[0] for each in caplog.messages) == [
+        f"skipped {inboxes[2] / 'south.bundle'}",
+        f"skipped {inboxes[0] / 'north.bundle'}",
+    ]
+    (inboxes[1] / "east.bundle").unlink()  # a site has taken it in
+    assert len(found("east.bundle")) == 2
+
+
+# --- Several users ----------------------------------------------------------------------------------------------------
+
+SERVER, FIRST, GROUP = 64_100, 64_101, 64_200  # nobody's on any machine
+
+
+@pytest.fixture
+def shared(made_session: Session) -> Iterator[Session]:
+    """A session whose roles are users of their own, in a folder that all can reach."""
+    folder = Path(tempfile.mkdtemp())
+    folder.chmod(0o711)
+    made = made_session.copied(folder / "session").configure()
+    for each in (made.folder, made.folder / "keys"):
+        each.chmod(0o711)
+    users = {"aggregator": SERVER, **{name: FIRST + number for number, name in enumerate(made.sites)}}
+    for name, user in users.items():
+        config = made.aggregator if name == "aggregator" else made.roles[name]
+        for each in ("journal", "results"):
+            if each in config:
+                Path(config[each]).mkdir(mode=0o700)
+        for value in map(Path, config.values()):
+            if value.is_absolute() and value.exists():
+                give(value, user, user)
+        file = made.folder / ("run.toml" if name == "aggregator" else f"{name}.toml")
+        give(file, user, user)
+    made.users = users  # type: ignore[attr-defined]
+    yield made
+    for process in made.started:
+        kill(process)
+    shutil.rmtree(folder)
+
+
+@needs_root
+@pytest.mark.parametrize("inboxes", [False, True])
+def test_roles_that_are_different_users_carry_a_session_whatever_their_umask(
+    inboxes: bool, shared: Session, session: Session
+) -> None:
+    """In one folder, of a group; or an inbox for each, which other sites cannot reach: of a group that the site shares
+    with the aggregator, or the site's own, and the aggregator's group may write. A forged round lies in one."""
+    play(session)  # has imported what they need
+    users, sites = shared.users, list(shared.sites)  # type: ignore[attr-defined]
+    places = {name: shared.folder / (f"to {name}" if inboxes else "exchange") for name in sites}
+    groups = {name: GROUP + (users[name] if inboxes else 0) for name in sites}
+    for name in sites if inboxes else sites[:1]:
+        places[name].mkdir()
+        os.chown(places[name], users[name] if name == "south" else 0, groups[name])
+        places[name].chmod(0o2770)
+
+    def begin(role: str, belongs: Iterable[int], *arguments: str) -> None:
+        user = users[role]
+        shared.started.append(start(user, [user, *belongs], "session", *arguments, "--json", cwd=shared.folder))
+
+    (places["north"] / "session.announcement").write_bytes(b"public")
+    folders = list(dict.fromkeys(places.values()))
+    begin("aggregator", groups.values(), "aggregate", *map(str, folders), "run.toml")
+    first = places["east"] / "round-1.message"
+    wait_for(lambda: first.exists() or shared.started[0].poll() is not None, PATIENCE)
+    assert first.exists(), finished(shared.started[0])
+    (places["east"] / "round-99.message").write_bytes(changed(first.read_bytes(), round=99))
+    for name in sites:
+        belongs = [] if inboxes and name == "south" else [groups[name]]
+        begin(name, belongs, "answer", str(places[name]), f"{name}.toml", "--wait", "1")
+    done = [finished(process) for process in shared.started]
+    assert [status for status, _ in done] == [0] * 4, "\n".join(told for _, told in done)
+    shared.check()
+    assert "round-99.message: it bears no genuine signature" in done[1 + sites.index("east")][1]
+    for folder in folders:
+        assert (folder / "session.announcement").read_bytes() == b"public"
+        modes = {stat.S_IMODE(each.stat().st_mode) & 0o777 for each in folder.glob("round-*/*")}
+        assert modes == {0o644}
+        assert {stat.S_IMODE(each.stat().st_mode) & 0o777 for each in folder.glob("round-?")} == {0o770}
