@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar, cast
@@ -28,6 +29,7 @@ FIRST_KEPT_VERSION = 3
 _MAGIC_BYTES = 7
 _HEAD = _MAGIC_BYTES + 1
 DIGEST = 32
+_DECODING = threading.RLock()  # two threads that decode a type for the first time end the process (msgspec 0.22)
 T = TypeVar("T")
 
 
@@ -59,7 +61,8 @@ def encode(value: object) -> bytes:
 def decode(data: bytes | memoryview, shape: type[T], what: str) -> T:
     """Return msgpack `data` as a `shape`; raise `DeserialisationError` naming `what` where it does not fit."""
     try:
-        return msgspec.msgpack.decode(data, type=shape)
+        with _DECODING:
+            return msgspec.msgpack.decode(data, type=shape)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise DeserialisationError(f"malformed {what}: {error}", field="body") from None
 

@@ -34,6 +34,7 @@ _SECTIONS = {
     },
     "Between machines": {
         "keys": "Certify sites, and hand out a session's keys.",
+        "serve": "Play a role in all sessions that come into a folder.",
         "session": "Carry a session by files, or see how one stands.",
         "flower": "Run sessions between machines, carried by Flower.",
         "flare": "Run sessions between machines, carried by NVIDIA FLARE.",
@@ -53,7 +54,7 @@ _SECTIONS = {
 
 _FOREIGN = "Added by other packages"  # heading of all other commands, if there are any
 
-_HERE = {*_SECTIONS["Evaluate"], "session", "helper"}
+_HERE = {*_SECTIONS["Evaluate"], "serve", "session", "helper"}
 """Commands that are no plug-ins: functions of their names, in modules of their names."""
 
 

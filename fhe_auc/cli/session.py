@@ -168,11 +168,18 @@ def add_status(group: click.Group) -> None:
 
 
 def _status(config: Path, as_json: bool) -> None:
-    """Tell how the session of CONFIG, the aggregator's, stands: whether it runs, who is awaited, who has the result."""
+    """Tell how the session of CONFIG, the aggregator's, stands: whether it runs, who is awaited, who has the result.
+
+    Of a CONFIG for `fhe-auc serve`: whether that is well, and how its sessions stand; if it is not, exit status 1.
+    """
     from fhe_auc.machines.aggregator_role import journal_folder
     from fhe_auc.session import journal
 
-    folder = journal_folder(read_config(config, None))
+    settings = read_config(config, None)
+    if "role" in settings:
+        _served(settings, as_json=as_json)
+        return
+    folder = journal_folder(settings)
     record, told = journal.read_record(folder), journal.read_status(folder)
     running = journal.is_running(folder)
     state = _state(record, running=running, begun=told is not None)
@@ -190,6 +197,23 @@ def _status(config: Path, as_json: bool) -> None:
         rows += [("awaited", f"{party}: {why}" if why else party) for party, why in told["awaited"].items()]
         rows += [("skipped", f"{file}: {why}") for file, why in told.get("skipped", {}).items()]
     output.print_table(rows)
+
+
+def _served(settings: Mapping[str, Any], *, as_json: bool) -> None:
+    from fhe_auc.cli.failures import FAILED
+    from fhe_auc.machines import serve
+
+    told, wrong = serve.read(settings)
+    if as_json:
+        output.print_json({**told, "healthy": not wrong, "wrong": wrong})
+    else:
+        known = (
+            (f"session {each['session'] or '?'}", each["folder"], each["step"]) for each in told.get("sessions", ())
+        )
+        looked = f"last look {told['look']}" if told else ""
+        output.print_table([("health", wrong or "ok", looked), *known])
+    if wrong:
+        click.get_current_context().exit(FAILED)
 
 
 add_status(session)

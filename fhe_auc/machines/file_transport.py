@@ -38,7 +38,7 @@ _FORWARD = 10.0  # seconds
 _LONGEST_NAME = 200  # bytes; file systems take 255
 _MOST_STRAYS = 10  # that are named in a folder
 _MESSAGE = re.compile(r"round-([1-9][0-9]?)\.message")
-_FORWARDED = re.compile(r"session\.(announcement|joint|helper|convened)|[^.].*\.bundle")
+_FORWARDED = re.compile(r"session\.(announcement|joint|helper|convened)|[^.].*\.bundle|[0-9a-f]+\.(request|opening)")
 _NOT_GENUINE = {"signature", "ended", "format", "version", "length", "checksum", "body"}
 """Fields of errors of messages that the session's aggregator has not signed, or a site answers no more."""
 
@@ -186,7 +186,7 @@ def _session(number: int, data: bytes) -> bytes:
 
 
 def forward(folders: Sequence[Path], arrivals: Arrivals) -> None:
-    """Copy announcements and sealed bundles that lie in some of the folders into the others, byte for byte.
+    """Copy what opens sessions, and late openings, that lie in some of the folders into the others, byte for byte.
 
     Where files of a name differ, that is named, and none is copied, unless a copy of ours is what one begins with that
     has grown since. `arrivals` remembers what is done: nothing is read again until it changes.

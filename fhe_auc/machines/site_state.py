@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
@@ -37,6 +37,7 @@ from fhe_auc.session.party import Party
 from fhe_auc.session.protocol import Session, Spending
 
 GROUP = "fhe_auc.site_state"
+REQUEST_SUFFIX = ".request"  # of files in which an aggregator asks a key holder
 _GONE = (
     "party {party!r}: the rows have changed since they were submitted, or cannot be read; the result is of the rows as "
     "they were, and was not compared with them"
@@ -143,6 +144,15 @@ class SiteState(ABC):
         """Erase the keys of a session that has ended here, but not its state; there may be none."""
 
 
+class Arrived(NamedTuple):
+    """What has become of a file that has arrived for a role, and why, or which session it is."""
+
+    outcome: Literal["opened", "passed over", "REFUSED"]
+    why: str
+    ours: bool = False  # whether the role is in its session
+    reply: bytes = b""  # what goes back, of a file that asks for something
+
+
 @dataclass(frozen=True)
 class LocalSites:
     """A consortium made up for one session on this machine: each role's configuration, for `SiteStorage`."""
@@ -159,6 +169,21 @@ class SiteStorage(ABC):
     @abstractmethod
     def site(self, config: Mapping[str, Any]) -> AbstractContextManager[SiteState]:
         """Open a site's state as configured; raise `FheAucError` where that fails."""
+
+    @abstractmethod
+    def serving(self, config: Mapping[str, Any], *, by_policy: bool) -> AbstractContextManager[None]:
+        """Be the process that plays a role for long: all other calls open the role's state without its passphrase.
+
+        Raises `FheAucError` where the state cannot be opened, `by_policy` has no policy to go by, or another process
+        serves with it.
+        """
+
+    @abstractmethod
+    def take_in(self, config: Mapping[str, Any], files: Sequence[Path], *, by_policy: bool) -> list[Arrived]:
+        """Open files that have arrived, as the role's policy allows, and answer requests (`REQUEST_SUFFIX`).
+
+        What is wrong with a file is told; errors are raised where the role's own state or certificate is at fault.
+        """
 
     @abstractmethod
     def shield(self, config: Mapping[str, Any]) -> None:

@@ -43,21 +43,10 @@ class Journal(AbstractContextManager["Journal"]):
     """
 
     def __init__(self, folder: Path) -> None:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if not is_private(folder.stat()):
-            raise InputError(f"journal: {str(folder)!r} is another user's, or open to others: chmod 700 it")
         self.folder = folder
         self._logs: dict[int, int] = {}
         self._claims: list[int] = []
-        self._lock = open_descriptor(folder / _LOCK, os.O_RDWR | os.O_CREAT)
-        deadline = time.monotonic() + _PATIENCE
-        while not _locked(self._lock):
-            if time.monotonic() > deadline:
-                os.close(self._lock)
-                raise EvaluationError(f"another process runs the session of {str(folder)!r}")
-            time.sleep(_PAUSE)
-        for left_over in folder.glob(f"{TEMPORARY}*"):
-            left_over.unlink()
+        self._lock = lock_folder(folder, "journal", "runs the session of")
 
     def __exit__(self, *error: object) -> None:
         self.close()
@@ -203,10 +192,35 @@ class Journal(AbstractContextManager["Journal"]):
         until = now + timedelta(seconds=deadline - time.monotonic())
         times = {"time": now.isoformat(timespec="seconds"), "until": until.isoformat(timespec="seconds")}
         with contextlib.suppress(OSError):
-            write_atomically(self.folder / _STATUS, json_text(times | status).encode(), mode=0o600)
+            keep_status(self.folder, times | status)
 
     def _path(self, number: int, what: str) -> Path:
         return self.folder / f"round-{number}.{what}"
+
+
+def lock_folder(folder: Path, name: str, does: str) -> int:
+    """Make a private folder where there is none, lock it, tidy it; return the lock's descriptor.
+
+    `name` is what the folder is, and `does` what another process with the lock does; errors as of `Journal`.
+    """
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if not is_private(folder.stat()):
+        raise InputError(f"{name}: {str(folder)!r} is another user's, or open to others: chmod 700 it")
+    lock = open_descriptor(folder / _LOCK, os.O_RDWR | os.O_CREAT)
+    deadline = time.monotonic() + _PATIENCE
+    while not _locked(lock):
+        if time.monotonic() > deadline:
+            os.close(lock)
+            raise EvaluationError(f"another process {does} {str(folder)!r}")
+        time.sleep(_PAUSE)
+    for left_over in folder.glob(f"{TEMPORARY}*"):
+        left_over.unlink()
+    return lock
+
+
+def keep_status(folder: Path, status: Mapping[str, Any]) -> None:
+    """Write a status into a folder, for `read_status`; raise `OSError` where that fails."""
+    write_atomically(folder / _STATUS, json_text(status).encode(), mode=0o600)
 
 
 def is_finished(record: Mapping[str, Any]) -> bool:

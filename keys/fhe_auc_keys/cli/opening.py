@@ -5,12 +5,11 @@ from typing import Any
 
 import click
 
-from fhe_auc.base.errors import FheAucError
 from fhe_auc.base.files import read_from_others
 from fhe_auc.cli import output
 from fhe_auc.question import thresholds
 from fhe_auc.question.study import Study
-from fhe_auc_keys.bundles.sealed_bundles import AGGREGATOR_KIND, PARTY_KIND, claimed_in_bundle
+from fhe_auc_keys.bundles.sealed_bundles import AGGREGATOR_KIND
 from fhe_auc_keys.cli import common, describe, trust
 from fhe_auc_keys.errors import KeysError
 from fhe_auc_keys.site import late_opening, openings
@@ -18,17 +17,13 @@ from fhe_auc_keys.site.policy import Policy
 from fhe_auc_keys.site.session_files import (
     announced_to_party,
     announcement_beside,
-    claimed_id,
-    is_for,
     keep_for_party,
     newest_first,
     open_for_aggregator,
 )
-from fhe_auc_keys.store.key_store import KeyStore
-from fhe_auc_keys.store.vault import Vault, certified_identity
-from fhe_auc_keys.trust.certificates import Peer, Trust, verify
-
-_OPENED, _PASSED, _REFUSED = "opened", "passed over", "REFUSED"
+from fhe_auc_keys.site.unattended import take_in
+from fhe_auc_keys.store.vault import Vault
+from fhe_auc_keys.trust.certificates import verify
 
 
 @common.command(
@@ -147,33 +142,11 @@ def _open_by_policy(paths: tuple[Path, ...], vault: Vault, lists: tuple[str, ...
     with trust.opened(vault, lists) as (store, identity, trusted):
         policy, me = Policy.stored(store), verify(identity.credential, trusted, at=common.now())
         for file in newest_first(filter(Path.is_file, files)):
-            try:
-                outcome, why = _opened_by_policy(file, policy, store, trusted, me)
-            except (FheAucError, OSError) as error:
-                outcome, why = _REFUSED, str(error)
-            told.append({"file": file, "outcome": outcome, "why": why})
+            arrived = take_in(file, store, identity, trusted, me, policy, at=common.now())
+            told.append({"file": file, "outcome": arrived.outcome, "why": arrived.why})
     rows: common.Rows = [(each["outcome"], each["file"], each["why"]) for each in told]
-    refused = any(each["outcome"] == _REFUSED for each in told)
+    refused = any(each["outcome"] == "REFUSED" for each in told)
     return common.Report({"files": told}, rows or [("nothing", "", "there are no files")], failed=refused)
-
-
-def _opened_by_policy(file: Path, policy: Policy, store: KeyStore, trusted: Trust, me: Peer) -> tuple[str, str]:
-    """Open a file that is for this party, new and within its policy; return what was done, and why or which session."""
-    data = read_from_others(file)
-    known_by = claimed_id(data)
-    if not known_by:
-        return _PASSED, "not for a party"
-    if known_by in store.opened_bundles():
-        return _PASSED, "opened before"
-    if data.startswith(PARTY_KIND.magic) and claimed_in_bundle(data).recipient != me.fingerprint:
-        return _PASSED, "for another party, or another certificate"
-    given: dict[str, Any] = {"holder": policy.holder, "at": common.now(), "beside": announcement_beside(file, data)}
-    announced = announced_to_party(data, trusted, **given)
-    if not is_for(data, announced, me):
-        return _PASSED, "for another party, or another certificate"
-    policy.admit(announced, store, at=common.now())
-    keep_for_party(data, certified_identity(store), trusted, store, session=None, study=announced.study, **given)
-    return _OPENED, f"session {announced.manifest.session.hex()}"
 
 
 def _confirmed(study: Study) -> Study:

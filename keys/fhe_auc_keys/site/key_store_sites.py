@@ -1,6 +1,6 @@
 """Sites' sessions in their key stores, for `site_state`: what ``keys open`` has put there, and their state."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
@@ -12,25 +12,31 @@ from fhe_auc.base.errors import InputError
 from fhe_auc.base.files import read_from_others, write_atomically
 from fhe_auc.base.logs import LOGGER
 from fhe_auc.base.party_names import HELPER
-from fhe_auc.machines.site_state import Joined, LocalSites, Records, SiteState, SiteStorage
+from fhe_auc.machines.site_state import REQUEST_SUFFIX, Arrived, Joined, LocalSites, Records, SiteState, SiteStorage
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.protocol import Session, Spending
 from fhe_auc_keys.bundles.announcement import Announcement
 from fhe_auc_keys.bundles.sealed_bundles import spend_seed
 from fhe_auc_keys.errors import DamagedFileError, StoreError, about
 from fhe_auc_keys.roles.local_consortium import LIFETIME, TRIAL, Consortium
+from fhe_auc_keys.site import unattended
 from fhe_auc_keys.site.key_erasure import destroy_keys, purge
 from fhe_auc_keys.site.late_opening import answering_by_file, ask_by_file, hold, is_late
+from fhe_auc_keys.site.policy import Policy, is_in
 from fhe_auc_keys.site.session_files import keep_for_party, kept_for_party, open_for_aggregator
 from fhe_auc_keys.store import audit, budget
-from fhe_auc_keys.store.key_store import KeyStore
+from fhe_auc_keys.store.key_store import KeyStore, serving
 from fhe_auc_keys.store.list_places import renewed
 from fhe_auc_keys.store.trusted_authorities import Trusted
 from fhe_auc_keys.store.vault import OWN, Vault, certified_identity, create_with_random_passphrase, drop_variable
 from fhe_auc_keys.trust import signed_json
+from fhe_auc_keys.trust.certificates import verify
 from fhe_auc_keys.trust.identity import Identity
 
 _PATIENCE = 30.0  # seconds for a late opening, unless configured
+
+_SERVED: dict[Path, tuple[Vault, dict[str, float]]] = {}
+"""Key stores that open without their passphrase while this process serves with them; and when lists were asked for."""
 
 RESULT = b"result 1"  # the purpose of a site's signature on what a session has yielded
 
@@ -102,16 +108,44 @@ class KeyStoreStorage(SiteStorage):
     """Plug-in of ``fhe_auc.site_state``."""
 
     @contextmanager
+    def serving(self, config: Mapping[str, Any], *, by_policy: bool) -> Iterator[None]:
+        vault = _vault(config)
+        with serving(vault.directory):
+            try:
+                _SERVED[vault.directory] = vault.unlocked(), {}
+                drop_variable()
+                with _opened(config) as store:
+                    certified_identity(store)
+                    if by_policy:
+                        Policy.stored(store)
+                yield
+            finally:
+                _SERVED.pop(vault.directory, None)
+
+    def take_in(self, config: Mapping[str, Any], files: Sequence[Path], *, by_policy: bool) -> list[Arrived]:
+        at = _now()
+        with _opened(config) as store:
+            identity, trusted = certified_identity(store), _renewed(store).trust
+            me, policy = verify(identity.credential, trusted, at=at), Policy.stored(store) if by_policy else None
+            return [
+                unattended.answer_request(file, store, identity, trusted, at=at)
+                if file.suffix == REQUEST_SUFFIX
+                else unattended.take_in(file, store, identity, trusted, me, policy, at=at, plain=True)
+                for file in files
+            ]
+
+    @contextmanager
     def site(self, config: Mapping[str, Any]) -> Iterator[SiteState]:
         """Open the key store that `config` names.
 
         ``store`` is its folder, ``passphrase-file`` a file of mode 600 (else the variable FHE_AUC_PASSPHRASE has it),
-        ``holder`` the key holder agreed on, or who convenes. ``data-set`` names the rows in the ledger of privacy
-        budgets (`fhe_auc_keys.store.budget`).
+        ``holder`` the key holder agreed on, or who convenes, by default the policy's. ``data-set`` names the rows in
+        the ledger of privacy budgets (`fhe_auc_keys.store.budget`).
         """
         with _opened(config) as store:
             data_set = str(config.get("data-set") or budget.DEFAULT_DATA_SET)
-            yield StoredState(store, _needed(config, "holder"), data_set)
+            by_policy = not config.get("holder") and is_in(store)
+            yield StoredState(store, Policy.stored(store).holder if by_policy else _needed(config, "holder"), data_set)
 
     def shield(self, config: Mapping[str, Any]) -> None:
         if config.get("passphrase-file"):
@@ -186,15 +220,24 @@ class KeyStoreStorage(SiteStorage):
 @contextmanager
 def _opened(config: Mapping[str, Any]) -> Iterator[KeyStore]:
     """Open a key store, erase what it need not keep any more, and renew its revocation lists where they end soon."""
-    passphrase_file = config.get("passphrase-file")
-    vault = Vault(Path(_needed(config, "store")), None if not passphrase_file else Path(str(passphrase_file)))
-    with vault.open() as store:
+    with _vault(config).open() as store:
         purge(store, at=_now())
         with suppress(StoreError):  # a damaged store is another matter
             if Trusted.stored(store).ending(at=_now()):
-                for ending in renewed(store, LOGGER.warning).ending(at=_now()):
+                for ending in _renewed(store).ending(at=_now()):
                     LOGGER.warning(ending)
         yield store
+
+
+def _vault(config: Mapping[str, Any]) -> Vault:
+    place, passphrase_file = Path(_needed(config, "store")), config.get("passphrase-file")
+    if place in _SERVED:
+        return _SERVED[place][0]
+    return Vault(place, Path(str(passphrase_file)) if passphrase_file else None)
+
+
+def _renewed(store: KeyStore) -> Trusted:
+    return renewed(store, LOGGER.warning, _SERVED[store.directory][1] if store.directory in _SERVED else None)
 
 
 def _now() -> datetime:

@@ -93,6 +93,11 @@ def request(aggregator: Identity, manifest: Manifest, counted: tuple[str, ...]) 
     return sign(REQUEST_KIND, aggregator, _Request(manifest.session, manifest.digest, counted))
 
 
+def asked(data: bytes) -> bytes:
+    """Return the session that a request says it is for, unverified; `TamperedError` where it is no request."""
+    return claimed_body(REQUEST_KIND, data, _Request).session
+
+
 def open_late(store: KeyStore, holder: Identity, trust: Trust, data: bytes, *, at: datetime) -> bytes:
     """Return the opening that a request asks for, for `read_opening`; the same bytes for the same names again.
 
@@ -100,31 +105,31 @@ def open_late(store: KeyStore, holder: Identity, trust: Trust, data: bytes, *, a
     `KeysError`: not a request, or not signed by the session's aggregator (subclasses as of `open_signed`); its names
     cannot be those of parties that count; the opening for others has been made.
     """
-    session = claimed_body(REQUEST_KIND, data, _Request).session
+    session = asked(data)
     name = session.hex()
     if name not in store.names("late"):
         raise StoreError(f"the key store holds no seeds of a session {name}: it is another, or has ended")
     held = _held(store, session)
     announced = open_announcement(held.announcement, trust, holder=holder.name, at=at)
-    found, asked = open_signed(REQUEST_KIND, data, _Request, trust, signer=announced.aggregator.name, at=at)
+    found, asking = open_signed(REQUEST_KIND, data, _Request, trust, signer=announced.aggregator.name, at=at)
     if found.fingerprint != announced.aggregator.fingerprint:
         raise TamperedError(f"{found.name!r} has not signed the request with its certificate of this session")
-    _check_counted(announced.manifest, asked)
+    _check_counted(announced.manifest, asking)
     if not held.opening and not held.seeds:
         raise ExpiredError("the session has ended, and its seeds are erased: make a new session")
     if held.opening:
-        if held.request != encode(asked):
+        if held.request != encode(asking):
             raise KeysError("the opening for other parties has been made; a session has one, so make a new session")
         return held.opening
     manifest, mode = announced.manifest, _pads(announced.manifest)
     seeds = dict(zip(manifest.parties, held.seeds, strict=True))
     if mode is None:
         raise KeysError(f"protocol {manifest.protocol!r} has no openings")
-    made = mode.opening(manifest, held.context, {party: seeds[party] for party in asked.counted})
+    made = mode.opening(manifest, held.context, {party: seeds[party] for party in asking.counted})
     check_opening(made, held.context, held.seeds)
-    sealed = sealing.seal(announced.aggregator.encryption_key, made, info=_about(asked))
-    document = sign(OPENING_KIND, holder, _OpeningBody(asked, sealed))
-    opened = _Held(held.announcement, held.not_after, b"", (), encode(asked), document)
+    sealed = sealing.seal(announced.aggregator.encryption_key, made, info=_about(asking))
+    document = sign(OPENING_KIND, holder, _OpeningBody(asking, sealed))
+    opened = _Held(held.announcement, held.not_after, b"", (), encode(asking), document)
     store.put("late", name, _FORMAT.frame(opened), replace=True)
     return document
 

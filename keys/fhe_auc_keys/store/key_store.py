@@ -6,6 +6,7 @@
     seen/bundles               ids of the bundles opened so far
     lock                       locked while a process has the store open
     audit.jsonl, audit.lock    the owner's audit trail, not encrypted (`audit`), and its lock
+    serve.lock                 locked while a process serves with the store (`serving`)
 
 Every file has a key of its own, derived from the passphrase's by HKDF with kind and name, and a fresh nonce each time.
 What encryption cannot show is a whole file put back to an older version, the list of seen bundles too.
@@ -19,8 +20,8 @@ import secrets
 import stat
 import time
 import unicodedata
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Literal, TypeVar, get_args
 
@@ -49,6 +50,8 @@ _HEADER, _LOCK = "store.header", "lock"
 TRAIL, TRAIL_LOCK = "audit.jsonl", "audit.lock"
 """The file of a store that is not encrypted: its owner's audit trail (`audit`); and its lock."""
 
+SERVED = "serve.lock"
+
 _SEEN, _BUNDLES = "seen", "bundles"
 _SALT_BYTES, _NONCE_BYTES = 16, 12
 _MAX_NAME_BYTES = 200
@@ -71,12 +74,13 @@ class KeyStore(AbstractContextManager["KeyStore"]):
     """An open, locked key store; use it as a context manager.
 
     `directory` was made by `create`. The passphrase is not kept; the key derived from it is, until the store is closed.
+    In place of the passphrase, `key` of an earlier opening opens the store at once.
     Raises `StoreError` where there is no key store, or one of another format version, or the passphrase does not fit;
     `LockedError` where another process has it open, for all of `patience` (seconds); `UnsafeModeError` where somebody
     else than the owner can read or write it; `DamagedFileError` for a damaged header.
     """
 
-    def __init__(self, directory: Path, passphrase: str, *, patience: float = 0.0) -> None:
+    def __init__(self, directory: Path, passphrase: str | bytes, *, patience: float = 0.0) -> None:
         self.directory = Path(directory)
         if not is_in(self.directory):
             raise StoreError(f"no key store in {str(directory)!r}")
@@ -122,6 +126,12 @@ class KeyStore(AbstractContextManager["KeyStore"]):
 
     def __repr__(self) -> str:
         return f"<KeyStore {str(self.directory)!r}>"
+
+    @property
+    def key(self) -> bytes:
+        """The key derived from the passphrase, for who opens the store again in the same process."""
+        self._check_open()
+        return self._key
 
     def __reduce__(self) -> str:
         raise TypeError("an open key store is not pickled")
@@ -172,7 +182,7 @@ class KeyStore(AbstractContextManager["KeyStore"]):
     def _is_own(self, path: Path) -> bool:
         match path.parts:
             case [top]:
-                return top in (*_KINDS, _SEEN, _HEADER, _LOCK, TRAIL, TRAIL_LOCK)
+                return top in (*_KINDS, _SEEN, _HEADER, _LOCK, SERVED, TRAIL, TRAIL_LOCK)
             case [top, name] if top in _KINDS:
                 return _is_fit(name)
             case _:
@@ -296,16 +306,21 @@ def _tag(root: bytes, log2_cost: int, salt: bytes) -> bytes:
     return _subkey(root, "header", "").encrypt(bytes(_NONCE_BYTES), b"", encode((log2_cost, salt)))
 
 
-def _unlocked(data: bytes, passphrase: str) -> bytes:
+def _unlocked(data: bytes, passphrase: str | bytes) -> bytes:
     try:
         header = _FORMAT.unframe(data)
     except DeserialisationError as error:
         raise unreadable(error, f"{error}; restore it from the backup") from None
     if header.log2_cost not in _LOG2_COSTS or len(header.salt) != _SALT_BYTES:
         raise DamagedFileError("the key store's header is malformed; restore it from the backup")
-    root = _stretch(passphrase, header.salt, header.log2_cost)
+    known = isinstance(passphrase, bytes)
+    root = passphrase if isinstance(passphrase, bytes) else _stretch(passphrase, header.salt, header.log2_cost)
     if not secrets.compare_digest(_tag(root, header.log2_cost, header.salt), header.tag):
-        raise StoreError("the passphrase is not this key store's")
+        raise StoreError(
+            "the key store has been exchanged since it was opened first: start this process again"
+            if known
+            else "the passphrase is not this key store's"
+        )
     return root
 
 
@@ -333,6 +348,21 @@ def _locked(directory: Path, patience: float) -> int:
             raise LockedError(f"another process has the key store {str(directory)!r} open{waited}")
         time.sleep(_PAUSE)
     return descriptor
+
+
+@contextmanager
+def serving(directory: Path) -> Iterator[None]:
+    """Be the process that serves with a key store, which others may open meanwhile; `LockedError` where one does."""
+    descriptor = _opened(directory / SERVED, os.O_RDWR | os.O_CREAT)
+    try:
+        if not lock_descriptor(descriptor, blocking=False):
+            raise LockedError(
+                f"another `fhe-auc serve` has the key store {str(directory)!r}: one process plays all that a store is "
+                "for, a site's also the key holder's part"
+            )
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def _check_directory(path: Path) -> None:

@@ -1,10 +1,12 @@
 """Opening a site's key store: its passphrase comes from a file, the environment, or whoever can be asked."""
 
+from __future__ import annotations
+
 import os
 import secrets
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from fhe_auc.base.errors import InputError
@@ -14,6 +16,7 @@ from fhe_auc_keys.store.key_store import KeyStore, is_in
 from fhe_auc_keys.trust.identity import Identity
 
 PASSPHRASE_VARIABLE = "FHE_AUC_PASSPHRASE"  # noqa: S105 - the variable's name
+CREDENTIALS_VARIABLE = "CREDENTIALS_DIRECTORY"  # where systemd puts what LoadCredential= names
 LEAST_CHARACTERS = 12
 _RANDOM_BYTES = 32
 _LOG2_COST = 10  # of scrypt, where the passphrase is 256 random bits: there is nothing to stretch
@@ -32,7 +35,8 @@ class Vault:
     The passphrase is in `passphrase_file`, one line of text, mode 600; without it in the variable FHE_AUC_PASSPHRASE.
     With a file the variable is not read, and leaves the environment (`drop_variable`). Where neither has it, `ask` is
     given the question, and whether the passphrase is a new one, which a person should type twice. `kind` is what `open`
-    makes of it. With `random`, a store that is made gets a random passphrase, which goes to `passphrase_file`.
+    makes of it. With `random`, a store that is made gets a random passphrase, which goes to `passphrase_file`. With the
+    `key` of an earlier opening (`unlocked`) there is no question of a passphrase.
     """
 
     directory: Path
@@ -40,6 +44,7 @@ class Vault:
     ask: Callable[[str, bool], str] = _nobody
     kind: type[KeyStore] = KeyStore
     random: bool = False
+    key: bytes = field(default=b"", repr=False)
 
     def exists(self) -> bool:
         """Return whether a key store is there."""
@@ -55,7 +60,12 @@ class Vault:
                 f"no key store in {str(self.directory)!r}: `fhe-auc keys enrol NAME` makes a site's, "
                 "`fhe-auc keys ca-init NAME` an authority's"
             )
-        return self.kind(self.directory, self._passphrase(new=False), patience=_PATIENCE)
+        return self.kind(self.directory, self.key or self._passphrase(new=False), patience=_PATIENCE)
+
+    def unlocked(self) -> Vault:
+        """Return the same, to be opened again without its passphrase; errors as `open`."""
+        with self.open() as store:
+            return replace(self, key=store.key)
 
     def open_or_make(self) -> KeyStore:
         """Open the store, or make it; `InputError` also for a new passphrase below `LEAST_CHARACTERS` characters.
@@ -138,8 +148,10 @@ def certified_identity(store: KeyStore) -> Identity:
 
 
 def _from_file(path: Path) -> str:
+    # systemd gives its user access by a list, which shows as the group's; the folder is nobody else's.
+    others = 0o007 if str(path.parent) == os.environ.get(CREDENTIALS_VARIABLE) else 0o077
     with path.open("rb") as file:
-        if sys.platform != "win32" and os.fstat(file.fileno()).st_mode & 0o077:  # there, modes say nothing
+        if sys.platform != "win32" and os.fstat(file.fileno()).st_mode & others:  # there, modes say nothing
             raise UnsafeModeError(f"passphrase file {str(path)!r} is open to other users: chmod 600 it")
         try:
             lines = file.read().decode().splitlines()

@@ -286,3 +286,47 @@ def test_a_passphrase_that_is_no_text_is_not_carried_by_the_error(directory, tmp
             action()
         assert caught.value.__context__ is None
     assert not (tmp_path / "new").exists()
+
+
+def test_an_opened_store_opens_again_by_its_key_which_shows_nowhere_and_fits_no_other_store(
+    directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "passphrase").write_text(PASSPHRASE)
+    (tmp_path / "passphrase").chmod(0o600)
+    vault = Vault(directory, tmp_path / "passphrase").unlocked()
+    (tmp_path / "passphrase").unlink()
+    monkeypatch.setattr(store_module, "_stretch", None)  # no scrypt
+    with vault.open() as store:
+        assert store.get("state", "north") == SECRET
+    assert repr(vault.key) not in repr(vault)
+    monkeypatch.undo()
+    shutil.rmtree(directory)
+    KeyStore.create(directory, PASSPHRASE, log2_cost=10).close()
+    with pytest.raises(StoreError, match="has been exchanged since it was opened first: start this process again"):
+        vault.open()
+
+
+@needs_modes
+@pytest.mark.parametrize(("mode", "own", "fits"), [(0o440, True, True), (0o444, True, False), (0o440, False, False)])
+def test_a_passphrase_from_systemd_may_show_its_access_list_as_the_groups(
+    directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: int, own: bool, fits: bool
+) -> None:
+    monkeypatch.setenv("CREDENTIALS_DIRECTORY", str(tmp_path if own else directory))
+    (tmp_path / "passphrase").write_text(PASSPHRASE)
+    (tmp_path / "passphrase").chmod(mode)
+    vault = Vault(directory, tmp_path / "passphrase")
+    if fits:
+        vault.open().close()
+    else:
+        with pytest.raises(UnsafeModeError, match="is open to other users"):
+            vault.open()
+
+
+def test_one_process_serves_with_a_store_and_others_open_it_meanwhile(directory: Path) -> None:
+    with store_module.serving(directory):
+        with KeyStore(directory, PASSPHRASE) as store:
+            assert store.strangers() == ()
+        with pytest.raises(LockedError, match="another `fhe-auc serve`"), store_module.serving(directory):
+            pass
+    with store_module.serving(directory):
+        pass

@@ -1,0 +1,434 @@
+"""One process that stays, and plays a role in every session that comes into a folder: `Server`.
+
+    inbox/NAME/                a session: the key holder's files, the rounds (`file_transport`), late openings
+    state/status.json, lock    how it stands (`read`); locked while the process lives
+    state/journals/ID/         an aggregator's sessions
+    state/taken/FILE           results that the hook has taken
+
+Nothing here is needed to go on: what a session must not lose is in the key store, in journals and in the folder of
+results, and whatever is done again after a crash has the same bytes. What fails is named, in log and status, and tried
+again: at once when a file of the session changes, else after pauses that grow. No session waits for another's.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import os
+import shutil
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from functools import partial
+from pathlib import Path
+from typing import Any, NoReturn
+
+from fhe_auc.base.errors import FheAucError, InputError
+from fhe_auc.base.exchange import SHARED, Arrivals, State, state_of
+from fhe_auc.base.files import read_from_others, write_atomically
+from fhe_auc.base.logs import RoleLog
+from fhe_auc.machines import aggregator_role, file_transport, site_role
+from fhe_auc.machines.result_hook import ResultHook, Retry
+from fhe_auc.machines.site_state import REQUEST_SUFFIX, SiteStorage, site_storage
+from fhe_auc.session import journal
+
+_COMMON = ("role", "inbox", "state", "store", "passphrase-file", "holder")
+_LIMITS = ("protocol", "thresholds", "min-parties", "round-timeout", "close-at")
+ENTRIES: Mapping[str, tuple[str, ...]] = {
+    "site": tuple(dict.fromkeys((*_COMMON, *site_role.ENTRIES, "on-result", "on-result-seconds"))),
+    "aggregator": (*_COMMON, *_LIMITS),
+    "key holder": _COMMON,
+    "helper": _COMMON,
+}
+"""What a role's configuration may have."""
+
+_NEEDED = {"site": ("data", "results"), "aggregator": ("holder",)}
+
+_LOOK = 1.0, 10.0  # seconds between looks: at least, and at most where there is so much to look at
+_SHARE = 0.0005  # of a core, for looking
+_SETTLED = 3  # looks after the last change of a folder: the times of some file systems are coarse
+_RENEWAL, _AFTER_FAILURE = 3600.0, 60.0  # seconds between looks for newer revocation lists
+_BEAT, _STALE = 30.0, 600.0  # seconds: how often the status says that the process looks, and when that is too long ago
+_GRACE, _PAUSE = 10.0, 0.02  # seconds that processes have to end, and between looks for that
+_JOINING = ("session.joint", "session.convened", "session.helper")  # of which an aggregator opens one
+_MOST_OPEN = 2**16  # files of a process, of which one for a session keeps none of the server's
+_FOREIGN, _ENDED = "not for this role", "ended: all have their results"
+
+
+@dataclass
+class _Session:
+    """A folder of the inbox, as far as it is known; `step` is for the status."""
+
+    name: str
+    folders: list[Path]
+    log: RoleLog = field(default_factory=RoleLog)
+    step: str = ""
+    since: str = ""
+    wrong: str = ""  # what somebody has to mend
+    times: object = None  # of the folders
+    looks: int = 0
+    files: dict[Path, State] = field(default_factory=dict)
+    ours: bool = False
+    arrivals: Arrivals = field(init=False)
+    answered: object = None  # the round, and the state of its message
+    retry: Retry = field(default_factory=Retry)
+    child: int = 0  # id of the process that conducts it, an aggregator's
+    status: int = 0  # with which that has ended
+    journal: Path = Path()
+
+    def __post_init__(self) -> None:
+        self.arrivals = Arrivals(self.log)
+
+    def tell(self, step: str, wrong: str = "") -> None:
+        """Log a step, and what is wrong, once; where something is, it is tried again later."""
+        if (step, wrong) != (self.step, self.wrong):
+            self.step, self.wrong, self.since = step, wrong, _now()
+            (self.log.warning if wrong or step.startswith("refused") else self.log.info)("%s: %s", self.name, step)
+
+
+class Server:
+    """Plays a role while it is open, a context manager; `config` has `ENTRIES` of its ``role``.
+
+    ``inbox`` is a folder, an aggregator's also a list of them (one for each site that sees no other's); ``state`` a
+    folder of its own. ``store``, ``passphrase-file`` and ``holder`` are as the plug-in of `fhe_auc.machines.site_state`
+    takes them, the rest as `site_role.answer`, `aggregator_role.run` and `ResultHook` do. Raises `InputError` for a
+    configuration that cannot be, `FheAucError` where another process has ``state`` or ``store``, or that cannot be
+    opened.
+    """
+
+    def __init__(self, config: Mapping[str, Any]) -> None:
+        self.role = role_of(config)
+        for name in ("inbox", "state", "store", *_NEEDED.get(self.role, ())):
+            if not config.get(name):
+                raise InputError(f"{name} is not configured")
+        given = config["inbox"]
+        several = isinstance(given, list) and self.role == "aggregator"
+        self._inboxes = [Path(str(each)) for each in (given if several else [given])]
+        if not isinstance(given, str) and not (several and all(isinstance(each, str) for each in given)):
+            raise InputError("inbox is a folder, at an aggregator also a list of them")
+        self.config = dict(config)
+        systemd = Path(os.environ.get("CREDENTIALS_DIRECTORY", "/nowhere"), "passphrase")
+        if not config.get("passphrase-file") and systemd.exists():
+            self.config["passphrase-file"] = str(systemd)
+        if self.role == "aggregator" and sys.platform == "win32":
+            raise InputError("this system starts no process for each session: use `fhe-auc session aggregate`")
+        self.state = Path(str(config["state"]))
+        self._by_policy = self.role in ("site", "helper")
+        self._sessions: dict[str, _Session] = {}
+        self._log, self._trouble, self._since = RoleLog(), "", _now()
+        self._hook: ResultHook | None = None
+        self._told: tuple[object, float] = (None, -math.inf)
+        self._renewal, self._standing = 0.0, ""
+
+    def __enter__(self) -> Server:
+        with ExitStack() as held:
+            held.callback(os.close, journal.lock_folder(self.state, "state", "serves with"))
+            self._storage: SiteStorage = site_storage()
+            held.enter_context(self._storage.serving(self.config, by_policy=self._by_policy))
+            if self.config.get("on-result"):
+                self._hook = ResultHook(self.config, self.state / "taken", self._log)
+            self._living, self._life = os.pipe()  # whose end, at ours, ends the sessions' processes
+            held.callback(os.close, self._living)
+            self._held = held.pop_all()
+        self._log.info("%s: serves %s", self.role, ", ".join(map(str, self._inboxes)))
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        os.close(self._life)
+        deadline = time.monotonic() + _GRACE
+        for session in self._sessions.values():
+            while _runs(session):
+                time.sleep(_PAUSE)
+                if sys.platform != "win32" and time.monotonic() > deadline:
+                    os.kill(session.child, signal.SIGKILL)
+        if self._hook is not None:
+            self._hook.end()
+        self._tell(ended=True)
+        self._held.close()
+        self._log.info("%s: ended", self.role)
+
+    def run(self, stop: threading.Event) -> None:
+        """Look, and do what there is to do, until `stop` is set; errors as of the class."""
+        with self:
+            cost = 0.0  # of a look without work, in CPU seconds
+            while not stop.is_set():
+                began = time.thread_time()
+                self.look(stop)
+                cost = min(2 * cost + 1e-4, time.thread_time() - began)
+                stop.wait(min(max(cost / _SHARE, _LOOK[0]), _LOOK[1]))
+
+    def look(self, stop: threading.Event | None = None) -> None:
+        """Do what there is to do, session by session, unless `stop` is set; and say how all stands."""
+        wrong = self._find()
+        if time.monotonic() > self._renewal:
+            self._standing = self._renewed()
+        wrong = wrong or self._standing
+        for session in self._sessions.values():
+            if stop is not None and stop.is_set():
+                return
+            try:
+                self._attend(session)
+            except Exception as error:  # one session's fault ends no other
+                session.tell(f"failed: {_sentence(error)}", _sentence(error))
+                session.retry.plan(wanted=True)
+        if self._hook is not None:
+            wrong = self._hook.look() or wrong
+        if wrong and wrong != self._trouble:
+            self._log.warning("%s", wrong)
+        self._trouble = wrong
+        self._tell()
+
+    def _renewed(self) -> str:
+        """Take newer revocation lists, and see that certificate and policy still stand; return what is wrong."""
+        try:
+            self._storage.take_in(self.config, [], by_policy=self._by_policy)
+        except Exception as error:
+            self._renewal = time.monotonic() + _AFTER_FAILURE
+            return _sentence(error)
+        self._renewal = time.monotonic() + _RENEWAL
+        return ""
+
+    def _find(self) -> str:
+        """Find the sessions, and forget those that are not there any more; return what is wrong with an inbox."""
+        found, new, wrong = set[str](), dict[str, float](), ""
+        for inbox in self._inboxes:
+            try:
+                with os.scandir(inbox) as entries:
+                    for each in entries:
+                        if each.name[0] != "." and each.is_dir(follow_symlinks=False):
+                            found.add(each.name)
+                            if each.name not in self._sessions:
+                                new[each.name] = each.stat().st_mtime
+            except OSError as error:
+                wrong = f"inbox: {error}"
+        for name in sorted(new, key=new.__getitem__, reverse=True):  # a policy may allow one in so many hours
+            self._sessions[name] = _Session(name, [inbox / name for inbox in self._inboxes])
+        for name in [] if wrong else self._sessions.keys() - found:
+            if not self._sessions[name].child:
+                del self._sessions[name]
+        return wrong
+
+    def _attend(self, session: _Session) -> None:
+        """Do what a session's files ask for, if they have changed, or something has failed some time ago."""
+        folders = [folder / "helpers" if self.role == "helper" else folder for folder in session.folders]
+        times = [each and each[2] for each in map(_state, (*session.folders, *folders))]
+        if times != session.times:
+            session.times, session.looks = times, _SETTLED
+        if session.child and self._watch(session):
+            session.looks = _SETTLED  # when it has ended
+        due = session.retry.due
+        if not (session.looks or due):
+            return
+        session.looks = max(0, session.looks - 1)
+        if len(session.folders) > 1:
+            file_transport.forward(session.folders, session.arrivals)
+        files = {file: state for folder in {*session.folders, *folders} for file, state in _files(folder)}
+        changed = {file for file, state in files.items() if session.files.get(file) != state}
+        session.files = files
+        if not (changed or due) or session.child:
+            return
+        due |= session.retry.wanted  # something has failed, and something has changed
+        new = set(files) if due else changed
+        if self.role == "aggregator":
+            if any(map(_opens, new)):
+                self._start(session, files)
+            return
+        again = self._take_in(session, sorted(file for file in new if _arrives(file, self.role)))
+        if self.role != "key holder":
+            again |= self._answer(session, folders[0], due=due)
+        session.retry.plan(wanted=again)
+
+    def _take_in(self, session: _Session, files: list[Path]) -> bool:
+        """Open what is for this role, answer requests; return whether to try again, as something is wrong."""
+        refused = []
+        taken = self._storage.take_in(self.config, files, by_policy=self._by_policy) if files else []
+        for file, arrived in zip(files, taken, strict=True):
+            session.ours |= arrived.ours
+            if arrived.reply:
+                write_atomically(file.with_suffix(".opening"), arrived.reply, mode=SHARED, durable=True)
+                session.tell("opening made")
+            elif arrived.outcome == "opened":
+                session.log.session = arrived.why.removeprefix("session ")
+                session.tell("opened")
+            elif arrived.outcome == "REFUSED":
+                refused.append(f"{file.name}: {arrived.why}")
+        if refused:
+            session.tell(f"refused: {'; '.join(refused)}")
+        elif files and (session.wrong or not session.step or session.step.startswith("refused")):
+            session.tell("opened" if session.ours else _FOREIGN)
+        return bool(refused)
+
+    def _answer(self, session: _Session, folder: Path, *, due: bool) -> bool:
+        """Answer the newest round; return whether to try again."""
+        number = file_transport.newest_round(folder, session.arrivals)
+        skipped = any(each.parent == folder for each in session.arrivals.skipped)  # it may be half a copy
+        state = number, _state(folder / f"round-{number}.message")
+        if number is None or (state == session.answered and not due):
+            return skipped
+        session.answered = state
+        try:
+            _, ended = file_transport.answer(folder, self.config, number, session.log, session.arrivals)
+        except (FheAucError, OSError):
+            if not session.ours and session.step.startswith((_FOREIGN, "refused")):
+                return True  # another's session, or it is told already what to do
+            raise
+        finally:
+            if "pyarrow" in sys.modules:  # which keeps the memory of the largest file that it has read
+                sys.modules["pyarrow"].default_memory_pool().release_unused()
+        session.ours = True
+        word = "result delivered" if self.role == "site" else "ended"
+        session.tell(word if ended else f"round {number} answered")
+        return skipped
+
+    def _start(self, session: _Session, files: Iterable[Path]) -> None:
+        """Conduct a session in a process of its own: it has the key of the store, and takes no other down with it."""
+        opening = next((file for file in sorted(files) if _opens(file)), None)
+        if opening is None:
+            return
+        own = self.state / "journals" / hashlib.sha256(read_from_others(opening)).hexdigest()[:32]
+        session.journal = own
+        record = journal.read_record(own)
+        if record is not None and "error" not in record and journal.is_finished(record):
+            session.log.session = record["session"]
+            session.tell(_ENDED)
+            return
+        about = {"session": str(opening), "journal": str(own), "late-opening": str(session.folders[0])}
+        session.retry.plan(wanted=False)
+        if sys.platform != "win32":
+            session.child = os.fork()
+            if not session.child:
+                self._conduct({**self.config, **about}, session.folders)
+
+    def _conduct(self, config: Mapping[str, Any], folders: list[Path]) -> NoReturn:
+        """In the session's process: keep none of the server's locks, and end with it."""
+        status = 1
+        try:
+            os.closerange(3, self._living)
+            os.closerange(self._living + 1, _MOST_OPEN)
+            threading.Thread(target=lambda: os._exit(1 + len(os.read(self._living, 1))), daemon=True).start()
+            aggregator_role.run(config, partial(file_transport.FileTransport, folders))
+            status = 0
+        except Exception as error:
+            self._log.error("%s", _sentence(error))
+        finally:
+            os._exit(status)
+
+    def _watch(self, session: _Session) -> bool:
+        """Say how the session's process is doing; return whether it runs."""
+        runs, told = _runs(session), journal.read_status(session.journal)
+        if told is not None:
+            session.log.session = told["session"]
+        if runs:
+            if told is not None:
+                session.tell(
+                    f"round {told['round']} of {told['rounds']}, awaits {', '.join(told['awaited']) or 'nobody'}"
+                )
+            return True
+        record = journal.read_record(session.journal) or {}
+        if session.status == 0:
+            lacking = [name for name in record["counted"] if name not in record["delivered"]]
+            session.tell(f"ended, but not for {', '.join(lacking)}: asked again" if lacking else _ENDED)
+            session.retry.plan(wanted=bool(lacking))
+            return False
+        signalled = f"its process has ended by signal {-session.status}"
+        why = signalled if session.status < 0 else record.get("error", {}).get("message", "see the log")
+        if (session.journal / "session").exists():
+            session.tell(f"failed: {why}", why)
+        else:  # the file may be anybody's
+            session.tell(f"refused: {why}")
+            shutil.rmtree(session.journal, ignore_errors=True)
+        session.retry.plan(wanted=True)
+        return False
+
+    def _tell(self, *, ended: bool = False) -> None:
+        """Write the status where it has changed, or has not been written for a while."""
+        wrong = next((f"{each.name}: {each.wrong}" for each in self._sessions.values() if each.wrong), "")
+        known = [(each.log.session, each.name, each.step, each.since) for each in self._sessions.values() if each.step]
+        health = self._trouble or wrong or "ok"
+        told, at = (health, known, ended), time.monotonic()
+        if told == self._told[0] and at < self._told[1] + _BEAT:
+            return
+        sessions = [dict(zip(("session", "folder", "step", "time"), each, strict=True)) for each in known]
+        status = {"role": self.role, "since": self._since, "look": _now(), "health": health, "sessions": sessions}
+        try:
+            journal.keep_status(self.state, status)
+            self._told = told, at
+        except OSError as error:
+            if told != self._told[0]:
+                self._log.warning("the status cannot be written: %s", error)
+            self._told = told, at
+
+
+def role_of(config: Mapping[str, Any]) -> str:
+    """Return the role that a configuration is for; raise `InputError` where it is none."""
+    role = config.get("role")
+    if role not in ENTRIES:
+        raise InputError(f"role is one of {', '.join(map(repr, ENTRIES))}, not {role!r}")
+    return str(role)
+
+
+def read(config: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
+    """Return the status that a server has written last, and what is wrong with it: "" if all is well."""
+    if not config.get("state"):
+        raise InputError("state is not configured")
+    folder = Path(str(config["state"]))
+    told = journal.read_status(folder)
+    if not journal.is_running(folder):
+        return told or {}, "it does not run: start `fhe-auc serve`"
+    if told is None:
+        return {}, "it has not written how it stands: see its log"
+    ago = (datetime.now(timezone.utc) - datetime.fromisoformat(told["look"])).total_seconds()
+    if abs(ago) > _STALE:
+        return told, f"it has not looked for {ago:.0f} s: see its log"
+    return told, "" if told["health"] == "ok" else told["health"]
+
+
+def _arrives(file: Path, role: str) -> bool:
+    return file.suffix == REQUEST_SUFFIX or (
+        role != "key holder" and (file.suffix == ".bundle" or file.name in _JOINING)
+    )
+
+
+def _opens(file: Path) -> bool:
+    return file.name in ("aggregator.bundle", *_JOINING)
+
+
+def _runs(session: _Session) -> bool:
+    """Whether the session's process lives; keeps its status once it has ended: below 0 by a signal, as `subprocess`."""
+    if session.child and sys.platform != "win32":
+        ended, status = os.waitpid(session.child, os.WNOHANG)
+        if ended:
+            session.child, session.status = 0, os.waitstatus_to_exitcode(status)
+    return bool(session.child)
+
+
+def _files(folder: Path) -> list[tuple[Path, State]]:
+    """Return the plain files of a folder, and what changes with their contents; none of a folder that is not there."""
+    try:
+        with os.scandir(folder) as entries:
+            plain = [each for each in entries if each.is_file(follow_symlinks=False)]
+            stats = [(Path(each.path), each.stat(follow_symlinks=False)) for each in plain]
+    except FileNotFoundError:
+        return []
+    return [(file, (found.st_ino, found.st_size, found.st_mtime_ns)) for file, found in stats]
+
+
+def _state(path: Path) -> State | None:
+    try:
+        return state_of(path)
+    except OSError:
+        return None
+
+
+def _sentence(error: Exception) -> str:
+    """Return what may be told of an error: of those that are not ours no text, which might hold somebody's rows."""
+    return str(error) if isinstance(error, (FheAucError, OSError)) else f"internal error: {type(error).__name__}"
+
+
+def _now() -> str:
+    return datetime.now(timezone.utc).isoformat(timespec="seconds")

@@ -1,0 +1,67 @@
+"""What becomes of files that arrive while no person is there, by the policy and by what the store itself has made."""
+
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from fhe_auc.base.errors import FheAucError
+from fhe_auc.base.files import read_from_others
+from fhe_auc.machines.site_state import Arrived
+from fhe_auc_keys.bundles.sealed_bundles import PARTY_KIND, claimed_in_bundle
+from fhe_auc_keys.site import late_opening
+from fhe_auc_keys.site.policy import Policy
+from fhe_auc_keys.site.session_files import announced_to_party, announcement_beside, claimed_id, is_for, keep_for_party
+from fhe_auc_keys.store.key_store import KeyStore
+from fhe_auc_keys.trust.certificates import Peer, Trust
+from fhe_auc_keys.trust.identity import Identity
+
+_OTHERS = Arrived("passed over", "for another party, or another certificate")
+
+
+def take_in(
+    file: Path,
+    store: KeyStore,
+    identity: Identity,
+    trusted: Trust,
+    me: Peer,
+    policy: Policy | None,
+    *,
+    at: datetime,
+    plain: bool = False,
+) -> Arrived:
+    """Open a file that is for this party, new and within its policy; say what was done, and which session it is.
+
+    Without a policy nothing is opened. What is wrong with the file is told, not raised, and nothing of it is used up.
+    `plain` is as of `read_from_others`.
+    """
+    try:
+        data = read_from_others(file, plain=plain)
+        known_by = claimed_id(data)
+        if not known_by or policy is None:
+            return Arrived("passed over", "not for a party")
+        if known_by in store.opened_bundles():
+            return Arrived("passed over", "opened before", ours=True)
+        if data.startswith(PARTY_KIND.magic) and claimed_in_bundle(data).recipient != me.fingerprint:
+            return _OTHERS
+        given: dict[str, Any] = {"holder": policy.holder, "at": at, "beside": announcement_beside(file, data)}
+        announced = announced_to_party(data, trusted, **given)
+        if not is_for(data, announced, me):
+            return _OTHERS
+        policy.admit(announced, store, at=at)
+        keep_for_party(data, identity, trusted, store, session=None, study=announced.study, **given)
+        return Arrived("opened", f"session {announced.manifest.session.hex()}", ours=True)
+    except (FheAucError, OSError) as error:
+        return Arrived("REFUSED", str(error))
+
+
+def answer_request(file: Path, store: KeyStore, identity: Identity, trusted: Trust, *, at: datetime) -> Arrived:
+    """Make the late opening that a file asks for, where the store holds that session's seeds, or has opened it."""
+    try:
+        data = read_from_others(file, plain=True)
+        session = late_opening.asked(data)
+        if session.hex() not in store.names("late"):
+            return Arrived("passed over", "for another key holder")
+        opening = late_opening.open_late(store, identity, trusted, data, at=at)
+        return Arrived("opened", f"session {session.hex()}", ours=True, reply=opening)
+    except (FheAucError, OSError) as error:
+        return Arrived("REFUSED", str(error))

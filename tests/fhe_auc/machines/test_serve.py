@@ -1,0 +1,408 @@
+"""`fhe-auc serve`: roles that stay are killed, confused and asked to end within sessions, and lose nothing."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fhe_auc.base.files import read_config
+from fhe_auc.machines import outcomes, result_hook, serve
+from fhe_auc.results.evaluation import Evaluation
+from fhe_auc_keys.store.key_store import KeyStore
+from tests.support.command_line import PROGRAM, call
+from tests.support.keys_commands import make_site, ok, write_study
+from tests.support.keys_folder import ADDER, AUTHORITY, PASSPHRASE, at
+from tests.support.machines import toml
+
+SITES, HOLDER, HELPER = ("north", "south", "west"), "keeper", "registry"
+PATIENCE = 120.0  # seconds; only a broken test waits for them
+Started = dict[str, "subprocess.Popen[bytes]"]
+_HERE: list[serve.Server] = []
+POLICY = f"""
+holder = "{HOLDER}"
+protocols = ["verified"]
+keys = ["sealed", "helper"]
+helpers = ["{HELPER}"]
+model = "sepsis-net 2.1"
+outcome = "sepsis within 48 hours"
+min-parties = 2
+max-thresholds = 1000
+
+[options]
+interval = 0.95
+"""
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Certified roles with policies, rows and configurations, whose paths are relative; no session yet."""
+    folder = tmp_path_factory.mktemp("hospitals")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("FHE_AUC_PASSPHRASE", PASSPHRASE)
+        patch.setattr(KeyStore, "create", functools.partial(KeyStore.create, log2_cost=10))
+        patch.chdir(folder)
+        Path("authority").mkdir()
+        Path("inbox").mkdir()
+        write_study("study.toml")
+        Path("policy.toml").write_text(POLICY)
+        Path("passphrase").write_text(PASSPHRASE)
+        Path("passphrase").chmod(0o600)
+        ok("ca-init", "Heart Study", *AUTHORITY, "--out", "authority")
+        for number, name in enumerate((*SITES, HELPER, HOLDER, ADDER)):
+            make_site(name)
+            config = {"inbox": "inbox", "state": f"{name}/state", "store": f"{name}/store"}
+            config |= {"passphrase-file": "passphrase"}
+            if name in SITES:
+                rows = "".join(f"{row % 2},{(row * 7 + number) % 16 / 16}\n" for row in range(20 + number))
+                Path(f"{name}.csv").write_text("y_true,y_score\n" + rows)
+                config |= {"role": "site", "data": f"{name}.csv", "results": f"{name}/results"}
+            elif name == ADDER:
+                config |= {"role": "aggregator", "holder": HOLDER}
+            else:
+                config |= {"role": "helper" if name == HELPER else "key holder"}
+            if name in (*SITES, HELPER):
+                ok("policy", "policy.toml", *at(name))
+            Path(f"{name}.toml").write_text(toml(config))
+    return folder
+
+
+@pytest.fixture
+def here(template: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of its own, as the current folder; what fails is tried again soon."""
+    shutil.copytree(template, tmp_path / "here")
+    monkeypatch.chdir(tmp_path / "here")
+    monkeypatch.setenv("FHE_AUC_PASSPHRASE", PASSPHRASE)
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setattr(result_hook, "_RETRY", (0.1, 0.2))
+    return tmp_path / "here"
+
+
+@pytest.fixture
+def processes() -> Iterator[Started]:
+    """Those that a test has started, by role; they are ended with it."""
+    started: Started = {}
+    yield started
+    for each in started.values():
+        each.kill()
+        each.wait()
+
+
+def start(processes: Started, *names: str) -> None:
+    for name in names:
+        with Path(f"{name}.log").open("ab") as log:
+            processes[name] = subprocess.Popen([*PROGRAM, "serve", f"{name}.toml"], stderr=log)
+
+
+def kill(processes: Started, name: str, number: int = signal.SIGKILL) -> int:
+    processes[name].send_signal(number)
+    return processes[name].wait(PATIENCE)
+
+
+@contextmanager
+def serving(*names: str) -> Iterator[None]:
+    """Have roles serve in this process, whenever it waits (`until`): that is quicker than to start one for each."""
+    with ExitStack() as servers:
+        _HERE.extend(servers.enter_context(serve.Server(read_config(Path(f"{name}.toml"), None))) for name in names)
+        try:
+            yield
+        finally:
+            _HERE.clear()
+
+
+def until(condition: Callable[[], bool]) -> None:
+    """Wait, while the roles in this process look."""
+    deadline = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < deadline, [status(each.config["store"].split("/")[0]) for each in _HERE]
+        for each in _HERE:
+            each.look()
+        time.sleep(0.02)
+
+
+def make_session(folder: str = "night-1", *options: str, into: str = "inbox", holder: str = HOLDER) -> str:
+    """Make a session; its files arrive as a slow copy does."""
+    shown = [f"{name}/{name}.credential" for name in SITES]
+    asked = ("--aggregator", f"{ADDER}/{ADDER}.credential", "--study", "study.toml", "--thresholds", "uniform:16")
+    made = ok(
+        "session", *shown, *at(holder), "--passphrase-file", "passphrase", *asked, "--out", folder, "--json", *options
+    )
+    Path(into, folder).mkdir()
+    for file in sorted(Path(folder).iterdir()):
+        shutil.copy(file, Path(into, folder))
+    return str(json.loads(made.stdout)["session"])
+
+
+def change(name: str, **entries: Any) -> None:
+    config = {
+        **read_config(Path(f"{name}.toml"), None),
+        **{key.replace("_", "-"): value for key, value in entries.items()},
+    }
+    Path(f"{name}.toml").write_text(toml(config))
+
+
+def status(name: str) -> dict[str, Any]:
+    told, wrong = serve.read(read_config(Path(f"{name}.toml"), None))
+    return {**told, "wrong": wrong}
+
+
+def step(name: str, folder: str = "night-1") -> str:
+    return next((each["step"] for each in status(name).get("sessions", ()) if each["folder"] == folder), "")
+
+
+def results(name: str) -> list[Path]:
+    return sorted(Path(name, "results").glob("*.json"))
+
+
+def delivered(*names: str, number: int = 1) -> bool:
+    return all(len(results(name)) >= number for name in names)
+
+
+def auc_of(*names: str) -> float:
+    """What all of these sites' rows give, by pairs of rows."""
+    rows = [line.split(",") for name in names for line in Path(f"{name}.csv").read_text().splitlines()[1:]]
+    high, low = ([float(score) for label, score in rows if label == wanted] for wanted in "10")
+    return sum((a > b) + (a == b) / 2 for a in high for b in low) / (len(high) * len(low))
+
+
+def check_results(*names: str, counted: tuple[str, ...] = SITES) -> None:
+    for name in names:
+        for file in results(name):
+            found = outcomes.read(file)
+            assert isinstance(found, Evaluation)
+            assert found.auc == pytest.approx(auc_of(*counted), abs=0.02)
+
+
+def exists(pattern: str) -> Any:
+    return lambda: any(Path().glob(pattern))
+
+
+# --- Killed at any moment ---------------------------------------------------------------------------------------------
+
+
+def test_each_role_is_killed_in_a_session_and_goes_on(here: Path, processes: Started) -> None:
+    """With a late opening, as west is away; everybody is killed where it matters to it."""
+    change(ADDER, close_at=2)
+    session = make_session("night-1", "--min-parties", "2")
+    with serving("south"):
+        _kill_each(processes, session)
+
+
+def _kill_each(processes: Started, session: str) -> None:
+    start(processes, ADDER, "north")
+    until(exists("inbox/night-1/round-1.message"))
+    kill(processes, ADDER)
+    until(exists("inbox/night-1/round-1/north.submission"))
+    kill(processes, "north")
+    first = Path("inbox/night-1/round-1/north.submission").read_bytes()
+    start(processes, ADDER)
+    until(exists(f"inbox/night-1/{session}.request"))
+    kill(processes, ADDER)
+    start(processes, HOLDER)
+    until(exists(f"inbox/night-1/{session}.opening"))
+    opening = Path(f"inbox/night-1/{session}.opening").read_bytes()
+    kill(processes, HOLDER)
+    Path(f"inbox/night-1/{session}.opening").unlink()  # lost on the way: the same one comes again
+    start(processes, HOLDER, ADDER, "north")
+    until(lambda: delivered("north", "south"))
+    assert Path(f"inbox/night-1/{session}.opening").read_bytes() == opening
+    assert Path("inbox/night-1/round-1/north.submission").read_bytes() == first
+    check_results("north", "south", counted=("north", "south"))
+    until(lambda: step(ADDER).startswith("ended: all have"))
+    assert (step("north"), step(HOLDER)) == ("result delivered", "opening made")
+    assert all(status(name)["wrong"] == "" for name in processes)
+    assert kill(processes, "north", signal.SIGTERM) == 0
+    assert not results("west")
+
+
+@pytest.mark.slow
+def test_nothing_is_lost_whoever_is_killed_at_whatever_moments(here: Path, processes: Started) -> None:
+    """Three sessions, and a kill each half second, until all results are there; then nobody has two, or another one."""
+    moments = random.Random(25)
+    change(ADDER, close_at=3)
+    sessions = [make_session(f"night-{number}", "--min-parties", "2") for number in range(3)]
+    start(processes, ADDER, HOLDER, *SITES)
+    for _ in range(40):
+        time.sleep(moments.uniform(0.1, 1))
+        name = moments.choice(list(processes))
+        kill(processes, name)
+        start(processes, name)
+    until(lambda: delivered(*SITES, number=3))
+    check_results(*SITES)
+    until(lambda: all(step(ADDER, f"night-{number}").startswith("ended: all") for number in range(3)))
+    for name in SITES:
+        assert sorted(file.stem.split("-")[1] for file in results(name)) == sorted(sessions)
+        trail = call("audit", *at(name), "--passphrase-file", "passphrase", "--json")
+        events = [line["event"] for line in json.loads(trail.stdout)["lines"]]
+        assert (trail.exit_code, events.count("submitted") >= 3, events.count("ended") >= 3) == (0, True, True)
+
+
+def test_a_killed_helper_goes_on(here: Path, processes: Started) -> None:
+    Path("policy.toml").write_text(POLICY.replace(HOLDER, "north"))  # who convenes must be a party
+    for name in (*SITES, HELPER):
+        ok("policy", "policy.toml", *at(name))
+    change(ADDER, holder="north")
+    make_session("night-1", "--keys", "helper", "--helper", f"{HELPER}/{HELPER}.credential", holder="north")
+    start(processes, HELPER)
+    with serving(ADDER, *SITES):
+        until(exists("inbox/night-1/helpers/round-*/*"))
+        kill(processes, HELPER)
+        start(processes, HELPER)
+        until(lambda: delivered(*SITES))
+        check_results(*SITES)
+        until(lambda: step(HELPER) == "ended")
+
+
+# --- What must not stop it --------------------------------------------------------------------------------------------
+
+
+def test_strays_foreign_and_half_copied_files_stop_no_session(here: Path) -> None:
+    """A folder of nobody's, one of another consortium's file, and in ours a pipe, a link, and bundles cut off."""
+    Path("inbox/a folder/round-1").mkdir(parents=True)
+    Path("inbox/a folder/round-1.message").write_bytes(b"not a message")
+    Path("inbox/a folder/aggregator.bundle").write_bytes(b"fheaggr" + bytes(100))
+    Path("inbox/a folder/south.bundle").write_bytes(b"fhebpar" + bytes(100))
+    Path("inbox/stray").write_text("not a folder")
+    Path("inbox/link").symlink_to("/")
+    with serving(ADDER, *SITES):
+        make_session("made", into="authority")
+        whole = {name: Path("made", f"{name}.bundle").read_bytes() for name in ("aggregator", *SITES)}
+        folder = Path("inbox/made")
+        folder.mkdir()
+        os.mkfifo(folder / "pipe.bundle")
+        (folder / "link.bundle").symlink_to("/dev/zero")
+        for name, data in whole.items():
+            (folder / f"{name}.bundle").write_bytes(data[: len(data) // 2])
+        until(lambda: all(step(name, "made").startswith("refused") for name in (ADDER, *SITES)))
+        for name, data in whole.items():
+            with (folder / f"{name}.bundle").open("ab") as file:
+                file.write(data[len(data) // 2 :])
+        until(lambda: delivered(*SITES))
+        check_results(*SITES)
+        assert step("south", "a folder").startswith("refused: south.bundle")
+        assert step(ADDER, "a folder").startswith("refused")
+        assert all(status(name)["health"] == "ok" for name in (ADDER, *SITES))  # whoever can write there spoils nothing
+    assert len(list(Path(ADDER, "state/journals").iterdir())) == 1
+
+
+def test_what_a_policy_does_not_allow_waits_for_a_person_and_other_sessions_go_on(here: Path) -> None:
+    write_study("other.toml", model="another net")
+    with serving(ADDER, *SITES):
+        make_session("foreign", "--study", "other.toml")
+        make_session("night-1")
+        until(lambda: delivered(*SITES))
+        assert "outside this site's policy, so that a person has to open it: model is" in step("north", "foreign")
+        assert step(ADDER, "foreign") == "round 1 of 3, awaits north, south, west"
+
+
+def test_a_site_without_its_rows_says_so_and_goes_on_when_they_are_there(here: Path) -> None:
+    Path("south.csv").rename("away.csv")
+    with serving(ADDER, *SITES):
+        make_session()
+        until(lambda: step("south").startswith("failed"))
+        assert status("south")["wrong"].startswith("night-1: ")
+        assert "south.csv" in status("south")["wrong"]
+        shown = call("session", "status", "south.toml")
+        assert (shown.exit_code, "south.csv" in shown.stdout) == (1, True)
+        Path("away.csv").rename("south.csv")
+        until(lambda: delivered(*SITES))
+        until(lambda: step("south") == "result delivered")
+        shown = call("session", "status", "south.toml")
+        assert (shown.exit_code, "result delivered" in shown.stdout) == (0, True)
+        told = Path("south/state/status.json")
+        assert told.stat().st_mode & 0o777 == 0o600
+        assert "auc" not in told.read_text()
+
+
+def test_a_hook_that_fails_or_hangs_gets_each_result_again_until_it_takes_it(here: Path) -> None:
+    """It fails, hangs, and takes the first; meanwhile the other session has ended."""
+    program = """
+n=$(ls tried* 2>/dev/null | wc -l); echo "$1 $2" > tried-$n
+case $n in 0) exit 3;; 1) sleep 60;; *) cp "$1" taken/;; esac
+"""
+    Path("taken").mkdir()
+    Path("hook").write_text(program)
+    change("south", on_result=["/bin/sh", "hook"], on_result_seconds=0.3)
+    with serving(ADDER, *SITES):
+        sessions = {make_session("night-1"), make_session("night-2")}
+        until(lambda: "on-result: '/bin/sh' has failed" in status("south").get("health", ""))
+        until(lambda: len(list(Path("taken").iterdir())) == 2)
+        until(lambda: status("south")["health"] == "ok")
+    assert {Path(each).read_text().split()[1] for each in ("tried-0", "tried-2", "tried-3")} == sessions
+    with serving("south"):  # what it has taken does not come again
+        until(lambda: status("south")["wrong"] == "")
+    assert len(list(Path().glob("tried-*"))) == 4
+
+
+def test_sites_that_cannot_see_one_another_have_inboxes_of_their_own(here: Path) -> None:
+    """The key holder puts a session into one of them; the aggregator carries everything, and the late opening too."""
+    places = {name: f"in-{name}" for name in (*SITES, HOLDER)}
+    for name, place in places.items():
+        Path(place).mkdir()
+        change(name, inbox=place)
+    change(ADDER, inbox=list(places.values()), close_at=2)
+    make_session("night-1", "--min-parties", "2", into=places[HOLDER])
+    with serving(ADDER, HOLDER, "north", "south"):
+        until(lambda: delivered("north", "south"))
+        check_results("north", "south", counted=("north", "south"))
+
+
+# --- One process a role, and how it ends ------------------------------------------------------------------------------
+
+
+def test_a_second_process_on_a_store_or_state_is_refused_and_the_first_ends_cleanly(
+    here: Path, processes: Started
+) -> None:
+    start(processes, "north")
+    until(lambda: status("north")["wrong"] == "")
+    assert call("keys", "show", *at("north"), "--passphrase-file", "passphrase").exit_code == 0  # meanwhile
+    second = call("serve", "north.toml")
+    assert (second.exit_code, "another process serves with 'north/state'" in second.stderr) == (1, True)
+    change("north", state="north/other")
+    second = call("serve", "north.toml")
+    assert (second.exit_code, "another `fhe-auc serve` has the key store 'north/store'" in second.stderr) == (1, True)
+    change("north", state="north/state")
+    assert kill(processes, "north", signal.SIGTERM) == 0
+    shown = call("session", "status", "north.toml")
+    assert (shown.exit_code, "it does not run" in shown.stdout) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("role", "entries", "code", "words"),
+    [
+        ("north", {"passphrase_file": "wrong"}, 1, "the passphrase is not this key store's"),
+        ("keeper", {"role": "helper"}, 1, "this key store has no policy"),
+        ("north", {"role": "sight"}, 2, "role is one of 'site', 'aggregator', 'key holder', 'helper', not 'sight'"),
+        ("north", {"results": ""}, 2, "results is not configured"),
+        ("north", {"inbox": ["inbox"]}, 2, "inbox is a folder, at an aggregator also a list of them"),
+        (ADDER, {"holder": ""}, 2, "holder is not configured"),
+        (ADDER, {"data": "north.csv"}, 2, "there is no entry 'data'"),
+    ],
+)
+def test_what_cannot_be_ends_it_at_once(here: Path, role: str, entries: dict[str, Any], code: int, words: str) -> None:
+    Path("wrong").write_text("another passphrase")
+    Path("wrong").chmod(0o600)
+    change(role, **entries)
+    found = call("serve", f"{role}.toml")
+    assert (found.exit_code, found.stderr.count("\n"), words in found.stderr) == (code, 1, True), found.stderr
+
+
+def test_a_share_that_is_away_is_told_and_waited_for(here: Path) -> None:
+    Path("inbox").rename("away")
+    with serving(ADDER, *SITES):
+        until(lambda: status("north")["wrong"].startswith("inbox: "))
+        Path("away").rename("inbox")
+        make_session()
+        until(lambda: delivered(*SITES))
+        until(lambda: status("north")["wrong"] == "")
