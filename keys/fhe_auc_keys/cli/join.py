@@ -61,8 +61,7 @@ def join(
     First without a certificate: shows whose invitation it is, and what it says. Call the authority by a number that you
     know; it reads out its fingerprint, and you, in the same call, that of your request. Then the authority is trusted,
     its revocation list is kept with the places where newer ones are, private keys are made, and NAME.csr is written. A
-    policy that the invitation proposes (which sessions `open --policy` opens without asking anybody) is kept if you say
-    so.
+    policy that the invitation proposes (what `fhe-auc serve` and `open --policy` open unasked) is kept if you say so.
 
     Then with --certificate: checks it and writes NAME.credential, which the key holder needs. All these files are
     public.
