@@ -125,7 +125,7 @@ def test_every_refusal_in_the_table_is_one_that_the_code_utters() -> None:
     code = re.sub(r"\{[^{}]*\}", "…", code)
     table = (GUIDES / REFERENCE).read_text(encoding="utf-8").split("| you see |")[1]
     uttered = re.findall(r"`([^`]+)`", "".join(line.split("|")[1] for line in table.splitlines()[2:] if "|" in line))
-    assert len(uttered) > 10
+    assert len(uttered) >= 10
     for message in uttered:
         for piece in re.split(r"…|'[xy]'", message):
             assert piece.strip(" ,") in code, message
