@@ -25,7 +25,7 @@ from tests.support.keys_folder import ADDER, AUTHORITY, PASSPHRASE, at
 from tests.support.machines import toml
 
 SITES, HOLDER, HELPER = ("north", "south", "west"), "keeper", "registry"
-PATIENCE = 120.0  # seconds; only a broken test waits for them
+PATIENCE = 6.0  # seconds; only a broken test waits for them
 Started = dict[str, "subprocess.Popen[bytes]"]
 _HERE: list[serve.Server] = []
 POLICY = f"""
@@ -89,11 +89,12 @@ def kill(processes: Started, name: str, number: int = signal.SIGKILL) -> int:
 def serving(*names: str) -> Iterator[None]:
     """Have roles serve in this process, whenever it waits (`until`): that is quicker than to start one for each."""
     with ExitStack() as servers:
-        _HERE.extend(servers.enter_context(serve.Server(read_config(Path(f"{name}.toml"), None))) for name in names)
+        own = [servers.enter_context(serve.Server(read_config(Path(f"{name}.toml"), None))) for name in names]
+        _HERE.extend(own)
         try:
             yield
         finally:
-            _HERE.clear()
+            _HERE[:] = [each for each in _HERE if each not in own]
 
 
 def until(condition: Callable[[], bool]) -> None:

@@ -5,9 +5,11 @@ from pathlib import Path
 from typing import Any
 
 from fhe_auc.base.errors import FheAucError
+from fhe_auc.base.exchange import told
 from fhe_auc.base.files import read_from_others
 from fhe_auc.machines.site_state import Arrived
 from fhe_auc_keys.bundles.sealed_bundles import PARTY_KIND, claimed_in_bundle
+from fhe_auc_keys.errors import KeysError
 from fhe_auc_keys.site import late_opening
 from fhe_auc_keys.site.policy import Policy
 from fhe_auc_keys.site.session_files import announced_to_party, announcement_beside, claimed_id, is_for, keep_for_party
@@ -42,6 +44,8 @@ def take_in(
         if known_by in store.opened_bundles():
             return Arrived("passed over", "opened before", ours=True)
         if data.startswith(PARTY_KIND.magic) and claimed_in_bundle(data).recipient != me.fingerprint:
+            if file.stem == me.name:
+                raise KeysError(f"it is not for the certificate that {me.name!r} has now: ask for a new session")
             return _OTHERS
         given: dict[str, Any] = {"holder": policy.holder, "at": at, "beside": announcement_beside(file, data)}
         announced = announced_to_party(data, trusted, **given)
@@ -51,7 +55,7 @@ def take_in(
         keep_for_party(data, identity, trusted, store, session=None, study=announced.study, **given)
         return Arrived("opened", f"session {announced.manifest.session.hex()}", ours=True)
     except (FheAucError, OSError) as error:
-        return Arrived("REFUSED", str(error))
+        return Arrived("REFUSED", told(error))
 
 
 def answer_request(file: Path, store: KeyStore, identity: Identity, trusted: Trust, *, at: datetime) -> Arrived:
@@ -64,4 +68,4 @@ def answer_request(file: Path, store: KeyStore, identity: Identity, trusted: Tru
         opening = late_opening.open_late(store, identity, trusted, data, at=at)
         return Arrived("opened", f"session {session.hex()}", ours=True, reply=opening)
     except (FheAucError, OSError) as error:
-        return Arrived("REFUSED", str(error))
+        return Arrived("REFUSED", told(error))
