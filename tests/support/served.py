@@ -25,7 +25,7 @@ from tests.support.keys_folder import ADDER, AUTHORITY, PASSPHRASE, at
 from tests.support.machines import toml
 
 SITES, HOLDER, HELPER = ("north", "south", "west"), "keeper", "registry"
-PATIENCE = 6.0  # seconds; only a broken test waits for them
+PATIENCE = 120.0  # seconds; only a broken test waits for them
 Started = dict[str, "subprocess.Popen[bytes]"]
 _HERE: list[serve.Server] = []
 POLICY = f"""

@@ -33,11 +33,15 @@ def take_in(
 ) -> Arrived:
     """Open a file that is for this party, new and within its policy; say what was done, and which session it is.
 
-    Without a policy nothing is opened. What is wrong with the file is told, not raised, and nothing of it is used up.
+    Without a policy nothing is opened. What is wrong with the file is told, not raised, and nothing of it is used up;
+    `OSError` is of the store.
     `plain` is as of `read_from_others`.
     """
     try:
         data = read_from_others(file, plain=plain)
+    except (FheAucError, OSError) as error:
+        return Arrived("REFUSED", str(error))
+    try:
         known_by = claimed_id(data)
         if not known_by or policy is None:
             return Arrived("passed over", "not for a party")
@@ -54,7 +58,7 @@ def take_in(
         policy.admit(announced, store, at=at)
         keep_for_party(data, identity, trusted, store, session=None, study=announced.study, **given)
         return Arrived("opened", f"session {announced.manifest.session.hex()}", ours=True)
-    except (FheAucError, OSError) as error:
+    except FheAucError as error:
         return Arrived("REFUSED", told(error))
 
 
@@ -62,10 +66,13 @@ def answer_request(file: Path, store: KeyStore, identity: Identity, trusted: Tru
     """Make the late opening that a file asks for, where the store holds that session's seeds, or has opened it."""
     try:
         data = read_from_others(file, plain=True)
+    except (FheAucError, OSError) as error:
+        return Arrived("REFUSED", str(error))
+    try:
         session = late_opening.asked(data)
         if session.hex() not in store.names("late"):
             return Arrived("passed over", "for another key holder")
         opening = late_opening.open_late(store, identity, trusted, data, at=at)
         return Arrived("opened", f"session {session.hex()}", ours=True, reply=opening)
-    except (FheAucError, OSError) as error:
+    except FheAucError as error:
         return Arrived("REFUSED", told(error))

@@ -11,6 +11,7 @@ import json
 import logging
 import os
 import re
+import resource
 import shutil
 import signal
 import sys
@@ -35,14 +36,19 @@ from tests.support.served import (
     HOLDER,
     POLICY,
     SITES,
+    Started,
     change,
     check_results,
     delivered,
     exists,
+    kill,
     make_roles,
     make_session,
+    results,
     serving,
+    start,
     status,
+    step,
     until,
 )
 
@@ -203,9 +209,10 @@ def add_row(name: str) -> None:
         file.write("1,0.5\n")
 
 
-def kill_child() -> None:
-    (child,) = {int(each) for each in Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()}
-    os.kill(child, signal.SIGKILL)
+def child() -> int:
+    """The process of the aggregator's session."""
+    (found,) = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
+    return int(found)
 
 
 def nothing() -> None:
@@ -230,6 +237,7 @@ class Row:
     timeout: float = 1000.0
     others: bool = True  # whether another session goes on meanwhile
     restart: bool = False  # whether the role's process is another one afterwards
+    slow: bool = False
 
 
 FIRST = "inbox/night-1/round-1/north.submission"
@@ -249,6 +257,7 @@ ROWS = {
         put,
         healthy=True,
         before=lambda: put(but="aggregator.bundle"),
+        slow=True,
     ),
     "an oversized bundle": Row(
         lambda: huge(NIGHT / "aggregator.bundle"),
@@ -257,6 +266,7 @@ ROWS = {
         put,
         healthy=True,
         before=lambda: put(but="aggregator.bundle"),
+        slow=True,
     ),
     "an oversized submission": Row(
         lambda: huge(NIGHT / "round-1/west.submission"),
@@ -325,6 +335,7 @@ ROWS = {
         r"failed: file 'north\.csv': there is no column 'y_true' \(there are: a, b\)",
         lambda: Path("kept.csv").rename("north.csv"),
         others=False,
+        slow=True,
     ),
     "an outdated list": Row(
         lambda: WORLD.off.update(dict.fromkeys((*SITES, ADDER), timedelta(days=31))),
@@ -360,6 +371,7 @@ ROWS = {
         put,
         healthy=True,
         before=lambda: put(but="north.bundle"),
+        others=False,
     ),
     "another study": Row(
         lambda: put("foreign"),
@@ -394,6 +406,7 @@ ROWS = {
         WORLD.off.clear,
         before=nothing,
         others=False,
+        slow=True,
     ),
     "an aggregator's clock 8 days ahead": Row(
         lambda: WORLD.off.update({ADDER: timedelta(days=8)}),
@@ -419,7 +432,7 @@ ROWS = {
     "a site upgraded": Row(
         lambda: WORLD.upgraded.add("north"),
         "north",
-        rf"skipped (inbox/night-1/)?round-.\.message: fhe-auc message of format version 4, {OLDER} before the upgrade is made again by",
+        rf"skipped (inbox/night-1/)?round-.\.message: fhe-auc message of format version 4, {OLDER} before the",
         WORLD.upgraded.clear,
         healthy=True,
         restart=True,
@@ -429,14 +442,14 @@ ROWS = {
     "an aggregator upgraded": Row(
         lambda: WORLD.upgraded.add(ADDER),
         ADDER,
-        f"aggregator bundle of format version 4, {OLDER} before the upgrade is made again by",
+        f"aggregator bundle of format version 4, {OLDER} before the",
         WORLD.upgraded.clear,
         healthy=True,
         before=nothing,
         others=False,
     ),
     "an aggregator's process killed": Row(
-        kill_child,
+        lambda: os.kill(child(), signal.SIGKILL),
         ADDER,
         "failed: its process was ended by signal 9, and is started again",
         when=FIRST,
@@ -451,14 +464,24 @@ ROWS = {
         logs=r"night-1: failed: \[Errno 27\] File too large: '.*north/store/",
         before=nothing,
         others=False,
+        slow=True,
+    ),
+    "a site's disk full after it has submitted": Row(
+        lambda: WORLD.full.add("north"),
+        "north",
+        r"it runs, but no status can be read or written in 'north/state' \(a full disk\?\): see its log",
+        WORLD.full.clear,
+        logs=r"night-1: failed: \[Errno 27\] File too large: '.*north/store/",
+        when=FIRST,
+        others=False,
     ),
     "an aggregator's disk full": Row(
-        lambda: WORLD.full.add(ADDER),
+        lambda: WORLD.full.add(ADDER) or resource.prlimit(child(), resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY)),
         ADDER,
         r"it runs, but no status can be read or written in 'coordinator/state' \(a full disk\?\): see its log",
         WORLD.full.clear,
         logs=r"File too large: '.*coordinator/state/journals/",
-        before=nothing,
+        when="inbox/night-1/round-1.message",
         others=False,
     ),
     "a key store away": Row(
@@ -476,6 +499,7 @@ ROWS = {
         lambda: shutil.rmtree("north/store") or Path("north/away").rename("north/store"),
         when="inbox/night-1/round-1.message",
         others=False,
+        slow=True,
     ),
 }
 
@@ -487,7 +511,9 @@ def says(row: Row) -> bool:
     return (shown.exit_code == 0) is row.healthy and all(re.search(row.says, each) for each in (told, as_json))
 
 
-@pytest.mark.parametrize("name", ROWS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow if row.slow else ()) for name, row in ROWS.items()]
+)
 def test_a_fault_is_told_with_what_to_do(name: str, here: Path) -> None:
     row = ROWS[name]
     change(ADDER, close_at=row.close_at, round_timeout=row.timeout)
@@ -499,13 +525,14 @@ def test_a_fault_is_told_with_what_to_do(name: str, here: Path) -> None:
             role.enter_context(serving(row.role))
         if row.when:
             until(exists(row.when))
+        submitted = Path(FIRST).read_bytes() if Path(FIRST).exists() else b""
         row.fault()
         if row.before is nothing and not NIGHT.exists():
             put()
         if row.role in row.away:
             until(lambda: delivered(*row.ends))
             role.enter_context(serving(row.role))
-        until(lambda: says(row) and logged(row.logs or row.says))
+        until(lambda: logged(row.logs or row.says) and says(row))
         if row.others:
             put("night-0", "night-0")
             until(lambda: delivered(*SITES))
@@ -517,4 +544,59 @@ def test_a_fault_is_told_with_what_to_do(name: str, here: Path) -> None:
         until(lambda: delivered(*row.ends, number=1 + row.others))
         check_results(*row.ends, counted=row.ends)
         if row.ends:
+            assert not submitted or Path(FIRST).read_bytes() == submitted
             until(lambda: status(row.role)["wrong"] == "")
+
+
+def test_what_a_process_has_read_or_writes_for_others_can_vanish(here: Path) -> None:
+    """A passphrase file, a damaged status, and a damaged lock; where a new process needs it, it says what is wrong."""
+    Path("own").write_text(PASSPHRASE)
+    Path("own").chmod(0o600)
+    change("north", **{"passphrase-file": "own"})
+    put()
+    with serving(ADDER, *SITES):
+        until(exists(FIRST))
+        Path("own").unlink()
+        Path("north/state/status.json").write_text("{")
+        assert status("north")["wrong"].startswith("it runs, but no status can be read or written in 'north/state' ")
+        until(lambda: delivered(*SITES))
+        until(lambda: status("north")["wrong"] == "")
+    check_results(*SITES)
+    started = call("serve", "north.toml")
+    assert (started.exit_code, "passphrase file 'own' cannot be read: No such file" in started.stderr) == (1, True)
+    change("north", **{"passphrase-file": "passphrase"})
+    for lock in ("north/state/lock", "north/store/lock", "north/store/serve.lock"):
+        Path(lock).write_bytes(b"\xff" * 99)
+        with serving("north"):
+            until(lambda: status("north")["wrong"] == "")
+        Path(lock).unlink()
+        Path(lock).mkdir()
+        started = call("serve", "north.toml")
+        assert (started.exit_code, lock in started.stderr) == (1, True)
+        Path(lock).rmdir()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [1, 2, 3])
+@pytest.mark.parametrize("role", ["north", ADDER, HOLDER])
+def test_a_role_killed_in_a_round_is_told_and_goes_on(
+    role: str, number: int, here: Path, request: pytest.FixtureRequest
+) -> None:
+    """The key holder is asked for a late opening, as west is away."""
+    change(ADDER, close_at=2)
+    put("late")
+    processes: Started = {}
+    request.addfinalizer(lambda: [kill(processes, each) for each in processes])
+    start(processes, role)
+    with serving(*({ADDER, HOLDER, "north", "south"} - {role})):
+        until(exists(f"inbox/night-1/round-{number}.message"))
+        kill(processes, role)
+        sent = {file: file.read_bytes() for file in NIGHT.glob("round-*/*.submission")}
+        shown = call("session", "status", f"{role}.toml")
+        assert (shown.exit_code, "it does not run: start `fhe-auc serve`" in shown.stdout) == (1, True)
+        start(processes, role)
+        until(lambda: delivered("north", "south"))
+        until(lambda: status(role)["wrong"] == "" and step(ADDER).startswith("ended: all"))
+        assert all(file.read_bytes() == data for file, data in sent.items())
+        check_results("north", "south", counted=("north", "south"))
+        assert len(results("north")) == len(results("south")) == 1
