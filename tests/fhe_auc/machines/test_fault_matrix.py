@@ -215,6 +215,12 @@ def child() -> int:
     return int(found)
 
 
+def fill_disk_of_session() -> None:
+    """The aggregator's disk is full for its process, and for that of its session."""
+    WORLD.full.add(ADDER)
+    resource.prlimit(child(), resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
+
+
 def nothing() -> None:
     pass
 
@@ -330,7 +336,7 @@ ROWS = {
         others=False,
     ),
     "rows of another form": Row(
-        lambda: Path("north.csv").rename("kept.csv") and Path("north.csv").write_text("a,b\n1,2\n"),
+        lambda: (shutil.move("north.csv", "kept.csv"), Path("north.csv").write_text("a,b\n1,2\n")),
         "north",
         r"failed: file 'north\.csv': there is no column 'y_true' \(there are: a, b\)",
         lambda: Path("kept.csv").rename("north.csv"),
@@ -382,7 +388,7 @@ ROWS = {
         before=nothing,
     ),
     "another policy": Row(
-        lambda: set_policy("north", POLICY.replace(HOLDER, "somebody")) or put(),
+        lambda: set_policy("north", POLICY.replace(HOLDER, "somebody")),
         "north",
         r"refused: north\.bundle: the party bundle was signed by 'keeper', not by 'somebody'",
         lambda: set_policy("north", POLICY),
@@ -451,7 +457,7 @@ ROWS = {
     "an aggregator's process killed": Row(
         lambda: os.kill(child(), signal.SIGKILL),
         ADDER,
-        "failed: its process was ended by signal 9, and is started again",
+        "its process was ended by signal 9, and is started again",
         when=FIRST,
         away=("west",),
         others=False,
@@ -476,13 +482,26 @@ ROWS = {
         others=False,
     ),
     "an aggregator's disk full": Row(
-        lambda: WORLD.full.add(ADDER) or resource.prlimit(child(), resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY)),
+        fill_disk_of_session,
         ADDER,
         r"it runs, but no status can be read or written in 'coordinator/state' \(a full disk\?\): see its log",
         WORLD.full.clear,
         logs=r"File too large: '.*coordinator/state/journals/",
         when="inbox/night-1/round-1.message",
         others=False,
+    ),
+    "a key holder's disk full": Row(
+        lambda: WORLD.full.add(HOLDER),
+        HOLDER,
+        r"it runs, but no status can be read or written in 'keeper/state' \(a full disk\?\): see its log",
+        WORLD.full.clear,
+        logs=r"night-1: failed: \[Errno 27\] File too large: '.*keeper/store/",
+        before=lambda: put("late"),
+        close_at=2,
+        others=False,
+        away=("west",),
+        ends=("north", "south"),
+        slow=True,
     ),
     "a key store away": Row(
         lambda: Path("north/store").rename("north/away"),
@@ -493,10 +512,10 @@ ROWS = {
         others=False,
     ),
     "a key store exchanged": Row(
-        lambda: Path("north/store").rename("north/away") and shutil.copytree("south/store", "north/store"),
+        lambda: (shutil.move("north/store", "north/away"), shutil.copytree("south/store", "north/store")),
         "north",
         "failed: the key store has been exchanged since it was opened first: start this process again",
-        lambda: shutil.rmtree("north/store") or Path("north/away").rename("north/store"),
+        lambda: (shutil.move("north/store", "north/other"), shutil.move("north/away", "north/store")),
         when="inbox/night-1/round-1.message",
         others=False,
         slow=True,
