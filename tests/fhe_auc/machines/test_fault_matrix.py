@@ -386,6 +386,7 @@ ROWS = {
         lambda: open_by_hand(*SITES, folder="night-1", study="other.toml"),
         healthy=True,
         before=nothing,
+        others=False,
     ),
     "another policy": Row(
         lambda: set_policy("north", POLICY.replace(HOLDER, "somebody")),
