@@ -23,7 +23,7 @@ from typing import Any
 from urllib.parse import quote
 
 from fhe_auc.base.errors import InputError, MessageError
-from fhe_auc.base.exchange import SHARED, Arrivals, State, is_own, make_folder, state_of
+from fhe_auc.base.exchange import SHARED, Arrivals, State, is_own, make_folder, state_of, told
 from fhe_auc.base.files import LONGEST, read_from_others, write_atomically
 from fhe_auc.base.logs import RoleLog, one_line
 from fhe_auc.base.party_names import AGGREGATOR, HELPER
@@ -38,6 +38,10 @@ _FORWARD = 10.0  # seconds
 _LONGEST_NAME = 200  # bytes; file systems take 255
 _MOST_STRAYS = 10  # that are named in a folder
 _MESSAGE = re.compile(r"round-([1-9][0-9]?)\.message")
+NOTHING = "nothing has come"
+"""Why a party is awaited that has done nothing wrong."""
+
+_NOT_GENUINE_SUBMISSION = "it is not whole, or not the party's for this round (the log says): have it copied again"
 _FORWARDED = re.compile(r"session\.(announcement|joint|helper|convened)|[^.].*\.bundle|[0-9a-f]+\.(request|opening)")
 _NOT_GENUINE = {"signature", "ended", "format", "version", "length", "checksum", "body"}
 """Fields of errors of messages that the session's aggregator has not signed, or a site answers no more."""
@@ -91,9 +95,9 @@ class FileTransport(Transport):
                     if (data := arrivals.read(file, longest)) is not None:
                         yield party, data
                         if not aggregator.has_accepted(party):
-                            arrivals.name(file, "it is not whole, or not the party's for this round: the log says why")
+                            arrivals.name(file, _NOT_GENUINE_SUBMISSION)
             self.skipped = {one_line(str(file)): why for file, why in (arrivals.skipped | unwritten).items()}
-            reasons = dict.fromkeys(self.awaited(), "nothing has come")
+            reasons = dict.fromkeys(self.awaited(), NOTHING)
             for file, why in arrivals.skipped.items():
                 if file.parent in answers and (party := parties.get(file.name, "")) in reasons:
                     reasons[party] = aggregator.refusals.get(party) or why
@@ -140,7 +144,7 @@ def answer(
         except MessageError as error:
             if error.field not in _NOT_GENUINE:
                 raise
-            arrivals.skip(asked, str(error))
+            arrivals.skip(asked, told(error))
             below = newest_round(folder, arrivals)
             if below is None or below >= number:
                 raise

@@ -112,7 +112,8 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         """
         before = openings.objections(store, announced, hours=self.hours_between, at=at)
         if reason := next(chain(self._objections(announced, at), self._ended(announced, store, at), before), None):
-            raise KeysError(f"outside this site's policy, so that a person has to open it: {reason}")
+            by_hand = "so that a person has to open it (`fhe-auc keys open`)"
+            raise KeysError(f"outside this site's policy, {by_hand}: {reason}")
         openings.write_down(store, announced, at=at, by_policy=True)
 
     def _ended(self, announced: Announcement, store: KeyStore, at: datetime) -> Iterator[str]:

@@ -150,7 +150,11 @@ def certified_identity(store: KeyStore) -> Identity:
 def _from_file(path: Path) -> str:
     # systemd gives its user access by a list, which shows as the group's; the folder is nobody else's.
     others = 0o007 if str(path.parent) == os.environ.get(CREDENTIALS_VARIABLE) else 0o077
-    with path.open("rb") as file:
+    try:
+        opened = path.open("rb")
+    except OSError as error:
+        raise StoreError(f"passphrase file {str(path)!r} cannot be read: {error.strerror}") from None
+    with opened as file:
         if sys.platform != "win32" and os.fstat(file.fileno()).st_mode & others:  # there, modes say nothing
             raise UnsafeModeError(f"passphrase file {str(path)!r} is open to other users: chmod 600 it")
         try:
