@@ -6,7 +6,10 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding
+from cryptography.x509.oid import NameOID
 
 from fhe_auc.base.errors import InputError
 from fhe_auc.base.serialise import decode, encode
@@ -15,7 +18,7 @@ from fhe_auc_keys.site import invitation
 from fhe_auc_keys.site.invitation import Offer, invite, open_invitation
 from fhe_auc_keys.store import list_places
 from fhe_auc_keys.store.trusted_authorities import Trusted
-from fhe_auc_keys.trust.authority import Authority
+from fhe_auc_keys.trust.authority import Authority, _builder
 from tests.support.certified import DAY, NOW, STUDY
 from tests.support.keys_commands import (
     Clock,
@@ -154,6 +157,14 @@ def test_no_byte_of_an_invitation_can_be_changed_and_none_is_longer_than_the_lon
         signed = invitation._Signed(encoded, signer.sign(b"invitation 1", encoded))
         with pytest.raises(TamperedError):
             open_invitation(invitation._FORMAT.frame(signed))
+    key = Ed25519PrivateKey.generate()  # the name in its certificate is long enough to talk people into anything
+    named = x509.Name(
+        [x509.NameAttribute(each, "its fingerprint is 1234" * 2) for each in (NameOID.COMMON_NAME, NameOID.TITLE)]
+    )
+    certificate = _builder(named, key.public_key(), named, key, NOW, DAY, authority=True).sign(key, None)
+    talks = Authority(key, certificate, (), 0)
+    with pytest.raises(TamperedError, match="at most 64 characters"):
+        open_invitation(invite(talks, talks.revocation_list(at=NOW), Offer()))
     newer = data[:7] + bytes([9]) + data[8:]
     with pytest.raises((VersionError, TamperedError)):
         open_invitation(newer)
@@ -226,8 +237,12 @@ def test_a_policy_is_taken_only_where_somebody_says_so_and_a_mistaken_offer_is_n
     with pytest.raises(InputError):
         Offer(notes=("\x1b[2J",))
     Path("offer.toml").write_text(OFFER.format(lists="/lists").replace('["verified"]', '["\\u001b[2J"]'))
-    invited("--force")  # before anybody knows whose it is, it steers no terminal
-    assert "\x1b" not in call(*JOIN, "west", "--store", "west", *POST, input="n\n").output
+    invited("--force")
+    west = (*JOIN, "west", "--store", "west", *POST)
+    said, refused = (call(*west, input=typed).output for typed in ("y\nn\n", "n\n"))
+    assert ("\\x1b" in said, "\x1b" in said) == (True, False)  # it steers no terminal
+    # Whoever wrote it says nothing before anybody knows who that is: no other telephone, nor another fingerprint.
+    assert [each in refused for each in ("Heart Study", "exchange", "policy")] == [True, False, False]
 
 
 def test_a_process_that_runs_on_asks_a_place_seldom_and_more_often_where_a_list_ends_soon(clock: Clock) -> None:
