@@ -1,6 +1,7 @@
 """A consortium is set up by its authority's invitation: each fingerprint is compared once, and none is passed by."""
 
 import json
+import re
 import shutil
 from datetime import timedelta
 from pathlib import Path
@@ -239,8 +240,10 @@ def test_a_policy_is_taken_only_where_somebody_says_so_and_a_mistaken_offer_is_n
     Path("offer.toml").write_text(OFFER.format(lists="/lists").replace('["verified"]', '["\\u001b[2J"]'))
     invited("--force")
     west = (*JOIN, "west", "--store", "west", *POST)
+    every = ("cohort +any", "period +any", "max-row-cap +none", "until +no end")
     said, refused = (call(*west, input=typed).output for typed in ("y\nn\n", "n\n"))
     assert ("\\x1b" in said, "\x1b" in said) == (True, False)  # it steers no terminal
+    assert all(re.search(f"policy: {each}\n", said) for each in every)  # what is not there allows more
     # Whoever wrote it says nothing before anybody knows who that is: no other telephone, nor another fingerprint.
     assert [each in refused for each in ("Heart Study", "exchange", "policy")] == [True, False, False]
 
