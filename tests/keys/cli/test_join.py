@@ -199,17 +199,22 @@ def test_of_several_requests_one_that_was_swapped_is_not_certified_and_the_other
     genuine = request_fingerprint("post/south.csr")
     ok("enrol", "south", "--store", "thief", *POST, "--force")  # on the way to the authority
     Path("post/junk.csr").write_text("no request")
-    requests = ("post/junk.csr", "post/north.csr", "post/south.csr")
-    told = [each for path in requests[1:2] for each in ("--fingerprint", request_fingerprint(path))]
+    with Path("post/long.csr").open("wb") as file:
+        file.truncate(2**28 + 1)
+    Path("post/more.csr").mkdir()
+    requests = ("post/junk.csr", "post/long.csr", "post/more.csr", "post/north.csr", "post/south.csr")
+    told = [each for path in requests[3:4] for each in ("--fingerprint", request_fingerprint(path))]
     done = call("issue", *requests, *AUTHORITY, *POST, "--json", *told, "--fingerprint", genuine)
     said = json.loads(done.stdout)
     assert (done.exit_code, [each["name"] for each in said["issued"]]) == (1, ["north"])
     assert "not a certificate request" in said["refused"]["post/junk.csr"]
     assert "not the one given: do not use it" in said["refused"]["post/south.csr"]
+    assert list(said["refused"]) == [*requests[:3], "post/south.csr"]
+    two = call("issue", "post/north.csr", "post/junk.csr", *AUTHORITY, *POST, "--json")  # that is no NAME
+    assert list(json.loads(two.stdout)["refused"]) == ["post/junk.csr"]
     assert not Path("post/south.pem").exists()
     ok("enrol", "south", *SOUTH, *POST, "--force")
-    Path("post/junk.csr").unlink()
-    again = ok("issue", *requests[1:], *AUTHORITY, *POST, input="y\n")  # asks for the one that is left
+    again = ok("issue", *requests[3:], *AUTHORITY, *POST, input="y\n")  # asks for the one that is left
     assert "passed over" in again.stdout
     assert [line["name"] for line in json_of("show", *AUTHORITY)["authority"]["issued"]] == list(SITES)
     assert_fails(
