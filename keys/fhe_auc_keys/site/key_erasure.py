@@ -20,7 +20,7 @@ from fhe_auc.base.serialise import KeptFormat
 from fhe_auc.machines.site_state import without_secrets
 from fhe_auc_keys.bundles.announcement import claimed
 from fhe_auc_keys.bundles.sealed_bundles import Kept
-from fhe_auc_keys.errors import KeysError, StoreError, VersionError
+from fhe_auc_keys.errors import DamagedFileError, KeysError, StoreError, VersionError
 from fhe_auc_keys.site import late_opening
 from fhe_auc_keys.store.key_store import KeyStore, session_ids
 from fhe_auc_keys.store.vault import OWN
@@ -44,7 +44,18 @@ def end(store: KeyStore, session: bytes) -> datetime:
 
 
 def noted_ends(store: KeyStore) -> dict[str, datetime]:
-    """Return, by id, when the clock first said that a session had ended; errors as `KeyStore.load`."""
+    """Return, by id, when the clock first said that a session had ended; nothing where the entry is damaged.
+
+    Then the end is seen anew, and nobody who goes on with other sessions is kept from that. Raise `StoreError` where
+    the entry is of another version of fhe-auc.
+    """
+    with suppress(DamagedFileError):
+        return check(store)
+    return {}
+
+
+def check(store: KeyStore) -> dict[str, datetime]:
+    """Return the same; errors as `KeyStore.load`, also where it is damaged."""
     noted = store.load("trust", ENDS, _FORMAT) if ENDS in store.names("trust") else {}
     return {name: datetime.fromtimestamp(first, timezone.utc) for name, first in noted.items()}
 
