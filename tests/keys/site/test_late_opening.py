@@ -108,6 +108,8 @@ def test_no_opening_exists_before_it_is_known_who_counts_and_then_one_in_one_pro
         ({2.1: 0, 10.2: 0}, False),
         ({2.1: 8, 3: 0, 10.9: 0}, True),  # eight days from the look that was right
         ({2.1: 8, 3: 0, 11: 0}, False),
+        ({2.1: 0, 5: -300, 10.2: 0}, False),  # each boot starts in the past, before the session
+        ({2.1: 0, 5: -300, 10: 0}, True),
     ],
 )
 def test_seeds_are_erased_once_the_end_was_seen_on_two_looks_at_the_clock_that_lie_8_days_apart(
