@@ -100,6 +100,7 @@ class Invitation:
     def accepted(self, trusted: Trusted, *, at: datetime) -> Trusted:
         """Return `trusted` with the authority, its revocation list, and the places where newer ones are fetched.
 
+        Those replace the places before, unless other authorities are trusted too, whose places these may be.
         Raises `OutdatedListError` where a newer list is there already, `ExpiredError` where the list, or the authority,
         is outdated or not yet valid.
         """
@@ -113,7 +114,9 @@ class Invitation:
         if self.certificate not in trusted.authorities:
             trusted = replace(trusted, authorities=(*trusted.authorities, self.certificate))
         trusted = trusted.with_list(self.revocation_list)
-        return replace(trusted, places=self.offer.revocation_lists or trusted.places)
+        alone = bool(self.offer.revocation_lists) and trusted.authorities == (self.certificate,)
+        before = () if alone else trusted.places
+        return replace(trusted, places=tuple(dict.fromkeys((*before, *self.offer.revocation_lists))))
 
 
 def open_invitation(data: bytes) -> Invitation:

@@ -193,6 +193,22 @@ def test_an_older_invitation_takes_no_newer_list_away_and_an_outdated_one_is_ref
     assert not Path("west").exists()
 
 
+def test_who_joins_a_second_consortium_fetches_the_lists_of_the_first_too_and_a_new_place_replaces_the_old(
+    here: Path,
+) -> None:
+    def places(name: str, store: str) -> list[str]:
+        """South's, once it has joined by an invitation with lists in that folder."""
+        Path("offer.toml").write_text(OFFER.format(lists=str(here / name)))
+        ok("ca-init", f"{store} study", *at(store), "--invitation", "offer.toml", *POST, "--force")
+        ok(*JOIN, "south", *SOUTH, *POST, "--force", input="y\nn\n")
+        return [Path(each).name for each in json_of("show", *SOUTH)["revocation_list_places"]]
+
+    for name in ("first", "second"):
+        Path(name).mkdir()
+    assert [places("lists", "first"), places("moved", "first")] == [["lists"], ["moved"]]
+    assert [places("others", "second") for _ in range(2)] == [["moved", "others"]] * 2
+
+
 def test_of_several_requests_one_that_was_swapped_is_not_certified_and_the_others_are() -> None:
     for name in SITES:
         ok(*JOIN, name, *at(name), *POST, input="y\nn\n")
