@@ -137,7 +137,7 @@ def issue(
             ("certified", name, f"valid until {common.moment(until)}"),
             ("serial", serial, "to revoke it"),
             ("fingerprint", prints["fingerprint"], "of the certificate"),
-            ("send", target, f"public; back to {name!r}, with {_CERTIFICATE} and {_LIST}"),
+            ("send", target, f"public; back to {name!r} (without an invitation, {_CERTIFICATE} and {_LIST} too)"),
         ]
 
     tables: list[common.Rows] = []

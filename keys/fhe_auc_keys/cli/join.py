@@ -61,8 +61,8 @@ def join(
     First without a certificate: shows the authority's name and fingerprint. Call it by a number that you know; it reads
     out its fingerprint, and you, in the same call, that of your request. Only then is shown what the invitation says.
     The authority is trusted, its revocation list is kept with the places where newer ones are, private keys are made,
-    and NAME.csr is written. A policy that the invitation proposes (which sessions `open --policy` opens without asking
-    anybody) is kept if you say so.
+    and NAME.csr is written. A policy that the invitation proposes (what `fhe-auc serve` and `open --policy` open
+    unasked) is kept if you say so.
 
     Then with --certificate: checks it and writes NAME.credential, which the key holder needs. All these files are
     public.
