@@ -130,7 +130,10 @@ def _write_new(path: Path, data: bytes) -> None:
 
 
 def drop_variable() -> None:
-    """Take FHE_AUC_PASSPHRASE out of this process's environment, which its children would inherit."""
+    """Take FHE_AUC_PASSPHRASE out of this process's environment, which its children would inherit.
+
+    Where the system shows with what a process was started (/proc/PID/environ: to its user and root), it stays.
+    """
     os.environ.pop(PASSPHRASE_VARIABLE, None)
 
 
