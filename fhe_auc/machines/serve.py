@@ -324,8 +324,10 @@ class Server:
         session.child = self._fork(lambda: aggregator_role.run(config, transport))
 
     def _fork(self, work: Callable[[], object], *kept: int) -> int:
-        """Do `work` in a process that has none of the server's locks, but these files, and ends with it; return its id."""
-        if sys.platform == "win32" or (child := os.fork()):
+        """Do `work` in a process that has these files, none of the server's locks, and ends with it; return its id."""
+        if sys.platform == "win32":
+            raise NotImplementedError
+        if child := os.fork():
             return child
         status = 1
         try:

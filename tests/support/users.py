@@ -44,7 +44,7 @@ def start(user: int, groups: Sequence[int], *arguments: str, **options: Any) -> 
             os._exit(status)
 
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
-    return subprocess.Popen(["fork"], preexec_fn=play, **{**pipes, **options})  # noqa: PLW1509
+    return subprocess.Popen([sys.executable], preexec_fn=play, **{**pipes, **options})
 
 
 def give(path: Path, user: int, group: int) -> None:

@@ -6,7 +6,6 @@ Each command is a process of its own, and of a user of its own where the test ru
 from __future__ import annotations
 
 import json
-import os
 import random
 import shutil
 import subprocess
@@ -36,7 +35,15 @@ POST = ("--out", "post")
 MOST_COMMANDS, MOST_COMPARISONS = 15, 12
 FIRST_USER, GROUP = 64_300, 64_400  # nobody's on any machine
 PATIENCE = 240.0  # seconds; only a broken test waits for them
-NEEDED = ("fhe_auc_keys.cli", "fhe_auc.cli.serve", "pyarrow.csv", "rich.cells", "rich.table", "encodings.utf_16_be", "encodings.utf_8_sig")
+NEEDED = (
+    "fhe_auc_keys.cli",
+    "fhe_auc.cli.serve",
+    "pyarrow.csv",
+    "rich.cells",
+    "rich.table",
+    "encodings.utf_16_be",
+    "encodings.utf_8_sig",
+)
 STUDY = """
 model = "sepsis-net 2.1"
 outcome = "sepsis within 48 hours"
