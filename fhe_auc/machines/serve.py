@@ -30,7 +30,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, TypeVar
 
-from fhe_auc.base.errors import EvaluationError, FheAucError, InputError
+from fhe_auc.base.errors import EvaluationError, FheAucError, InputError, MessageError
 from fhe_auc.base.exchange import SHARED, Arrivals, State, state_of
 from fhe_auc.base.files import read_from_others, write_atomically
 from fhe_auc.base.logs import RoleLog
@@ -274,23 +274,25 @@ class Server:
         if number is None or (state == session.answered and not due):
             return skipped
         session.answered = state
-        ended, session.log, session.arrivals, failure = self._apart(partial(self._round, session, folder, number))
+        step, session.log, session.arrivals, failure = self._apart(partial(self._round, session, folder, number))
         if failure:
             if not session.ours and session.step.startswith((_FOREIGN, "refused")):
                 return True  # another's session, or it is told already what to do
             raise EvaluationError(failure)
         session.ours = True
-        word = "result delivered" if self.role == "site" else "ended"
-        session.tell(word if ended else f"round {number} answered")
+        session.tell(step)
         return skipped
 
-    def _round(self, session: _Session, folder: Path, number: int) -> tuple[bool, RoleLog, Arrivals, str]:
-        """Answer a round; return whether it was the last, what is known now, and what has failed."""
-        log, arrivals = session.log, session.arrivals
+    def _round(self, session: _Session, folder: Path, number: int) -> tuple[str, RoleLog, Arrivals, str]:
+        """Answer a round; return the step that this is, what is known now, and what has failed."""
+        log, arrivals, step, failure = session.log, session.arrivals, f"round {number} answered", ""
         try:
-            return file_transport.answer(folder, self.config, number, log, arrivals)[1], log, arrivals, ""
+            if file_transport.answer(folder, self.config, number, log, arrivals)[1]:
+                step = "result delivered" if self.role == "site" else "ended"
         except Exception as error:
-            return False, log, arrivals, _sentence(error)
+            missed = isinstance(error, MessageError) and error.field == "missed"
+            step, failure = (str(error), "") if missed else ("", _sentence(error))
+        return step, log, arrivals, failure
 
     def _apart(self, work: Callable[[], T]) -> T:
         """Return what `work` returns in a process of its own, which gives back the memory of rows and libraries."""
@@ -304,7 +306,8 @@ class Server:
         _, status = os.waitpid(child, 0)
         if status:
             raise EvaluationError(f"the process that answers has ended with {os.waitstatus_to_exitcode(status)}")
-        return pickle.loads(told)  # noqa: S301 - our own
+        returned: T = pickle.loads(told)  # noqa: S301 - our own
+        return returned
 
     def _start(self, session: _Session, files: Iterable[Path]) -> None:
         """Conduct a session in a process of its own: it has the key of the store, and takes no other down with it."""

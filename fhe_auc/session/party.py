@@ -91,7 +91,7 @@ class Party(Rounds, ABC, Generic[R]):
             session=self.manifest.session,
             manifest=self.digest,
             sender=AGGREGATOR,
-            round=next((number for number in self.answers if number > self._round), self._round + 1),
+            round=self.next_round,
         )
         if self.ended:
             raise MessageError(f"the session has ended for party {self.name!r}", field="round")
@@ -141,6 +141,11 @@ class Party(Rounds, ABC, Generic[R]):
     @staticmethod
     def _belongs(manifest: Manifest, name: str) -> bool:
         return name in manifest.parties
+
+    @property
+    def next_round(self) -> int:
+        """The round that this party answers next."""
+        return next((number for number in self.answers if number > self._round), self._round + 1)
 
     @property
     def submitted(self) -> bool:

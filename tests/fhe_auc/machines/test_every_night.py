@@ -121,8 +121,11 @@ class Consortium:
     def results(self, name: str) -> list[Path]:
         return sorted((self.folder / name / "results").glob("*.json"))
 
-    def health(self, name: str) -> str:
-        return serve.read(read_config(self.folder / name / "serve.toml", None))[1]
+    def status(self, name: str) -> tuple[str, str]:
+        """How somebody's process stands in the last session, and what is wrong."""
+        told, wrong = serve.read(read_config(self.folder / name / "serve.toml", None))
+        steps = [each["step"] for each in told.get("sessions", ()) if each["session"] == self.session]
+        return (steps or [""])[0], wrong
 
     def wait(self, condition: Callable[[], bool]) -> None:
         deadline = time.monotonic() + PATIENCE
@@ -190,10 +193,12 @@ def check_night(they: Consortium, number: int, *counted: str) -> None:
         newest = they.results(name)[-1]
         found = outcomes.read(newest)
         assert isinstance(found, Evaluation)
-        assert (found.verified, found.auc) == (True, pytest.approx(expected, abs=1e-12))
+        assert found.verified
+        assert found.auc == pytest.approx(expected, abs=1e-12)
         assert len(they.results(name)) == number
         assert they.session in newest.name
-    they.wait(lambda: all(they.health(name) == "" for name in they.serving))
+    they.wait(lambda: they.status(SERVER) == ("ended: all have their results", ""))
+    they.wait(lambda: all(they.status(name) == ("result delivered", "") for name in counted))
 
 
 def session_in(told: str) -> str:
@@ -241,5 +246,6 @@ def test_five_sites_need_15_commands_and_12_comparisons_and_then_one_command_a_n
     kill_some(they, moments, kills)
     check_night(they, 3, *(name for name in SITES if name != AWAY))
     they.serve(AWAY)
-    they.wait(lambda: they.health(AWAY) == "")
+    they.wait(lambda: "without 'west'" in they.status(AWAY)[0])
+    they.wait(lambda: they.status(AWAY)[1] == "")
     assert len(they.results(AWAY)) == 2
