@@ -23,6 +23,7 @@ from fhe_auc.base.files import read_config
 from fhe_auc.machines import outcomes, result_hook, serve
 from fhe_auc.results.evaluation import Evaluation
 from fhe_auc_keys.store.key_store import KeyStore
+from tests.support import users
 from tests.support.command_line import call
 from tests.support.keys_commands import make_site, ok, write_study
 from tests.support.keys_folder import ADDER, AUTHORITY, PASSPHRASE, at
@@ -38,7 +39,7 @@ from fhe_auc.cli import main
 atexit.register(lambda: print("heavy:", {{*{HEAVY}}} & {{*sys.modules}} or "nothing", file=sys.stderr))
 main()
 """
-Started = dict[str, "subprocess.Popen[bytes]"]
+Started = dict[str, "subprocess.Popen[Any]"]
 _HERE: list[serve.Server] = []
 POLICY = f"""
 holder = "{HOLDER}"
@@ -110,9 +111,14 @@ def processes() -> Iterator[Started]:
 
 
 def start(processes: Started, *names: str) -> None:
+    """One of them afresh, to see what it loads; the others as forks, which have it all."""
     for name in names:
         with Path(f"{name}.log").open("ab") as log:
-            processes[name] = subprocess.Popen([sys.executable, "-c", PROGRAM, "serve", f"{name}.toml"], stderr=log)
+            if name == "north":
+                processes[name] = subprocess.Popen([sys.executable, "-c", PROGRAM, "serve", f"{name}.toml"], stderr=log)
+            else:
+                own = os.getuid(), [os.getgid()]
+                processes[name] = users.start(*own, "serve", f"{name}.toml", stdout=log, stderr=log)
 
 
 def kill(processes: Started, name: str, number: int = signal.SIGKILL) -> int:
