@@ -317,7 +317,7 @@ ROWS = {
     "a site late": Row(
         nothing,
         "west",
-        "not answered: round . has come, and 'west' has not answered round 1: the session has gone on without it; ",
+        "not answered: the session has gone on to round . without 'west': nothing is to be done; ",
         healthy=True,
         before=lambda: put("late"),
         close_at=2,

@@ -7,6 +7,7 @@ import os
 import random
 import shutil
 import signal
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,6 +22,7 @@ from tests.support.keys_folder import ADDER, PASSPHRASE, at
 from tests.support.served import (
     HELPER,
     HOLDER,
+    MOST_MEMORY,
     POLICY,
     SITES,
     Started,
@@ -100,7 +102,11 @@ def _kill_each(processes: Started, session: str) -> None:
     until(lambda: step(ADDER).startswith("ended: all have"))
     assert (step("north"), step(HOLDER)) == ("result delivered", "opening made")
     assert all(status(name)["wrong"] == "" for name in processes)
+    if sys.platform == "linux":
+        told = Path(f"/proc/{processes['north'].pid}/status").read_text()
+        assert int(told.partition("VmRSS:")[2].split()[0]) * 1024 < MOST_MEMORY
     assert kill(processes, "north", signal.SIGTERM) == 0
+    assert Path("north.log").read_text().endswith("heavy: nothing\n")  # what rounds need is in their processes
     assert not results("west")
 
 
