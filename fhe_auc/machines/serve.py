@@ -28,7 +28,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
-from fhe_auc.base.errors import FheAucError, InputError
+from fhe_auc.base.errors import FheAucError, InputError, MessageError
 from fhe_auc.base.exchange import SHARED, Arrivals, State, state_of
 from fhe_auc.base.files import read_from_others, write_atomically
 from fhe_auc.base.logs import RoleLog
@@ -58,6 +58,15 @@ _GRACE, _PAUSE = 10.0, 0.02  # seconds that processes have to end, and between l
 _JOINING = ("session.joint", "session.convened", "session.helper")  # of which an aggregator opens one
 _MOST_OPEN = 2**16  # files of a process, of which one for a session keeps none of the server's
 _FOREIGN, _ENDED = "not for this role", "ended: all have their results"
+_BEGUN = "round-1.message"
+_WITHOUT_KEYS = (
+    "refused: it has begun, and aggregator.bundle, or what else has opened it, is not here any more: put that back, or "
+    "the key holder makes another session"
+)
+_WITHOUT = (
+    "round {number} goes on without this role, which has not answered the one before: there is nothing to do here; to "
+    "count this role, the key holder makes another session"
+)
 
 
 @dataclass
@@ -237,6 +246,8 @@ class Server:
         if self.role == "aggregator":
             if any(map(_opens, new)):
                 self._start(session, files)
+            elif _BEGUN in {file.name for file in files} and not any(map(_opens, files)):
+                session.tell(_WITHOUT_KEYS)
             return
         again = self._take_in(session, sorted(file for file in new if _arrives(file, self.role)))
         if self.role != "key holder":
@@ -273,7 +284,10 @@ class Server:
         session.answered = state
         try:
             _, ended = file_transport.answer(folder, self.config, number, session.log, session.arrivals)
-        except (FheAucError, OSError):
+        except (FheAucError, OSError) as error:
+            if isinstance(error, MessageError) and error.field == "round":
+                session.tell(_WITHOUT.format(number=number))
+                return skipped
             if not session.ours and session.step.startswith((_FOREIGN, "refused")):
                 return True  # another's session, or it is told already what to do
             raise

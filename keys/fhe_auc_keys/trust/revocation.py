@@ -42,7 +42,8 @@ def check_not_revoked(
         )
     if not any(is_current(found, at=at) for found in mine):
         raise ExpiredError(
-            f"the revocation list of {shown(issuer.subject)} is outdated or not yet valid: get a new one"
+            f"the revocation list of {shown(issuer.subject)} is outdated or not yet valid on {at:%Y-%m-%d}, this "
+            "machine's date: the authority has to write a new one, by `fhe-auc keys revoke --refresh`"
         )
 
 

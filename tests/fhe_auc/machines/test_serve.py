@@ -20,6 +20,7 @@ import pytest
 from fhe_auc.base.files import read_config
 from fhe_auc.machines import outcomes, result_hook, serve
 from fhe_auc.results.evaluation import Evaluation
+from fhe_auc_keys.site import openings
 from fhe_auc_keys.store.key_store import KeyStore
 from tests.support.command_line import PROGRAM, call
 from tests.support.keys_commands import make_site, ok, write_study
@@ -113,12 +114,13 @@ def kill(processes: Started, name: str, number: int = signal.SIGKILL) -> int:
 @contextmanager
 def serving(*names: str) -> Iterator[None]:
     """Have roles serve in this process, whenever it waits (`until`): that is quicker than to start one for each."""
+    before = len(_HERE)
     with ExitStack() as servers:
         _HERE.extend(servers.enter_context(serve.Server(read_config(Path(f"{name}.toml"), None))) for name in names)
         try:
             yield
         finally:
-            _HERE.clear()
+            del _HERE[before:]
 
 
 def until(condition: Callable[[], bool]) -> None:
@@ -323,6 +325,40 @@ def test_a_site_without_its_rows_says_so_and_goes_on_when_they_are_there(here: P
         told = Path("south/state/status.json")
         assert told.stat().st_mode & 0o777 == 0o600
         assert "auc" not in told.read_text()
+
+
+def test_who_comes_too_late_is_told_so_and_its_policy_is_not_spent_on_what_is_over(here: Path) -> None:
+    change(ADDER, close_at=2)
+    make_session("night-1", "--min-parties", "2")
+    with serving(ADDER, HOLDER, "north", "south"):
+        until(lambda: delivered("north", "south"))
+    with serving("west"):  # has not been there at all
+        until(lambda: "round 3 has begun, and 'west' was not there for the first" in step("west"))
+        with KeyStore(Path("west/store"), PASSPHRASE) as store:
+            assert not store.names("bundle")
+            assert openings.NAME not in store.names("trust")
+    Path("west.csv").rename("away.csv")
+    make_session("night-2", "--min-parties", "2")
+    with serving("west"):  # has opened it, and cannot answer
+        until(lambda: step("west", "night-2") == "opened")
+        with serving(ADDER, HOLDER, "north", "south"):
+            until(lambda: delivered("north", "south", number=2))
+    Path("away.csv").rename("west.csv")
+    with serving("west"):
+        until(lambda: step("west", "night-2").startswith("round 3 goes on without this role"))
+        until(lambda: status("west")["wrong"] == "")
+
+
+def test_an_aggregator_that_has_lost_what_opened_a_session_says_so_and_goes_on_once_it_is_back(here: Path) -> None:
+    make_session()
+    bundle = Path("inbox/night-1/aggregator.bundle")
+    with serving(ADDER):
+        until(exists("inbox/night-1/round-1.message"))
+    bundle.rename("backup")
+    with serving(ADDER, *SITES):
+        until(lambda: "is not here any more: put that back" in step(ADDER))
+        Path("backup").rename(bundle)
+        until(lambda: delivered(*SITES))
 
 
 def test_a_hook_that_fails_or_hangs_gets_each_result_again_until_it_takes_it(here: Path) -> None:
