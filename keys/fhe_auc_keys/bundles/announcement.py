@@ -162,8 +162,9 @@ def open_announcement(data: bytes, trust: Trust, *, holder: str, at: datetime) -
     if not body.not_before <= at.timestamp() <= body.not_after:
         first, last = (datetime.fromtimestamp(each, timezone.utc) for each in (body.not_before, body.not_after))
         raise ExpiredError(
-            f"the session announced by {holder!r} counts from {first:%Y-%m-%d %H:%M} to {last:%Y-%m-%d %H:%M} UTC, and "
-            f"this machine's clock says {at:%Y-%m-%d %H:%M}: set the clock right, or {holder!r} makes another session"
+            f"the session announced by {holder!r} is outdated, or has not begun: it counts from {first:%Y-%m-%d %H:%M} "
+            f"to {last:%Y-%m-%d %H:%M} UTC, and this machine's clock says {at:%Y-%m-%d %H:%M}: set the clock right, or "
+            f"{holder!r} makes another session"
         )
     manifest, ends = _manifest_and_end(body, f"that {holder!r} announces")
     expected_number = len(manifest.answering) + 1
