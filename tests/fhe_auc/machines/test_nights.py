@@ -416,6 +416,7 @@ def test_three_sites_every_night() -> None:
 
 @needs_faketime
 @pytest.mark.slow
+@pytest.mark.timeout(3600)
 def test_twenty_sites_for_thirty_nights() -> None:
     for calendar in played(20, 12, 35):
         calendar.killed_and_upgraded()

@@ -9,6 +9,7 @@ import random
 import shutil
 import signal
 import subprocess
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -18,6 +19,7 @@ from typing import Any
 import pytest
 
 from fhe_auc.base.files import read_config
+from fhe_auc.cli.serve import ending
 from fhe_auc.machines import outcomes, result_hook, serve
 from fhe_auc.results.evaluation import Evaluation
 from fhe_auc_keys.site import openings
@@ -412,6 +414,13 @@ def test_a_second_process_on_a_store_or_state_is_refused_and_the_first_ends_clea
     assert kill(processes, "north", signal.SIGTERM) == 0
     shown = call("session", "status", "north.toml")
     assert (shown.exit_code, "it does not run" in shown.stdout) == (1, True)
+
+
+def test_a_signal_ends_it_also_at_the_instant_at_which_it_begins_to_wait() -> None:
+    stop = threading.Event()
+    with stop._cond:  # as `Event.wait` has it
+        ending(stop)(signal.SIGTERM, None)
+    assert stop.wait(PATIENCE)
 
 
 @pytest.mark.parametrize(
