@@ -1,5 +1,6 @@
 """Commands in processes of their own that all see the time that a test sets: by libfaketime, from files."""
 
+import contextlib
 import json
 import os
 import signal
@@ -60,6 +61,11 @@ def ended(process):
 while line := sys.stdin.readline():
     name, *given = json.loads(line)
     print(json.dumps({"start": start, "end": end, "ended": ended}[name](*given)), flush=True)
+try:
+    while True:
+        os.wait()
+except ChildProcessError:
+    pass
 """
 
 
@@ -83,8 +89,9 @@ class FakedTime:
         return self
 
     def __exit__(self, *error: object) -> None:
-        for name in list(self.roles):
-            self.end(name)
+        for process in self.roles.values():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
         self._process.communicate()
 
     def set(self, at: datetime, *names: str) -> None:
@@ -104,7 +111,9 @@ class FakedTime:
             self.roles[name] = self._start(name, f"{name}.log", ["serve", f"{name}.toml"])
 
     def end(self, name: str, number: int = signal.SIGKILL) -> int:
-        return int(self._ask("end", self.roles.pop(name), number))
+        status = int(self._ask("end", self.roles[name], number))
+        del self.roles[name]
+        return status
 
     def run(self, name: str, *arguments: str) -> tuple[int, str]:
         """Have a role run ``fhe-auc``; return the status, and what it has printed."""
