@@ -135,12 +135,6 @@ class Nights:
             np.savez(f".{name}.npz", y_true=y_true, y_score=y_score)
             Path(f".{name}.npz").replace(f"{name}.npz")
 
-    def start(self, *names: str, close_at: int = 0) -> None:
-        config = Path(f"{ADDER}.toml")
-        lines = [line for line in config.read_text().splitlines() if not line.startswith("close-at")]
-        config.write_text("\n".join([*lines, f"close-at = {close_at}"]))
-        self.faked.start(*names)
-
     def made(self, *arguments: str, refused: str = "") -> str:
         """The session's id that the key holder's command makes, or "" where it is refused, in these words."""
         common = ("--passphrase-file", "passphrase", *at(HOLDER), "--json")
@@ -271,7 +265,10 @@ class Calendar:
     def restart(self, close_at: int = 0) -> None:
         """Who runs the aggregator has it go on without those who are away, or wait for all again."""
         self.faked.end(ADDER, signal.SIGTERM)
-        self.nights.start(ADDER, close_at=close_at)
+        config = Path(f"{ADDER}.toml")
+        lines = [line for line in config.read_text().splitlines() if not line.startswith("close-at")]
+        config.write_text("\n".join([*lines, f"close-at = {close_at}"]))
+        self.faked.start(ADDER)
 
     # --- Kinds of nights ----------------------------------------------------------------------------------------------
 
@@ -289,7 +286,7 @@ class Calendar:
         for name in list(self.faked.roles):
             self.faked.end(name)
         assert write_as_before(self.nights.roles) > len(self.first)  # and the sessions made
-        self.nights.start(*self.nights.roles)
+        self.faked.start(*self.nights.roles)
         self.nights.delivered(session)
 
     def cleaned(self) -> None:
@@ -303,7 +300,7 @@ class Calendar:
         for folder in Path("exchange").iterdir():
             shutil.rmtree(folder)
         self.nights.until(lambda: self.nights.sent_by(session, self.first))  # the same again: see `collect`
-        self.nights.start(self.last)
+        self.faked.start(self.last)
         self.nights.sentence(f"has not been opened here: .* {HOLDER!r} makes another", self.last, session=session)
         self.restart(close_at=len(self.first))
         self.nights.sentence("aggregator.bundle, .* is not here any more: put that back", ADDER, session=session)
@@ -323,7 +320,7 @@ class Calendar:
             self.nights.delivered(session, *self.first)
             self.restart()
         self.noon()
-        self.nights.start(self.last)
+        self.faked.start(self.last)
         for session in missed:
             self.nights.sentence(_MISSED.format(name=self.last), self.last, session=session)
 
@@ -351,7 +348,7 @@ class Calendar:
         session, before = self.session(), dict(nights.rows)
         nights.until(lambda: nights.sent_by(session, self.first))
         nights.at(LIST_ENDS + timedelta(hours=1))
-        nights.start(self.last)
+        self.faked.start(self.last)
         nights.sentence(_LIST_ENDED, *nights.roles)
         nights.sentence(_LIST_ENDED, self.last, session=session)
         self.evening()
@@ -397,7 +394,7 @@ def played(sites: int, day: int, certificate_ends: int) -> Iterator[Calendar]:
             nights = Nights(sites, faked, clock, NOW + (certificate_ends + 7) * DAY)
             nights.at(NOW + (day - 1) * DAY)
             nights.new_rows(0)
-            nights.start(*nights.roles)
+            faked.start(*nights.roles)
             yield Calendar(nights, day)
             nights.check()
 
