@@ -396,6 +396,8 @@ def played(sites: int, day: int, certificate_ends: int) -> Iterator[Calendar]:
             nights.new_rows(0)
             faked.start(*nights.roles)
             yield Calendar(nights, day)
+            for name in nights.roles:
+                assert faked.end(name, signal.SIGTERM) == 0
             nights.check()
 
 
