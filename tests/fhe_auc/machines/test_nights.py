@@ -222,7 +222,7 @@ def write_as_before(names: Iterable[str]) -> int:
     written = 0
     older: list[tuple[str, KeptFormat[Any], int]] = [
         ("state", site_state._FORMAT, 1),  # and how many fields are new
-        ("made", made_sessions._FORMAT, 0),
+        ("made", made_sessions._FORMAT, 2),  # which are empty before the first repetition
     ]
     for name in names:
         with store_of(name) as store:
