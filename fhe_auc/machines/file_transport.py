@@ -78,10 +78,12 @@ class FileTransport(Transport):
         longest = aggregator.submission_limit + ENVELOPE_BYTES
         due = started = time.monotonic()
         arrivals = self._arrivals
-        unwritten = dict.fromkeys(places, "")
+        unwritten = dict.fromkeys(places, "")  # and why
         while True:
             over = time.monotonic() > started + self.timeout
             unwritten = self._written(message, unwritten)
+            gone = [place for place in places if not os.path.lexists(_message_file(place, aggregator.round))]
+            unwritten = dict.fromkeys(gone, "the message is gone") | unwritten
             if len(self._folders) > 1 and time.monotonic() >= due:
                 forward(self._folders, arrivals)
                 due = time.monotonic() + _FORWARD
@@ -108,7 +110,10 @@ class FileTransport(Transport):
             time.sleep(max(_POLL, min((time.monotonic() - started) / 100, _SLOW_POLL)))
 
     def _written(self, message: bytes, places: Mapping[Path, str]) -> dict[Path, str]:
-        """Write a message into folders; return those where it could not be, and why; raise that where all are such."""
+        """Write a message into folders; return those where it could not be, and why.
+
+        Raise that where all are such, and there is no reason `before` why they should be.
+        """
         failed: dict[Path, str] = {}
         for place, before in places.items():
             asked = _message_file(place, self.aggregator.round)
@@ -119,7 +124,7 @@ class FileTransport(Transport):
                 write_atomically(asked, message, mode=SHARED, durable=True)
             except (OSError, InputError) as error:
                 failed[place] = f"the message is not there yet: {getattr(error, 'strerror', None) or error}"
-                if len(failed) == len(self._folders):
+                if len(failed) == len(self._folders) and not before:
                     raise
                 if failed[place] != before:
                     self.log.warning("%s: %s", place, failed[place])

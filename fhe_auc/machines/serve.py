@@ -63,6 +63,11 @@ _MOST_OPEN = 2**16  # files of a process, of which one for a session keeps none 
 _MOST_SKIPPED = 3  # files in the status of a session
 T = TypeVar("T")
 _FOREIGN, _ENDED = "not for this role", "ended: all have their results"
+_BEGUN = "round-1.message"
+_WITHOUT_KEYS = (
+    "refused: it has begun, and aggregator.bundle, or what else has opened it, is not here any more: put that back, or "
+    "the key holder makes another session"
+)
 
 
 @dataclass
@@ -246,6 +251,8 @@ class Server:
         if self.role == "aggregator":
             if any(map(_opens, new)):
                 self._start(session, files)
+            elif _BEGUN in {file.name for file in files} and not any(map(_opens, files)):
+                session.tell(_WITHOUT_KEYS)
             return
         again = self._take_in(session, sorted(file for file in new if _arrives(file, self.role)))
         if self.role != "key holder":

@@ -146,18 +146,26 @@ def read_opening(
 
 
 def ask_by_file(
-    folder: Path, aggregator: Identity, trust: Trust, announced: Announcement, patience: float, counted: tuple[str, ...]
+    folder: Path,
+    aggregator: Identity,
+    trust: Trust,
+    announced: Announcement,
+    patience: float,
+    counted: tuple[str, ...],
+    *,
+    at: datetime,
 ) -> bytes:
     """Write the request to SESSION.request in `folder`, wait `patience` seconds for SESSION.opening; return that.
 
-    What does not count there is named in the log, and waited out: it may be half a copy.
+    What does not count there is named in the log, and waited out: it may be half a copy. `at` is when the session was
+    opened under `trust`, whose revocation lists may end while it runs.
     """
     asked, answer = _files(folder, announced.manifest)
     write_atomically(asked, request(aggregator, announced.manifest, counted), mode=SHARED)
     arrivals = Arrivals(RoleLog(announced.manifest.session.hex()))
 
     def read(data: bytes) -> bytes:
-        return read_opening(data, aggregator, trust, announced, counted, at=datetime.now(timezone.utc))
+        return read_opening(data, aggregator, trust, announced, counted, at=at)
 
     deadline = time.monotonic() + patience
     while (opening := arrivals.take(answer, read)) is None:

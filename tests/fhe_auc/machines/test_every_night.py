@@ -21,9 +21,9 @@ import pytest
 from fhe_auc.base.files import read_config
 from fhe_auc.machines import outcomes, serve
 from fhe_auc.results.evaluation import Evaluation
-from tests.support.served import auc_of
 from tests.support.machines import toml
 from tests.support.platforms import needs_unix_files
+from tests.support.served import auc_of
 from tests.support.users import give, is_root, start
 
 pytestmark = needs_unix_files

@@ -6,12 +6,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.support.served import HEAVY, make_session
 from tests.fhe_auc.machines.test_serve import here as here
 from tests.fhe_auc.machines.test_serve import template as template
 from tests.fhe_auc.test_public_names import NEVER
 from tests.support.keys_folder import ADDER, at
 from tests.support.machines import toml
+from tests.support.served import HEAVY, make_session
 
 MORE = {"asyncio", "http.client", "psutil", "sqlite3", "ssl", "unittest", "urllib.request"}
 MOST_MODULES = 700  # in November 2026 there are 619, numpy's and Python's own among them
