@@ -294,6 +294,7 @@ ROWS = {
         when=FIRST,
         others=False,
         away=("west",),
+        slow=True,
     ),
     "half a message": Row(
         lambda: half(NIGHT / "round-1.message", NIGHT / "round-1.message"),
@@ -346,7 +347,7 @@ ROWS = {
     "an outdated list": Row(
         lambda: WORLD.off.update(dict.fromkeys((*SITES, ADDER), timedelta(days=31))),
         "north",
-        f"the revocation list of 'CN=Heart Study' is outdated or not yet valid: .* {CLOCK}the authority has to write a new one",
+        f"the revocation list of 'CN=Heart Study' is outdated or not yet valid: .* {CLOCK}the authority has ",
         WORLD.off.clear,
         before=nothing,
         others=False,
@@ -378,6 +379,7 @@ ROWS = {
         healthy=True,
         before=lambda: put(but="north.bundle"),
         others=False,
+        slow=True,
     ),
     "another study": Row(
         lambda: put("foreign"),
@@ -423,6 +425,7 @@ ROWS = {
         healthy=True,
         before=nothing,
         others=False,
+        slow=True,
     ),
     "a key holder's clock 8 days ahead": Row(
         lambda: WORLD.off.update({HOLDER: timedelta(days=8)}),
@@ -435,6 +438,7 @@ ROWS = {
         away=("west",),
         ends=("north", "south"),
         others=False,
+        slow=True,
     ),
     "a site upgraded": Row(
         lambda: WORLD.upgraded.add("north"),
@@ -454,6 +458,7 @@ ROWS = {
         healthy=True,
         before=nothing,
         others=False,
+        slow=True,
     ),
     "an aggregator's process killed": Row(
         lambda: os.kill(child(), signal.SIGKILL),

@@ -380,7 +380,7 @@ _MISSED = r"round \d has begun, and '{name}' was not there .* to count '{name}',
 _LIST_ENDED = (
     r"revocation list of 'CN=Heart Study' is outdated .* this machine's date: the authority has to write a new one"
 )
-_WRONG_CLOCK = r"this machine's (date|clock)"
+_WRONG_CLOCK = r"this machine's (date|clock)|the clock says"
 _TURN = r"outside this site's policy, .* it is this one's turn from (.*) UTC on"
 
 
