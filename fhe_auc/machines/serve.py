@@ -2,7 +2,7 @@
 
     inbox/NAME/                a session: the key holder's files, the rounds (`file_transport`), late openings
     state/status.json, lock    how it stands (`read`); locked while the process lives
-    state/journals/ID/         an aggregator's sessions
+    state/journals/SESSION/    an aggregator's sessions; `folder` names the one in the inbox
     state/taken/FILE           results that the hook has taken
 
 Nothing here is needed to go on: what a session must not lose is in the key store, in journals and in the folder of
@@ -12,10 +12,8 @@ again: at once when a file of the session changes, else after pauses that grow. 
 
 from __future__ import annotations
 
-import hashlib
 import math
 import os
-import shutil
 import signal
 import sys
 import threading
@@ -30,7 +28,7 @@ from typing import Any, NoReturn
 
 from fhe_auc.base.errors import FheAucError, InputError
 from fhe_auc.base.exchange import SHARED, Arrivals, State, state_of
-from fhe_auc.base.files import read_from_others, write_atomically
+from fhe_auc.base.files import write_atomically
 from fhe_auc.base.logs import RoleLog
 from fhe_auc.machines import aggregator_role, file_transport, site_role
 from fhe_auc.machines.result_hook import ResultHook, Retry
@@ -287,22 +285,45 @@ class Server:
 
     def _start(self, session: _Session, files: Iterable[Path]) -> None:
         """Conduct a session in a process of its own: it has the key of the store, and takes no other down with it."""
-        opening = next((file for file in sorted(files) if _opens(file)), None)
+        opening = self._opening(session, filter(_opens, sorted(files)))
         if opening is None:
             return
-        own = self.state / "journals" / hashlib.sha256(read_from_others(opening)).hexdigest()[:32]
-        session.journal = own
-        record = journal.read_record(own)
-        if record is not None and "error" not in record and journal.is_finished(record):
-            session.log.session = record["session"]
-            session.tell(_ENDED)
-            return
+        own = session.journal
         about = {"session": str(opening), "journal": str(own), "late-opening": str(session.folders[0])}
         session.retry.plan(wanted=False)
         if sys.platform != "win32":
             session.child = os.fork()
             if not session.child:
                 self._conduct({**self.config, **about}, session.folders)
+
+    def _opening(self, session: _Session, files: Iterable[Path]) -> Path | None:
+        """Return the file that opens a session here, whose journal then is the session's; None: told why not.
+
+        A session has one journal, and runs in one folder of the inboxes: a copy elsewhere does not count.
+        """
+        refused, ended, new = list[str](), False, list[tuple[Path, Path]]()
+        for file in files:
+            try:
+                own = self.state / "journals" / self._storage.opens(self.config, file, verified=False).hex()
+                place = _read(own / "folder")
+                if place not in (b"", here := os.fsencode(session.name)) and os.fsdecode(place) in self._sessions:
+                    raise InputError(f"its session runs in the folder {os.fsdecode(place)!r}: remove this one")
+                if place == here and _is_finished(own):
+                    session.log.session, ended = own.name, True
+                    continue
+                self._storage.opens(self.config, file)
+                new.append((file, own))
+            except (FheAucError, OSError) as error:
+                refused.append(f"{file.name}: {error}")
+        if not new:
+            session.tell(_ENDED if ended else f"refused: {'; '.join(dict.fromkeys(refused))}")
+            session.retry.plan(wanted=not ended)
+            return None
+        opening, own = next(((file, own) for file, own in new if _read(own / "folder")), new[0])
+        own.mkdir(mode=0o700, parents=True, exist_ok=True)
+        write_atomically(own / "folder", os.fsencode(session.name), mode=0o600, durable=True)
+        session.journal = own
+        return opening
 
     def _conduct(self, config: Mapping[str, Any], folders: list[Path]) -> NoReturn:
         """In the session's process: keep none of the server's locks, and end with it."""
@@ -337,11 +358,7 @@ class Server:
             return False
         signalled = f"its process has ended by signal {-session.status}"
         why = signalled if session.status < 0 else record.get("error", {}).get("message", "see the log")
-        if (session.journal / "session").exists():
-            session.tell(f"failed: {why}", why)
-        else:  # the file may be anybody's
-            session.tell(f"refused: {why}")
-            shutil.rmtree(session.journal, ignore_errors=True)
+        session.tell(f"failed: {why}", why)
         session.retry.plan(wanted=True)
         return False
 
@@ -416,6 +433,18 @@ def _files(folder: Path) -> list[tuple[Path, State]]:
     except FileNotFoundError:
         return []
     return [(file, (found.st_ino, found.st_size, found.st_mtime_ns)) for file, found in stats]
+
+
+def _is_finished(folder: Path) -> bool:
+    record = journal.read_record(folder)
+    return record is not None and journal.is_finished(record)
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return b""
 
 
 def _state(path: Path) -> State | None:

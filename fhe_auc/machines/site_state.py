@@ -186,6 +186,13 @@ class SiteStorage(ABC):
         """
 
     @abstractmethod
+    def opens(self, config: Mapping[str, Any], file: Path, *, verified: bool = True) -> bytes:
+        """Return the id of the session that a file opens for this aggregator; `FheAucError` where it opens none.
+
+        Where it is not to be `verified` that the key holder has signed that, it is what the file says.
+        """
+
+    @abstractmethod
     def shield(self, config: Mapping[str, Any]) -> None:
         """Take out of this process's environment, which its children inherit, secrets that `config` has in files."""
 

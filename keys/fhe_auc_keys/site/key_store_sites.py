@@ -23,7 +23,13 @@ from fhe_auc_keys.site import unattended
 from fhe_auc_keys.site.key_erasure import destroy_keys, purge
 from fhe_auc_keys.site.late_opening import answering_by_file, ask_by_file, hold, is_late
 from fhe_auc_keys.site.policy import Policy, is_in
-from fhe_auc_keys.site.session_files import keep_for_party, kept_for_party, open_for_aggregator
+from fhe_auc_keys.site.session_files import (
+    announced_to_aggregator,
+    claimed_by_aggregator,
+    keep_for_party,
+    kept_for_party,
+    open_for_aggregator,
+)
 from fhe_auc_keys.store import audit, budget
 from fhe_auc_keys.store.key_store import KeyStore, serving
 from fhe_auc_keys.store.list_places import renewed
@@ -150,6 +156,16 @@ class KeyStoreStorage(SiteStorage):
     def shield(self, config: Mapping[str, Any]) -> None:
         if config.get("passphrase-file"):
             drop_variable()
+
+    def opens(self, config: Mapping[str, Any], file: Path, *, verified: bool = True) -> bytes:
+        data = read_from_others(file, plain=True)
+        if not verified:
+            return claimed_by_aggregator(data)
+        with _opened(config) as store:
+            identity, trust, at = certified_identity(store), Trusted.stored(store).trust, _now()
+        announced = announced_to_aggregator(data, trust, holder=_needed(config, "holder"), at=at)
+        announced.require_aggregator(verify(identity.credential, trust, at=at))
+        return announced.manifest.session
 
     def aggregator(self, config: Mapping[str, Any]) -> Joined:
         """Open what the key holder has sent to the aggregator.

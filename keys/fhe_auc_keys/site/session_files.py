@@ -21,10 +21,12 @@ from fhe_auc_keys.bundles import announcement
 from fhe_auc_keys.bundles.announcement import Announcement, open_announcement
 from fhe_auc_keys.bundles.roster import PartyMaterial, Roster
 from fhe_auc_keys.bundles.sealed_bundles import (
+    AGGREGATOR_KIND,
     PARTY_KIND,
     AggregatorKeys,
     Kept,
     announced_in_bundle,
+    claimed_announcement,
     claimed_in_bundle,
     open_aggregator_bundle,
     open_party_bundle,
@@ -55,6 +57,18 @@ def open_for_aggregator(
         opened = open_aggregator_bundle(data, identity, trust, holder=holder, session=session, at=at)
     _check_plan(opened.announcement.manifest)
     return opened
+
+
+def announced_to_aggregator(data: bytes, trust: Trust, *, holder: str, at: datetime) -> Announcement:
+    """Return the session of such a file, verified; nothing is unsealed. Errors as `open_aggregator_bundle`."""
+    if is_joint(data):
+        return _open_joint(data, trust, holder=holder, session=None, at=at)
+    return announced_in_bundle(AGGREGATOR_KIND, data, trust, holder=holder, at=at)[0]
+
+
+def claimed_by_aggregator(data: bytes) -> bytes:
+    """Return the id of the session that such a file says it opens; raise `TamperedError` where it is none."""
+    return announcement.claimed(data if is_joint(data) else claimed_announcement(data)).manifest.session
 
 
 def claimed_id(data: bytes) -> bytes:

@@ -1,0 +1,81 @@
+"""What strangers without a key, or one hostile site, put into inboxes: it costs no other site anything."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import time
+from pathlib import Path
+
+from tests.fhe_auc.machines.test_serve import (
+    _HERE,
+    HOLDER,
+    SITES,
+    change,
+    check_results,
+    delivered,
+    exists,
+    here,
+    make_session,
+    serving,
+    status,
+    step,
+    template,
+    until,
+)
+from tests.support.keys_folder import ADDER
+
+__all__ = ["here", "template"]  # fixtures
+
+
+def look(times: int = 4) -> None:
+    """Have all roles that serve look so many times."""
+    for _ in range(times):
+        for each in _HERE:
+            each.look()
+        time.sleep(0.02)
+
+
+def written_anew(data: bytes) -> bytes:
+    """The same signed document in other bytes: msgpack has longer forms of a length."""
+    body = data[40:]
+    longer = {0xC4: b"\xc5\0", 0xC5: b"\xc6\0\0"}[body[1]]
+    other = body[:1] + longer + body[2:]
+    return data[:8] + hashlib.sha256(other).digest() + other
+
+
+# --- One inbox for all ------------------------------------------------------------------------------------------------
+
+
+def test_a_session_has_one_journal_and_runs_in_one_folder_whoever_copies_its_files(here: Path) -> None:
+    session = make_session()
+    original = Path("inbox/night-1/aggregator.bundle").read_bytes()
+    with serving(ADDER, "north"):
+        until(exists("inbox/night-1/round-1.message"))
+        for name, data in (("anew", written_anew(original)), ("copy", original)):
+            Path("inbox", name).mkdir()
+            Path("inbox", name, "aggregator.bundle").write_bytes(data)
+        until(lambda: all(step(ADDER, name).startswith("refused") for name in ("anew", "copy")))
+        assert "its session runs in the folder 'night-1'" in step(ADDER, "copy")
+        assert "has been written anew" in step(ADDER, "anew") or "runs in the folder" in step(ADDER, "anew")
+    with serving(ADDER, *SITES):  # started again, where the copies are newer
+        until(lambda: delivered(*SITES))
+        until(lambda: step(ADDER).startswith("ended: all"))
+    assert [each.name for each in Path(ADDER, "state/journals").iterdir()] == [session]
+    assert not list(Path("inbox").glob("[ac]*/round-*"))
+
+
+def test_nothing_that_the_key_holder_has_not_signed_starts_a_process(here: Path) -> None:
+    """Neither rubbish nor a bundle whose signature is gone, which claims to open a session of ours."""
+    make_session()
+    whole = Path("inbox/night-1/aggregator.bundle").read_bytes()
+    body = whole[40:-1] + bytes([whole[-1] ^ 1])
+    for name, data in (("forged", whole[:8] + hashlib.sha256(body).digest() + body), ("rubbish", whole[:8] + bytes(60))):
+        Path("inbox", name).mkdir()
+        Path("inbox", name, "aggregator.bundle").write_bytes(data)
+    with serving(ADDER):
+        look(1)
+        assert [each.name for each in _HERE[0]._sessions.values() if each.child] == ["night-1"]
+        assert all(step(ADDER, name).startswith("refused") for name in ("forged", "rubbish"))
+        assert status(ADDER)["health"] == "ok"
