@@ -68,10 +68,7 @@ class Arrivals:
         self._read: dict[Path, State] = {}  # as it was when it was read
         self._seen: dict[Path, State] = {}  # as it was at the last look
         self._taken: dict[Path, object] = {}
-        # Of files that are forwarded: the folders that have had one, all as they were when compared, our own copies.
-        self.had: dict[str, set[Path]] = {}
-        self.forwarded: dict[str, object] = {}
-        self.ours: dict[Path, State] = {}
+        self.had: dict[str, set[Path]] = {}  # by name of a file that is forwarded, the folders that have had it
 
     def names(self, folder: Path) -> set[str]:
         """Return what is in a folder, and forget what was there; nothing where it cannot be read, which is named."""

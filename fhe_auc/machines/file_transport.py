@@ -15,15 +15,15 @@ import hashlib
 import os
 import re
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 from urllib.parse import quote
 
-from fhe_auc.base.errors import InputError, MessageError
-from fhe_auc.base.exchange import SHARED, Arrivals, State, is_own, make_folder, state_of
+from fhe_auc.base.errors import EvaluationError, FheAucError, InputError, MessageError
+from fhe_auc.base.exchange import SHARED, Arrivals, is_own, make_folder
 from fhe_auc.base.files import LONGEST, read_from_others, write_atomically
 from fhe_auc.base.logs import RoleLog, one_line
 from fhe_auc.base.party_names import AGGREGATOR, HELPER
@@ -31,13 +31,17 @@ from fhe_auc.machines import site_role
 from fhe_auc.machines.aggregator_role import Transport
 from fhe_auc.session.aggregator import Aggregator
 from fhe_auc.session.journal import Journal
-from fhe_auc.session.messages import ENVELOPE_BYTES, Message
+from fhe_auc.session.messages import ENVELOPE_BYTES, MESSAGE, Message
 
 _POLL, _SLOW_POLL = 0.5, 5.0  # seconds; the longer it has waited, the slower
 _FORWARD = 10.0  # seconds
 _LONGEST_NAME = 200  # bytes; file systems take 255
 _MOST_STRAYS = 10  # that are named in a folder
 _MESSAGE = re.compile(r"round-([1-9][0-9]?)\.message")
+_LONGEST_FORWARDED = 2**26  # bytes
+_MOST_FORWARDED = 20_000  # names in a folder
+_DIFFERS = "another folder has another file of this name, so it is not copied: remove one"
+Check: TypeAlias = Callable[[bytes], object]
 _FORWARDED = re.compile(r"session\.(announcement|joint|helper|convened)|[^.].*\.bundle|[0-9a-f]+\.(request|opening)")
 _NOT_GENUINE = {"signature", "ended", "format", "version", "length", "checksum", "body"}
 """Fields of errors of messages that the session's aggregator has not signed, or a site answers no more."""
@@ -46,24 +50,55 @@ _NOT_GENUINE = {"signature", "ended", "format", "version", "length", "checksum",
 class FileTransport(Transport):
     """Carries rounds through a folder, or several; the rest is as of `Transport`.
 
-    Raises `InputError` where a folder's first message is another session's.
+    What one of several folders holds excludes only that one, which is named; where all are excluded, what is wrong with
+    the first is raised: `InputError` where its first message is another session's, or as of `Journal.claim`. With a
+    `check`, which raises `FheAucError` for what is not genuine, `forward` carries files between the folders.
     """
 
     def __init__(
-        self, folders: Path | Sequence[Path], aggregator: Aggregator, journal: Journal, timeout: float
+        self,
+        folders: Path | Sequence[Path],
+        aggregator: Aggregator,
+        journal: Journal,
+        timeout: float,
+        *,
+        check: Check | None = None,
     ) -> None:
         super().__init__(aggregator, journal, timeout)
-        self._folders = [folders] if isinstance(folders, Path) else list(folders)
         self._arrivals = Arrivals(self.log)
-        may_be_away = (OSError,) if len(self._folders) > 1 else ()  # the first message tells if all are
-        for folder in self._folders:
-            found = _sessions(folder, self._arrivals)
-            if found and (first := found[min(found)]) != aggregator.manifest.session:
-                raise InputError(f"{str(folder)!r} is for session {first.hex()}; give each session a folder of its own")
-            number = newest_round(folder, self._arrivals, aggregator.manifest.session)
-            with suppress(*may_be_away):
-                make_folder(folder)
-                journal.claim(folder, number)
+        given = [folders] if isinstance(folders, Path) else list(folders)
+        self._check = check if len(given) > 1 else None
+        excluded: dict[Path, FheAucError] = {}
+        for folder in given:
+            try:
+                self._claim(folder)
+            except (InputError, EvaluationError) as error:
+                excluded[folder] = error
+            except OSError:  # it may be away
+                if len(given) == 1:
+                    raise
+        self._folders = [folder for folder in given if folder not in excluded]
+        if not self._folders:
+            raise excluded[given[0]]
+        for folder, why in excluded.items():
+            self._arrivals.name(folder, f"it is excluded: {why}")
+
+    def _claim(self, folder: Path) -> None:
+        session = self.aggregator.manifest.session
+        found = _sessions(folder, self._arrivals)
+        if found and (first := found[min(found)]) != session:
+            raise InputError(f"{str(folder)!r} is for session {first.hex()}; give each session a folder of its own")
+        while (number := newest_round(folder, self._arrivals, session)) is not None:
+            file = _message_file(folder, number)
+            try:
+                message = Message.from_bytes(read_from_others(file, plain=True), limit=LONGEST)
+                if self.aggregator.protection is not None:
+                    self.aggregator.protection.check(AGGREGATOR, MESSAGE, message.digest, message.signature)
+                break
+            except (FheAucError, OSError) as error:  # anybody's
+                self._arrivals.skip(file, str(error))
+        make_folder(folder)
+        self.journal.claim(folder, number)
 
     def exchange(self, message: bytes) -> Iterator[tuple[str, bytes]]:
         """Write a message for all parties; yield (party, submission) until all are there, or the time is over."""
@@ -78,8 +113,8 @@ class FileTransport(Transport):
         while True:
             over = time.monotonic() > started + self.timeout
             unwritten = self._written(message, unwritten)
-            if len(self._folders) > 1 and time.monotonic() >= due:
-                forward(self._folders, arrivals)
+            if self._check is not None and time.monotonic() >= due:
+                forward(self._folders, arrivals, self._check)
                 due = time.monotonic() + _FORWARD
             for folder in answers:
                 names = sorted(each for each in arrivals.names(folder) if not each.startswith("."))  # not finished
@@ -185,59 +220,42 @@ def _session(number: int, data: bytes) -> bytes:
     return message.session
 
 
-def forward(folders: Sequence[Path], arrivals: Arrivals) -> None:
+def forward(folders: Sequence[Path], arrivals: Arrivals, check: Check) -> None:
     """Copy what opens sessions, and late openings, that lie in some of the folders into the others, byte for byte.
 
-    Where files of a name differ, that is named, and none is copied, unless a copy of ours is what one begins with that
-    has grown since. `arrivals` remembers what is done: nothing is read again until it changes.
+    What `check` refuses counts nowhere, and is copied nowhere; nor is anything where files of a name differ otherwise:
+    that is named. `arrivals` remembers what is done: nothing is read again until it changes.
     """
-    found: dict[str, dict[Path, State]] = {}
-    for folder in folders:
-        for name in filter(_FORWARDED.fullmatch, arrivals.names(folder)):
-            with suppress(FileNotFoundError):
-                found.setdefault(name, {})[folder] = state_of(os.path.join(folder, name))
-    for name, states in found.items():
-        had = {*states, *arrivals.had.get(name, ())}  # who removes a file is not given it again
-        lacking = [folder for folder in folders if folder not in had and os.access(folder, os.W_OK)]
-        if arrivals.forwarded.get(name) != (states, lacking) and _forward(name, states, lacking, arrivals):
-            arrivals.forwarded[name] = states, lacking
-
-
-def _forward(name: str, states: Mapping[Path, State], lacking: list[Path], arrivals: Arrivals) -> bool:
-    """Copy a file of this name from folders, with their states, to those `lacking` it; return whether all is done."""
-    copies: dict[Path, bytes] = {}
-    failed: dict[Path, str] = {}
-    for folder in states:
-        try:
-            copies[folder] = read_from_others(folder / name, plain=True)
-        except InputError as error:
-            arrivals.name(folder / name, str(error))
-        except OSError as error:
-            failed[folder] = error.strerror or ""
-    ours = [folder for folder in copies if arrivals.ours.get(folder / name) == states[folder]]
-    theirs = {folder: data for folder, data in copies.items() if folder not in ours}
-    whole = next(iter((theirs or copies).values()), b"")
-    grown = [folder for folder in ours if copies[folder] != whole and whole.startswith(copies[folder])]
-    differing = [folder for folder in copies if copies[folder] != whole and folder not in grown]
-    for folder in differing:
-        arrivals.name(folder / name, "another folder has another file of this name, so it is not copied: remove one")
-    for folder in [] if differing or not copies else [*lacking, *grown]:
-        try:
-            write_atomically(folder / name, whole, mode=SHARED)
-            arrivals.ours[folder / name] = state_of(folder / name)
-        except OSError as error:
-            failed[folder] = error.strerror or ""
-    had = arrivals.had.setdefault(name, set())
-    if differing:  # where one is removed, the other may take its place
-        had.difference_update(copies)
-    else:
-        had.update(copies, lacking)
-        for folder in {*copies, *lacking}:
+    found: dict[str, dict[Path, bytes]] = {}
+    listed = {folder: arrivals.names(folder) for folder in folders}
+    for folder, names in listed.items():
+        for name in sorted(filter(_FORWARDED.fullmatch, names))[:_MOST_FORWARDED]:
+            digest = arrivals.take(folder / name, partial(_checked, check), _LONGEST_FORWARDED)
+            if digest is not None:
+                found.setdefault(name, {})[folder] = digest
+    for name, copies in found.items():
+        had = arrivals.had.setdefault(name, set())  # who removes a file is not given it again
+        source, digest = next(iter(copies.items()))
+        if any(each != digest for each in copies.values()):
+            for folder in copies:
+                arrivals.name(folder / name, _DIFFERS)
+            had.difference_update(copies)  # where one is removed, the other may take its place
+            continue
+        had.update(copies)
+        for folder in copies:
             arrivals.skipped.pop(folder / name, None)
-    had.difference_update(failed)
-    for folder, why in failed.items():
-        arrivals.name(folder / name, why)
-    return not failed
+        lacking = [folder for folder in folders if name not in listed[folder] and folder not in had]
+        for folder in [each for each in lacking if os.access(each, os.W_OK)]:
+            with suppress(OSError, InputError):  # tried again; the source may have changed
+                data = read_from_others(source / name, _LONGEST_FORWARDED, plain=True)
+                if hashlib.sha256(data).digest() == digest:
+                    write_atomically(folder / name, data, mode=SHARED)
+                    had.add(folder)
+
+
+def _checked(check: Check, data: bytes) -> bytes:
+    check(data)
+    return hashlib.sha256(data).digest()
 
 
 def file_name(party: str) -> str:

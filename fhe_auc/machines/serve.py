@@ -128,6 +128,7 @@ class Server:
             held.callback(os.close, journal.lock_folder(self.state, "state", "serves with"))
             self._storage: SiteStorage = site_storage()
             held.enter_context(self._storage.serving(self.config, by_policy=self._by_policy))
+            self._check = self._storage.checking(self.config) if self.role == "aggregator" else None
             if self.config.get("on-result"):
                 self._hook = ResultHook(self.config, self.state / "taken", self._log)
             self._living, self._life = os.pipe()  # whose end, at ours, ends the sessions' processes
@@ -185,6 +186,7 @@ class Server:
         """Take newer revocation lists, and see that certificate and policy still stand; return what is wrong."""
         try:
             self._storage.take_in(self.config, [], by_policy=self._by_policy)
+            self._check = self._storage.checking(self.config) if self.role == "aggregator" else None
         except Exception as error:
             self._renewal = time.monotonic() + _AFTER_FAILURE
             return _sentence(error)
@@ -213,6 +215,8 @@ class Server:
 
     def _attend(self, session: _Session) -> None:
         """Do what a session's files ask for, if they have changed, or something has failed some time ago."""
+        if len(self._inboxes) > 1:  # a link in one of them is a site's, and may point anywhere
+            session.folders = [folder for folder in (each / session.name for each in self._inboxes) if not folder.is_symlink()]
         folders = [folder / "helpers" if self.role == "helper" else folder for folder in session.folders]
         times = [each and each[2] for each in map(_state, (*session.folders, *folders))]
         if times != session.times:
@@ -223,8 +227,8 @@ class Server:
         if not (session.looks or due):
             return
         session.looks = max(0, session.looks - 1)
-        if len(session.folders) > 1:
-            file_transport.forward(session.folders, session.arrivals)
+        if self._check is not None and len(session.folders) > 1:
+            file_transport.forward(session.folders, session.arrivals, self._check)
         files = {file: state for folder in {*session.folders, *folders} for file, state in _files(folder)}
         changed = {file for file, state in files.items() if session.files.get(file) != state}
         session.files = files
@@ -289,7 +293,7 @@ class Server:
         if opening is None:
             return
         own = session.journal
-        about = {"session": str(opening), "journal": str(own), "late-opening": str(session.folders[0])}
+        about = {"session": str(opening), "journal": str(own), "late-opening": list(map(str, session.folders))}
         session.retry.plan(wanted=False)
         if sys.platform != "win32":
             session.child = os.fork()
@@ -332,7 +336,7 @@ class Server:
             os.closerange(3, self._living)
             os.closerange(self._living + 1, _MOST_OPEN)
             threading.Thread(target=lambda: os._exit(1 + len(os.read(self._living, 1))), daemon=True).start()
-            aggregator_role.run(config, partial(file_transport.FileTransport, folders))
+            aggregator_role.run(config, partial(file_transport.FileTransport, folders, check=self._check))
             status = 0
         except Exception as error:
             self._log.error("%s", _sentence(error))
@@ -425,12 +429,12 @@ def _runs(session: _Session) -> bool:
 
 
 def _files(folder: Path) -> list[tuple[Path, State]]:
-    """Return the plain files of a folder, and what changes with their contents; none of a folder that is not there."""
+    """Return the plain files of a folder, and what changes with their contents; none where that cannot be listed."""
     try:
         with os.scandir(folder) as entries:
             plain = [each for each in entries if each.is_file(follow_symlinks=False)]
             stats = [(Path(each.path), each.stat(follow_symlinks=False)) for each in plain]
-    except FileNotFoundError:
+    except OSError:  # of an inbox, `_find` tells that; of a session's folder, it may be a file, or anybody's
         return []
     return [(file, (found.st_ino, found.st_size, found.st_mtime_ns)) for file, found in stats]
 

@@ -193,6 +193,10 @@ class SiteStorage(ABC):
         """
 
     @abstractmethod
+    def checking(self, config: Mapping[str, Any]) -> Callable[[bytes], object]:
+        """Return what raises `FheAucError` for a file that neither this aggregator nor its key holder has signed."""
+
+    @abstractmethod
     def shield(self, config: Mapping[str, Any]) -> None:
         """Take out of this process's environment, which its children inherit, secrets that `config` has in files."""
 

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-import os
-import shutil
 import time
+from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
+import pytest
+
+from fhe_auc.base.files import LONGEST
+from fhe_auc.session.messages import Message
 from tests.fhe_auc.machines.test_serve import (
     _HERE,
     HOLDER,
@@ -79,3 +83,80 @@ def test_nothing_that_the_key_holder_has_not_signed_starts_a_process(here: Path)
         assert [each.name for each in _HERE[0]._sessions.values() if each.child] == ["night-1"]
         assert all(step(ADDER, name).startswith("refused") for name in ("forged", "rubbish"))
         assert status(ADDER)["health"] == "ok"
+
+
+# --- An inbox for each site, one of which is hostile ------------------------------------------------------------------
+
+PLACES = {"south": "in-hostile", "north": "in-north", "west": "in-west", HOLDER: "in-holder"}
+"""The hostile one is the first, in the list and by its name."""
+
+FOLDER = Path("in-hostile/night-1")
+
+
+def have_inboxes(**entries: int) -> None:
+    for name, place in PLACES.items():
+        Path(place).mkdir()
+        change(name, inbox=place)
+    change(ADDER, inbox=list(PLACES.values()), close_at=2, **entries)
+
+
+def forged(**fields: object) -> bytes:
+    message = Message.from_bytes(Path("in-north/night-1/round-1.message").read_bytes(), limit=LONGEST)
+    return msgspec.structs.replace(message, **fields).to_bytes()
+
+
+def rubbish(session: str) -> None:
+    """Of all names that count."""
+    FOLDER.mkdir()
+    names = "aggregator.bundle", "session.joint", "north.bundle", f"{session}.opening"
+    for name in (*names, "aggregator", "round-2.message"):
+        (FOLDER / name).write_bytes(b"f" * 32)
+    (FOLDER / f"{session}.request").mkdir()
+
+
+def rubbish_request(session: str) -> None:
+    FOLDER.mkdir()
+    (FOLDER / f"{session}.request").write_bytes(b"f" * 32)
+
+
+def no_folder(session: str) -> None:
+    FOLDER.write_bytes(b"")
+
+
+def link(session: str) -> None:
+    Path("victim").mkdir()
+    FOLDER.symlink_to(Path("victim").resolve())
+
+
+@pytest.mark.parametrize("what", [rubbish, rubbish_request, no_folder, link])
+def test_what_one_site_has_put_into_its_inbox_costs_no_other_the_session(
+    what: Callable[[str], None], here: Path
+) -> None:
+    have_inboxes()
+    what(make_session("night-1", "--min-parties", "2", into="in-holder"))
+    with serving(ADDER, HOLDER, "north", "west"):
+        until(lambda: delivered("north", "west"))
+        check_results("north", "west", counted=("north", "west"))
+        assert all(status(name)["health"] == "ok" for name in ("north", "west", HOLDER))
+    assert what is not link or not list(Path("victim").iterdir())
+    spread = [file for name in ("north", "west", "holder") for file in Path(f"in-{name}").rglob("*") if file.is_file()]
+    assert not [file for file in spread if file.read_bytes() == b"f" * 32]
+
+
+@pytest.mark.parametrize(
+    ("name", "fields"),
+    [
+        ("round-3.message", {"round": 3}),  # of this session
+        ("round-1.message", {"session": bytes(16)}),
+        ("aggregator.bundle", {}),
+    ],
+)
+def test_a_session_goes_on_after_what_one_site_has_forged(name: str, fields: dict[str, object], here: Path) -> None:
+    have_inboxes()
+    make_session("night-1", "--min-parties", "2", into="in-holder")
+    with serving(ADDER, "north"):
+        until(exists("in-north/night-1/round-1/north.submission"))
+    (FOLDER / name).write_bytes(forged(**fields))
+    with serving(ADDER, HOLDER, "north", "west"):
+        until(lambda: delivered("north", "west"))
+        check_results("north", "west", counted=("north", "west"))
