@@ -53,6 +53,7 @@ class FileTransport(Transport):
     What one of several folders holds excludes only that one, which is named; where all are excluded, what is wrong with
     the first is raised: `InputError` where its first message is another session's, or as of `Journal.claim`. With a
     `check`, which raises `FheAucError` for what is not genuine, `forward` carries files between the folders.
+    `inside` is as of `make_folder`, of each folder.
     """
 
     def __init__(
@@ -63,8 +64,10 @@ class FileTransport(Transport):
         timeout: float,
         *,
         check: Check | None = None,
+        inside: bool = False,
     ) -> None:
         super().__init__(aggregator, journal, timeout)
+        self._inside = inside
         self._arrivals = Arrivals(self.log)
         given = [folders] if isinstance(folders, Path) else list(folders)
         self._check = check if len(given) > 1 else None
@@ -97,7 +100,7 @@ class FileTransport(Transport):
                 break
             except (FheAucError, OSError) as error:  # anybody's
                 self._arrivals.skip(file, str(error))
-        make_folder(folder)
+        make_folder(folder, inside=self._inside)
         self.journal.claim(folder, number)
 
     def exchange(self, message: bytes) -> Iterator[tuple[str, bytes]]:
@@ -144,7 +147,8 @@ class FileTransport(Transport):
         for place, before in places.items():
             asked = _message_file(place, self.aggregator.round)
             try:
-                make_folder(place, inside=place not in self._folders)
+                make_folder(place if place in self._folders else place.parent, inside=self._inside)
+                make_folder(place, inside=self._inside or place not in self._folders)
                 if is_own(place):  # another owner may not be in the group that ours would be open to: sites make it
                     make_folder(asked.with_suffix(""), inside=True)
                 write_atomically(asked, message, mode=SHARED, durable=True)

@@ -251,7 +251,7 @@ def test_roles_that_are_different_users_carry_a_session_whatever_their_umask(
         user = users[role]
         shared.started.append(start(user, [user, *belongs], "session", *arguments, "--json", cwd=shared.folder))
 
-    opening = (shared.folder / "session").read_bytes()  # of the key holder
+    opening = Path(shared.aggregator["session"]).read_bytes()  # of the key holder
     (places["north"] / "aggregator.bundle").write_bytes(opening)
     folders = list(dict.fromkeys(places.values()))
     begin("aggregator", groups.values(), "aggregate", *map(str, folders), "run.toml")
