@@ -7,7 +7,8 @@
 
 Nothing here is needed to go on: what a session must not lose is in the key store, in journals and in the folder of
 results, and whatever is done again after a crash has the same bytes. What fails is named, in log and status, and tried
-again: at once when a file of the session changes, else after pauses that grow. No session waits for another's.
+again: at once when a file of the session changes, else after pauses that grow. One session's fault is no other's; a
+site answers one after the other.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from typing import Any, NoReturn
 from fhe_auc.base.errors import FheAucError, InputError
 from fhe_auc.base.exchange import SHARED, Arrivals, State, state_of
 from fhe_auc.base.files import write_atomically
-from fhe_auc.base.logs import RoleLog
+from fhe_auc.base.logs import RoleLog, one_line
 from fhe_auc.machines import aggregator_role, file_transport, site_role
 from fhe_auc.machines.result_hook import ResultHook, Retry
 from fhe_auc.machines.site_state import REQUEST_SUFFIX, SiteStorage, site_storage
@@ -74,6 +75,8 @@ class _Session:
     ours: bool = False
     arrivals: Arrivals = field(init=False)
     answered: object = None  # the round, and the state of its message
+    written: dict[Path, State | None] = field(default_factory=dict)  # what this role has put there, as it was then
+    lost: Retry = field(default_factory=Retry)  # when that is written again
     retry: Retry = field(default_factory=Retry)
     child: int = 0  # id of the process that conducts it, an aggregator's
     status: int = 0  # with which that has ended
@@ -223,7 +226,13 @@ class Server:
             session.times, session.looks = times, _SETTLED
         if session.child and self._watch(session):
             session.looks = _SETTLED  # when it has ended
+        lost = any(_state(file) != state for file, state in session.written.items())
+        if lost and not session.lost.wanted:  # a program may carry off what is there: not at each look
+            session.lost.plan(wanted=True)
         due = session.retry.due
+        if lost and session.lost.due:
+            session.lost.plan(wanted=True)
+            due = True
         if not (session.looks or due):
             return
         session.looks = max(0, session.looks - 1)
@@ -247,20 +256,23 @@ class Server:
 
     def _take_in(self, session: _Session, files: list[Path]) -> bool:
         """Open what is for this role, answer requests; return whether to try again, as something is wrong."""
-        refused = []
+        refused, wrong = [], ""
         taken = self._storage.take_in(self.config, files, by_policy=self._by_policy) if files else []
         for file, arrived in zip(files, taken, strict=True):
             session.ours |= arrived.ours
             if arrived.reply:
-                write_atomically(file.with_suffix(".opening"), arrived.reply, mode=SHARED, durable=True)
+                opening = file.with_suffix(".opening")
+                write_atomically(opening, arrived.reply, mode=SHARED, durable=True)
+                session.written[opening] = _state(opening)
                 session.tell("opening made")
             elif arrived.outcome == "opened":
                 session.log.session = arrived.why.removeprefix("session ")
                 session.tell("opened")
             elif arrived.outcome == "REFUSED":
                 refused.append(f"{file.name}: {arrived.why}")
+                wrong = wrong or (refused[-1] if arrived.genuine else "")
         if refused:
-            session.tell(f"refused: {'; '.join(refused)}")
+            session.tell(f"refused: {'; '.join(refused)}", wrong)
         elif files and (session.wrong or not session.step or session.step.startswith("refused")):
             session.tell("opened" if session.ours else _FOREIGN)
         return bool(refused)
@@ -274,17 +286,22 @@ class Server:
             return skipped
         session.answered = state
         try:
-            _, ended = file_transport.answer(folder, self.config, number, session.log, session.arrivals)
-        except (FheAucError, OSError):
-            if not session.ours and session.step.startswith((_FOREIGN, "refused")):
-                return True  # another's session, or it is told already what to do
-            raise
+            file, ended = file_transport.answer(folder, self.config, number, session.log, session.arrivals)
+        except (FheAucError, OSError) as error:
+            if session.ours:
+                raise
+            if not session.step.startswith("refused"):  # which tells already what to do
+                session.tell(f"{_FOREIGN}: {error}")
+            return True  # another's session
         finally:
             if "pyarrow" in sys.modules:  # which keeps the memory of the largest file that it has read
                 sys.modules["pyarrow"].default_memory_pool().release_unused()
         session.ours = True
+        if file not in session.written:
+            session.lost.plan(wanted=False)
+        session.written = {file: _state(file)}
         word = "result delivered" if self.role == "site" else "ended"
-        session.tell(word if ended else f"round {number} answered")
+        session.tell(word if ended else f"{file.parent.name.replace('-', ' ')} answered")
         return skipped
 
     def _start(self, session: _Session, files: Iterable[Path]) -> None:
@@ -336,7 +353,7 @@ class Server:
             os.closerange(3, self._living)
             os.closerange(self._living + 1, _MOST_OPEN)
             threading.Thread(target=lambda: os._exit(1 + len(os.read(self._living, 1))), daemon=True).start()
-            aggregator_role.run(config, partial(file_transport.FileTransport, folders, check=self._check))
+            aggregator_role.run(config, partial(file_transport.FileTransport, folders, check=self._check, inside=True))
             status = 0
         except Exception as error:
             self._log.error("%s", _sentence(error))
@@ -369,8 +386,12 @@ class Server:
     def _tell(self, *, ended: bool = False) -> None:
         """Write the status where it has changed, or has not been written for a while."""
         wrong = next((f"{each.name}: {each.wrong}" for each in self._sessions.values() if each.wrong), "")
-        known = [(each.log.session, each.name, each.step, each.since) for each in self._sessions.values() if each.step]
-        health = self._trouble or wrong or "ok"
+        known = [
+            (each.log.session, one_line(each.name), one_line(each.step), each.since)
+            for each in self._sessions.values()
+            if each.step
+        ]
+        health = one_line(self._trouble or wrong or "ok")
         told, at = (health, known, ended), time.monotonic()
         if told == self._told[0] and at < self._told[1] + _BEAT:
             return

@@ -150,6 +150,7 @@ class Arrived(NamedTuple):
     outcome: Literal["opened", "passed over", "REFUSED"]
     why: str
     ours: bool = False  # whether the role is in its session
+    genuine: bool = False  # whether the key holder has signed it, for this role
     reply: bytes = b""  # what goes back, of a file that asks for something
 
 

@@ -94,7 +94,7 @@ def announcement_beside(file: Path, data: bytes) -> bytes:
     announced = file.with_name("session.helper")
     if not data.startswith(PARTY_KIND.magic) or claimed_in_bundle(data).stands_alone or not announced.is_file():
         return b""
-    return read_from_others(announced)
+    return read_from_others(announced, plain=True)
 
 
 def newest_first(files: Iterable[Path]) -> list[Path]:

@@ -34,6 +34,7 @@ def take_in(
     Without a policy nothing is opened. What is wrong with the file is told, not raised, and nothing of it is used up.
     `plain` is as of `read_from_others`.
     """
+    genuine = False
     try:
         data = read_from_others(file, plain=plain)
         known_by = claimed_id(data)
@@ -47,11 +48,12 @@ def take_in(
         announced = announced_to_party(data, trusted, **given)
         if not is_for(data, announced, me):
             return _OTHERS
+        genuine = True
         policy.admit(announced, store, at=at)
         keep_for_party(data, identity, trusted, store, session=None, study=announced.study, **given)
         return Arrived("opened", f"session {announced.manifest.session.hex()}", ours=True)
     except (FheAucError, OSError) as error:
-        return Arrived("REFUSED", str(error))
+        return Arrived("REFUSED", str(error), genuine=genuine)
 
 
 def answer_request(file: Path, store: KeyStore, identity: Identity, trusted: Trust, *, at: datetime) -> Arrived:

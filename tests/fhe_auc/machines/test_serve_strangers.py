@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import os
+import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +16,7 @@ from fhe_auc.base.files import LONGEST
 from fhe_auc.session.messages import Message
 from tests.fhe_auc.machines.test_serve import (
     _HERE,
+    HELPER,
     HOLDER,
     SITES,
     change,
@@ -28,6 +31,8 @@ from tests.fhe_auc.machines.test_serve import (
     template,
     until,
 )
+from tests.support.command_line import call
+from tests.support.keys_commands import write_study
 from tests.support.keys_folder import ADDER
 
 __all__ = ["here", "template"]  # fixtures
@@ -47,6 +52,12 @@ def written_anew(data: bytes) -> bytes:
     longer = {0xC4: b"\xc5\0", 0xC5: b"\xc6\0\0"}[body[1]]
     other = body[:1] + longer + body[2:]
     return data[:8] + hashlib.sha256(other).digest() + other
+
+
+def forged(inbox: str, **fields: object) -> bytes:
+    """A message of the first round that is whole, and says something else; whoever has no key can make it."""
+    message = Message.from_bytes(Path(inbox, "night-1/round-1.message").read_bytes(), limit=LONGEST)
+    return msgspec.structs.replace(message, **fields).to_bytes()
 
 
 # --- One inbox for all ------------------------------------------------------------------------------------------------
@@ -85,6 +96,65 @@ def test_nothing_that_the_key_holder_has_not_signed_starts_a_process(here: Path)
         assert status(ADDER)["health"] == "ok"
 
 
+def test_what_strangers_put_into_the_inbox_changes_no_health_and_steers_no_terminal(here: Path) -> None:
+    """Folders of strange names, one with a whole message that nobody has signed; a file in place of a folder."""
+    make_session()
+    strange = "\x1b[2J\u202e\n", os.fsdecode(b"\xff\xfe"), "unsigned"
+    with serving(ADDER, HELPER, "north"):
+        until(lambda: step("north") == "round 1 answered")
+        for name in strange:
+            Path("inbox", name).mkdir()
+            Path("inbox", name, "north.bundle").write_bytes(b"fhebpar" + bytes(50))
+        Path("inbox/unsigned/north.bundle").unlink()
+        Path("inbox/unsigned/round-1.message").write_bytes(forged("inbox", session=bytes(16)))
+        Path("inbox/unsigned/helpers").write_bytes(b"")
+        Path("inbox/night-1/round-3.message").write_bytes(forged("inbox", round=3))
+        look()
+        assert {name: status(name)["wrong"] for name in (ADDER, HELPER, "north")} == dict.fromkeys(
+            (ADDER, HELPER, "north"), ""
+        )
+        assert step("north", "unsigned").startswith("not for this role")
+        assert step("north") == "round 1 answered"  # whatever the number of the forged one is
+        shown = call("session", "status", "north.toml")
+        assert (shown.exit_code, "[2J" in shown.stdout, "\x1b" in shown.stdout) == (0, True, False)
+
+
+def test_what_the_key_holder_has_signed_and_a_site_refuses_is_wrong(here: Path) -> None:
+    write_study("other.toml", model="another net")
+    with serving("north"):
+        make_session("night-1", "--study", "other.toml")
+        until(lambda: "outside this site's policy" in status("north")["wrong"])
+        shutil.rmtree("inbox/night-1")
+        until(lambda: status("north")["wrong"] == "")
+
+
+def test_a_submission_that_is_lost_on_the_way_comes_again(here: Path) -> None:
+    make_session()
+    file = Path("inbox/night-1/round-1/north.submission")
+    with serving(ADDER):
+        until(exists("inbox/night-1/round-1.message"))
+    with serving("north"):
+        until(lambda: step("north") == "round 1 answered")
+        first = file.read_bytes()
+        file.unlink()
+        until(file.exists)
+        assert file.read_bytes() == first
+
+
+def test_a_result_that_cannot_be_noted_as_taken_ends_nothing(here: Path) -> None:
+    change("south", on_result=["/bin/true"])
+    taken = Path("south/state/taken")
+    with serving(ADDER, *SITES):
+        taken.rmdir()
+        taken.write_bytes(b"")
+        make_session()
+        until(lambda: "cannot be written down" in status("south")["wrong"])
+        taken.unlink()
+        taken.mkdir()
+        until(lambda: status("south")["wrong"] == "")
+    assert len(list(taken.iterdir())) == 1
+
+
 # --- An inbox for each site, one of which is hostile ------------------------------------------------------------------
 
 PLACES = {"south": "in-hostile", "north": "in-north", "west": "in-west", HOLDER: "in-holder"}
@@ -98,11 +168,6 @@ def have_inboxes(**entries: int) -> None:
         Path(place).mkdir()
         change(name, inbox=place)
     change(ADDER, inbox=list(PLACES.values()), close_at=2, **entries)
-
-
-def forged(**fields: object) -> bytes:
-    message = Message.from_bytes(Path("in-north/night-1/round-1.message").read_bytes(), limit=LONGEST)
-    return msgspec.structs.replace(message, **fields).to_bytes()
 
 
 def rubbish(session: str) -> None:
@@ -128,7 +193,11 @@ def link(session: str) -> None:
     FOLDER.symlink_to(Path("victim").resolve())
 
 
-@pytest.mark.parametrize("what", [rubbish, rubbish_request, no_folder, link])
+def away(session: str) -> None:
+    FOLDER.parent.rmdir()
+
+
+@pytest.mark.parametrize("what", [rubbish, rubbish_request, no_folder, link, away])
 def test_what_one_site_has_put_into_its_inbox_costs_no_other_the_session(
     what: Callable[[str], None], here: Path
 ) -> None:
@@ -139,6 +208,7 @@ def test_what_one_site_has_put_into_its_inbox_costs_no_other_the_session(
         check_results("north", "west", counted=("north", "west"))
         assert all(status(name)["health"] == "ok" for name in ("north", "west", HOLDER))
     assert what is not link or not list(Path("victim").iterdir())
+    assert FOLDER.parent.exists() == (what is not away)
     spread = [file for name in ("north", "west", "holder") for file in Path(f"in-{name}").rglob("*") if file.is_file()]
     assert not [file for file in spread if file.read_bytes() == b"f" * 32]
 
@@ -156,7 +226,7 @@ def test_a_session_goes_on_after_what_one_site_has_forged(name: str, fields: dic
     make_session("night-1", "--min-parties", "2", into="in-holder")
     with serving(ADDER, "north"):
         until(exists("in-north/night-1/round-1/north.submission"))
-    (FOLDER / name).write_bytes(forged(**fields))
+    (FOLDER / name).write_bytes(forged("in-north", **fields))
     with serving(ADDER, HOLDER, "north", "west"):
         until(lambda: delivered("north", "west"))
         check_results("north", "west", counted=("north", "west"))
