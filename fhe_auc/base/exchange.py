@@ -26,7 +26,8 @@ def make_folder(folder: Path, *, inside: bool = False) -> None:
     """Make a folder, and those above it, with the group of the one above, and open to all to whom that is open.
 
     What else it is open to the umask says, unless it is `inside` an exchange, where it is as that is, and nothing above
-    it is made; a link there is refused by `InputError`. A folder that is there stays as it is. Raises `OSError` where it cannot be made.
+    it is made; a link there is refused by `InputError`. A folder that is there stays as it is. Raises `OSError` where
+    it cannot be made.
     """
     if inside and folder.is_symlink():
         raise InputError(f"{str(folder)!r} is a link, where a folder should be: remove it")

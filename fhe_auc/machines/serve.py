@@ -219,7 +219,9 @@ class Server:
     def _attend(self, session: _Session) -> None:
         """Do what a session's files ask for, if they have changed, or something has failed some time ago."""
         if len(self._inboxes) > 1:  # a link in one of them is a site's, and may point anywhere
-            session.folders = [folder for folder in (each / session.name for each in self._inboxes) if not folder.is_symlink()]
+            session.folders = [
+                folder for folder in (each / session.name for each in self._inboxes) if not folder.is_symlink()
+            ]
         folders = [folder / "helpers" if self.role == "helper" else folder for folder in session.folders]
         times = [each and each[2] for each in map(_state, (*session.folders, *folders))]
         if times != session.times:

@@ -176,8 +176,8 @@ def ask_by_file(
         if time.monotonic() > deadline:
             why = "".join(f"; what is there does not count: {each}" for each in arrivals.skipped.values())
             raise EvaluationError(
-                f"the key holder has not opened the sum of {len(counted)} parties' pads: it makes {files[0][1].name} of "
-                f"{str(files[0][0])!r} by `fhe-auc keys open-late`{why}"
+                f"the key holder has not opened the sum of {len(counted)} parties' pads: it makes "
+                f"{files[0][1].name} of {str(files[0][0])!r} by `fhe-auc keys open-late`{why}"
             )
         time.sleep(_PAUSE)
         unwritten = _unwritten(document, unwritten)

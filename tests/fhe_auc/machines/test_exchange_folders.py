@@ -195,7 +195,9 @@ def test_what_the_key_holder_has_put_into_one_inbox_is_forwarded_to_all_and_neve
     assert len(found("east.bundle")) == 2
     named = Counter(each.split(": ")[0].removeprefix(f"skipped {tmp_path}/") for each in caplog.messages)
     assert named.keys() == {f"{name}/south.bundle" for name in ("north", "south", "east")} | {
-        "south/east.bundle", "east/north.bundle", "north/north.bundle"
+        "south/east.bundle",
+        "east/north.bundle",
+        "north/north.bundle",
     }
     assert set(named.values()) == {1}
 

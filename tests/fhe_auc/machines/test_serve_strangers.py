@@ -86,7 +86,10 @@ def test_nothing_that_the_key_holder_has_not_signed_starts_a_process(here: Path)
     make_session()
     whole = Path("inbox/night-1/aggregator.bundle").read_bytes()
     body = whole[40:-1] + bytes([whole[-1] ^ 1])
-    for name, data in (("forged", whole[:8] + hashlib.sha256(body).digest() + body), ("rubbish", whole[:8] + bytes(60))):
+    for name, data in (
+        ("forged", whole[:8] + hashlib.sha256(body).digest() + body),
+        ("rubbish", whole[:8] + bytes(60)),
+    ):
         Path("inbox", name).mkdir()
         Path("inbox", name, "aggregator.bundle").write_bytes(data)
     with serving(ADDER):
