@@ -160,10 +160,10 @@ def test_a_result_that_cannot_be_noted_as_taken_ends_nothing(here: Path) -> None
 
 # --- An inbox for each site, one of which is hostile ------------------------------------------------------------------
 
-PLACES = {"south": "in-hostile", "north": "in-north", "west": "in-west", HOLDER: "in-holder"}
+PLACES = {"south": "in-a-hostile", "north": "in-north", "west": "in-west", HOLDER: "in-holder"}
 """The hostile one is the first, in the list and by its name."""
 
-FOLDER = Path("in-hostile/night-1")
+FOLDER = Path("in-a-hostile/night-1")
 
 
 def have_inboxes(**entries: int) -> None:
