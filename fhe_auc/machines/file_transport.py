@@ -40,7 +40,6 @@ _MOST_STRAYS = 10  # that are named in a folder
 _MESSAGE = re.compile(r"round-([1-9][0-9]?)\.message")
 _LONGEST_FORWARDED = 2**26  # bytes
 _MOST_FORWARDED = 20_000  # names in a folder
-_DIFFERS = "another folder has another file of this name, so it is not copied: remove one"
 Check: TypeAlias = Callable[[bytes], object]
 _FORWARDED = re.compile(r"session\.(announcement|joint|helper|convened)|[^.].*\.bundle|[0-9a-f]+\.(request|opening)")
 _NOT_GENUINE = {"signature", "ended", "format", "version", "length", "checksum", "body"}
@@ -227,8 +226,9 @@ def _session(number: int, data: bytes) -> bytes:
 def forward(folders: Sequence[Path], arrivals: Arrivals, check: Check) -> None:
     """Copy what opens sessions, and late openings, that lie in some of the folders into the others, byte for byte.
 
-    What `check` refuses counts nowhere, and is copied nowhere; nor is anything where files of a name differ otherwise:
-    that is named. `arrivals` remembers what is done: nothing is read again until it changes.
+    What `check` refuses is copied nowhere, and nothing is written over. Where files of a name differ, each has a name of
+    its own where it is copied: nobody keeps a file from another by one that is genuine, too. `arrivals` remembers what
+    is done: nothing is read again until it changes.
     """
     found: dict[str, dict[Path, bytes]] = {}
     listed = {folder: arrivals.names(folder) for folder in folders}
@@ -238,23 +238,17 @@ def forward(folders: Sequence[Path], arrivals: Arrivals, check: Check) -> None:
             if digest is not None:
                 found.setdefault(name, {})[folder] = digest
     for name, copies in found.items():
-        had = arrivals.had.setdefault(name, set())  # who removes a file is not given it again
-        source, digest = next(iter(copies.items()))
-        if any(each != digest for each in copies.values()):
-            for folder in copies:
-                arrivals.name(folder / name, _DIFFERS)
-            had.difference_update(copies)  # where one is removed, the other may take its place
-            continue
-        had.update(copies)
-        for folder in copies:
-            arrivals.skipped.pop(folder / name, None)
-        lacking = [folder for folder in folders if name not in listed[folder] and folder not in had]
-        for folder in [each for each in lacking if os.access(each, os.W_OK)]:
-            with suppress(OSError, InputError):  # tried again; the source may have changed
-                data = read_from_others(source / name, _LONGEST_FORWARDED, plain=True)
-                if hashlib.sha256(data).digest() == digest:
-                    write_atomically(folder / name, data, mode=SHARED)
-                    had.add(folder)
+        for digest in set(copies.values()):
+            same = [folder for folder, each in copies.items() if each == digest]
+            other = name if len(same) == len(copies) else f"{digest.hex()[:32]}.bundle"
+            had = arrivals.had.setdefault(other, set())  # who removes a file is not given it again
+            had.update(same)
+            for folder in [each for each in folders if other not in listed[each] and each not in had]:
+                with suppress(OSError, InputError):  # tried again; what is copied may have changed
+                    data = read_from_others(same[0] / name, _LONGEST_FORWARDED, plain=True)
+                    if os.access(folder, os.W_OK) and hashlib.sha256(data).digest() == digest:
+                        write_atomically(folder / other, data, mode=SHARED)
+                        had.add(folder)
 
 
 def _checked(check: Check, data: bytes) -> bytes:
