@@ -120,7 +120,7 @@ class Arrivals:
             try:
                 self._taken[file] = parse(data)
             except FheAucError as error:
-                self.skip(file, str(error))
+                self.skip(file, told(error))
         return self._taken.get(file)  # type: ignore[return-value] # of the same `parse`
 
     def _forget(self, file: Path) -> None:
@@ -137,6 +137,12 @@ class Arrivals:
         if self._log is not None and self.skipped.get(file) != why:
             self._log.warning("skipped %s: %s", one_line(str(file)), why)
         self.skipped[file] = why
+
+
+def told(error: Exception) -> str:
+    """Return what is wrong with a file that others have put here, and what to do where it is not whole."""
+    whole = getattr(error, "field", "") not in ("length", "checksum", "format")
+    return str(error) if whole else f"{error}: copy it here again"
 
 
 def state_of(file: str | os.PathLike[str]) -> State:

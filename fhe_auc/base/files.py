@@ -128,7 +128,8 @@ def read_from_others(path: str | os.PathLike[str], longest: int = LONGEST, *, pl
             data = file.read(longest + 1)  # a pipe has no size
             if len(data) <= longest:
                 return data
-    raise InputError(f"{os.fspath(path)!r} is longer than {longest:,} bytes, the most that it may have")
+    advice = ": remove it" if plain else ""
+    raise InputError(f"{os.fspath(path)!r} is longer than {longest:,} bytes, the most that it may have{advice}")
 
 
 def require_writable(path: str | os.PathLike[str], what: str) -> None:

@@ -51,8 +51,8 @@ log_format_option = click.option(
 def session() -> None:
     """Carry a session by files in a folder, or see how one stands.
 
-    For sites that can exchange files only. docs/guide/keys.md walks through one, from certificates to the result; all
-    entries of the configurations are in docs/guide/flower.md.
+    Step by step, where no `fhe-auc serve` does it: docs/guide/keys-reference.md. All entries of the configurations:
+    docs/guide/operations.md.
     """
 
 

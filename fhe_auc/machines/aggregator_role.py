@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from fhe_auc.base.errors import EvaluationError, InputError
+from fhe_auc.base.errors import EvaluationError, InputError, TooFewPartiesError
 from fhe_auc.base.logs import RoleLog
 from fhe_auc.machines.site_role import OTHER_VERSION
 from fhe_auc.machines.site_state import Joined, site_storage
@@ -203,9 +203,11 @@ def _run(
     try:
         record = conduct(aggregator, exchange, refused=lambda error: log.warning(str(error)))
     except EvaluationError as error:
+        few = isinstance(error, TooFewPartiesError)
+        advice = ": have them answer, or ask for a session without them (`fhe-auc keys session --from`)" if few else ""
         reasons = {**transport.failures, **aggregator.refusals}  # what is known of the sites that did not answer
         if told := "; ".join(f"{who}: {why}" for who, why in list(reasons.items())[:10]):
-            raise type(error)(f"{error} [{told}]") from None
+            raise type(error)(f"{error} [{told}]{advice}") from None
         raise
     ended = "the session has ended: %d of %d parties counted, %d have confirmed the last round"
     log.info(ended, len(record.counted), parties, len(record.delivered))

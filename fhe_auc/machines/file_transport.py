@@ -23,7 +23,7 @@ from typing import Any, TypeAlias
 from urllib.parse import quote
 
 from fhe_auc.base.errors import EvaluationError, FheAucError, InputError, MessageError
-from fhe_auc.base.exchange import SHARED, Arrivals, is_own, make_folder
+from fhe_auc.base.exchange import SHARED, Arrivals, is_own, make_folder, told
 from fhe_auc.base.files import LONGEST, read_from_others, write_atomically
 from fhe_auc.base.logs import RoleLog, one_line
 from fhe_auc.base.party_names import AGGREGATOR, HELPER
@@ -41,6 +41,10 @@ _MESSAGE = re.compile(r"round-([1-9][0-9]?)\.message")
 _LONGEST_FORWARDED = 2**26  # bytes
 _MOST_FORWARDED = 20_000  # names in a folder
 Check: TypeAlias = Callable[[bytes], object]
+NOTHING = "nothing has come"
+"""Why a party is awaited that has done nothing wrong."""
+
+_NOT_GENUINE_SUBMISSION = "it is not whole, or not the party's for this round (the log says): have it copied again"
 _FORWARDED = re.compile(r"session\.(announcement|joint|helper|convened)|[^.].*\.bundle|[0-9a-f]+\.(request|opening)")
 _NOT_GENUINE = {"signature", "ended", "format", "version", "length", "checksum", "body"}
 """Fields of errors of messages that the session's aggregator has not signed, or a site answers no more."""
@@ -128,9 +132,9 @@ class FileTransport(Transport):
                     if (data := arrivals.read(file, longest)) is not None:
                         yield party, data
                         if not aggregator.has_accepted(party):
-                            arrivals.name(file, "it is not whole, or not the party's for this round: the log says why")
+                            arrivals.name(file, _NOT_GENUINE_SUBMISSION)
             self.skipped = {one_line(str(file)): why for file, why in (arrivals.skipped | unwritten).items()}
-            reasons = dict.fromkeys(self.awaited(), "nothing has come")
+            reasons = dict.fromkeys(self.awaited(), NOTHING)
             for file, why in arrivals.skipped.items():
                 if file.parent in answers and (party := parties.get(file.name, "")) in reasons:
                     reasons[party] = aggregator.refusals.get(party) or why
@@ -178,7 +182,7 @@ def answer(
         except MessageError as error:
             if error.field not in _NOT_GENUINE:
                 raise
-            arrivals.skip(asked, str(error))
+            arrivals.skip(asked, told(error))
             below = newest_round(folder, arrivals)
             if below is None or below >= number:
                 raise
@@ -226,9 +230,9 @@ def _session(number: int, data: bytes) -> bytes:
 def forward(folders: Sequence[Path], arrivals: Arrivals, check: Check) -> None:
     """Copy what opens sessions, and late openings, that lie in some of the folders into the others, byte for byte.
 
-    What `check` refuses is copied nowhere, and nothing is written over. Where files of a name differ, each has a name of
-    its own where it is copied: nobody keeps a file from another by one that is genuine, too. `arrivals` remembers what
-    is done: nothing is read again until it changes.
+    What `check` refuses is copied nowhere, and nothing is written over. Where files of a name differ, each has a name
+    of its own where it is copied: nobody keeps a file from another by one that is genuine, too. `arrivals` remembers
+    what is done: nothing is read again until it changes.
     """
     found: dict[str, dict[Path, bytes]] = {}
     listed = {folder: arrivals.names(folder) for folder in folders}

@@ -27,11 +27,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
-from fhe_auc.base.errors import FheAucError, InputError
+from fhe_auc.base.errors import FheAucError, InputError, MessageError
 from fhe_auc.base.exchange import SHARED, Arrivals, State, state_of
 from fhe_auc.base.files import write_atomically
 from fhe_auc.base.logs import RoleLog, one_line
 from fhe_auc.machines import aggregator_role, file_transport, site_role
+from fhe_auc.machines.file_transport import NOTHING
 from fhe_auc.machines.result_hook import ResultHook, Retry
 from fhe_auc.machines.site_state import REQUEST_SUFFIX, SiteStorage, site_storage
 from fhe_auc.session import journal
@@ -56,6 +57,7 @@ _BEAT, _STALE = 30.0, 600.0  # seconds: how often the status says that the proce
 _GRACE, _PAUSE = 10.0, 0.02  # seconds that processes have to end, and between looks for that
 _JOINING = ("session.joint", "session.convened", "session.helper")  # of which an aggregator opens one
 _MOST_OPEN = 2**16  # files of a process, of which one for a session keeps none of the server's
+_MOST_SKIPPED = 3  # files in the status of a session
 _FOREIGN, _ENDED = "not for this role", "ended: all have their results"
 
 
@@ -73,6 +75,8 @@ class _Session:
     looks: int = 0
     files: dict[Path, State] = field(default_factory=dict)
     ours: bool = False
+    failed: object = None  # the round in which its process has ended with an error
+    skipped: Mapping[str, str] = field(default_factory=dict)  # by file, why it does not count
     arrivals: Arrivals = field(init=False)
     answered: object = None  # the round, and the state of its message
     written: dict[Path, State | None] = field(default_factory=dict)  # what this role has put there, as it was then
@@ -89,7 +93,9 @@ class _Session:
         """Log a step, and what is wrong, once; where something is, it is tried again later."""
         if (step, wrong) != (self.step, self.wrong):
             self.step, self.wrong, self.since = step, wrong, _now()
-            (self.log.warning if wrong or step.startswith("refused") else self.log.info)("%s: %s", self.name, step)
+            (self.log.warning if wrong or step.startswith(("refused", "not answered")) else self.log.info)(
+                "%s: %s", self.name, step
+            )
 
 
 class Server:
@@ -254,30 +260,36 @@ class Server:
         again = self._take_in(session, sorted(file for file in new if _arrives(file, self.role)))
         if self.role != "key holder":
             again |= self._answer(session, folders[0], due=due)
+        session.skipped = {file.name: why for file, why in session.arrivals.skipped.items() if session.ours}
+        if not again and (session.wrong or session.step.startswith("refused") or (files and not session.step)):
+            session.tell("opened" if session.ours else _FOREIGN)
         session.retry.plan(wanted=again)
 
     def _take_in(self, session: _Session, files: list[Path]) -> bool:
         """Open what is for this role, answer requests; return whether to try again, as something is wrong."""
-        refused, wrong = [], ""
+        refused: dict[str, list[Path]] = {}
+        genuine = False
         taken = self._storage.take_in(self.config, files, by_policy=self._by_policy) if files else []
         for file, arrived in zip(files, taken, strict=True):
             session.ours |= arrived.ours
+            if arrived.outcome == "opened":
+                session.log.session = arrived.why.removeprefix("session ")
             if arrived.reply:
                 opening = file.with_suffix(".opening")
                 write_atomically(opening, arrived.reply, mode=SHARED, durable=True)
                 session.written[opening] = _state(opening)
                 session.tell("opening made")
             elif arrived.outcome == "opened":
-                session.log.session = arrived.why.removeprefix("session ")
                 session.tell("opened")
             elif arrived.outcome == "REFUSED":
-                refused.append(f"{file.name}: {arrived.why}")
-                wrong = wrong or (refused[-1] if arrived.genuine else "")
-        if refused:
-            session.tell(f"refused: {'; '.join(refused)}", wrong)
-        elif files and (session.wrong or not session.step or session.step.startswith("refused")):
-            session.tell("opened" if session.ours else _FOREIGN)
-        return bool(refused)
+                refused.setdefault(arrived.why, []).append(file)
+                genuine |= arrived.genuine
+        if session.ours:  # the others' files are for the others
+            refused = {why: of for why, of in refused.items() if of[0].suffix == REQUEST_SUFFIX}
+        told = "; ".join(f"{', '.join(file.name for file in of)}: {why}" for why, of in refused.items())
+        if told:
+            session.tell(f"refused: {told}", told if genuine else "")
+        return bool(told)
 
     def _answer(self, session: _Session, folder: Path, *, due: bool) -> bool:
         """Answer the newest round; return whether to try again."""
@@ -290,6 +302,11 @@ class Server:
         try:
             file, ended = file_transport.answer(folder, self.config, number, session.log, session.arrivals)
         except (FheAucError, OSError) as error:
+            if folder / f"round-{number}.message" in session.arrivals.skipped:
+                return True  # the status names it
+            if isinstance(error, MessageError) and error.field == "round":
+                session.tell(f"not answered: {error}; there is nothing to do here")
+                return False
             if session.ours:
                 raise
             if not session.step.startswith("refused"):  # which tells already what to do
@@ -358,7 +375,8 @@ class Server:
             aggregator_role.run(config, partial(file_transport.FileTransport, folders, check=self._check, inside=True))
             status = 0
         except Exception as error:
-            self._log.error("%s", _sentence(error))
+            if "error" not in (journal.read_record(Path(config["journal"])) or {}):  # else the server tells
+                self._log.error("%s", _sentence(error))
         finally:
             os._exit(status)
 
@@ -369,9 +387,12 @@ class Server:
             session.log.session = told["session"]
         if runs:
             if told is not None:
-                session.tell(
-                    f"round {told['round']} of {told['rounds']}, awaits {', '.join(told['awaited']) or 'nobody'}"
-                )
+                why = told["awaited"]
+                awaited = ", ".join(f"{who} ({why[who]})" if why[who] not in ("", NOTHING) else who for who in why)
+                step = f"round {told['round']} of {told['rounds']}, awaits {awaited or 'nobody'}, until {told['until']}"
+                session.tell(step, session.wrong if session.failed == told["round"] else "")
+                skipped = told.get("skipped", {}).items()
+                session.skipped = {file: each for file, each in skipped if each not in why.values()}
             return True
         record = journal.read_record(session.journal) or {}
         if session.status == 0:
@@ -379,8 +400,9 @@ class Server:
             session.tell(f"ended, but not for {', '.join(lacking)}: asked again" if lacking else _ENDED)
             session.retry.plan(wanted=bool(lacking))
             return False
-        signalled = f"its process has ended by signal {-session.status}"
+        signalled = f"its process was ended by signal {-session.status}, and is started again"
         why = signalled if session.status < 0 else record.get("error", {}).get("message", "see the log")
+        session.failed = told and told["round"]
         session.tell(f"failed: {why}", why)
         session.retry.plan(wanted=True)
         return False
@@ -388,11 +410,8 @@ class Server:
     def _tell(self, *, ended: bool = False) -> None:
         """Write the status where it has changed, or has not been written for a while."""
         wrong = next((f"{each.name}: {each.wrong}" for each in self._sessions.values() if each.wrong), "")
-        known = [
-            (each.log.session, one_line(each.name), one_line(each.step), each.since)
-            for each in self._sessions.values()
-            if each.step
-        ]
+        stand = [each for each in self._sessions.values() if each.step]
+        known = [(each.log.session, one_line(each.name), one_line(_shown(each)), each.since) for each in stand]
         health = one_line(self._trouble or wrong or "ok")
         told, at = (health, known, ended), time.monotonic()
         if told == self._told[0] and at < self._told[1] + _BEAT:
@@ -405,6 +424,7 @@ class Server:
         except OSError as error:
             if told != self._told[0]:
                 self._log.warning("the status cannot be written: %s", error)
+            journal.forget_status(self.state)  # rather none than an old one
             self._told = told, at
 
 
@@ -425,7 +445,7 @@ def read(config: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
     if not journal.is_running(folder):
         return told or {}, "it does not run: start `fhe-auc serve`"
     if told is None:
-        return {}, "it has not written how it stands: see its log"
+        return {}, f"it runs, but no status can be read or written in {str(folder)!r} (a full disk?): see its log"
     ago = (datetime.now(timezone.utc) - datetime.fromisoformat(told["look"])).total_seconds()
     if abs(ago) > _STALE:
         return told, f"it has not looked for {ago:.0f} s: see its log"
@@ -479,6 +499,12 @@ def _state(path: Path) -> State | None:
         return state_of(path)
     except OSError:
         return None
+
+
+def _shown(session: _Session) -> str:
+    """Return a session's step, with files that do not count."""
+    some = [f"{file}: {why}" for file, why in list(session.skipped.items())[:_MOST_SKIPPED]]
+    return f"{session.step}; skipped {'; '.join(some)}" if some else session.step
 
 
 def _sentence(error: Exception) -> str:

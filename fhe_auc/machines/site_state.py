@@ -23,6 +23,7 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from fhe_auc.base.errors import DeserialisationError, EvaluationError, InputError, MessageError, ResultCheckError
+from fhe_auc.base.logs import LOGGER
 from fhe_auc.base.party_names import AGGREGATOR
 from fhe_auc.base.serialise import KeptFormat, SecretStruct, decode, encode
 from fhe_auc.question.analysis import Analysis
@@ -295,6 +296,7 @@ def answer(
         party.restore(last.party)
     if data.rows == 0 and not joined.helps:
         party.own_warnings = (_GONE.format(party=party.name),)
+        LOGGER.warning("%s", *party.own_warnings, extra={"session": session.hex(), "round": parsed.round})
     study = joined.manifest.study
     question = b"" if study is None else hashlib.sha256(encode((study.model, study.outcome))).digest()
     spent: Mapping[str, Any] = {} if last is None else last.spent

@@ -223,6 +223,12 @@ def keep_status(folder: Path, status: Mapping[str, Any]) -> None:
     write_atomically(folder / _STATUS, json_text(status).encode(), mode=0o600)
 
 
+def forget_status(folder: Path) -> None:
+    """Remove what `keep_status` has written, where that is possible: it takes no room."""
+    with contextlib.suppress(OSError):
+        (folder / _STATUS).unlink()
+
+
 def is_finished(record: Mapping[str, Any]) -> bool:
     """Whether by its record a session is over for all who count, so that there is nothing to go on with."""
     return "error" not in record and set(record["counted"]) == set(record["delivered"])
@@ -234,8 +240,10 @@ def read_record(folder: Path) -> dict[str, Any] | None:
 
 
 def read_status(folder: Path) -> dict[str, Any] | None:
-    """Return what `Journal.tell` has written last in a journal's folder; None: nothing yet."""
-    return _read_json(folder / _STATUS)
+    """Return what `Journal.tell` has written last in a journal's folder; None: nothing yet, or it is damaged."""
+    with contextlib.suppress(EvaluationError):
+        return _read_json(folder / _STATUS)
+    return None
 
 
 def is_running(folder: Path) -> bool:

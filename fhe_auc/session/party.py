@@ -91,8 +91,12 @@ class Party(Rounds, ABC, Generic[R]):
             session=self.manifest.session,
             manifest=self.digest,
             sender=AGGREGATOR,
-            round=next((number for number in self.answers if number > self._round), self._round + 1),
         )
+        expected = next((number for number in self.answers if number > self._round), self._round + 1)
+        if parsed.round > expected and not self.ended:
+            missed = f"round {parsed.round} has come, and {self.name!r} has not answered round {expected}"
+            raise MessageError(f"{missed}: the session has gone on without it", field="round")
+        parsed.require(round=expected)
         if self.ended:
             raise MessageError(f"the session has ended for party {self.name!r}", field="round")
         protection = require_protection(self.manifest, self.protection)

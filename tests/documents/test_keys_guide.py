@@ -4,14 +4,14 @@ import json
 import re
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
-from fhe_auc_keys.bundles.roster import Roster
 from fhe_auc_keys.cli import keys as group
-from tests.support.guides import GUIDES, SITES, Walk, blocks, steps
+from tests.support.guides import GUIDES, SITES, Step, Walk, blocks, steps
 
 WALK, REFERENCE = "keys.md", "keys-reference.md"
 PASSPHRASE = "correct horse battery staple"  # noqa: S105
@@ -25,8 +25,8 @@ def walk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Walk]:
     for site in SITES:
         shutil.copy(ROOT / "examples" / "three_sites" / f"{site}.csv", walk.folder)
     walked = steps(WALK)
-    assert len(walked) >= 20
-    assert sum(bool(step.output) for step in walked) >= 8
+    assert len(walked) >= 11
+    assert sum(bool(step.output) for step in walked) >= 4
     try:
         for step in walked:
             walk.take(step)
@@ -35,9 +35,10 @@ def walk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Walk]:
         walk.stop()
 
 
-def shown(folder: Path, store: str, *arguments: str) -> dict[str, object]:
+def shown(folder: Path, store: str, passphrase: str = "", *files: Path) -> dict[str, object]:
+    given = ["--passphrase-file", str(folder / passphrase)] if passphrase else []
     result = CliRunner(env={"FHE_AUC_PASSPHRASE": PASSPHRASE}).invoke(
-        group, ["show", "--store", str(folder / store), "--json", *arguments]
+        group, ["show", "--store", str(folder / store), "--json", *given, *map(str, files)]
     )
     assert result.exit_code == 0, result.output
     answer: dict[str, object] = json.loads(result.stdout)
@@ -48,55 +49,56 @@ def shown(folder: Path, store: str, *arguments: str) -> dict[str, object]:
 @pytest.mark.xdist_group("keys guide")
 def test_the_walk_prints_what_it_shows_and_ends_with_the_auc_at_each_site(walk: Walk) -> None:
     """That it prints what is shown, the fixture asserts."""
+    walk.take(Step(SITES, "fhe-auc session status $ME/serve.toml", until="session-.*delivered"))
     for site in SITES:
-        (written,) = (walk.folder / site / "results").glob("*.json")
-        result = json.loads(written.read_text())["evaluation"]
-        assert result["fraction"] == "83/108"
-        assert result["study"]["period"] == "2025"
-        assert shown(walk.folder, f"{site}/store")["site"]["certified"]
-    record = json.loads((walk.folder / "aggregator" / "week-18" / "record.json").read_text())
-    assert record["counted"] == record["delivered"] == [*SITES]
+        written = [*(walk.folder / site / "results").glob("*.json")]
+        assert len(written) == 2  # the first session's, and the repetition's
+        for result in (json.loads(each.read_text())["evaluation"] for each in written):
+            assert result["fraction"] == "83/108"
+            assert result["study"]["period"] == "2025"
+        assert shown(walk.folder, f"{site}/store", f"{site}/passphrase")["site"]["certified"]
     assert PASSPHRASE not in walk.printed
 
 
 @pytest.mark.slow
-@pytest.mark.openfhe
 @pytest.mark.xdist_group("keys guide")
 def test_the_reference_leaves_the_consortium_as_it_says(walk: Walk) -> None:
     taken = steps(REFERENCE)
-    assert len(taken) >= 18
-    assert sum(bool(step.output) for step in taken) >= 3
+    assert len(taken) >= 16
+    assert sum(bool(step.output) for step in taken) >= 2
     for step in taken:
         walk.take(step)
+    (refused,) = (step for step in taken if step.status)
+    walk.take(replace(refused, status=0, output=""))  # the site has new keys now
     folder = walk.folder
-    north, lost, new, west = (shown(folder, f"{each}/store") for each in ("north", "south", "south/new", "west"))
-    sessions = {*north["sessions"]}
-    assert len(sessions) == 3
-    assert {*lost["sessions"]} == sessions
+    north, west, lost = (shown(folder, f"{name}/store", f"{name}/passphrase") for name in ("north", "west", "south"))
+    new = shown(folder, "south/new/store", "south/new-passphrase")
+    assert len(lost["sessions"]) == 5  # two of the walk, by hand, with a helper, with joint keys
+    assert {*lost["sessions"]} == {*west["sessions"]} == {*north["sessions"]}
     assert not new["sessions"]
-    assert sessions < {*west["sessions"]}
-    assert len(west["sessions"]) == 4  # week 19 is opened by west alone
-    assert len(shown(folder, "registry/store")["sessions"]) == 1
-    roster = Roster.from_bytes((folder / "aggregator" / "joint.roster").read_bytes())
-    assert roster.names == {*SITES}
+    assert len(shown(folder, "registry/store", "registry/passphrase")["sessions"]) == 1
+    for site in SITES:  # two of the walk, one by hand
+        results = [json.loads(each.read_text()) for each in (folder / site / "results").glob("*.json")]
+        assert [each["evaluation"]["fraction"] for each in results] == ["83/108"] * 3
     assert (north["site"]["certified"], new["site"]["certified"]) == (True, True)
     register = shown(folder, "authority/store")["authority"]["issued"]
-    assert [(line["name"], line["revoked"]) for line in register] == [
+    assert sorted((line["name"], line["revoked"]) for line in register) == [
         ("north", False),
+        ("registry", False),
+        ("server", False),
+        ("south", False),
         ("south", True),
         ("west", False),
-        ("coordinator", False),
-        ("registry", False),
-        ("south", False),
     ]
-    file = shown(folder, "north/store", str(folder / "week-19" / "south.bundle"))["files"][0]
+    file = shown(folder, "north/store", "north/passphrase", folder / "week-19" / "south.bundle")["files"][0]
     assert file["verified"]
     assert file["details"]["sealed_to"] == "south"
-    private = [*folder.glob("*/*south.bundle"), folder / "aggregator" / "joint.roster"]
+    private = [*folder.glob("*/*passphrase"), *folder.glob("*/results/*")]
     private += [each for each in folder.glob("**/store/**/*") if each.is_file()]
-    assert len(private) > 15
+    assert len(private) > 25
     assert {each.stat().st_mode & 0o777 for each in private} == {0o600}
-    assert PASSPHRASE not in walk.printed
+    secrets = [PASSPHRASE, *(each.read_text().strip() for each in folder.glob("*/*passphrase"))]
+    assert [each for each in secrets if each in walk.printed] == []
 
 
 def test_every_command_is_in_the_guide_and_names_options_that_exist() -> None:
@@ -123,7 +125,7 @@ def test_every_refusal_in_the_table_is_one_that_the_code_utters() -> None:
     code = re.sub(r"\{[^{}]*\}", "…", code)
     table = (GUIDES / REFERENCE).read_text(encoding="utf-8").split("| you see |")[1]
     uttered = re.findall(r"`([^`]+)`", "".join(line.split("|")[1] for line in table.splitlines()[2:] if "|" in line))
-    assert len(uttered) > 15
+    assert len(uttered) >= 10
     for message in uttered:
         for piece in re.split(r"…|'[xy]'", message):
             assert piece.strip(" ,") in code, message

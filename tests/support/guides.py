@@ -17,21 +17,27 @@ from tests.support.programs import run
 
 GUIDES = Path(__file__).parents[2] / "docs" / "guide"
 SITES = ("north", "south", "west")
-TERMINALS = {"all": ("authority", "aggregator", *SITES), "sites": SITES}
+_ROLES = (*SITES, "server", "registry")
+TERMINALS = {"all": ("authority", *_ROLES), "roles": _ROLES, "sites": SITES}
 """Fences that name several terminals."""
 
-_ANSWERING = """fhe-auc() { command fhe-auc "$@" <<< $'y\\ny\\ny'; }"""
+_ANSWERING = """fhe-auc() { command fhe-auc "$@" <<< $'y\\ny\\ny\\ny\\ny'; }"""
 """Says yes where a command asks: are fingerprints the same, is this the study agreed on?"""
+_PATIENCE = 300.0  # seconds
 _FENCE = re.compile(r"^```(\w+) ?(.*?)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 @dataclass
 class Step:
-    """A block of commands for one terminal or several, what the first one must print, and how each must end."""
+    """A block of commands for one terminal or several, what the first one must print, and how each must end.
+
+    One with `until` is run again until every terminal has printed that, a regular expression.
+    """
 
     terminals: tuple[str, ...]
-    status: int
     commands: str
+    status: int = 0
+    until: str = ""
     output: str = ""
 
 
@@ -47,15 +53,17 @@ def steps(page: str, until: str = "") -> list[Step]:
     found: list[Step] = []
     for language, info, text in blocks(page, until):
         if language == "sh" and info:
-            terminal, _, status = info.partition(" exit=")
-            found.append(Step(TERMINALS.get(terminal, (terminal,)), int(status or 0), text))
+            # As MkDocs takes it, else the page shows no block there.
+            terminal, how, value = re.fullmatch(r'title="(\w+)(?:, (exit|until) (\w+))?"', info).groups()
+            status, until = int(value) if how == "exit" else 0, value if how == "until" else ""
+            found.append(Step(TERMINALS.get(terminal, (terminal,)), text, status, until))
         elif language == "text":
             found[-1].output = text
     return found
 
 
 class Walk:
-    """Runs steps in `folder`, and keeps what each terminal has exported from one step to the next."""
+    """Runs steps in `folder`, and keeps what each terminal, called `ME`, has exported from one step to the next."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -64,9 +72,15 @@ class Walk:
 
     def take(self, step: Step) -> dict[str, str]:
         """Run a step in its terminals at the same time; return by terminal what was printed, which is as promised."""
-        with ThreadPoolExecutor(len(step.terminals)) as pool:
-            results = pool.map(lambda name: self._run(name, step.commands), step.terminals)
-            done = dict(zip(step.terminals, results, strict=True))
+        deadline = time.monotonic() + _PATIENCE
+        while True:
+            with ThreadPoolExecutor(len(step.terminals)) as pool:
+                results = pool.map(lambda name: self._run(name, step.commands), step.terminals)
+                done = dict(zip(step.terminals, results, strict=True))
+            if all(re.search(step.until, result.stdout) for result in done.values()):
+                break
+            assert time.monotonic() < deadline, f"{step.commands}\n{done}{self._logs()}"
+            time.sleep(1)
         self.printed += "".join(result.stdout for result in done.values())
         for name, result in done.items():
             assert result.returncode == step.status, f"{name}: {step.commands}\n{result.stdout}{self._logs()}"
@@ -82,6 +96,7 @@ class Walk:
         environment = {name: value for name, value in os.environ.items() if not name.startswith(("FHE_AUC", "COLUMNS"))}
         environment |= {
             "FHE_AUC_TEST": self._mark,
+            "ME": terminal,
             "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
             "OMP_NUM_THREADS": "1",
         }

@@ -25,7 +25,7 @@ from fhe_auc_keys.trust.certificates import Peer, Trust, verify
 from fhe_auc_keys.trust.identity import Identity
 from fhe_auc_keys.trust.member_lists import check_members
 from fhe_auc_keys.trust.message_signatures import SessionProtection
-from fhe_auc_keys.trust.public_keys import SKEW, check_time
+from fhe_auc_keys.trust.public_keys import SKEW, check_time, counts
 from fhe_auc_keys.trust.signed_documents import Kind, claimed_body, open_signed, sign
 
 MAX_LIFETIME = timedelta(days=31)  # longest validity of an announcement, and of what is sealed with it
@@ -160,7 +160,10 @@ def open_announcement(data: bytes, trust: Trust, *, holder: str, at: datetime) -
     """
     signer, body = open_signed(KIND, data, _Body, trust, signer=holder, at=at)
     if not body.not_before <= at.timestamp() <= body.not_after:
-        raise ExpiredError(f"the session announced by {holder!r} is outdated, or has not begun")
+        raise ExpiredError(
+            f"the session announced by {holder!r} is outdated, or has not begun: it counts from "
+            f"{counts(body.not_before, body.not_after, at)}, or ask {holder!r} for a new session"
+        )
     manifest, ends = _manifest_and_end(body, f"that {holder!r} announces")
     expected_number = len(manifest.answering) + 1
     if not manifest.aggregator or manifest.study is None or len(body.credentials) != expected_number:

@@ -18,7 +18,7 @@ __all__ = ["keys"]
 
 _HELP = """Certify sites, and hand out a session's keys.
 
-Who runs what, in this order; docs/guide/keys.md walks through it with real output.
+Who runs what, in this order; docs/guide/keys.md walks through it.
 
 \b
 authority     ca-init              once: makes the authority, publishes ca.pem and ca.crl
@@ -26,9 +26,9 @@ each site     join                 by the authority's invitation: makes its own 
               enrol                the same, step by step, without an invitation
 authority     issue                certifies sites' names and keys; NAME.pem goes back to each
 each site     join --certificate   takes it in; NAME.credential goes to the key holder
-key holder    session              makes a session's keys; one sealed bundle for each party
-each party    open                 opens its bundle, once; the aggregator opens its own
-each party    policy               says what it opens without being asked, by open --policy
+key holder    session              makes a session's keys, sealed to each party; --repeat: once more
+each party    policy               says what `fhe-auc serve` and open --policy open unasked
+each party    open                 by hand: opens its bundle, once; the aggregator opens its own
 each party    budget               shows what noisy sessions have spent of its rows; sets a limit
 authority     revoke               ends a certificate; with --refresh, regularly, a fresh list
 key holder    open-late            where parties may be missing: opens once it is known who counts

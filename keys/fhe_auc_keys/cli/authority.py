@@ -106,17 +106,19 @@ def issue(
     shown: call the site by a number that you know and compare. It covers the name and both keys (for signing, and for
     what is sealed to the site). Renewal: the same request again, and --force.
 
-    Of several requests, those whose NAME.pem is there already are passed over, and one that is refused, which makes the
-    exit status 1, does not keep the others from being certified.
+    Of several requests, those whose NAME.pem is there already are passed over, and one that is refused, or cannot be
+    read, which makes the exit status 1, does not keep the others from being certified. What ends in .csr, or is a file,
+    is no NAME.
     """
     *several, last = requests
-    wanted = last if len(several) == 1 and not _is_request(Path(last)) else None
-    files = several if wanted is not None else requests
-    chosen = [Path(common.FILE.convert(each, None, click.get_current_context())) for each in files]
+    wanted = None if len(several) != 1 or last.endswith(".csr") or Path(last).is_file() else last
+    chosen = [*map(Path, several if wanted is not None else requests)]
+    if len(chosen) == 1:
+        common.FILE.convert(str(chosen[0]), None, click.get_current_context())
 
     def certify(store: KeyStore, request: Path) -> tuple[dict[str, Any], common.Rows]:
         """Certify one, once its fingerprint is confirmed; return facts, none where it is passed over, and rows."""
-        data, authority = read_from_others(request), stored(store)
+        data, authority = read_from_others(request, plain=len(chosen) > 1), stored(store)
         with common.about(request):
             name = wanted or requested_name(data)
             target = folder / f"{common.file_stem(check_name(name))}.pem"
@@ -135,7 +137,7 @@ def issue(
             ("certified", name, f"valid until {common.moment(until)}"),
             ("serial", serial, "to revoke it"),
             ("fingerprint", prints["fingerprint"], "of the certificate"),
-            ("send", target, f"public; back to {name!r}, with {_CERTIFICATE} and {_LIST}"),
+            ("send", target, f"public; back to {name!r} (without an invitation, {_CERTIFICATE} and {_LIST} too)"),
         ]
 
     tables: list[common.Rows] = []
@@ -146,17 +148,13 @@ def issue(
             try:
                 facts, rows = certify(store, path)
                 issued += [facts] if facts else []
-            except KeysError as error:
+            except (KeysError, InputError, OSError) as error:
                 if len(chosen) == 1:
                     raise
                 refused[str(path)], rows = str(error), [("REFUSED", path, str(error))]
             tables.append(rows)
     told = issued[0] if len(chosen) == 1 else {"issued": issued, "refused": refused}
     return common.Report(told, *tables, failed=bool(refused))
-
-
-def _is_request(path: Path) -> bool:
-    return path.is_file() and read_from_others(path).startswith(b"-----BEGIN CERTIFICATE REQUEST")
 
 
 @common.command(

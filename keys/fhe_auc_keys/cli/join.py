@@ -58,11 +58,11 @@ def join(
 ) -> common.Report:
     """Take part as NAME in the consortium whose authority has written the file INVITATION, `ca-init --invitation`.
 
-    First without a certificate: shows whose invitation it is, and what it says. Call the authority by a number that you
-    know; it reads out its fingerprint, and you, in the same call, that of your request. Then the authority is trusted,
-    its revocation list is kept with the places where newer ones are, private keys are made, and NAME.csr is written. A
-    policy that the invitation proposes (which sessions `open --policy` opens without asking anybody) is kept if you say
-    so.
+    First without a certificate: shows the authority's name and fingerprint. Call it by a number that you know; it reads
+    out its fingerprint, and you, in the same call, that of your request. Only then is shown what the invitation says.
+    The authority is trusted, its revocation list is kept with the places where newer ones are, private keys are made,
+    and NAME.csr is written. A policy that the invitation proposes (what `fhe-auc serve` and `open --policy` open
+    unasked) is kept if you say so.
 
     Then with --certificate: checks it and writes NAME.credential, which the key holder needs. All these files are
     public.
@@ -79,10 +79,10 @@ def join(
     with common.about(file):
         found.accepted(Trusted(), at=common.now())
     own, authority = fingerprint(found.certificate), subject_name(found.certificate.subject)
-    click.echo("".join(f"{label:<24} {text}\n" for label, text, _ in describe.invitation_rows(found)), err=True)
     common.confirm(
         f"authority {authority!r} ({file})", own, told, teller="the authority", option="--authority-fingerprint"
     )
+    click.echo("".join(f"{label:<24} {text}\n" for label, text, _ in describe.invitation_rows(found)), err=True)
     policy = _agreed(found.offer.policy, takes_policy)
     with vault.open_or_make() as store:
         identity, _ = enrolment.identity_of(store, name)

@@ -31,7 +31,7 @@ from fhe_auc_keys.store.vault import Vault, certified_identity
 @click.option("--remove", is_flag=True, help="Take the policy out of the key store.")
 @common.reported
 def policy(file: Path | None, vault: Vault, remove: bool) -> common.Report:
-    """Set what `open --policy` opens without asking anybody, or without FILE show it.
+    """Set what `fhe-auc serve` and `open --policy` open without asking anybody, or without FILE show it.
 
     FILE is TOML. It must have: holder, who makes the keys or convenes; protocols, a list; model and outcome, word for
     word as in the study; min-parties, without which there is no result; max-thresholds. It may have: cohort and period

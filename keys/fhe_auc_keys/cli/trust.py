@@ -216,7 +216,7 @@ def rows(trusted: Trusted) -> common.Rows:
     for each in trusted.lists:
         counts = f"of {common.moment(each.last_update_utc)}, accepted until {common.moment(each.next_update_utc)}"
         found.append(("revocation list", subject_name(each.issuer), counts))
-    fetched = "fetched by `session`, `open` and `open-late`"
+    fetched = "where commands and `serve` look for newer lists"
     return [*found, *(("lists come from", place, fetched) for place in trusted.places)]
 
 

@@ -26,7 +26,7 @@ from fhe_auc_keys.store.list_places import LONGEST_FETCHED, is_url
 from fhe_auc_keys.store.trusted_authorities import Trusted
 from fhe_auc_keys.trust.authority import Authority
 from fhe_auc_keys.trust.identity import has_signed
-from fhe_auc_keys.trust.public_keys import MALFORMED, RevocationList, extension, whole_bytes
+from fhe_auc_keys.trust.public_keys import MALFORMED, RevocationList, check_name, extension, subject_name, whole_bytes
 from fhe_auc_keys.trust.revocation import is_current, newer_list
 
 MAGIC = b"fheinvi"  # first bytes of an invitation
@@ -100,6 +100,7 @@ class Invitation:
     def accepted(self, trusted: Trusted, *, at: datetime) -> Trusted:
         """Return `trusted` with the authority, its revocation list, and the places where newer ones are fetched.
 
+        Those replace the places before, unless other authorities are trusted too, whose places these may be.
         Raises `OutdatedListError` where a newer list is there already, `ExpiredError` where the list, or the authority,
         is outdated or not yet valid.
         """
@@ -113,7 +114,9 @@ class Invitation:
         if self.certificate not in trusted.authorities:
             trusted = replace(trusted, authorities=(*trusted.authorities, self.certificate))
         trusted = trusted.with_list(self.revocation_list)
-        return replace(trusted, places=self.offer.revocation_lists or trusted.places)
+        alone = bool(self.offer.revocation_lists) and trusted.authorities == (self.certificate,)
+        before = () if alone else trusted.places
+        return replace(trusted, places=tuple(dict.fromkeys((*before, *self.offer.revocation_lists))))
 
 
 def open_invitation(data: bytes) -> Invitation:
@@ -144,6 +147,7 @@ def _check_authority(certificate: x509.Certificate, signed: _Signed) -> None:
     key, constraints = certificate.public_key(), extension(certificate, x509.BasicConstraints)
     if constraints is None or not constraints.ca or not isinstance(key, Ed25519PublicKey):
         raise TamperedError("its certificate is not that of an authority for fhe-auc")
+    check_name(subject_name(certificate.subject))  # it is shown before anybody knows whose it is
     raw, text = key.public_bytes_raw(), certificate.tbs_certificate_bytes
     try:
         key.verify(certificate.signature, text)

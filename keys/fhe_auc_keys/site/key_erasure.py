@@ -8,7 +8,8 @@ seen      stays: a bundle opens once, whatever has become of it
 A clock may be wrong for days. So nothing is erased on one look at it: the first that finds a session past its end is
 written down in the key store, and the end counts once a look finds that `APART` ago. By then a session
 that lasts no longer than that has ended, however far the clock is ahead, if it was not set further ahead meanwhile; and
-one that is set right again shows, as it is behind the first look, which is forgotten.
+one that is set right again shows, as it is behind the first look, which is forgotten. A look from before the session
+can have begun tells nothing: so looks a clock that starts in the past at each boot.
 """
 
 from contextlib import suppress
@@ -18,9 +19,9 @@ import msgspec
 
 from fhe_auc.base.serialise import KeptFormat
 from fhe_auc.machines.site_state import without_secrets
-from fhe_auc_keys.bundles.announcement import claimed
+from fhe_auc_keys.bundles.announcement import MAX_LIFETIME, claimed
 from fhe_auc_keys.bundles.sealed_bundles import Kept
-from fhe_auc_keys.errors import KeysError, StoreError, VersionError
+from fhe_auc_keys.errors import DamagedFileError, KeysError, StoreError, VersionError
 from fhe_auc_keys.site import late_opening
 from fhe_auc_keys.store.key_store import KeyStore, session_ids
 from fhe_auc_keys.store.vault import OWN
@@ -44,7 +45,18 @@ def end(store: KeyStore, session: bytes) -> datetime:
 
 
 def noted_ends(store: KeyStore) -> dict[str, datetime]:
-    """Return, by id, when the clock first said that a session had ended; errors as `KeyStore.load`."""
+    """Return, by id, when the clock first said that a session had ended; nothing where the entry is damaged.
+
+    Then the end is seen anew, and nobody who goes on with other sessions is kept from that. Raise `StoreError` where
+    the entry is of another version of fhe-auc.
+    """
+    with suppress(DamagedFileError):
+        return check(store)
+    return {}
+
+
+def check(store: KeyStore) -> dict[str, datetime]:
+    """Return the same; errors as `KeyStore.load`, also where it is damaged."""
     noted = store.load("trust", ENDS, _FORMAT) if ENDS in store.names("trust") else {}
     return {name: datetime.fromtimestamp(first, timezone.utc) for name, first in noted.items()}
 
@@ -52,11 +64,11 @@ def noted_ends(store: KeyStore) -> dict[str, datetime]:
 def ended(store: KeyStore, *, at: datetime) -> frozenset[bytes]:
     """Look at the clock, and write down which sessions it is the first to find past their end; return those that count.
 
-    What a look later than `at`, the present, has found does not count any more. Entries that cannot be read are left
-    for ``keys check`` to tell.
+    What a look later than `at`, the present, has found does not count any more, unless `at` is from before the session.
+    Entries that cannot be read are left for ``keys check`` to tell.
     """
     before = noted_ends(store)
-    noted = {name: first for name, first in before.items() if first <= at}
+    noted = {name: first for name, first in before.items() if first <= at or _is_before(store, name, at)}
     for session in session_ids(store, "bundle", "late"):
         with suppress(StoreError):
             if session.hex() not in noted and at > end(store, session):
@@ -65,6 +77,13 @@ def ended(store: KeyStore, *, at: datetime) -> frozenset[bytes]:
         seconds = {name: int(first.timestamp()) for name, first in noted.items()}
         store.put("trust", ENDS, _FORMAT.frame(seconds), replace=True)
     return frozenset(bytes.fromhex(name) for name, first in noted.items() if at - first >= APART)
+
+
+def _is_before(store: KeyStore, name: str, at: datetime) -> bool:
+    """Return whether a session of that id cannot have begun, by its end and the longest lifetime."""
+    with suppress(StoreError):
+        return at < end(store, bytes.fromhex(name)) - MAX_LIFETIME
+    return False
 
 
 def purge(store: KeyStore, *, at: datetime) -> None:

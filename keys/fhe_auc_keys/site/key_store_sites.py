@@ -264,7 +264,10 @@ def _opened(config: Mapping[str, Any]) -> Iterator[KeyStore]:
         with suppress(StoreError):  # a damaged store is another matter
             if Trusted.stored(store).ending(at=_now()):
                 for ending in _renewed(store).ending(at=_now()):
-                    LOGGER.warning(ending)
+                    said = _SERVED[store.directory][1] if store.directory in _SERVED else {}
+                    if ending not in said:  # once, by a process that stays
+                        said[ending] = 0.0
+                        LOGGER.warning(ending)
         yield store
 
 

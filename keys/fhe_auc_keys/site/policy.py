@@ -28,6 +28,14 @@ from fhe_auc_keys.trust.public_keys import SKEW
 
 Value = bool | int | float | str
 _NAME = "policy"
+_UNSET = {
+    "cohort": "any",
+    "period": "any",
+    "hours-between": "none, so any number of sessions",
+    "until": "no end",
+    "max-row-cap": "none",
+}
+"""What a policy allows by a key that is not there; by one that is not named here, nothing."""
 
 
 class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="kebab"):
@@ -114,7 +122,8 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         """
         before = openings.objections(store, announced, hours=self.hours_between, at=at)
         if reason := next(chain(self._objections(announced, at), self._ended(announced, store, at), before), None):
-            raise KeysError(f"outside this site's policy, so that a person has to open it: {reason}")
+            by_hand = "so that a person has to open it (`fhe-auc keys open`)"
+            raise KeysError(f"outside this site's policy, {by_hand}: {reason}")
         openings.write_down(store, announced, at=at, by_policy=True)
 
     def _ended(self, announced: Announcement, store: KeyStore, at: datetime) -> Iterator[str]:
@@ -174,9 +183,9 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             yield f"it shows groups of {analysis.min_cell} rows, fewer than {DEFAULT_MIN_CELL}"
 
     def rows(self) -> list[tuple[str, str, str]]:
-        """Say for a table what is allowed: key, value, nothing."""
-        said = msgspec.to_builtins(self).items()
-        return [(name, _said(value), "") for name, value in said if value not in ("", None, (), {})]
+        """Say for a table what is allowed, also by what is not there: key, value, nothing."""
+        said = {name: value for name, value in msgspec.to_builtins(self).items() if value not in ("", None, (), {})}
+        return [(name, _said(value), "") for name, value in (said | {**_UNSET, **said}).items()]
 
 
 _FORMAT = KeptFormat(b"fhepoli", Policy, "policy", version=4, older={3: (Policy, lambda found: found)})

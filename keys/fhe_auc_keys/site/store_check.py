@@ -106,7 +106,7 @@ def _checks(store: KeyStore, strangers: Collection[str], at: datetime) -> Iterat
         yield f"authority/{OWN}", partial(_check_authority, store, at)
     if OWN in store.names("identity"):
         yield f"identity/{OWN}", partial(_check_identity, store, at)
-    yield f"trust/{key_erasure.ENDS}", partial(key_erasure.noted_ends, store)
+    yield f"trust/{key_erasure.ENDS}", partial(key_erasure.check, store)
     for session in session_ids(store, "bundle", "late"):
         kind = "bundle" if session.hex() in store.names("bundle") else "late"
         yield f"{kind}/{session.hex()}", partial(_check_session, store, session, at)

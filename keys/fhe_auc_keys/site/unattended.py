@@ -5,9 +5,11 @@ from pathlib import Path
 from typing import Any
 
 from fhe_auc.base.errors import FheAucError
+from fhe_auc.base.exchange import told
 from fhe_auc.base.files import read_from_others
 from fhe_auc.machines.site_state import Arrived
 from fhe_auc_keys.bundles.sealed_bundles import PARTY_KIND, claimed_in_bundle
+from fhe_auc_keys.errors import KeysError
 from fhe_auc_keys.site import late_opening
 from fhe_auc_keys.site.policy import Policy
 from fhe_auc_keys.site.session_files import announced_to_party, announcement_beside, claimed_id, is_for, keep_for_party
@@ -31,18 +33,24 @@ def take_in(
 ) -> Arrived:
     """Open a file that is for this party, new and within its policy; say what was done, and which session it is.
 
-    Without a policy nothing is opened. What is wrong with the file is told, not raised, and nothing of it is used up.
+    Without a policy nothing is opened. What is wrong with the file is told, not raised, and nothing of it is used up;
+    `OSError` is of the store.
     `plain` is as of `read_from_others`.
     """
     genuine = False
     try:
         data = read_from_others(file, plain=plain)
+    except (FheAucError, OSError) as error:
+        return Arrived("REFUSED", str(error))
+    try:
         known_by = claimed_id(data)
         if not known_by or policy is None:
             return Arrived("passed over", "not for a party")
         if known_by in store.opened_bundles():
             return Arrived("passed over", "opened before", ours=True)
         if data.startswith(PARTY_KIND.magic) and claimed_in_bundle(data).recipient != me.fingerprint:
+            if file.stem == me.name:
+                raise KeysError(f"it is not for the certificate that {me.name!r} has now: ask for a new session")
             return _OTHERS
         given: dict[str, Any] = {"holder": policy.holder, "at": at, "beside": announcement_beside(file, data)}
         announced = announced_to_party(data, trusted, **given)
@@ -52,18 +60,21 @@ def take_in(
         policy.admit(announced, store, at=at)
         keep_for_party(data, identity, trusted, store, session=None, study=announced.study, **given)
         return Arrived("opened", f"session {announced.manifest.session.hex()}", ours=True)
-    except (FheAucError, OSError) as error:
-        return Arrived("REFUSED", str(error), genuine=genuine)
+    except FheAucError as error:
+        return Arrived("REFUSED", told(error), genuine=genuine)
 
 
 def answer_request(file: Path, store: KeyStore, identity: Identity, trusted: Trust, *, at: datetime) -> Arrived:
     """Make the late opening that a file asks for, where the store holds that session's seeds, or has opened it."""
     try:
         data = read_from_others(file, plain=True)
+    except (FheAucError, OSError) as error:
+        return Arrived("REFUSED", str(error))
+    try:
         session = late_opening.asked(data)
         if session.hex() not in store.names("late"):
             return Arrived("passed over", "for another key holder")
         opening = late_opening.open_late(store, identity, trusted, data, at=at)
         return Arrived("opened", f"session {session.hex()}", ours=True, reply=opening)
-    except (FheAucError, OSError) as error:
-        return Arrived("REFUSED", str(error))
+    except FheAucError as error:
+        return Arrived("REFUSED", told(error))

@@ -130,7 +130,10 @@ def _write_new(path: Path, data: bytes) -> None:
 
 
 def drop_variable() -> None:
-    """Take FHE_AUC_PASSPHRASE out of this process's environment, which its children would inherit."""
+    """Take FHE_AUC_PASSPHRASE out of this process's environment, which its children would inherit.
+
+    Where the system shows with what a process was started (/proc/PID/environ: to its user and root), it stays.
+    """
     os.environ.pop(PASSPHRASE_VARIABLE, None)
 
 
@@ -150,7 +153,11 @@ def certified_identity(store: KeyStore) -> Identity:
 def _from_file(path: Path) -> str:
     # systemd gives its user access by a list, which shows as the group's; the folder is nobody else's.
     others = 0o007 if str(path.parent) == os.environ.get(CREDENTIALS_VARIABLE) else 0o077
-    with path.open("rb") as file:
+    try:
+        opened = path.open("rb")
+    except OSError as error:
+        raise StoreError(f"passphrase file {str(path)!r} cannot be read: {error.strerror}") from None
+    with opened as file:
         if sys.platform != "win32" and os.fstat(file.fileno()).st_mode & others:  # there, modes say nothing
             raise UnsafeModeError(f"passphrase file {str(path)!r} is open to other users: chmod 600 it")
         try:

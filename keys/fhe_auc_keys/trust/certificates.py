@@ -32,6 +32,7 @@ from fhe_auc_keys.trust.public_keys import (
     MALFORMED,
     certified_keys,
     check_time,
+    counts,
     extension,
     fingerprint,
     shown,
@@ -239,8 +240,8 @@ def _check_validity(certificate: x509.Certificate, what: str, at: datetime) -> N
     begins, ends = certificate.not_valid_before_utc, certificate.not_valid_after_utc
     if not begins <= at <= ends:
         raise ExpiredError(
-            f"the {what}'s certificate {shown(certificate.subject)} is valid from {begins:%Y-%m-%d %H:%M} to "
-            f"{ends:%Y-%m-%d %H:%M} UTC only"
+            f"the {what}'s certificate {shown(certificate.subject)} is valid from {counts(begins, ends, at)}, or have "
+            "it renewed"
         )
 
 

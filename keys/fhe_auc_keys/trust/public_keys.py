@@ -90,6 +90,17 @@ def check_time(at: datetime) -> datetime:
     return at.astimezone(timezone.utc)
 
 
+def counts(begins: datetime | float, ends: datetime | float, at: datetime) -> str:
+    """Return from when until when something counts, which is not now, for an error that says what else can be done.
+
+    Of the present it says the hour only: a process that stays does not log each minute that it is wrong still.
+    """
+    seconds = [each.timestamp() if isinstance(each, datetime) else each for each in (begins, ends)]
+    dates = [datetime.fromtimestamp(min(max(each, 0), 2**37), timezone.utc) for each in seconds]  # whatever is signed
+    first, last = (f"{each:%Y-%m-%d %H:%M}" for each in dates)
+    return f"{first} to {last} UTC only, and the clock says {check_time(at):%Y-%m-%d %Hh}: set the clock"
+
+
 NO_HYBRID = (
     "the installed `cryptography` cannot seal with ML-KEM-768 and X25519, and nothing is sealed to less. Its wheels "
     "for Linux, Apple silicon and Windows on x86-64 can; those for Intel Macs and Windows on Arm are missing"

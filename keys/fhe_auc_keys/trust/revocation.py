@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from fhe_auc_keys.errors import ExpiredError, KeysError, OutdatedListError, RevokedError, TamperedError
-from fhe_auc_keys.trust.public_keys import MALFORMED, RevocationList, extension, shown, whole_bytes
+from fhe_auc_keys.trust.public_keys import MALFORMED, RevocationList, counts, extension, shown, whole_bytes
 
 _LAST_WEEK = timedelta(days=7)
 _UNDERSTOOD = {x509.CRLNumber.oid, x509.AuthorityKeyIdentifier.oid}
@@ -35,14 +35,20 @@ def check_not_revoked(
     for found in mine:
         _check_genuine(found, issuer)
         if found.get_revoked_certificate_by_serial_number(certificate.serial_number) is not None:
-            raise RevokedError(f"the certificate of {who} (serial {certificate.serial_number:x}) has been revoked")
+            raise RevokedError(
+                f"the certificate of {who} (serial {certificate.serial_number:x}) has been revoked: its sessions are "
+                "made again without it (`fhe-auc keys session --from`)"
+            )
     if not mine:
         raise KeysError(
             f"no revocation list of {shown(issuer.subject)} for the key that signed {who}: ask the authority for it"
         )
     if not any(is_current(found, at=at) for found in mine):
+        last = max(mine, key=lambda found: found.last_update_utc)
+        times = counts(last.last_update_utc, last.next_update_utc or last.last_update_utc, at)
         raise ExpiredError(
-            f"the revocation list of {shown(issuer.subject)} is outdated or not yet valid: get a new one"
+            f"the revocation list of {shown(issuer.subject)} is outdated or not yet valid: it counts from {times}, or "
+            "take in a new one (`fhe-auc keys enrol NAME --revocation-list`)"
         )
 
 

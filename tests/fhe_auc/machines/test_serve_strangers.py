@@ -14,7 +14,11 @@ import pytest
 
 from fhe_auc.base.files import LONGEST
 from fhe_auc.session.messages import Message
-from tests.fhe_auc.machines.test_serve import (
+from tests.fhe_auc.machines.test_serve import here, template
+from tests.support.command_line import call
+from tests.support.keys_commands import write_study
+from tests.support.keys_folder import ADDER
+from tests.support.served import (
     _HERE,
     HELPER,
     HOLDER,
@@ -23,17 +27,12 @@ from tests.fhe_auc.machines.test_serve import (
     check_results,
     delivered,
     exists,
-    here,
     make_session,
     serving,
     status,
     step,
-    template,
     until,
 )
-from tests.support.command_line import call
-from tests.support.keys_commands import write_study
-from tests.support.keys_folder import ADDER
 
 __all__ = ["here", "template"]  # fixtures
 
@@ -117,7 +116,7 @@ def test_what_strangers_put_into_the_inbox_changes_no_health_and_steers_no_termi
             (ADDER, HELPER, "north"), ""
         )
         assert step("north", "unsigned").startswith("not for this role")
-        assert step("north") == "round 1 answered"  # whatever the number of the forged one is
+        assert step("north").startswith("round 1 answered")  # whatever the number of the forged one is
         shown = call("session", "status", "north.toml")
         assert (shown.exit_code, "[2J" in shown.stdout, "\x1b" in shown.stdout) == (0, True, False)
 

@@ -1,12 +1,16 @@
 """A consortium is set up by its authority's invitation: each fingerprint is compared once, and none is passed by."""
 
 import json
+import re
 import shutil
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding
+from cryptography.x509.oid import NameOID
 
 from fhe_auc.base.errors import InputError
 from fhe_auc.base.serialise import decode, encode
@@ -15,7 +19,7 @@ from fhe_auc_keys.site import invitation
 from fhe_auc_keys.site.invitation import Offer, invite, open_invitation
 from fhe_auc_keys.store import list_places
 from fhe_auc_keys.store.trusted_authorities import Trusted
-from fhe_auc_keys.trust.authority import Authority
+from fhe_auc_keys.trust.authority import Authority, _builder
 from tests.support.certified import DAY, NOW, STUDY
 from tests.support.keys_commands import (
     Clock,
@@ -154,6 +158,14 @@ def test_no_byte_of_an_invitation_can_be_changed_and_none_is_longer_than_the_lon
         signed = invitation._Signed(encoded, signer.sign(b"invitation 1", encoded))
         with pytest.raises(TamperedError):
             open_invitation(invitation._FORMAT.frame(signed))
+    key = Ed25519PrivateKey.generate()  # the name in its certificate is long enough to talk people into anything
+    named = x509.Name(
+        [x509.NameAttribute(each, "its fingerprint is 1234" * 2) for each in (NameOID.COMMON_NAME, NameOID.TITLE)]
+    )
+    certificate = _builder(named, key.public_key(), named, key, NOW, DAY, authority=True).sign(key, None)
+    talks = Authority(key, certificate, (), 0)
+    with pytest.raises(TamperedError, match="at most 64 characters"):
+        open_invitation(invite(talks, talks.revocation_list(at=NOW), Offer()))
     newer = data[:7] + bytes([9]) + data[8:]
     with pytest.raises((VersionError, TamperedError)):
         open_invitation(newer)
@@ -181,23 +193,44 @@ def test_an_older_invitation_takes_no_newer_list_away_and_an_outdated_one_is_ref
     assert not Path("west").exists()
 
 
+def test_who_joins_a_second_consortium_fetches_the_lists_of_the_first_too_and_a_new_place_replaces_the_old(
+    here: Path,
+) -> None:
+    def places(name: str, store: str) -> list[str]:
+        """South's, once it has joined by an invitation with lists in that folder."""
+        Path("offer.toml").write_text(OFFER.format(lists=str(here / name)))
+        ok("ca-init", f"{store} study", *at(store), "--invitation", "offer.toml", *POST, "--force")
+        ok(*JOIN, "south", *SOUTH, *POST, "--force", input="y\nn\n")
+        return [Path(each).name for each in json_of("show", *SOUTH)["revocation_list_places"]]
+
+    for name in ("first", "second"):
+        Path(name).mkdir()
+    assert [places("lists", "first"), places("moved", "first")] == [["lists"], ["moved"]]
+    assert [places("others", "second") for _ in range(2)] == [["moved", "others"]] * 2
+
+
 def test_of_several_requests_one_that_was_swapped_is_not_certified_and_the_others_are() -> None:
     for name in SITES:
         ok(*JOIN, name, *at(name), *POST, input="y\nn\n")
     genuine = request_fingerprint("post/south.csr")
     ok("enrol", "south", "--store", "thief", *POST, "--force")  # on the way to the authority
     Path("post/junk.csr").write_text("no request")
-    requests = ("post/junk.csr", "post/north.csr", "post/south.csr")
-    told = [each for path in requests[1:2] for each in ("--fingerprint", request_fingerprint(path))]
+    with Path("post/long.csr").open("wb") as file:
+        file.truncate(2**28 + 1)
+    Path("post/more.csr").mkdir()
+    requests = ("post/junk.csr", "post/long.csr", "post/more.csr", "post/north.csr", "post/south.csr")
+    told = [each for path in requests[3:4] for each in ("--fingerprint", request_fingerprint(path))]
     done = call("issue", *requests, *AUTHORITY, *POST, "--json", *told, "--fingerprint", genuine)
     said = json.loads(done.stdout)
     assert (done.exit_code, [each["name"] for each in said["issued"]]) == (1, ["north"])
     assert "not a certificate request" in said["refused"]["post/junk.csr"]
     assert "not the one given: do not use it" in said["refused"]["post/south.csr"]
+    assert list(said["refused"]) == [*requests[:3], "post/south.csr"]
+    two = call("issue", "post/north.csr", "post/junk.csr", *AUTHORITY, *POST, "--json")  # that is no NAME
+    assert list(json.loads(two.stdout)["refused"]) == ["post/junk.csr"]
     assert not Path("post/south.pem").exists()
     ok("enrol", "south", *SOUTH, *POST, "--force")
-    Path("post/junk.csr").unlink()
-    again = ok("issue", *requests[1:], *AUTHORITY, *POST, input="y\n")  # asks for the one that is left
+    again = ok("issue", *requests[3:], *AUTHORITY, *POST, input="y\n")  # asks for the one that is left
     assert "passed over" in again.stdout
     assert [line["name"] for line in json_of("show", *AUTHORITY)["authority"]["issued"]] == list(SITES)
     assert_fails(
@@ -226,8 +259,14 @@ def test_a_policy_is_taken_only_where_somebody_says_so_and_a_mistaken_offer_is_n
     with pytest.raises(InputError):
         Offer(notes=("\x1b[2J",))
     Path("offer.toml").write_text(OFFER.format(lists="/lists").replace('["verified"]', '["\\u001b[2J"]'))
-    invited("--force")  # before anybody knows whose it is, it steers no terminal
-    assert "\x1b" not in call(*JOIN, "west", "--store", "west", *POST, input="n\n").output
+    invited("--force")
+    west = (*JOIN, "west", "--store", "west", *POST)
+    every = ("cohort +any", "period +any", "max-row-cap +none", "until +no end")
+    said, refused = (call(*west, input=typed).output for typed in ("y\nn\n", "n\n"))
+    assert ("\\x1b" in said, "\x1b" in said) == (True, False)  # it steers no terminal
+    assert all(re.search(f"policy: {each}\n", said) for each in every)  # what is not there allows more
+    # Whoever wrote it says nothing before anybody knows who that is: no other telephone, nor another fingerprint.
+    assert [each in refused for each in ("Heart Study", "exchange", "policy")] == [True, False, False]
 
 
 def test_a_process_that_runs_on_asks_a_place_seldom_and_more_often_where_a_list_ends_soon(clock: Clock) -> None:

@@ -19,6 +19,7 @@ from fhe_auc_keys.bundles.session_keys import aggregator_material, party_secrets
 from fhe_auc_keys.errors import ExpiredError, KeysError, StoreError, TamperedError
 from fhe_auc_keys.site import key_erasure, key_store_sites, late_opening
 from fhe_auc_keys.site.late_opening import ask_by_file, hold, is_late, open_late, read_opening, request
+from fhe_auc_keys.site.store_check import problems
 from fhe_auc_keys.store.key_store import KeyStore
 from fhe_auc_keys.trust.identity import Identity
 from fhe_auc_protocols.exact_auc.computations import ExactPaddedComputation
@@ -107,6 +108,8 @@ def test_no_opening_exists_before_it_is_known_who_counts_and_then_one_in_one_pro
         ({2.1: 0, 10.2: 0}, False),
         ({2.1: 8, 3: 0, 10.9: 0}, True),  # eight days from the look that was right
         ({2.1: 8, 3: 0, 11: 0}, False),
+        ({2.1: 0, 5: -300, 10.2: 0}, False),  # each boot starts in the past, before the session
+        ({2.1: 0, 5: -300, 10: 0}, True),
     ],
 )
 def test_seeds_are_erased_once_the_end_was_seen_on_two_looks_at_the_clock_that_lie_8_days_apart(
@@ -185,6 +188,15 @@ def test_nothing_is_opened_late_once_the_seeds_are_erased(late: Late) -> None:
     assert party_secrets(late.session.party_material, late.session.manifest).context not in everything(late.store)
     with pytest.raises(ExpiredError, match="its seeds are erased"):  # also where the clock is put back
         late.opened(late.asked(*THREE))
+
+
+def test_a_damaged_list_of_ended_sessions_is_told_of_keeps_nobody_from_going_on_and_is_made_anew(late: Late) -> None:
+    key_erasure.purge(late.store, at=NOW + 3 * DAY)
+    (late.store.directory / "trust" / key_erasure.ENDS).write_bytes(b"damaged")
+    assert f"trust/{key_erasure.ENDS}" in [each.entry for each in problems(late.store, at=NOW)]
+    for days, kept in ((4, True), (11, True), (12, False)):
+        key_erasure.purge(late.store, at=NOW + days * DAY)
+        late.assert_seeds(kept=kept)
 
 
 def test_an_opening_that_holds_a_seed_is_not_sent(late: Late, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -122,7 +122,7 @@ def test_what_is_outside_any_bound_is_refused_with_the_reason_and_not_used_up(co
         ({"options": {"interval": [0.9, 0.99]}}, "option interval is 0.95"),
         ({"options": {"interval": True}}, "option interval is 0.95"),
     ):
-        outside = "outside this site's policy, so that a person has to open it: "
+        outside = "outside this site's policy, so that a person has to open it .`fhe-auc keys open`.: "
         assert_refused("week/south.bundle", outside + reason, **changes)
     assert sessions() == {}
     assert_opened("week/south.bundle")

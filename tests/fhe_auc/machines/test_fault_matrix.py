@@ -1,0 +1,622 @@
+"""For each fault: `status` and the log name who it is and what to do, the rest goes on, and the session ends well.
+
+Elsewhere: two roles on one store or state (`test_serve`), every write of a key store on a full disk
+(`tests/keys/test_full_disk.py`), an upgrade of a key holder (`tests/keys/test_upgrades.py`).
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import logging
+import os
+import re
+import resource
+import shutil
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fhe_auc.base import serialise
+from fhe_auc.base.logs import LOGGER, RoleFormatter
+from fhe_auc.machines import file_transport, result_hook, serve
+from fhe_auc_keys.cli import common
+from fhe_auc_keys.site import key_store_sites
+from tests.support.command_line import call
+from tests.support.keys_commands import ok, write_study
+from tests.support.keys_folder import ADDER, AUTHORITY, PASSPHRASE, at
+from tests.support.served import (
+    HOLDER,
+    POLICY,
+    SITES,
+    Started,
+    change,
+    check_results,
+    delivered,
+    exists,
+    kill,
+    make_roles,
+    make_session,
+    results,
+    serving,
+    start,
+    status,
+    step,
+    until,
+)
+
+if sys.platform != "linux":
+    pytest.skip("limits on a process's files stand for a full disk", allow_module_level=True)
+from tests.support.full_disk import full_disk
+
+NIGHT, MADE = Path("inbox/night-1"), Path("made/night-1")
+CLOCK = r"only, and the clock says \d{4}-\d\d-\d\d \d\dh: set the clock, or "
+OLDER = "from an older fhe-auc than this, which reads 200 alone: whoever made it upgrades, and a session from"
+
+
+class World:
+    """What a role sees while it looks: by its name a clock that is off, a disk that is full, another version."""
+
+    def __init__(self) -> None:
+        self.off: dict[str, timedelta] = {}
+        self.full: set[str] = set()
+        self.upgraded: set[str] = set()
+        self.looks = ""
+
+    def now(self) -> datetime:
+        return datetime.now(timezone.utc) + self.off.get(self.looks, timedelta(0))
+
+    def look(self, server: serve.Server, *stop: Any) -> None:
+        self.looks = str(server.config["store"]).split("/")[0]
+        with ExitStack() as stack:
+            stack.enter_context(full_disk() if self.looks in self.full else nullcontext())
+            patch = stack.enter_context(pytest.MonkeyPatch.context())
+            if self.looks in self.upgraded:
+                patch.setattr(serialise, "FORMAT_VERSION", 200)
+            _LOOK(server, *stop)
+        self.looks = ""
+
+
+_LOOK = serve.Server.look
+WORLD = World()
+_WARNING = re.compile(r"[0-9T:.-]{23}\+00:00 (WARNING|ERROR) ")
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Roles, and sessions that are not in the inbox yet."""
+    folder = make_roles(tmp_path_factory.mktemp("hospitals"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        patch.setenv("FHE_AUC_PASSPHRASE", PASSPHRASE)
+        write_study("other.toml", model="another net")
+        Path("made").mkdir()
+        Path("id").write_text(make_session("night-1", into="made"))
+        make_session("late", "--min-parties", "2", into="made")
+        make_session("foreign", "--study", "other.toml", into="made")
+        make_session("night-0", into="made")
+    return folder
+
+
+@pytest.fixture
+def here(template: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy, as the current folder; what fails is tried again soon."""
+    shutil.copytree(template, tmp_path / "here")
+    monkeypatch.chdir(tmp_path / "here")
+    monkeypatch.setenv("FHE_AUC_PASSPHRASE", PASSPHRASE)
+    monkeypatch.setenv("COLUMNS", "1000")
+    monkeypatch.setattr(result_hook, "_RETRY", (0.1, 0.2))
+    monkeypatch.setattr(serve, "_AFTER_FAILURE", 0.1)
+    monkeypatch.setattr(file_transport, "_POLL", 0.05)
+    for each in (WORLD.off, WORLD.full, WORLD.upgraded):
+        each.clear()
+    monkeypatch.setattr(serve.Server, "look", lambda server, *stop: WORLD.look(server, *stop))
+    for module, name in ((key_store_sites, "_now"), (common, "now")):
+        monkeypatch.setattr(module, name, WORLD.now)
+    return tmp_path / "here"
+
+
+@contextmanager
+def logging_into() -> Iterator[Callable[[str], bool]]:
+    """Have all roles log into a pipe, which is on no disk, as text and as JSON; whether somebody was warned so."""
+    text, as_json = RoleFormatter("text"), RoleFormatter("json")
+    both = logging.Formatter()
+    both.format = lambda record: f"{text.format(record)}\n{as_json.format(record)}"  # type: ignore[method-assign]
+    kept, (out, into) = os.dup(2), os.pipe()
+    fcntl.fcntl(into, fcntl.F_SETPIPE_SZ, 2**20)
+    os.set_blocking(out, False)
+    os.dup2(into, 2)  # of what a role has open, the processes of its sessions keep no more
+    handler = logging.StreamHandler(os.fdopen(2, "w", closefd=False))
+    handler.setFormatter(both)
+    LOGGER.addHandler(handler)
+    LOGGER.setLevel(logging.INFO)
+    lines: list[str] = []
+
+    def logged(pattern: str) -> bool:
+        with suppress(BlockingIOError):
+            lines.extend(os.read(out, 2**20).decode().splitlines())
+        told = [json.loads(line) for line in lines if line.startswith("{")]
+        return any(_WARNING.match(line) and re.search(pattern, line) for line in lines) and any(
+            re.search(pattern, each["message"]) and each["level"] in ("WARNING", "ERROR") for each in told
+        )
+
+    try:
+        yield logged
+    finally:
+        LOGGER.removeHandler(handler)
+        os.dup2(kept, 2)
+        for each in (kept, out, into):
+            os.close(each)
+
+
+def keys(*arguments: str) -> str:
+    """What a command says."""
+    return ok(*arguments, "--passphrase-file", "passphrase").stdout
+
+
+def put(folder: str = "night-1", name: str = "night-1", *, but: str = "") -> None:
+    """A session arrives, all but one file."""
+    Path("inbox", name).mkdir(exist_ok=True)
+    for file in Path("made", folder).iterdir():
+        if file.name != but:
+            shutil.copy(file, Path("inbox", name))
+
+
+def half(source: Path, target: Path) -> None:
+    data = source.read_bytes()
+    target.write_bytes(data[: len(data) // 2])
+
+
+def huge(file: Path) -> None:
+    file.touch()
+    os.truncate(file, 2**30)
+
+
+def new_list(clock: timedelta = timedelta(0), *revoked: str) -> None:
+    """The authority revokes somebody, or nobody, and everybody has its list."""
+    WORLD.off[""] = clock
+    keys("revoke", *(revoked or ("--refresh",)), *AUTHORITY, "--out", "authority")
+    for name in (*SITES, HOLDER, ADDER):
+        keys("enrol", name, *at(name), "--revocation-list", "authority/ca.crl", "--out", name)
+    WORLD.off.update(dict.fromkeys((*SITES, HOLDER, ADDER), clock))
+
+
+def set_policy(name: str, policy: str) -> None:
+    Path("policy.toml").write_text(policy)
+    keys("policy", "policy.toml", *at(name))
+
+
+def open_by_hand(*names: str, folder: str, study: str = "study.toml") -> None:
+    for name in names:
+        keys("open", f"inbox/{folder}/{name}.bundle", "--holder", HOLDER, *at(name), "--study", study)
+
+
+def without_west() -> None:
+    old = Path("id").read_text()
+    asked = ("--without", "west", "--no-result-was-released", "--out", "inbox/night-2")
+    keys("session", "--from", old, *at(HOLDER), *asked)
+
+
+def add_row(name: str) -> None:
+    with Path(f"{name}.csv").open("a") as file:
+        file.write("1,0.5\n")
+
+
+def child() -> int:
+    """The process of the aggregator's session."""
+    (found,) = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
+    return int(found)
+
+
+def fill_disk_of_session() -> None:
+    """The aggregator's disk is full for its process, and for that of its session."""
+    WORLD.full.add(ADDER)
+    resource.prlimit(child(), resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
+
+
+def nothing() -> None:
+    pass
+
+
+@dataclass(frozen=True)
+class Row:
+    """A fault, and what `role` says of it: in its status `says`, in the log that or `logs`."""
+
+    fault: Callable[[], object]
+    role: str
+    says: str
+    mend: Callable[[], object] = nothing
+    logs: str = ""
+    healthy: bool = False  # what anybody could have put there makes nobody ill
+    before: Callable[[], object] = put  # the roles begin to serve
+    when: str = ""  # the fault comes once this file is there
+    away: tuple[str, ...] = ()  # who serves from mending on only
+    ends: tuple[str, ...] = SITES  # who has a result in the end, of these sites' rows
+    close_at: int = 0
+    timeout: float = 1000.0
+    others: bool = True  # whether another session goes on meanwhile
+    restart: bool = False  # whether the role's process is another one afterwards
+    slow: bool = False
+
+
+FIRST = "inbox/night-1/round-1/north.submission"
+ROWS = {
+    "half a bundle": Row(
+        lambda: half(MADE / "north.bundle", NIGHT / "north.bundle"),
+        "north",
+        r"refused: north\.bundle: party bundle truncated or damaged \(checksum mismatch\): copy it here again",
+        put,
+        healthy=True,
+        before=lambda: put(but="north.bundle"),
+    ),
+    "half of the aggregator's": Row(
+        lambda: half(MADE / "aggregator.bundle", NIGHT / "aggregator.bundle"),
+        ADDER,
+        r"refused: inbox/night-1/aggregator\.bundle: aggregator bundle truncated or damaged .*: copy it here again",
+        put,
+        healthy=True,
+        before=lambda: put(but="aggregator.bundle"),
+        slow=True,
+    ),
+    "an oversized bundle": Row(
+        lambda: huge(NIGHT / "aggregator.bundle"),
+        ADDER,
+        r"refused: 'inbox/night-1/aggregator\.bundle' is longer than 268,435,456 bytes, .*: remove it",
+        put,
+        healthy=True,
+        before=lambda: put(but="aggregator.bundle"),
+        slow=True,
+    ),
+    "an oversized submission": Row(
+        lambda: huge(NIGHT / "round-1/west.submission"),
+        ADDER,
+        r"round 1 of 3, awaits west \('inbox.*/west\.submission' is longer than .*: remove it\), until 2",
+        lambda: (NIGHT / "round-1/west.submission").unlink(),
+        logs=r"skipped inbox/night-1/round-1/west\.submission: .* is longer than .*: remove it",
+        healthy=True,
+        when=FIRST,
+        others=False,
+        away=("west",),
+    ),
+    "another's submission": Row(
+        lambda: shutil.copy(FIRST, NIGHT / "round-1/west.submission"),
+        ADDER,
+        r"awaits west \(it is not whole, or not the party's for this round .*: have it copied again\)",
+        logs="submission of party 'west' refused: message with sender 'north', expected 'west'",
+        healthy=True,
+        when=FIRST,
+        others=False,
+        away=("west",),
+    ),
+    "half a message": Row(
+        lambda: half(NIGHT / "round-1.message", NIGHT / "round-1.message"),
+        "north",
+        r"round 1 answered; skipped round-1\.message: fhe-auc message truncated or damaged .*: copy it here again",
+        lambda: shutil.copy(next(Path(ADDER).glob("state/journals/*/round-1.message")), NIGHT),
+        logs=r"skipped inbox/night-1/round-1\.message: fhe-auc message truncated or damaged .*: copy it here again",
+        healthy=True,
+        when=FIRST,
+        others=False,
+        away=("west",),
+    ),
+    "a site away": Row(
+        nothing,
+        ADDER,
+        "2 of 3 parties submitted.* missing: 'west' .*: have them answer, or ask for a session without them ",
+        away=("west",),
+        timeout=0.5,
+        others=False,
+    ),
+    "a site late": Row(
+        nothing,
+        "west",
+        "not answered: round . has come, and 'west' has not answered round 1: the session has gone on without it; ",
+        healthy=True,
+        before=lambda: put("late"),
+        close_at=2,
+        away=("west",),
+        ends=("north", "south"),
+        others=False,
+    ),
+    "other rows": Row(
+        lambda: add_row("north"),
+        "north",
+        "result delivered",
+        lambda: Path("north.csv").write_text("".join(Path("north.csv").read_text().splitlines(keepends=True)[:-1])),
+        logs="party 'north': the rows have changed since they were submitted, .* and was not compared with them",
+        healthy=True,
+        when=FIRST,
+        others=False,
+    ),
+    "rows of another form": Row(
+        lambda: (shutil.move("north.csv", "kept.csv"), Path("north.csv").write_text("a,b\n1,2\n")),
+        "north",
+        r"failed: file 'north\.csv': there is no column 'y_true' \(there are: a, b\)",
+        lambda: Path("kept.csv").rename("north.csv"),
+        others=False,
+        slow=True,
+    ),
+    "an outdated list": Row(
+        lambda: WORLD.off.update(dict.fromkeys((*SITES, ADDER), timedelta(days=31))),
+        "north",
+        f"the revocation list of 'CN=Heart Study' is outdated or not yet valid: .* {CLOCK}take in a new one ",
+        WORLD.off.clear,
+        before=nothing,
+        others=False,
+    ),
+    "an expired certificate": Row(
+        lambda: new_list(timedelta(days=500)),
+        "north",
+        f"the party's certificate 'CN=north' is valid from 2.* {CLOCK}have it renewed",
+        before=nothing,
+        ends=(),
+        others=False,
+    ),
+    "a revoked certificate": Row(
+        lambda: new_list(timedelta(0), "west"),
+        "north",
+        r"refused: north\.bundle: the certificate of 'CN=west' .* has been revoked: its sessions are made again",
+        without_west,
+        healthy=True,
+        before=nothing,
+        away=("west",),
+        ends=("north", "south"),
+        others=False,
+    ),
+    "another certificate": Row(
+        lambda: shutil.copy(MADE / "south.bundle", NIGHT / "north.bundle"),
+        "north",
+        r"refused: north\.bundle: it is not for the certificate that 'north' has now: ask for a new session",
+        put,
+        healthy=True,
+        before=lambda: put(but="north.bundle"),
+        others=False,
+    ),
+    "another study": Row(
+        lambda: put("foreign"),
+        "north",
+        r"outside this site's policy, so that a person has to open it \(`fhe-auc keys open`\): model is 'another net",
+        lambda: open_by_hand(*SITES, folder="night-1", study="other.toml"),
+        healthy=True,
+        before=nothing,
+        others=False,
+    ),
+    "another policy": Row(
+        lambda: set_policy("north", POLICY.replace(HOLDER, "somebody")),
+        "north",
+        r"refused: north\.bundle: the party bundle was signed by 'keeper', not by 'somebody'",
+        lambda: set_policy("north", POLICY),
+        healthy=True,
+        before=nothing,
+        others=False,
+    ),
+    "a site's clock 8 days ahead": Row(
+        lambda: WORLD.off.update(north=timedelta(days=8)),
+        "north",
+        f"the session announced by 'keeper' is outdated, or has not begun: it counts .* {CLOCK}ask 'keeper' for a new",
+        WORLD.off.clear,
+        when=FIRST,
+        logs=" ",
+        others=False,
+    ),
+    "a site's clock 8 days behind": Row(
+        lambda: WORLD.off.update(north=-timedelta(days=8)),
+        "north",
+        f"the revocation list of 'CN=Heart Study' is outdated or not yet valid: .* {CLOCK}take in a new one",
+        WORLD.off.clear,
+        before=nothing,
+        others=False,
+        slow=True,
+    ),
+    "an aggregator's clock 8 days ahead": Row(
+        lambda: WORLD.off.update({ADDER: timedelta(days=8)}),
+        ADDER,
+        f"the session announced by 'keeper' is outdated, or has not begun: .* {CLOCK}ask 'keeper' for a new session",
+        WORLD.off.clear,
+        healthy=True,
+        before=nothing,
+        others=False,
+    ),
+    "a key holder's clock 8 days ahead": Row(
+        lambda: WORLD.off.update({HOLDER: timedelta(days=8)}),
+        HOLDER,
+        "refused: .*request: ",
+        WORLD.off.clear,
+        healthy=True,
+        before=lambda: put("late"),
+        close_at=2,
+        away=("west",),
+        ends=("north", "south"),
+        others=False,
+    ),
+    "a site upgraded": Row(
+        lambda: WORLD.upgraded.add("north"),
+        "north",
+        rf"skipped (inbox/night-1/)?round-.\.message: fhe-auc message of format version 4, {OLDER} before the",
+        WORLD.upgraded.clear,
+        healthy=True,
+        restart=True,
+        when=FIRST,
+        others=False,
+    ),
+    "an aggregator upgraded": Row(
+        lambda: WORLD.upgraded.add(ADDER),
+        ADDER,
+        f"aggregator bundle of format version 4, {OLDER} before the",
+        WORLD.upgraded.clear,
+        healthy=True,
+        before=nothing,
+        others=False,
+    ),
+    "an aggregator's process killed": Row(
+        lambda: os.kill(child(), signal.SIGKILL),
+        ADDER,
+        "its process was ended by signal 9, and is started again",
+        when=FIRST,
+        away=("west",),
+        others=False,
+    ),
+    "a site's disk full": Row(
+        lambda: WORLD.full.add("north"),
+        "north",
+        r"it runs, but no status can be read or written in 'north/state' \(a full disk\?\): see its log",
+        WORLD.full.clear,
+        logs=r"night-1: failed: \[Errno 27\] File too large: '.*north/store/",
+        before=nothing,
+        others=False,
+        slow=True,
+    ),
+    "a site's disk full after it has submitted": Row(
+        lambda: WORLD.full.add("north"),
+        "north",
+        r"it runs, but no status can be read or written in 'north/state' \(a full disk\?\): see its log",
+        WORLD.full.clear,
+        logs=r"night-1: failed: \[Errno 27\] File too large: '.*north/store/",
+        when=FIRST,
+        others=False,
+    ),
+    "an aggregator's disk full": Row(
+        fill_disk_of_session,
+        ADDER,
+        r"it runs, but no status can be read or written in 'coordinator/state' \(a full disk\?\): see its log",
+        WORLD.full.clear,
+        logs=r"File too large: '.*coordinator/state/journals/",
+        when="inbox/night-1/round-1.message",
+        others=False,
+    ),
+    "a key holder's disk full": Row(
+        lambda: WORLD.full.add(HOLDER),
+        HOLDER,
+        r"it runs, but no status can be read or written in 'keeper/state' \(a full disk\?\): see its log",
+        WORLD.full.clear,
+        logs=r"night-1: failed: \[Errno 27\] File too large: '.*keeper/store/",
+        before=lambda: put("late"),
+        close_at=2,
+        others=False,
+        away=("west",),
+        ends=("north", "south"),
+        slow=True,
+    ),
+    "a key store away": Row(
+        lambda: Path("north/store").rename("north/away"),
+        "north",
+        "failed: no key store in 'north/store'",
+        lambda: Path("north/away").rename("north/store"),
+        when="inbox/night-1/round-1.message",
+        others=False,
+    ),
+    "a key store exchanged": Row(
+        lambda: (shutil.move("north/store", "north/away"), shutil.copytree("south/store", "north/store")),
+        "north",
+        "failed: the key store has been exchanged since it was opened first: start this process again",
+        lambda: (shutil.move("north/store", "north/other"), shutil.move("north/away", "north/store")),
+        when="inbox/night-1/round-1.message",
+        others=False,
+        slow=True,
+    ),
+}
+
+
+def says(row: Row) -> bool:
+    shown = call("session", "status", f"{row.role}.toml")
+    told = " ".join(shown.stdout.split())
+    as_json = json.dumps(status(row.role), ensure_ascii=False)
+    return (shown.exit_code == 0) is row.healthy and all(re.search(row.says, each) for each in (told, as_json))
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow if row.slow else ()) for name, row in ROWS.items()]
+)
+def test_a_fault_is_told_with_what_to_do(name: str, here: Path) -> None:
+    row = ROWS[name]
+    change(ADDER, close_at=row.close_at, round_timeout=row.timeout)
+    row.before()
+    there = {ADDER, HOLDER, *SITES} - {row.role, *row.away}
+    with logging_into() as logged, ExitStack() as all_roles, ExitStack() as role:
+        all_roles.enter_context(serving(*sorted(there)))
+        if row.role not in row.away:
+            role.enter_context(serving(row.role))
+        if row.when:
+            until(exists(row.when))
+        submitted = Path(FIRST).read_bytes() if Path(FIRST).exists() else b""
+        row.fault()
+        if row.before is nothing and not NIGHT.exists():
+            put()
+        if row.role in row.away:
+            until(lambda: delivered(*row.ends))
+            role.enter_context(serving(row.role))
+        until(lambda: logged(row.logs or row.says) and says(row))
+        if row.others:
+            put("night-0", "night-0")
+            until(lambda: delivered(*SITES))
+        row.mend()
+        if row.restart:
+            role.close()
+            role.enter_context(serving(row.role))
+        all_roles.enter_context(serving(*(set(row.away) - {row.role})))
+        until(lambda: delivered(*row.ends, number=1 + row.others))
+        check_results(*row.ends, counted=row.ends)
+        if row.ends:
+            assert not submitted or Path(FIRST).read_bytes() == submitted
+            until(lambda: status(row.role)["wrong"] == "")
+
+
+def test_what_a_process_has_read_or_writes_for_others_can_vanish(here: Path) -> None:
+    """A passphrase file, a damaged status, and a damaged lock; where a new process needs it, it says what is wrong."""
+    Path("own").write_text(PASSPHRASE)
+    Path("own").chmod(0o600)
+    change("north", **{"passphrase-file": "own"})
+    put()
+    with serving(ADDER, *SITES):
+        until(exists(FIRST))
+        Path("own").unlink()
+        Path("north/state/status.json").write_text("{")
+        assert status("north")["wrong"].startswith("it runs, but no status can be read or written in 'north/state' ")
+        until(lambda: delivered(*SITES))
+        until(lambda: status("north")["wrong"] == "")
+    check_results(*SITES)
+    started = call("serve", "north.toml")
+    assert (started.exit_code, "passphrase file 'own' cannot be read: No such file" in started.stderr) == (1, True)
+    change("north", **{"passphrase-file": "passphrase"})
+    for lock in ("north/state/lock", "north/store/lock", "north/store/serve.lock"):
+        Path(lock).write_bytes(b"\xff" * 99)
+        with serving("north"):
+            until(lambda: status("north")["wrong"] == "")
+        Path(lock).unlink()
+        Path(lock).mkdir()
+        started = call("serve", "north.toml")
+        assert (started.exit_code, lock in started.stderr) == (1, True)
+        Path(lock).rmdir()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [1, 2, 3])
+@pytest.mark.parametrize("role", ["north", ADDER, HOLDER])
+def test_a_role_killed_in_a_round_is_told_and_goes_on(
+    role: str, number: int, here: Path, request: pytest.FixtureRequest
+) -> None:
+    """The key holder is asked for a late opening, as west is away."""
+    change(ADDER, close_at=2)
+    put("late")
+    processes: Started = {}
+    request.addfinalizer(lambda: [kill(processes, each) for each in processes])
+    start(processes, role)
+    with serving(*({ADDER, HOLDER, "north", "south"} - {role})):
+        until(exists(f"inbox/night-1/round-{number}.message"))
+        kill(processes, role)
+        sent = {file: file.read_bytes() for file in NIGHT.glob("round-*/*.submission")}
+        shown = call("session", "status", f"{role}.toml")
+        assert (shown.exit_code, "it does not run: start `fhe-auc serve`" in shown.stdout) == (1, True)
+        start(processes, role)
+        until(lambda: delivered("north", "south"))
+        until(lambda: status(role)["wrong"] == "" and step(ADDER).startswith("ended: all"))
+        assert all(file.read_bytes() == data for file, data in sent.items())
+        check_results("north", "south", counted=("north", "south"))
+        assert len(results("north")) == len(results("south")) == 1

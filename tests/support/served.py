@@ -1,0 +1,164 @@
+"""Roles of a consortium that serve (`fhe-auc serve`), in processes of their own or in that of a test."""
+
+from __future__ import annotations
+
+import functools
+import json
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fhe_auc.base.files import read_config
+from fhe_auc.machines import outcomes, serve
+from fhe_auc.results.evaluation import Evaluation
+from fhe_auc_keys.store.key_store import KeyStore
+from tests.support.command_line import PROGRAM
+from tests.support.keys_commands import make_site, ok, write_study
+from tests.support.keys_folder import ADDER, AUTHORITY, PASSPHRASE, at
+from tests.support.machines import toml
+
+SITES, HOLDER, HELPER = ("north", "south", "west"), "keeper", "registry"
+PATIENCE = 120.0  # seconds; only a broken test waits for them
+Started = dict[str, "subprocess.Popen[bytes]"]
+_HERE: list[serve.Server] = []
+POLICY = f"""
+holder = "{HOLDER}"
+protocols = ["verified"]
+keys = ["sealed", "helper"]
+helpers = ["{HELPER}"]
+model = "sepsis-net 2.1"
+outcome = "sepsis within 48 hours"
+min-parties = 2
+max-thresholds = 1000
+
+[options]
+interval = 0.95
+"""
+
+
+def make_roles(folder: Path) -> Path:
+    """Certified roles with policies, rows and configurations, whose paths are relative; no session yet."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("FHE_AUC_PASSPHRASE", PASSPHRASE)
+        patch.setattr(KeyStore, "create", functools.partial(KeyStore.create, log2_cost=10))
+        patch.chdir(folder)
+        Path("authority").mkdir()
+        Path("inbox").mkdir()
+        write_study("study.toml")
+        Path("policy.toml").write_text(POLICY)
+        Path("passphrase").write_text(PASSPHRASE)
+        Path("passphrase").chmod(0o600)
+        ok("ca-init", "Heart Study", *AUTHORITY, "--out", "authority")
+        for number, name in enumerate((*SITES, HELPER, HOLDER, ADDER)):
+            make_site(name)
+            config = {"inbox": "inbox", "state": f"{name}/state", "store": f"{name}/store"}
+            config |= {"passphrase-file": "passphrase"}
+            if name in SITES:
+                rows = "".join(f"{row % 2},{(row * 7 + number) % 16 / 16}\n" for row in range(20 + number))
+                Path(f"{name}.csv").write_text("y_true,y_score\n" + rows)
+                config |= {"role": "site", "data": f"{name}.csv", "results": f"{name}/results"}
+            elif name == ADDER:
+                config |= {"role": "aggregator", "holder": HOLDER}
+            else:
+                config |= {"role": "helper" if name == HELPER else "key holder"}
+            if name in (*SITES, HELPER):
+                ok("policy", "policy.toml", *at(name))
+            Path(f"{name}.toml").write_text(toml(config))
+    return folder
+
+
+def start(processes: Started, *names: str) -> None:
+    for name in names:
+        with Path(f"{name}.log").open("ab") as log:
+            processes[name] = subprocess.Popen([*PROGRAM, "serve", f"{name}.toml"], stderr=log)
+
+
+def kill(processes: Started, name: str, number: int = signal.SIGKILL) -> int:
+    processes[name].send_signal(number)
+    return processes[name].wait(PATIENCE)
+
+
+@contextmanager
+def serving(*names: str) -> Iterator[None]:
+    """Have roles serve in this process, whenever it waits (`until`): that is quicker than to start one for each."""
+    with ExitStack() as servers:
+        own = [servers.enter_context(serve.Server(read_config(Path(f"{name}.toml"), None))) for name in names]
+        _HERE.extend(own)
+        try:
+            yield
+        finally:
+            _HERE[:] = [each for each in _HERE if each not in own]
+
+
+def until(condition: Callable[[], bool]) -> None:
+    """Wait, while the roles in this process look."""
+    deadline = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < deadline, [status(each.config["store"].split("/")[0]) for each in _HERE]
+        for each in _HERE:
+            each.look()
+        time.sleep(0.02)
+
+
+def make_session(folder: str = "night-1", *options: str, into: str = "inbox", holder: str = HOLDER) -> str:
+    """Make a session; its files arrive as a slow copy does."""
+    shown = [f"{name}/{name}.credential" for name in SITES]
+    asked = ("--aggregator", f"{ADDER}/{ADDER}.credential", "--study", "study.toml", "--thresholds", "uniform:16")
+    made = ok(
+        "session", *shown, *at(holder), "--passphrase-file", "passphrase", *asked, "--out", folder, "--json", *options
+    )
+    Path(into, folder).mkdir()
+    for file in sorted(Path(folder).iterdir()):
+        shutil.copy(file, Path(into, folder))
+    return str(json.loads(made.stdout)["session"])
+
+
+def change(name: str, **entries: Any) -> None:
+    config = {
+        **read_config(Path(f"{name}.toml"), None),
+        **{key.replace("_", "-"): value for key, value in entries.items()},
+    }
+    Path(f"{name}.toml").write_text(toml(config))
+
+
+def status(name: str) -> dict[str, Any]:
+    told, wrong = serve.read(read_config(Path(f"{name}.toml"), None))
+    return {**told, "wrong": wrong}
+
+
+def step(name: str, folder: str = "night-1") -> str:
+    return next((each["step"] for each in status(name).get("sessions", ()) if each["folder"] == folder), "")
+
+
+def results(name: str) -> list[Path]:
+    return sorted(Path(name, "results").glob("*.json"))
+
+
+def delivered(*names: str, number: int = 1) -> bool:
+    return all(len(results(name)) >= number for name in names)
+
+
+def auc_of(*names: str) -> float:
+    """What all of these sites' rows give, by pairs of rows."""
+    rows = [line.split(",") for name in names for line in Path(f"{name}.csv").read_text().splitlines()[1:]]
+    high, low = ([float(score) for label, score in rows if label == wanted] for wanted in "10")
+    return sum((a > b) + (a == b) / 2 for a in high for b in low) / (len(high) * len(low))
+
+
+def check_results(*names: str, counted: tuple[str, ...] = SITES) -> None:
+    for name in names:
+        for file in results(name):
+            found = outcomes.read(file)
+            assert isinstance(found, Evaluation)
+            assert found.auc == pytest.approx(auc_of(*counted), abs=0.02)
+
+
+def exists(pattern: str) -> Any:
+    return lambda: any(Path().glob(pattern))
