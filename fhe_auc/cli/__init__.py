@@ -80,8 +80,8 @@ class _Program(CommandGroup):
         if cmd_name not in self.commands:
             if cmd_name in _HERE:
                 self.add_command(getattr(import_module(f"{__name__}.{cmd_name}"), cmd_name))
-            elif cmd_name in _plug_ins():
-                self.add_command(_load(_plug_ins()[cmd_name]), cmd_name)
+            elif point := _plug_ins().get(cmd_name):  # found among the metadata of all packages: once
+                self.add_command(_load(point), cmd_name)
         return super().get_command(ctx, cmd_name)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

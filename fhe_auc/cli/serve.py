@@ -1,6 +1,8 @@
 """``fhe-auc serve``: a role's process that stays, and takes sessions from a folder."""
 
 import signal
+from _thread import start_new_thread
+from collections.abc import Callable
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -33,10 +35,15 @@ def serve(config: Path) -> None:
 
     settings = read_config(config, ENTRIES[role_of(read_config(config, None))])
     stop = Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, ending(stop))
+    Server(settings).run(stop)
+
+
+def ending(stop: Event) -> Callable[..., None]:
+    """Return a handler of signals that sets `stop`: on another thread, as this one may just be in `stop.wait`."""
 
     def end(*_: Any) -> None:
-        stop.set()
+        start_new_thread(stop.set, ())
 
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, end)
-    Server(settings).run(stop)
+    return end

@@ -31,7 +31,7 @@ from fhe_auc.machines import site_role
 from fhe_auc.machines.aggregator_role import Transport
 from fhe_auc.session.aggregator import Aggregator
 from fhe_auc.session.journal import Journal
-from fhe_auc.session.messages import ENVELOPE_BYTES, MESSAGE, Message
+from fhe_auc.session.messages import ENVELOPE_BYTES, MESSAGE, Message, Protection
 
 _POLL, _SLOW_POLL = 0.5, 5.0  # seconds; the longer it has waited, the slower
 _FORWARD = 10.0  # seconds
@@ -94,15 +94,7 @@ class FileTransport(Transport):
         found = _sessions(folder, self._arrivals)
         if found and (first := found[min(found)]) != session:
             raise InputError(f"{str(folder)!r} is for session {first.hex()}; give each session a folder of its own")
-        while (number := newest_round(folder, self._arrivals, session)) is not None:
-            file = _message_file(folder, number)
-            try:
-                message = Message.from_bytes(read_from_others(file, plain=True), limit=LONGEST)
-                if self.aggregator.protection is not None:
-                    self.aggregator.protection.check(AGGREGATOR, MESSAGE, message.digest, message.signature)
-                break
-            except (FheAucError, OSError) as error:  # anybody's
-                self._arrivals.skip(file, str(error))
+        number = newest_round(folder, self._arrivals, session, self.aggregator.protection)
         make_folder(folder, inside=self._inside)
         self.journal.claim(folder, number)
 
@@ -115,10 +107,12 @@ class FileTransport(Transport):
         longest = aggregator.submission_limit + ENVELOPE_BYTES
         due = started = time.monotonic()
         arrivals = self._arrivals
-        unwritten = dict.fromkeys(places, "")
+        unwritten = dict.fromkeys(places, "")  # and why
         while True:
             over = time.monotonic() > started + self.timeout
             unwritten = self._written(message, unwritten)
+            gone = [place for place in places if not os.path.lexists(_message_file(place, aggregator.round))]
+            unwritten = dict.fromkeys(gone, "the message is gone") | unwritten
             if self._check is not None and time.monotonic() >= due:
                 forward(self._folders, arrivals, self._check)
                 due = time.monotonic() + _FORWARD
@@ -145,7 +139,10 @@ class FileTransport(Transport):
             time.sleep(max(_POLL, min((time.monotonic() - started) / 100, _SLOW_POLL)))
 
     def _written(self, message: bytes, places: Mapping[Path, str]) -> dict[Path, str]:
-        """Write a message into folders; return those where it could not be, and why; raise that where all are such."""
+        """Write a message into folders; return those where it could not be, and why.
+
+        Raise that where all are such, and there is no reason `before` why they should be.
+        """
         failed: dict[Path, str] = {}
         for place, before in places.items():
             asked = _message_file(place, self.aggregator.round)
@@ -157,7 +154,7 @@ class FileTransport(Transport):
                 write_atomically(asked, message, mode=SHARED, durable=True)
             except (OSError, InputError) as error:
                 failed[place] = f"the message is not there yet: {getattr(error, 'strerror', None) or error}"
-                if len(failed) == len(self._folders):
+                if len(failed) == len(self._folders) and not before:
                     raise
                 if failed[place] != before:
                     self.log.warning("%s: %s", place, failed[place])
@@ -197,12 +194,15 @@ def answer(
     return file, ended
 
 
-def newest_round(folder: Path, arrivals: Arrivals | None = None, session: bytes = b"") -> int | None:
+def newest_round(
+    folder: Path, arrivals: Arrivals | None = None, session: bytes = b"", protection: Protection | None = None
+) -> int | None:
     """Return the number of the last round of a session that has been opened in a folder; None: none.
 
     A message counts once it is whole, and says itself that it is the session's of that round; by default the folder's
     session is that of its first message. `arrivals` remembers what has been read, and which messages `answer` has found
-    not to be the aggregator's; without it, everything is read anew.
+    not to be the aggregator's; without it, everything is read anew. With a `protection`, of `session`, a message counts
+    where the aggregator has signed it.
     """
     arrivals = arrivals or Arrivals()
     found = _sessions(folder, arrivals)
@@ -210,7 +210,20 @@ def newest_round(folder: Path, arrivals: Arrivals | None = None, session: bytes 
     for number, other in found.items():
         if other != own:
             arrivals.name(_message_file(folder, number), f"it is of session {other.hex()}, not {own.hex()}: remove it")
-    return max((number for number, each in found.items() if each == own), default=None)
+    for number in sorted((number for number, each in found.items() if each == own), reverse=True):
+        if protection is None or _is_signed(_message_file(folder, number), protection, arrivals):
+            return number
+    return None
+
+
+def _is_signed(file: Path, protection: Protection, arrivals: Arrivals) -> bool:
+    try:
+        message = Message.from_bytes(read_from_others(file, plain=True), limit=LONGEST)
+        protection.check(AGGREGATOR, MESSAGE, message.digest, message.signature)
+    except (FheAucError, OSError) as error:
+        arrivals.skip(file, str(error))
+        return False
+    return True
 
 
 def _sessions(folder: Path, arrivals: Arrivals) -> dict[int, bytes]:

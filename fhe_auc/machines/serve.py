@@ -15,19 +15,21 @@ from __future__ import annotations
 
 import math
 import os
+import pickle
 import signal
 import sys
 import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, TypeVar
 
-from fhe_auc.base.errors import FheAucError, InputError, MessageError
+from fhe_auc.base.errors import EvaluationError, FheAucError, InputError, MessageError
 from fhe_auc.base.exchange import SHARED, Arrivals, State, state_of
 from fhe_auc.base.files import write_atomically
 from fhe_auc.base.logs import RoleLog, one_line
@@ -58,7 +60,13 @@ _GRACE, _PAUSE = 10.0, 0.02  # seconds that processes have to end, and between l
 _JOINING = ("session.joint", "session.convened", "session.helper")  # of which an aggregator opens one
 _MOST_OPEN = 2**16  # files of a process, of which one for a session keeps none of the server's
 _MOST_SKIPPED = 3  # files in the status of a session
+T = TypeVar("T")
 _FOREIGN, _ENDED = "not for this role", "ended: all have their results"
+_BEGUN = "round-1.message"
+_WITHOUT_KEYS = (
+    "refused: it has begun, and aggregator.bundle, or what else has opened it, is not here any more: put that back, or "
+    "the key holder makes another session"
+)
 
 
 @dataclass
@@ -256,6 +264,8 @@ class Server:
         if self.role == "aggregator":
             if any(map(_opens, new)):
                 self._start(session, files)
+            elif _BEGUN in {file.name for file in files} and not any(map(_opens, files)):
+                session.tell(_WITHOUT_KEYS)
             return
         again = self._take_in(session, sorted(file for file in new if _arrives(file, self.role)))
         if self.role != "key holder":
@@ -299,29 +309,48 @@ class Server:
         if number is None or (state == session.answered and not due):
             return skipped
         session.answered = state
-        try:
-            file, ended = file_transport.answer(folder, self.config, number, session.log, session.arrivals)
-        except (FheAucError, OSError) as error:
+        step, file, session.log, session.arrivals, failure = self._apart(partial(self._round, session, folder, number))
+        if failure:
             if folder / f"round-{number}.message" in session.arrivals.skipped:
                 return True  # the status names it
-            if isinstance(error, MessageError) and error.field == "round":
-                session.tell(f"not answered: {error}; there is nothing to do here")
-                return False
             if session.ours:
-                raise
+                raise EvaluationError(failure)
             if not session.step.startswith("refused"):  # which tells already what to do
-                session.tell(f"{_FOREIGN}: {error}")
+                session.tell(f"{_FOREIGN}: {failure}")
             return True  # another's session
-        finally:
-            if "pyarrow" in sys.modules:  # which keeps the memory of the largest file that it has read
-                sys.modules["pyarrow"].default_memory_pool().release_unused()
         session.ours = True
-        if file not in session.written:
+        if file is not None and file not in session.written:
             session.lost.plan(wanted=False)
-        session.written = {file: _state(file)}
-        word = "result delivered" if self.role == "site" else "ended"
-        session.tell(word if ended else f"{file.parent.name.replace('-', ' ')} answered")
+        session.written = {} if file is None else {file: _state(file)}
+        session.tell(step)
         return skipped
+
+    def _round(self, session: _Session, folder: Path, number: int) -> tuple[str, Path | None, RoleLog, Arrivals, str]:
+        """Answer a round; return the step that this is, the file, what is known now, and what has failed."""
+        log, arrivals, step, failure, file = session.log, session.arrivals, "", "", None
+        try:
+            file, ended = file_transport.answer(folder, self.config, number, log, arrivals)
+            word = "result delivered" if self.role == "site" else "ended"
+            step = word if ended else f"{file.parent.name.replace('-', ' ')} answered"
+        except Exception as error:
+            missed = isinstance(error, MessageError) and error.field == "missed"
+            step, failure = (f"not answered: {error}", "") if missed else ("", _sentence(error))
+        return step, file, log, arrivals, failure
+
+    def _apart(self, work: Callable[[], T]) -> T:
+        """Return what `work` returns in a process of its own, which gives back the memory of rows and libraries."""
+        if sys.platform == "win32":
+            return work()
+        reading, writing = os.pipe()
+        child = self._fork(lambda: _write(writing, pickle.dumps(work())), writing)
+        os.close(writing)
+        with os.fdopen(reading, "rb") as file:
+            told = file.read()
+        _, status = os.waitpid(child, 0)
+        if status:
+            raise EvaluationError(f"the process that answers has ended with {os.waitstatus_to_exitcode(status)}")
+        returned: T = pickle.loads(told)  # noqa: S301 - our own
+        return returned
 
     def _start(self, session: _Session, files: Iterable[Path]) -> None:
         """Conduct a session in a process of its own: it has the key of the store, and takes no other down with it."""
@@ -331,10 +360,11 @@ class Server:
         own = session.journal
         about = {"session": str(opening), "journal": str(own), "late-opening": list(map(str, session.folders))}
         session.retry.plan(wanted=False)
-        if sys.platform != "win32":
-            session.child = os.fork()
-            if not session.child:
-                self._conduct({**self.config, **about}, session.folders)
+        config, transport = (
+            {**self.config, **about},
+            partial(file_transport.FileTransport, session.folders, check=self._check, inside=True),
+        )
+        session.child = self._fork(lambda: aggregator_role.run(config, transport), own=own)
 
     def _opening(self, session: _Session, files: Iterable[Path]) -> Path | None:
         """Return the file that opens a session here, whose journal then is the session's; None: told why not.
@@ -365,17 +395,25 @@ class Server:
         session.journal = own
         return opening
 
-    def _conduct(self, config: Mapping[str, Any], folders: list[Path]) -> NoReturn:
-        """In the session's process: keep none of the server's locks, and end with it."""
+    def _fork(self, work: Callable[[], object], *kept: int, own: Path | None = None) -> int:
+        """Do `work` in a process that has these files, none of the server's locks, and ends with it; return its id.
+
+        `own` is the journal of a session that it conducts.
+        """
+        if sys.platform == "win32":
+            raise NotImplementedError
+        if child := os.fork():
+            return child
         status = 1
         try:
-            os.closerange(3, self._living)
-            os.closerange(self._living + 1, _MOST_OPEN)
+            held = sorted({2, self._living, *kept, _MOST_OPEN})
+            for below, above in pairwise(held):
+                os.closerange(below + 1, above)
             threading.Thread(target=lambda: os._exit(1 + len(os.read(self._living, 1))), daemon=True).start()
-            aggregator_role.run(config, partial(file_transport.FileTransport, folders, check=self._check, inside=True))
+            work()
             status = 0
         except Exception as error:
-            if "error" not in (journal.read_record(Path(config["journal"])) or {}):  # else the server tells
+            if own is None or "error" not in (journal.read_record(own) or {}):  # else the server tells
                 self._log.error("%s", _sentence(error))
         finally:
             os._exit(status)
@@ -505,6 +543,11 @@ def _shown(session: _Session) -> str:
     """Return a session's step, with files that do not count."""
     some = [f"{file}: {why}" for file, why in list(session.skipped.items())[:_MOST_SKIPPED]]
     return f"{session.step}; skipped {'; '.join(some)}" if some else session.step
+
+
+def _write(descriptor: int, data: bytes) -> None:
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(data)
 
 
 def _sentence(error: Exception) -> str:

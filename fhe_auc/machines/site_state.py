@@ -267,7 +267,8 @@ def answer(
     a helper has opened; and how the session has ended. A crash may put a line there twice, as it is written first.
 
     Raises `MessageError` for anything but the next message of its session, with the field "signature" where it is not
-    the aggregator's, "ended" where the site answers nothing more; `FheAucError` where the site is not in that
+    the aggregator's, "ended" where the site answers nothing more, "missed" where the session has gone on without it;
+    `FheAucError` where the site is not in that
     session, its rows have changed too early or are more than its cap, or it does not allow what the session spends.
     """
     parsed = Message.from_bytes(message, limit=_MAX_MESSAGE)
@@ -294,6 +295,12 @@ def answer(
     party = joined.helper() if joined.helps else joined.party(data)
     if last is not None:
         party.restore(last.party)
+    if parsed.round > party.next_round:
+        raise MessageError(
+            f"the session has gone on to round {parsed.round} without {party.name!r}: nothing is to be done; it takes "
+            "part in the next session",
+            field="missed",
+        )
     if data.rows == 0 and not joined.helps:
         party.own_warnings = (_GONE.format(party=party.name),)
         LOGGER.warning("%s", *party.own_warnings, extra={"session": session.hex(), "round": parsed.round})

@@ -4,29 +4,40 @@ from __future__ import annotations
 
 import functools
 import json
+import os
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
+import pyarrow.csv  # noqa: F401 - or each process that answers a round would import it
 import pytest
 
 from fhe_auc.base.files import read_config
 from fhe_auc.machines import outcomes, serve
 from fhe_auc.results.evaluation import Evaluation
 from fhe_auc_keys.store.key_store import KeyStore
-from tests.support.command_line import PROGRAM
+from tests.support import users
 from tests.support.keys_commands import make_site, ok, write_study
 from tests.support.keys_folder import ADDER, AUTHORITY, PASSPHRASE, at
 from tests.support.machines import toml
 
 SITES, HOLDER, HELPER = ("north", "south", "west"), "keeper", "registry"
 PATIENCE = 120.0  # seconds; only a broken test waits for them
-Started = dict[str, "subprocess.Popen[bytes]"]
+MOST_MEMORY = 120e6  # bytes, of a role that waits
+HEAVY = ("flwr", "pandas", "pyarrow", "rich", "scipy", "sklearn", "tenseal", "openfhe")
+PROGRAM = f"""
+import atexit, sys
+from fhe_auc.cli import main
+atexit.register(lambda: print("heavy:", {{*{HEAVY}}} & {{*sys.modules}} or "nothing", file=sys.stderr))
+main()
+"""
+Started = dict[str, "subprocess.Popen[Any]"]
 _HERE: list[serve.Server] = []
 POLICY = f"""
 holder = "{HOLDER}"
@@ -75,9 +86,14 @@ def make_roles(folder: Path) -> Path:
 
 
 def start(processes: Started, *names: str) -> None:
+    """One of them afresh, to see what it loads; the others as forks, which have it all."""
     for name in names:
         with Path(f"{name}.log").open("ab") as log:
-            processes[name] = subprocess.Popen([*PROGRAM, "serve", f"{name}.toml"], stderr=log)
+            if name == "north":
+                processes[name] = subprocess.Popen([sys.executable, "-c", PROGRAM, "serve", f"{name}.toml"], stderr=log)
+            else:
+                own = os.getuid(), [os.getgid()]
+                processes[name] = users.start(*own, "serve", f"{name}.toml", stdout=log, stderr=log)
 
 
 def kill(processes: Started, name: str, number: int = signal.SIGKILL) -> int:

@@ -1,46 +1,50 @@
-"""Commands of other users of this machine, whom only root can play."""
+"""Commands in processes of their own, as other users of this machine, whom only root can play."""
 
-import json
 import os
 import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
-needs_root = pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="needs root, to be two users")
-
-# What is imported or looked up later may lie where only root can read, so all of that is done before.
-_PROGRAM = """
-import importlib, json, os, sys
-user, groups, modules = json.loads(sys.argv[1])
-for name in modules:
-    importlib.import_module(name)
 from fhe_auc.cli import main
 from fhe_auc.machines.site_state import site_storage
 from fhe_auc.session import registry
-registry._installed(registry.GROUP), site_storage()
-os.setgroups(groups)
-os.setgid(groups[0])
-os.setuid(user)
-os.umask(0o077)
-main(sys.argv[2:])
-"""
-_OURS = {"click", "cryptography", "fhe_auc", "fhe_auc_keys", "filelock", "msgspec", "numpy"}
+
+is_root = hasattr(os, "geteuid") and os.geteuid() == 0
+needs_root = pytest.mark.skipif(not is_root, reason="needs root, to be two users")
 
 
 def start(user: int, groups: Sequence[int], *arguments: str, **options: Any) -> subprocess.Popen[str]:
     """Start a command as a user of the first of these groups, and of the others, whose new files are closed to all.
 
-    It has imported what this process has, which has played the same role.
+    It is a fork of this process, which must have imported all that it needs: modules may lie where only root can read.
+    Who is not root starts it as itself. Options are as of `subprocess.Popen`.
     """
-    known = _OURS | sys.stdlib_module_names - {"__main__"}
-    modules = [name for name, each in sys.modules.items() if name.split(".")[0] in known and hasattr(each, "__spec__")]
-    told = json.dumps([user, list(groups), [name for name in modules if sys.modules[name].__spec__ is not None]])
+    registry._installed(registry.GROUP), site_storage()
+
+    def play() -> NoReturn:
+        """In the child, which has its pipes and its folder."""
+        status = 1
+        try:
+            os.closerange(3, 2**12)  # the parent waits for one of them
+            sys.stdin, sys.stdout, sys.stderr = open(0), open(1, "w"), open(2, "w")  # noqa: SIM115
+            if is_root:
+                os.setgroups(groups)
+                os.setgid(groups[0])
+                os.setuid(user)
+            os.umask(0o077)
+            main(list(arguments))
+        except SystemExit as ended:
+            status = int(ended.code or 0)
+        finally:
+            sys.stdout.flush()
+            os._exit(status)
+
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
-    return subprocess.Popen([sys.executable, "-c", _PROGRAM, told, *arguments], **{**pipes, **options})
+    return subprocess.Popen([sys.executable], preexec_fn=play, **{**pipes, **options})
 
 
 def give(path: Path, user: int, group: int) -> None:

@@ -197,19 +197,19 @@ class KeyStoreStorage(SiteStorage):
         ``late-opening`` is a folder, or a list of them: where `fhe_auc_keys.site.late_opening.is_late`, the request for
         the opening is written there, and the opening awaited for ``round-timeout`` seconds.
         """
-        path = Path(_needed(config, "session"))
+        path, at = Path(_needed(config, "session")), _now()
         with _opened(config) as store:
             identity, trust = certified_identity(store), Trusted.stored(store).trust
         with about(path):
             announced, material, loaded = open_for_aggregator(
-                read_from_others(path), identity, trust, holder=_needed(config, "holder"), session=None, at=_now()
+                read_from_others(path), identity, trust, holder=_needed(config, "holder"), session=None, at=at
             )
         joined = replace(_joined(announced, material, identity, store), loaded=loaded)
         if not is_late(announced.manifest):
             return joined
         several, patience = config.get("late-opening"), float(config.get("round-timeout") or _PATIENCE)
         folders = [Path(each) for each in (several if isinstance(several, list) else [_needed(config, "late-opening")])]
-        return replace(joined, open_late=partial(ask_by_file, folders, identity, trust, announced, patience))
+        return replace(joined, open_late=partial(ask_by_file, folders, identity, trust, announced, patience, at=at))
 
     def local_sites(self, session: Session, folder: Path, grids: Mapping[str, bytes]) -> LocalSites:
         manifest = session.manifest

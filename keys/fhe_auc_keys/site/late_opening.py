@@ -152,11 +152,14 @@ def ask_by_file(
     announced: Announcement,
     patience: float,
     counted: tuple[str, ...],
+    *,
+    at: datetime,
 ) -> bytes:
     """Write the request to SESSION.request in all folders, wait `patience` seconds for a SESSION.opening; return that.
 
-    What does not count there is named in the log, and waited out: it may be half a copy. Raises `OSError` where the
-    request can be written nowhere.
+    What does not count there is named in the log, and waited out: it may be half a copy. `at` is when the session was
+    opened under `trust`, whose revocation lists may end while it runs. Raises `OSError` where the request can be
+    written nowhere.
     """
     files = [_files(folder, announced.manifest) for folder in folders]
     document = request(aggregator, announced.manifest, counted)
@@ -166,7 +169,7 @@ def ask_by_file(
     arrivals = Arrivals(RoleLog(announced.manifest.session.hex()))
 
     def read(data: bytes) -> bytes:
-        return read_opening(data, aggregator, trust, announced, counted, at=datetime.now(timezone.utc))
+        return read_opening(data, aggregator, trust, announced, counted, at=at)
 
     deadline = time.monotonic() + patience
     while True:

@@ -59,9 +59,12 @@ def objections(store: KeyStore, announced: Announcement, *, hours: int | None, a
             f"by this site's clock the last session of this study was opened in the future, at {_said(last.at)}: check "
             "the clock"
         )
+    pause = timedelta(hours=hours)
+    made_again = announced.not_before - _time(last.begun) >= pause
     for now, before, what in ((at, last.at, "opened"), (announced.not_before, last.begun, "made")):
-        if now - _time(before) < timedelta(hours=hours):
-            yield f"the last session of this study was {what} at {_said(before)}, and hours-between is {hours}"
+        if now - _time(before) < pause:
+            turn = f": it is this one's turn from {_said(before + hours * 3600)} on" if made_again else ""
+            yield f"the last session of this study was {what} at {_said(before)}, and hours-between is {hours}{turn}"
 
 
 def latest(store: KeyStore, announced: Announcement, *, at: datetime) -> datetime:

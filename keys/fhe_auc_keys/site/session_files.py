@@ -32,7 +32,7 @@ from fhe_auc_keys.bundles.sealed_bundles import (
     open_party_bundle,
 )
 from fhe_auc_keys.bundles.session_keys import party_secrets
-from fhe_auc_keys.errors import KeysError
+from fhe_auc_keys.errors import KeysError, StoreError
 from fhe_auc_keys.roles.helper_opening import HelpedSecrets, HelperMaterial
 from fhe_auc_keys.store.key_store import KeyStore
 from fhe_auc_keys.trust.certificates import Peer, Trust, verify
@@ -173,6 +173,11 @@ def kept_for_party(
 
     It is verified again, so that nobody goes on with a session that has ended, or whose holder was revoked.
     """
+    if session.hex() not in store.names("bundle"):
+        raise StoreError(
+            f"session {session.hex()} has not been opened here: what its key holder has sent has to lie beside its "
+            f"messages, or be opened by `fhe-auc keys open`; where that is lost, {holder!r} makes another session"
+        )
     found = Kept.stored(store, session)
     if found.closed:
         raise KeysError(

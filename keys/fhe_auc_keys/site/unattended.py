@@ -7,6 +7,7 @@ from typing import Any
 from fhe_auc.base.errors import FheAucError
 from fhe_auc.base.exchange import told
 from fhe_auc.base.files import read_from_others
+from fhe_auc.machines.file_transport import newest_round
 from fhe_auc.machines.site_state import Arrived
 from fhe_auc_keys.bundles.sealed_bundles import PARTY_KIND, claimed_in_bundle
 from fhe_auc_keys.errors import KeysError
@@ -56,6 +57,12 @@ def take_in(
         announced = announced_to_party(data, trusted, **given)
         if not is_for(data, announced, me):
             return _OTHERS
+        begun = newest_round(file.parent, session=announced.manifest.session, protection=announced.protection(identity))
+        if begun is not None and begun > 1 and not announced.is_helper(me.name):  # to open it would spend the policy
+            raise KeysError(
+                f"round {begun} has begun, and {me.name!r} was not there for the first: the session goes on without "
+                f"it. There is nothing to do here; to count {me.name!r}, its key holder makes another session"
+            )
         genuine = True
         policy.admit(announced, store, at=at)
         keep_for_party(data, identity, trusted, store, session=None, study=announced.study, **given)

@@ -48,7 +48,8 @@ def check_not_revoked(
         times = counts(last.last_update_utc, last.next_update_utc or last.last_update_utc, at)
         raise ExpiredError(
             f"the revocation list of {shown(issuer.subject)} is outdated or not yet valid: it counts from {times}, or "
-            "take in a new one (`fhe-auc keys enrol NAME --revocation-list`)"
+            "the authority has to write a new one, by `fhe-auc keys revoke --refresh`, for `fhe-auc keys enrol NAME "
+            "--revocation-list`"
         )
 
 

@@ -317,7 +317,7 @@ ROWS = {
     "a site late": Row(
         nothing,
         "west",
-        "not answered: round . has come, and 'west' has not answered round 1: the session has gone on without it; ",
+        "not answered: the session has gone on to round . without 'west': nothing is to be done; ",
         healthy=True,
         before=lambda: put("late"),
         close_at=2,
@@ -384,7 +384,6 @@ ROWS = {
         "north",
         r"outside this site's policy, so that a person has to open it \(`fhe-auc keys open`\): model is 'another net",
         lambda: open_by_hand(*SITES, folder="night-1", study="other.toml"),
-        healthy=True,
         before=nothing,
         others=False,
     ),

@@ -7,6 +7,8 @@ import os
 import random
 import shutil
 import signal
+import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,13 +16,18 @@ from typing import Any
 
 import pytest
 
+from fhe_auc.cli.serve import ending
 from fhe_auc.machines import result_hook
+from fhe_auc_keys.site import openings
+from fhe_auc_keys.store.key_store import KeyStore
 from tests.support.command_line import call
 from tests.support.keys_commands import ok, write_study
 from tests.support.keys_folder import ADDER, PASSPHRASE, at
 from tests.support.served import (
     HELPER,
     HOLDER,
+    MOST_MEMORY,
+    PATIENCE,
     POLICY,
     SITES,
     Started,
@@ -100,7 +107,11 @@ def _kill_each(processes: Started, session: str) -> None:
     until(lambda: step(ADDER).startswith("ended: all have"))
     assert (step("north"), step(HOLDER)) == ("result delivered", "opening made")
     assert all(status(name)["wrong"] == "" for name in processes)
+    if sys.platform == "linux":
+        told = Path(f"/proc/{processes['north'].pid}/status").read_text()
+        assert int(told.partition("VmRSS:")[2].split()[0]) * 1024 < MOST_MEMORY
     assert kill(processes, "north", signal.SIGTERM) == 0
+    assert Path("north.log").read_text().endswith("heavy: nothing\n")  # what rounds need is in their processes
     assert not results("west")
 
 
@@ -204,6 +215,44 @@ def test_a_site_without_its_rows_says_so_and_goes_on_when_they_are_there(here: P
         assert "auc" not in told.read_text()
 
 
+def test_who_comes_too_late_is_told_so_and_its_policy_is_not_spent_on_what_is_over(here: Path) -> None:
+    change(ADDER, close_at=2)
+    make_session("night-1", "--min-parties", "2")
+    with serving(ADDER, HOLDER, "north", "south"):
+        until(lambda: delivered("north", "south"))
+    with serving("west"):  # has not been there at all
+        until(lambda: "round 3 has begun, and 'west' was not there for the first" in step("west"))
+        with KeyStore(Path("west/store"), PASSPHRASE) as store:
+            assert not store.names("bundle")
+            assert openings.NAME not in store.names("trust")
+    Path("west.csv").rename("away.csv")
+    make_session("night-2", "--min-parties", "2")
+    with serving("west"):  # has opened it, and cannot answer
+        until(lambda: step("west", "night-2") == "opened")
+        with serving(ADDER, HOLDER, "north", "south"):
+            until(lambda: delivered("north", "south", number=2))
+    Path("away.csv").rename("west.csv")
+    with serving("west"):
+        until(
+            lambda: step("west", "night-2").startswith(
+                "not answered: the session has gone on to round 3 without 'west'"
+            )
+        )
+        until(lambda: status("west")["wrong"] == "")
+
+
+def test_an_aggregator_that_has_lost_what_opened_a_session_says_so_and_goes_on_once_it_is_back(here: Path) -> None:
+    make_session()
+    bundle = Path("inbox/night-1/aggregator.bundle")
+    with serving(ADDER):
+        until(exists("inbox/night-1/round-1.message"))
+    bundle.rename("backup")
+    with serving(ADDER, *SITES):
+        until(lambda: "is not here any more: put that back" in step(ADDER))
+        Path("backup").rename(bundle)
+        until(lambda: delivered(*SITES))
+
+
 def test_a_hook_that_fails_or_hangs_gets_each_result_again_until_it_takes_it(here: Path) -> None:
     """It fails, hangs, and takes the first; meanwhile the other session has ended."""
     program = """
@@ -255,6 +304,13 @@ def test_a_second_process_on_a_store_or_state_is_refused_and_the_first_ends_clea
     assert kill(processes, "north", signal.SIGTERM) == 0
     shown = call("session", "status", "north.toml")
     assert (shown.exit_code, "it does not run" in shown.stdout) == (1, True)
+
+
+def test_a_signal_ends_it_also_at_the_instant_at_which_it_begins_to_wait() -> None:
+    stop = threading.Event()
+    with stop._cond:  # as `Event.wait` has it
+        ending(stop)(signal.SIGTERM, None)
+    assert stop.wait(PATIENCE)
 
 
 @pytest.mark.parametrize(

@@ -308,7 +308,7 @@ def test_what_is_kept_comes_back_and_the_bundle_is_used_up(consortium, sealed, p
     assert consortium.kept(store, session) == (opened, prepared.party_material)
     with pytest.raises(KeysError, match="has been opened before"):
         consortium.keep(north, store)
-    with pytest.raises(StoreError, match="the key store has no"):
+    with pytest.raises(StoreError, match="has not been opened here"):
         consortium.kept(store, bytes(16))
     second = consortium.seal(prepared, lifetime=6 * DAY).parties["north"]
     for _ in range(2):  # another bundle of the session does not take its place, nor is it used up by the attempt

@@ -1,0 +1,433 @@
+"""Every night, by itself: whatever happens, each session ends in a result, or in a sentence that names who has to act.
+
+All roles are processes of `fhe-auc serve` under libfaketime; the key holder's timer runs its one command each night.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import signal
+import time
+from collections.abc import Callable, Iterable, Iterator
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+
+from fhe_auc.base.serialise import KeptFormat
+from fhe_auc.machines import outcomes, site_state
+from fhe_auc.question import thresholds
+from fhe_auc.results.evaluation import Evaluation
+from fhe_auc.rows.party_data import PartyData
+from fhe_auc_keys.site import made_sessions
+from fhe_auc_keys.store.budget import Ledger
+from tests.support.certified import DAY, NOW
+from tests.support.command_line import told
+from tests.support.faked_time import FakedTime, needs_faketime
+from tests.support.keys_commands import Clock, fingerprint_in, ok, request_fingerprint, settings, store_of, write_study
+from tests.support.keys_folder import AUTHORITY, PASSPHRASE, at
+from tests.support.machines import toml
+from tests.support.pooled import exact_auc
+
+HOLDER, ADDER = "keeper", "adder"
+LIST_ENDS = NOW + 30 * DAY
+PATIENCE = 300.0  # seconds; only a broken test waits for them
+GRID = thresholds.resolve("uniform:16")
+MODULES = (
+    "fhe_auc.machines.serve",
+    "fhe_auc_keys.cli.session",
+    "fhe_auc_keys.site.key_store_sites",
+    "fhe_auc_protocols.exact_auc.protocol",
+    "numpy",
+)
+PAUSES = (  # a night takes seconds
+    ("fhe_auc.machines.serve", "_LOOK", (0.2, 0.4)),
+    ("fhe_auc.machines.serve", "_RENEWAL", 0.5),
+    ("fhe_auc.machines.serve", "_AFTER_FAILURE", 0.5),
+    ("fhe_auc.machines.result_hook", "_RETRY", (0.2, 0.5)),
+    ("fhe_auc_keys.store.list_places", "_OFTEN", 0.4),
+    ("fhe_auc_keys.store.list_places", "_SELDOM", 0.4),
+    ("fhe_auc.machines.file_transport", "_POLL", 0.1),
+)
+OFFER = """
+revocation-lists = [{lists!r}]
+
+[policy]
+holder = "keeper"
+protocols = ["verified"]
+model = "sepsis-net 2.1"
+outcome = "sepsis within 48 hours"
+min-parties = 2
+max-thresholds = 16
+hours-between = 20
+until = 2030-12-31
+
+[policy.options]
+interval = 0.95
+"""
+
+
+class Nights:
+    """A consortium in the current folder, and all that has become of its nights."""
+
+    def __init__(self, sites: int, faked: FakedTime, clock: Clock, certified_until: datetime) -> None:
+        self.sites = tuple(f"site-{number:02}" for number in range(1, sites + 1))
+        self.faked, self.clock, self.least = faked, clock, max(2, sites - 3)
+        self.rows: dict[str, PartyData] = {}
+        self.sessions: dict[str, dict[str, PartyData]] = {}  # of those who are to count, as they answered
+        self.sent: dict[tuple[str, str], bytes] = {}
+        self._set_up(certified_until)
+
+    def _set_up(self, certified_until: datetime) -> None:
+        """By the authority's invitation; the last site's certificate ends early."""
+        for name in ("post", "exchange", *self.roles):
+            Path(name).mkdir()
+        write_study("study.toml")
+        Path("passphrase").write_text(PASSPHRASE)
+        Path("passphrase").chmod(0o600)
+        Path("offer.toml").write_text(OFFER.format(lists=str(Path("post").absolute())))
+        ok("ca-init", "Heart Study", *AUTHORITY, "--invitation", "offer.toml", "--out", "post")
+        compared = ("--authority-fingerprint", fingerprint_in("post"), "--out", "post")
+        for name in self.roles:
+            policy = "--policy" if name in self.sites else "--no-policy"
+            ok("join", "post/ca.invitation", name, *at(name), *compared, policy)
+            days = (certified_until - self.clock.at).days if name == self.sites[-1] else 365
+            self.certify(name, days)
+            config = {"role": "site", "inbox": "exchange", "state": f"{name}/state", "store": f"{name}/store"}
+            config |= {"passphrase-file": "passphrase"}
+            if name in self.sites:
+                config |= {"data": f"{name}.npz", "results": f"{name}/results"}
+            elif name == ADDER:
+                config |= {"role": "aggregator", "holder": HOLDER}
+            else:
+                config |= {"role": "key holder"}
+            Path(f"{name}.toml").write_text(toml(config))
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        return (*self.sites, HOLDER, ADDER)
+
+    def certify(self, name: str, days: int = 365) -> None:
+        request = f"post/{name}.csr"
+        asked = ("--fingerprint", request_fingerprint(request), "--days", str(days), "--force")
+        ok("issue", request, *AUTHORITY, "--out", "post", *asked)
+        ok("join", "post/ca.invitation", "--certificate", f"post/{name}.pem", *at(name), "--out", "post", "--force")
+
+    # --- What happens -------------------------------------------------------------------------------------------------
+
+    def at(self, moment: datetime) -> None:
+        self.clock.at = moment
+        self.faked.set(moment)
+
+    def new_rows(self, seed: int) -> None:
+        """Rows change from night to night; no site has as many as another."""
+        generator = np.random.default_rng(seed)
+        for number, name in enumerate(self.sites):
+            y_true = np.arange(24 + number) % 3 == 0
+            y_score = generator.integers(0, 16, y_true.size) / 16 * 0.8 + 0.15 * y_true
+            self.rows[name] = PartyData.from_arrays(name, y_true, y_score)
+            np.savez(f".{name}.npz", y_true=y_true, y_score=y_score)
+            Path(f".{name}.npz").replace(f"{name}.npz")
+
+    def made(self, *arguments: str, refused: str = "") -> str:
+        """The session's id that the key holder's command makes, or "" where it is refused, in these words."""
+        common = ("--passphrase-file", "passphrase", *at(HOLDER), "--json")
+        status, said = self.faked.run(HOLDER, "keys", "session", *arguments, *common)
+        if refused:
+            assert (status, bool(re.search(refused, said))) == (1, True), said
+            return ""
+        assert status == 0, said
+        return str(json.loads(said[said.index("{") :])["session"])
+
+    def first(self, folder: str, *more: str) -> str:
+        shown = [f"post/{name}.credential" for name in self.sites]
+        asked = ("--aggregator", f"post/{ADDER}.credential", "--study", "study.toml", "--thresholds", "uniform:16")
+        return self.made(*shown, *asked, "--protocol", "verified", "--out", folder, *more)
+
+    def collect(self) -> None:
+        """No site ever sends two answers to one question."""
+        for file in Path("exchange").glob("*/round-1/*.submission"):
+            data = file.read_bytes()
+            assert self.sent.setdefault((file.parent.parent.name, file.stem), data) == data, file
+
+    def until(self, condition: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + PATIENCE
+        while not condition():
+            self.collect()
+            if time.monotonic() > deadline:
+                pytest.fail("\n".join(f"{name}: {self.status(name)}" for name in self.roles))
+            time.sleep(0.05)
+        self.collect()
+
+    def status(self, name: str) -> dict[str, Any]:
+        file = Path(name, "state/status.json")
+        return dict(json.loads(file.read_text())) if file.exists() else {}
+
+    def step(self, name: str, session: str) -> str:
+        found = self.status(name).get("sessions", ())
+        return next((each["step"] for each in found if each["folder"] == folder_of(session)), "")
+
+    def sent_by(self, session: str, names: Iterable[str]) -> bool:
+        return all(Path("exchange", folder_of(session), "round-1", f"{name}.submission").exists() for name in names)
+
+    # --- What becomes of it -------------------------------------------------------------------------------------------
+
+    def delivered(self, session: str, *names: str, **rows: PartyData) -> None:
+        """These sites, and they alone, get the result of the rows that they have now, or had before."""
+        self.sessions[session] = {name: rows.get(name, self.rows[name]) for name in names or self.sites}
+        self.until(lambda: all(outcomes.file_of(Path(name, "results"), session) for name in names or self.sites))
+        self.until(lambda: self.step(ADDER, session).startswith("ended: all"))
+
+    def sentence(self, words: str, *names: str, session: str = "") -> str:
+        """Wait until these roles' status says of a session, or of the role itself, what pattern `words` is."""
+
+        def said(name: str) -> str:
+            return self.step(name, session) if session else str(self.status(name).get("health", ""))
+
+        self.until(lambda: all(re.search(words, said(name)) for name in names))
+        return said(names[0])
+
+    def check(self) -> None:
+        for session, counted in self.sessions.items():
+            truth = exact_auc(counted.values(), GRID)
+            for name in self.sites:
+                file = outcomes.file_of(Path(name, "results"), session)
+                assert (file is not None) == (name in counted), (session, name)
+                if file is not None:
+                    found = outcomes.read(file)
+                    assert isinstance(found, Evaluation)
+                    assert found.auc == pytest.approx(truth, abs=1e-12)
+        assert len(set(self.sent.values())) == len(self.sent)  # no pad twice
+        for name in self.sites:
+            trail = told("audit", *at(name))["lines"]
+            noted = [line["session"] for line in trail if line["event"] == "submitted"]
+            assert set(noted) >= {session for session, counted in self.sessions.items() if name in counted}
+            assert len(noted) - len(set(noted)) <= 1  # where it was killed in between
+            with store_of(name) as store:
+                assert Ledger.stored(store) == Ledger()
+
+
+def folder_of(session: str) -> str:
+    return f"session-{session[:8]}"
+
+
+def write_as_before(names: Iterable[str]) -> int:
+    """Write what stores keep as the version before wrote it; return how many entries were."""
+    written = 0
+    older: list[tuple[str, KeptFormat[Any], int]] = [
+        ("state", site_state._FORMAT, 1),  # and how many fields are new
+        ("made", made_sessions._FORMAT, 2),  # which are empty before the first repetition
+    ]
+    for name in names:
+        with store_of(name) as store:
+            for kind, now, new in older:
+                before = KeptFormat(now.magic, list, now.what, version=3)
+                for entry in store.names(kind):
+                    fields = list(msgspec.structs.astuple(now.unframe(store.get(kind, entry))))
+                    store.put(kind, entry, before.frame(fields[: len(fields) - new or None]), replace=True)
+                    written += 1
+    return written
+
+
+class Calendar:
+    """The nights of a consortium, one after the other, from a day on that is counted from `NOW`."""
+
+    def __init__(self, nights: Nights, day: int) -> None:
+        self.nights, self.faked, self.day, self.events = nights, nights.faked, day - 1, 0
+        self.first, self.last = nights.sites[:-1], nights.sites[-1]
+        self.series = {"some": "", "all": ""}
+
+    def evening(self) -> None:
+        """It is 22:00 UTC, and since last night all sites have other rows."""
+        self.day += 1
+        self.nights.at(NOW + self.day * DAY + timedelta(hours=10))
+        self.nights.new_rows(self.day)
+
+    def noon(self) -> None:
+        """It is noon after the night."""
+        self.nights.at(NOW + (self.day + 1) * DAY)
+
+    def session(self, kind: str = "some", *renewed: str, refused: str = "") -> str:
+        """The key holder's one command; before the first one, the study's session of that kind is made."""
+        if not self.series[kind]:
+            least = ("--min-parties", str(self.nights.least)) if kind == "some" else ()
+            self.series[kind] = made = self.nights.first("made", *least)
+            Path("made").rename(Path("exchange", folder_of(made)))
+            return made
+        return self.nights.made("--repeat", self.series[kind], *renewed, "--out", "exchange", refused=refused)
+
+    def restart(self, close_at: int = 0) -> None:
+        """Who runs the aggregator has it go on without those who are away, or wait for all again."""
+        self.faked.end(ADDER, signal.SIGTERM)
+        config = Path(f"{ADDER}.toml")
+        lines = [line for line in config.read_text().splitlines() if not line.startswith("close-at")]
+        config.write_text("\n".join([*lines, f"close-at = {close_at}"]))
+        self.faked.start(ADDER)
+
+    # --- Kinds of nights ----------------------------------------------------------------------------------------------
+
+    def ordinary(self, nights: int = 1) -> None:
+        for _ in range(nights):
+            self.evening()
+            self.nights.delivered(self.session("some" if self.day % 4 else "all"))
+
+    def killed_and_upgraded(self) -> None:
+        """All roles are killed in mid-session, and their stores are as the version before has left them."""
+        self.evening()
+        self.faked.end(self.last)
+        session = self.session()
+        self.nights.until(lambda: self.nights.sent_by(session, self.first))
+        for name in list(self.faked.roles):
+            self.faked.end(name)
+        assert write_as_before(self.nights.roles) > len(self.first)  # and the sessions made
+        self.faked.start(*self.nights.roles)
+        self.nights.delivered(session)
+
+    def cleaned(self) -> None:
+        """Somebody has removed everything from the exchange, also of the session that runs."""
+        self.evening()
+        self.faked.end(self.last)
+        session = self.session()
+        self.nights.until(lambda: self.nights.sent_by(session, self.first))
+        bundle = Path("exchange", folder_of(session), "aggregator.bundle")
+        backup = bundle.read_bytes()
+        for folder in Path("exchange").iterdir():
+            shutil.rmtree(folder)
+        self.nights.until(lambda: self.nights.sent_by(session, self.first))  # the same again: see `collect`
+        self.faked.start(self.last)
+        self.nights.sentence(f"has not been opened here: .* {HOLDER!r} makes another", self.last, session=session)
+        self.restart(close_at=len(self.first))
+        self.nights.sentence("aggregator.bundle, .* is not here any more: put that back", ADDER, session=session)
+        bundle.write_bytes(backup)
+        self.nights.delivered(session, *self.first)
+        self.restart()
+
+    def away(self, nights: int) -> None:
+        """The last site is away for so many nights, and comes back at noon."""
+        missed = []
+        self.faked.end(self.last)
+        for _ in range(nights):
+            self.evening()
+            missed.append(session := self.session())
+            self.nights.sentence(f"awaits {self.last}", ADDER, session=session)
+            self.restart(close_at=len(self.first))
+            self.nights.delivered(session, *self.first)
+            self.restart()
+        self.noon()
+        self.faked.start(self.last)
+        for session in missed:
+            self.nights.sentence(_MISSED.format(name=self.last), self.last, session=session)
+
+    def clock_ahead(self) -> None:
+        """The second site's clock is eight days ahead until the next morning."""
+        nights, name = self.nights, self.nights.sites[1]
+        self.evening()
+        self.faked.set(nights.clock.at + 8 * DAY, name)
+        session = self.session()
+        nights.sentence(_WRONG_CLOCK, name, session=session)
+        nights.sentence(f"awaits {name}$", ADDER, session=session)
+        self.restart(close_at=len(self.first))
+        nights.delivered(session, *(each for each in nights.sites if each != name))
+        self.faked.set_right(name)
+        self.restart()
+        nights.sentence(_MISSED.format(name=name), name, session=session)
+        nights.sentence("^ok$", *nights.sites)
+
+    def list_expired(self, *, late: int) -> None:
+        """The revocation list ends in mid-session, its authority is a day late, and so are some nights after that."""
+        nights = self.nights
+        self.evening()
+        assert nights.clock.at < LIST_ENDS < nights.clock.at + DAY
+        self.faked.end(self.last)
+        session, before = self.session(), dict(nights.rows)
+        nights.until(lambda: nights.sent_by(session, self.first))
+        nights.at(LIST_ENDS + timedelta(hours=1))
+        self.faked.start(self.last)
+        nights.sentence(_LIST_ENDED, *nights.roles)
+        nights.sentence(_LIST_ENDED, self.last, session=session)
+        self.evening()
+        assert not self.session(refused=_LIST_ENDED)
+        self.noon()
+        ok("revoke", "--refresh", *AUTHORITY, "--out", "post")
+        nights.delivered(session, **{name: before[name] for name in self.first})
+        nights.sentence("^ok$", *nights.roles)
+        for _ in range(late):
+            self.evening()
+            session = self.session()
+            told = nights.sentence(_TURN, self.last, session=session)
+            nights.sentence(f"awaits {self.last}$", ADDER, session=session)
+            turn = datetime.strptime(re.findall(_TURN, told)[0], "%Y-%m-%d %H:%M").replace(tzinfo=timezone.utc)
+            nights.at(turn + timedelta(minutes=1))
+            nights.delivered(session)
+
+    def certificate_ends(self) -> None:
+        """The last site's certificate would end before the session does: it is renewed, for each series of sessions."""
+        self.evening()
+        assert not self.session(refused=f"{self.last!r} has to renew it; then name its new credential beside --repeat")
+        self.nights.certify(self.last)
+        self.nights.delivered(self.session("some", f"post/{self.last}.credential"))
+        self.evening()
+        self.nights.delivered(self.session("all", f"post/{self.last}.credential"))
+
+
+_MISSED = r"round \d has begun, and '{name}' was not there .* to count '{name}', its key holder makes another session"
+_LIST_ENDED = (
+    r"revocation list of 'CN=Heart Study' is outdated .* this machine's date: the authority has to write a new one"
+)
+_WRONG_CLOCK = r"this machine's (date|clock)"
+_TURN = r"outside this site's policy, .* it is this one's turn from (.*) UTC on"
+
+
+def played(sites: int, day: int, certificate_ends: int) -> Iterator[Calendar]:
+    """A calendar from a day on, counted from `NOW`, and a day on which the last site's certificate ends too soon."""
+    clock = Clock()
+    with TemporaryDirectory(ignore_cleanup_errors=True) as folder, pytest.MonkeyPatch.context() as patch:
+        settings(patch, clock)
+        patch.chdir(folder)
+        with FakedTime(MODULES, PAUSES) as faked:
+            nights = Nights(sites, faked, clock, NOW + (certificate_ends + 7) * DAY)
+            nights.at(NOW + (day - 1) * DAY)
+            nights.new_rows(0)
+            faked.start(*nights.roles)
+            yield Calendar(nights, day)
+            for name in nights.roles:
+                assert faked.end(name, signal.SIGTERM) == 0
+            nights.check()
+
+
+@needs_faketime
+def test_three_sites_every_night() -> None:
+    for calendar in played(3, 25, 33):
+        calendar.killed_and_upgraded()
+        calendar.away(1)
+        calendar.clock_ahead()
+        calendar.cleaned()
+        calendar.list_expired(late=1)
+        calendar.day = 32
+        calendar.certificate_ends()
+
+
+@needs_faketime
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+def test_twenty_sites_for_thirty_nights() -> None:
+    for calendar in played(20, 12, 35):
+        calendar.killed_and_upgraded()
+        calendar.ordinary(2)
+        calendar.away(3)
+        calendar.ordinary(2)
+        calendar.clock_ahead()
+        calendar.ordinary(3)
+        calendar.cleaned()
+        calendar.ordinary(4)
+        calendar.list_expired(late=3)
+        calendar.ordinary()
+        calendar.certificate_ends()
+        calendar.ordinary(5)
+        assert calendar.day == 12 + 29

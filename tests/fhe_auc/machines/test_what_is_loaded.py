@@ -1,0 +1,41 @@
+"""What commands load, as that is most of what they cost: the time itself would depend on the machine and its load."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.fhe_auc.machines.test_serve import here as here
+from tests.fhe_auc.machines.test_serve import template as template
+from tests.fhe_auc.test_public_names import NEVER
+from tests.support.keys_folder import ADDER, at
+from tests.support.machines import toml
+from tests.support.served import HEAVY, make_session
+
+MORE = {"asyncio", "http.client", "psutil", "sqlite3", "ssl", "unittest", "urllib.request"}
+MOST_MODULES = 700  # in November 2026 there are 619, numpy's and Python's own among them
+
+
+def loaded(*arguments: str, status: int = 0) -> set[str]:
+    """What takes long that a command in a process of its own has loaded in the end."""
+    code = "import atexit, sys; from fhe_auc.cli import main; atexit.register(lambda: print(*sys.modules)); main()"
+    done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True)
+    assert done.returncode == status, done.stderr
+    modules = done.stdout.splitlines()[-1].split()
+    assert len(modules) < MOST_MODULES
+    return {*HEAVY, *NEVER, *MORE} & set(modules)
+
+
+def test_a_command_loads_the_encryption_only_where_it_computes_and_arrow_only_where_it_reads_rows(here: Path) -> None:
+    make_session()
+    secret = ("--passphrase-file", "passphrase")
+    assert loaded("keys", "show", *at("south"), *secret) == {"rich"}
+    library = loaded("keys", "open", "--policy", "inbox/night-1", *at("south"), *secret, "--json") - {"rich"}
+    assert library <= {"openfhe", "tenseal"}
+    run = {"session": "inbox/night-1/aggregator.bundle", "holder": "keeper", "store": f"{ADDER}/store"}
+    Path("run.toml").write_text(toml({**run, "passphrase-file": "passphrase", "round-timeout": 0.01}))
+    assert loaded("session", "aggregate", "inbox/night-1", "run.toml", status=1) == library  # no site has answered
+    site = {"store": "south/store", "passphrase-file": "passphrase", "data": "south.csv", "results": "south/results"}
+    Path("site.toml").write_text(toml(site))
+    assert loaded("session", "answer", "inbox/night-1", "site.toml") == {*library, "pyarrow"}
