@@ -317,7 +317,7 @@ ROWS = {
     "a site late": Row(
         nothing,
         "west",
-        "not answered: the session has gone on to round . without 'west': nothing is to be done; ",
+        "round . has begun, and 'west' was not there for the first: .* There is nothing to do here; to count 'west', ",
         healthy=True,
         before=lambda: put("late"),
         close_at=2,
@@ -346,7 +346,7 @@ ROWS = {
     "an outdated list": Row(
         lambda: WORLD.off.update(dict.fromkeys((*SITES, ADDER), timedelta(days=31))),
         "north",
-        f"the revocation list of 'CN=Heart Study' is outdated or not yet valid: .* {CLOCK}take in a new one ",
+        f"the revocation list of 'CN=Heart Study' is outdated or not yet valid: .* {CLOCK}the authority has to write a new one",
         WORLD.off.clear,
         before=nothing,
         others=False,
