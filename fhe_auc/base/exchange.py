@@ -25,14 +25,16 @@ T = TypeVar("T")
 def make_folder(folder: Path, *, inside: bool = False) -> None:
     """Make a folder, and those above it, with the group of the one above, and open to all to whom that is open.
 
-    What else it is open to the umask says, unless it is `inside` an exchange, where it is as that is; a link there is
-    refused by `InputError`. A folder that is there stays as it is. Raises `OSError` where it cannot be made.
+    What else it is open to the umask says, unless it is `inside` an exchange, where it is as that is, and nothing above
+    it is made; a link there is refused by `InputError`. A folder that is there stays as it is. Raises `OSError` where
+    it cannot be made.
     """
     if inside and folder.is_symlink():
         raise InputError(f"{str(folder)!r} is a link, where a folder should be: remove it")
     if folder.is_dir():
         return
-    make_folder(folder.parent)
+    if not inside:
+        make_folder(folder.parent)
     temporary = folder.with_name(f"{TEMPORARY}{secrets.token_hex(8)}")
     temporary.mkdir(mode=0o700 if inside else 0o777)
     try:
@@ -68,10 +70,7 @@ class Arrivals:
         self._read: dict[Path, State] = {}  # as it was when it was read
         self._seen: dict[Path, State] = {}  # as it was at the last look
         self._taken: dict[Path, object] = {}
-        # Of files that are forwarded: the folders that have had one, all as they were when compared, our own copies.
-        self.had: dict[str, set[Path]] = {}
-        self.forwarded: dict[str, object] = {}
-        self.ours: dict[Path, State] = {}
+        self.had: dict[str, set[Path]] = {}  # by name of a file that is forwarded, the folders that have had it
 
     def names(self, folder: Path) -> set[str]:
         """Return what is in a folder, and forget what was there; nothing where it cannot be read, which is named."""

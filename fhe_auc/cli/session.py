@@ -75,9 +75,11 @@ def aggregate(folders: tuple[Path, ...], config: Path, as_json: bool) -> None:
     """
     from fhe_auc.machines import aggregator_role
     from fhe_auc.machines.file_transport import FileTransport
+    from fhe_auc.machines.site_state import site_storage
 
     settings = read_config(config, aggregator_role.DEFAULTS)
-    record = aggregator_role.run(settings, partial(FileTransport, folders))
+    check = site_storage().checking(settings) if len(folders) > 1 else None
+    record = aggregator_role.run(settings, partial(FileTransport, folders, check=check))
     if as_json:
         output.print_json(record.as_dict())
         return

@@ -15,15 +15,15 @@ import hashlib
 import os
 import re
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 from urllib.parse import quote
 
-from fhe_auc.base.errors import InputError, MessageError
-from fhe_auc.base.exchange import SHARED, Arrivals, State, is_own, make_folder, state_of, told
+from fhe_auc.base.errors import EvaluationError, FheAucError, InputError, MessageError
+from fhe_auc.base.exchange import SHARED, Arrivals, is_own, make_folder, told
 from fhe_auc.base.files import LONGEST, read_from_others, write_atomically
 from fhe_auc.base.logs import RoleLog, one_line
 from fhe_auc.base.party_names import AGGREGATOR, HELPER
@@ -31,13 +31,16 @@ from fhe_auc.machines import site_role
 from fhe_auc.machines.aggregator_role import Transport
 from fhe_auc.session.aggregator import Aggregator
 from fhe_auc.session.journal import Journal
-from fhe_auc.session.messages import ENVELOPE_BYTES, Message
+from fhe_auc.session.messages import ENVELOPE_BYTES, MESSAGE, Message, Protection
 
 _POLL, _SLOW_POLL = 0.5, 5.0  # seconds; the longer it has waited, the slower
 _FORWARD = 10.0  # seconds
 _LONGEST_NAME = 200  # bytes; file systems take 255
 _MOST_STRAYS = 10  # that are named in a folder
 _MESSAGE = re.compile(r"round-([1-9][0-9]?)\.message")
+_LONGEST_FORWARDED = 2**26  # bytes
+_MOST_FORWARDED = 20_000  # names in a folder
+Check: TypeAlias = Callable[[bytes], object]
 NOTHING = "nothing has come"
 """Why a party is awaited that has done nothing wrong."""
 
@@ -50,24 +53,50 @@ _NOT_GENUINE = {"signature", "ended", "format", "version", "length", "checksum",
 class FileTransport(Transport):
     """Carries rounds through a folder, or several; the rest is as of `Transport`.
 
-    Raises `InputError` where a folder's first message is another session's.
+    What one of several folders holds excludes only that one, which is named; where all are excluded, what is wrong with
+    the first is raised: `InputError` where its first message is another session's, or as of `Journal.claim`. With a
+    `check`, which raises `FheAucError` for what is not genuine, `forward` carries files between the folders.
+    `inside` is as of `make_folder`, of each folder.
     """
 
     def __init__(
-        self, folders: Path | Sequence[Path], aggregator: Aggregator, journal: Journal, timeout: float
+        self,
+        folders: Path | Sequence[Path],
+        aggregator: Aggregator,
+        journal: Journal,
+        timeout: float,
+        *,
+        check: Check | None = None,
+        inside: bool = False,
     ) -> None:
         super().__init__(aggregator, journal, timeout)
-        self._folders = [folders] if isinstance(folders, Path) else list(folders)
+        self._inside = inside
         self._arrivals = Arrivals(self.log)
-        may_be_away = (OSError,) if len(self._folders) > 1 else ()  # the first message tells if all are
-        for folder in self._folders:
-            found = _sessions(folder, self._arrivals)
-            if found and (first := found[min(found)]) != aggregator.manifest.session:
-                raise InputError(f"{str(folder)!r} is for session {first.hex()}; give each session a folder of its own")
-            number = newest_round(folder, self._arrivals, aggregator.manifest.session)
-            with suppress(*may_be_away):
-                make_folder(folder)
-                journal.claim(folder, number)
+        given = [folders] if isinstance(folders, Path) else list(folders)
+        self._check = check if len(given) > 1 else None
+        excluded: dict[Path, FheAucError] = {}
+        for folder in given:
+            try:
+                self._claim(folder)
+            except (InputError, EvaluationError) as error:
+                excluded[folder] = error
+            except OSError:  # it may be away
+                if len(given) == 1:
+                    raise
+        self._folders = [folder for folder in given if folder not in excluded]
+        if not self._folders:
+            raise excluded[given[0]]
+        for folder, why in excluded.items():
+            self._arrivals.name(folder, f"it is excluded: {why}")
+
+    def _claim(self, folder: Path) -> None:
+        session = self.aggregator.manifest.session
+        found = _sessions(folder, self._arrivals)
+        if found and (first := found[min(found)]) != session:
+            raise InputError(f"{str(folder)!r} is for session {first.hex()}; give each session a folder of its own")
+        number = newest_round(folder, self._arrivals, session, self.aggregator.protection)
+        make_folder(folder, inside=self._inside)
+        self.journal.claim(folder, number)
 
     def exchange(self, message: bytes) -> Iterator[tuple[str, bytes]]:
         """Write a message for all parties; yield (party, submission) until all are there, or the time is over."""
@@ -84,8 +113,8 @@ class FileTransport(Transport):
             unwritten = self._written(message, unwritten)
             gone = [place for place in places if not os.path.lexists(_message_file(place, aggregator.round))]
             unwritten = dict.fromkeys(gone, "the message is gone") | unwritten
-            if len(self._folders) > 1 and time.monotonic() >= due:
-                forward(self._folders, arrivals)
+            if self._check is not None and time.monotonic() >= due:
+                forward(self._folders, arrivals, self._check)
                 due = time.monotonic() + _FORWARD
             for folder in answers:
                 names = sorted(each for each in arrivals.names(folder) if not each.startswith("."))  # not finished
@@ -118,7 +147,8 @@ class FileTransport(Transport):
         for place, before in places.items():
             asked = _message_file(place, self.aggregator.round)
             try:
-                make_folder(place, inside=place not in self._folders)
+                make_folder(place if place in self._folders else place.parent, inside=self._inside)
+                make_folder(place, inside=self._inside or place not in self._folders)
                 if is_own(place):  # another owner may not be in the group that ours would be open to: sites make it
                     make_folder(asked.with_suffix(""), inside=True)
                 write_atomically(asked, message, mode=SHARED, durable=True)
@@ -164,12 +194,15 @@ def answer(
     return file, ended
 
 
-def newest_round(folder: Path, arrivals: Arrivals | None = None, session: bytes = b"") -> int | None:
+def newest_round(
+    folder: Path, arrivals: Arrivals | None = None, session: bytes = b"", protection: Protection | None = None
+) -> int | None:
     """Return the number of the last round of a session that has been opened in a folder; None: none.
 
     A message counts once it is whole, and says itself that it is the session's of that round; by default the folder's
     session is that of its first message. `arrivals` remembers what has been read, and which messages `answer` has found
-    not to be the aggregator's; without it, everything is read anew.
+    not to be the aggregator's; without it, everything is read anew. With a `protection`, of `session`, a message counts
+    where the aggregator has signed it.
     """
     arrivals = arrivals or Arrivals()
     found = _sessions(folder, arrivals)
@@ -177,7 +210,20 @@ def newest_round(folder: Path, arrivals: Arrivals | None = None, session: bytes 
     for number, other in found.items():
         if other != own:
             arrivals.name(_message_file(folder, number), f"it is of session {other.hex()}, not {own.hex()}: remove it")
-    return max((number for number, each in found.items() if each == own), default=None)
+    for number in sorted((number for number, each in found.items() if each == own), reverse=True):
+        if protection is None or _is_signed(_message_file(folder, number), protection, arrivals):
+            return number
+    return None
+
+
+def _is_signed(file: Path, protection: Protection, arrivals: Arrivals) -> bool:
+    try:
+        message = Message.from_bytes(read_from_others(file, plain=True), limit=LONGEST)
+        protection.check(AGGREGATOR, MESSAGE, message.digest, message.signature)
+    except (FheAucError, OSError) as error:
+        arrivals.skip(file, str(error))
+        return False
+    return True
 
 
 def _sessions(folder: Path, arrivals: Arrivals) -> dict[int, bytes]:
@@ -194,59 +240,37 @@ def _session(number: int, data: bytes) -> bytes:
     return message.session
 
 
-def forward(folders: Sequence[Path], arrivals: Arrivals) -> None:
+def forward(folders: Sequence[Path], arrivals: Arrivals, check: Check) -> None:
     """Copy what opens sessions, and late openings, that lie in some of the folders into the others, byte for byte.
 
-    Where files of a name differ, that is named, and none is copied, unless a copy of ours is what one begins with that
-    has grown since. `arrivals` remembers what is done: nothing is read again until it changes.
+    What `check` refuses is copied nowhere, and nothing is written over. Where files of a name differ, each has a name
+    of its own where it is copied: nobody keeps a file from another by one that is genuine, too. `arrivals` remembers
+    what is done: nothing is read again until it changes.
     """
-    found: dict[str, dict[Path, State]] = {}
-    for folder in folders:
-        for name in filter(_FORWARDED.fullmatch, arrivals.names(folder)):
-            with suppress(FileNotFoundError):
-                found.setdefault(name, {})[folder] = state_of(os.path.join(folder, name))
-    for name, states in found.items():
-        had = {*states, *arrivals.had.get(name, ())}  # who removes a file is not given it again
-        lacking = [folder for folder in folders if folder not in had and os.access(folder, os.W_OK)]
-        if arrivals.forwarded.get(name) != (states, lacking) and _forward(name, states, lacking, arrivals):
-            arrivals.forwarded[name] = states, lacking
+    found: dict[str, dict[Path, bytes]] = {}
+    listed = {folder: arrivals.names(folder) for folder in folders}
+    for folder, names in listed.items():
+        for name in sorted(filter(_FORWARDED.fullmatch, names))[:_MOST_FORWARDED]:
+            digest = arrivals.take(folder / name, partial(_checked, check), _LONGEST_FORWARDED)
+            if digest is not None:
+                found.setdefault(name, {})[folder] = digest
+    for name, copies in found.items():
+        for digest in set(copies.values()):
+            same = [folder for folder, each in copies.items() if each == digest]
+            other = name if len(same) == len(copies) else f"{digest.hex()[:32]}.bundle"
+            had = arrivals.had.setdefault(other, set())  # who removes a file is not given it again
+            had.update(same)
+            for folder in [each for each in folders if other not in listed[each] and each not in had]:
+                with suppress(OSError, InputError):  # tried again; what is copied may have changed
+                    data = read_from_others(same[0] / name, _LONGEST_FORWARDED, plain=True)
+                    if os.access(folder, os.W_OK) and hashlib.sha256(data).digest() == digest:
+                        write_atomically(folder / other, data, mode=SHARED)
+                        had.add(folder)
 
 
-def _forward(name: str, states: Mapping[Path, State], lacking: list[Path], arrivals: Arrivals) -> bool:
-    """Copy a file of this name from folders, with their states, to those `lacking` it; return whether all is done."""
-    copies: dict[Path, bytes] = {}
-    failed: dict[Path, str] = {}
-    for folder in states:
-        try:
-            copies[folder] = read_from_others(folder / name, plain=True)
-        except InputError as error:
-            arrivals.name(folder / name, str(error))
-        except OSError as error:
-            failed[folder] = error.strerror or ""
-    ours = [folder for folder in copies if arrivals.ours.get(folder / name) == states[folder]]
-    theirs = {folder: data for folder, data in copies.items() if folder not in ours}
-    whole = next(iter((theirs or copies).values()), b"")
-    grown = [folder for folder in ours if copies[folder] != whole and whole.startswith(copies[folder])]
-    differing = [folder for folder in copies if copies[folder] != whole and folder not in grown]
-    for folder in differing:
-        arrivals.name(folder / name, "another folder has another file of this name, so it is not copied: remove one")
-    for folder in [] if differing or not copies else [*lacking, *grown]:
-        try:
-            write_atomically(folder / name, whole, mode=SHARED)
-            arrivals.ours[folder / name] = state_of(folder / name)
-        except OSError as error:
-            failed[folder] = error.strerror or ""
-    had = arrivals.had.setdefault(name, set())
-    if differing:  # where one is removed, the other may take its place
-        had.difference_update(copies)
-    else:
-        had.update(copies, lacking)
-        for folder in {*copies, *lacking}:
-            arrivals.skipped.pop(folder / name, None)
-    had.difference_update(failed)
-    for folder, why in failed.items():
-        arrivals.name(folder / name, why)
-    return not failed
+def _checked(check: Check, data: bytes) -> bytes:
+    check(data)
+    return hashlib.sha256(data).digest()
 
 
 def file_name(party: str) -> str:

@@ -75,13 +75,16 @@ class ResultHook:
         """See how the command is doing, start it for the next result; return what is wrong, if anything is."""
         if self._running is not None:
             self._see(*self._running)
-        if self._running is None and (self._retry.due or not self._retry.wanted):
-            time_of_folder = self._results.stat().st_mtime_ns if self._results.is_dir() else None
-            if time_of_folder != self._time:
-                self._time = time_of_folder
-                self._waiting = [file for file in self._found() if not (self._taken / file.name).exists()]
-            if self._waiting:
-                self._start(self._waiting[0])
+        try:
+            if self._running is None and (self._retry.due or not self._retry.wanted):
+                time_of_folder = self._results.stat().st_mtime_ns if self._results.is_dir() else None
+                if time_of_folder != self._time:
+                    self._waiting = [file for file in self._found() if not (self._taken / file.name).exists()]
+                    self._time = time_of_folder
+                if self._waiting:
+                    self._start(self._waiting[0])
+        except OSError as error:
+            self._wrong = f"on-result: {error}"
         return self._wrong
 
     def end(self) -> None:
@@ -106,8 +109,13 @@ class ResultHook:
             return
         self._running = None
         if status == 0:
-            file = self._waiting.pop(0)
-            (self._taken / file.name).touch()
+            file = self._waiting[0]
+            try:
+                (self._taken / file.name).touch()
+            except OSError as error:
+                self._failed(f"it has taken the result, but that cannot be written down: {error}")
+                return
+            self._waiting.pop(0)
             self._retry.plan(wanted=False)
             self._wrong = ""
             self._log.info("on-result has taken %s", file.name)

@@ -2,21 +2,20 @@
 
     inbox/NAME/                a session: the key holder's files, the rounds (`file_transport`), late openings
     state/status.json, lock    how it stands (`read`); locked while the process lives
-    state/journals/ID/         an aggregator's sessions
+    state/journals/SESSION/    an aggregator's sessions; `folder` names the one in the inbox
     state/taken/FILE           results that the hook has taken
 
 Nothing here is needed to go on: what a session must not lose is in the key store, in journals and in the folder of
 results, and whatever is done again after a crash has the same bytes. What fails is named, in log and status, and tried
-again: at once when a file of the session changes, else after pauses that grow. No session waits for another's.
+again: at once when a file of the session changes, else after pauses that grow. One session's fault is no other's; a
+site answers one after the other.
 """
 
 from __future__ import annotations
 
-import hashlib
 import math
 import os
 import pickle
-import shutil
 import signal
 import sys
 import threading
@@ -32,8 +31,8 @@ from typing import Any, TypeVar
 
 from fhe_auc.base.errors import EvaluationError, FheAucError, InputError, MessageError
 from fhe_auc.base.exchange import SHARED, Arrivals, State, state_of
-from fhe_auc.base.files import read_from_others, write_atomically
-from fhe_auc.base.logs import RoleLog
+from fhe_auc.base.files import write_atomically
+from fhe_auc.base.logs import RoleLog, one_line
 from fhe_auc.machines import aggregator_role, file_transport, site_role
 from fhe_auc.machines.file_transport import NOTHING
 from fhe_auc.machines.result_hook import ResultHook, Retry
@@ -88,6 +87,8 @@ class _Session:
     skipped: Mapping[str, str] = field(default_factory=dict)  # by file, why it does not count
     arrivals: Arrivals = field(init=False)
     answered: object = None  # the round, and the state of its message
+    written: dict[Path, State | None] = field(default_factory=dict)  # what this role has put there, as it was then
+    lost: Retry = field(default_factory=Retry)  # when that is written again
     retry: Retry = field(default_factory=Retry)
     child: int = 0  # id of the process that conducts it, an aggregator's
     status: int = 0  # with which that has ended
@@ -144,6 +145,7 @@ class Server:
             held.callback(os.close, journal.lock_folder(self.state, "state", "serves with"))
             self._storage: SiteStorage = site_storage()
             held.enter_context(self._storage.serving(self.config, by_policy=self._by_policy))
+            self._check = self._storage.checking(self.config) if self.role == "aggregator" else None
             if self.config.get("on-result"):
                 self._hook = ResultHook(self.config, self.state / "taken", self._log)
             self._living, self._life = os.pipe()  # whose end, at ours, ends the sessions' processes
@@ -201,6 +203,7 @@ class Server:
         """Take newer revocation lists, and see that certificate and policy still stand; return what is wrong."""
         try:
             self._storage.take_in(self.config, [], by_policy=self._by_policy)
+            self._check = self._storage.checking(self.config) if self.role == "aggregator" else None
         except Exception as error:
             self._renewal = time.monotonic() + _AFTER_FAILURE
             return _sentence(error)
@@ -229,18 +232,28 @@ class Server:
 
     def _attend(self, session: _Session) -> None:
         """Do what a session's files ask for, if they have changed, or something has failed some time ago."""
+        if len(self._inboxes) > 1:  # a link in one of them is a site's, and may point anywhere
+            session.folders = [
+                folder for folder in (each / session.name for each in self._inboxes) if not folder.is_symlink()
+            ]
         folders = [folder / "helpers" if self.role == "helper" else folder for folder in session.folders]
         times = [each and each[2] for each in map(_state, (*session.folders, *folders))]
         if times != session.times:
             session.times, session.looks = times, _SETTLED
         if session.child and self._watch(session):
             session.looks = _SETTLED  # when it has ended
+        lost = any(_state(file) != state for file, state in session.written.items())
+        if lost and not session.lost.wanted:  # a program may carry off what is there: not at each look
+            session.lost.plan(wanted=True)
         due = session.retry.due
+        if lost and session.lost.due:
+            session.lost.plan(wanted=True)
+            due = True
         if not (session.looks or due):
             return
         session.looks = max(0, session.looks - 1)
-        if len(session.folders) > 1:
-            file_transport.forward(session.folders, session.arrivals)
+        if self._check is not None and len(session.folders) > 1:
+            file_transport.forward(session.folders, session.arrivals, self._check)
         files = {file: state for folder in {*session.folders, *folders} for file, state in _files(folder)}
         changed = {file for file, state in files.items() if session.files.get(file) != state}
         session.files = files
@@ -265,23 +278,27 @@ class Server:
     def _take_in(self, session: _Session, files: list[Path]) -> bool:
         """Open what is for this role, answer requests; return whether to try again, as something is wrong."""
         refused: dict[str, list[Path]] = {}
+        genuine = False
         taken = self._storage.take_in(self.config, files, by_policy=self._by_policy) if files else []
         for file, arrived in zip(files, taken, strict=True):
             session.ours |= arrived.ours
             if arrived.outcome == "opened":
                 session.log.session = arrived.why.removeprefix("session ")
             if arrived.reply:
-                write_atomically(file.with_suffix(".opening"), arrived.reply, mode=SHARED, durable=True)
+                opening = file.with_suffix(".opening")
+                write_atomically(opening, arrived.reply, mode=SHARED, durable=True)
+                session.written[opening] = _state(opening)
                 session.tell("opening made")
             elif arrived.outcome == "opened":
                 session.tell("opened")
             elif arrived.outcome == "REFUSED":
                 refused.setdefault(arrived.why, []).append(file)
+                genuine |= arrived.genuine
         if session.ours:  # the others' files are for the others
             refused = {why: of for why, of in refused.items() if of[0].suffix == REQUEST_SUFFIX}
         told = "; ".join(f"{', '.join(file.name for file in of)}: {why}" for why, of in refused.items())
         if told:
-            session.tell(f"refused: {told}")
+            session.tell(f"refused: {told}", told if genuine else "")
         return bool(told)
 
     def _answer(self, session: _Session, folder: Path, *, due: bool) -> bool:
@@ -292,27 +309,33 @@ class Server:
         if number is None or (state == session.answered and not due):
             return skipped
         session.answered = state
-        step, session.log, session.arrivals, failure = self._apart(partial(self._round, session, folder, number))
+        step, file, session.log, session.arrivals, failure = self._apart(partial(self._round, session, folder, number))
         if failure:
             if folder / f"round-{number}.message" in session.arrivals.skipped:
                 return True  # the status names it
-            if not session.ours and session.step.startswith((_FOREIGN, "refused")):
-                return True  # another's session, or it is told already what to do
-            raise EvaluationError(failure)
+            if session.ours:
+                raise EvaluationError(failure)
+            if not session.step.startswith("refused"):  # which tells already what to do
+                session.tell(f"{_FOREIGN}: {failure}")
+            return True  # another's session
         session.ours = True
+        if file is not None and file not in session.written:
+            session.lost.plan(wanted=False)
+        session.written = {} if file is None else {file: _state(file)}
         session.tell(step)
         return skipped
 
-    def _round(self, session: _Session, folder: Path, number: int) -> tuple[str, RoleLog, Arrivals, str]:
-        """Answer a round; return the step that this is, what is known now, and what has failed."""
-        log, arrivals, step, failure = session.log, session.arrivals, f"round {number} answered", ""
+    def _round(self, session: _Session, folder: Path, number: int) -> tuple[str, Path | None, RoleLog, Arrivals, str]:
+        """Answer a round; return the step that this is, the file, what is known now, and what has failed."""
+        log, arrivals, step, failure, file = session.log, session.arrivals, "", "", None
         try:
-            if file_transport.answer(folder, self.config, number, log, arrivals)[1]:
-                step = "result delivered" if self.role == "site" else "ended"
+            file, ended = file_transport.answer(folder, self.config, number, log, arrivals)
+            word = "result delivered" if self.role == "site" else "ended"
+            step = word if ended else f"{file.parent.name.replace('-', ' ')} answered"
         except Exception as error:
             missed = isinstance(error, MessageError) and error.field == "missed"
             step, failure = (f"not answered: {error}", "") if missed else ("", _sentence(error))
-        return step, log, arrivals, failure
+        return step, file, log, arrivals, failure
 
     def _apart(self, work: Callable[[], T]) -> T:
         """Return what `work` returns in a process of its own, which gives back the memory of rows and libraries."""
@@ -331,25 +354,46 @@ class Server:
 
     def _start(self, session: _Session, files: Iterable[Path]) -> None:
         """Conduct a session in a process of its own: it has the key of the store, and takes no other down with it."""
-        opening = next((file for file in sorted(files) if _opens(file)), None)
+        opening = self._opening(session, filter(_opens, sorted(files)))
         if opening is None:
             return
-        try:
-            own = self.state / "journals" / hashlib.sha256(read_from_others(opening, plain=True)).hexdigest()[:32]
-        except InputError as error:  # anybody's file
-            session.tell(f"refused: {error}")
-            session.retry.plan(wanted=True)
-            return
-        session.journal = own
-        record = journal.read_record(own)
-        if record is not None and "error" not in record and journal.is_finished(record):
-            session.log.session = record["session"]
-            session.tell(_ENDED)
-            return
-        about = {"session": str(opening), "journal": str(own), "late-opening": str(session.folders[0])}
+        own = session.journal
+        about = {"session": str(opening), "journal": str(own), "late-opening": list(map(str, session.folders))}
         session.retry.plan(wanted=False)
-        config, transport = {**self.config, **about}, partial(file_transport.FileTransport, session.folders)
+        config, transport = (
+            {**self.config, **about},
+            partial(file_transport.FileTransport, session.folders, check=self._check, inside=True),
+        )
         session.child = self._fork(lambda: aggregator_role.run(config, transport), own=own)
+
+    def _opening(self, session: _Session, files: Iterable[Path]) -> Path | None:
+        """Return the file that opens a session here, whose journal then is the session's; None: told why not.
+
+        A session has one journal, and runs in one folder of the inboxes: a copy elsewhere does not count.
+        """
+        refused, ended, new = list[str](), False, list[tuple[Path, Path]]()
+        for file in files:
+            try:
+                own = self.state / "journals" / self._storage.opens(self.config, file, verified=False).hex()
+                place = _read(own / "folder")
+                if place not in (b"", here := os.fsencode(session.name)) and os.fsdecode(place) in self._sessions:
+                    raise InputError(f"its session runs in the folder {os.fsdecode(place)!r}: remove this one")
+                if place == here and _is_finished(own):
+                    session.log.session, ended = own.name, True
+                    continue
+                self._storage.opens(self.config, file)
+                new.append((file, own))
+            except (FheAucError, OSError) as error:
+                refused.append(f"{file.name}: {error}")
+        if not new:
+            session.tell(_ENDED if ended else f"refused: {'; '.join(dict.fromkeys(refused))}")
+            session.retry.plan(wanted=not ended)
+            return None
+        opening, own = next(((file, own) for file, own in new if _read(own / "folder")), new[0])
+        own.mkdir(mode=0o700, parents=True, exist_ok=True)
+        write_atomically(own / "folder", os.fsencode(session.name), mode=0o600, durable=True)
+        session.journal = own
+        return opening
 
     def _fork(self, work: Callable[[], object], *kept: int, own: Path | None = None) -> int:
         """Do `work` in a process that has these files, none of the server's locks, and ends with it; return its id.
@@ -396,12 +440,8 @@ class Server:
             return False
         signalled = f"its process was ended by signal {-session.status}, and is started again"
         why = signalled if session.status < 0 else record.get("error", {}).get("message", "see the log")
-        if (session.journal / "session").exists():
-            session.failed = told and told["round"]
-            session.tell(f"failed: {why}", why)
-        else:  # the file may be anybody's
-            session.tell(f"refused: {why}")
-            shutil.rmtree(session.journal, ignore_errors=True)
+        session.failed = told and told["round"]
+        session.tell(f"failed: {why}", why)
         session.retry.plan(wanted=True)
         return False
 
@@ -409,8 +449,8 @@ class Server:
         """Write the status where it has changed, or has not been written for a while."""
         wrong = next((f"{each.name}: {each.wrong}" for each in self._sessions.values() if each.wrong), "")
         stand = [each for each in self._sessions.values() if each.step]
-        known = [(each.log.session, each.name, _shown(each), each.since) for each in stand]
-        health = self._trouble or wrong or "ok"
+        known = [(each.log.session, one_line(each.name), one_line(_shown(each)), each.since) for each in stand]
+        health = one_line(self._trouble or wrong or "ok")
         told, at = (health, known, ended), time.monotonic()
         if told == self._told[0] and at < self._told[1] + _BEAT:
             return
@@ -470,14 +510,26 @@ def _runs(session: _Session) -> bool:
 
 
 def _files(folder: Path) -> list[tuple[Path, State]]:
-    """Return the plain files of a folder, and what changes with their contents; none of a folder that is not there."""
+    """Return the plain files of a folder, and what changes with their contents; none where that cannot be listed."""
     try:
         with os.scandir(folder) as entries:
             plain = [each for each in entries if each.is_file(follow_symlinks=False)]
             stats = [(Path(each.path), each.stat(follow_symlinks=False)) for each in plain]
-    except FileNotFoundError:
+    except OSError:  # of an inbox, `_find` tells that; of a session's folder, it may be a file, or anybody's
         return []
     return [(file, (found.st_ino, found.st_size, found.st_mtime_ns)) for file, found in stats]
+
+
+def _is_finished(folder: Path) -> bool:
+    record = journal.read_record(folder)
+    return record is not None and journal.is_finished(record)
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return b""
 
 
 def _state(path: Path) -> State | None:

@@ -151,6 +151,7 @@ class Arrived(NamedTuple):
     outcome: Literal["opened", "passed over", "REFUSED"]
     why: str
     ours: bool = False  # whether the role is in its session
+    genuine: bool = False  # whether the key holder has signed it, for this role
     reply: bytes = b""  # what goes back, of a file that asks for something
 
 
@@ -185,6 +186,17 @@ class SiteStorage(ABC):
 
         What is wrong with a file is told; errors are raised where the role's own state or certificate is at fault.
         """
+
+    @abstractmethod
+    def opens(self, config: Mapping[str, Any], file: Path, *, verified: bool = True) -> bytes:
+        """Return the id of the session that a file opens for this aggregator; `FheAucError` where it opens none.
+
+        Where it is not to be `verified` that the key holder has signed that, it is what the file says.
+        """
+
+    @abstractmethod
+    def checking(self, config: Mapping[str, Any]) -> Callable[[bytes], object]:
+        """Return what raises `FheAucError` for a file that neither this aggregator nor its key holder has signed."""
 
     @abstractmethod
     def shield(self, config: Mapping[str, Any]) -> None:

@@ -1,6 +1,6 @@
 """Sites' sessions in their key stores, for `site_state`: what ``keys open`` has put there, and their state."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
@@ -15,15 +15,28 @@ from fhe_auc.base.party_names import HELPER
 from fhe_auc.machines.site_state import REQUEST_SUFFIX, Arrived, Joined, LocalSites, Records, SiteState, SiteStorage
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.protocol import Session, Spending
-from fhe_auc_keys.bundles.announcement import Announcement
-from fhe_auc_keys.bundles.sealed_bundles import spend_seed
+from fhe_auc_keys.bundles.announcement import KIND, Announcement
+from fhe_auc_keys.bundles.sealed_bundles import AGGREGATOR_KIND, PARTY_KIND, spend_seed
 from fhe_auc_keys.errors import DamagedFileError, StoreError, about
 from fhe_auc_keys.roles.local_consortium import LIFETIME, TRIAL, Consortium
 from fhe_auc_keys.site import unattended
 from fhe_auc_keys.site.key_erasure import destroy_keys, purge
-from fhe_auc_keys.site.late_opening import answering_by_file, ask_by_file, hold, is_late
+from fhe_auc_keys.site.late_opening import (
+    OPENING_KIND,
+    REQUEST_KIND,
+    answering_by_file,
+    ask_by_file,
+    hold,
+    is_late,
+)
 from fhe_auc_keys.site.policy import Policy, is_in
-from fhe_auc_keys.site.session_files import keep_for_party, kept_for_party, open_for_aggregator
+from fhe_auc_keys.site.session_files import (
+    announced_to_aggregator,
+    claimed_by_aggregator,
+    keep_for_party,
+    kept_for_party,
+    open_for_aggregator,
+)
 from fhe_auc_keys.store import audit, budget
 from fhe_auc_keys.store.key_store import KeyStore, serving
 from fhe_auc_keys.store.list_places import renewed
@@ -32,6 +45,7 @@ from fhe_auc_keys.store.vault import OWN, Vault, certified_identity, create_with
 from fhe_auc_keys.trust import signed_json
 from fhe_auc_keys.trust.certificates import verify
 from fhe_auc_keys.trust.identity import Identity
+from fhe_auc_keys.trust.signed_documents import open_signed
 
 _PATIENCE = 30.0  # seconds for a late opening, unless configured
 
@@ -151,13 +165,37 @@ class KeyStoreStorage(SiteStorage):
         if config.get("passphrase-file"):
             drop_variable()
 
+    def opens(self, config: Mapping[str, Any], file: Path, *, verified: bool = True) -> bytes:
+        data = read_from_others(file, plain=True)
+        if not verified:
+            return claimed_by_aggregator(data)
+        with _opened(config) as store:
+            identity, trust, at = certified_identity(store), Trusted.stored(store).trust, _now()
+        announced = announced_to_aggregator(data, trust, holder=_needed(config, "holder"), at=at)
+        announced.require_aggregator(verify(identity.credential, trust, at=at))
+        return announced.manifest.session
+
+    def checking(self, config: Mapping[str, Any]) -> Callable[[bytes], object]:
+        with _opened(config) as store:
+            identity, trust = certified_identity(store), Trusted.stored(store).trust
+        holder, own = _needed(config, "holder"), {REQUEST_KIND: identity.name}
+        kinds = {kind.magic: kind for kind in (PARTY_KIND, AGGREGATOR_KIND, KIND, OPENING_KIND, REQUEST_KIND)}
+
+        def check(data: bytes) -> None:
+            kind = kinds.get(data[: len(KIND.magic)])
+            if kind is None:
+                raise InputError("it is no file of a session: remove it")
+            open_signed(kind, data, tuple, trust, signer=own.get(kind, holder), at=_now())
+
+        return check
+
     def aggregator(self, config: Mapping[str, Any]) -> Joined:
         """Open what the key holder has sent to the aggregator.
 
         ``session`` is that file (aggregator.bundle, session.joint or session.convened), ``holder`` who must have signed
         it; ``store`` and ``passphrase-file`` as for `site`, of the aggregator's own key store, with whom it trusts.
-        ``late-opening`` is a folder: where `fhe_auc_keys.site.late_opening.is_late`, the request for the opening is
-        written there, and the opening awaited for ``round-timeout`` seconds.
+        ``late-opening`` is a folder, or a list of them: where `fhe_auc_keys.site.late_opening.is_late`, the request for
+        the opening is written there, and the opening awaited for ``round-timeout`` seconds.
         """
         path, at = Path(_needed(config, "session")), _now()
         with _opened(config) as store:
@@ -169,8 +207,9 @@ class KeyStoreStorage(SiteStorage):
         joined = replace(_joined(announced, material, identity, store), loaded=loaded)
         if not is_late(announced.manifest):
             return joined
-        folder, patience = Path(_needed(config, "late-opening")), float(config.get("round-timeout") or _PATIENCE)
-        return replace(joined, open_late=partial(ask_by_file, folder, identity, trust, announced, patience, at=at))
+        several, patience = config.get("late-opening"), float(config.get("round-timeout") or _PATIENCE)
+        folders = [Path(each) for each in (several if isinstance(several, list) else [_needed(config, "late-opening")])]
+        return replace(joined, open_late=partial(ask_by_file, folders, identity, trust, announced, patience, at=at))
 
     def local_sites(self, session: Session, folder: Path, grids: Mapping[str, bytes]) -> LocalSites:
         manifest = session.manifest

@@ -15,7 +15,7 @@ could try counts against it.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timezone
 from pathlib import Path
@@ -146,7 +146,7 @@ def read_opening(
 
 
 def ask_by_file(
-    folder: Path,
+    folders: Sequence[Path],
     aggregator: Identity,
     trust: Trust,
     announced: Announcement,
@@ -155,28 +155,46 @@ def ask_by_file(
     *,
     at: datetime,
 ) -> bytes:
-    """Write the request to SESSION.request in `folder`, wait `patience` seconds for SESSION.opening; return that.
+    """Write the request to SESSION.request in all folders, wait `patience` seconds for a SESSION.opening; return that.
 
     What does not count there is named in the log, and waited out: it may be half a copy. `at` is when the session was
-    opened under `trust`, whose revocation lists may end while it runs.
+    opened under `trust`, whose revocation lists may end while it runs. Raises `OSError` where the request can be
+    written nowhere.
     """
-    asked, answer = _files(folder, announced.manifest)
-    write_atomically(asked, request(aggregator, announced.manifest, counted), mode=SHARED)
+    files = [_files(folder, announced.manifest) for folder in folders]
+    document = request(aggregator, announced.manifest, counted)
+    unwritten = _unwritten(document, [asked for asked, _ in files])
+    if len(unwritten) == len(files):
+        raise unwritten[files[0][0]]
     arrivals = Arrivals(RoleLog(announced.manifest.session.hex()))
 
     def read(data: bytes) -> bytes:
         return read_opening(data, aggregator, trust, announced, counted, at=at)
 
     deadline = time.monotonic() + patience
-    while (opening := arrivals.take(answer, read)) is None:
+    while True:
+        for _, answer in files:
+            if (opening := arrivals.take(answer, read)) is not None:
+                return opening
         if time.monotonic() > deadline:
             why = "".join(f"; what is there does not count: {each}" for each in arrivals.skipped.values())
             raise EvaluationError(
-                f"the key holder has not opened the sum of {len(counted)} parties' pads: it makes {str(answer)!r} of "
-                f"{str(asked)!r} by `fhe-auc keys open-late`{why}"
+                f"the key holder has not opened the sum of {len(counted)} parties' pads: it makes "
+                f"{files[0][1].name} of {str(files[0][0])!r} by `fhe-auc keys open-late`{why}"
             )
         time.sleep(_PAUSE)
-    return opening
+        unwritten = _unwritten(document, unwritten)
+
+
+def _unwritten(document: bytes, files: Iterable[Path]) -> dict[Path, OSError]:
+    """Write a document to files; return those to which that has failed, and why."""
+    failures: dict[Path, OSError] = {}
+    for file in files:
+        try:
+            write_atomically(file, document, mode=SHARED)
+        except OSError as error:
+            failures[file] = error
+    return failures
 
 
 @contextmanager

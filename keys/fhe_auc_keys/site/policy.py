@@ -115,6 +115,8 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     def admit(self, announced: Announcement, store: KeyStore, *, at: datetime) -> None:
         """Write down in the site's store that a session is opened now; the same one again is the same opening.
 
+        That stands where the opening then fails, too: the session may try again, and others wait as if it had not.
+
         Raises `KeysError`, with the first reason, for a session outside the policy, or too soon after another; errors
         as `openings.check`.
         """

@@ -21,10 +21,12 @@ from fhe_auc_keys.bundles import announcement
 from fhe_auc_keys.bundles.announcement import Announcement, open_announcement
 from fhe_auc_keys.bundles.roster import PartyMaterial, Roster
 from fhe_auc_keys.bundles.sealed_bundles import (
+    AGGREGATOR_KIND,
     PARTY_KIND,
     AggregatorKeys,
     Kept,
     announced_in_bundle,
+    claimed_announcement,
     claimed_in_bundle,
     open_aggregator_bundle,
     open_party_bundle,
@@ -57,6 +59,18 @@ def open_for_aggregator(
     return opened
 
 
+def announced_to_aggregator(data: bytes, trust: Trust, *, holder: str, at: datetime) -> Announcement:
+    """Return the session of such a file, verified; nothing is unsealed. Errors as `open_aggregator_bundle`."""
+    if is_joint(data):
+        return _open_joint(data, trust, holder=holder, session=None, at=at)
+    return announced_in_bundle(AGGREGATOR_KIND, data, trust, holder=holder, at=at)[0]
+
+
+def claimed_by_aggregator(data: bytes) -> bytes:
+    """Return the id of the session that such a file says it opens; raise `TamperedError` where it is none."""
+    return announcement.claimed(data if is_joint(data) else claimed_announcement(data)).manifest.session
+
+
 def claimed_id(data: bytes) -> bytes:
     """Return what a party's file says that it is known by once it is opened; empty for files of other kinds."""
     if data.startswith(PARTY_KIND.magic):
@@ -80,7 +94,7 @@ def announcement_beside(file: Path, data: bytes) -> bytes:
     announced = file.with_name("session.helper")
     if not data.startswith(PARTY_KIND.magic) or claimed_in_bundle(data).stands_alone or not announced.is_file():
         return b""
-    return read_from_others(announced)
+    return read_from_others(announced, plain=True)
 
 
 def newest_first(files: Iterable[Path]) -> list[Path]:

@@ -38,6 +38,7 @@ def take_in(
     `OSError` is of the store.
     `plain` is as of `read_from_others`.
     """
+    genuine = False
     try:
         data = read_from_others(file, plain=plain)
     except (FheAucError, OSError) as error:
@@ -56,17 +57,18 @@ def take_in(
         announced = announced_to_party(data, trusted, **given)
         if not is_for(data, announced, me):
             return _OTHERS
-        begun = newest_round(file.parent, session=announced.manifest.session)
+        begun = newest_round(file.parent, session=announced.manifest.session, protection=announced.protection(identity))
         if begun is not None and begun > 1 and not announced.is_helper(me.name):  # to open it would spend the policy
             raise KeysError(
                 f"round {begun} has begun, and {me.name!r} was not there for the first: the session goes on without "
                 f"it. There is nothing to do here; to count {me.name!r}, its key holder makes another session"
             )
+        genuine = True
         policy.admit(announced, store, at=at)
         keep_for_party(data, identity, trusted, store, session=None, study=announced.study, **given)
         return Arrived("opened", f"session {announced.manifest.session.hex()}", ours=True)
     except FheAucError as error:
-        return Arrived("REFUSED", told(error))
+        return Arrived("REFUSED", told(error), genuine=genuine)
 
 
 def answer_request(file: Path, store: KeyStore, identity: Identity, trusted: Trust, *, at: datetime) -> Arrived:

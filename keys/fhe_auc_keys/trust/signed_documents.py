@@ -78,9 +78,12 @@ def open_signed(kind: Kind, data: bytes, shape: type[T], trust: Trust, *, signer
 
 def _unframed(kind: Kind, data: bytes) -> _Signed:
     try:
-        return unframe(kind.magic, data, _Signed, kind.name)
+        found = unframe(kind.magic, data, _Signed, kind.name)
     except DeserialisationError as error:
         raise (VersionError if error.field == "version" else TamperedError)(told(error)) from None
+    if frame(kind.magic, found) != data:  # msgpack has several ways to write the same
+        raise TamperedError(f"the {kind.name} has been written anew, by somebody else than its signer")
+    return found
 
 
 def parsed(data: bytes, shape: type[T], what: str) -> T:

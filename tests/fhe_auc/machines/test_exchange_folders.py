@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from fhe_auc.base.errors import InputError
 from fhe_auc.base.exchange import Arrivals
 from fhe_auc.base.files import LONGEST, read_config
 from fhe_auc.base.logs import RoleLog
@@ -159,38 +160,44 @@ def test_what_the_key_holder_has_put_into_one_inbox_is_forwarded_to_all_and_neve
         inbox.mkdir()
     arrivals = Arrivals(RoleLog())
 
+    def check(data: bytes) -> None:
+        if not data.endswith(b"signed"):
+            raise InputError("it is not whole")
+
     def put(inbox: int, name: str, data: bytes) -> None:
         (inboxes[inbox] / name).write_bytes(data)
 
     def found(name: str) -> list[bytes]:
         for _ in range(3):
-            forward(inboxes, arrivals)
+            forward(inboxes, arrivals, check)
         return [(inbox / name).read_bytes() for inbox in inboxes if (inbox / name).is_file()]
 
-    put(0, "session.announcement", b"to all")
-    put(0, "south.bundle", b"sealed to south")
-    put(0, "session.keys", b"nobody's business")
-    assert found("session.announcement") == [b"to all"] * 3
-    assert found("south.bundle") == [b"sealed to south"] * 3
-    assert found("session.keys") == [b"nobody's business"]
-    put(1, "east.bundle", b"sealed t")  # half of it, as a client writes it under its final name
-    assert found("east.bundle") == [b"sealed t"] * 3
-    put(1, "east.bundle", b"sealed to east")
-    assert found("east.bundle") == [b"sealed to east"] * 3
-    assert caplog.messages == []
-    put(2, "south.bundle", b"sealed to south, and more")  # of a site that may not write into the others' inboxes
-    assert found("south.bundle") == [b"sealed to south", b"sealed to south", b"sealed to south, and more"]
-    (inboxes[2] / "south.bundle").unlink()
-    assert found("south.bundle") == [b"sealed to south"] * 3
+    put(0, "session.announcement", b"to all, signed")
+    put(0, "south.bundle", b"to south, signed")
+    put(0, "session.keys", b"nobody's business, signed")
+    assert found("session.announcement") == [b"to all, signed"] * 3
+    assert found("south.bundle") == [b"to south, signed"] * 3
+    assert len(found("session.keys")) == 1
+    put(1, "east.bundle", b"to east, sig")  # half of it, as a client writes it under its final name
+    assert len(found("east.bundle")) == 1
+    put(1, "east.bundle", b"to east, signed")
+    assert found("east.bundle") == [b"to east, signed"] * 3
+    put(2, "north.bundle", b"of a hostile site")  # counts nowhere, and is in nobody's way
+    assert found("north.bundle") == [b"of a hostile site"]
     os.mkfifo(inboxes[0] / "north.bundle")
-    put(1, "north.bundle", b"sealed to north")
-    assert found("north.bundle") == [b"sealed to north"] * 2
-    assert sorted(each.split(": ")[0] for each in caplog.messages) == [
-        f"skipped {inboxes[2] / 'south.bundle'}",
-        f"skipped {inboxes[0] / 'north.bundle'}",
-    ]
+    put(1, "north.bundle", b"to north, signed")
+    assert found("north.bundle") == [b"to north, signed", b"of a hostile site"]
+    put(0, "west.bundle", b"to west, signed")
+    put(2, "west.bundle", b"to south once more, signed")  # where the site's own should be
+    assert found("west.bundle") == [b"to west, signed", b"to south once more, signed"]
+    for inbox in inboxes:
+        held = {file.read_bytes() for file in inbox.glob("*.bundle") if file.is_file()}
+        assert {b"to west, signed", b"to south once more, signed"} <= held
     (inboxes[1] / "east.bundle").unlink()  # a site has taken it in
     assert len(found("east.bundle")) == 2
+    named = Counter(each.split(": ")[0].removeprefix(f"skipped {tmp_path}/") for each in caplog.messages)
+    assert named.keys() == {"south/east.bundle", "east/north.bundle", "north/north.bundle"}
+    assert set(named.values()) == {1}
 
 
 # --- Several users ----------------------------------------------------------------------------------------------------
@@ -244,7 +251,8 @@ def test_roles_that_are_different_users_carry_a_session_whatever_their_umask(
         user = users[role]
         shared.started.append(start(user, [user, *belongs], "session", *arguments, "--json", cwd=shared.folder))
 
-    (places["north"] / "session.announcement").write_bytes(b"public")
+    opening = Path(shared.aggregator["session"]).read_bytes()  # of the key holder
+    (places["north"] / "aggregator.bundle").write_bytes(opening)
     folders = list(dict.fromkeys(places.values()))
     begin("aggregator", groups.values(), "aggregate", *map(str, folders), "run.toml")
     first = places["east"] / "round-1.message"
@@ -259,7 +267,7 @@ def test_roles_that_are_different_users_carry_a_session_whatever_their_umask(
     shared.check()
     assert "round-99.message: it bears no genuine signature" in done[1 + sites.index("east")][1]
     for folder in folders:
-        assert (folder / "session.announcement").read_bytes() == b"public"
+        assert (folder / "aggregator.bundle").read_bytes() == opening
         modes = {stat.S_IMODE(each.stat().st_mode) & 0o777 for each in folder.glob("round-*/*")}
         assert modes == {0o644}
         assert {stat.S_IMODE(each.stat().st_mode) & 0o777 for each in folder.glob("round-?")} == {0o770}

@@ -386,7 +386,6 @@ ROWS = {
         "north",
         r"outside this site's policy, so that a person has to open it \(`fhe-auc keys open`\): model is 'another net",
         lambda: open_by_hand(*SITES, folder="night-1", study="other.toml"),
-        healthy=True,
         before=nothing,
         others=False,
     ),

@@ -266,7 +266,7 @@ def test_too_few_parties_end_the_session_and_who_has_submitted_cannot_miss_the_e
 def test_an_aggregator_whose_key_holder_does_not_answer_says_what_to_do(late: Late, tmp_path: Path) -> None:
     identity, trust = late.consortium.identities[ADDER], late.consortium.trust()
     with pytest.raises(EvaluationError, match="fhe-auc keys open-late"):
-        ask_by_file(tmp_path, identity, trust, late.announced, 0.0, THREE, at=NOW)
+        ask_by_file([tmp_path], identity, trust, late.announced, 0.0, THREE, at=NOW)
     (request,) = tmp_path.glob("*.request")
     assert late.read(late.opened(request.read_bytes()), *THREE)
 
@@ -282,7 +282,7 @@ def test_what_is_no_whole_opening_is_waited_out_and_said(late: Late, tmp_path: P
 
     def ask() -> bytes:
         identity, trust = late.consortium.identities[ADDER], late.consortium.trust()
-        return ask_by_file(tmp_path, identity, trust, late.announced, 0.0, THREE, at=NOW)
+        return ask_by_file([tmp_path], identity, trust, late.announced, 0.0, THREE, at=NOW)
 
     for data in (opening[:100], flipped(opening, -1), None):
         if data is None:
