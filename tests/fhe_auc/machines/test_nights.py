@@ -331,7 +331,7 @@ class Calendar:
         self.faked.set(nights.clock.at + 8 * DAY, name)
         session = self.session()
         nights.sentence(_WRONG_CLOCK, name, session=session)
-        nights.sentence(f"awaits {name}$", ADDER, session=session)
+        nights.sentence(f"awaits {name}", ADDER, session=session)
         self.restart(close_at=len(self.first))
         nights.delivered(session, *(each for each in nights.sites if each != name))
         self.faked.set_right(name)
@@ -361,7 +361,7 @@ class Calendar:
             self.evening()
             session = self.session()
             told = nights.sentence(_TURN, self.last, session=session)
-            nights.sentence(f"awaits {self.last}$", ADDER, session=session)
+            nights.sentence(f"awaits {self.last}", ADDER, session=session)
             turn = datetime.strptime(re.findall(_TURN, told)[0], "%Y-%m-%d %H:%M").replace(tzinfo=timezone.utc)
             nights.at(turn + timedelta(minutes=1))
             nights.delivered(session)
@@ -377,9 +377,7 @@ class Calendar:
 
 
 _MISSED = r"round \d has begun, and '{name}' was not there .* to count '{name}', its key holder makes another session"
-_LIST_ENDED = (
-    r"revocation list of 'CN=Heart Study' is outdated .* this machine's date: the authority has to write a new one"
-)
+_LIST_ENDED = r"revocation list of 'CN=Heart Study' is outdated .* the authority has to write a new one"
 _WRONG_CLOCK = r"this machine's (date|clock)|the clock says"
 _TURN = r"outside this site's policy, .* it is this one's turn from (.*) UTC on"
 
