@@ -102,7 +102,7 @@ class _Session:
         if (step, wrong) != (self.step, self.wrong):
             self.step, self.wrong, self.since = step, wrong, _now()
             (self.log.warning if wrong or step.startswith(("refused", "not answered")) else self.log.info)(
-                "%s: %s", self.name, step
+                "%s", one_line(f"{self.name}: {step}")
             )
 
 
@@ -151,7 +151,7 @@ class Server:
             self._living, self._life = os.pipe()  # whose end, at ours, ends the sessions' processes
             held.callback(os.close, self._living)
             self._held = held.pop_all()
-        self._log.info("%s: serves %s", self.role, ", ".join(map(str, self._inboxes)))
+        self._log.info("%s: serves %s", self.role, one_line(", ".join(map(str, self._inboxes))))
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -195,7 +195,7 @@ class Server:
         if self._hook is not None:
             wrong = self._hook.look() or wrong
         if wrong and wrong != self._trouble:
-            self._log.warning("%s", wrong)
+            self._log.warning("%s", one_line(wrong))
         self._trouble = wrong
         self._tell()
 

@@ -31,7 +31,10 @@ def test_a_folder_has_the_mode_of_the_one_above_and_is_left_alone_where_it_is_th
     exchange.mkdir()
     exchange.chmod(mode)
     for _ in range(2):
+        make_folder(exchange / "night 1", inside=True)
         make_folder(exchange / "night 1" / "round-1", inside=True)
+    with pytest.raises(OSError, match="night 2"):  # an exchange that is away is not made anew
+        make_folder(exchange / "night 2" / "round-1", inside=True)
     for made in (exchange / "night 1", exchange / "night 1" / "round-1"):
         assert (stat.S_IMODE(made.stat().st_mode), made.stat().st_gid) == (mode, exchange.stat().st_gid)
     os.umask(0o022)
