@@ -246,6 +246,6 @@ def test_five_sites_need_15_commands_and_12_comparisons_and_then_one_command_a_n
     kill_some(they, moments, kills)
     check_night(they, 3, *(name for name in SITES if name != AWAY))
     they.serve(AWAY)
-    they.wait(lambda: "without 'west'" in they.status(AWAY)[0])
+    they.wait(lambda: "round 3 has begun, and 'west' was not there" in they.status(AWAY)[0])
     they.wait(lambda: they.status(AWAY)[1] == "")
     assert len(they.results(AWAY)) == 2
