@@ -284,6 +284,7 @@ ROWS = {
         when=FIRST,
         others=False,
         away=("west",),
+        slow=True,
     ),
     "another's submission": Row(
         lambda: shutil.copy(FIRST, NIGHT / "round-1/west.submission"),
@@ -306,6 +307,7 @@ ROWS = {
         when=FIRST,
         others=False,
         away=("west",),
+        slow=True,
     ),
     "a site away": Row(
         nothing,
@@ -370,6 +372,7 @@ ROWS = {
         away=("west",),
         ends=("north", "south"),
         others=False,
+        slow=True,
     ),
     "another certificate": Row(
         lambda: shutil.copy(MADE / "south.bundle", NIGHT / "north.bundle"),
@@ -397,6 +400,7 @@ ROWS = {
         healthy=True,
         before=nothing,
         others=False,
+        slow=True,
     ),
     "a site's clock 8 days ahead": Row(
         lambda: WORLD.off.update(north=timedelta(days=8)),
@@ -494,6 +498,7 @@ ROWS = {
         logs=r"File too large: '.*coordinator/state/journals/",
         when="inbox/night-1/round-1.message",
         others=False,
+        slow=True,
     ),
     "a key holder's disk full": Row(
         lambda: WORLD.full.add(HOLDER),
@@ -515,6 +520,7 @@ ROWS = {
         lambda: Path("north/away").rename("north/store"),
         when="inbox/night-1/round-1.message",
         others=False,
+        slow=True,
     ),
     "a key store exchanged": Row(
         lambda: (shutil.move("north/store", "north/away"), shutil.copytree("south/store", "north/store")),

@@ -400,6 +400,7 @@ def played(sites: int, day: int, certificate_ends: int) -> Iterator[Calendar]:
 
 
 @needs_faketime
+@pytest.mark.slow
 def test_three_sites_every_night() -> None:
     for calendar in played(3, 25, 33):
         calendar.killed_and_upgraded()

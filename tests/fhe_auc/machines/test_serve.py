@@ -137,6 +137,7 @@ def test_nothing_is_lost_whoever_is_killed_at_whatever_moments(here: Path, proce
         assert (trail.exit_code, events.count("submitted") >= 3, events.count("ended") >= 3) == (0, True, True)
 
 
+@pytest.mark.slow
 def test_a_killed_helper_goes_on(here: Path, processes: Started) -> None:
     Path("policy.toml").write_text(POLICY.replace(HOLDER, "north"))  # who convenes must be a party
     for name in (*SITES, HELPER):
