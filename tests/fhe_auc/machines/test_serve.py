@@ -197,6 +197,7 @@ def test_what_a_policy_does_not_allow_waits_for_a_person_and_other_sessions_go_o
         assert step(ADDER, "foreign").startswith("round 1 of 3, awaits north, south, west, until 2")
 
 
+@pytest.mark.slow
 def test_a_site_without_its_rows_says_so_and_goes_on_when_they_are_there(here: Path) -> None:
     Path("south.csv").rename("away.csv")
     with serving(ADDER, *SITES):
@@ -216,6 +217,7 @@ def test_a_site_without_its_rows_says_so_and_goes_on_when_they_are_there(here: P
         assert "auc" not in told.read_text()
 
 
+@pytest.mark.slow
 def test_who_comes_too_late_is_told_so_and_its_policy_is_not_spent_on_what_is_over(here: Path) -> None:
     change(ADDER, close_at=2)
     make_session("night-1", "--min-parties", "2")
@@ -334,6 +336,7 @@ def test_what_cannot_be_ends_it_at_once(here: Path, role: str, entries: dict[str
     assert (found.exit_code, found.stderr.count("\n"), words in found.stderr) == (code, 1, True), found.stderr
 
 
+@pytest.mark.slow
 def test_a_share_that_is_away_is_told_and_waited_for(here: Path) -> None:
     Path("inbox").rename("away")
     with serving(ADDER, *SITES):

@@ -199,7 +199,10 @@ def away(session: str) -> None:
     FOLDER.parent.rmdir()
 
 
-@pytest.mark.parametrize("what", [rubbish, rubbish_request, no_folder, link, away])
+@pytest.mark.parametrize(
+    "what",
+    [rubbish, *(pytest.param(each, marks=pytest.mark.slow) for each in (rubbish_request, no_folder, link, away))],
+)
 def test_what_one_site_has_put_into_its_inbox_costs_no_other_the_session(
     what: Callable[[str], None], here: Path
 ) -> None:
@@ -219,8 +222,8 @@ def test_what_one_site_has_put_into_its_inbox_costs_no_other_the_session(
     ("name", "fields"),
     [
         ("round-3.message", {"round": 3}),  # of this session
-        ("round-1.message", {"session": bytes(16)}),
-        ("aggregator.bundle", {}),
+        pytest.param("round-1.message", {"session": bytes(16)}, marks=pytest.mark.slow),
+        pytest.param("aggregator.bundle", {}, marks=pytest.mark.slow),
     ],
 )
 def test_a_session_goes_on_after_what_one_site_has_forged(name: str, fields: dict[str, object], here: Path) -> None:
