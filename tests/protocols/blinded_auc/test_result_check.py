@@ -201,7 +201,11 @@ def pools(bins: int, positives: int, negatives: int) -> dict[str, Any]:
     }
 
 
-@pytest.fixture(scope="module", params=[(each, 100) for each in BACKENDS] + [slow((each, 300)) for each in BACKENDS])
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param((each, 100), id=each) for each in BACKENDS]
+    + [slow((each, 300), id=f"{each}-300") for each in BACKENDS],
+)
 def every(request: pytest.FixtureRequest) -> dict[bool, tuple[Algebra, Any]]:
     """Of either protocol: keys, and the errors of 99 parties without rows. 300 thresholds take a ciphertext a run."""
     backend, thresholds = request.param
