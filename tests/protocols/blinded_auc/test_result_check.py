@@ -201,14 +201,10 @@ def pools(bins: int, positives: int, negatives: int) -> dict[str, Any]:
     }
 
 
-@pytest.fixture(
-    scope="module",
-    params=[pytest.param((each, 100), id=each) for each in BACKENDS]
-    + [slow((each, 300), id=f"{each}-300") for each in BACKENDS],
-)
+@pytest.fixture(scope="module", params=[*BACKENDS, *(slow((each, 300)) for each in BACKENDS)])
 def every(request: pytest.FixtureRequest) -> dict[bool, tuple[Algebra, Any]]:
     """Of either protocol: keys, and the errors of 99 parties without rows. 300 thresholds take a ciphertext a run."""
-    backend, thresholds = request.param
+    backend, thresholds = (request.param, 100) if isinstance(request.param, str) else request.param
     found = {split: Algebra(backend, split=split, thresholds=thresholds) for split in (False, True)}
     return {split: (algebra, algebra.errors(99)) for split, algebra in found.items()}
 
