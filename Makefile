@@ -21,11 +21,11 @@ demo: run-venv ## install, then compute an encrypted AUC on real data from sever
 	@$(BIN)/fhe-auc demo $(ARGS)
 
 test: dev-venv ## run the tests, but for the slow ones
-	$(ONE_THREAD) $(BIN)/python -m pytest -n $(JOBS) --dist loadfile --cpu-report build/test-cpu.json $(ARGS)
+	$(ONE_THREAD) $(BIN)/python -m pytest -n $(JOBS) --dist loadfile --cpu-report=build/test-cpu.json $(ARGS)
 
 test-openfhe: openfhe-venv ## run the tests of OpenFHE, on a Python on which it loads, in .venv-openfhe
 	$(ONE_THREAD) .venv-openfhe/bin/python -m pytest -n $(JOBS) --dist loadfile -m "openfhe and not slow" \
-		--cpu-report build/test-openfhe-cpu.json $(ARGS)
+		--cpu-report=build/test-openfhe-cpu.json $(ARGS)
 
 test-all: dev-venv ## run all tests; with OpenFHE: make test-openfhe ARGS='-m openfhe'
 	$(ONE_THREAD) $(BIN)/python -m pytest -n $(JOBS) --dist loadgroup -m "" $(ARGS)
