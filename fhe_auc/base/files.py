@@ -10,10 +10,12 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeVar
 
 from fhe_auc.base.errors import InputError
 from fhe_auc.base.suggestions import known_names
+
+T = TypeVar("T")
 
 LONGEST = 2**28
 """Bytes. The longest are messages that pass on the parts that all parties have in joint keys, some 0.3 MB of each."""
@@ -181,6 +183,16 @@ def is_private(status: os.stat_result) -> bool:
     do. A folder made with mode 700 is the user's alone there, too, from Python 3.10.15, 3.11.10 and 3.12.4 on.
     """
     return sys.platform == "win32" or (status.st_uid == os.geteuid() and not status.st_mode & 0o077)
+
+
+def read_toml(file: Path, shape: type[T], what: str) -> T:
+    """Return a file in TOML as a `shape`; raise `InputError` that says `what` it is, and where it does not fit."""
+    import msgspec  # takes longer to load than all else here
+
+    try:
+        return msgspec.toml.decode(read_from_others(file), type=shape)
+    except (msgspec.DecodeError, UnicodeDecodeError, InputError) as error:
+        raise InputError(f"{what} file {str(file)!r}: {error}", file=str(file)) from None
 
 
 def read_config(file: Path, known: Iterable[str] | None) -> dict[str, Any]:

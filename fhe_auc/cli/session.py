@@ -225,7 +225,7 @@ def _state(record: Mapping[str, Any] | None, *, running: bool, begun: bool) -> s
     from fhe_auc.machines.site_role import OTHER_VERSION
     from fhe_auc.session.journal import is_finished
 
-    if record is not None and is_finished(record):
+    if is_finished(record):
         return "finished: all have their results"
     if running:
         return "running"

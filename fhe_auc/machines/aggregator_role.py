@@ -137,7 +137,7 @@ def run(config: Mapping[str, Any], connect: Callable[[Aggregator, Journal, float
         if before is not None and "counted" not in before:  # whoever waits for it is to see this run's
             journal.forget_record()
             before = None
-        finished = before is not None and is_finished(before)
+        finished = is_finished(before)
         try:
             timeout = float(config.get("round-timeout") or DEFAULTS["round-timeout"])
             if not 0 < timeout < math.inf:

@@ -40,14 +40,15 @@ _MOST_STRAYS = 10  # that are named in a folder
 _MESSAGE = re.compile(r"round-([1-9][0-9]?)\.message")
 _LONGEST_FORWARDED = 2**26  # bytes
 _MOST_FORWARDED = 20_000  # names in a folder
-Check: TypeAlias = Callable[[bytes], object]
-NOTHING = "nothing has come"
-"""Why a party is awaited that has done nothing wrong."""
-
 _NOT_GENUINE_SUBMISSION = "it is not whole, or not the party's for this round (the log says): have it copied again"
 _FORWARDED = re.compile(r"session\.(announcement|joint|helper|convened)|[^.].*\.bundle|[0-9a-f]+\.(request|opening)")
 _NOT_GENUINE = {"signature", "ended", "format", "version", "length", "checksum", "body"}
 """Fields of errors of messages that the session's aggregator has not signed, or a site answers no more."""
+
+NOTHING = "nothing has come"
+"""Why a party is awaited that has done nothing wrong."""
+
+Check: TypeAlias = Callable[[bytes], object]
 
 
 class FileTransport(Transport):
@@ -102,7 +103,7 @@ class FileTransport(Transport):
         """Write a message for all parties; yield (party, submission) until all are there, or the time is over."""
         aggregator = self.aggregator
         places = [each / "helpers" if aggregator.asked == (HELPER,) else each for each in self._folders]
-        answers = [_message_file(place, aggregator.round).with_suffix("") for place in places]
+        answers = [message_file(place, aggregator.round).with_suffix("") for place in places]
         parties = {file_name(party): party for party in (*aggregator.manifest.parties, HELPER)}
         longest = aggregator.submission_limit + ENVELOPE_BYTES
         due = started = time.monotonic()
@@ -111,7 +112,7 @@ class FileTransport(Transport):
         while True:
             over = time.monotonic() > started + self.timeout
             unwritten = self._written(message, unwritten)
-            gone = [place for place in places if not os.path.lexists(_message_file(place, aggregator.round))]
+            gone = [place for place in places if not os.path.lexists(message_file(place, aggregator.round))]
             unwritten = dict.fromkeys(gone, "the message is gone") | unwritten
             if self._check is not None and time.monotonic() >= due:
                 forward(self._folders, arrivals, self._check)
@@ -145,7 +146,7 @@ class FileTransport(Transport):
         """
         failed: dict[Path, str] = {}
         for place, before in places.items():
-            asked = _message_file(place, self.aggregator.round)
+            asked = message_file(place, self.aggregator.round)
             try:
                 make_folder(place if place in self._folders else place.parent, inside=self._inside)
                 make_folder(place, inside=self._inside or place not in self._folders)
@@ -172,7 +173,7 @@ def answer(
     """
     arrivals = arrivals or Arrivals(log)
     while True:
-        asked = _message_file(folder, number)
+        asked = message_file(folder, number)
         try:
             submission, ended = site_role.answer(config, read_from_others(asked, plain=True), log=log)
             break
@@ -209,9 +210,9 @@ def newest_round(
     own = session or (found[min(found)] if found else b"")
     for number, other in found.items():
         if other != own:
-            arrivals.name(_message_file(folder, number), f"it is of session {other.hex()}, not {own.hex()}: remove it")
+            arrivals.name(message_file(folder, number), f"it is of session {other.hex()}, not {own.hex()}: remove it")
     for number in sorted((number for number, each in found.items() if each == own), reverse=True):
-        if protection is None or _is_signed(_message_file(folder, number), protection, arrivals):
+        if protection is None or _is_signed(message_file(folder, number), protection, arrivals):
             return number
     return None
 
@@ -229,7 +230,7 @@ def _is_signed(file: Path, protection: Protection, arrivals: Arrivals) -> bool:
 def _sessions(folder: Path, arrivals: Arrivals) -> dict[int, bytes]:
     """Return the session of each round whose message is whole, by the round's number."""
     numbers = [int(match[1]) for match in map(_MESSAGE.fullmatch, arrivals.names(folder)) if match]
-    found = {number: arrivals.take(_message_file(folder, number), partial(_session, number)) for number in numbers}
+    found = {number: arrivals.take(message_file(folder, number), partial(_session, number)) for number in numbers}
     return {number: session for number, session in found.items() if session is not None}
 
 
@@ -281,5 +282,6 @@ def file_name(party: str) -> str:
     return f"{name}.submission"
 
 
-def _message_file(folder: Path, number: int) -> Path:
+def message_file(folder: Path, number: int) -> Path:
+    """Return the file of a round's message."""
     return folder / f"round-{number}.message"

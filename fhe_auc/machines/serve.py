@@ -305,13 +305,16 @@ class Server:
         """Answer the newest round; return whether to try again."""
         number = file_transport.newest_round(folder, session.arrivals)
         skipped = any(each.parent == folder for each in session.arrivals.skipped)  # it may be half a copy
-        state = number, _state(folder / f"round-{number}.message")
-        if number is None or (state == session.answered and not due):
+        if number is None:
+            return skipped
+        asked = file_transport.message_file(folder, number)
+        state = number, _state(asked)
+        if state == session.answered and not due:
             return skipped
         session.answered = state
         step, file, session.log, session.arrivals, failure = self._apart(partial(self._round, session, folder, number))
         if failure:
-            if folder / f"round-{number}.message" in session.arrivals.skipped:
+            if asked in session.arrivals.skipped:
                 return True  # the status names it
             if session.ours:
                 raise EvaluationError(failure)
@@ -360,11 +363,8 @@ class Server:
         own = session.journal
         about = {"session": str(opening), "journal": str(own), "late-opening": list(map(str, session.folders))}
         session.retry.plan(wanted=False)
-        config, transport = (
-            {**self.config, **about},
-            partial(file_transport.FileTransport, session.folders, check=self._check, inside=True),
-        )
-        session.child = self._fork(lambda: aggregator_role.run(config, transport), own=own)
+        transport = partial(file_transport.FileTransport, session.folders, check=self._check, inside=True)
+        session.child = self._fork(lambda: aggregator_role.run({**self.config, **about}, transport), own=own)
 
     def _opening(self, session: _Session, files: Iterable[Path]) -> Path | None:
         """Return the file that opens a session here, whose journal then is the session's; None: told why not.
@@ -378,7 +378,7 @@ class Server:
                 place = _read(own / "folder")
                 if place not in (b"", here := os.fsencode(session.name)) and os.fsdecode(place) in self._sessions:
                     raise InputError(f"its session runs in the folder {os.fsdecode(place)!r}: remove this one")
-                if place == here and _is_finished(own):
+                if place == here and journal.is_finished(journal.read_record(own)):
                     session.log.session, ended = own.name, True
                     continue
                 self._storage.opens(self.config, file)
@@ -513,16 +513,9 @@ def _files(folder: Path) -> list[tuple[Path, State]]:
     """Return the plain files of a folder, and what changes with their contents; none where that cannot be listed."""
     try:
         with os.scandir(folder) as entries:
-            plain = [each for each in entries if each.is_file(follow_symlinks=False)]
-            stats = [(Path(each.path), each.stat(follow_symlinks=False)) for each in plain]
+            return [(Path(each.path), state_of(each)) for each in entries if each.is_file(follow_symlinks=False)]
     except OSError:  # of an inbox, `_find` tells that; of a session's folder, it may be a file, or anybody's
         return []
-    return [(file, (found.st_ino, found.st_size, found.st_mtime_ns)) for file, found in stats]
-
-
-def _is_finished(folder: Path) -> bool:
-    record = journal.read_record(folder)
-    return record is not None and journal.is_finished(record)
 
 
 def _read(path: Path) -> bytes:

@@ -268,8 +268,8 @@ def answer(
 
     Raises `MessageError` for anything but the next message of its session, with the field "signature" where it is not
     the aggregator's, "ended" where the site answers nothing more, "missed" where the session has gone on without it;
-    `FheAucError` where the site is not in that
-    session, its rows have changed too early or are more than its cap, or it does not allow what the session spends.
+    `FheAucError` where the site is not in that session, its rows have changed too early or are more than its cap, or it
+    does not allow what the session spends.
     """
     parsed = Message.from_bytes(message, limit=_MAX_MESSAGE)
     session = parsed.session

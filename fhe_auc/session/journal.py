@@ -229,9 +229,9 @@ def forget_status(folder: Path) -> None:
         (folder / _STATUS).unlink()
 
 
-def is_finished(record: Mapping[str, Any]) -> bool:
-    """Whether by its record a session is over for all who count, so that there is nothing to go on with."""
-    return "error" not in record and set(record["counted"]) == set(record["delivered"])
+def is_finished(record: Mapping[str, Any] | None) -> bool:
+    """Whether by its record, if any, a session is over for all who count, so that there is nothing to go on with."""
+    return record is not None and "error" not in record and set(record["counted"]) == set(record["delivered"])
 
 
 def read_record(folder: Path) -> dict[str, Any] | None:

@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from fhe_auc.base.errors import DeserialisationError, InputError
-from fhe_auc.base.files import read_from_others
+from fhe_auc.base.files import read_toml
 from fhe_auc.base.serialise import KeptFormat, decode, encode
 from fhe_auc.question.study import MAX_CHARACTERS, Study
 from fhe_auc_keys.errors import ExpiredError, KeysError, TamperedError, VersionError
@@ -59,10 +59,7 @@ class Offer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     @classmethod
     def read(cls, path: Path) -> Offer:
         """Read a TOML file, keys as the attributes with hyphens; `InputError` that names file and key."""
-        try:
-            return msgspec.toml.decode(read_from_others(path), type=cls)
-        except (msgspec.DecodeError, UnicodeDecodeError, InputError) as error:
-            raise InputError(f"invitation file {str(path)!r}: {error}", file=str(path)) from None
+        return read_toml(path, cls, "invitation")
 
 
 class _Body(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):

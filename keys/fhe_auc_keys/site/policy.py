@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from fhe_auc.base.errors import DeserialisationError, InputError, UnknownProtocolError
-from fhe_auc.base.files import read_from_others
+from fhe_auc.base.files import read_toml
 from fhe_auc.base.serialise import KeptFormat
 from fhe_auc.question.analysis import DEFAULT_MIN_CELL, Analysis
 from fhe_auc.session import registry
@@ -78,10 +78,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     @classmethod
     def read(cls, path: Path) -> Policy:
         """Read a TOML file, keys as the attributes with hyphens; `InputError` that names file and key."""
-        try:
-            return msgspec.toml.decode(read_from_others(path), type=cls)
-        except (msgspec.DecodeError, UnicodeDecodeError, InputError) as error:
-            raise InputError(f"policy file {str(path)!r}: {error}", file=str(path)) from None
+        return read_toml(path, cls, "policy")
 
     @classmethod
     def stored(cls, store: KeyStore) -> Policy:

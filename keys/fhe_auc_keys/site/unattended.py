@@ -35,8 +35,7 @@ def take_in(
     """Open a file that is for this party, new and within its policy; say what was done, and which session it is.
 
     Without a policy nothing is opened. What is wrong with the file is told, not raised, and nothing of it is used up;
-    `OSError` is of the store.
-    `plain` is as of `read_from_others`.
+    `OSError` is of the store. `plain` is as of `read_from_others`.
     """
     genuine = False
     try:
