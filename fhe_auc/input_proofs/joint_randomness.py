@@ -1,0 +1,54 @@
+"""The joint randomness of a party's proofs: it follows from all that the party has shared, before there is a proof.
+
+    part of the aggregator   HMAC(blind; session, party, SHA-256 of the padded digits)
+    part of the helper       HMAC(seed of the pad; session, party)
+    weights                  ChaCha20 under SHA-256(session, party, both parts)
+
+A party could choose its digits by the weights otherwise. Both parts go into one hash, from which the weights of all
+proofs come: who wants one of them to pass by luck has t tries to make, and has then to pass the other proofs as well.
+(With a seed for each proof, a liar would look for one after the other.)
+
+Each server works out its own part. The party signs both, and each server compares. The helper knows the pad, and would
+try counts until a part fits: so the aggregator's part is blinded by 32 bytes that the party gives to it alone. The
+helper's hangs on the seed, which nobody guesses.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+
+from fhe_auc.base.keystream import KeyStream, derived_key
+from fhe_auc.base.serialise import encode
+from fhe_auc.input_proofs.statement import PROOFS, Statement
+from fhe_auc.rlwe.modular import Residues, uniform
+
+PART_BYTES = BLIND_BYTES = 32
+
+_AGGREGATOR, _HELPER = b"fhe-auc input proofs: aggregator's part 1\0", b"fhe-auc input proofs: helper's part 1\0"
+_WEIGHTS, _SHARE = b"fhe-auc input proofs: weights 1\0", b"fhe-auc input proofs: helper's share 1\0"
+
+Author = str | int
+"""A party's name, or the index of a fleet's member."""
+
+
+def aggregators_part(blind: bytes, digest: bytes, author: Author, padded: bytes) -> bytes:
+    """Return the part that binds the padded digits, 32 bytes; `digest` is the manifest's, `blind` 32 bytes."""
+    return hmac.digest(blind, encode((_AGGREGATOR, digest, author, hashlib.sha256(padded).digest())), "sha256")
+
+
+def helpers_part(seed: bytes, digest: bytes, author: Author) -> bytes:
+    """Return the part that binds the seed of the pad, 32 bytes, and so the helper's shares of digits and proofs."""
+    return hmac.digest(seed, encode((_HELPER, digest, author)), "sha256")
+
+
+def weights(statement: Statement, digest: bytes, author: Author, parts: tuple[bytes, bytes]) -> Residues:
+    """Return the weights of digits, shape (proofs, digits), from the aggregator's part and the helper's."""
+    key = hashlib.sha256(encode((_WEIGHTS, digest, author, *parts))).digest()
+    return uniform(KeyStream(key), statement.prime, PROOFS, statement.digits)
+
+
+def helpers_share(statement: Statement, seed: bytes, digest: bytes, author: Author) -> Residues:
+    """Return the helper's share of the proofs, shape (proofs, `Shape.size`), from the seed of the pad."""
+    stream = KeyStream(derived_key(seed, digest, _SHARE, author))
+    return uniform(stream, statement.prime, PROOFS, statement.shape.size)
