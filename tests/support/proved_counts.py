@@ -8,9 +8,9 @@ import numpy as np
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from fhe_auc.base.keystream import KeyStream
+from fhe_auc.base.keystream import KeyStream, derived_key
 from fhe_auc.input_proofs.prove import prove
-from fhe_auc.input_proofs.statement import PROOFS, Shape, Statement
+from fhe_auc.input_proofs.statement import LINEAR_CHECKS, PROOFS, Shape, Statement
 from fhe_auc.rlwe.modular import Residues, add, subtract, uniform
 from fhe_auc.rlwe.primes import primes_below
 from tests.support import vdaf
@@ -123,3 +123,13 @@ def oracles_circuit(shape: Shape) -> vdaf.Circuit:
         encode=lambda digits: list(digits),
         truncate=lambda field, digits: digits,
     )
+
+
+def oracles_query(statement: Statement, key: bytes, digest: bytes) -> tuple[list[int], list[list[int]]]:
+    """Points, one for each proof, and weights of equations, one row for each linear check."""
+    t, stream = statement.prime, KeyStream(derived_key(key, digest, b"fhe-auc input proofs: query 1\0"))
+    points: list[int] = []
+    while len(points) < PROOFS:
+        point = int(uniform(stream, t, 1)[0])
+        points += [] if pow(point, statement.shape.points, t) == 1 else [point]
+    return points, uniform(stream, t, LINEAR_CHECKS, statement.equations).tolist()

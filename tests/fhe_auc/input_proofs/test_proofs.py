@@ -13,10 +13,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from fhe_auc.base.errors import InputError
-from fhe_auc.base.keystream import KeyStream, derived_key
 from fhe_auc.input_proofs.statement import LINEAR_CHECKS, PROOFS, Statement
 from fhe_auc.input_proofs.verify import Query, decide
-from fhe_auc.rlwe.modular import Residues, add, uniform
+from fhe_auc.rlwe.modular import Residues, add
 from tests.support import vdaf
 from tests.support.proved_counts import (
     LARGE,
@@ -25,6 +24,7 @@ from tests.support.proved_counts import (
     Proved,
     oracles_circuit,
     oracles_field,
+    oracles_query,
     proved,
     statement_of,
     statements_and_counts,
@@ -33,22 +33,12 @@ from tests.support.proved_counts import (
 KEY, DIGEST = bytes(range(32)), bytes(range(32, 64))
 
 
-def oracles_query(statement: Statement, key: bytes) -> tuple[list[int], list[list[int]]]:
-    """Points, one for each proof, and weights of equations, one row for each linear check."""
-    t, stream = statement.prime, KeyStream(derived_key(key, DIGEST, b"fhe-auc input proofs: query 1\0"))
-    points: list[int] = []
-    while len(points) < PROOFS:
-        point = int(uniform(stream, t, 1)[0])
-        points += [] if pow(point, statement.shape.points, t) == 1 else [point]
-    return points, uniform(stream, t, LINEAR_CHECKS, statement.equations).tolist()
-
-
 def oracles_answers(
     statement: Statement, key: bytes, digits: list[int], proofs: Residues, weights: Residues, constants: list[int]
 ) -> list[int]:
     """The draft's verifiers, our order: wires, the polynomial at the point, the output; then the linear checks."""
     field, circuit, t = oracles_field(statement.prime), oracles_circuit(statement.shape), statement.prime
-    points, rows = oracles_query(statement, key)
+    points, rows = oracles_query(statement, key, DIGEST)
     found: list[int] = []
     for point, proof, own in zip(points, proofs.tolist(), weights.tolist(), strict=True):
         output, *others = vdaf.query(field, circuit, digits, proof, [point], own, 2)
