@@ -25,10 +25,12 @@ from fhe_auc.base.keystream import KeyStream
 from fhe_auc.input_proofs.joint_randomness import (
     BLIND_BYTES,
     PART_BYTES,
+    SEED_BYTES,
     Author,
     aggregators_part,
     helpers_part,
     helpers_share,
+    joint_seed,
     weights,
 )
 from fhe_auc.input_proofs.prove import prove
@@ -88,8 +90,8 @@ class InputProofs:
 
     @property
     def answer_bytes(self) -> int:
-        """Bytes of the aggregator's answers about one party."""
-        return self._packed(self._statement.verifier_size)
+        """Bytes of the aggregator's answers about one party: the joint seed that it used, and residues."""
+        return SEED_BYTES + self._packed(self._statement.verifier_size)
 
     def made(self, author: Author, digits: Residues, padded: bytes, seed: bytes) -> InputProof:
         """Return a party's proofs of its digits, shape (digits,).
@@ -100,7 +102,7 @@ class InputProofs:
         blind = secrets.token_bytes(BLIND_BYTES)
         parts = aggregators_part(blind, self._digest, author, padded), helpers_part(seed, self._digest, author)
         seeds = uniform(KeyStream(secrets.token_bytes(32)), t, PROOFS, statement.shape.wires)
-        proofs = prove(statement, digits, weights(statement, self._digest, author, parts), seeds)
+        proofs = prove(statement, digits, weights(statement, joint_seed(self._digest, author, parts)), seeds)
         share = subtract(proofs, helpers_share(statement, seed, self._digest, author), t)
         return InputProof(parts, blind, pack(share.reshape(-1), t))
 
@@ -119,13 +121,14 @@ class InputProofs:
         `key`, 32 bytes, is drawn once all submissions are in, and is the helper's and the aggregator's alone.
         """
         authors, digits, proofs, constants = zip(*submitted, strict=True)
+        seeds = self._joint_seeds(authors, [proof.parts for proof in proofs])
         found = self._query(key).answers(
             np.stack(digits),
             np.stack([self._share(proof) for proof in proofs]),
-            self._weights(authors, [proof.parts for proof in proofs]),
+            self._weights(seeds),
             np.stack(constants),
         )
-        return [pack(each, self._statement.prime) for each in found]
+        return [seed + pack(each, self._statement.prime) for seed, each in zip(seeds, found, strict=True)]
 
     def held(self, key: bytes, opened: Sequence[Opened]) -> NDArray[np.bool_]:
         """Return of which parties the proofs hold, shape (parties,); `key` is the one under which answers were made.
@@ -138,11 +141,13 @@ class InputProofs:
         shares = [
             helpers_share(statement, seed, self._digest, author) for author, seed in zip(authors, seeds, strict=True)
         ]
-        answers = self._query(key).answers(of_pads, np.stack(shares), self._weights(authors, parts))
-        others = np.stack([unpack(each, statement.verifier_size, t) for each in theirs])
+        joint_seeds = self._joint_seeds(authors, parts)
+        answers = self._query(key).answers(of_pads, np.stack(shares), self._weights(joint_seeds))
+        others = np.stack([unpack(each[SEED_BYTES:], statement.verifier_size, t) for each in theirs])
         bound = [
-            hmac.compare_digest(own[1], helpers_part(seed, self._digest, author))
-            for author, seed, own in zip(authors, seeds, parts, strict=True)
+            hmac.compare_digest(part, helpers_part(seed, self._digest, author))
+            and hmac.compare_digest(joint, each[:SEED_BYTES])
+            for author, seed, (_, part), joint, each in zip(authors, seeds, parts, joint_seeds, theirs, strict=True)
         ]
         return np.asarray(decide(statement, add(answers, others, t)) & np.array(bound))
 
@@ -153,9 +158,11 @@ class InputProofs:
             self._asked = key, query
         return query
 
-    def _weights(self, authors: Sequence[Author], parts: Sequence[tuple[bytes, bytes]]) -> Residues:
-        of_each = zip(authors, parts, strict=True)
-        return np.stack([weights(self._statement, self._digest, author, own) for author, own in of_each])
+    def _joint_seeds(self, authors: Sequence[Author], parts: Sequence[tuple[bytes, bytes]]) -> list[bytes]:
+        return [joint_seed(self._digest, author, own) for author, own in zip(authors, parts, strict=True)]
+
+    def _weights(self, joint_seeds: Sequence[bytes]) -> Residues:
+        return np.stack([weights(self._statement, seed) for seed in joint_seeds])
 
     def _share(self, proof: InputProof) -> Residues:
         statement = self._statement
