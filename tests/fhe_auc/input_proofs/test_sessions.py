@@ -218,8 +218,8 @@ def document() -> dict[str, Any]:
         first = first or found
     vectors += [{"what": name, "refused_by": "digits_of", "counts": counts} for name, counts in NO_COUNTS.items()]
     return {
-        "how": "Bytes are hex. What a vector does not say is as in the first; helpers_parts are parts otherwise. Digits have "
-        "the lowest place first, terms are [count, equation, sign].",
+        "how": "Bytes are hex. What a vector does not say is as in the first; helpers_parts are parts otherwise. "
+        "Digits have the lowest place first, terms are [count, equation, sign].",
         "statement": {
             "prime": REAL,
             "entries": STATEMENT.entries,
