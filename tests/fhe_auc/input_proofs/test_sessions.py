@@ -169,9 +169,7 @@ def refused_by_the_helper() -> dict[str, Sent]:
             honest, parts=(key_of("another"), parts[1])
         ),
         "the helper has another seed": dataclasses.replace(honest, seed=key_of("another seed")),
-        "the helper has another pad": dataclasses.replace(
-            honest, pad=add(honest.pad, np.eye(8, dtype=np.uint64)[0], t)
-        ),
+        "the helper has another pad": dataclasses.replace(honest, pad=pad),
         "the aggregator's answer was changed": dataclasses.replace(
             honest, answers=answers[:32] + one_more(answers[32:], 3, own_count)
         ),
@@ -251,7 +249,10 @@ def test_what_a_party_makes_holds_and_is_never_the_same_twice() -> None:
     honest = sent(digits_of(COUNTS))
     made = [session.made("north", digits, honest.padded, honest.seed) for _ in range(2)]
     assert made[0].blind != made[1].blind
-    assert made[0].share != made[1].share
+    # A proof begins with the seeds of its wires: none is used twice, not by another proof either.
+    helpers, wires = helpers_share(STATEMENT, honest.seed, DIGEST, "north"), STATEMENT.shape.wires
+    shares = [unpack(proof.share, STATEMENT.proof_size, REAL).reshape(PROOFS, -1) for proof in made]
+    assert len(np.unique([add(share, helpers, REAL)[:, :wires] for share in shares])) == 2 * PROOFS * wires
     for proof in made:
         session.check("north", honest.padded, proof)
         assert with_proof(honest, parts=proof.parts, blind=proof.blind, share=proof.share).held()
