@@ -61,7 +61,7 @@ def plain(found: Evaluation | QuantileThresholds) -> dict[str, dict[str, Any]]:
     if isinstance(found, Evaluation):
         return {"evaluation": found.as_dict()}
     told = {each.name: getattr(found, each.name) for each in fields(found) if each.name != "own_rows_above"}
-    told["verified"] = verified_as_dict(aggregation=told["verified"])
+    told["verified"] = verified_as_dict(told["verified"])
     told["study"] = None if found.study is None else found.study.as_dict()
     plain_values = {name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in told.items()}
     return {"boundaries": plain_values}
