@@ -16,7 +16,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 from abc import abstractmethod
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NoReturn
 
@@ -174,7 +174,7 @@ class OpeningAggregator(Aggregator):
         if self.round == 1:
             return encode(self._blobs(sent))
         if len(self.counted) < self.manifest.min_parties:
-            raise _too_few(self.counted, self._left_out.names, self.manifest)
+            raise _too_few(self.counted, self._left_out, self.manifest)
         total = self._computation.running_sum()
         for submission in sent.values():
             total.add(submission.parts)
@@ -297,7 +297,7 @@ class OpeningHelper(Party[Any]):
         left_out = LeftOut(unfit, unproved)
         counted = {name: secret for name, secret in opened.items() if name not in unproved}
         if len(counted) < self.manifest.min_parties:
-            raise _too_few(counted, left_out.names, self.manifest)
+            raise _too_few(counted, left_out, self.manifest)
         self.opened, self.unproved = tuple(counted), unproved
         return counted, left_out
 
@@ -369,12 +369,12 @@ class HelperMode(KeyMode):
         return self.helper_type(manifest, self.computation(manifest), read_material(material, HelperMaterial))
 
 
-def _too_few(counted: Collection[str], left_out: Iterable[str], manifest: Manifest) -> TooFewPartiesError:
+def _too_few(counted: Collection[str], left_out: LeftOut, manifest: Manifest) -> TooFewPartiesError:
     """Return the error where these parties count, and others are left out."""
-    named = ", ".join(map(repr, sorted(left_out)[:10])) or "nobody else"
+    named = ", ".join(map(repr, sorted(left_out.names)[:10])) or "nobody else's"
+    hold = " and their proofs hold" if left_out.unproved else ""
     return TooFewPartiesError(
-        f"the blobs of {len(counted)} parties open and, where they prove their counts, their proofs hold; at least "
-        f"{manifest.min_parties} are needed; left out: {named}"
+        f"the blobs of {len(counted)} parties open{hold}, at least {manifest.min_parties} are needed; unfit: {named}"
     )
 
 
