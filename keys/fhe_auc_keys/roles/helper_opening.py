@@ -32,6 +32,7 @@ from fhe_auc.rlwe.polynomials import Words
 from fhe_auc.session.aggregator import Aggregator
 from fhe_auc.session.computation import Padded, Result
 from fhe_auc.session.manifest import Manifest
+from fhe_auc.session.messages import Message
 from fhe_auc.session.party import Party, R
 from fhe_auc.session.protocol import Delivery, Session
 from fhe_auc_keys.bundles.roster import Roster
@@ -219,7 +220,16 @@ class PaddingParty(KeyedParty[R]):
 
     @abstractmethod
     def _read(self, payload: bytes) -> R:
-        """Return what the result says."""
+        """Return what the result says; raise `EvaluationError` where it says that this party is left out."""
+
+    def _leaves_out(self, payload: bytes) -> bool:
+        """Whether a result says that the proof of this party did not hold."""
+        return False
+
+    def _check_listed(self, message: Message) -> None:
+        """Raise `MessageError` as every party, unless the result says why this one's submission does not count."""
+        if message.round == 1 or not self._leaves_out(message.unsealed):
+            super()._check_listed(message)
 
     def _for_helper(self) -> bytes:
         """Return what the helper is to learn beside the seed."""
@@ -262,7 +272,7 @@ class OpeningHelper(Party[Any]):
     def _belongs(manifest: Manifest, name: str) -> bool:
         return name == HELPER and manifest.keys == "helper"
 
-    def _check_listed(self, message: Any) -> None:
+    def _check_listed(self, message: Message) -> None:
         """The helper is told no digests."""
 
     def result(self) -> NoReturn:
