@@ -32,23 +32,23 @@ PART_BYTES = BLIND_BYTES = SEED_BYTES = 32
 _AGGREGATOR, _HELPER = b"fhe-auc input proofs: aggregator's part 1\0", b"fhe-auc input proofs: helper's part 1\0"
 _WEIGHTS, _SHARE = b"fhe-auc input proofs: weights 1\0", b"fhe-auc input proofs: helper's share 1\0"
 
-Author = str | int
-"""A party's name, or the index of a fleet's member."""
+
+def aggregators_part(blind: bytes, digest: bytes, party: int, padded: bytes) -> bytes:
+    """Return the part that binds the padded digits, 32 bytes.
+
+    `blind` is 32 bytes, `digest` the manifest's, and `party` the index of a party in it, or of a fleet's member.
+    """
+    return hmac.digest(blind, encode((_AGGREGATOR, digest, party, hashlib.sha256(padded).digest())), "sha256")
 
 
-def aggregators_part(blind: bytes, digest: bytes, author: Author, padded: bytes) -> bytes:
-    """Return the part that binds the padded digits, 32 bytes; `digest` is the manifest's, `blind` 32 bytes."""
-    return hmac.digest(blind, encode((_AGGREGATOR, digest, author, hashlib.sha256(padded).digest())), "sha256")
-
-
-def helpers_part(seed: bytes, digest: bytes, author: Author) -> bytes:
+def helpers_part(seed: bytes, digest: bytes, party: int) -> bytes:
     """Return the part that binds the seed of the pad, 32 bytes, and so the helper's shares of digits and proofs."""
-    return hmac.digest(seed, encode((_HELPER, digest, author)), "sha256")
+    return hmac.digest(seed, encode((_HELPER, digest, party)), "sha256")
 
 
-def joint_seed(digest: bytes, author: Author, parts: tuple[bytes, bytes]) -> bytes:
+def joint_seed(digest: bytes, party: int, parts: tuple[bytes, bytes]) -> bytes:
     """Return what the weights hang on, 32 bytes, from the aggregator's part and the helper's."""
-    return hashlib.sha256(encode((_WEIGHTS, digest, author, *parts))).digest()
+    return hashlib.sha256(encode((_WEIGHTS, digest, party, *parts))).digest()
 
 
 def weights(statement: Statement, seed: bytes) -> Residues:
@@ -56,7 +56,7 @@ def weights(statement: Statement, seed: bytes) -> Residues:
     return uniform(KeyStream(seed), statement.prime, PROOFS, statement.digits)
 
 
-def helpers_share(statement: Statement, seed: bytes, digest: bytes, author: Author) -> Residues:
+def helpers_share(statement: Statement, seed: bytes, digest: bytes, party: int) -> Residues:
     """Return the helper's share of the proofs, shape (proofs, `Shape.size`), from the seed of the pad."""
-    stream = KeyStream(derived_key(seed, digest, _SHARE, author))
+    stream = KeyStream(derived_key(seed, digest, _SHARE, party))
     return uniform(stream, statement.prime, PROOFS, statement.shape.size)

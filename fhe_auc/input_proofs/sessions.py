@@ -13,12 +13,12 @@ from __future__ import annotations
 
 import hmac
 import secrets
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
+from typing import NamedTuple, TypeVar
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from fhe_auc.base.errors import DeserialisationError
 from fhe_auc.base.keystream import KeyStream
@@ -26,7 +26,6 @@ from fhe_auc.input_proofs.joint_randomness import (
     BLIND_BYTES,
     PART_BYTES,
     SEED_BYTES,
-    Author,
     aggregators_part,
     helpers_part,
     helpers_share,
@@ -46,6 +45,10 @@ NOT_PROVED = (
 )
 
 
+_BATCH = 2**21  # residues of joint randomness that are in memory at a time
+T = TypeVar("T")
+
+
 class InputProof(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """What a party sends the aggregator beside its padded digits; both parts it signs, for the helper, too."""
 
@@ -55,101 +58,121 @@ class InputProof(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fi
 
 
 class Submitted(NamedTuple):
-    """What the aggregator has of a party."""
+    """What the aggregator has of a party, by the party's index in the manifest, or in a fleet."""
 
-    author: Author
-    digits: Residues  # padded, shape (digits,)
+    party: int
+    padded: bytes  # its digits, as it has sent them
     proof: InputProof
-    constants: Residues  # of the equations, shape (equations,)
 
 
 class Opened(NamedTuple):
     """What the helper has of a party: what opens its pad, what the party has signed, and the aggregator's answers."""
 
-    author: Author
+    party: int
     seed: bytes
-    pad: Residues  # of the digits, shape (digits,)
     parts: tuple[bytes, bytes]
     answers: bytes
 
     def __repr__(self) -> str:
-        return f"<what opens the pad of {self.author!r} (secret)>"
+        return f"<what opens the pad of party {self.party} (secret)>"
+
+
+def proof_bytes(statement: Statement) -> int:
+    """Return the bytes of an `InputProof`, but for some of its envelope."""
+    return packed_size(statement.proof_size, statement.prime) + 2 * PART_BYTES + BLIND_BYTES
 
 
 class InputProofs:
-    """The proofs of a session with this statement; `digest` is its manifest's, 32 bytes."""
+    """The proofs of a session with this statement; `digest` is its manifest's, 32 bytes.
 
-    def __init__(self, statement: Statement, digest: bytes) -> None:
+    `digits_in` returns the padded digits, shape (digits,), in the bytes of a submission, and `pad_of` the pad over them
+    of a party's index and seed. `constants_of` returns a party's constants of the equations, shape (equations,).
+    """
+
+    def __init__(
+        self,
+        statement: Statement,
+        digest: bytes,
+        *,
+        digits_in: Callable[[bytes], Residues],
+        pad_of: Callable[[int, bytes], Residues],
+        constants_of: Callable[[int], Residues],
+    ) -> None:
         self._statement, self._digest = statement, digest
+        self._digits_in, self._pad_of, self._constants_of = digits_in, pad_of, constants_of
         self._asked: tuple[bytes, Query | None] = b"", None
-
-    @property
-    def proof_bytes(self) -> int:
-        """Bytes of an `InputProof`, but for some of its envelope."""
-        return self._packed(self._statement.proof_size) + 2 * PART_BYTES + BLIND_BYTES
 
     @property
     def answer_bytes(self) -> int:
         """Bytes of the aggregator's answers about one party: the joint seed that it used, and residues."""
         return SEED_BYTES + self._packed(self._statement.verifier_size)
 
-    def made(self, author: Author, digits: Residues, padded: bytes, seed: bytes) -> InputProof:
+    def made(self, party: int, digits: Residues, padded: bytes, seed: bytes) -> InputProof:
         """Return a party's proofs of its digits, shape (digits,).
 
         `padded` are the bytes that have the padded digits, as they are submitted; `seed`, 32 bytes, is the pad's.
         """
         statement, t = self._statement, self._statement.prime
         blind = secrets.token_bytes(BLIND_BYTES)
-        parts = aggregators_part(blind, self._digest, author, padded), helpers_part(seed, self._digest, author)
+        parts = aggregators_part(blind, self._digest, party, padded), helpers_part(seed, self._digest, party)
         seeds = uniform(KeyStream(secrets.token_bytes(32)), t, PROOFS, statement.shape.wires)
-        proofs = prove(statement, digits, weights(statement, joint_seed(self._digest, author, parts)), seeds)
-        share = subtract(proofs, helpers_share(statement, seed, self._digest, author), t)
+        proofs = prove(statement, digits, weights(statement, joint_seed(self._digest, party, parts)), seeds)
+        share = subtract(proofs, helpers_share(statement, seed, self._digest, party), t)
         return InputProof(parts, blind, pack(share.reshape(-1), t))
 
-    def check(self, author: Author, padded: bytes, proof: InputProof) -> None:
+    def check(self, party: int, padded: bytes, proof: InputProof) -> None:
         """Raise `DeserialisationError` unless a proof is one, and about these bytes: those that came with it."""
         lengths = len(proof.blind), len(proof.share), *map(len, proof.parts)
         if lengths != (BLIND_BYTES, self._packed(self._statement.proof_size), PART_BYTES, PART_BYTES):
             raise DeserialisationError("a part of its proof has another length")
-        if not hmac.compare_digest(proof.parts[0], aggregators_part(proof.blind, self._digest, author, padded)):
+        if not hmac.compare_digest(proof.parts[0], aggregators_part(proof.blind, self._digest, party, padded)):
             raise DeserialisationError("its proof is not about the numbers that it has submitted")
         self._share(proof)
 
-    def answers(self, key: bytes, submitted: Sequence[Submitted]) -> list[bytes]:
+    def answers(self, key: bytes, submitted: Iterable[Submitted]) -> list[bytes]:
         """Return the aggregator's answers about each party, for the helper; the proofs have passed `check`.
 
         `key`, 32 bytes, is drawn once all submissions are in, and is the helper's and the aggregator's alone.
         """
-        authors, digits, proofs, constants = zip(*submitted, strict=True)
-        seeds = self._joint_seeds(authors, [proof.parts for proof in proofs])
-        found = self._query(key).answers(
-            np.stack(digits),
-            np.stack([self._share(proof) for proof in proofs]),
-            self._weights(seeds),
-            np.stack(constants),
-        )
-        return [seed + pack(each, self._statement.prime) for seed, each in zip(seeds, found, strict=True)]
+        found: list[bytes] = []
+        for each in self._batches(submitted):
+            parties, padded, proofs = zip(*each, strict=True)
+            digits = np.stack([self._digits_in(one) for one in padded])
+            constants = np.stack([self._constants_of(party) for party in parties])
+            shares = np.stack([self._share(proof) for proof in proofs])
+            seeds = self._joint_seeds(parties, [proof.parts for proof in proofs])
+            answers = self._query(key).answers(digits, shares, self._weights(seeds), constants)
+            found += (seed + pack(own, self._statement.prime) for seed, own in zip(seeds, answers, strict=True))
+        return found
 
-    def held(self, key: bytes, opened: Sequence[Opened]) -> NDArray[np.bool_]:
-        """Return of which parties the proofs hold, shape (parties,); `key` is the one under which answers were made.
+    def held(self, key: bytes, opened: Iterable[Opened]) -> list[bool]:
+        """Return of each party whether its proofs hold; `key` is the one under which the answers were made.
 
         Raises `DeserialisationError` for answers that are none.
         """
-        statement, t = self._statement, self._statement.prime
-        authors, seeds, pads, parts, theirs = zip(*opened, strict=True)
-        of_pads = subtract(np.zeros_like(pads[0]), np.stack(pads), t)  # the digits are what is submitted less the pad
-        shares = [
-            helpers_share(statement, seed, self._digest, author) for author, seed in zip(authors, seeds, strict=True)
-        ]
-        joint_seeds = self._joint_seeds(authors, parts)
-        answers = self._query(key).answers(of_pads, np.stack(shares), self._weights(joint_seeds))
-        others = np.stack([unpack(each[SEED_BYTES:], statement.verifier_size, t) for each in theirs])
-        bound = [
-            hmac.compare_digest(part, helpers_part(seed, self._digest, author))
-            and hmac.compare_digest(joint, each[:SEED_BYTES])
-            for author, seed, (_, part), joint, each in zip(authors, seeds, parts, joint_seeds, theirs, strict=True)
-        ]
-        return np.asarray(decide(statement, add(answers, others, t)) & np.array(bound))
+        statement, t, found = self._statement, self._statement.prime, list[bool]()
+        for each in self._batches(opened):
+            parties, seeds, parts, theirs = zip(*each, strict=True)
+            own = [*zip(parties, seeds, strict=True)]
+            pads = np.stack([self._pad_of(party, seed) for party, seed in own])
+            shares = np.stack([helpers_share(statement, seed, self._digest, party) for party, seed in own])
+            joint_seeds = self._joint_seeds(parties, parts)
+            of_digits = subtract(np.zeros_like(pads), pads, t)  # digits are what is submitted less the pad
+            answers = self._query(key).answers(of_digits, shares, self._weights(joint_seeds))
+            others = np.stack([unpack(one[SEED_BYTES:], statement.verifier_size, t) for one in theirs])
+            bound = [
+                hmac.compare_digest(part, helpers_part(seed, self._digest, party))
+                and hmac.compare_digest(joint, one[:SEED_BYTES])
+                for (party, seed), (_, part), joint, one in zip(own, parts, joint_seeds, theirs, strict=True)
+            ]
+            found += (decide(statement, add(answers, others, t)) & np.array(bound)).tolist()
+        return found
+
+    def _batches(self, items: Iterable[T]) -> Iterator[list[T]]:
+        """Yield so many at a time that memory stays flat."""
+        remaining, size = iter(items), max(1, _BATCH // (PROOFS * self._statement.digits))
+        while batch := list(islice(remaining, size)):
+            yield batch
 
     def _query(self, key: bytes) -> Query:
         known, query = self._asked
@@ -158,8 +181,8 @@ class InputProofs:
             self._asked = key, query
         return query
 
-    def _joint_seeds(self, authors: Sequence[Author], parts: Sequence[tuple[bytes, bytes]]) -> list[bytes]:
-        return [joint_seed(self._digest, author, own) for author, own in zip(authors, parts, strict=True)]
+    def _joint_seeds(self, parties: Sequence[int], parts: Sequence[tuple[bytes, bytes]]) -> list[bytes]:
+        return [joint_seed(self._digest, party, own) for party, own in zip(parties, parts, strict=True)]
 
     def _weights(self, joint_seeds: Sequence[bytes]) -> Residues:
         return np.stack([weights(self._statement, seed) for seed in joint_seeds])

@@ -57,6 +57,7 @@ class Party(Rounds, ABC, Generic[R]):
     protection: Protection | None = None  # set before the first message of a session between machines
     asked_alone = False  # whether the aggregator's messages are sealed to this role
     opened: tuple[str, ...] = ()  # of a helper: the parties whose pads its last answer has opened
+    unproved: tuple[str, ...] = ()  # and those whose input proofs did not hold
     own_warnings: tuple[str, ...] = ()  # warnings about this party's own rows, for its own result alone
 
     def __init__(self, manifest: Manifest, name: str) -> None:

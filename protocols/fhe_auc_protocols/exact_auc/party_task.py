@@ -58,6 +58,15 @@ class ExactTask(PartyTask[Residues, Sequence[Residues], Evaluation]):
                     "epsilon a party takes part with all of them; have the session made for the rows that there are",
                     party=data.name,
                 )
+        if plan.caps:
+            named = data.name in manifest.parties
+            cap = plan.cap_of(manifest.parties.index(data.name) if named else 0)
+            if data.rows > cap:
+                raise InputError(
+                    f"party {data.name!r} has {data.rows:,} rows, more than its row cap, {cap:,}, within which it has "
+                    "to prove them",
+                    party=data.name,
+                )
         self.party = data.name
         self.plan = plan
         self._manifest = manifest
@@ -120,6 +129,8 @@ class ExactTask(PartyTask[Residues, Sequence[Residues], Evaluation]):
             parties=parties,
             thresholds=plan.thresholds,
             verified=plan.authenticated,
+            inputs_proved=self._inputs_proved,
+            inputs_not_proved=self._inputs_not_proved,
             security_bits=SECURITY_BITS,
             settings={
                 **{name: value for name, value in options.items() if name != INTERVAL},
@@ -127,6 +138,24 @@ class ExactTask(PartyTask[Residues, Sequence[Residues], Evaluation]):
                 "flooding_bits": round(plan.flooding_margin, 1),
             },
         )
+
+    @property
+    def _inputs_proved(self) -> str:
+        plan = self.plan
+        if not plan.caps:
+            return ""
+        return "row caps" if plan.privacy is None else "row caps, not the noise"
+
+    @property
+    def _inputs_not_proved(self) -> tuple[str, ...]:
+        """What rests on entries of the sketch that are no counts, where counts are proved."""
+        plan = self.plan
+        others = {
+            "comparisons": plan.interval and bool(plan.analysis.comparisons),
+            "sites": plan.analysis.heterogeneity,
+            "average precision": plan.average_precision,
+        }
+        return tuple(name for name, there in others.items() if there and plan.caps)
 
     def _exact(self, sums: PooledSums, counted: Sequence[str], level: float | None) -> Evaluation:
         plan = self.plan

@@ -294,9 +294,17 @@ def _play(
     roles: list[SealedParty[Evaluation]] = []
     for index, each in enumerate(sites.data):
         task = ExactTask(manifest, each)
-        submit = partial(computation.under_pad, task, index, seeds[each.name], common_secret)
+        padded = computation.under_pad(task, index, seeds[each.name], common_secret).parts
         roles.append(
-            decrypting_party(manifest, computation, keys.secret, task, echo, common_secret=common_secret, submit=submit)
+            decrypting_party(
+                manifest,
+                computation,
+                keys.secret,
+                task,
+                echo,
+                common_secret=common_secret,
+                submit=partial(tuple, padded),
+            )
         )
 
     def opening(parties: Sequence[int]) -> Opening:
