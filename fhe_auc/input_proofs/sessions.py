@@ -56,6 +56,9 @@ class InputProof(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fi
     blind: bytes  # of the aggregator's part; the helper must not have it
     share: bytes  # the aggregator's, of the proofs
 
+    def __repr__(self) -> str:
+        return "<an input proof (secret)>"
+
 
 class Submitted(NamedTuple):
     """What the aggregator has of a party, by the party's index in the manifest, or in a fleet."""
@@ -110,7 +113,8 @@ class InputProofs:
     def made(self, party: int, digits: Residues, padded: bytes, seed: bytes) -> InputProof:
         """Return a party's proofs of its digits, shape (digits,).
 
-        `padded` are the bytes that have the padded digits, as they are submitted; `seed`, 32 bytes, is the pad's.
+        `padded` are the bytes that have the padded digits, as they are submitted; `seed`, 32 bytes, is the pad's, and
+        for one proof: two under one seed show how they differ.
         """
         statement, t = self._statement, self._statement.prime
         blind = secrets.token_bytes(BLIND_BYTES)
@@ -132,7 +136,8 @@ class InputProofs:
     def answers(self, key: bytes, submitted: Iterable[Submitted]) -> list[bytes]:
         """Return the aggregator's answers about each party, for the helper; the proofs have passed `check`.
 
-        `key`, 32 bytes, is drawn once all submissions are in, and is the helper's and the aggregator's alone.
+        `key`, 32 bytes, is drawn once all submissions are in, and is the helper's and the aggregator's alone. Of one
+        submission it is the only one: answers under two keys tell the helper what sums of digits are.
         """
         found: list[bytes] = []
         for each in self._batches(submitted):

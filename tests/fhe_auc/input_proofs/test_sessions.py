@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,6 @@ import pytest
 from fhe_auc.base.errors import DeserialisationError, InputError
 from fhe_auc.base.keystream import KeyStream
 from fhe_auc.input_proofs.joint_randomness import (
-    Author,
     aggregators_part,
     helpers_part,
     helpers_share,
@@ -40,11 +40,25 @@ STATEMENT = statement_of(REAL, 4, 2, 4, 4, [{0: 1, 1: 1, 3: 1}, {0: 1, 1: 1, 2: 
 CAP, COUNTS = 12, [2, 3, 5, 7]
 
 
+def session_of(
+    pads: Iterable[Residues] = (), statement: Statement = STATEMENT, constants: Sequence[int] = (CAP, 0)
+) -> InputProofs:
+    """That of a statement; the helper opens these pads, one after the other."""
+    opened = iter(pads)
+    return InputProofs(
+        statement,
+        DIGEST,
+        digits_in=lambda padded: unpack(padded, statement.digits, statement.prime),
+        pad_of=lambda party, seed: next(opened),
+        constants_of=lambda party: np.array(constants, np.uint64),
+    )
+
+
 @dataclass(frozen=True)
 class Sent:
     """What a party sends each server, and what the aggregator says of it if not the truth."""
 
-    author: Author
+    party: int
     padded: bytes
     proof: InputProof
     seed: bytes
@@ -52,15 +66,15 @@ class Sent:
     parts: tuple[bytes, bytes]  # as the helper has them
     answers: bytes | None = None
 
-    def submitted(self, statement: Statement = STATEMENT, *constants: int) -> Submitted:
-        digits = unpack(self.padded, statement.digits, statement.prime)
-        return Submitted(self.author, digits, self.proof, np.array(constants or (CAP, 0), np.uint64))
+    def answered(self, statement: Statement = STATEMENT, constants: Sequence[int] = (CAP, 0)) -> bytes:
+        submitted = Submitted(self.party, self.padded, self.proof)
+        return self.answers or session_of((), statement, constants).answers(KEY, [submitted])[0]
 
-    def held(self, statement: Statement = STATEMENT, *constants: int) -> bool:
+    def held(self, statement: Statement = STATEMENT, constants: Sequence[int] = (CAP, 0)) -> bool:
         """Whether the helper accepts it, where the aggregator does not look at what it gets."""
-        session = InputProofs(statement, DIGEST)
-        answers = self.answers or session.answers(KEY, [self.submitted(statement, *constants)])[0]
-        return bool(session.held(KEY, [Opened(self.author, self.seed, self.pad, self.parts, answers)])[0])
+        opened = Opened(self.party, self.seed, self.parts, self.answered(statement, constants))
+        (found,) = session_of([self.pad], statement).held(KEY, [opened])
+        return found
 
 
 def key_of(name: str) -> bytes:
@@ -72,17 +86,17 @@ def digits_of(counts: list[int]) -> list[int]:
     return [each // 4**place % 4 for each in counts for place in (0, 1)]
 
 
-def sent(digits: list[int], author: Author = "north", digest: bytes = DIGEST) -> Sent:
+def sent(digits: list[int], party: int = 0, digest: bytes = DIGEST) -> Sent:
     """What the party's code would send of these digits, if it sent them."""
     t, own = REAL, np.array([each % REAL for each in digits], np.uint64)
     seed, blind = key_of("seed of the pad"), key_of("blind")
     pad = uniform(KeyStream(key_of("pad")), t, STATEMENT.digits)
     padded = pack(add(own, pad, t), t)
-    parts = aggregators_part(blind, digest, author, padded), helpers_part(seed, digest, author)
+    parts = aggregators_part(blind, digest, party, padded), helpers_part(seed, digest, party)
     seeds = uniform(KeyStream(key_of("seeds of wires")), t, PROOFS, STATEMENT.shape.wires)
-    proofs = prove(STATEMENT, own, weights(STATEMENT, joint_seed(digest, author, parts)), seeds)
-    share = subtract(proofs, helpers_share(STATEMENT, seed, digest, author), t)
-    return Sent(author, padded, InputProof(parts, blind, pack(share.reshape(-1), t)), seed, pad, parts)
+    proofs = prove(STATEMENT, own, weights(STATEMENT, joint_seed(digest, party, parts)), seeds)
+    share = subtract(proofs, helpers_share(STATEMENT, seed, digest, party), t)
+    return Sent(party, padded, InputProof(parts, blind, pack(share.reshape(-1), t)), seed, pad, parts)
 
 
 def with_proof(party: Sent, **change: Any) -> Sent:
@@ -100,7 +114,7 @@ def one_more(data: bytes, place: int, count: int) -> bytes:
 def true_ones() -> dict[str, Sent]:
     return {
         "what an honest party sends": sent(digits_of(COUNTS)),
-        "a device, known by its number": sent(digits_of([0, 0, 0, 12]), author=7),
+        "a device of a fleet that sends no rows": sent(digits_of([0, 0, 0, 12]), party=99_999),
     }
 
 
@@ -124,7 +138,7 @@ def refused_by_the_aggregator() -> dict[str, Sent]:
     honest, other = sent(digits_of(COUNTS)), sent(digits_of([3, 2, 5, 7]))
     share, parts = honest.proof.share, honest.proof.parts
     return {
-        "another party's proof": dataclasses.replace(honest, author="south"),
+        "another party's proof": dataclasses.replace(honest, party=1),
         "a proof of another session": sent(digits_of(COUNTS), digest=bytes(32)),
         "a proof of other counts": with_proof(honest, parts=other.parts, share=other.proof.share),
         "padded digits that were changed": dataclasses.replace(honest, padded=one_more(honest.padded, 0, 8)),
@@ -141,20 +155,19 @@ def refused_by_the_aggregator() -> dict[str, Sent]:
 def refused_by_the_helper() -> dict[str, Sent]:
     """What is no lie about digits, and `held` refuses."""
     honest, size = sent(digits_of(COUNTS)), STATEMENT.proof_size
-    session = InputProofs(STATEMENT, DIGEST)
     share, parts, t = honest.proof.share, honest.proof.parts, REAL
     by_proof = unpack(share, size, t).reshape(PROOFS, -1)
     # An old proof for new digits, the aggregator's part made for these.
     other = sent(digits_of([3, 2, 5, 7]))
     old = with_proof(other, share=share)
-    answers = session.answers(KEY, [honest.submitted()])[0]
+    answers = honest.answered()
     own_count = STATEMENT.verifier_size
-    helpers = helpers_share(STATEMENT, honest.seed, DIGEST, "north")
+    helpers = helpers_share(STATEMENT, honest.seed, DIGEST, 0)
     chosen, pad = (parts[0], key_of("chosen")), add(honest.pad, np.eye(8, dtype=np.uint64)[0], t)
     with_chosen = prove(
         STATEMENT,
         np.array(digits_of(COUNTS), np.uint64),
-        weights(STATEMENT, joint_seed(DIGEST, "north", chosen)),
+        weights(STATEMENT, joint_seed(DIGEST, 0, chosen)),
         uniform(KeyStream(key_of("seeds of wires")), t, PROOFS, STATEMENT.shape.wires),
     )
     return {
@@ -190,27 +203,26 @@ NO_COUNTS = {"a count is negative": [-1, 6, 5, 7], "a count has too many digits"
 @pytest.mark.parametrize("name", CASES)
 def test_what_is_sent_is_refused_by_the_step_that_has_to(name: str) -> None:
     party, refused_by = CASES[name]
-    session = InputProofs(STATEMENT, DIGEST)
     if refused_by == "check":
         with pytest.raises(DeserialisationError):
-            session.check(party.author, party.padded, party.proof)
+            session_of().check(party.party, party.padded, party.proof)
         return
-    session.check(party.author, party.padded, party.proof)
+    session_of().check(party.party, party.padded, party.proof)
     assert party.held() == (refused_by is None)
 
 
 def document() -> dict[str, Any]:
-    shape, session = STATEMENT.shape, InputProofs(STATEMENT, DIGEST)
+    shape = STATEMENT.shape
     first: dict[str, Any] = {}
     vectors: list[dict[str, Any]] = []
     for name, (party, refused_by) in CASES.items():
-        found: dict[str, Any] = {"author": party.author, "padded": party.padded.hex(), "seed": party.seed.hex()}
+        found: dict[str, Any] = {"party": party.party, "padded": party.padded.hex(), "seed": party.seed.hex()}
         found |= {"parts": [each.hex() for each in party.proof.parts], "blind": party.proof.blind.hex()}
         found |= {"share": party.proof.share.hex(), "pad": pack(party.pad, REAL).hex()}
         if party.parts != party.proof.parts:
             found["helpers_parts"] = [each.hex() for each in party.parts]
         if refused_by != "check":
-            found["answers"] = (party.answers or session.answers(KEY, [party.submitted()])[0]).hex()
+            found["answers"] = party.answered().hex()
         new = {key: each for key, each in found.items() if each != first.get(key)}
         vectors.append({"what": name, "refused_by": refused_by, **new})
         first = first or found
@@ -245,34 +257,40 @@ def test_a_party_makes_no_digits_of_what_are_no_counts(counts: list[int]) -> Non
 
 
 def test_what_a_party_makes_holds_and_is_never_the_same_twice() -> None:
-    session, digits = InputProofs(STATEMENT, DIGEST), np.array(digits_of(COUNTS), np.uint64)
+    session, digits = session_of(), np.array(digits_of(COUNTS), np.uint64)
     honest = sent(digits_of(COUNTS))
-    made = [session.made("north", digits, honest.padded, honest.seed) for _ in range(2)]
+    made = [session.made(0, digits, honest.padded, honest.seed) for _ in range(2)]
     assert made[0].blind != made[1].blind
     # A proof begins with the seeds of its wires: none is used twice, not by another proof either.
-    helpers, wires = helpers_share(STATEMENT, honest.seed, DIGEST, "north"), STATEMENT.shape.wires
+    helpers, wires = helpers_share(STATEMENT, honest.seed, DIGEST, 0), STATEMENT.shape.wires
     shares = [unpack(proof.share, STATEMENT.proof_size, REAL).reshape(PROOFS, -1) for proof in made]
     assert len(np.unique([add(share, helpers, REAL)[:, :wires] for share in shares])) == 2 * PROOFS * wires
     for proof in made:
-        session.check("north", honest.padded, proof)
+        session.check(0, honest.padded, proof)
         assert with_proof(honest, parts=proof.parts, blind=proof.blind, share=proof.share).held()
 
 
-def test_each_party_of_a_batch_is_judged_by_itself_and_a_key_by_the_one_that_was_used() -> None:
-    session = InputProofs(STATEMENT, DIGEST)
+def test_each_party_of_many_is_judged_by_itself_and_under_the_key_that_was_used() -> None:
     parties = [party for party, refused_by in CASES.values() if refused_by != "check" and party.answers is None]
-    answers = session.answers(KEY, [each.submitted() for each in parties])
-    assert {len(each) for each in answers} == {session.answer_bytes}
-    opened = [
-        Opened(each.author, each.seed, each.pad, each.parts, own) for each, own in zip(parties, answers, strict=True)
-    ]
-    assert session.held(KEY, opened).tolist() == [each.held() for each in parties]
-    assert not session.held(bytes(32), opened).any()
-    assert "secret" in repr(opened[0])
-    assert opened[0].seed.hex() not in repr(opened[0])
-    for change in (b"", opened[0].answers[:-1], opened[0].answers[:-1] + b"\xff"):
+    answers = session_of().answers(KEY, [Submitted(each.party, each.padded, each.proof) for each in parties])
+    assert answers == [each.answered() for each in parties]
+    assert {len(each) for each in answers} == {session_of().answer_bytes}
+    opened = [Opened(each.party, each.seed, each.parts, own) for each, own in zip(parties, answers, strict=True)]
+    pads = [each.pad for each in parties]
+    assert session_of(pads).held(KEY, opened) == [each.held() for each in parties]
+    assert not any(session_of(pads).held(bytes(32), opened))
+    assert (session_of().answers(KEY, []), session_of().held(KEY, [])) == ([], [])
+    for change in (b"", answers[0][:-1], answers[0][:-1] + b"\xff"):
         with pytest.raises(DeserialisationError):
-            session.held(KEY, [opened[0]._replace(answers=change)])
+            session_of(pads).held(KEY, [opened[0]._replace(answers=change)])
+
+
+def test_neither_servers_secrets_are_printed() -> None:
+    party = sent(digits_of(COUNTS))
+    opened = Opened(party.party, party.seed, party.parts, party.answered())
+    for text in (repr(opened), repr(party.proof), repr(Submitted(0, party.padded, party.proof))):
+        assert "secret" in text
+        assert not any(repr(each)[2:-1] in text for each in (party.seed, party.proof.blind, party.proof.share))
 
 
 def test_a_party_that_tells_each_server_another_part_finds_a_lie_that_would_pass() -> None:
@@ -288,11 +306,11 @@ def test_a_party_that_tells_each_server_another_part_finds_a_lie_that_would_pass
     pad = uniform(KeyStream(key_of("pad")), t, 7)
     share = add(digits, pad, t)
     padded, of_helper = pack(share, t), subtract(np.zeros_like(pad), pad, t)
-    true_parts = aggregators_part(blind, DIGEST, "north", padded), helpers_part(seed, DIGEST, "north")
+    true_parts = aggregators_part(blind, DIGEST, 0, padded), helpers_part(seed, DIGEST, 0)
 
     def tried(parts: tuple[bytes, bytes], own: Residues) -> tuple[tuple[int, ...], Residues, tuple[bytes, bytes]]:
         """What this server's part of the first call's value is in each proof, but for a factor; its products."""
-        products = multiply(weights(statement, joint_seed(DIGEST, "north", parts)), own, t)
+        products = multiply(weights(statement, joint_seed(DIGEST, 0, parts)), own, t)
         return tuple(products[:, 0].tolist()), products, parts
 
     at_aggregator = {}
@@ -307,15 +325,13 @@ def test_a_party_that_tells_each_server_another_part_finds_a_lie_that_would_pass
     products, parts = at_aggregator[opposite]
     effective = multiply(add(products, of_helpers, t), inverse(digits, t), t)
     proofs = prove(statement, digits, effective, uniform(KeyStream(key_of("wires")), t, PROOFS, statement.shape.wires))
-    of_proofs = subtract(proofs, helpers_share(statement, seed, DIGEST, "north"), t)
-    lie = Sent("north", padded, InputProof(parts, blind, pack(of_proofs.reshape(-1), t)), seed, pad, helpers_parts)
-    session = InputProofs(statement, DIGEST)
-    session.check("north", padded, lie.proof)
-    answers = session.answers(KEY, [lie.submitted(statement, 8)])[0]
-    assert not lie.held(statement, 8)
+    of_proofs = subtract(proofs, helpers_share(statement, seed, DIGEST, 0), t)
+    lie = Sent(0, padded, InputProof(parts, blind, pack(of_proofs.reshape(-1), t)), seed, pad, helpers_parts)
+    session_of((), statement).check(0, padded, lie.proof)
+    assert not lie.held(statement, [8])
     # All but the comparison of both servers' joint randomness says that it holds.
-    own = joint_seed(DIGEST, "north", helpers_parts)
-    assert dataclasses.replace(lie, answers=own + answers[32:]).held(statement, 8)
+    own = joint_seed(DIGEST, 0, helpers_parts)
+    assert dataclasses.replace(lie, answers=own + lie.answered(statement, [8])[32:]).held(statement)
 
 
 if __name__ == "__main__":

@@ -68,6 +68,17 @@ def test_at_a_root_of_unity_a_wire_would_be_the_digit_itself(digits: Residues) -
             vdaf.query(field, circuit, digits.tolist(), [0] * circuit.proof_size, [root], WEIGHTS[0].tolist(), 2)
 
 
+def test_answers_under_two_keys_would_tell_two_inputs_apart() -> None:
+    """So a submission is answered once: a wire at two points has one seed, and the seed cancels."""
+    queries = [Query(A_CALL, bytes([number]) * 32, DIGEST) for number in (1, 2)]
+    seen = []
+    for digits in (ONE, OTHER):
+        first, second = (answers_for_all_seeds(query, digits)[:, 0, 1].tolist() for query in queries)
+        seen.append(set(zip(first, second, strict=True)))
+    assert len(seen[0]) == len(seen[1]) == SMALLEST
+    assert not seen[0] & seen[1]
+
+
 def sample(statement: Statement, digits: Residues, parties: int, seed: int) -> tuple[Residues, Residues]:
     """The aggregator's answers, and both servers' together, of parties that send the same; (parties, residues)."""
     t, shape, stream = statement.prime, statement.shape, KeyStream(seed.to_bytes(32, "big"))
