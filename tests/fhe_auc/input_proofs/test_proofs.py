@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from fhe_auc.base.errors import InputError
-from fhe_auc.input_proofs.statement import LINEAR_CHECKS, PROOFS, Statement
+from fhe_auc.input_proofs.statement import LINEAR_CHECKS, PROOFS, Statement, best_shape
 from fhe_auc.input_proofs.verify import Query, decide
 from fhe_auc.rlwe.modular import Residues, add
 from tests.support import vdaf
@@ -157,6 +157,18 @@ def test_an_odd_shape_is_proved_and_its_every_lie_found(entries: int, length: in
             digits[place] = lie % REAL
             constant = lie * base ** (place % length) % REAL
             assert not held(query, Proved(statement, digits, 2, [constant]))
+
+
+def test_at_a_sessions_size_a_proof_holds_and_the_smallest_lie_is_found() -> None:
+    """1,000 thresholds, two labels, and what is left of a cap of 4,500."""
+    length, shape = best_shape(4500, 2001, REAL)
+    statement = statement_of(REAL, 2001, length, shape.base, shape.points)
+    query, counts = Query(statement, KEY, DIGEST), np.arange(2001) % 5
+    assert held(query, proved(statement, counts, 1))
+    digits = statement.digits_of(counts)
+    digits[-1] = shape.base
+    constant = int(counts[:-1].sum()) + int(digits[-length:] @ [shape.base**place for place in range(length)])
+    assert not held(query, Proved(statement, digits, 2, [constant]))
 
 
 def test_parties_are_decided_one_by_one_in_a_batch() -> None:
