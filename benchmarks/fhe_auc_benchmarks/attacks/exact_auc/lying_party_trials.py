@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +34,7 @@ _CAP = 90  # of each party; none has so many rows
 
 
 LEFT_OUT = "left out"
+Numbers: TypeAlias = tuple[Fraction | None, int | None, int | None]  # an AUC, its positives and negatives
 
 
 class Trial(NamedTuple):
@@ -95,7 +96,7 @@ def play(
         return Trial(type(error).__name__, {})
     counted, named = aggregator.counted, aggregator.refusals
     named_by = {party: THE_HELPER if party in helper.unproved else THE_AGGREGATOR for party in named}
-    expected = fractions([data for data in sites if data.name in counted], analysis)
+    expected = right([data for data in sites if data.name in counted], analysis)
     honest = [role for index, role in enumerate(roles) if index not in lies]
     found = {verdict(partial(_accepts, role, expected), lambda error: type(error).__name__) for role in honest}
     worst = PASSED if PASSED in found else min(found - {HARMLESS}, default=HARMLESS)
@@ -104,8 +105,8 @@ def play(
     return Trial(worst, named_by)
 
 
-def _accepts(role: Party[Evaluation], expected: Sequence[Fraction | None]) -> bool:
-    return [each.fraction for each in role.result().estimates] == expected
+def _accepts(role: Party[Evaluation], expected: Sequence[Numbers]) -> bool:
+    return [(each.fraction, each.positives, each.negatives) for each in role.result().estimates] == expected
 
 
 def run(name: str, protocol: str, trials: int, seed: int, *, proofs: bool = True) -> AttackOutcome:
@@ -117,19 +118,20 @@ def run(name: str, protocol: str, trials: int, seed: int, *, proofs: bool = True
     return AttackOutcome.counted(found, changed=trials)
 
 
-def fractions(parties: Sequence[PartyData], analysis: Analysis) -> list[Fraction | None]:
-    """Return the exact AUC of each model and group, pair by pair of pooled rows; None of rows of one label."""
+def right(parties: Sequence[PartyData], analysis: Analysis) -> list[Numbers]:
+    """Return the exact AUC of each model and group, pair by pair of pooled rows, and its rows of each label."""
     labels = np.concatenate([data.labels for data in parties]).astype(bool)
     everybody: NDArray[np.bool_] = np.ones(len(labels), np.bool_)
     groups = [everybody]
     for index, variable in enumerate(analysis.by):
         levels = np.concatenate([data.groups[index] for data in parties])
         groups += [levels == level for level in range(len(variable.levels))]
-    found: list[Fraction | None] = []
+    found: list[Numbers] = []
     for model in range(len(analysis.models)):
         bins = np.searchsorted(_GRID, np.concatenate([data.scores[model] for data in parties]), side="right")
         for group in groups:
-            positives, negatives = bins[group & labels].astype(int), bins[group & ~labels].astype(int)
+            positives, negatives = bins[group & labels], bins[group & ~labels]
             signs = np.sign(positives[:, None] - negatives[None, :])
-            found.append(Fraction(1, 2) + Fraction(int(signs.sum()), 2 * signs.size) if signs.size else None)
+            auc = Fraction(1, 2) + Fraction(int(signs.sum()), 2 * signs.size)
+            found.append((auc, len(positives), len(negatives)))
     return found
