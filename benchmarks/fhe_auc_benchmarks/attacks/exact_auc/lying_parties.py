@@ -25,6 +25,7 @@ from fhe_auc.input_proofs.joint_randomness import (
     aggregators_part,
     helpers_part,
     helpers_share,
+    joint_seed,
     weights,
 )
 from fhe_auc.input_proofs.prove import prove, seeds_shape
@@ -73,7 +74,7 @@ class Making:
     @property
     def weights(self) -> Residues:
         """The joint randomness."""
-        return weights(self.statement, self.session, self.party, self._parts)
+        return weights(self.statement, joint_seed(self.session, self.party, self._parts))
 
     def proof(self) -> InputProof:
         """Return the proof."""
