@@ -60,7 +60,7 @@ class View(NamedTuple):
 
 @dataclass(frozen=True, repr=False)
 class Making:
-    """What a party's proof is made of; `parts`, of the joint randomness, where they are not those that follow."""
+    """What a party's proof is made of; `chosen` are parts of the joint randomness, None where it follows from these."""
 
     statement: Statement
     session: bytes  # the manifest's digest
@@ -69,7 +69,7 @@ class Making:
     padded: bytes
     seed: bytes
     blind: bytes
-    parts: tuple[bytes, bytes] | None = None
+    chosen: tuple[bytes | None, bytes | None] = None, None  # the aggregator's, the helper's
 
     @property
     def weights(self) -> Residues:
@@ -86,10 +86,11 @@ class Making:
 
     @property
     def _parts(self) -> tuple[bytes, bytes]:
-        if self.parts is not None:
-            return self.parts
-        of_aggregator = aggregators_part(self.blind, self.session, self.party, self.padded)
-        return of_aggregator, helpers_part(self.seed, self.session, self.party)
+        of_aggregator, of_helper = self.chosen
+        return (
+            of_aggregator or aggregators_part(self.blind, self.session, self.party, self.padded),
+            of_helper or helpers_part(self.seed, self.session, self.party),
+        )
 
 
 class Lie(NamedTuple):
@@ -244,9 +245,14 @@ def _of_other_counts(making: Making, view: View) -> Making:
 
 
 def _chosen(aggregators: bool, helpers: bool, making: Making, view: View) -> Making:
-    own = making._parts
-    drawn = secrets.token_bytes(PART_BYTES), secrets.token_bytes(PART_BYTES)
-    return replace(making, parts=(drawn[0] if aggregators else own[0], drawn[1] if helpers else own[1]))
+    of_aggregator, of_helper = making.chosen
+    return replace(
+        making,
+        chosen=(
+            secrets.token_bytes(PART_BYTES) if aggregators else of_aggregator,
+            secrets.token_bytes(PART_BYTES) if helpers else of_helper,
+        ),
+    )
 
 
 def ground(making: Making, tries: int) -> Making:
