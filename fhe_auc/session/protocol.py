@@ -217,7 +217,7 @@ class Protocol(ABC, Generic[R]):
         The first is for the protocol that `boundaries` names; the second for this one, with its thresholds to be filled
         in. Raises `InputError` where an option has a wrong value, or does not go with quantile thresholds.
         """
-        return replace(request, analysis=PLAIN, options={"bins": bins}), request
+        return replace(request, analysis=PLAIN, row_caps=None, options={"bins": bins}), request
 
     @abstractmethod
     def aggregator(self, manifest: Manifest, material: bytes) -> Aggregator:
@@ -249,13 +249,14 @@ class Protocol(ABC, Generic[R]):
 
 
 class Attacks(ABC):
-    """Aggregators that lie about one protocol, for demonstrations; `registry.attacks` finds what is installed.
+    """Aggregators and parties that lie about one protocol, for demonstrations; `registry.attacks` finds the installed.
 
     The engine brings none. A package adds some, on sessions with sealed keys or a helper, through the entry-point group
     ``fhe_auc.attacks``, under the protocol's name.
     """
 
     descriptions: ClassVar[Mapping[str, str]]  # by name: what the aggregator does
+    of_parties: ClassVar[Mapping[str, str]] = {}  # by other names: what a party does
 
     @abstractmethod
     def aggregator(self, attack: str, manifest: Manifest, material: bytes, *, rows: int) -> Aggregator:
@@ -265,6 +266,10 @@ class Attacks(ABC):
         rows all parties have, which liars are taken to know. Raises `InputError` where there is no such attack, or none
         on this session.
         """
+
+    def party(self, attack: str, manifest: Manifest, material: bytes, data: PartyData, *, rows: int) -> Party[Any]:
+        """Return a party with these rows that lies, as `aggregator`; `attack` is a name in `of_parties`."""
+        raise InputError(f"there is no attack {attack!r} of a party on this protocol")
 
 
 def new_manifest(

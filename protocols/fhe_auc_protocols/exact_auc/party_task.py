@@ -77,14 +77,18 @@ class ExactTask(PartyTask[Residues, Sequence[Residues], Evaluation]):
 
     def encode(self, common_secret: bytes) -> list[Residues]:
         """Return this party's sketch for each prime, with authenticators if the plan has them, shape (size,)."""
-        plan = self.plan
-        values = plan.sums.sketch(self._data, self._manifest.thresholds, plan.max_rows, plan.modulus)
-        found = [plan.sums.hidden(modular.residues(values, prime), prime) for prime in plan.parameters.plain_moduli]
-        if not plan.authenticated:
+        found = self.sketches()
+        if not self.plan.authenticated:
             return found
         private, index = KeyStream(secrets.token_bytes(32)), self._manifest.parties.index(self.party)
         pairs = zip(self._authenticators(common_secret), found, strict=True)
         return [authenticator.sketch(index, each, private) for authenticator, each in pairs]
+
+    def sketches(self) -> list[Residues]:
+        """Return the same without authenticators, shape (release.sketch.size,)."""
+        plan = self.plan
+        values = plan.sums.sketch(self._data, self._manifest.thresholds, plan.max_rows, plan.modulus)
+        return [plan.sums.hidden(modular.residues(values, prime), prime) for prime in plan.parameters.plain_moduli]
 
     def check_counts(self, encoded: Sequence[Residues]) -> None:
         """Check the counts in what `encode` returned, before they leave: nobody else ever sees them.
