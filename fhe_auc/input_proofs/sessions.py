@@ -22,6 +22,7 @@ import numpy as np
 
 from fhe_auc.base.errors import DeserialisationError
 from fhe_auc.base.keystream import KeyStream
+from fhe_auc.base.serialise import encode
 from fhe_auc.input_proofs.joint_randomness import (
     BLIND_BYTES,
     PART_BYTES,
@@ -43,7 +44,7 @@ NOT_PROVED = (
 )
 
 
-_BATCH = 2**21  # residues of joint randomness that are in memory at a time
+_BATCH = 2**19  # residues of joint randomness that are in memory at a time
 T = TypeVar("T")
 
 
@@ -76,8 +77,9 @@ class Opened(NamedTuple):
 
 
 def proof_bytes(statement: Statement) -> int:
-    """Return the bytes of an `InputProof`, but for some of its envelope."""
-    return packed_size(statement.proof_size, statement.prime) + 2 * PART_BYTES + BLIND_BYTES
+    """Return the bytes of an `InputProof`, encoded; all that pass `InputProofs.check` have as many."""
+    part, share = bytes(PART_BYTES), bytes(packed_size(statement.proof_size, statement.prime))
+    return len(encode(InputProof((part, part), bytes(BLIND_BYTES), share)))
 
 
 class InputProofs:

@@ -14,9 +14,10 @@ import msgspec
 
 from fhe_auc.base.errors import InputError
 from fhe_auc.base.serialise import encode
+from fhe_auc.input_proofs.sessions import NOT_PROVED
 from fhe_auc.question.fleet import Fleet
 from fhe_auc.session import registry
-from fhe_auc.session.computation import PaddedComputation
+from fhe_auc.session.computation import Padded, PaddedComputation
 from fhe_auc.session.manifest import Manifest
 from fhe_auc_keys.bundles.announcement import Announcement, open_announcement
 from fhe_auc_keys.bundles.session_keys import SEED_BYTES
@@ -49,6 +50,7 @@ class Verdict(IntEnum):
     UNSIGNED = 1
     UNOPENED = 2
     AGAIN = 3
+    UNPROVED = 4
 
     @property
     def sentence(self) -> str:
@@ -61,6 +63,7 @@ _SENTENCES = {
     Verdict.UNSIGNED: "its blob is not signed with the member's key",
     Verdict.UNOPENED: "its blob is not sealed to the helper for this session, sketch and member",
     Verdict.AGAIN: "the member counts already, by an earlier record",
+    Verdict.UNPROVED: NOT_PROVED,
 }
 
 
@@ -174,11 +177,19 @@ def sketch_info(digest: bytes, member: int) -> bytes:
     return encode((SKETCH, digest, member))
 
 
+def sealed_in(padded: Padded) -> bytes:
+    """Return what a device seals to the aggregator: its padded sketch, and behind it the proof where it has one."""
+    return b"".join(padded.parts) + (b"" if padded.proof is None else encode(padded.proof))
+
+
 def blob_info(digest: bytes, member: int, sketch: bytes) -> bytes:
     """Return what a blob is sealed for, and signed with: session, member, and the SHA-256 of the sealed sketch."""
     return encode((BLOB, digest, member, sketch))
 
 
-def signed_of(blob: bytes, info: bytes) -> bytes:
-    """Return what a member signs under the purpose `BLOB`: what travels; `info` is from `blob_info`."""
-    return info + hashlib.sha256(blob).digest()
+def signed_of(blob: bytes, info: bytes, randomness: bytes) -> bytes:
+    """Return what a member signs under the purpose `BLOB`; `info` is from `blob_info`.
+
+    `randomness` are both parts of the proof's joint randomness, which the helper is given; empty without a proof.
+    """
+    return info + hashlib.sha256(blob).digest() + randomness
