@@ -26,6 +26,7 @@ from fhe_auc.base.errors import DeserialisationError, EvaluationError, InputErro
 from fhe_auc.base.logs import LOGGER
 from fhe_auc.base.party_names import AGGREGATOR
 from fhe_auc.base.serialise import KeptFormat, SecretStruct, decode, encode
+from fhe_auc.input_proofs.sessions import NOT_PROVED
 from fhe_auc.question.analysis import Analysis
 from fhe_auc.results.evaluation import QuantileThresholds
 from fhe_auc.rows.own_rows import near_other_sessions
@@ -324,7 +325,10 @@ def answer(
             site.keep(session, answered(b"", b"", outcome=type(error).__name__))
         raise
     if party.opened:
-        joined.records.note("opened", parties=list(party.opened))
+        not_proved = {"not_proved": list(party.unproved)} if party.unproved else {}
+        joined.records.note("opened", parties=list(party.opened), **not_proved)
+        for name in party.unproved:
+            LOGGER.warning("%s: %s", name, NOT_PROVED, extra={"session": session.hex(), "round": parsed.round})
     if party.submitted and not (last and last.submitted):
         if not joined.helps:
             spending = registry.load(joined.manifest.protocol).spends(joined.manifest)

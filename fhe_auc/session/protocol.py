@@ -127,8 +127,12 @@ class Request(Setup):
             return (self.row_caps,) * (self.size if self.fleet is None else 1)
         if different := set(self.row_caps) ^ set(self.parties):
             name = min(different)
-            lacks = "has none" if name in self.parties else "is not a party of the session"
-            raise InputError(f"row_caps: each party proves a cap, and {name!r} {lacks}")
+            if name in self.parties:
+                raise InputError(
+                    f"row caps: party {name!r} has none, and each party is to prove its own: give it one, or prove "
+                    "none (--no-proofs)"
+                )
+            raise InputError(f"row caps: {name!r} is not a party of the session")
         return tuple(self.row_caps[party] for party in self.parties)
 
 

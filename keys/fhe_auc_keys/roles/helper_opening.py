@@ -16,7 +16,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 from abc import abstractmethod
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NoReturn
 
@@ -32,6 +32,7 @@ from fhe_auc.rlwe.polynomials import Words
 from fhe_auc.session.aggregator import Aggregator
 from fhe_auc.session.computation import Padded, Result
 from fhe_auc.session.manifest import Manifest
+from fhe_auc.session.messages import Message
 from fhe_auc.session.party import Party, R
 from fhe_auc.session.protocol import Delivery, Session
 from fhe_auc_keys.bundles.roster import Roster
@@ -174,7 +175,7 @@ class OpeningAggregator(Aggregator):
         if self.round == 1:
             return encode(self._blobs(sent))
         if len(self.counted) < self.manifest.min_parties:
-            raise _too_few(self.counted, self._left_out.names, self.manifest)
+            raise _too_few(self.counted, self._left_out, self.manifest)
         total = self._computation.running_sum()
         for submission in sent.values():
             total.add(submission.parts)
@@ -219,7 +220,16 @@ class PaddingParty(KeyedParty[R]):
 
     @abstractmethod
     def _read(self, payload: bytes) -> R:
-        """Return what the result says."""
+        """Return what the result says; raise `EvaluationError` where it says that this party is left out."""
+
+    def _leaves_out(self, payload: bytes) -> bool:
+        """Whether a result says that the proof of this party did not hold."""
+        return False
+
+    def _check_listed(self, message: Message) -> None:
+        """Raise `MessageError` as every party, unless the result says why this one's submission does not count."""
+        if message.round == 1 or not self._leaves_out(message.unsealed):
+            super()._check_listed(message)
 
     def _for_helper(self) -> bytes:
         """Return what the helper is to learn beside the seed."""
@@ -262,7 +272,7 @@ class OpeningHelper(Party[Any]):
     def _belongs(manifest: Manifest, name: str) -> bool:
         return name == HELPER and manifest.keys == "helper"
 
-    def _check_listed(self, message: Any) -> None:
+    def _check_listed(self, message: Message) -> None:
         """The helper is told no digests."""
 
     def result(self) -> NoReturn:
@@ -297,7 +307,7 @@ class OpeningHelper(Party[Any]):
         left_out = LeftOut(unfit, unproved)
         counted = {name: secret for name, secret in opened.items() if name not in unproved}
         if len(counted) < self.manifest.min_parties:
-            raise _too_few(counted, left_out.names, self.manifest)
+            raise _too_few(counted, left_out, self.manifest)
         self.opened, self.unproved = tuple(counted), unproved
         return counted, left_out
 
@@ -369,12 +379,12 @@ class HelperMode(KeyMode):
         return self.helper_type(manifest, self.computation(manifest), read_material(material, HelperMaterial))
 
 
-def _too_few(counted: Collection[str], left_out: Iterable[str], manifest: Manifest) -> TooFewPartiesError:
+def _too_few(counted: Collection[str], left_out: LeftOut, manifest: Manifest) -> TooFewPartiesError:
     """Return the error where these parties count, and others are left out."""
-    named = ", ".join(map(repr, sorted(left_out)[:10])) or "nobody else"
+    named = ", ".join(map(repr, sorted(left_out.names)[:10])) or "nobody else's"
+    hold = " and their proofs hold" if left_out.unproved else ""
     return TooFewPartiesError(
-        f"the blobs of {len(counted)} parties open and, where they prove their counts, their proofs hold; at least "
-        f"{manifest.min_parties} are needed; left out: {named}"
+        f"the blobs of {len(counted)} parties open{hold}, at least {manifest.min_parties} are needed; unfit: {named}"
     )
 
 

@@ -26,6 +26,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, cast
 
@@ -141,9 +142,14 @@ class HelpedParty(PaddingParty[R]):
         self._response_key = secrets.token_bytes(_KEY_BYTES)
         return self._response_key
 
+    def _leaves_out(self, payload: bytes) -> bool:
+        with suppress(DeserialisationError):
+            return self.name in decode(payload, _HelpedResult, "result").unproved
+        return False
+
     def _read(self, payload: bytes) -> R:
         result = decode(payload, _HelpedResult, "result")
-        if self.name in result.unproved:
+        if self._leaves_out(payload):
             raise EvaluationError(f"party {self.name!r} is left out: {NOT_PROVED}")
         self._check_named(result.counted)
         (response,), associated = result.responses, _response_of(self.digest, result.counted, result.unproved)

@@ -204,10 +204,10 @@ class Verified(Exact):
 
 
 def agreed_caps(manifest: Manifest, planned: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the row caps that a manifest names, in the order of its parties; in one process those that are planned."""
+    """Return the row caps that a manifest names, in the order of its parties; those that are planned if it has none."""
     if manifest.fleet is not None:
         return (manifest.fleet.row_cap,)
-    if manifest.study is None:
+    if manifest.study is None or not manifest.study.row_caps:
         return planned if len(planned) == manifest.size else ()
     return tuple(manifest.study.row_caps.get(party, 0) for party in manifest.parties)
 
