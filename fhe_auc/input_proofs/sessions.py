@@ -14,6 +14,7 @@ from __future__ import annotations
 import hmac
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cached_property
 from itertools import islice
 from typing import NamedTuple, TypeVar
 
@@ -101,6 +102,11 @@ class InputProofs:
         self._statement, self._digest = statement, digest
         self._digits_in, self._pad_of, self._constants_of = digits_in, pad_of, constants_of
         self._asked: tuple[bytes, Query | None] = b"", None
+
+    @cached_property
+    def proof_bytes(self) -> int:
+        """Bytes of a proof, encoded."""
+        return proof_bytes(self._statement)
 
     @property
     def answer_bytes(self) -> int:

@@ -67,11 +67,6 @@ def fleet() -> None:
 _workers = inputs.whole_number(
     "--workers", 1, default=1, about="Processes that share the work; more than one need Ray (extra ray)."
 )
-_no_proofs = click.option(
-    "--no-proofs",
-    is_flag=True,
-    help="Devices prove nothing: records have half the size, and one device that runs other code can decide the AUC.",
-)
 
 
 class _Role(NamedTuple):
@@ -152,7 +147,7 @@ def sign_list(members_file: str, target: Path, vault: Vault, force: bool) -> com
     required=True,
     help="Most rows of a device, within which it proves its counts.",
 )
-@_no_proofs
+@common.no_proofs_option
 @inputs.whole_number("--min-parties", 2, about="How many devices must count at least. Default: all.")
 @click.option("--thresholds", metavar="SPEC", default=_THRESHOLDS, help="Decision points, as of `fhe-auc evaluate`.")
 @inputs.max_rows_option
@@ -186,6 +181,8 @@ def convene(
     neither aggregator nor helper.
     """
     study = Study.read(study_file)
+    if no_proofs:
+        output.print_warning(common.NOTHING_PROVED)
     common.check_free(target, force=force)
     fleet = Fleet.of(tables.read_members(members_file), row_cap=row_cap, listed=read_from_others(list_file))
     # Of the request are the options max_rows, min_parties, backend and interval, too.
@@ -323,7 +320,7 @@ def _verdicts(found: dict[str, int], where: str) -> common.Report:
     type=click.Path(file_okay=False, path_type=Path),
     help="New folder for the session's files, about 10 kB a device; they stay there. Default: a temporary one.",
 )
-@_no_proofs
+@common.no_proofs_option
 @common.reported
 def simulate_session(
     parties: int, thresholds: str, workers: int, folder: Path | None, no_proofs: bool

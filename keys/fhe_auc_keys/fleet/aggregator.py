@@ -202,8 +202,8 @@ def _collected(
     except DeserialisationError as error:
         rows, answers, refusals = [], [], RefusedRecords()  # none of a file counts that cannot be read to its end
         refusals.add(UNREADABLE, str(error))
-    columns = list(zip(*((*row, own) for row, own in zip(rows, answers, strict=True)), strict=True))
-    data = tables.as_file(columns or [[]] * len(BLOBS), BLOBS)
+    listed = [(*row, own) for row, own in zip(rows, answers, strict=True)]
+    data = tables.as_file(list(zip(*listed, strict=True)) or [()] * len(BLOBS), BLOBS)
     tables.write(target, data)
     return len(rows), hashlib.sha256(data).digest(), refusals
 
@@ -262,7 +262,8 @@ def _checked(record: Record, session: Loaded, me: Identity) -> _Whole | str:
 
 def _strange(record: Record, session: Loaded) -> str:
     """Return why a record cannot be one of the session, by what is not sealed; an empty text for those that can."""
-    inside = sum(session.computation.part_bytes) + session.computation.plan.proof_bytes
+    proofs = session.computation.proofs
+    inside = sum(session.computation.part_bytes) + (0 if proofs is None else proofs.proof_bytes)
     if None in record or tuple(map(len, record[2:])) != (OVERHEAD + inside, BLOB_BYTES, SIGNATURE_BYTES):
         return OTHER_LENGTH
     if record.session != session.digest:
