@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-import secrets
 from collections.abc import Iterator
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -14,7 +13,6 @@ import numpy as np
 
 from fhe_auc.base.errors import DeserialisationError, EvaluationError, InputError, TooFewPartiesError
 from fhe_auc.base.serialise import decode
-from fhe_auc.input_proofs.sessions import KEY_BYTES as QUERY_KEY_BYTES
 from fhe_auc.input_proofs.sessions import InputProof, Submitted
 from fhe_auc.rlwe.polynomials import Words
 from fhe_auc_keys.errors import KeysError, TamperedError
@@ -93,7 +91,6 @@ class Collected(NamedTuple):
 def collect(session: FleetSession, records: str, blobs: str, workers: Workers, *, at: datetime) -> Collected:
     """Check all records in a folder, and write the blobs of those that are whole into the folder `blobs`.
 
-    Where devices prove their counts, the key of the query is drawn here, as no device may know it before it submits.
     The records must stay as they are until `add`. Raises `KeysError` where this is not the aggregator; `InputError`
     where `blobs` holds a list already, or a folder cannot be read or written.
     """
@@ -107,7 +104,7 @@ def collect(session: FleetSession, records: str, blobs: str, workers: Workers, *
     files = []
     names = [f"blobs-{number:06}.parquet" for number in range(len(parts))]
     tasks = ((part, tables.within(blobs, name)) for part, name in zip(parts, names, strict=True))
-    key = b"" if session.loaded.computation.proofs is None else secrets.token_bytes(QUERY_KEY_BYTES)
+    key = b"" if session.loaded.computation.proofs is None else session.query_key()
     found = workers.map(_collected, tasks, session.manifest.to_bytes(), session.identity.to_bytes(), key)
     for name, (rows, digest, refused) in zip(names, found, strict=True):
         refusals.merge(refused)

@@ -34,6 +34,7 @@ OPENING = Kind(b"fhefope", "fleet's opening")
 RESULT = Kind(b"fhefres", "fleet's result")
 
 BLOB, RESPONSE, SKETCH = b"fleet's blob 1", b"fleet's response 1", b"fleet's sketch 1"
+_QUERY = b"fleet's query 1"
 KEY_BYTES, DIGEST_BYTES = 32, 32
 SIGNATURE_BYTES = 64
 BLOB_BYTES = sealing.OVERHEAD + SEED_BYTES + KEY_BYTES  # seed, and response key
@@ -116,6 +117,14 @@ class FleetSession:
     def unseal(self, kind: Kind, sealed: bytes) -> bytes:
         """Return what `seal` sealed to this role; raise `TamperedError` for anything else."""
         return self.identity.unseal(sealed, info=encode((kind.purpose, self.manifest.digest)))
+
+    def query_key(self) -> bytes:
+        """Return the aggregator's key for the query of proofs, 32 bytes: the same one each time.
+
+        It is the digest of a signature that nobody else can make, and that is never shown. From answers about one proof
+        under two keys the helper could work out the device's counts, and records may be collected several times.
+        """
+        return hashlib.sha256(self.identity.sign(_QUERY, self.manifest.digest)).digest()
 
     def read(self, kind: Kind, data: bytes, shape: type[T], signer: Peer, *, at: datetime) -> T:
         """Return what `signer` has signed, with the certificate of the session; errors as `open_signed`."""

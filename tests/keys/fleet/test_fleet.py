@@ -501,6 +501,10 @@ def test_the_commands_play_a_session_between_key_stores(play: Play, consortium: 
     run(convener, "convene", members, *roles, *asked, "--list", listed, "--out", session)
     with store_of(convener) as store:
         trust = Trusted.stored(store).trust
+    unproved = play.place("unproved.fleet")
+    run(convener, "convene", members, *roles, *asked, "--list", listed, "--out", unproved, "--no-proofs")
+    play.announced = open_announcement(Path(unproved).read_bytes(), trust, holder=convener, at=NOW)
+    assert play.computation.proofs is None
     play.announced = open_announcement(Path(session).read_bytes(), trust, holder=convener, at=NOW)
     play.write(play.records[:7])
     by = "--holder", convener
@@ -509,12 +513,15 @@ def test_the_commands_play_a_session_between_key_stores(play: Play, consortium: 
     run(ADDER, "add", session, records, blobs, opening, result, *by)
     assert run(trustee, "decrypt", session, result, responses, *by)["devices"] == 7
     assert play.reads(6, play.rows[:7])
+    assert play.read(6).inputs_proved == "row caps"
     for name in SITES:  # north had made another session before
-        assert len(Path(name, "store", TRAIL).read_text().splitlines()) == 2
+        assert len(Path(name, "store", TRAIL).read_text().splitlines()) == 2 + (name == convener)
 
 
-def test_simulate_plays_a_session_and_says_whether_it_is_exact(tmp_path: Path) -> None:
-    arguments = ["simulate", "--parties", "40", "--thresholds", "uniform:20", "--folder", str(tmp_path / "new")]
+@pytest.mark.parametrize("more", [(), ("--no-proofs",)], ids=["proved", "not proved"])
+def test_simulate_plays_a_session_and_says_whether_it_is_exact(tmp_path: Path, more: tuple[str, ...]) -> None:
+    arguments = ["simulate", "--parties", "40", "--thresholds", "uniform:20", "--folder", str(tmp_path / "new"), *more]
     found = json.loads(CliRunner().invoke(command, [*arguments, "--json"], catch_exceptions=False).stdout)
     assert (found["equal"], found["counted"], found["fraction"]) == (True, 40, found["expected"])
     assert {each["role"] for each in found["steps"]} == {"devices", "aggregator", "helper"}
+    assert (found["record_bytes"] < 3000) == bool(more)

@@ -15,6 +15,7 @@ from fhe_auc.base.keystream import KeyStream
 from fhe_auc.input_proofs.joint_randomness import helpers_share, weights
 from fhe_auc.input_proofs.prove import prove, seeds_shape
 from fhe_auc.input_proofs.sessions import NOT_PROVED
+from fhe_auc.input_proofs.verify import Query
 from fhe_auc.rlwe.modular import Residues, subtract, uniform
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.computation import Padded
@@ -312,6 +313,30 @@ def test_a_list_without_a_key_or_with_answers_that_are_none_is_refused(play: Pla
     listed_anew(play, answers=answers_listed(play)[1:])
     with pytest.raises(DeserialisationError, match="bytes of residues"):
         play.open()
+
+
+def test_with_answers_under_two_keys_the_helper_would_read_counts_so_a_session_has_one(play: Play) -> None:
+    """What masks a digit's wire is the same at both points; without it, what is left is the same for every mask."""
+    statement, digest = play.computation.plan.proved.statement, play.announced.manifest.digest
+    shape, t, digits = statement.shape, statement.prime, submitted_by(play, 0)
+    queries = [Query(statement, bytes([number]) * 32, digest) for number in (1, 2)]
+    weighing = uniform(KeyStream(bytes(32)), t, 4, statement.digits)
+    found = set()
+    for mask in (b"1", b"2"):
+        seeds = uniform(KeyStream(mask * 32), t, *seeds_shape(shape))
+        proofs = prove(statement, digits, weighing, seeds)[None]
+        first, second = (query.answers(digits[None], proofs, weighing[None])[0, shape.chunk] for query in queries)
+        of_mask = [query._lagrange[0, 0] for query in queries]
+        found.add((int(first) * int(of_mask[1]) - int(second) * int(of_mask[0])) % t)
+    assert len(found) == 1
+    play.write(play.records[:3])
+    play.collect()
+    play.folder.joinpath("blobs").rename(play.folder / "first")
+    play.write()
+    play.collect()
+    collected = [tables.read(play.place(f"{folder}/blobs-000000.parquet")) for folder in ("first", "blobs")]
+    answers = [tables.rows_in(each, tables.BLOBS, ["answers"]).to_pydict()["answers"] for each in collected]
+    assert answers[0] == answers[1][:3]
 
 
 def test_a_device_and_the_server_together_pass_any_counts(play: Play) -> None:
