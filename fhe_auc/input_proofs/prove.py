@@ -59,8 +59,6 @@ def _first(shape: Shape, prime: int, shift: int) -> Residues:
     """Return (y^P − 1)/(P·(y − 1)), its limit 1 at y = 1, for y on the coset of `shift`: shape (P,)."""
     if shift == 1:
         return np.array([1] + [0] * shape.calls, np.uint64)
-    found = np.zeros(shape.points, np.uint64)
-    found[0] = 1
     # The same polynomial by its coefficients, which are all 1/P.
     even = np.full(shape.points, pow(shape.points, -1, prime), np.uint64)
     return values_at_roots(multiply(even, powers(shift, shape.points, prime), prime), prime)

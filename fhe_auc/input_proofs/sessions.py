@@ -27,9 +27,11 @@ from fhe_auc.base.serialise import encode
 from fhe_auc.input_proofs.joint_randomness import (
     BLIND_BYTES,
     PART_BYTES,
+    SEED_BYTES,
     aggregators_part,
     helpers_part,
     helpers_share,
+    joint_seed,
     weights,
 )
 from fhe_auc.input_proofs.prove import prove
@@ -110,8 +112,8 @@ class InputProofs:
 
     @property
     def answer_bytes(self) -> int:
-        """Bytes of the aggregator's answers about one party."""
-        return self._packed(self._statement.verifier_size)
+        """Bytes of the aggregator's answers about one party: the joint seed that it used, and residues."""
+        return SEED_BYTES + self._packed(self._statement.verifier_size)
 
     def made(self, party: int, digits: Residues, padded: bytes, seed: bytes) -> InputProof:
         """Return a party's proofs of its digits, shape (digits,).
@@ -122,7 +124,7 @@ class InputProofs:
         blind = secrets.token_bytes(BLIND_BYTES)
         parts = aggregators_part(blind, self._digest, party, padded), helpers_part(seed, self._digest, party)
         seeds = uniform(KeyStream(secrets.token_bytes(32)), t, PROOFS, statement.shape.wires)
-        proofs = prove(statement, digits, weights(statement, self._digest, party, parts), seeds)
+        proofs = prove(statement, digits, weights(statement, joint_seed(self._digest, party, parts)), seeds)
         share = subtract(proofs, helpers_share(statement, seed, self._digest, party), t)
         return InputProof(parts, blind, pack(share.reshape(-1), t))
 
@@ -146,9 +148,9 @@ class InputProofs:
             digits = np.stack([self._digits_in(one) for one in padded])
             constants = np.stack([self._constants_of(party) for party in parties])
             shares = np.stack([self._share(proof) for proof in proofs])
-            weights_of_all = self._weights(parties, [proof.parts for proof in proofs])
-            answers = self._query(key).answers(digits, shares, weights_of_all, constants)
-            found += (pack(own, self._statement.prime) for own in answers)
+            seeds = self._joint_seeds(parties, [proof.parts for proof in proofs])
+            answers = self._query(key).answers(digits, shares, self._weights(seeds), constants)
+            found += (seed + pack(own, self._statement.prime) for seed, own in zip(seeds, answers, strict=True))
         return found
 
     def held(self, key: bytes, opened: Iterable[Opened]) -> list[bool]:
@@ -156,25 +158,20 @@ class InputProofs:
 
         Raises `DeserialisationError` for answers that are none.
         """
-        statement, t = self._statement, self._statement.prime
-        found: list[bool] = []
+        statement, t, found = self._statement, self._statement.prime, list[bool]()
         for each in self._batches(opened):
             parties, seeds, parts, theirs = zip(*each, strict=True)
-            pads = np.stack([self._pad_of(party, seed) for party, seed in zip(parties, seeds, strict=True)])
-            shares = np.stack(
-                [
-                    helpers_share(statement, seed, self._digest, party)
-                    for party, seed in zip(parties, seeds, strict=True)
-                ]
-            )
-            # Digits are what is submitted less the pad.
-            answers = self._query(key).answers(
-                subtract(np.zeros_like(pads), pads, t), shares, self._weights(parties, parts)
-            )
-            others = np.stack([unpack(one, statement.verifier_size, t) for one in theirs])
+            own = [*zip(parties, seeds, strict=True)]
+            pads = np.stack([self._pad_of(party, seed) for party, seed in own])
+            shares = np.stack([helpers_share(statement, seed, self._digest, party) for party, seed in own])
+            joint_seeds = self._joint_seeds(parties, parts)
+            of_digits = subtract(np.zeros_like(pads), pads, t)  # digits are what is submitted less the pad
+            answers = self._query(key).answers(of_digits, shares, self._weights(joint_seeds))
+            others = np.stack([unpack(one[SEED_BYTES:], statement.verifier_size, t) for one in theirs])
             bound = [
-                hmac.compare_digest(signed, helpers_part(seed, self._digest, party))
-                for party, seed, (_, signed) in zip(parties, seeds, parts, strict=True)
+                hmac.compare_digest(part, helpers_part(seed, self._digest, party))
+                and hmac.compare_digest(joint, one[:SEED_BYTES])
+                for (party, seed), (_, part), joint, one in zip(own, parts, joint_seeds, theirs, strict=True)
             ]
             found += (decide(statement, add(answers, others, t)) & np.array(bound)).tolist()
         return found
@@ -192,9 +189,11 @@ class InputProofs:
             self._asked = key, query
         return query
 
-    def _weights(self, parties: Sequence[int], parts: Sequence[tuple[bytes, bytes]]) -> Residues:
-        of_each = zip(parties, parts, strict=True)
-        return np.stack([weights(self._statement, self._digest, party, own) for party, own in of_each])
+    def _joint_seeds(self, parties: Sequence[int], parts: Sequence[tuple[bytes, bytes]]) -> list[bytes]:
+        return [joint_seed(self._digest, party, own) for party, own in zip(parties, parts, strict=True)]
+
+    def _weights(self, joint_seeds: Sequence[bytes]) -> Residues:
+        return np.stack([weights(self._statement, seed) for seed in joint_seeds])
 
     def _share(self, proof: InputProof) -> Residues:
         statement = self._statement

@@ -79,8 +79,9 @@ class Statement:
     """`entries` counts of `length` digits to the base `base`, and equations between them, modulo `prime`.
 
     Term i of the equations is `signs[i]` times the count `terms[i]`, in equation `equations_of[i]`; there are
-    `equations` of them. Their constants may differ from party to party. Raises `InputError` where these do not fit
-    together, `CapacityError` where a sum of all counts could wrap around.
+    `equations` of them. Their constants, below b^B, may differ from party to party. Raises `InputError` where these do
+    not fit together, or an equation has a count twice or a multiple of one; `CapacityError` where a sum of all counts
+    could wrap around.
     """
 
     prime: int
@@ -96,6 +97,9 @@ class Statement:
         fits = self.shape.digits == self.digits and len(self.terms) == len(self.equations_of) == len(self.signs)
         if not fits or min(self.entries, self.length, self.equations) < 1:
             raise InputError("the parts of a statement do not fit together")
+        each_once = len(np.unique(self.equations_of * self.entries + self.terms)) == len(self.terms)
+        if not each_once or (np.abs(self.signs) != 1).any():
+            raise InputError("an equation has a count twice, or a multiple of one: its sum could wrap around")
         if (self.entries + 1) * self.base**self.length >= self.prime:
             raise CapacityError(f"{self.entries:,} counts of {self.length} digits could wrap around modulo the prime")
 

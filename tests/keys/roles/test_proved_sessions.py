@@ -4,25 +4,33 @@ Which lies a party may tell: tests/benchmarks/attacks. Here one lie stands for a
 """
 
 import json
+import logging
+import re
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 from fhe_auc.api import federated_auc
 from fhe_auc.base.errors import EvaluationError, InputError, MessageError, TooFewPartiesError
+from fhe_auc.base.logs import RoleLog
 from fhe_auc.base.party_names import HELPER
 from fhe_auc.base.serialise import encode
+from fhe_auc.cli import main
+from fhe_auc.machines.aggregator_role import run
+from fhe_auc.machines.file_transport import FileTransport, answer
 from fhe_auc.session.journal import Journal
 from fhe_auc_keys.roles.helper_opening import Blobs, HelpedSubmission
 from fhe_auc_keys.roles.helper_roles import _HelpedResult, _OpeningUnderKey
-from fhe_auc_protocols.exact_auc.party_task import ExactTask
-from fhe_auc_protocols.exact_auc.proved_counts import ProvedCounts
+from fhe_auc_keys.store.key_store import TRAIL
 from fhe_auc_protocols.options import Verified
-from tests.support.exact_sessions import PLUGINS, found_in, pairs_of
+from tests.support.exact_sessions import PLUGINS, found_in, pairs_of, rows
 from tests.support.helped_sessions import SITES, Play, payload_of
+from tests.support.lying_parties import lying
+from tests.support.machines import GRID, MachineSession, toml
 from tests.support.wire import changed, flipped
 
 CAP = 60
@@ -32,23 +40,8 @@ NAMES = tuple(f"site {number}" for number in range(SITES))
 
 @pytest.fixture
 def liars(monkeypatch: pytest.MonkeyPatch) -> set[str]:
-    """Names of those who add a digit that is none to what they submit."""
-    lying, who = set[str](), list[str]()
-    encode_honestly, submit_honestly = ExactTask.encode, ProvedCounts.submitted
-
-    def noted(task: ExactTask, common_secret: bytes) -> Any:
-        who[:] = [task.party]
-        return encode_honestly(task, common_secret)
-
-    def submitted(counts: ProvedCounts, sketch: Any, cap: int) -> Any:
-        found = submit_honestly(counts, sketch, cap)
-        if who[0] in lying:
-            found[0] = (found[0] + np.uint64(counts.statement.base)) % np.uint64(counts.prime)
-        return found
-
-    monkeypatch.setattr(ExactTask, "encode", noted)
-    monkeypatch.setattr(ProvedCounts, "submitted", submitted)
-    return lying
+    """Names of those who lie."""
+    return lying(monkeypatch)
 
 
 def proving(protocol: str = "verified", **asked: Any) -> Play:
@@ -291,3 +284,57 @@ def test_with_epsilon_rows_are_proved_and_the_noise_is_not() -> None:
     sites = [(each, np.clip(0.4 * each + 0.6 * random.random(200), 0, 1)) for each in labels]
     found = federated_auc(sites, protocol=Verified(epsilon=8.0), keys="helper", thresholds="uniform:20", row_caps=200)
     assert found.as_dict()["verified"] == {"aggregation": True, "parties": "row caps, not the noise"}
+
+
+class Attended(FileTransport):
+    """Everybody who is asked answers at once, from its key store; the helper's messages have a folder of their own."""
+
+    session: MachineSession
+
+    def tell(self, awaited: Any, deadline: float) -> None:
+        super().tell(awaited, deadline)
+        for name in self.aggregator.asked:
+            folder = self.session.folder / "exchange" / ("helpers" if name == HELPER else "")
+            answer(folder, self.session.roles[name], self.aggregator.round, RoleLog())
+
+
+def test_between_machines_record_logs_trail_and_every_site_name_who_is_left_out(
+    tmp_path: Path, liars: set[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    liars.add(NAMES[1])
+    sites = rows(SITES, 7)
+    session = MachineSession(
+        sites, tmp_path / "session", "verified", keys="helper", row_caps=CAP, min_parties=2, max_rows=2000
+    )
+    settings = {**session.aggregator, "round-timeout": 60.0}
+
+    def connect(*of: Any) -> Attended:
+        made = Attended(session.folder / "exchange", *of)
+        made.session = session
+        return made
+
+    with caplog.at_level(logging.INFO):
+        record = run(settings, connect)
+    assert (record.counted, record.missing) == ((NAMES[0], *NAMES[2:]), (NAMES[1],))
+    why = "its proof did not hold that its rows are counts within its cap"
+    assert session.told()["refused"][NAMES[1]].startswith(why)
+    lines = [each.getMessage() for each in caplog.records if why in each.getMessage()]
+    assert any(line.startswith("left out: ") for line in lines)  # at the aggregator
+    assert any(line.startswith(f"{NAMES[1]}: ") for line in lines)  # at the helper
+    found = session.outcome(NAMES[0])
+    expected, *_ = pairs_of([data for data in sites if data.name != NAMES[1]], GRID)
+    assert (found.fraction, found.unproved_parties, found.inputs_proved) == (expected, (NAMES[1],), "row caps")
+    status = CliRunner().invoke(main, ["session", "status", str(written(session, settings))])
+    assert re.search(rf"left out +{NAMES[1]}: its proof did not hold", status.output)
+    trail = (Path(session.roles[HELPER]["store"]) / TRAIL).read_text(encoding="utf-8").splitlines()
+    assert any(f'"not_proved": ["{NAMES[1]}"]' in line or f'"not_proved":["{NAMES[1]}"]' in line for line in trail)
+    answer(session.folder / "exchange", session.roles[NAMES[1]], 4, RoleLog())
+    with pytest.raises(EvaluationError, match="'site 1' is left out: its proof did not hold"):
+        session.outcome(NAMES[1])
+
+
+def written(session: MachineSession, settings: dict[str, Any]) -> Path:
+    """The aggregator's configuration, as a file."""
+    file = session.folder / "aggregator.toml"
+    file.write_text(toml(settings))
+    return file
