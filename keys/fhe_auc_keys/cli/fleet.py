@@ -43,7 +43,7 @@ Who runs what, in this order; docs/guide/scale.md says what each sees.
 \b
 authority     sign       signs the list of the fleet's members
 convener      convene    names fleet, study, aggregator and helper in a signed file
-each device   (Python)   fhe_auc_keys.fleet.device: a record of its rows
+each device   (Python)   fhe_auc_keys.fleet.device: a record of its rows, with a proof
 aggregator    collect    checks the records, and writes the blobs for the helper
 helper        open       opens the sum of the pads of those that count
 aggregator    add        adds their sketches; the encrypted result
