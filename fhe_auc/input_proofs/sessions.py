@@ -14,6 +14,7 @@ from __future__ import annotations
 import hmac
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cached_property
 from itertools import islice
 from typing import NamedTuple, TypeVar
 
@@ -22,6 +23,7 @@ import numpy as np
 
 from fhe_auc.base.errors import DeserialisationError
 from fhe_auc.base.keystream import KeyStream
+from fhe_auc.base.serialise import encode
 from fhe_auc.input_proofs.joint_randomness import (
     BLIND_BYTES,
     PART_BYTES,
@@ -45,7 +47,7 @@ NOT_PROVED = (
 )
 
 
-_BATCH = 2**21  # residues of joint randomness that are in memory at a time
+_BATCH = 2**19  # residues of joint randomness that are in memory at a time
 T = TypeVar("T")
 
 
@@ -81,8 +83,9 @@ class Opened(NamedTuple):
 
 
 def proof_bytes(statement: Statement) -> int:
-    """Return the bytes of an `InputProof`, but for some of its envelope."""
-    return packed_size(statement.proof_size, statement.prime) + 2 * PART_BYTES + BLIND_BYTES
+    """Return the bytes of an `InputProof`, encoded; all that pass `InputProofs.check` have as many."""
+    part, share = bytes(PART_BYTES), bytes(packed_size(statement.proof_size, statement.prime))
+    return len(encode(InputProof((part, part), bytes(BLIND_BYTES), share)))
 
 
 class InputProofs:
@@ -104,6 +107,11 @@ class InputProofs:
         self._statement, self._digest = statement, digest
         self._digits_in, self._pad_of, self._constants_of = digits_in, pad_of, constants_of
         self._asked: tuple[bytes, Query | None] = b"", None
+
+    @cached_property
+    def proof_bytes(self) -> int:
+        """Bytes of a proof, encoded."""
+        return proof_bytes(self._statement)
 
     @property
     def answer_bytes(self) -> int:

@@ -27,7 +27,7 @@ def _schema(*names: str) -> pa.Schema:
 
 
 RECORDS = _schema("session", "sketch", "blob", "signature")  # what devices submit
-BLOBS = _schema("sketch_digest", "blob", "signature")  # what the helper is given of them
+BLOBS = _schema("sketch_digest", "blob", "signature", "randomness", "answers")  # what the helper is given of them
 RESPONSES = _schema("part")  # what devices are given
 
 _MEMBERS = pa.schema([("certificate", pa.binary())])
