@@ -12,7 +12,7 @@ import pytest
 
 from fhe_auc.base.errors import DeserialisationError, TooFewPartiesError
 from fhe_auc.base.keystream import KeyStream
-from fhe_auc.input_proofs.joint_randomness import helpers_share, weights
+from fhe_auc.input_proofs.joint_randomness import helpers_share, joint_seed, weights
 from fhe_auc.input_proofs.prove import prove, seeds_shape
 from fhe_auc.input_proofs.sessions import NOT_PROVED
 from fhe_auc.input_proofs.verify import Query
@@ -150,7 +150,7 @@ def randomness_of_its_own_choice(play: Play, index: int) -> Record:
     )
     parts, t = (padded.proof.parts[0], bytes(32)), statement.prime
     seeds = uniform(KeyStream(bytes(32)), t, *seeds_shape(statement.shape))
-    proofs = prove(statement, submitted_by(play, index), weights(statement, digest, index, parts), seeds)
+    proofs = prove(statement, submitted_by(play, index), weights(statement, joint_seed(digest, index, parts)), seeds)
     share = subtract(proofs, helpers_share(statement, SEED, digest, index), t)
     return sending(play, index, with_proof(padded, parts=parts, share=pack(share.reshape(-1), t)), SEED)
 
