@@ -205,8 +205,8 @@ def session(
                 if not proves:
                     raise click.UsageError(
                         "--no-proofs: there are none without --keys helper, row caps, and exact or verified"
+                        + (", nor in a session that finds thresholds" if finds else "")
                     )
-                output.print_warning(common.NOTHING_PROVED)
             elif proves:
                 request = replace(request, row_caps=study.row_caps)
             helping = b"".join(_verified(helpers, trusted).values())
@@ -216,6 +216,8 @@ def session(
     plan = registry.load(wanted.protocol).plan_of(announced.manifest)
     if plan is not None and (much := large_download(plan, len(announced.manifest.parties))):
         output.print_warning(much)
+    if describe.goes_without_proofs(announced):
+        output.print_warning(common.NOTHING_PROVED)
     if finds:
         output.print_line("this session finds the thresholds: make the evaluation's with --thresholds and their file")
     if old is not None:
