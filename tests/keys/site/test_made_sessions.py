@@ -198,7 +198,7 @@ def test_where_all_parties_have_row_caps_a_helper_s_session_proves_them_and_it_i
     make_site("registry")
     caps = {"north": 500, "south": 500, "east": 300, "west": 400}
     write_study("capped.toml", row_caps=caps)
-    write_study("some.toml", row_caps={name: 500 for name in FOUR[:3]})
+    write_study("some.toml", row_caps=dict.fromkeys(FOUR[:3], 500))
     helped = "--keys", "helper", "--helper", "registry/registry.credential"
     first = made("proved", *helped, "--study", "capped.toml")
     for number, found in enumerate((first, repeated(first["session"]))):
