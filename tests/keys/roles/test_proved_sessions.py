@@ -274,6 +274,8 @@ def test_groups_models_intervals_and_sites_are_the_same_with_proofs_and_say_what
     plain, proved = (federated_auc(table, **{**options, **asked}, max_rows=600, row_caps=caps) for caps in (None, 100))
     told = proved.as_dict()["verified"]
     assert told.get("inputs not proved", []) == not_proved
+    shown = "".join(f"; {each}: not proved" for each in not_proved)
+    assert f"<li>proved of what parties put in: row caps{shown}</li>" in proved._repr_html_()
     for found in (plain, proved):
         assert len(found.estimates) == len(plain.estimates)
     for one, other in zip(plain.estimates, proved.estimates, strict=True):
