@@ -91,11 +91,9 @@ def demo(session: SessionOptions, dataset: str, cheat: str | None, plot: Path | 
     of_party = False
     if cheat is not None:
         attacks = registry.attacks(plugin.name)
-        known = {**attacks.descriptions, **attacks.of_parties}
-        if cheat not in known:
-            raise InputError(f"protocol {plugin.name!r} knows no attack {cheat!r} (it knows: {', '.join(known)})")
+        attacks.described(cheat)
         if session.setup.keys == "joint":
-            raise InputError("attacks are not played with joint keys")
+            raise InputError("attacks are played with sealed keys or a helper")
         of_party = cheat in attacks.of_parties
         if of_party and inputs.given("keys") and session.setup.keys != "helper":
             raise InputError("a party's lie is shown where parties prove their row caps: with --keys helper")
@@ -223,8 +221,7 @@ def _without_proofs(
 
 
 def _described(cheat: str, session: SessionOptions) -> str:
-    attacks = registry.attacks(session.plugin.name)
-    return f"{cheat}, {({**attacks.descriptions, **attacks.of_parties})[cheat]}"
+    return f"{cheat}, {registry.attacks(session.plugin.name).described(cheat)}"
 
 
 def _print_caught(

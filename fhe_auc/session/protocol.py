@@ -257,6 +257,14 @@ class Attacks(ABC):
     descriptions: ClassVar[Mapping[str, str]]  # by name: what the aggregator does
     of_parties: ClassVar[Mapping[str, str]] = {}  # by other names: what a party does
 
+    @final
+    def described(self, attack: str) -> str:
+        """Return what whoever lies does; raise `InputError`, which names all attacks, where there is none such."""
+        known = {**self.descriptions, **self.of_parties}
+        if attack not in known:
+            raise InputError(f"there is no attack {attack!r} on this protocol; known are {', '.join(known)}")
+        return known[attack]
+
     @abstractmethod
     def aggregator(self, attack: str, manifest: Manifest, material: bytes, *, rows: int) -> Aggregator:
         """Return an aggregator that lies; it holds what the honest one does.

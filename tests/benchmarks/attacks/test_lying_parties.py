@@ -133,6 +133,7 @@ def test_an_aggregator_lies_where_parties_prove_their_caps_as_it_does_elsewhere(
     [
         ({"keys": "sealed", "row_caps": None}, "give keys='helper' and row_caps"),
         ({"row_caps": None}, "give keys='helper' and row_caps"),
+        ({"cheat": "party-negativ"}, "there is no attack 'party-negativ' on this protocol; known .* party-negative, "),
         ({"cheat": "party-other-column"}, "takes two models, or groups by two columns"),
         ({"cheat": "party-tags", "protocol": "exact"}, "is on tags, and protocol 'exact' has none"),
     ],
