@@ -115,7 +115,10 @@ class OpeningAggregator(Aggregator):
 
     @abstractmethod
     def _opened(self, payload: bytes) -> LeftOut:
-        """Keep the opening that the helper has made; return whom it has left out, or raise `DeserialisationError`."""
+        """Keep the opening that the helper has made; return whom it has left out, or raise `DeserialisationError`.
+
+        There is no opening where too few count (`_are_enough`).
+        """
 
     @abstractmethod
     def _result(self, totals: list[Words]) -> bytes:
@@ -150,9 +153,13 @@ class OpeningAggregator(Aggregator):
                 if names != tuple(party for party in self.counted if party in names):
                     raise DeserialisationError("the helper leaves out strangers, or somebody twice")
                 found += names
-            if len(left_out.names) != len(found) or len(found) == len(self.counted):
-                raise DeserialisationError("the helper leaves out somebody twice, or everybody")
+            if len(left_out.names) != len(found):
+                raise DeserialisationError("the helper leaves out somebody twice")
             self._left_out = left_out
+
+    def _are_enough(self, left_out: LeftOut) -> bool:
+        """Whether the session goes on without these."""
+        return len(self.counted) - len(left_out.names) >= self.manifest.min_parties
 
     def _count(self, answered: tuple[str, ...]) -> None:
         if self.round == 1:
@@ -294,8 +301,9 @@ class OpeningHelper(Party[Any]):
     def _secrets_in(self, payload: bytes) -> tuple[dict[str, bytes], LeftOut]:
         """Return the secrets of the parties that count, by name in the manifest's order, and who is left out.
 
-        They count if their blobs open and their proofs, if any, hold. Raises `DeserialisationError` for another list,
-        `TooFewPartiesError` where too few count.
+        They count if their blobs open and their proofs, if any, hold. Where too few do, there are no secrets, and the
+        helper's part has ended: nothing is opened, and the aggregator is told whom to blame. Raises
+        `DeserialisationError` for another list.
         """
         asked = decode(payload, Blobs, "list of blobs")
         blobs = {blob.party: blob for blob in asked.signed}
@@ -307,7 +315,8 @@ class OpeningHelper(Party[Any]):
         left_out = LeftOut(unfit, unproved)
         counted = {name: secret for name, secret in opened.items() if name not in unproved}
         if len(counted) < self.manifest.min_parties:
-            raise _too_few(counted, left_out, self.manifest)
+            self.ended, self.failure = True, _too_few(counted, left_out, self.manifest)
+            counted = {}
         self.opened, self.unproved = tuple(counted), unproved
         return counted, left_out
 

@@ -333,6 +333,30 @@ def test_between_machines_record_logs_trail_and_every_site_name_who_is_left_out(
         session.outcome(NAMES[1])
 
 
+def test_where_all_must_take_part_the_one_whose_proof_does_not_hold_is_named_and_nothing_is_opened(
+    tmp_path: Path, liars: set[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    """It stops the session, and at once: nobody waits for a helper that would not answer, or looks for who it was."""
+    liars.add(NAMES[1])
+    session = MachineSession(
+        rows(SITES, 7), tmp_path / "session", "verified", keys="helper", row_caps=CAP, max_rows=2000
+    )
+
+    def connect(*of: Any) -> Attended:
+        made = Attended(session.folder / "exchange", *of)
+        made.session = session
+        return made
+
+    for _ in range(2):  # nor does it help to run the aggregator again
+        with pytest.raises(TooFewPartiesError, match=r"3 parties open and their proofs hold, .*site 1: its proof did"):
+            run({**session.aggregator, "round-timeout": 60.0}, connect)
+    assert "site 1: its proof did not hold" in session.told()["error"]["message"]
+    assert any(each.getMessage().startswith(f"{NAMES[1]}: its proof did not hold") for each in caplog.records)
+    trail = (Path(session.roles[HELPER]["store"]) / TRAIL).read_text(encoding="utf-8")
+    assert re.search(r'"not_proved": ?\["site 1"\]', trail)
+    assert re.search(r'"outcome": ?"TooFewPartiesError"', trail)
+
+
 def written(session: MachineSession, settings: dict[str, Any]) -> Path:
     """The aggregator's configuration, as a file."""
     file = session.folder / "aggregator.toml"
