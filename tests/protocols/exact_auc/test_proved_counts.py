@@ -142,6 +142,7 @@ def test_no_plan_has_caps_that_cannot_be_proved_or_whose_rows_wrap_around() -> N
     """A plan comes from whoever convenes, and is refused before anybody agrees to it."""
     plan = plan_exact(thresholds=8, parties=40, backend="tenseal", max_rows=4000, helpers=1, caps=(100,) * 40)
     assert plan.modulus > sum(plan.caps)
+    assert {row.name: row.value for row in plan.terms().rows}["row caps"] == "proved, 100 at most"
     for cap, most, why in ((2**38, 2**38, "17 counts cannot be proved"), (101, 100, "a row cap, 101, is above")):
         with pytest.raises(CapacityError, match=why):
             msgspec.structs.replace(plan, caps=(1,) * 39 + (cap,), max_rows=most)
