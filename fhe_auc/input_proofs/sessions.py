@@ -1,8 +1,8 @@
 """The input proofs of one session, as its roles have them: what a party adds to its submission, and what servers do.
 
     party         `InputProofs.made`        of its digits, as padded, and of the pad's seed: an `InputProof`
-    aggregator    `InputProofs.is_bound`    whether a proof is about the submission that it came with
-                  `answers`                 of its shares, under a key that it draws once all submissions are in
+    aggregator    `InputProofs.check`       whether a proof is about the submission that it came with
+                  `answers`                 of its shares, under a key that nobody knows before all submissions are in
     helper        `held`                    of its own shares and these answers: whose proofs hold
 
 The helper learns of each party whether its proofs hold, and the aggregator of the helper. "The proof did not hold" does
@@ -144,7 +144,7 @@ class InputProofs:
     def answers(self, key: bytes, submitted: Iterable[Submitted]) -> list[bytes]:
         """Return the aggregator's answers about each party, for the helper; the proofs have passed `check`.
 
-        `key`, 32 bytes, is drawn once all submissions are in, and is the helper's and the aggregator's alone. Of one
+        `key`, 32 bytes, is the aggregator's alone until all submissions are in, and then the helper's, too. Of one
         submission it is the only one: answers under two keys tell the helper what sums of digits are.
         """
         found: list[bytes] = []

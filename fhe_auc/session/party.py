@@ -74,7 +74,7 @@ class Party(Rounds, ABC, Generic[R]):
         self._listed: frozenset[str] | None = None  # parties that the aggregator has listed last, in signed sessions
         self._seconds: dict[str, float] = {}
         self._outcome: R | None = None
-        self.failure: EvaluationError | None = None  # why the last round gave no result
+        self.failure: EvaluationError | None = None  # why the last answer, which nothing follows, gave no result
 
     def respond(self, message: bytes) -> bytes:
         """Return the submission that answers the aggregator's message.
@@ -113,7 +113,7 @@ class Party(Rounds, ABC, Generic[R]):
                 raise
             self.failure, payload = error, b""
         self._round = parsed.round
-        self.ended = parsed.round == (self.answers or (self.rounds,))[-1]
+        self.ended = self.ended or parsed.round == (self.answers or (self.rounds,))[-1]
         recipient = AGGREGATOR if self._is_sealed(parsed.round) else ""
         sent = in_envelope(self.manifest, protection, parsed.round, self.name, payload, recipient=recipient)
         submission = sent.to_bytes()

@@ -181,6 +181,8 @@ def convene(
     neither aggregator nor helper.
     """
     study = Study.read(study_file)
+    if no_proofs:
+        output.print_warning(common.NOTHING_PROVED)
     common.check_free(target, force=force)
     fleet = Fleet.of(tables.read_members(members_file), row_cap=row_cap, listed=read_from_others(list_file))
     # Of the request are the options max_rows, min_parties, backend and interval, too.
@@ -207,8 +209,6 @@ def convene(
         announced = open_announcement(made, trusted, holder=convener.name, at=common.now())
         audit.append(store.directory, convener, "made", announced.manifest, convener.name, at=common.now())
         common.write(target, made, force=force)
-    if describe.goes_without_proofs(announced):
-        output.print_warning(common.NOTHING_PROVED)
     facts = {**describe.announcement_as_dict(announced), "file": target}
     return common.Report(facts, [("session", target, ""), *describe.announcement_rows(announced)])
 

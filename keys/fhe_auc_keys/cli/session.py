@@ -200,24 +200,23 @@ def session(
         else:
             shown, (adder,) = _verified(credentials, trusted), _verified((adder_file,), trusted).values()
             request = _bounded(replace(request, parties=tuple(shown)), study)
-            proves = bool(study.row_caps) and request.keys == "helper" and registry.load(protocol).proves_inputs
-            if no_proofs:
-                if not proves:
-                    raise click.UsageError(
-                        "--no-proofs: there are none without --keys helper, row caps, and exact or verified"
-                        + (", nor in a session that finds thresholds" if finds else "")
-                    )
-            elif proves:
+            proves = _could_prove(protocol, request, study)
+            if no_proofs and not proves:
+                raise click.UsageError(
+                    "--no-proofs: there are none without --keys helper, row caps, and exact or verified"
+                    + (", nor in a session that finds thresholds" if finds else "")
+                )
+            if proves and not no_proofs:
                 request = replace(request, row_caps=study.row_caps)
             helping = b"".join(_verified(helpers, trusted).values())
             wanted = Wanted(protocol, request, tuple(shown.values()), adder, helping, study, timedelta(days=days))
+        if wanted.request.row_caps is None and _could_prove(wanted.protocol, wanted.request, wanted.study):
+            output.print_warning(common.NOTHING_PROVED)  # nor does what is made of a session without proofs
         series: dict[str, Any] = {"replaced": old, "stated": stated, "repeats": repeats}
         announced, files = _make(wanted, holder, trusted, store, folder, **series)
     plan = registry.load(wanted.protocol).plan_of(announced.manifest)
     if plan is not None and (much := large_download(plan, len(announced.manifest.parties))):
         output.print_warning(much)
-    if describe.goes_without_proofs(announced):
-        output.print_warning(common.NOTHING_PROVED)
     if finds:
         output.print_line("this session finds the thresholds: make the evaluation's with --thresholds and their file")
     if old is not None:
@@ -234,6 +233,11 @@ def session(
         describe.announcement_rows(announced),
         common.Table(rows, ("send", "", "what it is")),
     )
+
+
+def _could_prove(protocol: str, request: Request, study: Study) -> bool:
+    """Whether the parties of such a session can prove their row caps."""
+    return bool(study.row_caps) and request.keys == "helper" and registry.load(protocol).proves_inputs
 
 
 def _the_rest(

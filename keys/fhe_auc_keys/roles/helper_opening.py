@@ -7,8 +7,8 @@ HPKE does not say who has sealed a blob, so parties sign theirs. Otherwise an ag
 that it has made up. What follows: `fhe_auc_keys.roles.helper_roles`.
 
 Where parties prove their counts (`fhe_auc.input_proofs`), each sends its proof beside its submission. Once all are in,
-the aggregator draws the key of the query; with the blobs the helper is given that key and the aggregator's answers. It
-opens the pads of those whose proofs hold, and names the others. There is no round more.
+the helper is given with the blobs the key of the query, the aggregator's secret until then, and its answers. It opens
+the pads of those whose proofs hold, and names the others. There is no round more.
 """
 
 from __future__ import annotations
@@ -45,6 +45,7 @@ from fhe_auc_keys.trust.identity import Identity, has_signed, signed_bytes
 
 OPEN = 2  # the round in which the helper opens the sum of the pads
 _BLOB = b"helper's blob 1"
+_QUERY = b"helper's query 1"
 _SIGNATURE_BYTES = 64
 _UNFIT = "its blob is not signed by it, or not sealed to the helper for this session"
 
@@ -115,7 +116,10 @@ class OpeningAggregator(Aggregator):
 
     @abstractmethod
     def _opened(self, payload: bytes) -> LeftOut:
-        """Keep the opening that the helper has made; return whom it has left out, or raise `DeserialisationError`."""
+        """Keep the opening that the helper has made; return whom it has left out, or raise `DeserialisationError`.
+
+        There is no opening where too few count (`_are_enough`).
+        """
 
     @abstractmethod
     def _result(self, totals: list[Words]) -> bytes:
@@ -150,9 +154,13 @@ class OpeningAggregator(Aggregator):
                 if names != tuple(party for party in self.counted if party in names):
                     raise DeserialisationError("the helper leaves out strangers, or somebody twice")
                 found += names
-            if len(left_out.names) != len(found) or len(found) == len(self.counted):
-                raise DeserialisationError("the helper leaves out somebody twice, or everybody")
+            if len(left_out.names) != len(found):
+                raise DeserialisationError("the helper leaves out somebody twice")
             self._left_out = left_out
+
+    def _are_enough(self, left_out: LeftOut) -> bool:
+        """Whether the session goes on without these."""
+        return len(self.counted) - len(left_out.names) >= self.manifest.min_parties
 
     def _count(self, answered: tuple[str, ...]) -> None:
         if self.round == 1:
@@ -181,12 +189,22 @@ class OpeningAggregator(Aggregator):
             total.add(submission.parts)
         return encode(Result(self.counted, self._result(total.totals)))
 
+    def _query_key(self) -> bytes:
+        """Return the key for the query of proofs, 32 bytes; between machines the same one each time in a session.
+
+        It is the digest of a signature then that nobody else can make, and that is never shown. Sites submit the same
+        to an aggregator that has lost its journal, and from answers under two keys the helper could work out counts.
+        """
+        if self.protection is None:
+            return secrets.token_bytes(KEY_BYTES)
+        return hashlib.sha256(self.protection.sign(_QUERY, b"")).digest()
+
     def _blobs(self, sent: Mapping[str, HelpedSubmission]) -> Blobs:
         """Return what the helper is asked to open; all submissions are in, so that the query may become known to it."""
         if self._computation.proofs is None:
             return Blobs(tuple(_SignedBlob(party, each.blobs, each.signature) for party, each in sent.items()))
         indices = {party: index for index, party in enumerate(self.manifest.parties)}
-        key = secrets.token_bytes(KEY_BYTES)
+        key = self._query_key()
         answers: list[bytes] = self._computation.proofs.answers(
             key, (Submitted(indices[party], each.parts[0], each.proof) for party, each in sent.items() if each.proof)
         )
@@ -294,8 +312,9 @@ class OpeningHelper(Party[Any]):
     def _secrets_in(self, payload: bytes) -> tuple[dict[str, bytes], LeftOut]:
         """Return the secrets of the parties that count, by name in the manifest's order, and who is left out.
 
-        They count if their blobs open and their proofs, if any, hold. Raises `DeserialisationError` for another list,
-        `TooFewPartiesError` where too few count.
+        They count if their blobs open and their proofs, if any, hold. Where too few do, there are no secrets, and the
+        helper's part has ended: nothing is opened, and the aggregator is told whom to blame. Raises
+        `DeserialisationError` for another list.
         """
         asked = decode(payload, Blobs, "list of blobs")
         blobs = {blob.party: blob for blob in asked.signed}
@@ -307,7 +326,8 @@ class OpeningHelper(Party[Any]):
         left_out = LeftOut(unfit, unproved)
         counted = {name: secret for name, secret in opened.items() if name not in unproved}
         if len(counted) < self.manifest.min_parties:
-            raise _too_few(counted, left_out, self.manifest)
+            self.ended, self.failure = True, _too_few(counted, left_out, self.manifest)
+            counted = {}
         self.opened, self.unproved = tuple(counted), unproved
         return counted, left_out
 

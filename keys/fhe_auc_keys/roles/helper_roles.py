@@ -101,10 +101,11 @@ class HelpedAggregator(OpeningAggregator):
 
     def _opened(self, payload: bytes) -> LeftOut:
         opened = decode(payload, _OpeningUnderKey, "opening")
-        try:
-            self._keys = self._computation.opened(self._computation.load_public(opened.context), opened.opening)
-        except InputError as error:  # of another session
-            raise DeserialisationError(str(error)) from None
+        if self._are_enough(opened.left_out):
+            try:
+                self._keys = self._computation.opened(self._computation.load_public(opened.context), opened.opening)
+            except InputError as error:  # of another session
+                raise DeserialisationError(str(error)) from None
         return opened.left_out
 
     def _close(self) -> bytes:
@@ -188,6 +189,8 @@ class Helper(OpeningHelper):
 
     def _open(self, payload: bytes) -> bytes:
         sealed, left_out = self._secrets_in(payload)
+        if not sealed:
+            return encode(_OpeningUnderKey(left_out, b"", b""))
         public, secret = generate_context(self._computation.plan.parameters)
         material = secret.to_bytes()
         opening = self._computation.opening(material, {party: text[:SEED_BYTES] for party, text in sealed.items()})
@@ -227,8 +230,9 @@ class VectorAggregator(OpeningAggregator):
 
     def _opened(self, payload: bytes) -> LeftOut:
         opened = decode(payload, _PadsOpened, "opening")
-        self._computation.check_opening(opened.opening)
-        self._pads = opened.opening
+        if self._are_enough(opened.left_out):
+            self._computation.check_opening(opened.opening)
+            self._pads = opened.opening
         return opened.left_out
 
     def _result(self, totals: list[Words]) -> bytes:
@@ -267,7 +271,7 @@ class VectorHelper(OpeningHelper):
 
     def _answer(self, round_number: int, payload: bytes) -> bytes:
         seeds, left_out = self._secrets_in(payload)
-        return encode(_PadsOpened(left_out, self._computation.opening(seeds)))
+        return encode(_PadsOpened(left_out, self._computation.opening(seeds) if seeds else b""))
 
 
 class HelperVectors(HelperMode):

@@ -24,10 +24,6 @@ from fhe_auc.session.plan import (
 from fhe_auc.sums.residues import packed_size
 from fhe_auc_protocols.exact_auc.parameters import ExactParameters
 
-_PROVED_CAPS = Parameter(
-    "row caps", "proved", "each party proves that its counts add up to its cap; who fails is left out, and named"
-)
-
 
 class ExactPlan(ExactParameters, frozen=True):
     """All that parties and aggregator agree on, in public; errors as its base. Bytes are without envelopes."""
@@ -161,6 +157,12 @@ class ExactPlan(ExactParameters, frozen=True):
             "proof_bytes": self.proof_bytes,
         }
 
+    @property
+    def _proved_caps(self) -> Parameter:
+        """With the largest cap: a study may name none, and the plan is whoever's who convenes."""
+        why = "each party proves that its counts add up to its cap; who fails is left out, and named"
+        return Parameter("row caps", f"proved, {max(self.caps):,} at most", why)
+
     def terms(self) -> Terms:
         """Return what the session's parties agree to."""
         analysis, sums = self.analysis, self.release.sums
@@ -191,7 +193,7 @@ class ExactPlan(ExactParameters, frozen=True):
             [
                 *(Parameter(*row) for *row, there in asked if there),
                 *([] if private else [bound]),
-                *([_PROVED_CAPS] if self.caps else []),
+                *([self._proved_caps] if self.caps else []),
                 Parameter(
                     "released", released, f"as integers{noisy}, to the parties and to nobody else; the AUC is of these"
                 ),

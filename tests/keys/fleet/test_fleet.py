@@ -33,7 +33,7 @@ from fhe_auc_keys.bundles.announcement import open_announcement
 from fhe_auc_keys.cli.fleet import fleet as command
 from fhe_auc_keys.errors import ExpiredError, KeysError, TamperedError, UnfitCertificateError
 from fhe_auc_keys.fleet import aggregator, tables
-from fhe_auc_keys.fleet.device import Device, Floor
+from fhe_auc_keys.fleet.device import Device, Floor, Record, write_records
 from fhe_auc_keys.fleet.session import (
     LIST,
     OPENING,
@@ -116,6 +116,18 @@ def test_a_device_shows_no_secret(play: Play) -> None:
 
 
 # --- What does not count, and does the rest no harm -------------------------------------------------------------------
+
+
+def test_what_is_written_for_devices_is_read_again_however_long_their_records_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """10,000 records with proofs at 1,000 thresholds are more than a row group may have."""
+    monkeypatch.setattr(tables, "_MOST_BYTES", 2**20)
+    records = [Record(index, bytes(32), index.to_bytes(31_124, "big"), bytes(112), bytes(64)) for index in range(100)]
+    write_records(str(tmp_path / "records.parquet"), records)
+    parts, refused = tables.parts_of(str(tmp_path), tables.RECORDS)
+    assert not refused
+    assert [Record(*row) for part in parts for row in tables.rows_of(part, tables.RECORDS)] == records
 
 
 def test_records_that_are_not_whole_are_named_and_the_others_count(play: Play) -> None:

@@ -18,11 +18,14 @@ from fhe_auc.api import federated_auc
 from fhe_auc.base.errors import EvaluationError, InputError, MessageError, TooFewPartiesError
 from fhe_auc.base.logs import RoleLog
 from fhe_auc.base.party_names import HELPER
-from fhe_auc.base.serialise import encode
+from fhe_auc.base.serialise import decode, encode
 from fhe_auc.cli import main
+from fhe_auc.machines import site_role
 from fhe_auc.machines.aggregator_role import run
 from fhe_auc.machines.file_transport import FileTransport, answer
+from fhe_auc.machines.site_state import site_storage
 from fhe_auc.session.journal import Journal
+from fhe_auc.session.messages import Message
 from fhe_auc_keys.roles.helper_opening import Blobs, HelpedSubmission
 from fhe_auc_keys.roles.helper_roles import _HelpedResult, _OpeningUnderKey
 from fhe_auc_keys.store.key_store import TRAIL
@@ -200,6 +203,28 @@ def test_the_key_of_the_query_is_fresh_and_no_party_is_told_it() -> None:
     assert all(key not in each for each in messages[1:])
 
 
+def test_an_aggregator_that_has_lost_its_journal_asks_under_the_same_key(tmp_path: Path) -> None:
+    """From answers about one submission under two keys the helper could work out counts."""
+    session = MachineSession(rows(2, 7), tmp_path / "session", "verified", keys="helper", row_caps=CAP, max_rows=2000)
+
+    def asked() -> Blobs:
+        aggregator = site_storage().aggregator(session.aggregator).aggregator()
+        message = aggregator.start()
+        for name in session.sites:
+            aggregator.receive(name, site_role.answer(session.roles[name], message).submission)
+        question = aggregator.finish_round()
+        assert question is not None
+        with site_storage().site(session.roles[HELPER]) as kept:
+            content = Message.from_bytes(question, limit=len(question)).opened(
+                kept.session(session.id).protection, HELPER
+            )
+        return decode(content, Blobs, "blobs")
+
+    one, other = asked(), asked()
+    assert one == other  # of the same submissions, as sites answer once
+    assert len(one.key) == 32
+
+
 def test_a_helper_and_an_aggregator_that_go_on_elsewhere_say_the_same(tmp_path: Path, liars: set[str]) -> None:
     """After each of its messages the aggregator's process ends, and the helper's after each answer."""
     liars.add(NAMES[3])
@@ -341,6 +366,30 @@ def test_between_machines_record_logs_trail_and_every_site_name_who_is_left_out(
     answer(session.folder / "exchange", session.roles[NAMES[1]], 4, RoleLog())
     with pytest.raises(EvaluationError, match="'site 1' is left out: its proof did not hold"):
         session.outcome(NAMES[1])
+
+
+def test_where_all_must_take_part_the_one_whose_proof_does_not_hold_is_named_and_nothing_is_opened(
+    tmp_path: Path, liars: set[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    """It stops the session, and at once: nobody waits for a helper that would not answer, or looks for who it was."""
+    liars.add(NAMES[1])
+    session = MachineSession(
+        rows(SITES, 7), tmp_path / "session", "verified", keys="helper", row_caps=CAP, max_rows=2000
+    )
+
+    def connect(*of: Any) -> Attended:
+        made = Attended(session.folder / "exchange", *of)
+        made.session = session
+        return made
+
+    for _ in range(2):  # nor does it help to run the aggregator again
+        with pytest.raises(TooFewPartiesError, match=r"3 parties open and their proofs hold, .*site 1: its proof did"):
+            run({**session.aggregator, "round-timeout": 60.0}, connect)
+    assert "site 1: its proof did not hold" in session.told()["error"]["message"]
+    assert any(each.getMessage().startswith(f"{NAMES[1]}: its proof did not hold") for each in caplog.records)
+    trail = (Path(session.roles[HELPER]["store"]) / TRAIL).read_text(encoding="utf-8")
+    assert re.search(r'"not_proved": ?\["site 1"\]', trail)
+    assert re.search(r'"outcome": ?"TooFewPartiesError"', trail)
 
 
 def written(session: MachineSession, settings: dict[str, Any]) -> Path:

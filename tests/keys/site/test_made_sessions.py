@@ -192,40 +192,17 @@ def test_a_party_that_was_revoked_meanwhile_is_named_and_a_damaged_record_with_t
     assert found["entry"] == f"made/{old['session']}"
 
 
-def test_where_all_parties_have_row_caps_a_helper_s_session_proves_them_and_it_is_said_each_time_if_not(
-    four: Path,
-) -> None:
+def test_a_session_without_proofs_shows_that_and_one_that_finds_thresholds_has_none_to_leave_out(four: Path) -> None:
     make_site("registry")
-    caps = {"north": 500, "south": 500, "east": 300, "west": 400}
-    write_study("capped.toml", row_caps=caps)
-    write_study("some.toml", row_caps=dict.fromkeys(FOUR[:3], 500))
-    helped = "--keys", "helper", "--helper", "registry/registry.credential"
-    first = made("proved", *helped, "--study", "capped.toml")
-    for number, found in enumerate((first, repeated(first["session"]))):
-        assert (found["row_caps_proved"], found["study"]["row_caps"]) == (True, caps), number
-    credentials = [f"{name}/{name}.credential" for name in FOUR]
-
-    def asked(*options: str) -> Result:
-        return call("session", *credentials, *NORTH, "--thresholds", "uniform:16", *options, "--out", "other", "--json")
-
-    assert_fails(asked(*helped, "--study", "some.toml"), 2, "party 'west' has none, and each .* or prove none")
-    for without in (
-        ("--study", "capped.toml"),
-        helped,
-        (*helped, "--study", "capped.toml", "--protocol", "histogram-federated"),
-    ):
-        assert_fails(asked(*without, "--no-proofs"), 2, "none without --keys helper, row caps, and exact or verified;")
-    finding = asked(*helped, "--study", "capped.toml", "--no-proofs", "--thresholds", "quantile:8")
-    assert_fails(finding, 2, "exact or verified, nor in a session that finds thresholds")
-    bare = asked(*helped, "--study", "some.toml", "--no-proofs")
-    old = json.loads(bare.stdout)["session"]
-    twice = call("session", "--repeat", old, *NORTH, "--out", "exchange", "--json")
-    left = call("session", "--from", old, "--without", "east", STATED, *NORTH, "--out", "left", "--json")
-    for done in (bare, twice, left):
-        assert json.loads(done.stdout)["row_caps_proved"] is False
-        assert "one that lies can decide the AUC" in " ".join(done.stderr.split())
-    shown = " ".join(ok("show", "other/session.helper", *NORTH).stdout.split())
-    assert "row caps not proved a party that lies can decide the AUC" in shown
+    write_study("capped.toml", row_caps={"north": 500, "south": 500, "east": 300, "west": 400})
+    helped = "--keys", "helper", "--helper", "registry/registry.credential", "--study", "capped.toml"
+    for out, options, proved in (("proved", (), True), ("unproved", ("--no-proofs",), False)):
+        assert made(out, *helped, *options)["row_caps_proved"] is proved
+        shown = " ".join(ok("show", f"{out}/session.helper", *NORTH).stdout.split())
+        assert ("row caps not proved a party that lies can decide the AUC" in shown) is not proved
+    finding = ("--no-proofs", "--thresholds", "quantile:8", "--out", "other")
+    done = call("session", *(f"{name}/{name}.credential" for name in FOUR), *NORTH, *helped, *finding)
+    assert_fails(done, 2, "exact or verified, nor in a session that finds thresholds")
 
 
 def repeated(session: str, *options: str, out: str = "exchange") -> dict[str, Any]:

@@ -3,6 +3,7 @@
 import itertools
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given
@@ -135,3 +136,13 @@ def test_where_sums_take_more_than_one_prime_it_is_said_what_to_change() -> None
         plan_exact(
             thresholds=8, parties=3, backend="tenseal", max_rows=10**6, helpers=1, caps=(10**6,) * 3, interval=True
         )
+
+
+def test_no_plan_has_caps_that_cannot_be_proved_or_whose_rows_wrap_around() -> None:
+    """A plan comes from whoever convenes, and is refused before anybody agrees to it."""
+    plan = plan_exact(thresholds=8, parties=40, backend="tenseal", max_rows=4000, helpers=1, caps=(100,) * 40)
+    assert plan.modulus > sum(plan.caps)
+    assert {row.name: row.value for row in plan.terms().rows}["row caps"] == "proved, 100 at most"
+    for cap, most, why in ((2**38, 2**38, "17 counts cannot be proved"), (101, 100, "a row cap, 101, is above")):
+        with pytest.raises(CapacityError, match=why):
+            msgspec.structs.replace(plan, caps=(1,) * 39 + (cap,), max_rows=most)
