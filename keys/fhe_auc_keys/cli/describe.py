@@ -16,6 +16,7 @@ from fhe_auc.session.protocol import Protocol
 from fhe_auc_keys.bundles.announcement import Announcement
 from fhe_auc_keys.cli import common
 from fhe_auc_keys.site.invitation import Invitation
+from fhe_auc_keys.site.policy import goes_without_proofs
 from fhe_auc_keys.trust.public_keys import printable, subject_name
 
 _AGREED = ("max_rows", "min_rows", "sums", "analysis", "sites", "average_precision", "row_caps_proved")
@@ -74,14 +75,6 @@ def announcement_rows(announced: Announcement, *, reader: str = "") -> common.Ro
         you = "this is you; " if name == reader else ""
         rows.append((role, name, f"{you}certificate\n{common.spelled(fingerprint)}"))
     return rows
-
-
-def goes_without_proofs(announced: Announcement) -> bool:
-    """Whether parties, or a fleet's devices, have row caps that they could prove in such a session, and do not."""
-    _, plan = _protocol_and_plan(announced.manifest)
-    capped = announced.manifest.fleet is not None or bool(announced.study.row_caps)
-    unproved = plan is not None and plan.terms().data.get("row_caps_proved") is False
-    return capped and announced.helper is not None and unproved
 
 
 def announcement_as_dict(announced: Announcement) -> dict[str, Any]:

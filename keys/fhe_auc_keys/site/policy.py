@@ -54,7 +54,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     max_days: int = 7  # for so long can the session still go on, 1 to 31
     hours_between: int | None = None  # least hours between two sessions of a protocol, 1 to 8,760; None for any number
     until: date | None = None  # the last day (UTC) on which any is opened; None for no end
-    max_row_cap: int | None = None  # if given, each party must have a row cap, no larger than this
+    max_row_cap: int | None = None  # if given, each party has a row cap, no larger, and proves it where it can
     score_columns: tuple[str, ...] = ()  # those that a session of several models may ask for
     groups: tuple[str, ...] = ()  # columns of groups, likewise
     options: dict[str, Value | tuple[Value, ...]] = {}  # allowed values by name; none that is not named
@@ -161,6 +161,8 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             if not any(_same(value, each) for each in (values if isinstance(values, tuple) else (values,))):
                 yield f"option {name} is {value!r}, which the policy's [options] do not allow"
         try:
+            if self.max_row_cap is not None and goes_without_proofs(announced):
+                yield "its parties have row caps that they do not prove (--no-proofs)"
             yield from self._objections_to(registry.load(manifest.protocol).analysis_of(manifest))
         except UnknownProtocolError:
             yield f"protocol {manifest.protocol!r} is not installed here, so that nobody can tell what it asks for"
@@ -183,6 +185,17 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         """Say for a table what is allowed, also by what is not there: key, value, nothing."""
         said = {name: value for name, value in msgspec.to_builtins(self).items() if value not in ("", None, (), {})}
         return [(name, _said(value), "") for name, value in (said | {**_UNSET, **said}).items()]
+
+
+def goes_without_proofs(announced: Announcement) -> bool:
+    """Whether parties, or a fleet's devices, have row caps that they could prove in such a session, and do not.
+
+    Raises `UnknownProtocolError`.
+    """
+    if announced.helper is None or not (announced.study.row_caps or announced.manifest.fleet is not None):
+        return False
+    plan = registry.load(announced.manifest.protocol).plan_of(announced.manifest)
+    return plan is not None and plan.terms().data.get("row_caps_proved") is False
 
 
 _FORMAT = KeptFormat(b"fhepoli", Policy, "policy", version=4, older={3: (Policy, lambda found: found)})

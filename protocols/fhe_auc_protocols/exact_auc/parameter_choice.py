@@ -87,7 +87,7 @@ def plan_exact(
         holds = ""
         if privacy is None:
             most = 1 + bisect_left(range(2, max_rows), True, key=lambda rows: next(candidates(rows), None) is None)
-            holds = f", and {most:,} pooled rows would do"
+            holds = f" ({most:,} would do)"
         without = ", leave the interval out (--no-interval; interval=None)" if interval else ""
         reason = CapacityError(
             f"row caps are proved modulo one prime, and {max_rows:,} pooled rows take more{holds}: lower the row caps "

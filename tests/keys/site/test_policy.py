@@ -149,6 +149,24 @@ def test_caps_and_columns_and_noise_are_within_the_policy_only_where_it_names_th
     assert_opened(convened, **noise, options={**rest, "epsilon": [0.5, 1]})
 
 
+def test_where_a_policy_asks_for_row_caps_a_session_that_could_prove_them_and_does_not_is_for_a_person(
+    consortium: Path,
+) -> None:
+    """Else a site that convenes, and lies, would be bounded by nothing, and no site would see it."""
+    make_site("registry")
+    write_study("capped.toml", row_caps={"north": 4000, "south": 5000})
+    capped = "--study", "capped.toml", "--keys", "helper", "--helper", "registry/registry.credential"
+    made("proved", *capped)
+    made("unproved", *capped, "--no-proofs")
+    made("finding", *capped, "--thresholds", "quantile:8")
+    allowed = {"keys": ["helper"], "helpers": ["registry"]}
+    assert_refused("unproved/south.bundle", "row caps that they do not prove", max_row_cap=5000, **allowed)
+    assert_opened("proved/south.bundle", max_row_cap=5000, **allowed)
+    finds = {"protocols": ["boundaries-federated"], "max-thresholds": 20_000, "options": {"bins": 8}}
+    assert_opened("finding/south.bundle", max_row_cap=5000, **allowed, **finds)
+    assert_opened("unproved/south.bundle", **allowed)
+
+
 def test_a_session_without_an_option_that_the_policy_names_is_refused(consortium: Path) -> None:
     """Else a policy that allows one epsilon would open a session without noise."""
     write_study("capped.toml", row_caps={"north": 4000, "south": 5000})
