@@ -205,6 +205,7 @@ def session(
             if no_proofs and not proves:
                 raise click.UsageError(
                     "--no-proofs: there are none without --keys helper, row caps, and exact or verified"
+                    + (", nor in a session that finds thresholds" if finds else "")
                 )
             if proves and not no_proofs:
                 request = replace(request, row_caps=study.row_caps)
