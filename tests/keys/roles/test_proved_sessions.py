@@ -197,7 +197,9 @@ def test_the_key_of_the_query_is_fresh_and_no_party_is_told_it() -> None:
     messages = [play.until(2)]
     while (message := play.deliver(play.answers(messages[-1]))) is not None:
         messages.append(message)
-    key, other = (payload_of(each, Blobs).key for each in (messages[0], proving().until(2)))
+    asked = payload_of(messages[0], Blobs)
+    key, other = asked.key, payload_of(proving().until(2), Blobs).key
+    assert repr(key)[2:-1] not in repr(asked)
     assert (len(key), len(other)) == (32, 32)
     assert key != other
     assert all(key not in each for each in messages[1:])
