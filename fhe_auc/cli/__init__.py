@@ -44,7 +44,7 @@ _SECTIONS = {
         "check": "Verify results that sites have signed.",
     },
     "Laboratory": {
-        "attack": "Attack the encrypted protocols as an aggregator, a helper or a party that lies.",
+        "attack": "Attack the encrypted protocols as somebody who lies.",
         "benchmark": "Measure what an evaluation costs, beside its peers.",
         "compare-protocols": "Compare protocols on your rows: error, cost, privacy.",
         "ustat": "Estimate a statistic of pairs of rows.",
