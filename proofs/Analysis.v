@@ -96,9 +96,9 @@ Inductive released : Type :=
 | Ties of contrast
 | Squares of contrast & bool                                    (* Q10 for true, Q01 for false *)
 | Rows of Group & Class
-| First of Model & bool                                         (* of a comparison: D10 or D01, Q10 or Q01 of a model, *)
-| Second of Model & bool                                        (* and what is mixed of two models *)
-| Mixed of Model & Model & bool
+| First of Model & bool                                         (* of a comparison: D10 or D01 of a model, *)
+| Second of Model & bool                                        (* its Q10 or Q01, *)
+| Mixed of Model & Model & bool                                 (* and the mixed one of two models *)
 | Precision
 | Changed                                                       (* how many parties have set their flag *)
 | Site of Model & 'I_8.
@@ -162,7 +162,8 @@ Lemma value_mapped (K : finType) (c : int) (g : K -> seq (form entry)) :
   value [seq (c, g k) | k <- enum K] z = \sum_k c * \prod_(l <- g k) form_at l z.
 Proof. by rewrite /value big_map big_enum; apply: eq_bigr => k _; rewrite intz. Qed.
 
-Definition cell (x : contrast) (b : bool) : pred row := fun r => (of_class r \in (side x b).2) && in_group r (side x b).1.
+Definition cell (x : contrast) (b : bool) : pred row :=
+  fun r => (of_class r \in (side x b).2) && in_group r (side x b).1.
 Definition labelled (b : bool) : pred row := fun r => of_class r == label b.
 
 (* What is summed over bins is summed over rows. *)
@@ -267,14 +268,16 @@ Qed.
 
 Lemma worth_le (m : Model) (b : bool) (j : nat) : `|worth_at m b j| <= (count (labelled (~~ b)) rows)%:Z.
 Proof.
-rewrite -[count _ _]muln1; apply: bounded => r _; rewrite normrM (_ : `|if b then 1 else -1| = 1 :> int); last by case: b.
+rewrite -[count _ _]muln1; apply: bounded => r _; rewrite normrM (_ : `|if b then 1 else -1| = 1 :> int); last by
+  case: b.
 by case: leqP => _; rewrite mul1r ?subr0 ?sub0r.
 Qed.
 
 Lemma row_worth_le (m : Model) (b : bool) (r : row) :
   `|row_worth m b r| <= (scale * count (labelled (~~ b)) rows)%N%:Z.
 Proof.
-have -> : (scale * count (labelled (~~ b)) rows)%N%:Z = (scale - upper_share r m)%N%:Z * (count (labelled (~~ b)) rows)%:Z
+have -> : (scale * count (labelled (~~ b)) rows)%N%:Z = (scale - upper_share r m)%N%:Z * (count (labelled (~~ b))
+  rows)%:Z
     + (upper_share r m)%:Z * (count (labelled (~~ b)) rows)%:Z.
   by rewrite -!PoszM -PoszD -mulnDl subnK // -ltnS ltn_ord.
 apply: le_trans (norm_add _ _) _; rewrite !normrM -subr_ge0 opprD addrACA -!mulrBr.
@@ -299,7 +302,8 @@ Lemma over_coarse (what : 'I_4) (m : Model) (b : bool) (g : 'I_W.+1 -> int) :
 Proof.
 under eq_bigr do rewrite weighted_at big_ord1 mul1r z_rows.
 rewrite by_rows [RHS]big_mkcond; apply: eq_bigr => r _; rewrite /labelled.
-by case: ifP => [/eqP <-|/= ->]; [apply: eq_bigr => j _; rewrite /= eqxx mul1n | apply: big1 => j _; rewrite mul0n mul0r].
+by case: ifP => [/eqP <-|/= ->]; [apply: eq_bigr => j _; rewrite /= eqxx mul1n | apply: big1 => j _; rewrite mul0n
+  mul0r].
 Qed.
 
 Lemma first_at (m : Model) (b : bool) :
@@ -317,7 +321,8 @@ rewrite /value big_cat /= -!/(value _ z) !value_mapped.
 under eq_bigr do rewrite mul1r !big_cons big_nil mulr1.
 under [X in _ + X]eq_bigr do rewrite !big_cons big_nil mulr1 [2 * _]mulrCA.
 rewrite !over_coarse -big_split; apply: eq_bigr => r _; rewrite !inordK //= over_ends //.
-rewrite (bigD1 (lower r m)) //= eqxx mul1n [X in _ + (_ + X)]big1 ?addr0 => [|j /negbTE ->]; last by rewrite mul0n mul0r.
+rewrite (bigD1 (lower r m)) //= eqxx mul1n [X in _ + (_ + X)]big1 ?addr0 => [|j /negbTE ->]; last by rewrite mul0n
+  mul0r.
 rewrite !worthE !addn0 /row_worth -!mulnn !PoszM (_ : (lower r m + true)%N = upper r m) ?square_of_sum //.
 by rewrite addn1.
 Qed.
@@ -331,19 +336,21 @@ case: ifP => [/eqP <-|no]; last by apply: big1 => jk _; rewrite /= no mul0n mul0
 transitivity (\sum_j \sum_k (share r a j)%:Z * worth_at a b j * ((share r a' k)%:Z * worth_at a' b k)).
   by rewrite pair_bigA; apply: eq_bigr => -[j k] _; rewrite /= eqxx mul1n !worthE !addn0 PoszM mulrACA.
 under eq_bigr do rewrite -mulr_sumr; rewrite -mulr_suml; congr (_ * _).
-  by under eq_bigr do rewrite -[share _ _ _]expn1; rewrite (over_ends _ _ (fun j : 'I_W.+1 => worth_at a b j)) // !expn1.
+  by under eq_bigr do rewrite -[share _ _ _]expn1; rewrite (over_ends _ _ (fun j : 'I_W.+1 => worth_at a b j)) //
+    !expn1.
 by under eq_bigr do rewrite -[share _ _ _]expn1; rewrite (over_ends _ _ (fun j : 'I_W.+1 => worth_at a' b j)) // !expn1.
 Qed.
 End Values.
 
 (** * The theorem *)
 Section Verified_analysis.
-Variables (I S P : finType) (t : P -> nat) (least m max_rows d : nat).  (* parties, sums, primes; the least prime, group *)
+Variables (I S P : finType) (t : P -> nat) (least m max_rows d : nat).  (* parties, sums, primes *)
 Variables (rows_of : I -> seq row) (absent : {set I}).
 
-(* What a party says of itself. In the session before, whose sums are verified, the parties L1 have counted `rows_before`
-   at or above each threshold. A flag says that a party was not in L1, or that its rows have changed since then; with it
-   set, its entries are anything (the code draws them at random). Weights of sites are cut off, and rounded. *)
+(* What a party says of itself. In the session before, whose sums are verified, the parties L1 have counted
+   `rows_before` at or above each threshold. A flag says that a party was not in L1, or that its rows have changed since
+   then; with it set, its entries are anything (the code draws them at random). Weights of sites are cut off, and
+   rounded. *)
 Variables (own : I -> own_entry -> int) (L1 : {set I}) (rows_before : I -> 'I_B -> nat).
 Variables (precision_scale site_scale : nat).
 Definition known (k : 'I_B) : nat := maxn (\sum_(i in L1) rows_before i k)%N 1.
@@ -352,7 +359,8 @@ Definition rows_above (rows : seq row) (k : 'I_B) : nat := count (fun r => (k <=
 Definition positives_at (rows : seq row) (k : 'I_B) : nat :=
   count (fun r => (of_class r == positive) && (bin r first_model == k)) rows.
 Hypothesis flags : forall i, own i (inl None) = 0 \/ own i (inl None) = 1.
-Hypothesis unchanged : forall i, own i (inl None) = 0 -> i \in L1 /\ (forall k, rows_above (rows_of i) k = rows_before i k).
+Hypothesis unchanged : forall i, own i (inl None) = 0 -> i \in L1 /\
+  (forall k, rows_above (rows_of i) k = rows_before i k).
 Hypothesis shares_of_one : forall i k, own i (inl None) = 0 ->
   own i (inl (Some k)) = (positives_at (rows_of i) k * reciprocal k)%N%:Z.
 Hypothesis sites_cut_off : forall i s,
@@ -361,8 +369,8 @@ Hypothesis sites_cut_off : forall i s,
 Definition sketch (ij : I * entry) : int :=
   match ij.2 with inl j => \sum_(r <- rows_of ij.1) (of_row r j)%:Z | inr j => own ij.1 j end.
 
-(* A family of sums: any, if the rows of everybody are among them, the parties' flags with the average precision, and one
-   AUC. Each is read around zero or from zero on, and takes at most so many values for max_rows rows. *)
+(* A family of sums: any, if the rows of everybody are among them, the parties' flags with the average precision, and
+   one AUC. Each is read around zero or from zero on (`lo`), and for max_rows rows needs a T above `room`. *)
 Variable kind : S -> released.
 Variables (rows_of_class : Class -> S) (s0 : S) (x0 : contrast).
 Hypothesis rows_released : forall c, kind (rows_of_class c) = Rows everybody c.
@@ -509,8 +517,10 @@ pose above (k : 'I_B) := count (fun r => (of_class r == positive) && (k <= bin r
 have valueE : value (sum_of Precision) z = (\sum_(k : 'I_B) positives_at rows k * (reciprocal k * above k))%N%:Z.
   rewrite value_mapped (big_morph Posz PoszD (erefl 0%:Z)); apply: eq_bigr => k _.
   rewrite mul1r !big_cons big_nil mulr1 !weighted_at big_ord1 mul1r positives_of // mulnA [RHS]PoszM; congr (_ * _).
-  under eq_bigr do rewrite mulrC z_rows; rewrite by_rows /above -sum1_count (big_morph Posz PoszD (erefl 0%:Z)) [RHS]big_mkcond.
-  apply: eq_bigr => r _; rewrite (bigD1 (bin r first_model)) //= /in_group !eqxx big1 ?addr0 => [|l /negbTE]; last first.
+  under eq_bigr do rewrite mulrC z_rows; rewrite by_rows /above -sum1_count (big_morph Posz PoszD (erefl 0%:Z))
+    [RHS]big_mkcond.
+  apply: eq_bigr => r _; rewrite (bigD1 (bin r first_model)) //= /in_group !eqxx big1 ?addr0 => [|l /negbTE]; last
+    first.
     by rewrite eq_sym => ->; rewrite !andbF mul0r.
   by case: (_ == _); case: (_ <= _)%N.
 have aboveP k : (above k <= max_rows)%N by apply: leq_trans (count_size _ _) few.
@@ -614,7 +624,8 @@ rewrite -/(value (sum_of (kind s)) z); have [few|many] := leqP (size rows) max_r
     by rewrite /exact ks'; apply: changed_in_range; rewrite -ks'.
   apply: few_in_range => // precise i iL; move: none; rewrite precise /= negb_exists_in => /forall_inP/(_ i iL).
   by rewrite negbK => /eqP.
-have rowsE (z' : S -> int) : (forall s', in_range t (lo (kind s')) (exact f sketch L s') -> z' s' = exact f sketch L s') ->
+have rowsE (z' : S -> int) : (forall s', in_range t (lo (kind s')) (exact f sketch L s') -> z' s' = exact f sketch L
+  s') ->
     \sum_c z' (rows_of_class c) = (size rows)%:Z.
   move=> shown; rewrite -all_classes; apply: eq_bigr => c _.
   by rewrite shown /exact rows_released //; apply: number_of_rows.

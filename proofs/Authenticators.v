@@ -1,5 +1,5 @@
-(* The authenticators modulo one prime (fhe_auc/sums/proof.py): what is sent, that honest results pass, that what is sent
-   says nothing of alpha, and that a wrong result passes for few alpha. *)
+(* The authenticators modulo one prime (fhe_auc/sums/proof.py): what is sent, that honest results pass, that what is
+   sent says nothing of alpha, and that a wrong result passes for few alpha. *)
 From mathcomp Require Import all_ssreflect all_algebra.
 From Verified Require Import Chance Sums.
 Set Implicit Arguments.
@@ -71,7 +71,8 @@ Qed.
 Theorem honest_passes (alpha : point) (w : entries) (x : secret) (L : {set I}) (s : S) :
   (H w (submit alpha w x) L s).[val alpha] = expected x L s.
 Proof.
-case: x => [[rho mu] u]; have a0 := point_neq0 alpha; rewrite /H /submit /expected hornerD horner_value horner_sum; congr (_ + _).
+case: x => [[rho mu] u]; have a0 := point_neq0 alpha; rewrite /H /submit /expected hornerD horner_value horner_sum;
+  congr (_ + _).
   apply: eq_value => j.
   rewrite hornerD hornerC hornerZ hornerX /pooled mulr_suml -big_split; apply: eq_bigr => i _.
   by rewrite ffunE /= divfK // addrC subrK.

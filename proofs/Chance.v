@@ -14,7 +14,8 @@ Proof. by rewrite divr_ge0 ?ler0n. Qed.
 Lemma Pr_le1 (T : finType) (E : pred T) : Pr E <= 1.
 Proof.
 rewrite /Pr; have [->|T0] := posnP #|T|; first by rewrite invr0 mulr0.
-by rewrite -subr_ge0 -[X in X - _](@divff _ #|T|%:R) ?pnatr_eq0 -?lt0n // -mulrBl divr_ge0 ?ler0n // subr_ge0 ler_nat max_card.
+by rewrite -subr_ge0 -[X in X - _](@divff _ #|T|%:R) ?pnatr_eq0 -?lt0n // -mulrBl divr_ge0 ?ler0n // subr_ge0 ler_nat
+  max_card.
 Qed.
 
 Lemma Pr_le (T : finType) (E E' : pred T) : (forall x, E x -> E' x) -> Pr E <= Pr E'.
@@ -64,8 +65,8 @@ Qed.
 Lemma Pr_second (T T' : finType) (E : pred T') : Pr [pred xy : T * T' | E xy.2] <= Pr E.
 Proof. exact: (@Pr_given _ _ (fun _ => E)) (Pr_ge0 _) _. Qed.
 
-(* Where what is seen, y, is a bijection of the secrets x whatever the key a is: once the y that was seen is fixed, every
-   key is still as likely as any other. *)
+(* Where what is seen, y, is a bijection of the secrets x whatever the key a is: once the y that was seen is fixed,
+   every key is still as likely as any other. *)
 Lemma Pr_by_view (A X Y : finType) (view : A -> X -> Y) (bad : A -> Y -> bool) (b : rat) : 0 <= b ->
   (forall a, bijective (view a)) -> (forall y, Pr [pred a | bad a y] <= b) ->
   Pr [pred ax : A * X | bad ax.1 (view ax.1 ax.2)] <= b.
@@ -85,7 +86,8 @@ Proof.
 rewrite /Pr -mulr_suml -subr_ge0 -mulrBl mulr_ge0 ?invr_ge0 ?ler0n // -natr_sum subr_ge0 ler_nat.
 rewrite -sum1_card (@leq_trans (\sum_(x | [exists k, E k x]) \sum_(k | E k x) 1)%N) //.
   by apply: leq_sum => x /existsP [k Ek]; rewrite (bigD1 k).
-by rewrite (exchange_big_dep xpredT) //=; apply: leq_sum => k _; rewrite sum1_card; apply/subset_leq_card/subsetP => x /andP [].
+by rewrite (exchange_big_dep xpredT) //=; apply: leq_sum => k _; rewrite sum1_card; apply/subset_leq_card/subsetP => x
+  /andP [].
 Qed.
 
 (* One entry of a tuple is uniform. *)
@@ -98,7 +100,8 @@ have fam0 : fam p0 =i R.
   by move/eqP: br; rewrite eq_Tagged /= => /eqP ->.
 have fold (h : P -> nat) : foldr muln 1%N [seq h p | p in P] = (\prod_p h p)%N by rewrite foldrE big_image.
 have -> : (#|[pred a : {dffun forall p, B p} | R (a p0)]| = \prod_p #|fam p|)%N.
-  rewrite -fold -card_family; apply: eq_card => a; rewrite inE; apply/idP/familyP => [Ra p|/(_ p0)]; last by rewrite fam0.
+  rewrite -fold -card_family; apply: eq_card => a; rewrite inE; apply/idP/familyP => [Ra p|/(_ p0)]; last by rewrite
+    fam0.
   by have [->|np] := eqVneq p p0; [rewrite fam0 | rewrite inE np].
 rewrite card_dep_ffun fold (bigD1 p0) //= (eq_card fam0) [in RHS](bigD1 p0) //=.
 rewrite -mulnA; congr (_ * _)%N; rewrite mulnC; congr (_ * _)%N; apply: eq_bigr => p np.

@@ -46,7 +46,8 @@ Proof. by case: c => -[|[|]] // ?; congr (Rows _ _ _); apply: val_inj. Qed.
 Lemma flags_released (s : 'I_12) : is_precision (kind s) -> exists s', is_changed (kind s').
 Proof. by exists (@Ordinal 12 10 isT). Qed.
 Lemma differ : injective modulus. Proof. by move=> p q _; rewrite [p]ord1 [q]ord1. Qed.
-Lemma degrees (s : 'I_12) : (degree_of (kind s) <= 3)%N. Proof. by case: s => -[|[|[|[|[|[|[|[|[|[|[|[|]]]]]]]]]]]]. Qed.
+Lemma degrees (s : 'I_12) : (degree_of (kind s) <= 3)%N.
+Proof. by case: s => -[|[|[|[|[|[|[|[|[|[|[|[|]]]]]]]]]]]]. Qed.
 Lemma apart (s : 'I_12) : contrast_apart (kind s).
 Proof. by case: s => -[|[|[|[|[|[|[|[|[|[|[|[|]]]]]]]]]]]] //= ?; rewrite /Analysis.apart disjoints1 inE. Qed.
 Lemma T_large (s : 'I_12) : (room 1 parties 2 1 1 (kind s) < T modulus)%N.
@@ -54,8 +55,8 @@ Proof. by rewrite T1031; case: s => -[|[|[|[|[|[|[|[|[|[|[|[|]]]]]]]]]]]] //= ?;
 Lemma all_rows : (\sum_i size (rows_of i) < T modulus)%N. Proof. by rewrite T1031 big_ord_recr big_ord1. Qed.
 
 (* For every aggregator. *)
-Definition instance := @verified_analysis one one labels 1 1 1 ord0 ord0 positive negative parties [the finType of 'I_12]
-  one modulus 1031 2 2 3 rows_of set0 own setT (fun i k => rows_above ord0 (rows_of i) k) 1 1
+Definition instance := @verified_analysis one one labels 1 1 1 ord0 ord0 positive negative parties
+  [the finType of 'I_12] one modulus 1031 2 2 3 rows_of set0 own setT (fun i k => rows_above ord0 (rows_of i) k) 1 1
   flags unchanged shares_of_one sites_cut_off kind rows_of_class (@Ordinal 12 2 isT) auc rows_released erefl
   flags_released (fun=> isT) differ (fun=> leqnn _) isT isT degrees isT ord0 isT apart T_large all_rows.
 

@@ -22,7 +22,7 @@ Variable right : Y -> R -> bool.                                (* whether it is
 Variable least : K -> nat.                                      (* parties of a group, at least *)
 Hypothesis least_positive : forall k, (0 < least k)%N.
 
-(* An aggregator sees all that is sent, and each verdict before its next result: the first is its last argument's last. *)
+(* An aggregator sees all that is sent, and each verdict before its next result; the latest is the first in the list. *)
 Variable aggregator : Y -> seq bool -> R.
 
 (* A group evaluates a result if it has enough parties, and none of them evaluated one of this kind before. *)

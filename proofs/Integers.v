@@ -1,4 +1,4 @@
-(* The theorem of docs/security/verified.md, in integers: what parties read are the exact sums of integers, or an error. *)
+(* The theorem of docs/security/verified.md: what parties read are the exact sums of integers, or an error. *)
 From mathcomp Require Import all_ssreflect all_algebra.
 From Verified Require Import Chance Sums Authenticators Session.
 Set Implicit Arguments.
@@ -115,7 +115,7 @@ Definition integers (c : result I S (field t)) (s : S) : int := read (lo s) (fun
 (* An aggregator knows all sketches and sees all that is sent, and every verdict before its next result. *)
 Variable aggregator : secrets I f (field t) -> seq bool -> result I S (field t).
 
-(* Parties of a group accept integers of a list L, and show one that is wrong, or one of parties that have not submitted. *)
+(* Of a result that parties accept they show an integer that is wrong, or one of parties that have not submitted. *)
 Definition misled (c : result I S (field t)) : bool :=
   [exists s, shows (integers c) s && ((integers c s != exact (counted c) s) || ~~ [disjoint counted c & absent])].
 Definition deceived (tries : nat) (a : keys I f (field t)) (x : secrets I f (field t)) : bool :=
@@ -153,7 +153,8 @@ Theorem verified (tries : nat) :
   Pr [pred ax : keys I f (field t) * secrets I f (field t) | deceived tries ax.1 ax.2]
     <= (#|I| %/ m * d)%:R / least.-1%:R.
 Proof.
-apply: le_trans (@soundness _ _ _ _ _ _ residues absent _ least d_most _ least1 p0 _ blinded _ m_positive aggregator tries).
+apply: le_trans (@soundness _ _ _ _ _ _ residues absent _ least d_most _ least1 p0 _ blinded _ m_positive aggregator
+  tries).
   apply: Pr_le => -[a x] /= /existsP [n /and3P [ev pass wrong]].
   by apply/existsP; exists n; rewrite /= ev pass; apply: misled_is_wrong.
 by move=> p; rewrite card_Fp.

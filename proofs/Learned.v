@@ -20,7 +20,8 @@ Definition replaced (mu : frees I f F) (i0 : I) (own : {ffun slot -> F}) : frees
 Lemma only_top (d : nat) (p : {poly F}) (a : F) :
   (size p <= d.+1)%N -> (forall k, (k < d)%N -> p`_k = 0) -> a != 0 -> p.[a] = 0 -> p = 0.
 Proof.
-move=> sp low a0; rewrite (horner_coef_wide _ sp) big_ord_recr /= big1 ?add0r => [top|k _]; last by rewrite low // mul0r.
+move=> sp low a0; rewrite (horner_coef_wide _ sp) big_ord_recr /= big1 ?add0r => [top|k _]; last by rewrite low //
+  mul0r.
 apply/polyP => k; rewrite coef0; case: (ltngtP k d) => [/low //|dk|->]; first by rewrite nth_default // (leq_trans sp).
 by apply/eqP; move/eqP: top; rewrite mulf_eq0 expf_eq0 (negbTE a0) andbF orbF.
 Qed.
@@ -48,7 +49,8 @@ pose rest s (j : 'I_(d s).-1) := (result [ffun=> 0] s)`_j.+1.
 have coef own s (j : 'I_(d s).-1) : (result own s)`_j.+1 = rest s j + own (Tagged (fun s => 'I_(d s).-1) j).
   rewrite /rest /result /H /submit !coefD -addrA; congr (_ + _); rewrite !coef_sum (bigD1 i0) // [in RHS](bigD1 i0) //=.
   have jd : (j.+1 < d s)%N by rewrite -ltn_predRL.
-  rewrite !coefD !coef_blinders !ffunE !eqxx !coefZ !coefXn (ltn_eqF jd) !mulr0 !addr0 add0r addrC; congr (_ + _); apply: eq_bigr => i /andP [_ /negbTE ii0].
+  rewrite !coefD !coef_blinders !ffunE !eqxx !coefZ !coefXn (ltn_eqF jd) !mulr0 !addr0 add0r addrC; congr (_ + _);
+    apply: eq_bigr => i /andP [_ /negbTE ii0].
   by rewrite !coefD !coef_blinders !ffunE ii0 !coefZ !coefXn (ltn_eqF jd) !mulr0.
 pose own : {ffun slot -> F} := [ffun k : slot => (n (tag k))`_(tagged k).+1 - rest (tag k) (tagged k)].
 exists own; split=> [s|own' same]; last first.

@@ -19,8 +19,8 @@ Definition secrets : finType := [the finType of {dffun forall p, secret I f (F p
 Definition sent (a : points) (x : secrets) : secrets := [ffun p => submit (a p) (w p) (x p)].
 Definition unsent (a : points) (y : secrets) : secrets := [ffun p => recover (a p) (w p) (y p)].
 
-(* Whoever has not submitted has secrets of which nothing was sent: they are drawn apart, with the points. The aggregator
-   is shown what it would have sent under others, which says nothing and is not compared with anything. *)
+(* Whoever has not submitted has secrets of which nothing was sent: they are drawn apart, with the points. The
+   aggregator is shown what it would have sent under others, which says nothing and is not compared with anything. *)
 Definition keys : finType := [the finType of (points * secrets)%type].
 Definition own (F : finFieldType) (x apart : secret I f F) : secret I f F :=
   let: (rho, mu, u) := x in let: (rho', mu', u') := apart in
@@ -132,13 +132,15 @@ Hypothesis m_positive : (0 < m)%N.
 Variable aggregator : secrets -> seq bool -> result.
 
 Definition fooled : nat -> keys -> secrets -> bool :=
-  @fooled I [the finType of 'I_1] keys secrets secrets (fun a => sent a.1) result (fun=> ord0) evaluating accepts right (fun=> m) aggregator.
+  @fooled I [the finType of 'I_1] keys secrets secrets (fun a => sent a.1) result (fun=> ord0) evaluating accepts
+    right (fun=> m) aggregator.
 
 Theorem soundness (tries : nat) :
   Pr [pred ax : keys * secrets | fooled tries ax.1 ax.2] <= (#|I| %/ m * d)%:R / t.-1%:R.
 Proof.
 rewrite natrM -mulrA -/chance.
-have := @fooled_rarely I [the finType of 'I_1] keys secrets secrets (fun a => sent a.1) (fun a => unsent a.1) sentK unsentK result
+have := @fooled_rarely I [the finType of 'I_1] keys secrets secrets (fun a => sent a.1) (fun a => unsent a.1) sentK
+  unsentK result
   (fun=> ord0) evaluating accepts right (fun=> m) (fun=> m_positive) aggregator right_is_accepted (fun=> chance).
 rewrite big_ord1; apply=> // [_|]; first by rewrite divr_ge0 ?ler0n.
 exact: wrong_is_refused.

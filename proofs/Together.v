@@ -1,5 +1,6 @@
-(* Authenticators and vectors under one common secret: a session of both. HKDF derives the secrets of each apart, so they
-   are independent; but the aggregator sees all that is sent, and every verdict of either kind before its next result. *)
+(* Authenticators and vectors under one common secret: a session of both. HKDF derives the secrets of each apart, so
+   they are independent; but the aggregator sees all that is sent, and every verdict of either kind before its next
+   result. *)
 From mathcomp Require Import all_ssreflect all_algebra.
 From Verified Require Import Chance Sums Authenticators Game Session Integers Vectors.
 Set Implicit Arguments.
@@ -18,7 +19,8 @@ Hypotheses (d_most : forall s, (degree (f s) <= d)%N) (d_small : (d < least)%N).
 Variables (p0 : P) (s0 : S).
 Hypothesis blinded : (1 < degree (f s0))%N.
 Hypothesis ranges : forall (L : {set I}) (s : S), in_range t (lo s) (exact f sketch L s) \/
-  (forall z : S -> int, (forall s', in_range t (lo s') (exact f sketch L s') -> z s' = exact f sketch L s') -> ~~ shows z s).
+  (forall z : S -> int, (forall s', in_range t (lo s') (exact f sketch L s') -> z s' = exact f sketch L s') ->
+    ~~ shows z s).
 
 (* As of `verified_vectors`. *)
 Variables (J' Q : finType) (t' m' : nat) (vector : I * J' -> int) (absent' : {set I}).

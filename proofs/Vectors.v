@@ -97,7 +97,8 @@ have [there|/pred0Pn [i0 /= /andP [i0L i0out]] _] := boolP [disjoint named c & a
     by apply: eq_bigr => i /andP [_ /negbTE ii0]; rewrite /own_pad ffunE /= ii0 addr0.
   apply/ffunP => q; have := eqP (one q); have := eqP (other q); rewrite /= !moved => <- /addrI/oppr_inj.
   by move/addrI.
-rewrite /vector_right there /=; have [/existsP [j0 j0w]|] := boolP [exists j, pool_entries c j != pooled (named c) y.1 j].
+rewrite /vector_right there /=; have [/existsP [j0 j0w]|] := boolP [exists j, pool_entries c j != pooled (named c) y.1
+  j].
   move=> _; pose e j := pool_entries c j - pooled (named c) y.1 j.
   have e0 : e j0 != 0 by rewrite subr_eq0.
   pose b q := pool_tags c q - \sum_(i in named c) y.2 (i, q).
@@ -106,7 +107,8 @@ rewrite /vector_right there /=; have [/existsP [j0 j0w]|] := boolP [exists j, po
   apply: le_trans (@Pr_first _ _ [pred r : weights | [forall q, b q == tag r e q]]) _.
   rewrite card_ffun -[#|Q|]cardsT; apply: le_trans (Pr_le _) (random_forms setT b e0) => r /forallP same.
   by apply/forall_inP => q _; rewrite eq_sym.
-move=> /existsPn same; have entries j : pool_entries c j = pooled (named c) y.1 j by apply/eqP; have := same j; rewrite negbK.
+move=> /existsPn same; have entries j : pool_entries c j = pooled (named c) y.1 j by apply/eqP; have := same j;
+  rewrite negbK.
 have -> /= : [forall j, pool_entries c j == pooled (named c) y.1 j] by apply/forallP => j; rewrite entries.
 move=> /forallPn [q tagsq]; rewrite Pr_none // => a /=; rewrite vector_acceptsE //; apply/forallPn; exists q.
 by rewrite form_of0 ?subr_eq0 // => j; rewrite entries subrr.
@@ -156,7 +158,8 @@ Variable aggregator : pads I J Q F -> seq bool -> pool I J Q F.
 
 Definition vector_deceived (tries : nat) (a : vector_keys I J Q F) (k : pads I J Q F) : bool :=
   let y := tagged vector_residues a.1 k in
-  let verdicts := Game.verdicts (fun a => tagged vector_residues a.1) (fun=> ord0 : 'I_1) (@reading I J Q F) (vector_accepts absent)
+  let verdicts := Game.verdicts (fun a => tagged vector_residues a.1) (fun=> ord0 : 'I_1) (@reading I J Q F)
+    (vector_accepts absent)
     (fun=> m) aggregator a k in
   [exists n : 'I_tries, let c := aggregator y (verdicts n) in
     [&& Game.evaluated (fun=> ord0 : 'I_1) (@reading I J Q F) (fun=> m) aggregator y (verdicts n),
@@ -166,9 +169,11 @@ Theorem verified_vectors (tries : nat) :
   Pr [pred ak : vector_keys I J Q F * pads I J Q F | vector_deceived tries ak.1 ak.2]
     <= (#|I| %/ m)%:R / (t ^ #|Q|)%:R.
 Proof.
-have := @fooled_rarely _ _ _ _ _ _ _ (@taggedK I J Q F vector_residues) (@untaggedK I J Q F vector_residues) _ (fun=> ord0 : 'I_1)
+have := @fooled_rarely _ _ _ _ _ _ _ (@taggedK I J Q F vector_residues) (@untaggedK I J Q F vector_residues) _ (fun=>
+  ord0 : 'I_1)
   (@reading I J Q F) _ (vector_right absent) (fun=> m) (fun=> m_positive) aggregator
-  (@vector_right_is_accepted I J Q F vector_residues absent) (fun=> vector_chance Q F) _ (@vector_wrong_is_refused I J Q F vector_residues absent) tries.
+  (@vector_right_is_accepted I J Q F vector_residues absent) (fun=> vector_chance Q F) _ (@vector_wrong_is_refused I J
+    Q F vector_residues absent) tries.
 rewrite big_ord1 /vector_chance card_Fp // => bound; apply: le_trans (Pr_le _) (le_trans (bound _) _).
 - move=> [a k] /= /existsP [n /and3P [ev pass wrong]]; apply/existsP; exists n; rewrite /= ev pass.
   by apply: (@vector_misled_is_wrong a.1); rewrite taggedK.

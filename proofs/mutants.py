@@ -39,7 +39,7 @@ MUTANTS = (
     Mutant("T is too small for D", "Analysis", "Ties _ => 2 * (max_rows ^ 2 %/ 4)", "Ties _ => max_rows ^ 2 %/ 4"),
     Mutant("T is too small for Q10", "Analysis", "(4 * max_rows ^ 3 %/ 27)%N", "(max_rows ^ 3 %/ 27)%N"),
     Mutant("T has no room for a sign", "Analysis", "2 * (scale ^ 2 * most_cubic)", "scale ^ 2 * most_cubic"),
-    Mutant("ties are read around zero", "Analysis", "with Ties _ | Squares _ _", "with Squares _ _"),
+    Mutant("Q10 is read around zero", "Analysis", "Ties _ | Squares _ _ | Rows", "Ties _ | Rows"),
     Mutant("precision is shown with a flag set", "Analysis", "==> (z s' == 0)])\n", "==> true])\n"),
     Mutant("more rows than max_rows are shown", "Analysis", "<= max_rows%:Z) &&", "<= (T t)%:Z) &&"),
     Mutant("a gadget without the digit 0", "Inputs", "\\prod_(v < b) (a - v%:R)", "\\prod_(1 <= v < b) (a - v%:R)"),
