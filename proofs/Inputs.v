@@ -48,15 +48,16 @@ move=> /forallPn [cj none]; apply: (@random_forms _ N F A (fun cj => vanishing (
 by rewrite vanishing0.
 Qed.
 
-Lemma true_digits_pass (r : joint) (i : N) : [forall cj, is_digit (x cj)] -> lucky r i.
-Proof. by move=> /forallP digits; rewrite /lucky form_of0 // => cj; apply/eqP; rewrite vanishing0. Qed.
-
 (** ** One proof, looked at at a random point *)
 (* Polynomials through the inputs of the gadget in all calls, and through a seed at one point more. *)
-Variables (point : option C -> F) (through : option C -> {poly F}).
-Hypothesis through_size : forall k, (size (through k) <= #|C|.+1)%N.
-Hypothesis through_at : forall k l, (through k).[point l] = (k == l)%:R.
-Record proof := Proof { product_seeds : J -> F; digit_seeds : J -> F; claimed : {poly F} }.
+Variable point : option C -> F.                                 (* the roots of unity; the seed's is None *)
+Hypothesis point_injective : injective point.
+Definition through (k : option C) : {poly F} :=
+  \prod_(l | l != k) ((point k - point l)^-1 *: ('X - (point l)%:P)).
+
+Definition most : nat := (b * #|C|)%N.                          (* the degree of the gadget's polynomial *)
+Record proof := Proof { product_seeds : J -> F; digit_seeds : J -> F; coefficients : 'I_most.+1 -> F }.
+Definition claimed (p : proof) : {poly F} := \poly_(k < most.+1) coefficients p (inord k).
 
 Definition wire (seed : F) (v : C -> F) : {poly F} := seed *: through None + \sum_c v c *: through (Some c).
 Definition gadget (u a : J -> {poly F}) : {poly F} := \sum_j u j * \prod_(1 <= v < b) (a j - v%:R%:P).
@@ -64,12 +65,28 @@ Definition of_wires (r : joint) (i : N) (p : proof) : {poly F} :=
   gadget (fun j => wire (product_seeds p j) (fun c => r (i, (c, j)) * x (c, j)))
          (fun j => wire (digit_seeds p j) (fun c => x (c, j))).
 
-Definition most : nat := (b * #|C|)%N.                          (* the degree of the gadget's polynomial *)
-Hypothesis claimed_size : forall p : proof, (size (claimed p) <= most.+1)%N.   (* so many coefficients are sent *)
-
 (* The gadget's polynomial is that of the wires at the query point, and its values in all calls add up to zero. *)
 Definition holds (r : joint) (i : N) (p : proof) (z : F) : bool :=
   ((claimed p).[z] == (of_wires r i p).[z]) && (\sum_c (claimed p).[point (Some c)] == 0).
+
+Lemma through_at (k l : option C) : (through k).[point l] = (k == l)%:R.
+Proof.
+rewrite /through horner_prod; have [<-|kl] := eqVneq k l.
+  rewrite big1 // => i ik; rewrite hornerZ hornerXsubC mulVf // subr_eq0.
+  by apply: contra ik => /eqP/point_injective ->.
+by rewrite (bigD1 l) 1?eq_sym //= hornerZ hornerXsubC subrr mulr0 mul0r.
+Qed.
+
+Lemma through_size (k : option C) : (size (through k) <= #|C|.+1)%N.
+Proof.
+have others : #|[pred l | l != k]| = #|C| by rewrite cardC1 card_option.
+apply: leq_trans (size_prod_leq _ _) _; rewrite leq_subLR others addnS ltnS.
+apply: (@leq_trans (\sum_(l | l != k) 2)%N).
+  by apply: leq_sum => l _; apply: leq_trans (size_scale_leq _ _) _; rewrite size_XsubC.
+by rewrite sum_nat_const others muln2 addnn.
+Qed.
+
+Lemma claimed_size (p : proof) : (size (claimed p) <= most.+1)%N. Proof. exact: size_poly. Qed.
 
 Lemma wire_at (seed : F) (v : C -> F) (c : C) : (wire seed v).[point (Some c)] = v c.
 Proof.
