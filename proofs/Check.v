@@ -22,3 +22,5 @@ Print Assumptions false_equations_pass_rarely.
 Print Assumptions equations_of_integers.
 Print Assumptions instance.
 Print Assumptions secrets_exist.
+Print Assumptions vectors_instance.
+Print Assumptions inputs_instance.

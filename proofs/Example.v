@@ -1,7 +1,7 @@
-(* The theorem's premises can be met, all at once: two parties with a row each, one of each label, one model, group and
-   bin, every kind of sum, at most two rows, and the prime 1031. *)
+(* Premises can be met. Of `verified_analysis` all at once: two parties with a row each, one of each label, one model,
+   group and bin, every kind of sum, at most two rows, and the prime 1031. *)
 From mathcomp Require Import all_ssreflect all_algebra.
-From Verified Require Import Chance Sums Authenticators Session Integers Analysis.
+From Verified Require Import Chance Sums Forms Authenticators Session Integers Analysis Vectors Inputs.
 Set Implicit Arguments.
 Unset Strict Implicit.
 Unset Printing Implicit Defensive.
@@ -68,3 +68,13 @@ pose none : secrets I f F := [ffun p => ([ffun=> 0], [ffun=> 0], [ffun=> 0])].
 have a p : point (F p) by exists 1; exact: oner_neq0.
 by apply/card_gt0P; exists (([ffun p => a p], none), none).
 Qed.
+
+(* Of `verified_vectors`: one entry, at most 1 in absolute value, of two parties, modulo 5. *)
+Lemma not_beyond (ij : parties * one) : `|1%:Z| <= (5./2 %/ #|parties|)%N%:Z. Proof. by rewrite card_ord. Qed.
+Definition vectors_instance := @verified_vectors parties one [the finType of 'I_2] 5 1 isT isT isT (fun=> 1) set0 not_beyond.
+
+(* Of input proofs: that 3 is a binary digit, in one call, with the points 1 and -1 modulo 5. *)
+Definition roots (c : option one) : 'F_5 := if c is None then 1 else -1.
+Lemma roots_differ : injective roots. Proof. by move=> [c|] [e|] // _; rewrite [c]ord1 [e]ord1. Qed.
+Definition inputs_instance :=
+  @false_proof_passes_rarely one one [the finFieldType of 'F_5] 2 (fun=> 3%:R) one roots roots_differ isT.
