@@ -121,7 +121,8 @@ def federated_auc(
     progress : bool or callable
         True shows a bar on standard error if that is a terminal; a callable is called with (phase, done, total).
     cheat : str, optional
-        For demonstrations: the aggregator lies, in one of the ways that `fhe_auc.session.registry.attacks` lists.
+        For demonstrations: the aggregator lies, in one of the ways that `fhe_auc.session.registry.attacks` lists; or
+        the last party does ("party-negative"), with a helper and row caps, and the result is of the others.
 
     Returns
     -------
@@ -150,6 +151,11 @@ def federated_auc(
     """
     parties, analysis = parties_of(rows, columns, breakdown.questions(columns))
     name, options = name_and_options(protocol)
+    if cheat is not None and cheat in registry.attacks(name).of_parties:
+        if setup.keys != "helper" or setup.row_caps is None:
+            raise InputError(f"cheat={cheat!r}: a party lies about its row cap; give keys='helper' and row_caps")
+        if len(parties) < 3:
+            raise InputError(f"cheat={cheat!r}: the last of three parties or more lies; there are {len(parties)}")
     with shown(progress) as report:
         return evaluate(
             parties,

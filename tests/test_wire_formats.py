@@ -255,7 +255,9 @@ VECTORS: dict[str, Callable[[Path], bytes]] = {
     ),
     "signed list of a fleet's members": lambda _: FLEET.listed,
     "list of a fleet's blobs": lambda _: sign(
-        fleet_session.LIST, NORTH, BlobList(FINGERPRINT, (BlobFile("blobs-000000.parquet", 2, FINGERPRINT),))
+        fleet_session.LIST,
+        NORTH,
+        BlobList(FINGERPRINT, (BlobFile("blobs-000000.parquet", 2, FINGERPRINT),), b"sealed key"),
     ),
     "fleet's opening": lambda _: sign(
         fleet_session.OPENING, NORTH, Opened(FINGERPRINT, FINGERPRINT, bytes([0, 3]), b"context", b"opening")
@@ -267,7 +269,7 @@ VECTORS: dict[str, Callable[[Path], bytes]] = {
     ).encode(),
     "what a fleet's sketch is sealed for": lambda _: fleet_session.sketch_info(FINGERPRINT, 7),
     "what a fleet's blob is sealed for": lambda _: fleet_session.blob_info(FINGERPRINT, 7, FINGERPRINT),
-    "what a fleet's member signs": lambda _: fleet_session.signed_of(b"blob", b"about"),
+    "what a fleet's member signs": lambda _: fleet_session.signed_of(b"blob", b"about", b"randomness"),
     "identity": lambda _: NORTH.to_bytes(),
     "credential": lambda _: credential((HERE / "north.pem").read_bytes(), b"binding"),
     "key binding": lambda _: existing_certificate._FORMAT.frame(

@@ -77,7 +77,7 @@ def fit(files: inputs.PartyFiles, session: SessionOptions, out: Path, force: boo
                 "protocol": evaluation.protocol,
                 "parties": evaluation.parties,
                 "rows": rows,
-                "verified": verified_as_dict(aggregation=evaluation.verified),
+                "verified": verified_as_dict(evaluation.verified),
                 "expected_calibration_error": {"before": before, "after": after},
                 "warnings": warnings,
             }

@@ -37,7 +37,7 @@ WITHOUT_DEFAULT: Mapping[str, str] = {
         ),
         "makes randomness known": ("seed",),
         "shows what noise is to hide": ("exact",),
-        "lets the aggregator lie": ("cheat",),
+        "lets somebody lie": ("cheat",),
         "overwrites files": ("force",),
         "changes what the command does": ("refresh",),
         "is the caller's: programs rely on it": ("as_json", "brief"),

@@ -3,6 +3,7 @@
 import math
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +53,7 @@ _COMPARES_WITH = ("dataset", "backend", "plot", "costs", "as_json")  # with anot
         "fhe-auc demo --protocol malicious -o tolerance=1e-5",
         "fhe-auc demo --cheat add-positives                 a lie is caught, with verified",
         "fhe-auc demo --protocol exact --cheat add-positives",
+        "fhe-auc demo --cheat party-negative                a party's lie is named, and left out",
         "fhe-auc demo --json | jq '.auc - .pooled_auc, .protocols'",
     )
 )
@@ -62,7 +64,8 @@ _COMPARES_WITH = ("dataset", "backend", "plot", "costs", "as_json")  # with anot
 @click.option(
     "--cheat",
     metavar="ATTACK",
-    help="Let the aggregator lie in this way, and see whether the protocol notices; an unknown one lists all.",
+    help="Let the aggregator lie in this way, or a party (party-negative, party-over-cap, party-digits, …), and see "
+    "whether the protocol notices; an unknown one lists all.",
 )
 @inputs.plot_option("a figure")
 @form_options
@@ -75,7 +78,8 @@ def demo(session: SessionOptions, dataset: str, cheat: str | None, plot: Path | 
     Then semi-honest, malicious and verified evaluate the same data at 1,000 thresholds, and a table compares them. With
     an option that says how to evaluate, such as --protocol or --thresholds, only that session runs.
 
-    With --cheat the aggregator lies. Where that is noticed no number is released, and the exit status is 1.
+    With --cheat the aggregator lies. Where that is noticed no number is released, and the exit status is 1. Of
+    party-…, the last party lies in a session with a helper, in which each proves that it has no more rows than it has.
     """
     from fhe_auc.figures import plot as figures
     from fhe_auc.rows import datasets
@@ -83,12 +87,17 @@ def demo(session: SessionOptions, dataset: str, cheat: str | None, plot: Path | 
     plugin = session.plugin
     if session.questions.several:
         raise InputError("the demo's data have one model and no groups: ask fhe-auc evaluate for several AUCs")
+    of_party = False
     if cheat is not None:
-        known = registry.attacks(plugin.name).descriptions
+        attacks = registry.attacks(plugin.name)
+        known = {**attacks.descriptions, **attacks.of_parties}
         if cheat not in known:
             raise InputError(f"protocol {plugin.name!r} knows no attack {cheat!r} (it knows: {', '.join(known)})")
         if session.setup.keys == "joint":
             raise InputError("attacks are played with sealed keys only")
+        of_party = cheat in attacks.of_parties
+        if of_party and inputs.given("keys") and session.setup.keys != "helper":
+            raise InputError("a party's lie is shown where parties prove their row caps: with --keys helper")
     if plot is not None:
         figures.check_path(plot)
         if not plugin.encrypts:
@@ -97,27 +106,35 @@ def demo(session: SessionOptions, dataset: str, cheat: str | None, plot: Path | 
                 "see fhe-auc compare-protocols --plot"
             )
     parties = datasets.load(dataset)
+    analysis, others, liar = Analysis(heterogeneity=session.questions.heterogeneity), parties, "the aggregator"
+    if of_party:
+        others, liar = parties[:-1], f"party {one_process.liar_among(parties).name!r}"
+        caps = {data.name: data.rows for data in parties}
+        session = replace(session, setup=replace(session.setup, keys="helper", row_caps=caps))
     try:
-        evaluation, wall_seconds = session.run(parties, cheat, Analysis(heterogeneity=session.questions.heterogeneity))
+        evaluation, wall_seconds = session.run(parties, cheat, analysis)
     except (EvaluationError, DeserialisationError) as error:
         if cheat is None:
             raise
-        _print_caught(error, cheat, session, _TITLES[dataset], _pooled_auc(parties), as_json=form.as_json)
+        _print_caught(error, cheat, liar, session, _TITLES[dataset], _pooled_auc(others), as_json=form.as_json)
         click.get_current_context().exit(1)
     with output.progress("Checking on the pooled rows"):
-        pooled_auc = _pooled_auc(parties)
+        pooled_auc = _pooled_auc(others)
 
     def save() -> None:
         if plot is None:
             return
-        drawn = figures.draw(evaluation, parties, pooled_auc, title=_TITLES[dataset], sites=f"{_SITES[dataset]}s")
+        drawn = figures.draw(evaluation, others, pooled_auc, title=_TITLES[dataset], sites=f"{_SITES[dataset]}s")
         figures.save_figure(drawn, plot)
         output.print_line(f"figure saved as {plot}")
 
-    title, lie = f"{_TITLES[dataset]}; each {_SITES[dataset]} is a party.", {}
+    title, lie = f"{_TITLES[dataset]}; each {_SITES[dataset]} is a party.", dict[str, Any]()
     if cheat is not None:
-        title += f"\n\nThe aggregator lies: {_described(cheat, session)}. Parties have accepted its result."
-        lie = {"cheat": cheat}
+        come_to, lie = "Parties have accepted its result.", {"cheat": cheat}
+        if of_party:
+            without, come_to = _without_proofs(session, parties, cheat, analysis)
+            lie |= {"liar": parties[-1].name, "auc_without_proofs": without}
+        title += f"\n\n{liar[0].upper()}{liar[1:]} lies: {_described(cheat, session)}. {come_to}"
     compares = all(name in _COMPARES_WITH or not inputs.given(name) for name in click.get_current_context().params)
     in_json = {}
     if compares and form.as_json:
@@ -184,12 +201,31 @@ def _print_compared(compared: Sequence[Mapping[str, Any]], site: str) -> None:
     output.print_table(rows, header=header, numbers=4)
 
 
+def _without_proofs(
+    session: SessionOptions, parties: Sequence[PartyData], cheat: str, analysis: Analysis
+) -> tuple[float | None, str]:
+    """Return the AUC that parties accept where nobody proves anything and a party lies, if any; and what is said of it.
+
+    It is asked once the lie has been found where parties prove their row caps.
+    """
+    found, then = None, "it could not be told"
+    try:
+        found = replace(session, setup=replace(session.setup, row_caps=None)).run(parties, cheat, analysis)[0].auc
+        then = f"all would have accepted an AUC of {found:.6f}"
+    except InputError:  # of what only proofs have
+        pass
+    except EvaluationError:
+        then = "the session would have failed, and nobody would know by whom"
+    return found, f"It is named and left out, and the AUC is that of the others. Without proofs of row caps {then}."
+
+
 def _described(cheat: str, session: SessionOptions) -> str:
-    return f"{cheat}, {registry.attacks(session.plugin.name).descriptions[cheat]}"
+    attacks = registry.attacks(session.plugin.name)
+    return f"{cheat}, {({**attacks.descriptions, **attacks.of_parties})[cheat]}"
 
 
 def _print_caught(
-    error: Exception, cheat: str, session: SessionOptions, title: str, pooled_auc: float, *, as_json: bool
+    error: Exception, cheat: str, liar: str, session: SessionOptions, title: str, pooled_auc: float, *, as_json: bool
 ) -> None:
     if as_json:
         told = {"cheat": cheat, "protocol": session.plugin.name, "auc": None}
@@ -197,7 +233,7 @@ def _print_caught(
         return
     output.print_text(f"{title}.\n")
     rows: list[tuple[output.Cell, ...]] = [
-        ("the aggregator", output.styled("lies", "red"), _described(cheat, session)),
+        (liar, output.styled("lies", "red"), _described(cheat, session)),
         ("parties", output.styled("refuse", "green"), str(error)),
         ("AUC, encrypted", output.styled("none", "bold"), "no number is released"),
         ("AUC, pooled rows", f"{pooled_auc:.6f}", "of the rows themselves; a demo has them"),

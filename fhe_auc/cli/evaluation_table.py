@@ -144,7 +144,7 @@ def print_evaluation(
         ("parties", f"{evaluation.parties:,}", ""),
         *_fraction(evaluation),
         ("protocol", evaluation.protocol, f"trust: {registry.load(evaluation.protocol).trust}"),
-        _verified(evaluation),
+        *_verified(evaluation),
     ]
     if evaluation.positives is not None and len(evaluation.estimates) == 1:  # of several it stands below their table
         learnt = f"these numbers and the sums behind them; to the aggregator: {aggregator}"
@@ -175,12 +175,24 @@ def print_tables(tables: Sequence[result_tables.TextTable]) -> None:
         output.print_table(table.rows, header=table.header, words=table.words, numbers=numbers)
 
 
-def _verified(evaluation: Evaluation) -> tuple[output.Cell, ...]:
-    if not evaluation.verified:
-        return "verified", "nothing", "neither a lying aggregator nor a lying party would be noticed"
-    chance = evaluation.soundness
-    but = " (measured, not proved)" if chance is None else f" (but for {quantities.chance_text(chance)})"
-    return "verified", "aggregation", f"a lying aggregator would be noticed{but}; a lying party would not"
+def _verified(evaluation: Evaluation) -> Iterator[tuple[output.Cell, ...]]:
+    proved = evaluation.inputs_proved
+    if evaluation.verified:
+        chance = evaluation.soundness
+        but = " (measured, not proved)" if chance is None else f" (but for {quantities.chance_text(chance)})"
+        party = "" if proved else "; a lying party would not"
+        yield "verified", "aggregation", f"a lying aggregator would be noticed{but}{party}"
+    elif proved:
+        yield "verified", "nothing", "a lying aggregator would not be noticed"
+    else:
+        yield "verified", "nothing", "neither a lying aggregator nor a lying party would be noticed"
+    if proved:
+        but = "".join(f"; {name}: not proved" for name in evaluation.inputs_not_proved)
+        yield (
+            "inputs",
+            proved,
+            f"no party's counts go beyond its cap, or below zero{but}; rows can be made up within it",
+        )
 
 
 def _protection(evaluation: Evaluation) -> Iterator[tuple[output.Cell, ...]]:

@@ -36,7 +36,8 @@ _THRESHOLDS = "They find thresholds, and no AUC"
 def protocols(name: str | None, as_json: bool) -> None:
     """Tell which protocol to take, and list all; with NAME whom that one trusts, and its options.
 
-    All trust each party to enter its true rows. A package adds its own through the entry-point group fhe_auc.protocols.
+    All trust each party to enter its true rows; with a helper and row caps, exact and verified bound what one that lies
+    can do. A package adds its own through the entry-point group fhe_auc.protocols.
     """
     found: dict[str, Protocol[Any]] = {}
     broken: dict[str, str] = {}

@@ -195,8 +195,12 @@ def _status(config: Path, as_json: bool) -> None:
         rows.append(("error", record["error"]["message"]))
     if record is not None and "error" not in record:
         rows += [(name, ", ".join(record[name]) or "nobody") for name in ("counted", "missing", "delivered")]
+        rows += [
+            ("left out", f"{party}: {why}") for party, why in record["refused"].items() if party in record["missing"]
+        ]
     elif told is not None:
         rows += [("awaited", f"{party}: {why}" if why else party) for party, why in told["awaited"].items()]
+        rows += [("left out", f"{party}: {why}") for party, why in told.get("left-out", {}).items()]
         rows += [("skipped", f"{file}: {why}") for file, why in told.get("skipped", {}).items()]
     output.print_table(rows)
 

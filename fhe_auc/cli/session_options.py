@@ -127,7 +127,7 @@ def shared_options(command: Callable[..., Any]) -> Callable[..., Any]:
     @inputs.min_rows_option
     @functools.wraps(command)
     def with_shared(*args: Any, **values: Any) -> Any:
-        setup = Setup(**{each.name: values.pop(each.name) for each in fields(Setup)})
+        setup = Setup(**{each.name: values.pop(each.name) for each in fields(Setup) if each.name in values})
         chosen = {"thresholds": values.pop("thresholds"), "setup": setup}
         return command(*args, chosen=chosen, **values)
 

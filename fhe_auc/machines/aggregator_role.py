@@ -14,6 +14,7 @@ import numpy as np
 
 from fhe_auc.base.errors import EvaluationError, InputError, TooFewPartiesError
 from fhe_auc.base.logs import RoleLog
+from fhe_auc.base.party_names import HELPER
 from fhe_auc.machines.site_role import OTHER_VERSION
 from fhe_auc.machines.site_state import Joined, site_storage
 from fhe_auc.question import thresholds as grids
@@ -80,6 +81,7 @@ class Transport(ABC):
         self.log = RoleLog(aggregator.manifest.session.hex())
         self.failures: dict[str, str] = {}  # by party, or its node: why there is no answer in this round
         self.skipped: dict[str, str] = {}  # by file: why it does not count
+        self.left_out: dict[str, str] = {}  # parties that have submitted and do not count, and why
 
     @abstractmethod
     def exchange(self, message: bytes) -> Iterator[tuple[str, bytes]]:
@@ -105,8 +107,9 @@ class Transport(ABC):
         """Write down who is awaited, and why, where that has changed; the round ends at `deadline` (monotonic)."""
         aggregator = self.aggregator
         state: dict[str, Any] = {"round": aggregator.round, "awaited": dict(awaited)}
-        if self.skipped:
-            state["skipped"] = dict(self.skipped)
+        for name, found in (("skipped", self.skipped), ("left-out", self.left_out)):
+            if found:
+                state[name] = dict(found)
         if state != self._told:
             self._told = state
             self.journal.tell(
@@ -219,6 +222,10 @@ def _logged(transport: Transport, aggregator: Aggregator, message: bytes) -> Ite
     log.round = aggregator.round
     log.info("round %d of %d: %d bytes for each party, %d awaited", log.round, aggregator.rounds, len(message), awaited)
     transport.failures = {}
+    for party, why in aggregator.refusals.items():
+        if aggregator.round > 1 and party not in (*aggregator.counted, *transport.left_out, HELPER):
+            transport.left_out[party] = why
+            log.warning("left out: %s", why, extra={"party": party})
     for party, submission in transport.exchange(message):
         known = aggregator.has_accepted(party)
         yield party, submission

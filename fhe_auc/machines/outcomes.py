@@ -61,7 +61,7 @@ def plain(found: Evaluation | QuantileThresholds) -> dict[str, dict[str, Any]]:
     if isinstance(found, Evaluation):
         return {"evaluation": found.as_dict()}
     told = {each.name: getattr(found, each.name) for each in fields(found) if each.name != "own_rows_above"}
-    told["verified"] = verified_as_dict(aggregation=told["verified"])
+    told["verified"] = verified_as_dict(told["verified"])
     told["study"] = None if found.study is None else found.study.as_dict()
     plain_values = {name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in told.items()}
     return {"boundaries": plain_values}
@@ -82,6 +82,8 @@ def read(path: Path) -> Outcome:
         grid, above, counted = np.array(before["grid"]), tuple(before["rows_above"]), tuple(before.get("counted", ()))
         return QuantileThresholds(**{**_restored(before), "grid": grid, "rows_above": above, "counted": counted})
     found = _restored(content["evaluation"])
+    said = content["evaluation"]["verified"]
+    found |= {"inputs_proved": said["parties"] or "", "inputs_not_proved": tuple(said.get("inputs not proved", ()))}
     found["interval"] = None if found["interval"] is None else Interval(**found["interval"])
     found["estimates"] = tuple(GroupEstimate.from_dict(each) for each in found["estimates"])
     found["comparisons"] = msgspec.convert(found["comparisons"], tuple[Comparison, ...])
@@ -96,6 +98,7 @@ def read(path: Path) -> Outcome:
 def _restored(told: Mapping[str, Any]) -> dict[str, Any]:
     found = dict(told)
     found["warnings"] = tuple(found["warnings"])
+    found["unproved_parties"] = tuple(found.get("unproved_parties", ()))
     found["verified"] = "verified" in found and found["verified"]["aggregation"]  # older files of thresholds have none
     found["study"] = None if found["study"] is None else Study(**found["study"])
     for name in ("auc", "binning_error", "numerical_error"):

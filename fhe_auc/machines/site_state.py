@@ -26,6 +26,7 @@ from fhe_auc.base.errors import DeserialisationError, EvaluationError, InputErro
 from fhe_auc.base.logs import LOGGER
 from fhe_auc.base.party_names import AGGREGATOR
 from fhe_auc.base.serialise import KeptFormat, SecretStruct, decode, encode
+from fhe_auc.input_proofs.sessions import NOT_PROVED
 from fhe_auc.question.analysis import Analysis
 from fhe_auc.results.evaluation import QuantileThresholds
 from fhe_auc.rows.own_rows import near_other_sessions
@@ -323,8 +324,12 @@ def answer(
         finally:  # it answers nothing more, whatever becomes of the trail
             site.keep(session, answered(b"", b"", outcome=type(error).__name__))
         raise
-    if party.opened:
-        joined.records.note("opened", parties=list(party.opened))
+    stopped = party.failure if joined.helps else None
+    if party.opened or stopped is not None:
+        not_proved = {"not_proved": list(party.unproved)} if party.unproved else {}
+        joined.records.note("opened", parties=list(party.opened), **not_proved)
+        for why in [*(f"{name}: {NOT_PROVED}" for name in party.unproved), *([str(stopped)] if stopped else [])]:
+            LOGGER.warning("%s", why, extra={"session": session.hex(), "round": parsed.round})
     if party.submitted and not (last and last.submitted):
         if not joined.helps:
             spending = registry.load(joined.manifest.protocol).spends(joined.manifest)
@@ -341,7 +346,7 @@ def answer(
     outcome, found = "", b""
     if party.ended:
         outcome = "result" if party.failure is None else type(party.failure).__name__
-        joined.records.note("ended", outcome="helped" if joined.helps else outcome)
+        joined.records.note("ended", outcome="helped" if joined.helps and stopped is None else outcome)
         found = b"" if joined.helps else _found(party)
     site.keep(session, answered(asked, submission, outcome=outcome, found=found))
     _tidy(site, session, ended=party.ended)

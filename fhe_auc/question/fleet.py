@@ -32,7 +32,7 @@ class Fleet(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     known_by: Literal["certificates"]  # whose keys the tree is over; a manifest that says anything else is refused
     members: int  # how many, from 2 to 2^32
     root: bytes  # of the tree, 32 bytes
-    row_cap: int  # the most rows that a device may put in, 1 to 2^40; it checks that itself
+    row_cap: int  # the most rows that a device may put in, 1 to 2^40; it checks that itself, and may have to prove it
     listed: bytes  # number and root as the authority has signed them (`fhe_auc_keys.trust.member_lists`)
 
     def __post_init__(self) -> None:

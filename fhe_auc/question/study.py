@@ -21,8 +21,8 @@ MOST_ROWS = 2**40  # more than any session has; msgpack and JSON hold it
 class Study(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename={"row_caps": "row-caps"}):
     """What is evaluated.
 
-    A cap is checked by each party about itself: it stops honest mistakes, such as a wrong file. A party that lies goes
-    past its cap, as nobody else sees its rows.
+    Each party checks its own cap, which stops honest mistakes, such as a wrong file. A party that lies goes past its
+    cap, unless parties prove theirs (`fhe_auc.input_proofs`).
 
     Attributes
     ----------
@@ -82,7 +82,7 @@ class Study(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         caps = ", ".join(f"{party} {cap:,}" for party, cap in self.row_caps.items()) or "none"
         return [
             *((name, "", getattr(self, name)) for name in ("model", "outcome", "cohort", "period")),
-            ("row caps", "", f"{caps}; each party checks its own, nobody else's" if self.row_caps else caps),
+            ("row caps", "", f"{caps}; each party checks its own" if self.row_caps else caps),
         ]
 
     def as_dict(self) -> dict[str, Any]:

@@ -310,7 +310,7 @@ def _session(evaluation: Evaluation, thresholds: str, seconds: float) -> dict[st
         "keys": evaluation.keys,
         "encryption library": evaluation.backend,
         "security, bits": evaluation.security_bits,
-        "verified": verified_as_dict(aggregation=evaluation.verified),
+        "verified": verified_as_dict(evaluation.verified),
         **({"settings": dict(evaluation.settings)} if evaluation.settings else {}),
         "rounds": evaluation.rounds,
         "bytes a party sent": evaluation.upload_bytes_per_party,

@@ -71,7 +71,10 @@ class Outcome:
         What the reader ought to know.
     study : Study or None
         What was evaluated, as the parties of a session between machines have agreed; None in one process. Each party
-        checks its own rows and its row cap; nobody else can.
+        checks its own rows and its row cap.
+    unproved_parties : tuple of str
+        Parties that do not count, as their proofs did not hold that their rows are counts within their row caps. That
+        does not say that they lied: the aggregator or the helper can make a proof fail.
     """
 
     protocol: str
@@ -87,6 +90,7 @@ class Outcome:
     settings: Mapping[str, bool | int | float | str] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
     study: Study | None = None
+    unproved_parties: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,7 +115,7 @@ class Evaluation(Outcome):
         Number of thresholds.
     verified : bool
         Whether the aggregation is verified: the protocol would have caught a lying aggregator, for every number of the
-        pooled rows here. No protocol verifies what a party puts in: a party can enter any rows.
+        pooled rows here. It says nothing of what a party puts in: see `inputs_proved`.
     histogram : fhe_auc.metrics.Histogram or None
         Pooled rows of each label in each bin, where the protocol tells the parties; negative counts may occur with
         privacy noise.
@@ -138,6 +142,12 @@ class Evaluation(Outcome):
     soundness : float or None
         Proved bound on the probability that any party of this session accepts a wrong number that `verified` covers,
         whatever the aggregator does; None where there is no proof.
+    inputs_proved : str
+        What each party that counts has proved of what it put in: "row caps", that its counts are whole numbers from 0
+        on that add up to its row cap at most; "row caps, not the noise"; or nothing. Rows that a party has made up
+        within its cap would not be noticed.
+    inputs_not_proved : tuple of str
+        Where `inputs_proved` says something: the numbers here that rest on other inputs, such as "comparisons".
     """
 
     auc: float
@@ -157,6 +167,8 @@ class Evaluation(Outcome):
     comparisons: tuple[Comparison, ...] = ()
     sites: tuple[SiteSummary, ...] = ()
     soundness: float | None = None
+    inputs_proved: str = ""
+    inputs_not_proved: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.estimates:
@@ -172,7 +184,9 @@ class Evaluation(Outcome):
         plain["warnings"] = list(self.warnings)
         plain["study"] = None if self.study is None else self.study.as_dict()
         plain["estimates"] = [estimate.as_dict() for estimate in self.estimates]
-        plain["verified"] = verified_as_dict(aggregation=self.verified)
+        of_inputs = plain.pop("inputs_proved"), plain.pop("inputs_not_proved")
+        plain["verified"] = verified_as_dict(self.verified, *of_inputs)
+        plain["unproved_parties"] = list(self.unproved_parties)
         for name in FRACTIONS:
             plain[name] = None if plain[name] is None else str(plain[name])
         if self.histogram is not None:
@@ -233,9 +247,14 @@ def _parties(outcome: Outcome) -> str:
     return f"{outcome.parties:,} {'party' if outcome.parties == 1 else 'parties'}"
 
 
-def verified_as_dict(*, aggregation: bool) -> dict[str, bool]:
-    """Return what JSON says of verification; never of what parties put in, as nobody else sees their rows."""
-    return {"aggregation": aggregation, "parties": False}
+def verified_as_dict(
+    aggregation: bool, inputs_proved: str = "", inputs_not_proved: tuple[str, ...] = ()
+) -> dict[str, bool | str | list[str]]:
+    """Return what JSON says of verification: of the aggregation, and of what parties put in."""
+    found: dict[str, bool | str | list[str]] = {"aggregation": aggregation, "parties": inputs_proved or False}
+    if inputs_not_proved:
+        found["inputs not proved"] = list(inputs_not_proved)
+    return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

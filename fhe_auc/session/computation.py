@@ -22,12 +22,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, ClassVar, Generic, TypeVar, cast
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar, cast
 
 import msgspec
 
 from fhe_auc.base.errors import InputError
 from fhe_auc.bfv.joint_keys import JointSetup, JointShare
+from fhe_auc.input_proofs.sessions import InputProof, InputProofs
 from fhe_auc.rlwe.context import BasePublicContext, BaseSecretContext
 from fhe_auc.rlwe.modular import Residues
 from fhe_auc.rlwe.polynomials import Polynomials, Words
@@ -126,16 +127,26 @@ class SealedComputation(WholeKeyComputation[Task, Public, Secret, Decrypted]):
         """Return an empty sum of submissions; it checks what it adds."""
 
 
+class Padded(NamedTuple):
+    """A party's submission under its pad, part by part, and the proof that its counts are within its row cap."""
+
+    parts: tuple[bytes, ...]
+    proof: InputProof | None = None  # None where the session has none
+
+
 class PaddedComputation(WholeKeyComputation[Task, Public, Secret, list[Residues]]):
     """A computation on what parties submit under one-time pads; the opening of the pads' sum stands for a key.
 
     A pad comes from a seed that only its party and the role that opens have. `aggregate` takes what `opened` returns.
     """
 
+    proofs: InputProofs | None = None
+    """What checks the parties' proofs, where the session has any."""
+
     @property
     @abstractmethod
     def part_bytes(self) -> tuple[int, ...]:
-        """Bytes of each part of a submission."""
+        """Bytes of each part of a submission, without its proof."""
 
     @property
     @abstractmethod
@@ -143,8 +154,8 @@ class PaddedComputation(WholeKeyComputation[Task, Public, Secret, list[Residues]
         """More bytes than a public context and an opening have together."""
 
     @abstractmethod
-    def under_pad(self, task: Task, index: int, seed: bytes, common_secret: bytes) -> tuple[bytes, ...]:
-        """Return a submission under the pad of this index and seed, 32 bytes, part by part."""
+    def under_pad(self, task: Task, index: int, seed: bytes, common_secret: bytes) -> Padded:
+        """Return a submission under the pad of this index and seed, 32 bytes."""
 
     @abstractmethod
     def running_sum(self) -> RunningSum:

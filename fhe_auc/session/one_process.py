@@ -4,12 +4,13 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from fhe_auc.base.errors import MessageError
 from fhe_auc.base.terminal import Progress
 from fhe_auc.results.evaluation import FIRST_SESSION, Evaluation, QuantileThresholds, preceded
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
 from fhe_auc.session.aggregator import conduct
-from fhe_auc.session.party import R
+from fhe_auc.session.party import Party, R
 from fhe_auc.session.protocol import Protocol, Request, check_rows
 
 
@@ -69,37 +70,62 @@ def played(
     quantiles: Mapping[str, QuantileThresholds] | None = None,
     clock: Callable[[], float] = time.perf_counter,
 ) -> dict[str, R]:
-    """Play all roles of a session; return each party's outcome, by name, with the session's costs."""
+    """Play all roles of a session; return each party's outcome, by name, with the session's costs.
+
+    Where `cheat` is a lie of a party, `liar_among` them tells it: the others go on without it, if they can, and it has
+    no outcome.
+    """
+    rows = sum(data.rows for data in parties)
     if plugin.encrypts:
-        check_rows(sum(data.rows for data in parties), request.max_rows)  # between sites, no role could know
+        check_rows(rows, request.max_rows)  # between sites, no role could know
+    attacks = None if cheat is None else registry.attacks(plugin.name)
+    liar = liar_among(parties).name if attacks is not None and cheat in attacks.of_parties else None
+    if liar is not None:
+        request = replace(request, min_parties=request.size - 1)
     started = clock()
     session = plugin.prepare(replace(request, rows=tuple(data.rows for data in parties)))
-    delivery = session.delivery()
+    manifest, delivery = session.manifest, session.delivery()
     seconds = {"keys": clock() - started}
-    if cheat is None:
-        aggregator = plugin.aggregator(session.manifest, delivery.aggregator)
+    if attacks is None or cheat is None or liar is not None:
+        aggregator = plugin.aggregator(manifest, delivery.aggregator)
     else:
-        rows = sum(data.rows for data in parties)
-        aggregator = registry.attacks(plugin.name).aggregator(cheat, session.manifest, delivery.aggregator, rows=rows)
+        aggregator = attacks.aggregator(cheat, manifest, delivery.aggregator, rows=rows)
     aggregator.open_late = delivery.open_late
     for name, own in (quantiles or {}).items():
-        own.require(session.manifest.thresholds, party=name)
+        own.require(manifest.thresholds, party=name)
     if quantiles:
         parties = [replace(data, before=quantiles[data.name].before) for data in parties]
-    helper = None if delivery.helper is None else plugin.helper(session.manifest, delivery.helper)
-    roles = [plugin.party(session.manifest, delivery.parties[data.name], data) for data in parties]
+    helper = None if delivery.helper is None else plugin.helper(manifest, delivery.helper)
+
+    def role_of(data: PartyData) -> Party[R]:
+        material = delivery.parties[data.name]
+        if attacks is not None and cheat is not None and data.name == liar:
+            return attacks.party(cheat, manifest, material, data, rows=rows)
+        return plugin.party(manifest, material, data)
+
+    roles = [role_of(data) for data in parties]
     for role in roles:  # here nobody is to be kept from knowing about the others
-        role.own_warnings = plugin.own_warnings(session.manifest, parties)
+        role.own_warnings = plugin.own_warnings(manifest, parties)
 
     def exchange(message: bytes) -> Iterator[tuple[str, bytes]]:
-        asked = roles if helper is None or helper.name not in aggregator.asked else [helper]
+        asked = [role for role in (*roles, helper) if role is not None and role.name in aggregator.asked]
         for done, role in enumerate(asked):
             progress(f"round {aggregator.round}", done, len(asked))
             yield role.name, role.respond(message)
         progress(f"round {aggregator.round}", len(asked), len(asked))
 
-    conduct(aggregator, exchange, seconds=seconds, clock=clock)
-    return with_costs({role.name: role.result() for role in roles}, seconds)
+    refused: list[MessageError] = []
+    conduct(aggregator, exchange, seconds=seconds, refused=None if liar is None else refused.append, clock=clock)
+    outcomes = {role.name: role.result() for role in roles if role.name in aggregator.counted and role.name != liar}
+    if refused:  # as of the aggregator's record
+        also = tuple(f"{name} not counted: {reason}" for name, reason in aggregator.refusals.items())
+        outcomes = {name: replace(each, warnings=(*each.warnings, *also)) for name, each in outcomes.items()}
+    return with_costs(outcomes, seconds)
+
+
+def liar_among(parties: Sequence[PartyData]) -> PartyData:
+    """Return the party that lies where `cheat` is a party's."""
+    return parties[-1]
 
 
 def with_costs(outcomes: Mapping[str, R], seconds: Mapping[str, float]) -> dict[str, R]:

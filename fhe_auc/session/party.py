@@ -57,6 +57,7 @@ class Party(Rounds, ABC, Generic[R]):
     protection: Protection | None = None  # set before the first message of a session between machines
     asked_alone = False  # whether the aggregator's messages are sealed to this role
     opened: tuple[str, ...] = ()  # of a helper: the parties whose pads its last answer has opened
+    unproved: tuple[str, ...] = ()  # and those whose input proofs did not hold
     own_warnings: tuple[str, ...] = ()  # warnings about this party's own rows, for its own result alone
 
     def __init__(self, manifest: Manifest, name: str) -> None:
@@ -73,7 +74,7 @@ class Party(Rounds, ABC, Generic[R]):
         self._listed: frozenset[str] | None = None  # parties that the aggregator has listed last, in signed sessions
         self._seconds: dict[str, float] = {}
         self._outcome: R | None = None
-        self.failure: EvaluationError | None = None  # why the last round gave no result
+        self.failure: EvaluationError | None = None  # why the last answer, which nothing follows, gave no result
 
     def respond(self, message: bytes) -> bytes:
         """Return the submission that answers the aggregator's message.
@@ -112,7 +113,7 @@ class Party(Rounds, ABC, Generic[R]):
                 raise
             self.failure, payload = error, b""
         self._round = parsed.round
-        self.ended = parsed.round == (self.answers or (self.rounds,))[-1]
+        self.ended = self.ended or parsed.round == (self.answers or (self.rounds,))[-1]
         recipient = AGGREGATOR if self._is_sealed(parsed.round) else ""
         sent = in_envelope(self.manifest, protection, parsed.round, self.name, payload, recipient=recipient)
         submission = sent.to_bytes()

@@ -17,6 +17,7 @@ from fhe_auc.base.options import CheckedNames, Options
 from fhe_auc.base.serialise import encode
 from fhe_auc.question.analysis import PLAIN, Analysis
 from fhe_auc.question.fleet import Fleet
+from fhe_auc.question.study import MOST_ROWS
 from fhe_auc.results.evaluation import Evaluation, Outcome
 from fhe_auc.results.intervals import check_level
 from fhe_auc.rows.own_rows import check_scores, warnings_of
@@ -50,6 +51,9 @@ class Setup(CheckedNames):
     smudging_bits : int or None
         For joint keys: bits by which a party's noise on its partial decryption exceeds what it hides, 30 to 80; None:
         40.
+    row_caps : mapping of str to int, int or None
+        For exact and verified with a helper: the most rows of each party by name, or of any. Each party then proves
+        that its counts are within its cap; who does not is left out and named. None: nothing is proved of inputs.
     """
 
     keys: str = "sealed"
@@ -57,9 +61,18 @@ class Setup(CheckedNames):
     max_rows: int = DEFAULT_MAX_ROWS
     min_rows: int = DEFAULT_MIN_ROWS
     smudging_bits: int | None = None
+    row_caps: Mapping[str, int] | int | None = None
 
     def __post_init__(self) -> None:
         self._make_integers("max_rows", "min_rows", "smudging_bits")
+        if self.row_caps is not None:
+            caps = dict(self.row_caps) if isinstance(self.row_caps, Mapping) else {"": self.row_caps}
+            for party, cap in caps.items():
+                if (number := integer(cap)) is None or not 1 <= number <= MOST_ROWS:
+                    raise InputError(
+                        f"row_caps: a cap must be an integer from 1 to {MOST_ROWS}, got {cap!r} for {party!r}"
+                    )
+            object.__setattr__(self, "row_caps", caps if isinstance(self.row_caps, Mapping) else int(self.row_caps))
 
     def _make_integers(self, *names: str) -> None:
         for name in names:
@@ -99,6 +112,28 @@ class Request(Setup):
     def size(self) -> int:
         """How many may take part."""
         return len(self.parties) if self.fleet is None else self.fleet.members
+
+    @property
+    def caps(self) -> tuple[int, ...]:
+        """The row cap of each party, or one for a fleet's devices; none where nothing is proved of inputs.
+
+        Raises `InputError` where a party has none, or somebody else has one, or there is no helper.
+        """
+        if self.row_caps is None:
+            return ()
+        if self.keys != "helper":
+            raise InputError('row_caps: parties prove their row caps with a helper only: give keys="helper"')
+        if not isinstance(self.row_caps, Mapping):
+            return (self.row_caps,) * (self.size if self.fleet is None else 1)
+        if different := set(self.row_caps) ^ set(self.parties):
+            name = min(different)
+            if name in self.parties:
+                raise InputError(
+                    f"row caps: party {name!r} has none, and each party is to prove its own: give it one, or prove "
+                    "none (--no-proofs)"
+                )
+            raise InputError(f"row caps: {name!r} is not a party of the session")
+        return tuple(self.row_caps[party] for party in self.parties)
 
 
 @dataclass(frozen=True)
@@ -142,6 +177,7 @@ class Protocol(ABC, Generic[R]):
     encrypts: ClassVar[bool] = True  # whether results come out of an encrypted computation; otherwise they are noisy
     options: ClassVar[type[Options]] = Options  # what `Request.options` may hold, by the names of its fields
     yields: ClassVar[type[Outcome]] = Evaluation  # what a session yields to each party
+    proves_inputs: ClassVar[bool] = False  # whether parties can prove their row caps
     several: ClassVar[bool] = False  # whether a session can answer for several models, groups or classes
     boundaries: ClassVar[str | None] = None  # name of the protocol that finds quantile thresholds for this one
 
@@ -181,7 +217,7 @@ class Protocol(ABC, Generic[R]):
         The first is for the protocol that `boundaries` names; the second for this one, with its thresholds to be filled
         in. Raises `InputError` where an option has a wrong value, or does not go with quantile thresholds.
         """
-        return replace(request, analysis=PLAIN, options={"bins": bins}), request
+        return replace(request, analysis=PLAIN, row_caps=None, options={"bins": bins}), request
 
     @abstractmethod
     def aggregator(self, manifest: Manifest, material: bytes) -> Aggregator:
@@ -213,13 +249,14 @@ class Protocol(ABC, Generic[R]):
 
 
 class Attacks(ABC):
-    """Aggregators that lie about one protocol, for demonstrations; `registry.attacks` finds what is installed.
+    """Aggregators and parties that lie about one protocol, for demonstrations; `registry.attacks` finds the installed.
 
     The engine brings none. A package adds some, on sessions with sealed keys or a helper, through the entry-point group
     ``fhe_auc.attacks``, under the protocol's name.
     """
 
     descriptions: ClassVar[Mapping[str, str]]  # by name: what the aggregator does
+    of_parties: ClassVar[Mapping[str, str]] = {}  # by other names: what a party does
 
     @abstractmethod
     def aggregator(self, attack: str, manifest: Manifest, material: bytes, *, rows: int) -> Aggregator:
@@ -229,6 +266,10 @@ class Attacks(ABC):
         rows all parties have, which liars are taken to know. Raises `InputError` where there is no such attack, or none
         on this session.
         """
+
+    def party(self, attack: str, manifest: Manifest, material: bytes, data: PartyData, *, rows: int) -> Party[Any]:
+        """Return a party with these rows that lies, as `aggregator`; `attack` is a name in `of_parties`."""
+        raise InputError(f"there is no attack {attack!r} of a party on this protocol")
 
 
 def new_manifest(
@@ -249,6 +290,8 @@ def new_manifest(
             f"protocol {protocol.name!r} answers for one model over all rows; exact and verified for several models, "
             "groups, classes and sites"
         )
+    if request.row_caps is not None and not protocol.proves_inputs:
+        raise InputError(f"row_caps: parties prove them with exact and verified, not with protocol {protocol.name!r}")
     keys: Keys = "none" if plan is None else plan.keys
     return Manifest(
         protocol=protocol.name,

@@ -11,10 +11,11 @@ from typing import Any
 class SessionRecord:
     """What the aggregator may tell about an ended session: who took part, never how good the model is.
 
-    The submissions of `counted` parties are in the result; `missing` ones never submitted anything acceptable.
+    The submissions of `counted` parties are in the result; `missing` ones submitted nothing acceptable.
     `delivered` parties have confirmed the last round: they have the result, or know that there is none, and nobody else
     learns which. `refused` names parties of which a submission was refused, each with the latest reason; in signed
-    sessions only what they have signed is named, as anybody may send the rest in their names.
+    sessions only what they have signed is named, as anybody may send the rest in their names. A missing party is named
+    there, too, whose input proof did not hold.
     """
 
     session: bytes  # the manifest's id, 16 bytes

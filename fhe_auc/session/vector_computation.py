@@ -136,6 +136,7 @@ class VectorComputation:
         self._manifest = manifest
         self._sums = VectorSums(self.plan.entries, len(manifest.parties))
         self._indices = {party: index for index, party in enumerate(manifest.parties)}
+        self.proofs = None  # nothing is proved of what parties put in
         self.size, self.modulus = self._sums.size, self._sums.modulus  # residues of a pad; the prime t
 
     @property

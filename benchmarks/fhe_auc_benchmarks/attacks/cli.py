@@ -1,4 +1,4 @@
-"""``fhe-auc attack``: let a lying aggregator try, and count what gets through."""
+"""``fhe-auc attack``: let those who lie try, and count what gets through."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _count = partial(click.option, metavar="N", type=click.IntRange(min=0))
         "fhe-auc attack --trials 0 --tolerance 1e-3            so loose that some pass",
         "fhe-auc attack --attack drop-party --json | jq '.attacks[0].malicious'",
         "fhe-auc attack --protocol verified                    the exact protocols, and attacks of their own",
-        "fhe-auc attack --protocol verified --keys helper      … and a helper that lies, too",
+        "fhe-auc attack --protocol verified --keys helper      … and a helper or a party that lies, too",
     )
 )
 @click.option(
@@ -40,7 +40,7 @@ _count = partial(click.option, metavar="N", type=click.IntRange(min=0))
     "--keys",
     type=click.Choice(("sealed", "helper")),
     default="sealed",
-    help="Who decrypts: each party, or a helper, which may lie too (verified only).",
+    help="Who decrypts: each party, or a helper; with one, helper and parties may lie, too (verified only).",
 )
 @click.option("--attack", "names", metavar="NAME", multiple=True, help="May be repeated. Default: all.")
 @_count("--trials", default=3, help="Trials of each attack on real ciphertexts.")
@@ -71,6 +71,7 @@ def attack(names: tuple[str, ...], seed: int, as_json: bool, **options: Any) -> 
     With --protocol verified it is `exact` that promises nothing. There an attack passes with any wrong AUC,
     half-width, P or N, and the simulation plays on a single prime: one as large as each of a session's, and a toy.
     With a helper sessions are not simulated: the simulation knows all pads as it is, as aggregator and helper do.
+    There, of party-…, one of four parties lies about its row cap, and an attack passes if the others are told wrong.
     """
     require("benchmark")
     table = _table(seed=seed, **options)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, TypeVar
 
 import numpy as np
 
 from fhe_auc.base.errors import FheAucError, InputError
+from fhe_auc.question.analysis import PLAIN, Analysis
 from fhe_auc.rows.party_data import PartyData
 
 Strategy = TypeVar("Strategy")
@@ -27,14 +28,20 @@ def strategy_of(name: str, strategies: Mapping[str, Strategy]) -> Strategy:
     return strategies[name]
 
 
-def made_up_sites(generator: np.random.Generator) -> list[PartyData]:
-    """Return three sites with 40 to 80 rows each, of both labels."""
+def made_up_sites(
+    generator: np.random.Generator, names: Sequence[str] = SITES, analysis: Analysis = PLAIN
+) -> list[PartyData]:
+    """Return sites with 40 to 80 rows each, of both labels, for an analysis without classes."""
     found = []
-    for name in SITES:
+    for name in names:
         labels = generator.random(int(generator.integers(*_SITE_ROWS))) < _POSITIVES
         labels[:2] = True, False
-        shift = generator.uniform(0.05, 0.3)
-        found.append(PartyData.from_arrays(name, labels, np.clip(generator.normal(0.4 + shift * labels, 0.2), 0, 1)))
+        scores = {}
+        for model in analysis.models:
+            shift = generator.uniform(0.05, 0.3)
+            scores[model] = np.clip(generator.normal(0.4 + shift * labels, 0.2), 0, 1)
+        groups = {each.name: generator.choice(each.levels, len(labels)) for each in analysis.by}
+        found.append(PartyData.from_columns(name, labels, scores, groups, analysis))
     return found
 
 

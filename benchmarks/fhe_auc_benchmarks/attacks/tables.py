@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from fhe_auc.base import quantities
@@ -9,8 +10,9 @@ from fhe_auc_benchmarks.attacks.blinded_auc import ciphertexts as blinded
 from fhe_auc_benchmarks.attacks.blinded_auc import estimates, simulated
 from fhe_auc_benchmarks.attacks.blinded_auc.simulated_trials import TrialSetting
 from fhe_auc_benchmarks.attacks.exact_auc import ciphertexts as exact
-from fhe_auc_benchmarks.attacks.exact_auc import helped, strategies
+from fhe_auc_benchmarks.attacks.exact_auc import helped, lying_party_trials, strategies
 from fhe_auc_benchmarks.attacks.exact_auc import simulated as integers
+from fhe_auc_benchmarks.attacks.exact_auc.lying_parties import LIES
 from fhe_auc_benchmarks.attacks.laboratory import CONFIDENCE, AttackOutcome
 
 _REAL_PRIME = 2_199_023_288_321  # the first above 2^41 that is 1 modulo 16384
@@ -97,18 +99,36 @@ def _passes(found: Summary | None) -> str:
 
 
 def on_helped(trials: int, seed: int) -> AttackTable:
-    """Return attacks on sessions of ``verified``, and of ``exact``, with a helper."""
+    """Return attacks on sessions of ``verified``, and of ``exact``, with a helper; parties' lies are about row caps."""
+
+    def play(name: str) -> Summary:
+        if name in helped.ATTACKS:
+            return _on_ciphertexts(helped.run, name, helped.ATTACKS[name].on_tags, trials, seed)
+        lie = LIES[name]
+        row = _on_ciphertexts(lying_party_trials.run, name, lie.spoils_tags, trials, seed)
+        without = dict[str, Any].fromkeys(row["ciphertexts"])
+        if not lie.on_proofs:
+            run = partial(lying_party_trials.run, proofs=False)
+            without = _on_ciphertexts(run, name, lie.spoils_tags, trials, seed)["ciphertexts"]
+        return {**row, "without_proofs": without}
 
     def cells(row: Summary) -> tuple[str, ...]:
         *passes, note = _exact_cells(row)
-        refused = any(each and helped.THE_HELPER in each["refused"] for each in row["ciphertexts"].values())
-        return *passes, "the helper refuses" if refused else note
+        refused = {check for each in row["ciphertexts"].values() if each for check in each["refused"]}
+        if "without_proofs" not in row:
+            return *passes, f"{helped.THE_HELPER} refuses" if helped.THE_HELPER in refused else note
+        by = ", ".join(sorted(refused & {lying_party_trials.THE_AGGREGATOR, lying_party_trials.THE_HELPER}))
+        without = row["without_proofs"]["verified"]
+        then = "" if without is None else f"{without['passed']:,}/{without['trials']:,} without proofs"
+        return *passes, "; ".join(each for each in (f"{by} names it" if by else "", then) if each)
 
+    descriptions = {name: f"{attack.who}: {attack.description}" for name, attack in helped.ATTACKS.items()}
     return AttackTable(
-        {name: f"{attack.who}: {attack.description}" for name, attack in helped.ATTACKS.items()},
+        {**descriptions, **{name: f"a party: {lie.description}" for name, lie in LIES.items()}},
         ("attack", "exact", "verified", ""),
-        _ANY_WRONG_NUMBER,
-        lambda name: _on_ciphertexts(helped.run, name, helped.ATTACKS[name].on_tags, trials, seed),
+        f"{_ANY_WRONG_NUMBER} Of party-…: what the others accept where parties prove their row caps; and, with "
+        "verified, where they do not.",
+        play,
         cells,
     )
 

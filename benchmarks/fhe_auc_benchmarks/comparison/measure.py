@@ -117,7 +117,7 @@ class Row:
     epsilon: float | None = None
     delta: float | None = None
     privacy: str
-    verified: Mapping[str, bool] = field(default_factory=lambda: verified_as_dict(aggregation=False))
+    verified: Mapping[str, Any] = field(default_factory=lambda: verified_as_dict(aggregation=False))
     auc: float
     deviation: float = 0.0
     error: float = 0.0
@@ -267,7 +267,7 @@ def _session(
     with Stopwatch() as watch:
         evaluation = asked.session(sample.parties, protocol=protocol, thresholds=measured.grid, setup=setup)
     return evaluation, {
-        "verified": verified_as_dict(aggregation=evaluation.verified),
+        "verified": verified_as_dict(evaluation.verified),
         "warnings": evaluation.warnings,
         "upload_bytes_per_party": evaluation.upload_bytes_per_party,
         "download_bytes_per_party": evaluation.download_bytes_per_party,

@@ -33,6 +33,16 @@ credential_option = functools.partial(click.option, metavar="CREDENTIAL", type=F
 target_option = functools.partial(click.option, "--out", "target", metavar="FILE", type=NEW_FILE)
 """Decorator: the command receives ``target``, the file that it writes."""
 
+NOTHING_PROVED = (
+    "no party proves what it puts in (--no-proofs): one that lies can decide the AUC, and nobody would notice"
+)
+no_proofs_option = click.option(
+    "--no-proofs",
+    is_flag=True,
+    help="Have nobody prove its row cap: messages are smaller, and a party that lies can decide the AUC unseen.",
+)
+
+
 days_option = functools.partial(whole_number, "--days", 1, MAX_LIFETIME.days, default=7)
 """Decorator: the command receives ``days``, how long a session lasts."""
 

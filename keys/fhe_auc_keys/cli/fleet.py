@@ -43,7 +43,7 @@ Who runs what, in this order; docs/guide/scale.md says what each sees.
 \b
 authority     sign       signs the list of the fleet's members
 convener      convene    names fleet, study, aggregator and helper in a signed file
-each device   (Python)   fhe_auc_keys.fleet.device: a record of its rows
+each device   (Python)   fhe_auc_keys.fleet.device: a record of its rows, with a proof
 aggregator    collect    checks the records, and writes the blobs for the helper
 helper        open       opens the sum of the pads of those that count
 aggregator    add        adds their sketches; the encrypted result
@@ -145,8 +145,9 @@ def sign_list(members_file: str, target: Path, vault: Vault, force: bool) -> com
     metavar="N",
     type=click.IntRange(1, MOST_OF_A_CAP),
     required=True,
-    help="Most rows of a device; it refuses more.",
+    help="Most rows of a device, within which it proves its counts.",
 )
+@common.no_proofs_option
 @inputs.whole_number("--min-parties", 2, about="How many devices must count at least. Default: all.")
 @click.option("--thresholds", metavar="SPEC", default=_THRESHOLDS, help="Decision points, as of `fhe-auc evaluate`.")
 @inputs.max_rows_option
@@ -165,6 +166,7 @@ def convene(
     study_file: Path,
     list_file: Path,
     row_cap: int,
+    no_proofs: bool,
     thresholds: str,
     vault: Vault,
     days: int,
@@ -179,10 +181,19 @@ def convene(
     neither aggregator nor helper.
     """
     study = Study.read(study_file)
+    if no_proofs:
+        output.print_warning(common.NOTHING_PROVED)
     common.check_free(target, force=force)
     fleet = Fleet.of(tables.read_members(members_file), row_cap=row_cap, listed=read_from_others(list_file))
     # Of the request are the options max_rows, min_parties, backend and interval, too.
-    request = Request(parties=(), fleet=fleet, thresholds=grids.resolve(thresholds), keys="helper", **asked)
+    request = Request(
+        parties=(),
+        fleet=fleet,
+        thresholds=grids.resolve(thresholds),
+        keys="helper",
+        row_caps=None if no_proofs else row_cap,
+        **asked,
+    )
     with trust.opened(vault, lists) as (store, convener, trusted):
         made = announce(
             convener,
@@ -307,10 +318,13 @@ def _verdicts(found: dict[str, int], where: str) -> common.Report:
     "--folder",
     metavar="DIR",
     type=click.Path(file_okay=False, path_type=Path),
-    help="New folder for the session's files, about 4.9 kB a device; they stay there. Default: a temporary one.",
+    help="New folder for the session's files, about 10 kB a device; they stay there. Default: a temporary one.",
 )
+@common.no_proofs_option
 @common.reported
-def simulate_session(parties: int, thresholds: str, workers: int, folder: Path | None) -> common.Report:
+def simulate_session(
+    parties: int, thresholds: str, workers: int, folder: Path | None, no_proofs: bool
+) -> common.Report:
     """Play all the steps through files, with made-up devices, and compare with the fraction over all their rows.
 
     Exit status 1: they differ. What devices do is measured apart from what aggregator and helper do.
@@ -321,7 +335,7 @@ def simulate_session(parties: int, thresholds: str, workers: int, folder: Path |
         place = folder or Path(temporary)
         place.mkdir(parents=True, exist_ok=True)
         with output.progress("Playing", unit="steps") as report, Workers(workers) as pool:
-            found = simulate(parties, grids.resolve(thresholds), place, pool, progress=report)
+            found = simulate(parties, grids.resolve(thresholds), place, pool, proofs=not no_proofs, progress=report)
     costs = [
         (each.role, each.step, f"{each.cpu:,.1f}", f"{each.wall:,.1f}", f"{1e3 * each.cpu / parties:.3f}", "")
         for each in found.steps

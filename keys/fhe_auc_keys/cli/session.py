@@ -72,6 +72,7 @@ _WITH_OLD = {"--from": {"old", "without", "stated", *_ALWAYS}, "--repeat": {"rep
     callback=lambda ctx, param, value: common.hexadecimal(value) if value else b"",
     help="Of exact and verified: id of the session that has found the thresholds, in which each site has taken part.",
 )
+@common.no_proofs_option
 @common.days_option(about="How long the bundles can be opened.")
 @click.option(
     "--from",
@@ -112,6 +113,7 @@ def session(
     session: SessionOptions,
     min_parties: int | None,
     before: bytes,
+    no_proofs: bool,
     days: int,
     old: bytes | None,
     without: tuple[str, ...],
@@ -129,8 +131,9 @@ def session(
     with the key of the certificate that this session names, the aggregator too.
 
     The study is signed too, and every party confirms it when it opens its bundle. Where each party has a row cap,
-    --max-rows is their sum by default, and --min-rows no more than that; each checks its own cap, so that a party that
-    lies goes past it.
+    --max-rows is their sum by default, and --min-rows no more than that. Each checks its own cap. With exact or
+    verified and --keys helper it also proves to aggregator and helper that its counts are within its cap: who does not
+    is left out, and named. Otherwise, and with --no-proofs, a party that lies goes past its cap unseen.
 
     With --thresholds quantile:N this makes the session that finds the thresholds. Every party reads them off its
     result; make the evaluation's session with the file that holds them, and let every party compare the two with
@@ -197,8 +200,17 @@ def session(
         else:
             shown, (adder,) = _verified(credentials, trusted), _verified((adder_file,), trusted).values()
             request = _bounded(replace(request, parties=tuple(shown)), study)
+            proves = _could_prove(protocol, request, study)
+            if no_proofs and not proves:
+                raise click.UsageError(
+                    "--no-proofs: there are none without --keys helper, row caps, and exact or verified"
+                )
+            if proves and not no_proofs:
+                request = replace(request, row_caps=study.row_caps)
             helping = b"".join(_verified(helpers, trusted).values())
             wanted = Wanted(protocol, request, tuple(shown.values()), adder, helping, study, timedelta(days=days))
+        if wanted.request.row_caps is None and _could_prove(wanted.protocol, wanted.request, wanted.study):
+            output.print_warning(common.NOTHING_PROVED)  # nor does what is made of a session without proofs
         series: dict[str, Any] = {"replaced": old, "stated": stated, "repeats": repeats}
         announced, files = _make(wanted, holder, trusted, store, folder, **series)
     plan = registry.load(wanted.protocol).plan_of(announced.manifest)
@@ -220,6 +232,11 @@ def session(
         describe.announcement_rows(announced),
         common.Table(rows, ("send", "", "what it is")),
     )
+
+
+def _could_prove(protocol: str, request: Request, study: Study) -> bool:
+    """Whether the parties of such a session can prove their row caps."""
+    return bool(study.row_caps) and request.keys == "helper" and registry.load(protocol).proves_inputs
 
 
 def _the_rest(

@@ -12,6 +12,8 @@ import msgspec
 import numpy as np
 
 from fhe_auc.base.errors import DeserialisationError, EvaluationError, InputError, TooFewPartiesError
+from fhe_auc.base.serialise import decode
+from fhe_auc.input_proofs.sessions import InputProof, Submitted
 from fhe_auc.rlwe.polynomials import Words
 from fhe_auc_keys.errors import KeysError, TamperedError
 from fhe_auc_keys.fleet import tables
@@ -23,6 +25,7 @@ from fhe_auc_keys.fleet.session import (
     RESULT,
     SIGNATURE_BYTES,
     FleetSession,
+    Loaded,
     RefusedRecords,
     Verdict,
     loaded,
@@ -40,6 +43,7 @@ OTHER_SESSION = "it is of another session"
 OTHER_LENGTH = "a field is empty or has another length"
 NOT_SEALED = "its sketch is not sealed to the aggregator for this session and member"
 NO_SKETCH = "its sketch is none: a number in it is too large"
+NO_PROOF = "its proof is none, or about other numbers than it has submitted"
 UNREADABLE = "the file cannot be read, or not to its end"
 
 
@@ -56,6 +60,7 @@ class BlobList(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fiel
 
     session: bytes  # the manifest's digest
     files: tuple[BlobFile, ...]
+    key: bytes = b""  # sealed to the helper: that of the proofs' query, where devices prove their counts
 
 
 class Opened(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -99,11 +104,13 @@ def collect(session: FleetSession, records: str, blobs: str, workers: Workers, *
     files = []
     names = [f"blobs-{number:06}.parquet" for number in range(len(parts))]
     tasks = ((part, tables.within(blobs, name)) for part, name in zip(parts, names, strict=True))
-    found = workers.map(_collected, tasks, session.manifest.to_bytes(), session.identity.to_bytes())
+    key = b"" if session.loaded.computation.proofs is None else session.query_key()
+    found = workers.map(_collected, tasks, session.manifest.to_bytes(), session.identity.to_bytes(), key)
     for name, (rows, digest, refused) in zip(names, found, strict=True):
         refusals.merge(refused)
         files.append(BlobFile(name, rows, digest))
-    signed = session.sign(LIST, BlobList(session.manifest.digest, tuple(files)))
+    sealed = session.seal(LIST, session.helper, key) if key else b""
+    signed = session.sign(LIST, BlobList(session.manifest.digest, tuple(files), sealed))
     tables.write(tables.within(blobs, LIST_FILE), signed)
     return Collected(sum(each.rows for each in files), refusals)
 
@@ -151,75 +158,118 @@ _CHANGED = (
 )
 
 
-def _collected(part: RowGroup, target: str, manifest: bytes, identity: bytes) -> tuple[int, bytes, RefusedRecords]:
-    """Write the blobs of a part's records that are whole; return how many, the file's SHA-256, and the others."""
-    refusals = RefusedRecords()
-    rows: list[tuple[Any, ...]] = []
+class _Whole(NamedTuple):
+    """A record that is whole: its padded sketch, part by part, and its proof where it has one."""
+
+    record: Record
+    parts: list[bytes]
+    proof: InputProof | None
+
+
+def _collected(
+    part: RowGroup, target: str, manifest: bytes, identity: bytes, key: bytes
+) -> tuple[int, bytes, RefusedRecords]:
+    """Write the blobs of a part's records that are whole; return how many, the file's SHA-256, and the others.
+
+    The answers about proofs need no seal. To whoever lacks the pads' seeds they are uniform: each is a sum over padded
+    digits, or over a share of the proof, which is padded likewise.
+    """
+    session, me = loaded(manifest), Identity.from_bytes(identity)
+    proofs, refusals, rows = session.computation.proofs, RefusedRecords(), list[tuple[Any, ...]]()
+
+    def whole() -> Iterator[_Whole]:
+        for number, row in enumerate(tables.rows_of(part, RECORDS)):
+            record = Record(*row)
+            found = _checked(record, session, me)
+            if isinstance(found, str):
+                refusals.add(found, f"{part.file}, row group {part.group}, row {number}: member {record.member}")
+                continue
+            randomness = b"".join(found.proof.parts) if found.proof else b""
+            digest = hashlib.sha256(record.sketch).digest()
+            rows.append((record.member, digest, record.blob, record.signature, randomness))
+            yield found
+
     try:
-        for number, record, _, why in _checked(part, manifest, identity):
-            if why:
-                refusals.add(why, f"{part.file}, row group {part.group}, row {number}: member {record.member}")
-            else:
-                digest = hashlib.sha256(record.sketch).digest()
-                rows.append((record.member, digest, record.blob, record.signature))
+        if proofs is None:
+            answers = [b"" for _ in whole()]
+        else:
+            answers = proofs.answers(
+                key, (Submitted(each.record.member, each.parts[0], each.proof) for each in whole() if each.proof)
+            )
     except DeserialisationError as error:
-        rows, refusals = [], RefusedRecords()  # none of a file counts that cannot be read to its end
+        rows, answers, refusals = [], [], RefusedRecords()  # none of a file counts that cannot be read to its end
         refusals.add(UNREADABLE, str(error))
-    data = tables.as_file(list(zip(*rows, strict=True)) or [[]] * len(BLOBS), BLOBS)
+    listed = [(*row, own) for row, own in zip(rows, answers, strict=True)]
+    data = tables.as_file(list(zip(*listed, strict=True)) or [()] * len(BLOBS), BLOBS)
     tables.write(target, data)
     return len(rows), hashlib.sha256(data).digest(), refusals
 
 
 def _added(part: RowGroup, blobs: str, digest: bytes, verdicts: bytes, manifest: bytes, identity: bytes) -> list[Words]:
     """Return the sum of the sketches of a part's records that count."""
-    computation = loaded(manifest).computation
-    total = computation.running_sum()
+    session, me = loaded(manifest), Identity.from_bytes(identity)
+    total = session.computation.running_sum()
     if not verdicts:
         return total.totals
     data = tables.read(blobs)
-    changed = EvaluationError(_CHANGED.format(folder=part.file))
     if hashlib.sha256(data).digest() != digest:
         raise EvaluationError(f"{blobs!r} has changed since it was written: put it back")
-    listed = iter(zip(tables.rows_in(data, BLOBS, ["sketch_digest"]).column(0).to_pylist(), verdicts, strict=True))
+    changed = EvaluationError(_CHANGED.format(folder=part.file))
+    listed = tables.rows_in(data, BLOBS, ["member", "sketch_digest"]).to_pydict()
+    collected = iter(zip(listed["member"], listed["sketch_digest"], verdicts, strict=True))
+    sought = next(collected, None)
     try:
-        for _, record, padded, why in _checked(part, manifest, identity):
-            if why:
+        for record in map(Record._make, tables.rows_of(part, RECORDS)):
+            if sought is None or _strange(record, session):
                 continue
-            collected, verdict = next(listed, (b"", -1))
-            if collected != hashlib.sha256(record.sketch).digest():
-                raise changed
-            if verdict == Verdict.COUNTS:
-                total.add(padded)
+            # Of what is not strange, member and sketch alone decide whether it was collected.
+            if (record.member, hashlib.sha256(record.sketch).digest()) == sought[:2]:
+                if sought[2] == Verdict.COUNTS:
+                    total.add(_unsealed(record, session, me)[0])
+                sought = next(collected, None)
     except DeserialisationError:
         raise changed from None
-    if next(listed, None) is not None:
+    if sought is not None:
         raise changed
     return total.totals
 
 
-def _checked(part: RowGroup, manifest: bytes, identity: bytes) -> Iterator[tuple[int, Record, list[bytes], str]]:
-    """Yield a part's records with number, padded sketch, and why one is not whole: an empty text for those that are."""
-    session, me = loaded(manifest), Identity.from_bytes(identity)
+def _checked(record: Record, session: Loaded, me: Identity) -> _Whole | str:
+    """Return what is in a record, or why it is not whole."""
     computation = session.computation
-    ends = [0, *itertools.accumulate(computation.part_bytes)]
-    lengths = OVERHEAD + ends[-1], BLOB_BYTES, SIGNATURE_BYTES
-    probe = computation.running_sum()
-    for number, row in enumerate(tables.rows_of(part, RECORDS)):
-        record, padded, why = Record(*row), list[bytes](), ""
-        if None in record or tuple(map(len, record[2:])) != lengths:
-            why = OTHER_LENGTH
-        elif record.session != session.digest:
-            why = OTHER_SESSION
-        elif record.member >= session.fleet.members:
-            why = NO_MEMBER
-        else:
-            try:
-                info = sketch_info(session.digest, record.member)
-                sketch = me.unseal(record.sketch, info=info)
-                padded = [sketch[start:end] for start, end in itertools.pairwise(ends)]
-                probe.add(padded)
-            except TamperedError:
-                why = NOT_SEALED
-            except DeserialisationError:
-                why = NO_SKETCH
-        yield number, record, padded, why
+    if why := _strange(record, session):
+        return why
+    try:
+        parts, proof = _unsealed(record, session, me)
+    except TamperedError:
+        return NOT_SEALED
+    try:
+        computation.running_sum().add(parts)
+    except DeserialisationError:
+        return NO_SKETCH
+    if computation.proofs is None:
+        return _Whole(record, parts, None)
+    try:
+        found = decode(proof, InputProof, "proof")
+        computation.proofs.check(record.member, parts[0], found)
+    except DeserialisationError:
+        return NO_PROOF
+    return _Whole(record, parts, found)
+
+
+def _strange(record: Record, session: Loaded) -> str:
+    """Return why a record cannot be one of the session, by what is not sealed; an empty text for those that can."""
+    proofs = session.computation.proofs
+    inside = sum(session.computation.part_bytes) + (0 if proofs is None else proofs.proof_bytes)
+    if None in record or tuple(map(len, record[2:])) != (OVERHEAD + inside, BLOB_BYTES, SIGNATURE_BYTES):
+        return OTHER_LENGTH
+    if record.session != session.digest:
+        return OTHER_SESSION
+    return "" if record.member < session.fleet.members else NO_MEMBER
+
+
+def _unsealed(record: Record, session: Loaded, me: Identity) -> tuple[list[bytes], bytes]:
+    """Return a padded sketch, part by part, and an encoded proof; raise `TamperedError` where they do not open."""
+    inside = me.unseal(record.sketch, info=sketch_info(session.digest, record.member))
+    ends = [0, *itertools.accumulate(session.computation.part_bytes)]
+    return [inside[start:end] for start, end in itertools.pairwise(ends)], inside[ends[-1] :]

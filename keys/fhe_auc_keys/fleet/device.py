@@ -32,6 +32,7 @@ from fhe_auc_keys.fleet.session import (
     blob_info,
     helper_of,
     loaded,
+    sealed_in,
     signed_of,
     sketch_info,
 )
@@ -46,9 +47,9 @@ class Record(NamedTuple):
 
     member: int
     session: bytes  # the manifest's digest
-    sketch: bytes  # padded, part after part, and sealed to the aggregator
+    sketch: bytes  # padded, part after part, with its proof, and sealed to the aggregator
     blob: bytes  # sealed to the helper
-    signature: bytes  # over the blob, and the digest of the sealed sketch
+    signature: bytes  # over the blob, the digest of the sealed sketch, and what the proof hangs on
 
 
 @dataclass(frozen=True)
@@ -148,12 +149,13 @@ class Device:
         check_scores(data, self.manifest.thresholds)
         seed, response_key = secrets.token_bytes(SEED_BYTES), secrets.token_bytes(KEY_BYTES)
         task = self._loaded.plugin.task(self.manifest, data)
-        padded = b"".join(self._loaded.computation.under_pad(task, self.index, seed, b""))
+        padded = self._loaded.computation.under_pad(task, self.index, seed, b"")
         info = sketch_info(self._digest, self.index)
-        sketch = sealing.seal(self._aggregator, padded, info=info)
+        sketch = sealing.seal(self._aggregator, sealed_in(padded), info=info)
         info = blob_info(self._digest, self.index, hashlib.sha256(sketch).digest())
         blob = sealing.seal(self._helper, seed + response_key, info=info)
-        signature = self._identity.sign(BLOB, signed_of(blob, info))
+        randomness = b"" if padded.proof is None else b"".join(padded.proof.parts)
+        signature = self._identity.sign(BLOB, signed_of(blob, info, randomness))
         return Submitted(Record(self.index, self._digest, sketch, blob, signature), response_key, remembered)
 
     def _remembered(self, data: PartyData, memory: bytes) -> bytes:

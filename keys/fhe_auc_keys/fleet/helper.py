@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -18,6 +18,9 @@ from numpy.typing import NDArray
 
 from fhe_auc.base.errors import DeserialisationError, EvaluationError, TooFewPartiesError
 from fhe_auc.base.serialise import KeptFormat, SecretStruct, encode
+from fhe_auc.input_proofs.joint_randomness import PART_BYTES
+from fhe_auc.input_proofs.sessions import KEY_BYTES as QUERY_KEY_BYTES
+from fhe_auc.input_proofs.sessions import Opened as ShownToHelper
 from fhe_auc.question.fleet import Members
 from fhe_auc.rlwe.polynomials import Words
 from fhe_auc_keys.bundles.session_keys import SEED_BYTES, generate_context
@@ -35,6 +38,7 @@ from fhe_auc_keys.fleet.session import (
     RESULT,
     SIGNATURE_BYTES,
     FleetSession,
+    Loaded,
     Verdict,
     blob_info,
     loaded,
@@ -72,6 +76,13 @@ class _BlobRow(NamedTuple):
     sketch_digest: bytes
     blob: bytes
     signature: bytes
+    randomness: bytes  # both parts of what its proof hangs on; empty without proofs
+    answers: bytes  # the aggregator's, about its proof
+
+    @property
+    def parts(self) -> tuple[bytes, bytes]:
+        """Those of its joint randomness."""
+        return self.randomness[:PART_BYTES], self.randomness[PART_BYTES:]
 
 
 class _Secrets(NamedTuple):
@@ -91,12 +102,13 @@ def open_pads(
 ) -> tuple[bytes, dict[str, int]]:
     """Return the answer for the aggregator, and how many blobs there are of each verdict.
 
-    `members` is the fleet's file, `blobs` the aggregator's folder. Of a member's records the first counts that opens.
+    `members` is the fleet's file, `blobs` the aggregator's folder. Of a member's records the first counts that opens,
+    and whose proof holds where devices prove their counts.
 
     Raises `KeysError` where this is not the helper, the list not the aggregator's or of another session, or the pads of
     another list have been opened; `InputError` where the members are not the fleet's, or a file cannot be read;
-    `DeserialisationError` where a file of blobs is not the one listed, or malformed; `TooFewPartiesError` where fewer
-    count than the session takes: nothing is opened then.
+    `DeserialisationError` where a file of blobs is not the one listed, or malformed, `TamperedError` where the key is
+    not sealed to this helper; `TooFewPartiesError` where fewer count than the session takes: nothing is opened then.
     """
     session.require(session.helper, at=at)
     manifest, computation = session.manifest, session.loaded.computation
@@ -116,7 +128,9 @@ def open_pads(
     members_in = (np.asarray(_read(*task, ["member"])["member"], np.uint32) for task in tasks)
     named = np.concatenate([np.empty(0, np.uint32), *members_in])
     found, times = np.unique(named, return_counts=True)
-    opened = workers.map(_opened, tasks, manifest.to_bytes(), session.identity.to_bytes(), fleet, found[times > 1])
+    key = b"" if computation.proofs is None else session.unseal(LIST, listed.key)
+    shared = manifest.to_bytes(), session.identity.to_bytes(), key, fleet, found[times > 1]
+    opened = workers.map(_opened, tasks, *shared)
     verdicts, keys, seeds = np.empty(len(named), np.uint8), np.empty((len(named), KEY_BYTES), np.uint8), []
     pads, taken, at_row = computation.added([]), set[int](), 0
     for each in opened:
@@ -133,7 +147,7 @@ def open_pads(
         at_row = rows.stop
     counts = verdicts == Verdict.COUNTS
     if (number := int(counts.sum())) < manifest.min_parties:
-        raise TooFewPartiesError(f"the blobs of {number} members open, at least {manifest.min_parties} are needed")
+        raise TooFewPartiesError(f"{number} members count, at least {manifest.min_parties} are needed")
     public, secret = generate_context(computation.plan.parameters)
     material = secret.to_bytes()
     opening = computation.open_sum(material, computation.added([pads, computation.sum_of_pads(seeds)]))
@@ -211,26 +225,50 @@ def _read(place: str, file: BlobFile, columns: list[str] | None = None) -> Mappi
 
 
 def _opened(
-    place: str, file: BlobFile, manifest: bytes, identity: bytes, fleet: Members, contested: NDArray[np.uint32]
+    place: str,
+    file: BlobFile,
+    manifest: bytes,
+    identity: bytes,
+    key: bytes,
+    fleet: Members,
+    contested: NDArray[np.uint32],
 ) -> _Secrets:
     """Open the blobs of a file, and add up the pads of those that count."""
     session, me = loaded(manifest), Identity.from_bytes(identity)
     rows = [_BlobRow(*row) for row in zip(*_read(place, file).values(), strict=True)]
     verdicts, keys = np.empty(len(rows), np.uint8), np.zeros((len(rows), KEY_BYTES), np.uint8)
+    secrets_in: dict[int, bytes] = {}
+    for number, row in enumerate(rows):
+        verdicts[number], secret = _verdict(row, fleet, me, session.digest)
+        if verdicts[number] == Verdict.COUNTS:
+            secrets_in[number] = secret
+    for number in _unproved(rows, secrets_in, session, key):
+        verdicts[number] = Verdict.UNPROVED
+        del secrets_in[number]
     unique: list[tuple[int, bytes]] = []
     several: list[tuple[int, bytes]] = []
     disputed = set(contested.tolist())
-    for number, row in enumerate(rows):
-        verdict, secret = _verdict(row, fleet, me, session.digest)
-        verdicts[number] = verdict
-        if verdict == Verdict.COUNTS:
-            seed = secret[:SEED_BYTES]
-            keys[number] = np.frombuffer(secret[SEED_BYTES:], np.uint8)
-            if row.member in disputed:
-                several.append((number, seed))
-            else:
-                unique.append((row.member, seed))
+    for number, secret in secrets_in.items():
+        keys[number] = np.frombuffer(secret[SEED_BYTES:], np.uint8)
+        if (member := rows[number].member) in disputed:
+            several.append((number, secret[:SEED_BYTES]))
+        else:
+            unique.append((member, secret[:SEED_BYTES]))
     return _Secrets(verdicts, keys, session.computation.sum_of_pads(unique), several)
+
+
+def _unproved(rows: Sequence[_BlobRow], secrets_in: Mapping[int, bytes], session: Loaded, key: bytes) -> list[int]:
+    """Return which of these rows have proofs that do not hold; errors as `InputProofs.held`."""
+    proofs = session.computation.proofs
+    if proofs is None:
+        return []
+    if len(key) != QUERY_KEY_BYTES or any(len(rows[number].randomness) != 2 * PART_BYTES for number in secrets_in):
+        raise DeserialisationError("the key of the query, or what a proof hangs on, has another length")
+    asked = (
+        ShownToHelper(row.member, secret[:SEED_BYTES], row.parts, row.answers)
+        for row, secret in ((rows[number], secret) for number, secret in secrets_in.items())
+    )
+    return [number for number, holds in zip(secrets_in, proofs.held(key, asked), strict=True) if not holds]
 
 
 def _verdict(row: _BlobRow, members: Members, me: Identity, digest: bytes) -> tuple[Verdict, bytes]:
@@ -239,7 +277,8 @@ def _verdict(row: _BlobRow, members: Members, me: Identity, digest: bytes) -> tu
     if row.member >= len(members) or lengths != (DIGEST_BYTES, BLOB_BYTES, SIGNATURE_BYTES):
         return Verdict.UNOPENED, b""
     info = blob_info(digest, row.member, row.sketch_digest)
-    if not has_signed(members[row.member].tobytes(), BLOB, signed_of(row.blob, info), row.signature):
+    about = signed_of(row.blob, info, row.randomness)
+    if not has_signed(members[row.member].tobytes(), BLOB, about, row.signature):
         return Verdict.UNSIGNED, b""
     try:
         return Verdict.COUNTS, me.unseal(row.blob, info=info)

@@ -14,9 +14,10 @@ import msgspec
 
 from fhe_auc.base.errors import InputError
 from fhe_auc.base.serialise import encode
+from fhe_auc.input_proofs.sessions import NOT_PROVED
 from fhe_auc.question.fleet import Fleet
 from fhe_auc.session import registry
-from fhe_auc.session.computation import PaddedComputation
+from fhe_auc.session.computation import Padded, PaddedComputation
 from fhe_auc.session.manifest import Manifest
 from fhe_auc_keys.bundles.announcement import Announcement, open_announcement
 from fhe_auc_keys.bundles.session_keys import SEED_BYTES
@@ -33,6 +34,7 @@ OPENING = Kind(b"fhefope", "fleet's opening")
 RESULT = Kind(b"fhefres", "fleet's result")
 
 BLOB, RESPONSE, SKETCH = b"fleet's blob 1", b"fleet's response 1", b"fleet's sketch 1"
+_QUERY = b"fleet's query 1"
 KEY_BYTES, DIGEST_BYTES = 32, 32
 SIGNATURE_BYTES = 64
 BLOB_BYTES = sealing.OVERHEAD + SEED_BYTES + KEY_BYTES  # seed, and response key
@@ -49,6 +51,7 @@ class Verdict(IntEnum):
     UNSIGNED = 1
     UNOPENED = 2
     AGAIN = 3
+    UNPROVED = 4
 
     @property
     def sentence(self) -> str:
@@ -61,6 +64,7 @@ _SENTENCES = {
     Verdict.UNSIGNED: "its blob is not signed with the member's key",
     Verdict.UNOPENED: "its blob is not sealed to the helper for this session, sketch and member",
     Verdict.AGAIN: "the member counts already, by an earlier record",
+    Verdict.UNPROVED: NOT_PROVED,
 }
 
 
@@ -113,6 +117,14 @@ class FleetSession:
     def unseal(self, kind: Kind, sealed: bytes) -> bytes:
         """Return what `seal` sealed to this role; raise `TamperedError` for anything else."""
         return self.identity.unseal(sealed, info=encode((kind.purpose, self.manifest.digest)))
+
+    def query_key(self) -> bytes:
+        """Return the aggregator's key for the query of proofs, 32 bytes: the same one each time.
+
+        It is the digest of a signature that nobody else can make, and that is never shown. From answers about one proof
+        under two keys the helper could work out the device's counts, and records may be collected several times.
+        """
+        return hashlib.sha256(self.identity.sign(_QUERY, self.manifest.digest)).digest()
 
     def read(self, kind: Kind, data: bytes, shape: type[T], signer: Peer, *, at: datetime) -> T:
         """Return what `signer` has signed, with the certificate of the session; errors as `open_signed`."""
@@ -174,11 +186,19 @@ def sketch_info(digest: bytes, member: int) -> bytes:
     return encode((SKETCH, digest, member))
 
 
+def sealed_in(padded: Padded) -> bytes:
+    """Return what a device seals to the aggregator: its padded sketch, and behind it the proof where it has one."""
+    return b"".join(padded.parts) + (b"" if padded.proof is None else encode(padded.proof))
+
+
 def blob_info(digest: bytes, member: int, sketch: bytes) -> bytes:
     """Return what a blob is sealed for, and signed with: session, member, and the SHA-256 of the sealed sketch."""
     return encode((BLOB, digest, member, sketch))
 
 
-def signed_of(blob: bytes, info: bytes) -> bytes:
-    """Return what a member signs under the purpose `BLOB`: what travels; `info` is from `blob_info`."""
-    return info + hashlib.sha256(blob).digest()
+def signed_of(blob: bytes, info: bytes, randomness: bytes) -> bytes:
+    """Return what a member signs under the purpose `BLOB`; `info` is from `blob_info`.
+
+    `randomness` are both parts of the proof's joint randomness, which the helper is given; empty without a proof.
+    """
+    return info + hashlib.sha256(blob).digest() + randomness

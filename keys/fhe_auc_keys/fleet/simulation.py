@@ -74,9 +74,12 @@ class Simulated:
 
 
 def simulate(
-    parties: int, grid: NDArray[np.float64], folder: Path, workers: Workers, *, progress: Progress
+    parties: int, grid: NDArray[np.float64], folder: Path, workers: Workers, *, proofs: bool, progress: Progress
 ) -> Simulated:
-    """Play a session of so many devices in an empty folder; `EvaluationError` where they read different things."""
+    """Play a session of so many devices in an empty folder; `EvaluationError` where they read different things.
+
+    With `proofs` they prove that their rows are counts within the cap, `MOST_ROWS`.
+    """
     place = str(folder)
     seed = secrets.token_bytes(32)
     steps: list[StepCost] = []
@@ -98,7 +101,13 @@ def simulate(
     # The devices have keys and no certificates: a million of those would measure the authority.
     fleet = Fleet.of(known, row_cap=MOST_ROWS, listed=sign_list(consortium.authority, known, at=at))
     request = Request(
-        parties=(), thresholds=grid, fleet=fleet, max_rows=MOST_ROWS * parties, min_parties=parties, keys="helper"
+        parties=(),
+        thresholds=grid,
+        fleet=fleet,
+        max_rows=MOST_ROWS * parties,
+        min_parties=parties,
+        keys="helper",
+        row_caps=MOST_ROWS if proofs else None,
     )
     document = consortium.convene(registry.load("exact").prepare(request).manifest)
     adder, trustee = (

@@ -27,12 +27,12 @@ def _schema(*names: str) -> pa.Schema:
 
 
 RECORDS = _schema("session", "sketch", "blob", "signature")  # what devices submit
-BLOBS = _schema("sketch_digest", "blob", "signature")  # what the helper is given of them
+BLOBS = _schema("sketch_digest", "blob", "signature", "randomness", "answers")  # what the helper is given of them
 RESPONSES = _schema("part")  # what devices are given
 
 _MEMBERS = pa.schema([("certificate", pa.binary())])
 
-GROUP = 10_000  # records of a row group, in files that we write
+GROUP = 10_000  # records of a row group, at most, in files that we write
 
 _BATCH = 1000
 _MOST_ROWS, _MOST_BYTES = 2**17, 2**28  # of a row group: a task has some of it in memory
@@ -124,15 +124,18 @@ def write(place: str, data: bytes) -> None:
 def as_file(columns: Sequence[Any], schema: pa.Schema) -> bytes:
     """Return columns as a Parquet file; equal columns give equal bytes, where pyarrow is the same."""
     arrays = [pa.array(column, each.type) for column, each in zip(columns, schema, strict=True)]
+    table = pa.Table.from_arrays(arrays, schema=schema)
+    # Half of what readers take: rows are about equally long.
+    group = _MOST_BYTES // 2 * len(table) // max(table.nbytes, 1)
     stream = io.BytesIO()
     # Random bytes do not compress; the session's digest, which all have in common, goes into a dictionary.
     pq.write_table(
-        pa.Table.from_arrays(arrays, schema=schema),
+        table,
         stream,
         compression="none",
         use_dictionary=["session"] if "session" in schema.names else False,
         write_statistics=False,
-        row_group_size=GROUP,
+        row_group_size=max(1, min(GROUP, group)),
     )
     return stream.getvalue()
 

@@ -5,6 +5,10 @@
 
 HPKE does not say who has sealed a blob, so parties sign theirs. Otherwise an aggregator could put one party among many
 that it has made up. What follows: `fhe_auc_keys.roles.helper_roles`.
+
+Where parties prove their counts (`fhe_auc.input_proofs`), each sends its proof beside its submission. Once all are in,
+the helper is given with the blobs the key of the query, the aggregator's secret until then, and its answers. It opens
+the pads of those whose proofs hold, and names the others. There is no round more.
 """
 
 from __future__ import annotations
@@ -12,7 +16,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 from abc import abstractmethod
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NoReturn
 
@@ -22,10 +26,13 @@ from fhe_auc.base.errors import DeserialisationError, EvaluationError, InputErro
 from fhe_auc.base.keystream import COMMON_SECRET_BYTES
 from fhe_auc.base.party_names import HELPER, NAME_BYTES
 from fhe_auc.base.serialise import SecretStruct, decode, encode
+from fhe_auc.input_proofs.joint_randomness import PART_BYTES
+from fhe_auc.input_proofs.sessions import KEY_BYTES, NOT_PROVED, InputProof, InputProofs, Opened, Submitted
 from fhe_auc.rlwe.polynomials import Words
 from fhe_auc.session.aggregator import Aggregator
-from fhe_auc.session.computation import Result
+from fhe_auc.session.computation import Padded, Result
 from fhe_auc.session.manifest import Manifest
+from fhe_auc.session.messages import Message
 from fhe_auc.session.party import Party, R
 from fhe_auc.session.protocol import Delivery, Session
 from fhe_auc_keys.bundles.roster import Roster
@@ -38,6 +45,7 @@ from fhe_auc_keys.trust.identity import Identity, has_signed, signed_bytes
 
 OPEN = 2  # the round in which the helper opens the sum of the pads
 _BLOB = b"helper's blob 1"
+_QUERY = b"helper's query 1"
 _SIGNATURE_BYTES = 64
 _UNFIT = "its blob is not signed by it, or not sealed to the helper for this session"
 
@@ -59,17 +67,39 @@ class HelperMaterial(SecretStruct, frozen=True):
 
 
 class HelpedSubmission(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """What a party sends: padded parts, and a blob for the helper."""
+    """What a party sends: padded parts, a blob for the helper, and a proof where the session has any."""
 
     parts: tuple[bytes, ...]
     blobs: tuple[bytes]  # the one for the helper
-    signature: bytes  # of it
+    signature: bytes  # of it, and of what the proof's joint randomness comes from
+    proof: InputProof | None = None
 
 
 class _SignedBlob(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     party: str
     blobs: tuple[bytes]
     signature: bytes
+    randomness: tuple[bytes, ...] = ()  # the proof's `parts`, which the party has signed
+    answers: bytes = b""  # the aggregator's, about the proof
+
+
+class Blobs(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """What the aggregator asks the helper to open."""
+
+    signed: tuple[_SignedBlob, ...]
+    key: bytes = b""  # of the query, where parties prove their counts
+
+
+class LeftOut(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """Whom the helper leaves out, each in the manifest's order."""
+
+    unfit: tuple[str, ...]  # whose blobs do not open
+    unproved: tuple[str, ...]  # whose proofs do not hold
+
+    @property
+    def names(self) -> frozenset[str]:
+        """All of them."""
+        return frozenset(self.unfit + self.unproved)
 
 
 class OpeningAggregator(Aggregator):
@@ -82,11 +112,14 @@ class OpeningAggregator(Aggregator):
         self._computation = computation
         self._submissions: dict[str, HelpedSubmission] = {}
         self._digests: dict[str, bytes] = {}
-        self._left_out: tuple[str, ...] = ()
+        self._left_out = LeftOut((), ())
 
     @abstractmethod
-    def _opened(self, payload: bytes) -> tuple[str, ...]:
-        """Keep the opening that the helper has made; return whom it has left out, or raise `DeserialisationError`."""
+    def _opened(self, payload: bytes) -> LeftOut:
+        """Keep the opening that the helper has made; return whom it has left out, or raise `DeserialisationError`.
+
+        There is no opening where too few count (`_are_enough`).
+        """
 
     @abstractmethod
     def _result(self, totals: list[Words]) -> bytes:
@@ -113,32 +146,73 @@ class OpeningAggregator(Aggregator):
             if (len(submission.blobs[0]), len(submission.signature)) != (self.blob_bytes, _SIGNATURE_BYTES):
                 raise DeserialisationError("a submission whose blob, or its signature, is of another length")
             self._computation.running_sum().add(submission.parts)  # raises where they cannot be added
+            self._check_proof(party, submission)
             self._submissions[party] = submission
         elif self.round == OPEN:
-            left_out = self._opened(payload)
-            in_order = tuple(party for party in self.counted if party in left_out)
-            if left_out != in_order or len(left_out) == len(self.counted):
-                raise DeserialisationError("the helper leaves out strangers, somebody twice, or everybody")
+            left_out, found = self._opened(payload), list[str]()
+            for names in (left_out.unfit, left_out.unproved):
+                if names != tuple(party for party in self.counted if party in names):
+                    raise DeserialisationError("the helper leaves out strangers, or somebody twice")
+                found += names
+            if len(left_out.names) != len(found):
+                raise DeserialisationError("the helper leaves out somebody twice")
             self._left_out = left_out
+
+    def _are_enough(self, left_out: LeftOut) -> bool:
+        """Whether the session goes on without these."""
+        return len(self.counted) - len(left_out.names) >= self.manifest.min_parties
 
     def _count(self, answered: tuple[str, ...]) -> None:
         if self.round == 1:
             self._digests = {party: self._parties.digests[party] for party in answered}
             super()._count(answered)
         elif self.round == OPEN:
-            self._parties.refusals.update(dict.fromkeys(self._left_out, _UNFIT))
-            super()._count(tuple(party for party in self.counted if party not in self._left_out))
+            self._parties.refusals.update(dict.fromkeys(self._left_out.unfit, _UNFIT))
+            self._parties.refusals.update(dict.fromkeys(self._left_out.unproved, NOT_PROVED))
+            super()._count(tuple(party for party in self.counted if party not in self._left_out.names))
+
+    def _check_proof(self, party: str, submission: HelpedSubmission) -> None:
+        proofs, proof = self._computation.proofs, submission.proof
+        if (proofs is None) != (proof is None):
+            raise DeserialisationError("a submission without a proof, or with one where the session has none")
+        if proofs is not None:
+            proofs.check(self.manifest.parties.index(party), submission.parts[0], proof)
 
     def _close(self) -> bytes:
         sent = {party: self._submissions[party] for party in self.counted}
         if self.round == 1:
-            return encode(tuple(_SignedBlob(party, each.blobs, each.signature) for party, each in sent.items()))
+            return encode(self._blobs(sent))
         if len(self.counted) < self.manifest.min_parties:
             raise _too_few(self.counted, self._left_out, self.manifest)
         total = self._computation.running_sum()
         for submission in sent.values():
             total.add(submission.parts)
         return encode(Result(self.counted, self._result(total.totals)))
+
+    def _query_key(self) -> bytes:
+        """Return the key for the query of proofs, 32 bytes; between machines the same one each time in a session.
+
+        It is the digest of a signature then that nobody else can make, and that is never shown. Sites submit the same
+        to an aggregator that has lost its journal, and from answers under two keys the helper could work out counts.
+        """
+        if self.protection is None:
+            return secrets.token_bytes(KEY_BYTES)
+        return hashlib.sha256(self.protection.sign(_QUERY, b"")).digest()
+
+    def _blobs(self, sent: Mapping[str, HelpedSubmission]) -> Blobs:
+        """Return what the helper is asked to open; all submissions are in, so that the query may become known to it."""
+        if self._computation.proofs is None:
+            return Blobs(tuple(_SignedBlob(party, each.blobs, each.signature) for party, each in sent.items()))
+        indices = {party: index for index, party in enumerate(self.manifest.parties)}
+        key = self._query_key()
+        answers: list[bytes] = self._computation.proofs.answers(
+            key, (Submitted(indices[party], each.parts[0], each.proof) for party, each in sent.items() if each.proof)
+        )
+        signed = (
+            _SignedBlob(party, each.blobs, each.signature, each.proof.parts if each.proof else (), own)
+            for (party, each), own in zip(sent.items(), answers, strict=True)
+        )
+        return Blobs(tuple(signed), key)
 
 
 class PaddingParty(KeyedParty[R]):
@@ -159,12 +233,21 @@ class PaddingParty(KeyedParty[R]):
         """More bytes than a result has, beside what it holds of each party."""
 
     @abstractmethod
-    def _padded(self, seed: bytes) -> tuple[bytes, ...]:
-        """Return the submission under the pad of this seed, part by part."""
+    def _padded(self, seed: bytes) -> Padded:
+        """Return the submission under the pad of this seed."""
 
     @abstractmethod
     def _read(self, payload: bytes) -> R:
-        """Return what the result says."""
+        """Return what the result says; raise `EvaluationError` where it says that this party is left out."""
+
+    def _leaves_out(self, payload: bytes) -> bool:
+        """Whether a result says that the proof of this party did not hold."""
+        return False
+
+    def _check_listed(self, message: Message) -> None:
+        """Raise `MessageError` as every party, unless the result says why this one's submission does not count."""
+        if message.round == 1 or not self._leaves_out(message.unsealed):
+            super()._check_listed(message)
 
     def _for_helper(self) -> bytes:
         """Return what the helper is to learn beside the seed."""
@@ -177,10 +260,11 @@ class PaddingParty(KeyedParty[R]):
             return b""
         with self._timed("submit"):
             seed, associated = secrets.token_bytes(SEED_BYTES), _associated(self.digest, self.name)
-            parts = self._padded(seed)
+            parts, proof = self._padded(seed)
             blob = sealing.seal(self._helper, seed + self._for_helper(), info=signed_bytes(_BLOB, associated))
-            signature = self._identity.sign(_BLOB, associated + hashlib.sha256(blob).digest())
-            return encode(HelpedSubmission(parts, (blob,), signature))
+            randomness = () if proof is None else proof.parts
+            signature = self._identity.sign(_BLOB, _signed_of(associated, blob, randomness))
+            return encode(HelpedSubmission(parts, (blob,), signature, proof))
 
 
 class OpeningHelper(Party[Any]):
@@ -195,8 +279,10 @@ class OpeningHelper(Party[Any]):
             raise InputError(f"{self._identity.name!r} is not the session's helper")
         super().__init__(manifest, HELPER)
         most = len(manifest.parties)
-        blobs = (NAME_BYTES + sealing.OVERHEAD + self.secret_bytes + 8 + _SIGNATURE_BYTES + 16) * most
-        self.download_limit = max(blobs, computation.payload_limit + NAME_BYTES * most)
+        blob = NAME_BYTES + sealing.OVERHEAD + self.secret_bytes + 8 + _SIGNATURE_BYTES + 16
+        if computation.proofs is not None:
+            blob += computation.proofs.answer_bytes + 2 * PART_BYTES + 16
+        self.download_limit = max(blob * most + KEY_BYTES, computation.payload_limit + NAME_BYTES * most)
         self._computation = computation
         self._keys = own.roster.signing_keys
 
@@ -204,7 +290,7 @@ class OpeningHelper(Party[Any]):
     def _belongs(manifest: Manifest, name: str) -> bool:
         return name == HELPER and manifest.keys == "helper"
 
-    def _check_listed(self, message: Any) -> None:
+    def _check_listed(self, message: Message) -> None:
         """The helper is told no digests."""
 
     def result(self) -> NoReturn:
@@ -214,7 +300,7 @@ class OpeningHelper(Party[Any]):
     def _secret_in(self, signed: _SignedBlob) -> bytes | None:
         """Return what a party has sealed; None where it has not signed its blob, or that does not open."""
         (blob,), associated = signed.blobs, _associated(self.digest, signed.party)
-        about, key = associated + hashlib.sha256(blob).digest(), self._keys.get(signed.party, b"")
+        about, key = _signed_of(associated, blob, signed.randomness), self._keys.get(signed.party, b"")
         if not has_signed(key, _BLOB, about, signed.signature):
             return None
         try:
@@ -223,21 +309,44 @@ class OpeningHelper(Party[Any]):
             return None
         return secret if len(secret) == self.secret_bytes else None
 
-    def _secrets_in(self, payload: bytes) -> tuple[dict[str, bytes], tuple[str, ...]]:
-        """Return the secrets in the blobs that open, by party in the manifest's order, and who is left out.
+    def _secrets_in(self, payload: bytes) -> tuple[dict[str, bytes], LeftOut]:
+        """Return the secrets of the parties that count, by name in the manifest's order, and who is left out.
 
-        Raises `DeserialisationError` for another list, `TooFewPartiesError` where too few open.
+        They count if their blobs open and their proofs, if any, hold. Where too few do, there are no secrets, and the
+        helper's part has ended: nothing is opened, and the aggregator is told whom to blame. Raises
+        `DeserialisationError` for another list.
         """
-        blobs = decode(payload, tuple[_SignedBlob, ...], "list of blobs")
-        authors = [blob.party for blob in blobs]
-        if authors != [party for party in self.manifest.parties if party in set(authors)]:
+        asked = decode(payload, Blobs, "list of blobs")
+        blobs = {blob.party: blob for blob in asked.signed}
+        if len(blobs) != len(asked.signed) or [*blobs] != [party for party in self.manifest.parties if party in blobs]:
             raise DeserialisationError("the blobs are not of parties of the session, each once and in its order")
-        opened = {blob.party: secret for blob in blobs if (secret := self._secret_in(blob)) is not None}
-        left_out = tuple(party for party in authors if party not in opened)
-        if len(opened) < self.manifest.min_parties:
-            raise _too_few(opened, left_out, self.manifest)
-        self.opened = tuple(opened)
-        return opened, left_out
+        opened = {name: secret for name, blob in blobs.items() if (secret := self._secret_in(blob)) is not None}
+        unfit = tuple(party for party in blobs if party not in opened)
+        unproved = self._unproved({name: blobs[name] for name in opened}, opened, asked.key)
+        left_out = LeftOut(unfit, unproved)
+        counted = {name: secret for name, secret in opened.items() if name not in unproved}
+        if len(counted) < self.manifest.min_parties:
+            self.ended, self.failure = True, _too_few(counted, left_out, self.manifest)
+            counted = {}
+        self.opened, self.unproved = tuple(counted), unproved
+        return counted, left_out
+
+    def _unproved(self, blobs: Mapping[str, _SignedBlob], opened: Mapping[str, bytes], key: bytes) -> tuple[str, ...]:
+        """Return those of the parties whose proofs do not hold; errors as `InputProofs.held`."""
+        proofs: InputProofs | None = self._computation.proofs
+        if proofs is None:
+            return ()
+        if len(key) != KEY_BYTES or any(len(blob.randomness) != 2 for blob in blobs.values()):
+            raise DeserialisationError("the key of the query, or what proofs hang on, is missing")
+        indices = {party: index for index, party in enumerate(self.manifest.parties)}
+        held = proofs.held(
+            key,
+            (
+                Opened(indices[name], opened[name][:SEED_BYTES], (blob.randomness[0], blob.randomness[1]), blob.answers)
+                for name, blob in blobs.items()
+            ),
+        )
+        return tuple(name for name, holds in zip(blobs, held, strict=True) if not holds)
 
 
 @dataclass(frozen=True)
@@ -290,12 +399,18 @@ class HelperMode(KeyMode):
         return self.helper_type(manifest, self.computation(manifest), read_material(material, HelperMaterial))
 
 
-def _too_few(opened: Collection[str], unfit: Iterable[str], manifest: Manifest) -> TooFewPartiesError:
-    """Return the error where the blobs of these parties open, and those of others do not."""
-    named = ", ".join(map(repr, sorted(unfit)[:10])) or "nobody else's"
+def _too_few(counted: Collection[str], left_out: LeftOut, manifest: Manifest) -> TooFewPartiesError:
+    """Return the error where these parties count, and others are left out."""
+    named = ", ".join(map(repr, sorted(left_out.names)[:10])) or "nobody else's"
+    hold = " and their proofs hold" if left_out.unproved else ""
     return TooFewPartiesError(
-        f"the blobs of {len(opened)} parties open, at least {manifest.min_parties} are needed; unfit: {named}"
+        f"the blobs of {len(counted)} parties open{hold}, at least {manifest.min_parties} are needed; unfit: {named}"
     )
+
+
+def _signed_of(associated: bytes, blob: bytes, randomness: tuple[bytes, ...]) -> bytes:
+    """Return what a party signs: its blob, and the parts of its proof's joint randomness if it has one."""
+    return associated + hashlib.sha256(blob).digest() + encode(randomness)
 
 
 def _associated(session: bytes, party: str) -> bytes:

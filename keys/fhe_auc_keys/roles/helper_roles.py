@@ -26,6 +26,8 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
 from typing import Any, cast
 
 import msgspec
@@ -34,14 +36,15 @@ import numpy as np
 from fhe_auc.base.errors import DeserialisationError, EvaluationError, InputError
 from fhe_auc.base.party_names import HELPER, NAME_BYTES
 from fhe_auc.base.serialise import decode, encode
+from fhe_auc.input_proofs.sessions import NOT_PROVED
 from fhe_auc.rlwe.modular import Residues
 from fhe_auc.rlwe.polynomials import Words
-from fhe_auc.session.computation import PaddedComputation, PartyTask, Result
+from fhe_auc.session.computation import Padded, PaddedComputation, PartyTask, Result
 from fhe_auc.session.party import R
 from fhe_auc.session.vector_computation import VectorComputation, VectorTask
 from fhe_auc_keys.bundles.session_keys import SEED_BYTES, generate_context
 from fhe_auc_keys.errors import TamperedError
-from fhe_auc_keys.roles.helper_opening import OPEN, HelperMode, OpeningAggregator, OpeningHelper, PaddingParty
+from fhe_auc_keys.roles.helper_opening import OPEN, HelperMode, LeftOut, OpeningAggregator, OpeningHelper, PaddingParty
 from fhe_auc_keys.trust import sealing
 from fhe_auc_keys.trust.group_sealing import seal_under, unseal_under
 
@@ -53,7 +56,7 @@ _WRAPPED_BYTES = 48
 
 
 class _OpeningUnderKey(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    left_out: tuple[str, ...]
+    left_out: LeftOut
     context: bytes  # public
     opening: bytes
 
@@ -68,6 +71,7 @@ class Response(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fiel
 class _HelpedResult(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     counted: tuple[str, ...]
     responses: tuple[Response]  # the helper's
+    unproved: tuple[str, ...] = ()  # left out, as their input proofs did not hold
 
 
 class HelpedAggregator(OpeningAggregator):
@@ -95,16 +99,19 @@ class HelpedAggregator(OpeningAggregator):
             raise DeserialisationError("the helper's response is not one for all parties that count")
         self._response = response
 
-    def _opened(self, payload: bytes) -> tuple[str, ...]:
+    def _opened(self, payload: bytes) -> LeftOut:
         opened = decode(payload, _OpeningUnderKey, "opening")
-        try:
-            self._keys = self._computation.opened(self._computation.load_public(opened.context), opened.opening)
-        except InputError as error:  # of another session
-            raise DeserialisationError(str(error)) from None
+        if self._are_enough(opened.left_out):
+            try:
+                self._keys = self._computation.opened(self._computation.load_public(opened.context), opened.opening)
+            except InputError as error:  # of another session
+                raise DeserialisationError(str(error)) from None
         return opened.left_out
 
     def _close(self) -> bytes:
-        return encode(_HelpedResult(self.counted, (self._response,))) if self.round == DECRYPT else super()._close()
+        if self.round != DECRYPT:
+            return super()._close()
+        return encode(_HelpedResult(self.counted, (self._response,), self._left_out.unproved))
 
     def _result(self, totals: list[Words]) -> bytes:
         return cast("bytes", self._computation.aggregate(self._keys, totals))
@@ -128,7 +135,7 @@ class HelpedParty(PaddingParty[R]):
     def _restore_own(self, own: bytes) -> None:
         (self._response_key,) = decode(own, tuple[bytes], "response key")
 
-    def _padded(self, seed: bytes) -> tuple[bytes, ...]:
+    def _padded(self, seed: bytes) -> Padded:
         index = self.manifest.parties.index(self.name)
         return self._computation.under_pad(self._task, index, seed, self._common_secret)
 
@@ -136,10 +143,17 @@ class HelpedParty(PaddingParty[R]):
         self._response_key = secrets.token_bytes(_KEY_BYTES)
         return self._response_key
 
+    def _leaves_out(self, payload: bytes) -> bool:
+        with suppress(DeserialisationError):
+            return self.name in decode(payload, _HelpedResult, "result").unproved
+        return False
+
     def _read(self, payload: bytes) -> R:
         result = decode(payload, _HelpedResult, "result")
+        if self._leaves_out(payload):
+            raise EvaluationError(f"party {self.name!r} is left out: {NOT_PROVED}")
         self._check_named(result.counted)
-        (response,), associated = result.responses, _response_of(self.digest, result.counted)
+        (response,), associated = result.responses, _response_of(self.digest, result.counted, result.unproved)
         part = dict(zip(result.counted, response.parts, strict=False)).get(self.name, b"")
         try:
             sums = unseal_under(self._response_key, part, response.sealed, associated=associated)
@@ -147,7 +161,9 @@ class HelpedParty(PaddingParty[R]):
             raise DeserialisationError(f"the sums of {HELPER} are not sealed to {self.name!r}: {error}") from None
         totals = totals_of(decode(sums, tuple[bytes, ...], "sums"))
         self._response_key = b""
-        return self._task.read(totals, result.counted, self._common_secret)
+        found = self._task.read(totals, result.counted, self._common_secret)
+        named = (f"{', '.join(result.unproved)} not counted: {NOT_PROVED}",) if result.unproved else ()
+        return replace(found, unproved_parties=result.unproved, warnings=(*found.warnings, *named))
 
 
 class Helper(OpeningHelper):
@@ -161,10 +177,11 @@ class Helper(OpeningHelper):
 
     def _own_state(self) -> bytes:
         material, keys = self._kept
-        return encode((material, tuple(keys.items())))  # as a map it would lose its order
+        return encode((material, tuple(keys.items()), self.unproved))  # as a map it would lose its order
 
     def _restore_own(self, own: bytes) -> None:
-        material, keys = decode(own, tuple[bytes, tuple[tuple[str, bytes], ...]], "helper's state")
+        found = decode(own, tuple[bytes, tuple[tuple[str, bytes], ...], tuple[str, ...]], "helper's state")
+        material, keys, self.unproved = found
         self._kept = material, dict(keys)
 
     def _answer(self, round_number: int, payload: bytes) -> bytes:
@@ -172,6 +189,8 @@ class Helper(OpeningHelper):
 
     def _open(self, payload: bytes) -> bytes:
         sealed, left_out = self._secrets_in(payload)
+        if not sealed:
+            return encode(_OpeningUnderKey(left_out, b"", b""))
         public, secret = generate_context(self._computation.plan.parameters)
         material = secret.to_bytes()
         opening = self._computation.opening(material, {party: text[:SEED_BYTES] for party, text in sealed.items()})
@@ -186,7 +205,7 @@ class Helper(OpeningHelper):
         totals = self._computation.decrypt(self._computation.load_secret(material), result.content)
         self._kept = b"", {}
         text = encode(tuple(np.ascontiguousarray(total, "<u8").tobytes() for total in totals))
-        about, content_key = _response_of(self.digest, tuple(keys)), secrets.token_bytes(_KEY_BYTES)
+        about, content_key = _response_of(self.digest, tuple(keys), self.unproved), secrets.token_bytes(_KEY_BYTES)
         sealed, parts = seal_under(keys.values(), text, associated=about, content_key=content_key)
         return encode(Response(sealed, tuple(parts)))
 
@@ -198,7 +217,7 @@ class HelperKeys(HelperMode):
 
 
 class _PadsOpened(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    left_out: tuple[str, ...]
+    left_out: LeftOut
     opening: bytes
 
 
@@ -209,10 +228,11 @@ class VectorAggregator(OpeningAggregator):
     blob_bytes = sealing.OVERHEAD + SEED_BYTES
     _pads: bytes
 
-    def _opened(self, payload: bytes) -> tuple[str, ...]:
+    def _opened(self, payload: bytes) -> LeftOut:
         opened = decode(payload, _PadsOpened, "opening")
-        self._computation.check_opening(opened.opening)
-        self._pads = opened.opening
+        if self._are_enough(opened.left_out):
+            self._computation.check_opening(opened.opening)
+            self._pads = opened.opening
         return opened.left_out
 
     def _result(self, totals: list[Words]) -> bytes:
@@ -231,9 +251,9 @@ class VectorParty(PaddingParty[R]):
     def _result_limit(self) -> int:
         return self._computation.payload_limit
 
-    def _padded(self, seed: bytes) -> tuple[bytes, ...]:
+    def _padded(self, seed: bytes) -> Padded:
         pad = self._computation.pad(self.name, seed)
-        return self._computation.submission(self._task, pad, self._common_secret)
+        return Padded(self._computation.submission(self._task, pad, self._common_secret))
 
     def _read(self, payload: bytes) -> R:
         result = decode(payload, Result, "result")
@@ -251,7 +271,7 @@ class VectorHelper(OpeningHelper):
 
     def _answer(self, round_number: int, payload: bytes) -> bytes:
         seeds, left_out = self._secrets_in(payload)
-        return encode(_PadsOpened(left_out, self._computation.opening(seeds)))
+        return encode(_PadsOpened(left_out, self._computation.opening(seeds) if seeds else b""))
 
 
 class HelperVectors(HelperMode):
@@ -275,5 +295,5 @@ def _response_limit(computation: PaddedComputation[Any, Any, Any]) -> int:
     return computation.plan.download_bytes + 1024
 
 
-def _response_of(session: bytes, counted: tuple[str, ...]) -> bytes:
-    return encode((_RESPONSE, session, counted))
+def _response_of(session: bytes, counted: tuple[str, ...], unproved: tuple[str, ...]) -> bytes:
+    return encode((_RESPONSE, session, counted, unproved))

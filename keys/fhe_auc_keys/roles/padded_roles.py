@@ -148,7 +148,7 @@ class SealedPads(KeyHolderPads):
         own, computation = own_secrets(material, manifest), self.computation(manifest)
         keys, secret = computation.load_secret(own.context), own.common_secret
         index = manifest.parties.index(task.party)
-        submit = padding(task.party, own.seed, lambda seed: computation.under_pad(task, index, seed, secret))
+        submit = padding(task.party, own.seed, lambda seed: computation.under_pad(task, index, seed, secret).parts)
         return decrypting_party(manifest, computation, keys, task, self.echo, common_secret=secret, submit=submit)
 
 

@@ -22,10 +22,11 @@ from fhe_auc.base.keystream import KeyStream
 from fhe_auc.base.serialise import encode
 from fhe_auc.bfv import PublicContext, SecretContext
 from fhe_auc.bfv.joint_keys import JointEvaluator, JointSetup, JointShare, fuse
+from fhe_auc.input_proofs.sessions import InputProofs
 from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.modular import Residues
 from fhe_auc.rlwe.polynomials import Polynomials, PolynomialSum, Words
-from fhe_auc.session.computation import JointComputation, PaddedComputation
+from fhe_auc.session.computation import JointComputation, Padded, PaddedComputation
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.running_sum import RunningSum
 from fhe_auc.sums.opening import Opening, make_opening
@@ -49,9 +50,19 @@ class ExactPaddedComputation(PaddedComputation[ExactTask, Opening, SecretContext
         self.plan = manifest.decoded_plan(ExactPlan)
         if self.plan.joint_keys:
             raise InputError("the session's manifest asks for joint keys")
-        self._size = self.plan.computed.sketch.size
+        self._proved = proved = self.plan.proved
+        self._size = self.plan.computed.sketch.size if proved is None else proved.size  # of what is submitted
         self._primes = self.plan.parameters.plain_moduli
         self._shapes = [Polynomials(self._size, (prime,)) for prime in self._primes]
+        if proved is not None:
+            digits = proved.statement.digits
+            self.proofs = InputProofs(
+                proved.statement,
+                manifest.digest,
+                digits_in=lambda padded: self._unpacked(0, padded)[0, :digits],
+                pad_of=lambda party, seed: self.pads(party, seed)[0][:digits],
+                constants_of=lambda party: proved.constants(self.plan.cap_of(party)),
+            )
 
     @property
     def part_bytes(self) -> tuple[int, ...]:
@@ -84,7 +95,7 @@ class ExactPaddedComputation(PaddedComputation[ExactTask, Opening, SecretContext
 
     def open_sum(self, material: bytes, pads: Sequence[Words]) -> bytes:
         """Return the opening of such a sum of pads."""
-        totals = [words[0] for words in pads]
+        totals = self._sketches(pads)
         made = make_opening(self.load_secret(material), self.plan.computed, totals)
         for total, prime in zip(totals, self._primes, strict=True):
             if total[:_PROBE].tobytes() in made or pack(total[: 2 * _PROBE], prime)[: 8 * _PROBE] in made:
@@ -99,17 +110,22 @@ class ExactPaddedComputation(PaddedComputation[ExactTask, Opening, SecretContext
         """Return an empty sum of padded sketches."""
         return RunningSum(self._shapes, self._unpacked)
 
-    def under_pad(self, task: ExactTask, index: int, seed: bytes, common_secret: bytes) -> tuple[bytes, ...]:
+    def under_pad(self, task: ExactTask, index: int, seed: bytes, common_secret: bytes) -> Padded:
         """Return a padded sketch for each prime; raise `InputError` where it is not one of the party's rows."""
         encoded = task.encode(common_secret)
         if not self.plan.authenticated:
             task.check_counts(encoded)
+        if self._proved is not None:
+            encoded = [self._proved.submitted(encoded[0], self.plan.cap_of(index))]
         sketches = zip(encoded, self.pads(index, seed), self._primes, strict=True)
-        return tuple(pack(modular.add(sketch, own, prime), prime) for sketch, own, prime in sketches)
+        parts = tuple(pack(modular.add(sketch, own, prime), prime) for sketch, own, prime in sketches)
+        if self._proved is None or self.proofs is None:
+            return Padded(parts)
+        return Padded(parts, self.proofs.made(index, encoded[0][: self._proved.statement.digits], parts[0], seed))
 
     def aggregate(self, keys: Opening, totals: Sequence[Words]) -> bytes:
         """Return the encrypted sums, for each prime."""
-        return encode(keys.result([words[0] for words in totals], self.plan.kept))
+        return encode(keys.result(self._sketches(totals), self.plan.kept))
 
     def decrypt(self, keys: SecretContext, result: bytes) -> list[Residues]:
         """Return the result's sums for each prime, shape (sums,)."""
@@ -119,6 +135,10 @@ class ExactPaddedComputation(PaddedComputation[ExactTask, Opening, SecretContext
 
     def _unpacked(self, number: int, part: bytes, _: Words | None = None) -> Words:
         return unpack(part, self._size, self._primes[number])[None]
+
+    def _sketches(self, totals: Sequence[Words]) -> list[Residues]:
+        """Return for each prime the sketch, shape (size,), that sums of submissions or pads stand for."""
+        return [words[0] if self._proved is None else self._proved.sketch_of(words[0]) for words in totals]
 
     def pads(self, party: int, seed: bytes) -> list[Residues]:
         """Return the pad of the party of this index for each prime."""

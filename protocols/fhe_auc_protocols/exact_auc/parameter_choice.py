@@ -10,7 +10,7 @@ from fhe_auc.bfv.parameters import CHAINS, JOINT_CHAINS, MAX_PLAIN_MODULI, BfvPa
 from fhe_auc.question.analysis import PLAIN, Analysis
 from fhe_auc.results.heterogeneity import LEAST_SITES
 from fhe_auc.rlwe.parameters import BackendName
-from fhe_auc.rlwe.primes import primes_above
+from fhe_auc.rlwe.primes import primes_above, primes_below
 from fhe_auc.rlwe.statistical_security import DEFAULT_FLOODING_BITS, DEFAULT_SMUDGING_BITS
 from fhe_auc.session.protocol import DEFAULT_MAX_ROWS
 from fhe_auc_protocols.exact_auc.analysis_sums import AnalysisSums
@@ -34,6 +34,7 @@ def plan_exact(
     authenticated: bool = True,
     joint_keys: bool = False,
     helpers: int = 0,
+    caps: tuple[int, ...] = (),
     privacy: Privacy | None = None,
     flooding_bits: int = DEFAULT_FLOODING_BITS,
     smudging_bits: int = DEFAULT_SMUDGING_BITS,
@@ -65,27 +66,43 @@ def plan_exact(
         flooding_bits=flooding_bits,
         smudging_bits=smudging_bits if joint_keys else 0,
         helpers=helpers,
+        caps=caps,
         privacy=privacy,
     )
     least, small_prime = sums.least_modulus(max_rows, parties), least_prime(sums.release)
     reason: CapacityError | None = None
     # With sealed keys the noise of any number of parties is the same: what the first do not hold, no others should.
-    for parameters in islice(_candidates(backend, least, small_prime, joint_keys), None if joint_keys else 1):
+    candidates = _candidates(backend, least, small_prime, joint_keys, prove=bool(caps))
+    for parameters in islice(candidates, None if joint_keys else 1):
         for kept in range(1, len(parameters.modulus_bits) + 1):
             try:
                 return planned(parameters=parameters, kept=kept)
             except CapacityError as error:
                 reason = error
+    if reason is None and caps:
+        reason = CapacityError(
+            f"row caps are proved modulo one prime, and {max_rows:,} pooled rows take more: lower the row caps or "
+            "--max-rows, leave the interval out (--no-interval), or prove nothing (--no-proofs)"
+        )
     raise reason or CapacityError(f"{max_rows:,} pooled rows take more than {MAX_PLAIN_MODULI} primes; lower max_rows")
 
 
-def _candidates(backend: BackendName, least: int, small_prime: int, joint_keys: bool) -> Iterator[BfvParameters]:
-    """Yield ring, moduli and primes of a product from `least`: one prime where that does, then several small ones."""
+def _candidates(
+    backend: BackendName, least: int, small_prime: int, joint_keys: bool, *, prove: bool
+) -> Iterator[BfvParameters]:
+    """Yield ring, moduli and primes of a product from `least`: one prime where that does, then several small ones.
+
+    Where parties `prove` their counts there is one prime, the largest of its length: proofs are the shorter then.
+    """
     chains = JOINT_CHAINS if joint_keys else CHAINS[backend]
     for number, chain in enumerate(chains):
         one = primes_above(max(small_prime, least - 1), 1, chain.ring_dimension)
         if one[0].bit_length() <= (_LARGE_BITS if joint_keys or number else _SMALL_BITS):
+            if prove:
+                one = primes_below(one[0].bit_length(), 1, chain.ring_dimension)
             yield BfvParameters(backend, chain.ring_dimension, chain.modulus_bits, chain.special_bits, one)
+    if prove:
+        return
     for chain in chains if joint_keys else chains[:1]:
         for count in range(2, MAX_PLAIN_MODULI + 1):
             several = primes_above(small_prime, count, chain.ring_dimension)

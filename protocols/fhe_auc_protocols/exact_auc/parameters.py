@@ -28,6 +28,7 @@ from fhe_auc.sums.proof import authenticated
 from fhe_auc.sums.terms import Release
 from fhe_auc_protocols.exact_auc.analysis_sums import AnalysisSums
 from fhe_auc_protocols.exact_auc.epsilon_noise import Privacy
+from fhe_auc_protocols.exact_auc.proved_counts import ProvedCounts
 
 SOUNDNESS_BITS = 40  # a wrong integer of one result is accepted with a probability below 2^-40
 LEAST_FLOODING_BITS, MOST_FLOODING_BITS = 40, 80
@@ -75,6 +76,9 @@ class ExactParameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     """The budget, where what is released is noisy; `authenticated` then, and without the other sums."""
     helpers: int = 0
     """1 where a helper has the key in place of the parties, else 0."""
+    caps: tuple[int, ...] = ()
+    """Where parties prove their counts, the row cap of each, in the manifest's order; a fleet's devices have one for
+    all. With a helper and one prime only. Empty: nothing is proved of what parties put in."""
 
     def __post_init__(self) -> None:
         if self.joint_keys and self.interval:
@@ -88,6 +92,7 @@ class ExactParameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
         if not 0 <= self.helpers <= 1 - self.joint_keys:
             raise CapacityError(f"a session has one helper, or none and other keys; got {self.helpers}")
         self._check_privacy()
+        self._check_caps()
         for name, number, least in (("parties", self.parties, 1), ("max_rows", self.max_rows, 2)):
             if number < least:
                 raise CapacityError(f"{name} must be at least {least}, got {number}")
@@ -124,6 +129,18 @@ class ExactParameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
                     f"{self.parties:,} parties and {self.layout.ciphertexts:,} products make so much noise that {what} "
                     f"hides it by {found:.1f} bits only, {asked} are asked for; take fewer parties or thresholds"
                 )
+
+    def _check_caps(self) -> None:
+        if not self.caps:
+            return
+        if not self.helpers or self.primes > 1:
+            raise CapacityError("counts are proved with a helper, and modulo one prime")
+        if len(self.caps) not in (1, self.parties) or min(self.caps) < 1:
+            raise CapacityError("where counts are proved, each party has a row cap, 1 at least")
+        if self.privacy is None and max(self.caps) > self.max_rows:  # else rows within the caps could wrap around
+            raise CapacityError(f"a row cap, {max(self.caps):,}, is above the session's max_rows, {self.max_rows:,}")
+        if self.proved is not None:
+            _ = self.proved.statement  # raises where the prime is too small for that
 
     def _check_privacy(self) -> None:
         if self.privacy is None:
@@ -165,6 +182,18 @@ class ExactParameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     def computed(self) -> Release:
         """What the aggregator computes: what is released, or the same with authenticators."""
         return authenticated(self.release) if self.authenticated else self.release
+
+    @cached_property
+    def proved(self) -> ProvedCounts | None:
+        """How counts are submitted and proved; None where they are not."""
+        if not self.caps:
+            return None
+        (prime,) = self.parameters.plain_moduli
+        return ProvedCounts(self.analysis, self.thresholds, max(self.caps), prime, self.computed.sketch.size)
+
+    def cap_of(self, index: int) -> int:
+        """Return the row cap of the party with this index, where counts are proved."""
+        return self.caps[index if len(self.caps) > 1 else 0]
 
     @cached_property
     def layout(self) -> Layout:

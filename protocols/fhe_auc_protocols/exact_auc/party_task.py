@@ -58,6 +58,15 @@ class ExactTask(PartyTask[Residues, Sequence[Residues], Evaluation]):
                     "epsilon a party takes part with all of them; have the session made for the rows that there are",
                     party=data.name,
                 )
+        if plan.caps:
+            named = data.name in manifest.parties
+            cap = plan.cap_of(manifest.parties.index(data.name) if named else 0)
+            if data.rows > cap:
+                raise InputError(
+                    f"party {data.name!r} has {data.rows:,} rows, more than its row cap, {cap:,}, within which it has "
+                    "to prove them",
+                    party=data.name,
+                )
         self.party = data.name
         self.plan = plan
         self._manifest = manifest
@@ -68,14 +77,18 @@ class ExactTask(PartyTask[Residues, Sequence[Residues], Evaluation]):
 
     def encode(self, common_secret: bytes) -> list[Residues]:
         """Return this party's sketch for each prime, with authenticators if the plan has them, shape (size,)."""
-        plan = self.plan
-        values = plan.sums.sketch(self._data, self._manifest.thresholds, plan.max_rows, plan.modulus)
-        found = [plan.sums.hidden(modular.residues(values, prime), prime) for prime in plan.parameters.plain_moduli]
-        if not plan.authenticated:
+        found = self.sketches()
+        if not self.plan.authenticated:
             return found
         private, index = KeyStream(secrets.token_bytes(32)), self._manifest.parties.index(self.party)
         pairs = zip(self._authenticators(common_secret), found, strict=True)
         return [authenticator.sketch(index, each, private) for authenticator, each in pairs]
+
+    def sketches(self) -> list[Residues]:
+        """Return the same without authenticators, shape (release.sketch.size,)."""
+        plan = self.plan
+        values = plan.sums.sketch(self._data, self._manifest.thresholds, plan.max_rows, plan.modulus)
+        return [plan.sums.hidden(modular.residues(values, prime), prime) for prime in plan.parameters.plain_moduli]
 
     def check_counts(self, encoded: Sequence[Residues]) -> None:
         """Check the counts in what `encode` returned, before they leave: nobody else ever sees them.
@@ -120,6 +133,8 @@ class ExactTask(PartyTask[Residues, Sequence[Residues], Evaluation]):
             parties=parties,
             thresholds=plan.thresholds,
             verified=plan.authenticated,
+            inputs_proved=self._inputs_proved,
+            inputs_not_proved=self._inputs_not_proved,
             security_bits=SECURITY_BITS,
             settings={
                 **{name: value for name, value in options.items() if name != INTERVAL},
@@ -127,6 +142,24 @@ class ExactTask(PartyTask[Residues, Sequence[Residues], Evaluation]):
                 "flooding_bits": round(plan.flooding_margin, 1),
             },
         )
+
+    @property
+    def _inputs_proved(self) -> str:
+        plan = self.plan
+        if not plan.caps:
+            return ""
+        return "row caps" if plan.privacy is None else "row caps, not the noise"
+
+    @property
+    def _inputs_not_proved(self) -> tuple[str, ...]:
+        """What rests on entries of the sketch that are no counts, where counts are proved."""
+        plan = self.plan
+        others = {
+            "comparisons": plan.interval and bool(plan.analysis.comparisons),
+            "sites": plan.analysis.heterogeneity,
+            "average precision": plan.average_precision,
+        }
+        return tuple(name for name, there in others.items() if there and plan.caps)
 
     def _exact(self, sums: PooledSums, counted: Sequence[str], level: float | None) -> Evaluation:
         plan = self.plan

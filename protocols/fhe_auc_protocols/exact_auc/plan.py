@@ -8,6 +8,8 @@ import msgspec
 from fhe_auc.base import quantities
 from fhe_auc.base.errors import DeserialisationError
 from fhe_auc.base.serialise import decode
+from fhe_auc.input_proofs.sessions import proof_bytes
+from fhe_auc.input_proofs.statement import PROOFS
 from fhe_auc.session.plan import (
     BLOB_BYTES,
     WRAPPED_BYTES,
@@ -38,8 +40,14 @@ class ExactPlan(ExactParameters, frozen=True):
         """Bytes of one party's submission."""
         if self.joint_keys:
             return self.blocks * self.parameters.submission_bytes
-        sketch = sum(packed_size(self.computed.sketch.size, prime) for prime in self.parameters.plain_moduli)
-        return sketch + self.helpers * BLOB_BYTES
+        size = self.computed.sketch.size if self.proved is None else self.proved.size
+        sketch = sum(packed_size(size, prime) for prime in self.parameters.plain_moduli)
+        return sketch + self.helpers * BLOB_BYTES + self.proof_bytes
+
+    @property
+    def proof_bytes(self) -> int:
+        """Bytes of a party's proofs that its counts are within its cap; 0 where there are none."""
+        return 0 if self.proved is None else proof_bytes(self.proved.statement)
 
     @property
     def result_bytes(self) -> int:
@@ -102,6 +110,17 @@ class ExactPlan(ExactParameters, frozen=True):
         if (soundness := self.soundness(self.parties)) is not None:
             why = "chance for the aggregator in a session, proved, where all must submit"
             rows.append(Parameter("a lie passes", f"< {quantities.chance_text(soundness)}", why))
+        if self.proved is not None:
+            shape = self.proved.statement.shape
+            rows.append(
+                Parameter(
+                    "input proofs",
+                    f"{PROOFS} of {shape.size:,} numbers",
+                    f"that a party's counts, as digits to the base {shape.base}, add up to its row cap; a party that "
+                    f"lies passes below {quantities.chance_text(shape.error(self.proved.prime) ** (PROOFS - 1))}, once "
+                    f"it has tried 2^{math.floor(math.log2(self.proved.prime))} submissions",
+                )
+            )
         if not self.joint_keys:
             number = f"{self.layout.ciphertexts * self.primes}"
             opening = Parameter("opening, ciphertexts", number, "made by who has the key, once")
@@ -135,7 +154,14 @@ class ExactPlan(ExactParameters, frozen=True):
             "result_bytes": self.result_bytes,
             "flooding_bits": self.flooding_margin,
             "soundness": self.soundness(self.parties),
+            "proof_bytes": self.proof_bytes,
         }
+
+    @property
+    def _proved_caps(self) -> Parameter:
+        """With the largest cap: a study may name none, and the plan is whoever's who convenes."""
+        why = "each party proves that its counts add up to its cap; who fails is left out, and named"
+        return Parameter("row caps", f"proved, {max(self.caps):,} at most", why)
 
     def terms(self) -> Terms:
         """Return what the session's parties agree to."""
@@ -167,6 +193,7 @@ class ExactPlan(ExactParameters, frozen=True):
             [
                 *(Parameter(*row) for *row, there in asked if there),
                 *([] if private else [bound]),
+                *([self._proved_caps] if self.caps else []),
                 Parameter(
                     "released", released, f"as integers{noisy}, to the parties and to nobody else; the AUC is of these"
                 ),

@@ -71,6 +71,7 @@ class Exact(EncryptedProtocol[Evaluation, ExactPlan]):
     options = options_of.Exact
     modes: ClassVar = Modes(sealed=lambda: SealedPads(ExactPaddedComputation), joint=_joint_keys, helper=_helper_keys)
     authenticated: ClassVar[bool] = False
+    proves_inputs = True
 
     def staged(self, request: Request, bins: int) -> tuple[Request, Request]:
         """Split a request for quantile thresholds; not of rounded scores, which bring their own, nor with epsilon."""
@@ -112,11 +113,13 @@ class Exact(EncryptedProtocol[Evaluation, ExactPlan]):
                 raise InputError(_NO_GROUPS)
             least = request.size if request.min_parties is None else request.min_parties
             privacy = Privacy.of(request.options, request.rows, least, len(analysis.models))
+        caps = request.caps
+        bound = sum(caps) if request.fleet is None else sum(caps) * request.size
         try:
             return plan_exact(
                 thresholds=len(request.thresholds),
                 parties=request.size,
-                max_rows=request.max_rows if privacy is None else privacy.total,
+                max_rows=privacy.total if privacy is not None else min(request.max_rows, bound or request.max_rows),
                 analysis=analysis,
                 min_parties=request.min_parties,
                 interval=request.interval is not None and request.fleet is None,
@@ -125,6 +128,7 @@ class Exact(EncryptedProtocol[Evaluation, ExactPlan]):
                 backend=choose_backend(request.backend),
                 joint_keys=request.keys == "joint",
                 helpers=int(request.keys == "helper"),
+                caps=caps,
                 privacy=privacy,
                 smudging_bits=DEFAULT_SMUDGING_BITS if request.smudging_bits is None else request.smudging_bits,
             )
@@ -172,6 +176,8 @@ class Exact(EncryptedProtocol[Evaluation, ExactPlan]):
             raise InputError("the session's manifest has an interval, and its plan not the sums for it, or the reverse")
         if epsilon_noise.agreed(manifest.options) != ({} if plan.privacy is None else plan.privacy.options(manifest)):
             raise InputError("the session's manifest and its plan are for other privacy budgets")
+        if plan.caps and plan.caps != agreed_caps(manifest, plan.caps):
+            raise InputError("the session's plan proves other row caps than its study or fleet names")
         if plan.analysis.heterogeneity and manifest.min_parties < LEAST_SITES:
             raise InputError(f"the session's manifest releases sums over sites of fewer than {LEAST_SITES} parties")
         # A result claims to be the AUC of the rounded scores: only where each of them is a threshold is it that.
@@ -195,6 +201,15 @@ class Verified(Exact):
     modes: ClassVar = Modes(
         sealed=lambda: SealedPads(ExactPaddedComputation, Echo()), joint=_joint_keys, helper=_helper_keys
     )
+
+
+def agreed_caps(manifest: Manifest, planned: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the row caps that a manifest names, in the order of its parties; those that are planned if it has none."""
+    if manifest.fleet is not None:
+        return (manifest.fleet.row_cap,)
+    if manifest.study is None or not manifest.study.row_caps:
+        return planned if len(planned) == manifest.size else ()
+    return tuple(manifest.study.row_caps.get(party, 0) for party in manifest.parties)
 
 
 def rounded(data: PartyData, manifest: Manifest) -> PartyData:

@@ -35,7 +35,8 @@ class PooledSites:
     def possible(self, parties: int) -> bool:
         """Tell whether so many parties' entries can add up to this; a party can enter anything."""
         among = 0 <= self.usable.usable <= self.both_classes <= parties
-        return among and abs(self.difference) <= self.pairs and self.usable.weight_square >= 0
+        pairs = max(abs(self.difference), self.both_classes) <= self.pairs  # a site with both classes has one at least
+        return among and pairs and self.usable.weight_square >= 0
 
 
 @dataclass(frozen=True)

@@ -90,12 +90,21 @@ def test_json_on_malicious_has_bounds_and_on_verified_both_protocols_and_primes(
 
 
 def test_with_a_helper_it_shows_who_lies_and_who_refuses() -> None:
-    arguments = [*attacks("two-lists", "helper-zeros"), "--protocol", "verified", "--keys", "helper", "--trials", "1"]
+    names = attacks("two-lists", "helper-zeros", "party-negative", "party-no-proof")
+    arguments = [*names, "--protocol", "verified", "--keys", "helper", "--trials", "1"]
     text = invoke(*arguments).stdout
-    assert all(each in text for each in ("the helper refuses", "helper: return zeros, as if there were no rows"))
-    lists, zeros = (each["ciphertexts"] for each in rows_of(*arguments)["attacks"])
+    for said in (
+        *("the helper refuses", "helper: return zeros, as if there were no rows", "a party: send no proof"),
+        *("the helper names it; 1/1 without proofs", "the aggregator names it"),
+    ):
+        assert said in text
+    found = rows_of(*arguments)["attacks"]
+    lists, zeros, negative, no_proof = (each["ciphertexts"] for each in found)
     assert lists["verified"]["refused"] == {THE_HELPER: 1}
     assert (zeros["exact"]["passed"], zeros["verified"]["passed"]) == (1, 0)
+    assert [each["verified"]["passed"] for each in (negative, no_proof)] == [0, 0]
+    assert "without_proofs" not in found[1]
+    assert (found[2]["without_proofs"]["exact"]["passed"], found[3]["without_proofs"]["exact"]) == (1, None)
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,7 @@ KEYS = {
     *("auc", "estimates", "comparisons", "sites", "average_precision", "fraction", "standard_error", "interval"),
     *("binning_error", "binning_error_fraction", "numerical_error", "positives", "negatives", "histogram"),
     *("protocol", "backend", "parties", "thresholds", "keys", "rounds", "settings", "study", "warnings"),
-    *("verified", "soundness", "security_bits", "seconds"),
+    *("verified", "unproved_parties", "soundness", "security_bits", "seconds"),
     *("upload_bytes_per_party", "download_bytes_per_party", "key_bytes_per_party"),
 }
 ESCAPE = "\x1b"

@@ -5,11 +5,8 @@ import itertools
 import json
 import shutil
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator
 from datetime import timedelta
-from fractions import Fraction
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -19,39 +16,33 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
-from numpy.typing import NDArray
 
 from fhe_auc.base.errors import DeserialisationError, EvaluationError, InputError, TooFewPartiesError
 from fhe_auc.base.serialise import encode
 from fhe_auc.question import thresholds
 from fhe_auc.question.analysis import Analysis
 from fhe_auc.question.fleet import Fleet
-from fhe_auc.results.evaluation import Evaluation
 from fhe_auc.results.intervals import HANLEY_MCNEIL, WIDENED
+from fhe_auc.rlwe.modular import subtract
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.protocol import Request
-from fhe_auc.sums.residues import pack, unpack
-from fhe_auc_keys.bundles.announcement import Announcement, announce, open_announcement
+from fhe_auc.sums.residues import unpack
+from fhe_auc_keys.bundles.announcement import open_announcement
 from fhe_auc_keys.cli.fleet import fleet as command
 from fhe_auc_keys.errors import ExpiredError, KeysError, TamperedError, UnfitCertificateError
-from fhe_auc_keys.fleet import aggregator, helper, tables
-from fhe_auc_keys.fleet.device import Device, Floor, Record, Submitted, write_records
+from fhe_auc_keys.fleet import aggregator, tables
+from fhe_auc_keys.fleet.device import Device, Floor, Record, write_records
 from fhe_auc_keys.fleet.session import (
-    BLOB,
+    LIST,
     OPENING,
     RESULT,
-    FleetSession,
     Verdict,
-    blob_info,
     loaded,
-    signed_of,
     sketch_info,
 )
-from fhe_auc_keys.fleet.tasks import Workers
-from fhe_auc_keys.roles.local_consortium import LIFETIME, TRIAL, Consortium
-from fhe_auc_keys.store.key_store import TRAIL, KeyStore
+from fhe_auc_keys.store.key_store import TRAIL
 from fhe_auc_keys.store.trusted_authorities import Trusted
 from fhe_auc_keys.trust import member_lists, sealing
 from fhe_auc_keys.trust.authority import Authority
@@ -59,126 +50,23 @@ from fhe_auc_keys.trust.certificates import Trust
 from fhe_auc_keys.trust.identity import Identity
 from fhe_auc_keys.trust.member_lists import sign_list, sign_members
 from fhe_auc_keys.trust.signed_documents import claimed_body
-from fhe_auc_protocols.exact_auc.computations import ExactPaddedComputation
 from tests.support.certified import NOW
-from tests.support.exact_sessions import pairs_of, rows
+from tests.support.fleet_sessions import (
+    CAP,
+    GRID,
+    Play,
+    convened,
+    fraction_of,
+    info_of,
+    resealed,
+    sending,
+    signed,
+    submitted_by,
+    under_pad,
+)
 from tests.support.keys_commands import store_of
 from tests.support.keys_folder import ADDER, SITES, at
 from tests.support.wire import flipped
-
-GRID = thresholds.uniform(12)
-
-
-class Play:
-    """A fleet's session over files in a folder, with all its roles."""
-
-    def __init__(self, folder: Path, number: int, *, least: int = 2, interval: float | None = None) -> None:
-        self.folder, self.at_hand = folder, Workers()
-        self.rows = rows(number, 3, most=12)
-        self.identities = [Identity.create(f"device {index}") for index in range(number)]
-        self.known = np.frombuffer(b"".join(each.signing_key for each in self.identities), np.uint8).reshape(number, 32)
-        tables.write_members(self.place("members.parquet"), self.known)
-        self.consortium = made = Consortium(())
-        for each in self.identities:
-            made.authority.issue(each.request(), each.name, days=1, at=made.at)
-        listed = sign_members(made.authority, self.known, at=made.at)
-        self.fleet = Fleet.of(self.known, row_cap=12, listed=listed)
-        self.request = Request(
-            parties=(), fleet=self.fleet, thresholds=GRID, max_rows=12 * number, min_parties=least, keys="helper",
-            interval=interval,
-        )  # fmt: skip
-        self.announcement = made.convene(registry.load("exact").prepare(self.request).manifest)
-        self.announced = self.opened(self.announcement)
-        self.aggregator, self.helper = self.role(made.aggregator), self.role(made.helper)
-        self.store = KeyStore.create(folder / "store", "correct horse battery", log2_cost=10)
-
-    def place(self, name: str) -> str:
-        return str(self.folder / name)
-
-    def opened(self, announcement: bytes) -> Announcement:
-        made = self.consortium
-        return open_announcement(announcement, made.trust, holder=made.holder, at=made.at)
-
-    def role(self, name: str) -> FleetSession:
-        made = self.consortium
-        return FleetSession.open(self.announcement, made.identities[name], made.trust, holder=made.holder, at=made.at)
-
-    def device(self, index: int, floor: Floor | None = None, announced: Announcement | None = None) -> Device:
-        floor = floor or Floor(members=4, share=0.25)
-        return Device(announced or self.announced, index, self.identities[index], floor)
-
-    @cached_property
-    def submitted(self) -> list[Submitted]:
-        """What everybody has made of their rows."""
-        return [self.device(index).submit(data, b"") for index, data in enumerate(self.rows)]
-
-    @property
-    def records(self) -> list[Record]:
-        return [each.record for each in self.submitted]
-
-    def write(self, *files: list[Record]) -> None:
-        """Write records, by default everybody's into one file."""
-        for number, records in enumerate(files or [self.records]):
-            write_records(self.place(f"records/{number}.parquet"), records)
-
-    def collect(self) -> aggregator.Collected:
-        folders = self.place("records"), self.place("blobs")
-        return aggregator.collect(self.aggregator, *folders, self.at_hand, at=self.consortium.at)
-
-    def open(self, blobs: str = "blobs") -> tuple[bytes, dict[str, int]]:
-        places = self.place("members.parquet"), self.place(blobs)
-        return helper.open_pads(self.helper, self.store, *places, self.at_hand, at=self.consortium.at)
-
-    def until_opened(self, *files: list[Record]) -> tuple[bytes, dict[str, int]]:
-        """Write records, collect them, and open the pads."""
-        self.write(*files)
-        self.collect()
-        return self.open()
-
-    def add(self, opening: bytes) -> tuple[bytes, dict[str, int]]:
-        folders = self.place("records"), self.place("blobs")
-        return aggregator.add(self.aggregator, *folders, opening, self.at_hand, at=self.consortium.at)
-
-    def decrypt(self, result: bytes, out: str = "responses") -> int:
-        return helper.decrypt(self.helper, self.store, result, self.place(out), at=self.consortium.at)
-
-    def to_the_end(self) -> tuple[aggregator.Collected, dict[str, int]]:
-        collected = self.collect()
-        opening, verdicts = self.open()
-        self.decrypt(self.add(opening)[0])
-        return collected, verdicts
-
-    def responses(self) -> dict[int, bytes]:
-        parts, _ = tables.parts_of(self.place("responses"), tables.RESPONSES)
-        return dict(itertools.chain.from_iterable(tables.rows_of(part, tables.RESPONSES) for part in parts))
-
-    def read(self, index: int, key: bytes = b"") -> Evaluation:
-        """What a device reads, with its response key or another one."""
-        sums, key = tables.read(self.place("responses/sums")), key or self.submitted[index].response_key
-        return self.device(index).read(self.rows[index], key, self.responses()[index], sums)
-
-    def reads(self, index: int, counted: Sequence[PartyData]) -> bool:
-        """Whether a device reads the fraction of all these rows."""
-        return self.read(index).fraction == fraction_of(counted)
-
-
-def convened(
-    play: Play, members: NDArray[np.uint8] | Fleet, *, by: str = "", trust: Trust | None = None, **request: Any
-) -> bytes:
-    """Another session of the fleet, or of other members."""
-    made, fleet = play.consortium, members
-    if not isinstance(fleet, Fleet):
-        fleet = Fleet.of(fleet, row_cap=12, listed=sign_members(made.authority, fleet, at=made.at))
-    manifest = registry.load("exact").prepare(replace(play.request, fleet=fleet, **request)).manifest
-    adder, trustee = (made.identities[name].credential for name in (made.aggregator, made.helper))
-    return announce(
-        made.identities[by or made.holder], manifest, (), trust or made.trust, aggregator=adder, helper=trustee,
-        study=TRIAL, lifetime=LIFETIME, at=made.at,
-    )  # fmt: skip
-
-
-def fraction_of(parties: list[PartyData]) -> Fraction:
-    return pairs_of(parties, GRID)[0]
 
 
 @pytest.fixture
@@ -188,28 +76,36 @@ def play(tmp_path: Path) -> Iterator[Play]:
     made.store.close()
 
 
+@pytest.mark.parametrize("proofs", [True, False], ids=["proved", "not proved"])
 @pytest.mark.parametrize("number", [40, pytest.param(300, marks=pytest.mark.slow)])
-def test_devices_have_the_exact_fraction_of_all_their_rows(tmp_path: Path, number: int) -> None:
-    play = Play(tmp_path, number, least=number - 10, interval=0.9)
+def test_devices_have_the_exact_fraction_of_all_their_rows(tmp_path: Path, number: int, proofs: bool) -> None:
+    play = Play(tmp_path, number, least=number - 10, interval=0.9, proofs=proofs)
     play.write(play.records[:12], play.records[12:])
     collected, verdicts = play.to_the_end()
     assert (collected.records, verdicts) == (number, {"counts": number})
     for index in (0, number // 2, number - 1):
         found = play.read(index)
         assert found.fraction == fraction_of(play.rows)
-        assert (found.parties, found.keys, found.verified) == (number, "helper", False)
+        assert (found.parties, found.keys) == (number, "helper")
+        assert found.as_dict()["verified"] == {"aggregation": False, "parties": proofs and "row caps"}
         assert found.interval is not None
         assert found.interval.method == HANLEY_MCNEIL + WIDENED  # at twelve thresholds
     play.store.close()
 
 
-def test_a_record_has_at_most_4000_bytes_at_100_thresholds_though_a_seal_takes_1136() -> None:
-    known = np.random.default_rng(0).integers(0, 256, (10**4, 32)).astype(np.uint8)
-    fleet = msgspec.structs.replace(Fleet.of(known, row_cap=40, listed=bytes(111)), members=10**6)
-    grid = thresholds.uniform(100)
-    request = Request(parties=(), fleet=fleet, thresholds=grid, max_rows=4 * 10**7, min_parties=2, keys="helper")
+@pytest.mark.parametrize(("members", "caps", "most"), [(10**5, 20, 7500), (10**6, 20, 8100), (10**6, None, 4000)])
+def test_a_record_is_small_at_100_thresholds_though_a_seal_takes_1136_bytes(
+    members: int, caps: int | None, most: int
+) -> None:
+    known = np.random.default_rng(0).integers(0, 256, (100, 32)).astype(np.uint8)
+    fleet = msgspec.structs.replace(Fleet.of(known, row_cap=20, listed=bytes(111)), members=members)
+    request = Request(
+        parties=(), fleet=fleet, thresholds=thresholds.uniform(100), max_rows=20 * members, min_parties=2,
+        keys="helper", row_caps=caps,
+    )  # fmt: skip
     session = loaded(registry.load("exact").prepare(request).manifest.to_bytes())
-    assert 4 + 32 + sum(session.computation.part_bytes) + 64 + 64 + 2 * 1136 <= 4000
+    inside = sum(session.computation.part_bytes) + session.computation.plan.proof_bytes
+    assert 4 + 32 + inside + 64 + 64 + 2 * 1136 <= most
 
 
 def test_a_device_shows_no_secret(play: Play) -> None:
@@ -222,48 +118,22 @@ def test_a_device_shows_no_secret(play: Play) -> None:
 # --- What does not count, and does the rest no harm -------------------------------------------------------------------
 
 
-def resealed(play: Play, record: Record, identity: Identity) -> Record:
-    """The record with a blob that somebody else has made, who has this identity, for the same sketch."""
-    key = play.announced.helper.encryption_key
-    return signed(record, sealing.seal(key, bytes(64), info=info_of(record)), identity)
-
-
-def resketched(play: Play, index: int, padded: bytes) -> Record:
-    """What a device that runs other code sends: any padded sketch, sealed and signed as its own."""
-    record = play.device(index).submit(play.rows[index], b"").record
-    info = sketch_info(record.session, index)
-    sketch = sealing.seal(play.announced.aggregator.encryption_key, padded, info=info)
-    return resealed(play, record._replace(sketch=sketch), play.identities[index])
-
-
-def lying(play: Play, index: int, shift: NDArray[np.object_]) -> Record:
-    """The record of a device that adds these integers to its counts, whatever they are."""
-    session = loaded(play.announced.manifest.to_bytes())
-    computation, seed = session.computation, bytes(range(32))
-    assert isinstance(computation, ExactPaddedComputation)
-    primes, pads = computation.plan.parameters.plain_moduli, computation.pads(index, seed)
-    encoded = session.plugin.task(session.manifest, play.rows[index]).encode(b"")
-    parts = []
-    for values, pad, prime in zip(encoded, pads, primes, strict=True):
-        changed = values.astype(object) + pad.astype(object)
-        changed[: len(shift)] += shift
-        parts.append(pack((changed % prime).astype(np.uint64), prime))
-    record = resketched(play, index, b"".join(parts))
-    blob = sealing.seal(play.announced.helper.encryption_key, seed + bytes(32), info=info_of(record))
-    return signed(record, blob, play.identities[index])
-
-
-def signed(record: Record, blob: bytes, identity: Identity) -> Record:
-    return record._replace(blob=blob, signature=identity.sign(BLOB, signed_of(blob, info_of(record))))
-
-
-def info_of(record: Record) -> bytes:
-    return blob_info(record.session, record.member, hashlib.sha256(record.sketch).digest())
+def test_what_is_written_for_devices_is_read_again_however_long_their_records_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """10,000 records with proofs at 1,000 thresholds are more than a row group may have."""
+    monkeypatch.setattr(tables, "_MOST_BYTES", 2**20)
+    records = [Record(index, bytes(32), index.to_bytes(31_124, "big"), bytes(112), bytes(64)) for index in range(100)]
+    write_records(str(tmp_path / "records.parquet"), records)
+    parts, refused = tables.parts_of(str(tmp_path), tables.RECORDS)
+    assert not refused
+    assert [Record(*row) for part in parts for row in tables.rows_of(part, tables.RECORDS)] == records
 
 
 def test_records_that_are_not_whole_are_named_and_the_others_count(play: Play) -> None:
     records = play.records
-    whole, too_large = records[3], resketched(play, 3, b"\xff" * (len(records[3].sketch) - sealing.OVERHEAD))
+    whole, inside = records[3], len(records[3].sketch) - sealing.OVERHEAD
+    too_large = sending(play, 3, b"\xff" * inside, bytes(32))
     spoilt = [
         (too_large, aggregator.NO_SKETCH),
         (whole._replace(session=bytes(32)), aggregator.OTHER_SESSION),
@@ -287,7 +157,9 @@ def test_blobs_that_do_not_open_are_left_out_and_the_others_count(play: Play) ->
     records[1] = records[1]._replace(blob=records[2].blob, signature=records[2].signature)
     records[3] = records[3]._replace(blob=flipped(records[3].blob, -1))
     records[4] = records[4]._replace(sketch=play.device(4).submit(play.rows[4], b"").record.sketch)
-    records[7] = signed(records[7], flipped(records[7].blob, -1), play.identities[7])
+    padded = under_pad(play, 7, submitted_by(play, 7), bytes(32))
+    sent = sending(play, 7, padded, bytes(32))
+    records[7] = signed(sent, flipped(sent.blob, -1), play.identities[7], b"".join(padded.proof.parts))
     play.write(records)
     _, verdicts = play.to_the_end()
     assert verdicts == {"counts": 3, Verdict.UNSIGNED.sentence: 4, Verdict.UNOPENED.sentence: 1}
@@ -327,7 +199,7 @@ def test_fewer_than_agreed_are_not_opened_and_nothing_is_spent(tmp_path: Path) -
     records = play.records
     play.write(records[:5])
     play.collect()
-    with pytest.raises(TooFewPartiesError, match="the blobs of 5 members open, at least 6 are needed"):
+    with pytest.raises(TooFewPartiesError, match="5 members count, at least 6 are needed"):
         play.open()
     play.write(records)
     (tmp_path / "blobs" / "list").unlink()
@@ -407,29 +279,13 @@ def test_a_device_answers_once_for_the_scores_of_a_model_whatever_other_models_a
     assert device.submit(PartyData("mine", rows.labels, (new, newer)), memory).memory
 
 
-def test_one_device_that_runs_other_code_decides_the_auc(play: Play) -> None:
-    """Nobody checks what is under a pad: its counts may be below zero, and of any number of rows."""
-    records, session = play.records, loaded(play.announced.manifest.to_bytes())
-    pooled = sum(session.plugin.task(session.manifest, data).encode(b"")[0][: 2 * len(GRID)] for data in play.rows)
-    lie = np.zeros(2 * len(GRID), object)
-    lie[len(GRID) :] = -pooled[len(GRID) :].astype(object)
-    lie[-1] += int(pooled[len(GRID) :].sum())  # all positives into the bin of the highest scores
-    records[2] = lying(play, 2, lie)
-    play.write(records)
-    play.to_the_end()
-    found, positives = play.read(0), sum(int(each.y_true.sum()) for each in play.rows)
-    assert fraction_of(play.rows) < Fraction(9, 10)
-    assert found.auc > 0.95
-    assert (found.positives, found.negatives) == (positives, sum(each.rows for each in play.rows) - positives)
-
-
 def test_members_whom_no_trusted_authority_has_signed_are_refused_by_all(play: Play) -> None:
     """Else the convener could name a fleet of which it plays all members but one."""
     made, sybils = play.consortium, np.random.default_rng(0).integers(0, 256, (8, 32)).astype(np.uint8)
     sybils[0] = play.known[0]
     own = Authority.create("own", days=60, at=made.at)
     both = Trust((*made.trust.anchors, own.certificate), made.trust.revocation_lists)
-    announcement = convened(play, Fleet.of(sybils, row_cap=12, listed=sign_list(own, sybils, at=made.at)), trust=both)
+    announcement = convened(play, Fleet.of(sybils, row_cap=CAP, listed=sign_list(own, sybils, at=made.at)), trust=both)
     with pytest.raises(KeysError, match="no authority trusted here has signed the list"):
         play.opened(announcement)
     # A list ends after thirty days, so that a device that is revoked does not count for ever.
@@ -444,14 +300,14 @@ def test_members_whom_no_trusted_authority_has_signed_are_refused_by_all(play: P
         (sybils, b"", TamperedError, "signed list of a fleet's members"),
         (play.known, old, ExpiredError, "the list of the fleet's members is accepted until"),
     ):
-        fleet = Fleet.of(members, row_cap=12, listed=listed)
+        fleet = Fleet.of(members, row_cap=CAP, listed=listed)
         with pytest.raises(error, match=why):
             convened(play, fleet)
     for beyond in (2**40, 2**62):  # no list outlives the authority's own certificate
         statement = encode((len(play.known), play.fleet.root, beyond))
         signature = made.authority.sign(member_lists._PURPOSE, statement)
         endless = member_lists._FORMAT.frame(member_lists._Listed(beyond, signature))
-        convened(play, Fleet.of(play.known, row_cap=12, listed=endless))
+        convened(play, Fleet.of(play.known, row_cap=CAP, listed=endless))
 
 
 def test_the_authority_signs_those_only_whom_it_has_certified(play: Play) -> None:
@@ -470,11 +326,11 @@ def test_the_authority_signs_those_only_whom_it_has_certified(play: Play) -> Non
 
 def counts_in(play: Play, sketch: bytes, seed: bytes, index: int) -> list[int]:
     """What a device has counted, from its padded sketch and its pad's seed."""
-    computation = loaded(play.announced.manifest.to_bytes()).computation
-    assert isinstance(computation, ExactPaddedComputation)
-    prime, pad = computation.plan.parameters.plain_moduli[0], computation.pads(index, seed)[0]
-    padded = unpack(sketch[: computation.part_bytes[0]], len(pad), prime)
-    return [(int(each) - int(own)) % prime for each, own in zip(padded, pad, strict=True)]
+    plan, pad = play.computation.plan, play.computation.pads(index, seed)[0]
+    (prime,) = plan.parameters.plain_moduli
+    submitted = subtract(unpack(sketch[: play.computation.part_bytes[0]], len(pad), prime), pad, prime)
+    counts: list[int] = plan.proved.sketch_of(submitted).tolist()
+    return counts
 
 
 def test_who_reads_everything_but_the_aggregator_s_store_reads_no_device_s_counts(play: Play, tmp_path: Path) -> None:
@@ -495,9 +351,11 @@ def test_who_reads_everything_but_the_aggregator_s_store_reads_no_device_s_count
 
 def test_what_helper_and_aggregator_send_each_other_opens_for_the_other_alone(play: Play) -> None:
     opening, _ = play.until_opened()
+    query = claimed_body(LIST, tables.read(play.place("blobs/list")), aggregator.BlobList).key
     pads = claimed_body(OPENING, opening, aggregator.Opened).opening
     result = claimed_body(RESULT, play.add(opening)[0], aggregator.FleetResult).ciphertext
     for kind, sealed, recipient, sender in (
+        (LIST, query, play.helper, play.aggregator),
         (OPENING, pads, play.aggregator, play.helper),
         (RESULT, result, play.helper, play.aggregator),
     ):
@@ -655,6 +513,10 @@ def test_the_commands_play_a_session_between_key_stores(play: Play, consortium: 
     run(convener, "convene", members, *roles, *asked, "--list", listed, "--out", session)
     with store_of(convener) as store:
         trust = Trusted.stored(store).trust
+    unproved = play.place("unproved.fleet")
+    run(convener, "convene", members, *roles, *asked, "--list", listed, "--out", unproved, "--no-proofs")
+    play.announced = open_announcement(Path(unproved).read_bytes(), trust, holder=convener, at=NOW)
+    assert play.computation.proofs is None
     play.announced = open_announcement(Path(session).read_bytes(), trust, holder=convener, at=NOW)
     play.write(play.records[:7])
     by = "--holder", convener
@@ -663,12 +525,15 @@ def test_the_commands_play_a_session_between_key_stores(play: Play, consortium: 
     run(ADDER, "add", session, records, blobs, opening, result, *by)
     assert run(trustee, "decrypt", session, result, responses, *by)["devices"] == 7
     assert play.reads(6, play.rows[:7])
+    assert play.read(6).inputs_proved == "row caps"
     for name in SITES:  # north had made another session before
-        assert len(Path(name, "store", TRAIL).read_text().splitlines()) == 2
+        assert len(Path(name, "store", TRAIL).read_text().splitlines()) == 2 + (name == convener)
 
 
-def test_simulate_plays_a_session_and_says_whether_it_is_exact(tmp_path: Path) -> None:
-    arguments = ["simulate", "--parties", "40", "--thresholds", "uniform:20", "--folder", str(tmp_path / "new")]
+@pytest.mark.parametrize("more", [(), ("--no-proofs",)], ids=["proved", "not proved"])
+def test_simulate_plays_a_session_and_says_whether_it_is_exact(tmp_path: Path, more: tuple[str, ...]) -> None:
+    arguments = ["simulate", "--parties", "40", "--thresholds", "uniform:20", "--folder", str(tmp_path / "new"), *more]
     found = json.loads(CliRunner().invoke(command, [*arguments, "--json"], catch_exceptions=False).stdout)
     assert (found["equal"], found["counted"], found["fraction"]) == (True, 40, found["expected"])
     assert {each["role"] for each in found["steps"]} == {"devices", "aggregator", "helper"}
+    assert (found["record_bytes"] < 3000) == bool(more)

@@ -15,7 +15,14 @@ from fhe_auc.session import registry
 from fhe_auc.session.messages import Message
 from fhe_auc.session.protocol import Request
 from fhe_auc_keys.bundles.session_keys import generate_context
-from fhe_auc_keys.roles.helper_opening import HelpedSecrets, HelpedSubmission, HelperMaterial, _SignedBlob
+from fhe_auc_keys.roles.helper_opening import (
+    Blobs,
+    HelpedSecrets,
+    HelpedSubmission,
+    HelperMaterial,
+    LeftOut,
+    _SignedBlob,
+)
 from fhe_auc_keys.roles.helper_roles import _HelpedResult, _OpeningUnderKey, _response_of
 from fhe_auc_keys.trust.group_sealing import seal_under, unseal_under
 from fhe_auc_keys.trust.identity import Identity
@@ -95,8 +102,9 @@ def test_a_wrong_answer_of_the_helper_is_refused_and_named_and_the_right_one_sti
         ({"opening": found.opening[:-1]}, "opening"),
         ({"opening": payload_of(opened_by(Play()), _OpeningUnderKey).opening}, "under another key"),
         ({"context": of_other_parameters()}, "other parameters"),
-        ({"left_out": ("site 1", "site 1")}, "somebody twice"),
-        ({"left_out": ("site 1", "site 0")}, "leaves out"),
+        ({"left_out": LeftOut(("site 1", "site 1"), ())}, "somebody twice"),
+        ({"left_out": LeftOut((), ("site 1", "site 0"))}, "leaves out"),
+        ({"left_out": LeftOut(("site 1",), ("site 1",))}, "somebody twice"),
     ):
         wrong = changed(right, payload=encode(msgspec.structs.replace(found, **change)))
         with pytest.raises(MessageError, match=rf"'helper-1' refused: .*{why}"):
@@ -147,18 +155,18 @@ def test_parties_that_the_aggregator_makes_up_and_blobs_of_another_session_do_no
     """Else it could have one party's counts opened, among some of its own."""
     play = Play(least=2)
     question = play.until(2)
-    blobs = payload_of(question, tuple[_SignedBlob, ...])
+    blobs = payload_of(question, Blobs).signed
     replace = msgspec.structs.replace
 
     def respond(*listed: _SignedBlob) -> Any:
         helper = PLUGINS["verified"].helper(play.manifest, play.delivery.helper)
-        return payload_of(helper.respond(changed(question, payload=encode(listed))), _OpeningUnderKey)
+        return payload_of(helper.respond(changed(question, payload=encode(Blobs(listed)))), _OpeningUnderKey)
 
     signature = Identity.create("site 1").sign(b"helper's blob 1", b"anything")
-    with pytest.raises(TooFewPartiesError, match="the blobs of 1 parties open"):
-        respond(blobs[0], *(replace(each, blobs=blobs[0].blobs, signature=signature) for each in blobs[1:]))
-    for foreign in (payload_of(Play().until(2), tuple[_SignedBlob, ...])[0], replace(blobs[1], party="site 0")):
-        assert respond(foreign, *blobs[1:]).left_out == ("site 0",)
+    alone = respond(blobs[0], *(replace(each, blobs=blobs[0].blobs, signature=signature) for each in blobs[1:]))
+    assert alone == _OpeningUnderKey(LeftOut(("site 1", "site 2", "site 3"), ()), b"", b"")  # nothing is opened
+    for foreign in (payload_of(Play().until(2), Blobs).signed[0], replace(blobs[1], party="site 0")):
+        assert respond(foreign, *blobs[1:]).left_out == LeftOut(("site 0",), ())
     for listed in ((blobs[0], *blobs[:2]), blobs[1::-1], (replace(blobs[0], party="stranger"), blobs[0])):
         with pytest.raises(MessageError, match="not of parties of the session, each once and in its order"):
             respond(*listed)
@@ -168,7 +176,7 @@ def test_the_helper_opens_once_and_decrypts_once_for_the_parties_whose_pads_it_o
     play = Play()
     question = play.until(2)
     answer = play.helper.respond(question)
-    fewer = changed(question, payload=encode(payload_of(question, tuple[_SignedBlob, ...])[1:]))
+    fewer = changed(question, payload=encode(Blobs(payload_of(question, Blobs).signed[1:])))
     for again in (question, fewer):
         with pytest.raises(MessageError, match="round 2, expected 3"):
             play.helper.respond(again)
@@ -208,7 +216,7 @@ def forging(play: Play, change: Callable[[bytes], tuple[bytes, ...]]) -> bytes:
     message = play.until(4)
     key = play.parties[0]._response_key
     given = payload_of(message, _HelpedResult)
-    associated = _response_of(play.aggregator.digest, given.counted)
+    associated = _response_of(play.aggregator.digest, given.counted, ())
     (response,) = given.responses
     text = unseal_under(key, response.parts[0], response.sealed, associated=associated)
     (sums,) = decode(text, tuple[bytes, ...], "sums")

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 
 from fhe_auc.base.errors import MessageError
 from fhe_auc.base.files import read_config
@@ -30,6 +30,7 @@ from fhe_auc_keys.store.vault import certified_identity
 from fhe_auc_keys.trust.identity import signed_bytes
 from fhe_auc_keys.trust.sealing import OVERHEAD, PrivateKey
 from fhe_auc_keys.trust.signed_documents import claimed_body
+from fhe_auc_protocols.exact_auc.plan import ExactPlan
 from tests.support.certified import DAY
 from tests.support.keys_commands import (
     Clock,
@@ -41,6 +42,7 @@ from tests.support.keys_commands import (
     open_as,
     request_fingerprint,
     store_of,
+    write_study,
 )
 from tests.support.keys_folder import ADDER, AUTHORITY, NORTH, SESSION, SITES, SMALL, SOUTH
 
@@ -97,6 +99,39 @@ class Attended(file_transport.FileTransport):
 def played(transport: type[Attended] = Attended) -> Any:
     settings = {**config(ADDER), "session": "helped/session.helper", "round-timeout": 60.0}
     return run(settings, lambda aggregator, journal, timeout: transport(EXCHANGE, aggregator, journal, timeout))
+
+
+@pytest.mark.usefixtures("consortium", "clock")
+def test_row_caps_are_proved_by_default_and_a_session_without_proofs_says_so_also_where_it_is_made_again() -> None:
+    make_site("registry")
+    caps = {"north": 50, "south": 70}
+    write_study("capped.toml", row_caps=caps)
+    write_study("one.toml", row_caps={"north": 50})
+    made = (*SESSION, "--keys", "helper", *SMALL, *REGISTRY)
+
+    def proved(result: Result) -> bool:
+        """Whether the session's parties prove their caps; a command warns where they do not."""
+        assert ("no party proves what it puts in" in result.stderr) != bool(caps_in(result))
+        return caps_in(result) == tuple(caps.values())
+
+    ok(*made, "--study", "study.toml", "--out", "bare")  # a study without caps, in which there is nothing to prove
+    assert_fails(call(*made, "--study", "one.toml", "--out", "one"), 2, "'south' has none, and each party is to prove")
+    first = ok(*made, "--study", "capped.toml", "--out", "first", "--json")
+    assert proved(first)
+    bare = ok(*made, "--study", "capped.toml", "--out", "second", "--no-proofs", "--json")
+    assert not proved(bare)
+    for old, there in ((first, True), (bare, False)):
+        session = json.loads(old.stdout)["session"]
+        assert proved(ok("session", "--repeat", session, *NORTH, "--out", "exchange", "--json")) == there
+    dealt = call(*SESSION, *SMALL, "--study", "capped.toml", "--out", "third", "--no-proofs")
+    assert_fails(dealt, 2, "there are none without --keys helper")
+
+
+def caps_in(result: Result) -> tuple[int, ...]:
+    """The row caps that are proved in the session that a command has made."""
+    told = json.loads(result.stdout)
+    announced = claimed(Path(told["files"]["everybody"]).read_bytes())
+    return announced.manifest.decoded_plan(ExactPlan).caps
 
 
 @pytest.mark.usefixtures("helped")

@@ -41,7 +41,8 @@ _OUTCOME = sorted_as(
     proved="parties",  # the theorem is of the sums of just these
     public="protocol backend security_bits keys rounds upload_bytes_per_party download_bytes_per_party "
     "key_bytes_per_party seconds settings study verified soundness",  # with epsilon, what follows from the budget too
-    not_verified="warnings",  # text, of the session before as well
+    # Text, of the session before as well; and what both servers of a session with proofs say
+    not_verified="warnings unproved_parties",
 )
 SORTED: Mapping[type, Mapping[str, str]] = {
     Evaluation: _OUTCOME
@@ -51,7 +52,7 @@ SORTED: Mapping[type, Mapping[str, str]] = {
         # that were divided by proved counts of the same rows
         derived="auc binning_error fraction binning_error_fraction standard_error interval average_precision estimates "
         "comparisons sites",
-        public="numerical_error thresholds",  # 0, or the plan's
+        public="numerical_error thresholds inputs_proved inputs_not_proved",  # 0, or the plan's
     ),
     QuantileThresholds: _OUTCOME | sorted_as("rows_above counted", "grid", "session own_rows_above"),
     estimates.GroupEstimate: sorted_as(
@@ -116,8 +117,9 @@ def quiet(*_: object) -> None:
 
 
 def test_a_verified_result_has_no_number_that_nobody_proves() -> None:
-    """Beside warnings, which are text."""
-    assert {name for name, sort in SORTED[Evaluation].items() if sort == NOT_VERIFIED} == {"warnings"}
+    """Beside warnings, which are text, and names."""
+    not_verified = {name for name, sort in SORTED[Evaluation].items() if sort == NOT_VERIFIED}
+    assert not_verified == {"warnings", "unproved_parties"}
     found = played_honestly()
     assert found.verified
     assert found.as_dict()["verified"] == {"aggregation": True, "parties": False}

@@ -159,7 +159,7 @@ def test_a_party_that_listens_opens_no_other_one_s_blob_or_result() -> None:
     for name in NAMES[:2]:
         with pytest.raises(TamperedError):
             mine.unseal(blob, info=signed_bytes(helper_opening._BLOB, helper_opening._associated(session, name)))
-    associated = helper_roles._response_of(session, given.counted)
+    associated = helper_roles._response_of(session, given.counted, ())
     key = play.parties[1]._response_key
     assert unseal_under(key, given.responses[0].parts[1], given.responses[0].sealed, associated=associated)
     with pytest.raises(TamperedError):
@@ -204,7 +204,7 @@ def test_the_aggregator_and_a_party_read_a_few_pooled_counts_of_their_choice() -
     about = play.manifest.protocol, play.manifest.session, 3, "aggregator", play.manifest.digest
     answer = play.helper.respond(Message(*about, encode(lie), (), b"").to_bytes())
     response = decode(payload_of(answer), helper_roles.Response, "")
-    key, associated = play.parties[0]._response_key, helper_roles._response_of(play.manifest.digest, NAMES)
+    key, associated = play.parties[0]._response_key, helper_roles._response_of(play.manifest.digest, NAMES, ())
     text = unseal_under(key, response.parts[0], response.sealed, associated=associated)
     (sums,) = decode(text, tuple[bytes, ...], "")
     found = int(np.frombuffer(sums, "<u8")[1])
@@ -288,7 +288,7 @@ def test_a_helper_that_had_a_digest_of_a_padded_sketch_would_find_the_row_of_a_p
 
     def digest_of(label: int, score: float) -> bytes:
         guess = PartyData.from_arrays(NAMES[0], [label], [score])
-        parts = computation.under_pad(play.plugin.task(play.manifest, guess), 0, seed, b"")
+        parts = computation.under_pad(play.plugin.task(play.manifest, guess), 0, seed, b"").parts
         return hashlib.sha256(encode(parts)).digest()
 
     tried = [(label, float(score)) for label in (0, 1) for score in GRID]

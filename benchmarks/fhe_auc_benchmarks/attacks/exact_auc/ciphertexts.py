@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from functools import lru_cache, partial
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import msgspec
 import numpy as np
@@ -31,11 +31,12 @@ from fhe_auc.sums.opening import Opening
 from fhe_auc.sums.residues import unpack
 from fhe_auc.sums.terms import Factor, Term
 from fhe_auc_benchmarks.attacks.exact_auc import strategies
+from fhe_auc_benchmarks.attacks.exact_auc.lying_parties import LIES, lying_party
 from fhe_auc_benchmarks.attacks.exact_auc.strategies import STRATEGIES, ExactStrategy, ExactView, OpeningName
 from fhe_auc_benchmarks.attacks.laboratory import PASSED, SITES, AttackOutcome, made_up_sites, strategy_of, verdict
 from fhe_auc_keys.bundles.session_keys import SEED_BYTES, public_context
 from fhe_auc_keys.roles.helper_opening import OPEN, _SignedBlob
-from fhe_auc_keys.roles.helper_roles import HelpedAggregator
+from fhe_auc_keys.roles.helper_roles import HelpedAggregator, HelpedParty
 from fhe_auc_keys.roles.padded_roles import PaddedAggregator
 from fhe_auc_keys.roles.sealed_roles import SealedParty, decrypting_party
 from fhe_auc_protocols.exact_auc.computations import ExactPaddedComputation
@@ -171,7 +172,12 @@ class LyingHelpedAggregator(HelpedAggregator):
     @property
     def kept(self) -> list[list[Residues]]:
         """Each party's padded sketches, one for each prime."""
-        return [self._liar.unpacked(self._submissions[party].parts) for party in self.manifest.parties]
+        found = []
+        for party in self.manifest.parties:
+            only = self._computation.running_sum()
+            only.add(self._submissions[party].parts)
+            found.append(self._computation._sketches(only.totals))
+        return found
 
     def blobs(self) -> tuple[_SignedBlob, ...]:
         """Return what the parties that count have sent for the helper."""
@@ -202,9 +208,10 @@ class LyingHelpedAggregator(HelpedAggregator):
 
 
 class ExactAucAttacks(Attacks):
-    """Strategies against ``exact`` and ``verified``."""
+    """Strategies against ``exact`` and ``verified``, and lies of a party."""
 
     descriptions = strategies.DESCRIPTIONS
+    of_parties: ClassVar[Mapping[str, str]] = {name: lie.description for name, lie in LIES.items()}
 
     def aggregator(
         self, attack: str, manifest: Manifest, material: bytes, *, rows: int
@@ -226,6 +233,14 @@ class ExactAucAttacks(Attacks):
         public = bfv.load_public(context)
         openings: dict[OpeningName, Opening] = {"own": Opening.load(public, plan.computed, opening)}
         return LyingPaddedAggregator(manifest, public, openings, Liar(plan, strategy, np.random.default_rng()))
+
+    def party(
+        self, attack: str, manifest: Manifest, material: bytes, data: PartyData, *, rows: int
+    ) -> HelpedParty[Evaluation]:
+        """Return a party that tells a lie of `LIES`."""
+        lie = strategy_of(attack, LIES)
+        lie.check(attack, manifest.decoded_plan(ExactPlan))
+        return lying_party(manifest, material, data, lie, rows)
 
 
 class Sites(NamedTuple):
@@ -294,9 +309,17 @@ def _play(
     roles: list[SealedParty[Evaluation]] = []
     for index, each in enumerate(sites.data):
         task = ExactTask(manifest, each)
-        submit = partial(computation.under_pad, task, index, seeds[each.name], common_secret)
+        padded = computation.under_pad(task, index, seeds[each.name], common_secret).parts
         roles.append(
-            decrypting_party(manifest, computation, keys.secret, task, echo, common_secret=common_secret, submit=submit)
+            decrypting_party(
+                manifest,
+                computation,
+                keys.secret,
+                task,
+                echo,
+                common_secret=common_secret,
+                submit=partial(tuple, padded),
+            )
         )
 
     def opening(parties: Sequence[int]) -> Opening:

@@ -26,7 +26,7 @@ from fhe_auc.session.messages import Message
 from fhe_auc_benchmarks.attacks.exact_auc.ciphertexts import PROTOCOLS, LyingHelpedAggregator, Sites, request_for
 from fhe_auc_benchmarks.attacks.exact_auc.strategies import STRATEGIES, ExactStrategy, ExactView
 from fhe_auc_benchmarks.attacks.laboratory import PASSED, SITES, AttackOutcome
-from fhe_auc_keys.roles.helper_opening import OPEN, HelperMaterial, _SignedBlob
+from fhe_auc_keys.roles.helper_opening import OPEN, Blobs, HelperMaterial, _SignedBlob
 from fhe_auc_keys.roles.helper_roles import DECRYPT, Helper, Response, _HelpedResult
 from fhe_auc_keys.trust.identity import Identity
 from fhe_auc_protocols.exact_auc.computations import ExactPaddedComputation
@@ -39,7 +39,7 @@ _FORGED = (  # strategies that add constants to the sums, or return constants al
     *("chosen-values", "plausible-values", "zeros"),
 )
 
-Blobs = Sequence[_SignedBlob]
+Signed = Sequence[_SignedBlob]
 
 
 class HelpedAttack(NamedTuple):
@@ -55,7 +55,7 @@ class HelpedAttack(NamedTuple):
     strategy: ExactStrategy = _HONEST
     forged: ExactStrategy | None = None
     apart: bool = False
-    blobs: Callable[[Blobs, Blobs], Blobs] | None = None
+    blobs: Callable[[Signed, Signed], Signed] | None = None
     again: int = 0
 
     @property
@@ -64,13 +64,13 @@ class HelpedAttack(NamedTuple):
         return self.strategy.on_tags or (self.forged is not None and self.forged.on_tags)
 
 
-def _made_up(blobs: Blobs, earlier: Blobs) -> Blobs:
+def _made_up(blobs: Signed, earlier: Signed) -> Signed:
     """Keep one party's blob; sign the others with a key that is nobody's, as the aggregator has no party's."""
     stranger, replace = Identity.create("stranger"), msgspec.structs.replace
     return blobs[0], *(replace(each, signature=stranger.sign(b"", each.blobs[0])) for each in blobs[1:])
 
 
-def _renamed(blobs: Blobs, earlier: Blobs) -> Blobs:
+def _renamed(blobs: Signed, earlier: Signed) -> Signed:
     return tuple(msgspec.structs.replace(blobs[0], party=each.party) for each in blobs)
 
 
@@ -170,10 +170,12 @@ def _play(
     def exchange(message: bytes) -> Iterator[tuple[str, bytes]]:
         if aggregator.asked == (helper.name,):
             if attack.blobs is not None and aggregator.round == OPEN:
-                message = _with(message, encode(attack.blobs(aggregator.blobs(), earlier.blobs() if earlier else ())))
+                message = _with(
+                    message, encode(Blobs(tuple(attack.blobs(aggregator.blobs(), earlier.blobs() if earlier else ()))))
+                )
             yield helper.name, helper.respond(message)
             if attack.again == aggregator.round:
-                other = encode(aggregator.blobs()[:2]) if attack.again == OPEN else aggregator.encrypted_result()
+                other = encode(Blobs(aggregator.blobs()[:2])) if attack.again == OPEN else aggregator.encrypted_result()
                 helper.respond(_with(message, other))
             return
         for number, role in enumerate(roles):

@@ -33,6 +33,7 @@ from nvflare.app_common.widgets.component_path_authorizer import ClassListEnforc
 
 from fhe_auc.base.errors import EvaluationError, InputError, TooFewPartiesError
 from fhe_auc.base.logs import LOGGER
+from fhe_auc.base.party_names import HELPER
 from fhe_auc.cli import main
 from fhe_auc.machines.flare import MESSAGE, REFUSED
 from fhe_auc.machines.flare.controller import SessionController, evaluate
@@ -45,6 +46,7 @@ from fhe_auc.session.journal import is_finished
 from fhe_auc.session.messages import Message
 from fhe_auc.session.protocol import Request
 from tests.support.exact_sessions import pairs_of
+from tests.support.lying_parties import lying
 from tests.support.machines import GRID, MachineSession, toml
 from tests.support.processes import kill, marked
 from tests.support.programs import check_training_example
@@ -68,7 +70,7 @@ class Session(MachineSession):
 
     def configure(self, local: Callable[[str], Path]) -> Session:
         """Write each site's file into ``fhe-auc`` of the folder `local` of its workspace."""
-        for name in self.sites:
+        for name in self.roles:
             (local(name) / "fhe-auc").mkdir(exist_ok=True)
             (local(name) / "fhe-auc" / f"{name}.toml").write_text(toml(self.roles[name]))
         return self
@@ -194,6 +196,20 @@ def test_all_sites_get_the_exact_result_and_an_ended_session_asks_none(exact_ses
     again = Server(tmp_path, untouched)
     assert again.play(exact_session).delivered == ("north", "south", "east")
     assert not again.sent
+
+
+def test_a_site_whose_proof_does_not_hold_is_left_out_and_named(
+    site_rows: list[PartyData], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lying(monkeypatch).add("south")
+    caps = {data.name: data.rows for data in site_rows}
+    session = ExactSession(
+        site_rows, tmp_path / "session", "exact", keys="helper", min_parties=2, row_caps=caps
+    ).configure(lambda _: tmp_path)
+    record = Server(tmp_path, untouched, *session.sites, HELPER).play(session)
+    assert (record.counted, record.missing) == (("north", "east"), ("south",))
+    assert "its proof did not hold" in dict(record.refused)["south"]
+    session.check("north", "east")
 
 
 def test_a_site_that_fails_is_asked_again_with_the_same_bytes(session: Session, tmp_path: Path) -> None:

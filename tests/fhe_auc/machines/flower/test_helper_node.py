@@ -18,6 +18,7 @@ from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.messages import Message as Envelope
 from tests.support.exact_sessions import both_protocols, pairs_of
 from tests.support.fake_grid import GridSession, Node
+from tests.support.lying_parties import lying
 from tests.support.machines import GRID
 
 pytestmark = pytest.mark.usefixtures("in_a_run", "impatient")
@@ -62,6 +63,21 @@ def test_a_session_with_a_helper_node_gives_every_site_the_exact_fraction(
     if nodes:
         asked = [message.metadata.dst_node_id for message in grid.pushed]
         assert asked == [1, 2, 3, 4, 4, 1, 2, 3]  # the helper alone in the rounds between, and only there
+
+
+def test_a_site_whose_proof_does_not_hold_is_left_out_and_named_and_the_others_have_the_exact_fraction(
+    site_rows: list[PartyData], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lying(monkeypatch).add("south")
+    caps = {data.name: data.rows for data in site_rows}
+    asked = {"keys": "helper", "min_parties": 2, "row_caps": caps}
+    consortium = Consortium(site_rows, tmp_path / "session", "exact", **asked)
+    record = consortium.run(consortium.grid(), ask_again=False)
+    assert (record.counted, record.missing) == (("north", "east"), ("south",))
+    assert "its proof did not hold" in dict(record.refused)["south"]
+    for name in record.counted:
+        found = consortium.outcome(name)
+        assert (found.fraction, found.unproved_parties) == (consortium.expected(*record.counted), ("south",))
 
 
 def test_a_node_not_admitted_as_the_helper_ends_the_session_with_the_helpers_name(consortium: Consortium) -> None:

@@ -1,0 +1,388 @@
+"""Lies of a party in exact sessions with a helper, by name, and the party that tells them.
+
+A lie changes what an honest party makes at one step or at several: its counts, their digits, what its proof is made of.
+Everything after that step is made as an honest party makes it: the tags of `verified` are those of the false counts,
+and both parts of the joint randomness fit, unless the lie is about these. So two lies go together, too (`combined`).
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import accumulate
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+
+from fhe_auc.base.errors import InputError
+from fhe_auc.base.keystream import KeyStream
+from fhe_auc.input_proofs.joint_randomness import (
+    BLIND_BYTES,
+    PART_BYTES,
+    aggregators_part,
+    helpers_part,
+    helpers_share,
+    joint_seed,
+    weights,
+)
+from fhe_auc.input_proofs.prove import prove, seeds_shape
+from fhe_auc.input_proofs.sessions import InputProof
+from fhe_auc.input_proofs.statement import Statement
+from fhe_auc.rlwe.modular import Residues, add, multiply, residues, subtract, total, uniform
+from fhe_auc.rows.party_data import PartyData
+from fhe_auc.session.computation import Padded
+from fhe_auc.session.manifest import Manifest
+from fhe_auc.sums.residues import pack
+from fhe_auc_keys.bundles.session_keys import SEED_BYTES
+from fhe_auc_keys.roles.helper_opening import HelpedSecrets
+from fhe_auc_keys.roles.helper_roles import HelpedParty
+from fhe_auc_keys.roles.key_mode import read_material
+from fhe_auc_protocols.exact_auc.computations import ExactPaddedComputation
+from fhe_auc_protocols.exact_auc.party_task import ExactTask
+from fhe_auc_protocols.exact_auc.plan import ExactPlan
+from fhe_auc_protocols.exact_auc.protocol import rounded
+
+_TRIES = 50  # submissions that a party makes up to find randomness that suits it
+_NEGATIVES = 0  # the class whose counts most lies change
+_LOWEST, _HIGHEST = 0, -1  # bins
+
+
+class View(NamedTuple):
+    """What a lie may look at, for one prime; `amount` is how many rows it is to be about."""
+
+    plan: ExactPlan
+    prime: int
+    amount: int
+
+
+@dataclass(frozen=True, repr=False)
+class Making:
+    """What a party's proof is made of; `chosen` are parts of the joint randomness, None where it follows from these."""
+
+    statement: Statement
+    session: bytes  # the manifest's digest
+    party: int
+    digits: Residues
+    padded: bytes
+    seed: bytes
+    blind: bytes
+    chosen: tuple[bytes | None, bytes | None] = None, None  # the aggregator's, the helper's
+
+    @property
+    def weights(self) -> Residues:
+        """The joint randomness."""
+        return weights(self.statement, joint_seed(self.session, self.party, self._parts))
+
+    def proof(self) -> InputProof:
+        """Return the proof."""
+        statement, t = self.statement, self.statement.prime
+        wires = uniform(KeyStream(secrets.token_bytes(32)), t, *seeds_shape(statement.shape))
+        proofs = prove(statement, self.digits, self.weights, wires)
+        share = subtract(proofs, helpers_share(statement, self.seed, self.session, self.party), t)
+        return InputProof(self._parts, self.blind, pack(share.reshape(-1), t))
+
+    @property
+    def _parts(self) -> tuple[bytes, bytes]:
+        of_aggregator, of_helper = self.chosen
+        return (
+            of_aggregator or aggregators_part(self.blind, self.session, self.party, self.padded),
+            of_helper or helpers_part(self.seed, self.session, self.party),
+        )
+
+
+class Lie(NamedTuple):
+    """One way of lying, step by step; None: that step is honest.
+
+    counts : of the sketch, shape (models, groups, classes, bins)
+    digits : of the counts as submitted and of what is left of the cap, shape (counts, digits); the lowest comes first
+    making : what the proof is made of; its digits have the shape (digits,)
+    share : what the aggregator's share of the proofs is made of instead, beside the parts of the party's own proof
+    """
+
+    description: str
+    counts: Callable[[Residues, View], Residues] | None = None
+    digits: Callable[[Residues, View], Residues] | None = None
+    making: Callable[[Making, View], Making] | None = None
+    share: Callable[[Making, View], Making] | None = None
+    other_seed: bool = False  # the blob has another seed than that of the pad
+    spoils_tags: bool = False
+    no_proof: bool = False
+    columns: int = 0  # how many columns of groups it takes
+    models: int = 1
+
+    @property
+    def on_proofs(self) -> bool:
+        """Whether it makes sense only where parties prove their counts."""
+        return self.no_proof or any(each is not None for each in (self.digits, self.making, self.share))
+
+    def check(self, name: str, plan: ExactPlan) -> None:
+        """Raise `InputError` where a session with this plan has nothing to lie about in this way."""
+        if plan.keys != "helper":
+            raise InputError(f"attack {name!r} is a party's, which are played with a helper (keys='helper')")
+        if self.on_proofs and not plan.caps:
+            raise InputError(f"attack {name!r} is on proofs: give row_caps")
+        if self.spoils_tags and not plan.authenticated:
+            raise InputError(f"attack {name!r} is on tags, and protocol 'exact' has none")
+        if len(plan.analysis.by) < self.columns or len(plan.analysis.models) < self.models:
+            raise InputError(f"attack {name!r} takes two models, or groups by two columns; the session has fewer")
+
+
+def combined(*lies: Lie) -> Lie:
+    """Return all of these lies in one party: each goes on from what those before have made."""
+
+    def chained(steps: Iterable[Any]) -> Any:
+        present = [step for step in steps if step is not None]
+        return partial(_through, present) if present else None
+
+    return Lie(
+        "; ".join(lie.description for lie in lies),
+        counts=chained(lie.counts for lie in lies),
+        digits=chained(lie.digits for lie in lies),
+        making=chained(lie.making for lie in lies),
+        share=chained(lie.share for lie in lies),
+        other_seed=any(lie.other_seed for lie in lies),
+        spoils_tags=any(lie.spoils_tags for lie in lies),
+        no_proof=any(lie.no_proof for lie in lies),
+        columns=max(lie.columns for lie in lies),
+        models=max(lie.models for lie in lies),
+    )
+
+
+def _through(steps: Iterable[Callable[[Any, View], Any]], made: Any, view: View) -> Any:
+    for step in steps:
+        made = step(made, view)
+    return made
+
+
+def _entered(counts: Residues, view: View, entry: int, amount: int) -> Residues:
+    """Return counts with more negatives in a bin: of all rows, and of the first level of each column."""
+    starts = accumulate((len(each.levels) for each in view.plan.analysis.by[:-1]), initial=1)
+    found, groups = counts.copy(), [0, *(starts if view.plan.analysis.by else ())]
+    more = residues([amount], view.prime)
+    found[:, groups, _NEGATIVES, entry] = add(found[:, groups, _NEGATIVES, entry], more, view.prime)
+    return found
+
+
+def _negative(counts: Residues, view: View) -> Residues:
+    return _entered(counts, view, _LOWEST, -view.amount)
+
+
+def _halves(counts: Residues, view: View) -> Residues:
+    half = (view.prime + 1) // 2
+    return _entered(_entered(counts, view, _LOWEST, half), view, _HIGHEST, half)
+
+
+def _wrapped(counts: Residues, view: View) -> Residues:
+    return _entered(_negative(counts, view), view, _HIGHEST, view.amount)
+
+
+def _too_many(counts: Residues, view: View) -> Residues:
+    return _entered(counts, view, _HIGHEST, max(view.amount, 1 + max(view.plan.caps, default=0)))
+
+
+def _other_column(counts: Residues, view: View) -> Residues:
+    first, second = (len(each.levels) for each in view.plan.analysis.by[:2])
+    found, groups = counts.copy(), slice(1 + first, 1 + first + second)
+    found[:, groups] = counts[:, groups, :, ::-1]
+    return found
+
+
+def _other_model(counts: Residues, view: View) -> Residues:
+    found = counts.copy()
+    found[1] = counts[1, :, ::-1]
+    return found
+
+
+def _nothing_left(digits: Residues, view: View) -> Residues:
+    found = digits.copy()
+    found[-1] = 0
+    return found
+
+
+def _in_lowest_digits(digits: Residues, view: View) -> Residues:
+    """Return digits of which each lowest one is the count itself."""
+    found = np.zeros_like(digits)
+    places = np.array([pow(_base(view), place, view.prime) for place in range(digits.shape[1])], np.uint64)
+    found[:, 0] = total(multiply(digits, places, view.prime), view.prime)
+    return _nothing_left(found, view)
+
+
+def _carried(digits: Residues, view: View) -> Residues:
+    """Return other digits of the same count, a base too many and a digit too few; of one digit: of another count."""
+    found, place = digits.copy(), min(1, digits.shape[1] - 1)
+    found[0, 0] = (digits[0, 0] + np.uint64(_base(view))) % np.uint64(view.prime)
+    found[0, place] = (found[0, place] + np.uint64(view.prime - 1)) % np.uint64(view.prime)
+    return found
+
+
+def _base(view: View) -> int:
+    return 2 if view.plan.proved is None else view.plan.proved.statement.base
+
+
+def _largest(digits: Residues, view: View) -> Residues:
+    return np.full_like(digits, _base(view) - 1)
+
+
+def _earlier(making: Making, view: View) -> Making:
+    return replace(making, session=secrets.token_bytes(len(making.session)))
+
+
+def _anothers(making: Making, view: View) -> Making:
+    return replace(making, party=(making.party + 1) % view.plan.parties)
+
+
+def _of_other_counts(making: Making, view: View) -> Making:
+    """Return the making of a proof that holds, of counts that it does not submit: all its rows are left of its cap."""
+    digits = np.zeros_like(making.digits)
+    length = making.statement.length
+    cap = np.zeros(making.statement.entries, np.int64)
+    cap[-1] = view.plan.cap_of(making.party)
+    digits[-length:] = making.statement.digits_of(cap)[-length:]
+    return replace(making, digits=digits)
+
+
+def _chosen(aggregators: bool, helpers: bool, making: Making, view: View) -> Making:
+    of_aggregator, of_helper = making.chosen
+    return replace(
+        making,
+        chosen=(
+            secrets.token_bytes(PART_BYTES) if aggregators else of_aggregator,
+            secrets.token_bytes(PART_BYTES) if helpers else of_helper,
+        ),
+    )
+
+
+def ground(making: Making, tries: int) -> Making:
+    """Return the making with the blind, of so many, for which most of its proofs' sums over all digits are zero."""
+    drawn = (replace(making, blind=secrets.token_bytes(BLIND_BYTES)) for _ in range(tries))
+    return max(drawn, key=lambda each: int((vanishing(each) == 0).sum()))
+
+
+def vanishing(making: Making) -> Residues:
+    """Return Σ_j r_j·Π_v (d_j − v) of each proof, r its weights: zero where all digits are digits."""
+    t, products = making.statement.prime, making.digits
+    for value in range(1, making.statement.base):
+        products = multiply(products, subtract(making.digits, np.full((), value, np.uint64), t), t)
+    return np.array([total(own, t) for own in multiply(making.weights, products, t)], np.uint64)
+
+
+_OF_NEGATIVES = "count fewer negatives than none in the lowest bin"
+
+LIES: dict[str, Lie] = {
+    "party-negative": Lie(_OF_NEGATIVES, _negative),
+    "party-halves": Lie("count half a negative more in two bins each", _halves),
+    "party-wrap-around": Lie("move negatives that there are not; its counts add up to its rows modulo t", _wrapped),
+    "party-over-cap": Lie("count more rows than its cap, all digits in range", _too_many, _nothing_left),
+    "party-over-cap-slack": Lie("count more rows than its cap, and say that fewer than none are left", _too_many),
+    "party-over-cap-digits": Lie("count more rows than its cap, in digits out of range", _too_many, _in_lowest_digits),
+    "party-other-column": Lie("count other rows by the second column of groups", _other_column, columns=2),
+    "party-other-model": Lie("count other labels for the second model", _other_model, models=2),
+    "party-digits": Lie("write the right counts in digits out of range", digits=_carried),
+    "party-largest-digits": Lie("submit the largest number that its digits hold, everywhere", digits=_largest),
+    "party-no-proof": Lie("send no proof", no_proof=True),
+    "party-replayed-proof": Lie("send the proof of an earlier session", making=_earlier),
+    "party-replayed-share": Lie("send an earlier session's proof, under this session's randomness", share=_earlier),
+    "party-anothers-proof": Lie("send the proof of another party", making=_anothers),
+    "party-anothers-share": Lie("send another party's proof, under its own randomness", share=_anothers),
+    "party-other-counts": Lie("prove other counts than it submits", making=_of_other_counts),
+    "party-chosen-aggregators-part": Lie(
+        "choose the aggregator's part of the randomness", making=partial(_chosen, True, False)
+    ),
+    "party-chosen-helpers-part": Lie(
+        "choose the helper's part of the randomness", making=partial(_chosen, False, True)
+    ),
+    "party-chosen-parts": Lie("choose both parts of the randomness", making=partial(_chosen, True, True)),
+    "party-ground-randomness": Lie(
+        f"{_OF_NEGATIVES}, and look for randomness that suits it in {_TRIES} submissions",
+        _negative,
+        making=lambda making, view: ground(making, _TRIES),
+    ),
+    "party-other-seed": Lie("seal another seed than that of its pad", other_seed=True),
+    "party-tags": Lie("send a tag that does not fit", spoils_tags=True),
+}
+"""By name."""
+
+
+def lying_party(manifest: Manifest, material: bytes, data: PartyData, lie: Lie, rows: int) -> HelpedParty[Any]:
+    """Return a party that tells a lie, of about a tenth of `rows`; `material` is as for `Protocol.party`."""
+    own, computation = read_material(material, HelpedSecrets), _LyingComputation(manifest, lie, rows)
+    return HelpedParty(manifest, computation, own, _LyingTask(manifest, rounded(data, manifest), computation))
+
+
+class _LyingComputation(ExactPaddedComputation):
+    """Pads and proves what a lie makes of a party's counts."""
+
+    def __init__(self, manifest: Manifest, lie: Lie, rows: int) -> None:
+        super().__init__(manifest)
+        self._lie = lie
+        self._views = [View(self.plan, prime, max(1, rows // 10)) for prime in self._primes]
+
+    def false_counts(self, sketches: Iterable[Residues]) -> list[Residues]:
+        """Return a party's sketches with the counts that it claims."""
+        if self._lie.counts is None:
+            return list(sketches)
+        pairs, shape = zip(sketches, self._views, strict=True), self._shape
+        size = int(np.prod(shape))
+        return [
+            np.concatenate([self._lie.counts(each[:size].reshape(shape), view).reshape(-1), each[size:]])
+            for each, view in pairs
+        ]
+
+    def under_pad(self, task: ExactTask, index: int, seed: bytes, common_secret: bytes) -> Padded:
+        """Return what the party submits."""
+        encoded = task.encode(common_secret)
+        if self._lie.spoils_tags:
+            for each in encoded:
+                each[self.plan.release.sketch.size] ^= np.uint64(1)
+        proved = self._proved
+        if proved is not None:
+            digits = self._digits(encoded[0], self.plan.cap_of(index), proved.statement)
+            encoded = [np.concatenate([digits, encoded[0][int(np.prod(self._shape)) :]])]
+        of_pad = secrets.token_bytes(SEED_BYTES) if self._lie.other_seed else seed
+        sketches = zip(encoded, self.pads(index, of_pad), self._primes, strict=True)
+        parts = tuple(pack(add(sketch, own, prime), prime) for sketch, own, prime in sketches)
+        if proved is None or self._lie.no_proof:
+            return Padded(parts)
+        blind, session = secrets.token_bytes(BLIND_BYTES), self._manifest.digest
+        making, view = Making(proved.statement, session, index, digits, parts[0], seed, blind), self._views[0]
+        honest = making
+        if self._lie.making is not None:
+            making = self._lie.making(making, view)
+        proof = making.proof()
+        if self._lie.share is not None:
+            proof = msgspec.structs.replace(proof, share=self._lie.share(honest, view).proof().share)
+        return Padded(parts, proof)
+
+    def _digits(self, sketch: Residues, cap: int, statement: Statement) -> Residues:
+        """Return the digits of a sketch's counts; a count that has none is its own lowest digit."""
+        counts = sketch[: int(np.prod(self._shape))].reshape(self._shape)
+        own = counts[:, 1:] if self.plan.analysis.by else counts
+        left = subtract(np.array([cap], np.uint64), total(counts[0, 0].reshape(-1), statement.prime), statement.prime)
+        submitted = np.concatenate([own.reshape(-1), left])
+        places = np.array([statement.base**place for place in range(statement.length)], np.uint64)
+        found = submitted[:, None] // places % np.uint64(statement.base)
+        odd = submitted >= np.uint64(statement.base**statement.length)
+        found[odd, 0], found[odd, 1:] = submitted[odd], 0
+        if self._lie.digits is not None:
+            found = self._lie.digits(found, self._views[0])
+        return found.reshape(-1)
+
+    @property
+    def _shape(self) -> tuple[int, int, int, int]:
+        analysis = self.plan.analysis
+        return len(analysis.models), len(analysis.groups), analysis.classes_of_rows, self.plan.thresholds
+
+
+class _LyingTask(ExactTask):
+    """Counts as the lie says; its authenticators are those of these counts."""
+
+    def __init__(self, manifest: Manifest, data: PartyData, computation: _LyingComputation) -> None:
+        super().__init__(manifest, data)
+        self._computation = computation
+
+    def sketches(self) -> list[Residues]:
+        """Return the sketch that the lie makes, for each prime."""
+        return self._computation.false_counts(super().sketches())

@@ -1,0 +1,208 @@
+"""The input proofs of one session, as its roles have them: what a party adds to its submission, and what servers do.
+
+    party         `InputProofs.made`        of its digits, as padded, and of the pad's seed: an `InputProof`
+    aggregator    `InputProofs.check`       whether a proof is about the submission that it came with
+                  `answers`                 of its shares, under a key that nobody knows before all submissions are in
+    helper        `held`                    of its own shares and these answers: whose proofs hold
+
+The helper learns of each party whether its proofs hold, and the aggregator of the helper. "The proof did not hold" does
+not say who lied: either server can make an honest proof fail.
+"""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cached_property
+from itertools import islice
+from typing import NamedTuple, TypeVar
+
+import msgspec
+import numpy as np
+
+from fhe_auc.base.errors import DeserialisationError
+from fhe_auc.base.keystream import KeyStream
+from fhe_auc.base.serialise import encode
+from fhe_auc.input_proofs.joint_randomness import (
+    BLIND_BYTES,
+    PART_BYTES,
+    SEED_BYTES,
+    aggregators_part,
+    helpers_part,
+    helpers_share,
+    joint_seed,
+    weights,
+)
+from fhe_auc.input_proofs.prove import prove
+from fhe_auc.input_proofs.statement import PROOFS, Statement
+from fhe_auc.input_proofs.verify import Query, decide
+from fhe_auc.rlwe.modular import Residues, add, subtract, uniform
+from fhe_auc.sums.residues import pack, packed_size, unpack
+
+KEY_BYTES = 32  # of a query
+NOT_PROVED = (
+    "its proof did not hold that its rows are counts within its cap: it sent other numbers, or a server made the proof "
+    "fail"
+)
+
+
+_BATCH = 2**19  # residues of joint randomness that are in memory at a time
+T = TypeVar("T")
+
+
+class InputProof(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """What a party sends the aggregator beside its padded digits; both parts it signs, for the helper, too."""
+
+    parts: tuple[bytes, bytes]  # of the joint randomness: the aggregator's, the helper's
+    blind: bytes  # of the aggregator's part; the helper must not have it
+    share: bytes  # the aggregator's, of the proofs
+
+    def __repr__(self) -> str:
+        return "<an input proof (secret)>"
+
+
+class Submitted(NamedTuple):
+    """What the aggregator has of a party, by the party's index in the manifest, or in a fleet."""
+
+    party: int
+    padded: bytes  # its digits, as it has sent them
+    proof: InputProof
+
+
+class Opened(NamedTuple):
+    """What the helper has of a party: what opens its pad, what the party has signed, and the aggregator's answers."""
+
+    party: int
+    seed: bytes
+    parts: tuple[bytes, bytes]
+    answers: bytes
+
+    def __repr__(self) -> str:
+        return f"<what opens the pad of party {self.party} (secret)>"
+
+
+def proof_bytes(statement: Statement) -> int:
+    """Return the bytes of an `InputProof`, encoded; all that pass `InputProofs.check` have as many."""
+    part, share = bytes(PART_BYTES), bytes(packed_size(statement.proof_size, statement.prime))
+    return len(encode(InputProof((part, part), bytes(BLIND_BYTES), share)))
+
+
+class InputProofs:
+    """The proofs of a session with this statement; `digest` is its manifest's, 32 bytes.
+
+    `digits_in` returns the padded digits, shape (digits,), in the bytes of a submission, and `pad_of` the pad over them
+    of a party's index and seed. `constants_of` returns a party's constants of the equations, shape (equations,).
+    """
+
+    def __init__(
+        self,
+        statement: Statement,
+        digest: bytes,
+        *,
+        digits_in: Callable[[bytes], Residues],
+        pad_of: Callable[[int, bytes], Residues],
+        constants_of: Callable[[int], Residues],
+    ) -> None:
+        self._statement, self._digest = statement, digest
+        self._digits_in, self._pad_of, self._constants_of = digits_in, pad_of, constants_of
+        self._asked: tuple[bytes, Query | None] = b"", None
+
+    @cached_property
+    def proof_bytes(self) -> int:
+        """Bytes of a proof, encoded."""
+        return proof_bytes(self._statement)
+
+    @property
+    def answer_bytes(self) -> int:
+        """Bytes of the aggregator's answers about one party: the joint seed that it used, and residues."""
+        return SEED_BYTES + self._packed(self._statement.verifier_size)
+
+    def made(self, party: int, digits: Residues, padded: bytes, seed: bytes) -> InputProof:
+        """Return a party's proofs of its digits, shape (digits,).
+
+        `padded` are the bytes that have the padded digits, as they are submitted; `seed`, 32 bytes, is the pad's, and
+        for one proof: two under one seed show how they differ.
+        """
+        statement, t = self._statement, self._statement.prime
+        blind = secrets.token_bytes(BLIND_BYTES)
+        parts = aggregators_part(blind, self._digest, party, padded), helpers_part(seed, self._digest, party)
+        seeds = uniform(KeyStream(secrets.token_bytes(32)), t, PROOFS, statement.shape.wires)
+        proofs = prove(statement, digits, weights(statement, joint_seed(self._digest, party, parts)), seeds)
+        share = subtract(proofs, helpers_share(statement, seed, self._digest, party), t)
+        return InputProof(parts, blind, pack(share.reshape(-1), t))
+
+    def check(self, party: int, padded: bytes, proof: InputProof) -> None:
+        """Raise `DeserialisationError` unless a proof is one, and about these bytes: those that came with it."""
+        lengths = len(proof.blind), len(proof.share), *map(len, proof.parts)
+        if lengths != (BLIND_BYTES, self._packed(self._statement.proof_size), PART_BYTES, PART_BYTES):
+            raise DeserialisationError("a part of its proof has another length")
+        if not hmac.compare_digest(proof.parts[0], aggregators_part(proof.blind, self._digest, party, padded)):
+            raise DeserialisationError("its proof is not about the numbers that it has submitted")
+        self._share(proof)
+
+    def answers(self, key: bytes, submitted: Iterable[Submitted]) -> list[bytes]:
+        """Return the aggregator's answers about each party, for the helper; the proofs have passed `check`.
+
+        `key`, 32 bytes, is the aggregator's alone until all submissions are in, and then the helper's, too. Of one
+        submission it is the only one: answers under two keys tell the helper what sums of digits are.
+        """
+        found: list[bytes] = []
+        for each in self._batches(submitted):
+            parties, padded, proofs = zip(*each, strict=True)
+            digits = np.stack([self._digits_in(one) for one in padded])
+            constants = np.stack([self._constants_of(party) for party in parties])
+            shares = np.stack([self._share(proof) for proof in proofs])
+            seeds = self._joint_seeds(parties, [proof.parts for proof in proofs])
+            answers = self._query(key).answers(digits, shares, self._weights(seeds), constants)
+            found += (seed + pack(own, self._statement.prime) for seed, own in zip(seeds, answers, strict=True))
+        return found
+
+    def held(self, key: bytes, opened: Iterable[Opened]) -> list[bool]:
+        """Return of each party whether its proofs hold; `key` is the one under which the answers were made.
+
+        Raises `DeserialisationError` for answers that are none.
+        """
+        statement, t, found = self._statement, self._statement.prime, list[bool]()
+        for each in self._batches(opened):
+            parties, seeds, parts, theirs = zip(*each, strict=True)
+            own = [*zip(parties, seeds, strict=True)]
+            pads = np.stack([self._pad_of(party, seed) for party, seed in own])
+            shares = np.stack([helpers_share(statement, seed, self._digest, party) for party, seed in own])
+            joint_seeds = self._joint_seeds(parties, parts)
+            of_digits = subtract(np.zeros_like(pads), pads, t)  # digits are what is submitted less the pad
+            answers = self._query(key).answers(of_digits, shares, self._weights(joint_seeds))
+            others = np.stack([unpack(one[SEED_BYTES:], statement.verifier_size, t) for one in theirs])
+            bound = [
+                hmac.compare_digest(part, helpers_part(seed, self._digest, party))
+                and hmac.compare_digest(joint, one[:SEED_BYTES])
+                for (party, seed), (_, part), joint, one in zip(own, parts, joint_seeds, theirs, strict=True)
+            ]
+            found += (decide(statement, add(answers, others, t)) & np.array(bound)).tolist()
+        return found
+
+    def _batches(self, items: Iterable[T]) -> Iterator[list[T]]:
+        """Yield so many at a time that memory stays flat."""
+        remaining, size = iter(items), max(1, _BATCH // (PROOFS * self._statement.digits))
+        while batch := list(islice(remaining, size)):
+            yield batch
+
+    def _query(self, key: bytes) -> Query:
+        known, query = self._asked
+        if query is None or known != key:
+            query = Query(self._statement, key, self._digest)
+            self._asked = key, query
+        return query
+
+    def _joint_seeds(self, parties: Sequence[int], parts: Sequence[tuple[bytes, bytes]]) -> list[bytes]:
+        return [joint_seed(self._digest, party, own) for party, own in zip(parties, parts, strict=True)]
+
+    def _weights(self, joint_seeds: Sequence[bytes]) -> Residues:
+        return np.stack([weights(self._statement, seed) for seed in joint_seeds])
+
+    def _share(self, proof: InputProof) -> Residues:
+        statement = self._statement
+        return unpack(proof.share, statement.proof_size, statement.prime).reshape(PROOFS, -1)
+
+    def _packed(self, count: int) -> int:
+        return packed_size(count, self._statement.prime)

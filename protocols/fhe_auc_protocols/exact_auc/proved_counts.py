@@ -1,0 +1,138 @@
+"""Counts as a party submits them where it proves them: as digits, with the rest of the sketch behind.
+
+Proved is, of each model: the counts of all rows, with one entry more for what is left of the party's row cap, add up to
+the cap. Where there are groups, those of the first column's levels are submitted, and all rows' counts are their sums;
+every further column's levels add up to the same, for each class and bin. A further model's counts of each group and
+class are as many as the first one's.
+
+A public linear map makes the sketch of what is submitted. The aggregator applies it to the sum of what it has, and the
+helper to the sum of the pads. All else of a session is as without proofs: authenticators are of the sketch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fhe_auc.base.errors import InputError
+from fhe_auc.input_proofs.field import total
+from fhe_auc.input_proofs.statement import Statement, best_shape
+from fhe_auc.question.analysis import Analysis
+from fhe_auc.rlwe.modular import Residues
+
+Terms = tuple[NDArray[np.int64], NDArray[np.int64], int]  # counts, by index; the equation of each; their sign
+
+
+@dataclass(frozen=True)
+class ProvedCounts:
+    """Those of an analysis over `bins` bins, modulo a prime; a sketch has `sketch_size` entries, the counts first.
+
+    `most` is the largest row cap of any party. Raises `CapacityError` where the prime is too small to prove them.
+    """
+
+    analysis: Analysis
+    bins: int
+    most: int
+    prime: int
+    sketch_size: int
+
+    @cached_property
+    def statement(self) -> Statement:
+        """What is proved."""
+        entries = self._counts.size + 1
+        length, shape = best_shape(self.most, entries, self.prime)
+        found = list(self._terms())
+        terms, equations_of, signs = (
+            np.concatenate(each)
+            for each in zip(*((index, of, np.full(len(index), sign)) for index, of, sign in found), strict=True)
+        )
+        equations = 1 + int(equations_of.max())
+        return Statement(self.prime, entries, length, shape, equations, terms, equations_of, signs)
+
+    @property
+    def size(self) -> int:
+        """Residues of what is submitted: digits, and the entries of the sketch that are no counts."""
+        return self.statement.digits + self.sketch_size - self._all_counts
+
+    def submitted(self, sketch: Residues, cap: int) -> Residues:
+        """Return what a party with this row cap submits for its sketch, shape (size,).
+
+        The digits come first. Raises `InputError` where the counts are none, or more than the cap: it says no count.
+        """
+        counts = sketch[: self._all_counts].astype(np.int64).reshape(self._shape)
+        own = counts[:, 1:] if self.analysis.by else counts
+        left = cap - int(counts[0, 0].sum())
+        if left < 0:
+            raise InputError(f"there are {-left:,} rows more than the row cap, {cap:,}")
+        digits = self.statement.digits_of(np.append(own.reshape(-1), left))
+        return np.concatenate([digits, sketch[self._all_counts :]])
+
+    def sketch_of(self, submitted: Residues) -> Residues:
+        """Return the sketch, shape (sketch_size,), of what is submitted, or of a pad over it, or of sums of such."""
+        digits = self.statement.digits
+        own = self.statement.counts_of(submitted[:digits])[:-1].reshape(self._counts.shape)
+        if self.analysis.by:
+            of_all_rows = total(own[:, self._first_column], self.prime, axis=1)
+            own = np.concatenate([of_all_rows[:, None], own], axis=1)
+        return np.concatenate([own.reshape(-1), submitted[digits:]])
+
+    def constants(self, cap: int) -> Residues:
+        """Return the constants of a party's equations, shape (equations,)."""
+        found = np.zeros(self.statement.equations, np.uint64)
+        found[: len(self.analysis.models)] = cap
+        return found
+
+    @property
+    def _shape(self) -> tuple[int, int, int, int]:
+        """Of all counts of a sketch: models, groups, classes, bins."""
+        analysis = self.analysis
+        return len(analysis.models), len(analysis.groups), analysis.classes_of_rows, self.bins
+
+    @property
+    def _all_counts(self) -> int:
+        return int(np.prod(self._shape))
+
+    @cached_property
+    def _counts(self) -> NDArray[np.int64]:
+        """Indices of submitted counts: models, groups (without all rows where there are others), classes, bins."""
+        models, groups, classes, bins = self._shape
+        submitted = models, groups - bool(self.analysis.by), classes, bins
+        return np.arange(np.prod(submitted)).reshape(submitted)
+
+    @property
+    def _columns(self) -> list[slice]:
+        """Which of the groups submitted are the levels of each column; all rows, where there is no column."""
+        ends = np.cumsum([0, *(len(each.levels) for each in self.analysis.by)]).tolist()
+        return [slice(start, end) for start, end in pairwise(ends)] or [slice(0, 1)]
+
+    @property
+    def _first_column(self) -> slice:
+        return self._columns[0]
+
+    def _terms(self) -> Iterator[Terms]:
+        """Yield all terms; equations are numbered as they come."""
+        counts, (first, *others) = self._counts, self._columns
+        models, groups, classes, bins = counts.shape
+        left = np.full(models, counts.size)
+        yield left, np.arange(models), 1
+        yield _each(counts[:, first], np.arange(models)[:, None, None, None], 1)
+        at = models
+        for column in others:  # for each model, class and bin
+            own = (at + np.arange(models * classes * bins)).reshape(models, 1, classes, bins)
+            yield _each(counts[:, column], own, 1)
+            yield _each(counts[:, first], own, -1)
+            at += own.size
+        for model in range(1, models):  # for each group and class
+            of_groups = (at + np.arange(groups * classes)).reshape(groups, classes, 1)
+            yield _each(counts[model], of_groups, 1)
+            yield _each(counts[0], of_groups, -1)
+            at += of_groups.size
+
+
+def _each(counts: NDArray[np.int64], equations: NDArray[np.int64], sign: int) -> Terms:
+    return counts.reshape(-1), np.broadcast_to(equations, counts.shape).reshape(-1), sign

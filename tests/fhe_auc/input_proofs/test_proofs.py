@@ -1,0 +1,197 @@
+"""Proofs, answers and decisions are, number for number, those of the VDAF draft's construction, and honest ones hold.
+
+The oracle (tests.support.vdaf) passes the draft's vectors. What it is told here is the circuit, the field, and where
+the query's randomness comes from.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from fhe_auc.base.errors import InputError
+from fhe_auc.input_proofs.statement import LINEAR_CHECKS, PROOFS, Statement, best_shape
+from fhe_auc.input_proofs.verify import Query, decide
+from fhe_auc.rlwe.modular import Residues, add
+from tests.support import vdaf
+from tests.support.proved_counts import (
+    LARGE,
+    REAL,
+    TOY,
+    Proved,
+    oracles_circuit,
+    oracles_field,
+    oracles_query,
+    proved,
+    statement_of,
+    statements_and_counts,
+)
+
+KEY, DIGEST = bytes(range(32)), bytes(range(32, 64))
+
+
+def oracles_answers(
+    statement: Statement, key: bytes, digits: list[int], proofs: Residues, weights: Residues, constants: list[int]
+) -> list[int]:
+    """The draft's verifiers, our order: wires, the polynomial at the point, the output; then the linear checks."""
+    field, circuit, t = oracles_field(statement.prime), oracles_circuit(statement.shape), statement.prime
+    points, rows = oracles_query(statement, key, DIGEST)
+    found: list[int] = []
+    for point, proof, own in zip(points, proofs.tolist(), weights.tolist(), strict=True):
+        output, *others = vdaf.query(field, circuit, digits, proof, [point], own, 2)
+        found += [*others, output]
+    places = range(statement.length)
+    counts = [
+        sum(digits[entry * statement.length + place] * statement.base**place for place in places)
+        for entry in range(statement.entries)
+    ]
+    terms = list(zip(statement.terms.tolist(), statement.equations_of.tolist(), statement.signs.tolist(), strict=True))
+    for row in rows:
+        of_counts = sum(row[equation] * sign * counts[term] for term, equation, sign in terms)
+        found.append((of_counts - sum(x * y for x, y in zip(row, constants, strict=True))) % t)
+    return found
+
+
+def answers_of(query: Query, party: Proved) -> tuple[Residues, Residues]:
+    """The aggregator's and the helper's, of one party."""
+    weights, constants = party.weights[None], party.constants[None]
+    padded, opened = party.padded, party.opened
+    return (
+        query.answers(padded[0][None], padded[1][None], weights, constants),
+        query.answers(opened[0][None], opened[1][None], weights),
+    )
+
+
+def held(query: Query, party: Proved) -> bool:
+    return bool(decide(party.statement, add(*answers_of(query, party), party.statement.prime))[0])
+
+
+MEDIUM = [statement_of(REAL, 7, 3, 8, 8), statement_of(LARGE, 5, 6, 5, 16), statement_of(REAL, 100, 2, 8, 32)]
+
+
+@settings(max_examples=40)
+@given(statements_and_counts(), st.integers(0, 2**32))
+def test_proofs_and_both_servers_answers_are_the_drafts_number_for_number(
+    case: tuple[Statement, NDArray[np.int64]], seed: int
+) -> None:
+    statement, counts = case
+    agree_with_the_oracle(statement, counts, seed)
+
+
+@pytest.mark.parametrize("statement", MEDIUM, ids=lambda each: f"{each.digits} digits to the base {each.base}")
+def test_so_are_those_of_larger_statements(statement: Statement) -> None:
+    agree_with_the_oracle(statement, np.arange(statement.entries) * 4 % statement.base**2, 1)
+
+
+def agree_with_the_oracle(statement: Statement, counts: NDArray[np.int64], seed: int) -> None:
+    party, query = proved(statement, counts, seed), Query(statement, KEY, DIGEST)
+    field, circuit = oracles_field(statement.prime), oracles_circuit(statement.shape)
+    assert circuit.proof_size == statement.shape.size
+    for own, seeds, proof in zip(party.weights.tolist(), party.seeds.tolist(), party.proofs.tolist(), strict=True):
+        assert proof == vdaf.prove(field, circuit, party.digits.tolist(), seeds, own)
+    aggregators, helpers = answers_of(query, party)
+    nothing = [0] * statement.equations
+    for answers, shares, constants in (
+        (aggregators, party.padded, party.constants.tolist()),
+        (helpers, party.opened, nothing),
+    ):
+        expected = oracles_answers(statement, KEY, shares[0].tolist(), shares[1], party.weights, constants)
+        assert answers.tolist() == [expected]
+    together = add(aggregators, helpers, statement.prime)
+    of_proofs = together[0, :-LINEAR_CHECKS].reshape(PROOFS, -1).tolist()
+    assert all(vdaf.decide(field, circuit, [output, *others]) for *others, output in of_proofs)
+    assert decide(statement, together).tolist() == [True]
+
+
+@settings(max_examples=60)
+@given(statements_and_counts(), st.integers(0, 2**32), st.binary(min_size=32, max_size=32))
+def test_what_both_servers_answer_adds_up_to_what_is_answered_of_everything(
+    case: tuple[Statement, NDArray[np.int64]], seed: int, key: bytes
+) -> None:
+    statement, counts = case
+    party, query = proved(statement, counts, seed), Query(statement, key, DIGEST)
+    whole = query.answers(party.digits[None], party.proofs[None], party.weights[None], party.constants[None])
+    assert add(*answers_of(query, party), statement.prime).tolist() == whole.tolist()
+    assert decide(statement, whole).tolist() == [True]
+
+
+@settings(max_examples=30)
+@given(statements_and_counts([REAL, LARGE]), st.integers(0, 2**32), st.data())
+def test_one_residue_that_is_changed_anywhere_makes_a_proof_fail(
+    case: tuple[Statement, NDArray[np.int64]], seed: int, data: st.DataObject
+) -> None:
+    """Of either server's digits or proofs, constants, or answers; by anything."""
+    statement, counts = case
+    t, party, query = statement.prime, proved(case[0], counts, seed), Query(case[0], KEY, DIGEST)
+    by = data.draw(st.one_of(st.integers(1, t - 1), st.sampled_from([1, t - 1, t // 2])))
+    for name in ("padded", "opened", "constants"):
+        again = proved(statement, counts, seed)
+        changed = getattr(again, name) if name == "constants" else data.draw(st.sampled_from(getattr(again, name)))
+        flat = changed.reshape(-1)
+        place = data.draw(st.integers(0, len(flat) - 1))
+        flat[place] = (int(flat[place]) + by) % t
+        assert not held(query, again)
+    answers = add(*answers_of(query, party), t)
+    place = data.draw(st.integers(0, answers.shape[1] - 1))
+    answers[0, place] = (int(answers[0, place]) + by) % t
+    assert not decide(statement, answers)[0]
+
+
+@pytest.mark.parametrize(
+    ("entries", "length", "base", "points"),
+    [(1, 1, 2, 2), (1, 1, 8, 16), (15, 1, 2, 16), (3, 1, 8, 2), (2, 2, 3, 8)],
+    ids=["one digit, one call", "fewer digits than calls", "a digit a call", "one call of all", "odd base"],
+)
+def test_an_odd_shape_is_proved_and_its_every_lie_found(entries: int, length: int, base: int, points: int) -> None:
+    """Every digit, one after the other, is the base, or −1: the smallest lies, with equations that hold."""
+    statement = statement_of(REAL, entries, length, base, points)
+    counts = np.zeros(entries, np.int64)
+    query = Query(statement, KEY, DIGEST)
+    assert held(query, proved(statement, counts, 1))
+    for place in range(statement.digits):
+        for lie in (base, -1):
+            digits = statement.digits_of(counts)
+            digits[place] = lie % REAL
+            constant = lie * base ** (place % length) % REAL
+            assert not held(query, Proved(statement, digits, 2, [constant]))
+
+
+def test_at_a_sessions_size_a_proof_holds_and_the_smallest_lie_is_found() -> None:
+    """1,000 thresholds, two labels, and what is left of a cap of 4,500."""
+    length, shape = best_shape(4500, 2001, REAL)
+    statement = statement_of(REAL, 2001, length, shape.base, shape.points)
+    query, counts = Query(statement, KEY, DIGEST), np.arange(2001) % 5
+    assert held(query, proved(statement, counts, 1))
+    digits = statement.digits_of(counts)
+    digits[-1] = shape.base
+    constant = int(counts[:-1].sum()) + int(digits[-length:] @ [shape.base**place for place in range(length)])
+    assert not held(query, Proved(statement, digits, 2, [constant]))
+
+
+def test_parties_are_decided_one_by_one_in_a_batch() -> None:
+    statement = statement_of(REAL, 4, 2, 4, 4)
+    query = Query(statement, KEY, DIGEST)
+    parties = [proved(statement, np.array([number, 1, 0, 3]), number) for number in range(8)]
+    for liar in parties[::3]:
+        liar.padded[1][2, 5] ^= np.uint64(1)
+    weights = np.stack([each.weights for each in parties])
+    aggregators = query.answers(
+        np.stack([each.padded[0] for each in parties]),
+        np.stack([each.padded[1] for each in parties]),
+        weights,
+        np.stack([each.constants for each in parties]),
+    )
+    helpers = query.answers(
+        np.stack([each.opened[0] for each in parties]), np.stack([each.opened[1] for each in parties]), weights
+    )
+    assert decide(statement, add(aggregators, helpers, REAL)).tolist() == [number % 3 != 0 for number in range(8)]
+
+
+def test_a_query_shows_nothing_of_itself_and_takes_keys_of_32_bytes() -> None:
+    statement = statement_of(TOY, 2, 2, 4, 4)
+    assert repr(Query(statement, KEY, DIGEST)) == "Query(...)"
+    with pytest.raises(InputError, match="32 bytes"):
+        Query(statement, KEY[:16], DIGEST)

@@ -1,0 +1,389 @@
+"""Sessions whose parties prove their row caps: the same fraction, and who does not is left out and named.
+
+Which lies a party may tell: tests/benchmarks/attacks. Here one lie stands for all; the session is what is looked at.
+"""
+
+import json
+import logging
+import re
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from fhe_auc.api import federated_auc
+from fhe_auc.base.errors import EvaluationError, InputError, MessageError, TooFewPartiesError
+from fhe_auc.base.logs import RoleLog
+from fhe_auc.base.party_names import HELPER
+from fhe_auc.base.serialise import decode, encode
+from fhe_auc.cli import main
+from fhe_auc.machines import site_role
+from fhe_auc.machines.aggregator_role import run
+from fhe_auc.machines.file_transport import FileTransport, answer
+from fhe_auc.machines.site_state import site_storage
+from fhe_auc.session.journal import Journal
+from fhe_auc.session.messages import Message
+from fhe_auc_keys.roles.helper_opening import Blobs, HelpedSubmission
+from fhe_auc_keys.roles.helper_roles import _HelpedResult, _OpeningUnderKey
+from fhe_auc_keys.store.key_store import TRAIL
+from fhe_auc_protocols.options import Verified
+from tests.support.exact_sessions import PLUGINS, found_in, pairs_of, rows
+from tests.support.helped_sessions import SITES, Play, payload_of
+from tests.support.lying_parties import lying
+from tests.support.machines import GRID, MachineSession, toml
+from tests.support.wire import changed, flipped
+
+CAP = 60
+both_protocols = pytest.mark.parametrize("protocol", [pytest.param("exact", marks=pytest.mark.slow), "verified"])
+NAMES = tuple(f"site {number}" for number in range(SITES))
+
+
+@pytest.fixture
+def liars(monkeypatch: pytest.MonkeyPatch) -> set[str]:
+    """Names of those who lie."""
+    return lying(monkeypatch)
+
+
+def proving(protocol: str = "verified", **asked: Any) -> Play:
+    return Play(protocol, row_caps=CAP, **asked)
+
+
+@both_protocols
+def test_honest_parties_read_the_same_fraction_in_as_many_rounds_and_results_say_what_is_proved(protocol: str) -> None:
+    plain, play = Play(protocol), proving(protocol)
+    results = {}
+    for each in (plain, play):
+        each.play()
+        results[each] = [party.result() for party in each.parties]
+        assert {found_in(result) for result in results[each]} == {pairs_of(each.sites)}
+    assert play.aggregator.rounds == plain.aggregator.rounds
+    (of_all,) = {json.dumps(result.as_dict()["verified"]) for result in results[play]}
+    assert json.loads(of_all) == {"aggregation": protocol == "verified", "parties": "row caps"}
+    assert results[play][0].unproved_parties == ()
+    assert results[plain][0].as_dict()["verified"] == {"aggregation": protocol == "verified", "parties": False}
+
+
+@both_protocols
+def test_a_party_whose_proof_does_not_hold_is_left_out_and_named_to_all_and_never_called_a_liar(
+    protocol: str, liars: set[str]
+) -> None:
+    play = proving(protocol)
+    liars.add(NAMES[1])
+    play.play()
+    assert play.helper.unproved == (NAMES[1],)
+    assert play.aggregator.counted == play.helper.opened == (NAMES[0], *NAMES[2:])
+    record = play.aggregator.result()
+    assert record.missing == (NAMES[1],)
+    said = dict(record.refused)[NAMES[1]]
+    assert "its proof did not hold" in said
+    assert "a server made the proof fail" in said
+    for number in (0, 2, 3):
+        found = play.parties[number].result()
+        assert found_in(found) == pairs_of(play.counted(1))
+        assert found.unproved_parties == (NAMES[1],)
+        assert any(f"{NAMES[1]} not counted: its proof did not hold" in each for each in found.warnings)
+
+
+def test_a_party_that_is_left_out_is_told_why() -> None:
+    play = proving()
+    last = play.until(play.aggregator.rounds)
+    told = payload_of(last, _HelpedResult)
+    without = msgspec.structs.replace(told, counted=NAMES[1:], unproved=NAMES[:1])
+    play.parties[0].respond(changed(last, payload=encode(without)))
+    with pytest.raises(EvaluationError, match="'site 0' is left out: its proof did not hold"):
+        play.parties[0].result()
+    # Nobody else believes the aggregator what the helper has not said: the names are sealed with the sums.
+    with pytest.raises(MessageError, match="not sealed to 'site 1'"):
+        play.parties[1].respond(changed(last, payload=encode(without)))
+    play.parties[1].respond(last)
+    assert found_in(play.parties[1].result()) == pairs_of(play.sites)
+
+
+def test_parties_that_are_away_and_one_that_lies_leave_the_others_the_exact_fraction_down_to_min_parties(
+    liars: set[str],
+) -> None:
+    liars.add(NAMES[2])
+
+    def away(number: int, name: str) -> bool:
+        return name == NAMES[0]
+
+    play = proving()
+    play.play(absent=away)
+    assert found_in(play.parties[1].result()) == pairs_of(play.counted(0, 2))
+    with pytest.raises(
+        TooFewPartiesError, match=r"2 parties open and their proofs hold, at least 3 .* unfit: 'site 2'"
+    ):
+        proving(least=3).play(absent=away)
+
+
+def test_a_submission_without_a_proof_with_another_s_or_for_other_numbers_is_refused_by_name() -> None:
+    play, other = proving(), proving()
+    sent = play.answers(play.aggregator.start())
+    elsewhere = other.answers(other.aggregator.start())
+    own, of_another, replayed = (
+        payload_of(each, HelpedSubmission) for each in (sent[NAMES[0]], sent[NAMES[1]], elsewhere[NAMES[0]])
+    )
+    for proof in (None, of_another.proof, replayed.proof):
+        forged = changed(sent[NAMES[0]], payload=encode(msgspec.structs.replace(own, proof=proof)))
+        with pytest.raises(MessageError, match=r"'site 0' refused: .*proof"):
+            play.aggregator.receive(NAMES[0], forged)
+    for part, change in (("blind", flipped(own.proof.blind, 3)), ("share", own.proof.share[:-1])):
+        proof = msgspec.structs.replace(own.proof, **{part: change})
+        with pytest.raises(MessageError, match=r"'site 0' refused: .*proof"):
+            play.aggregator.receive(
+                NAMES[0], changed(sent[NAMES[0]], payload=encode(msgspec.structs.replace(own, proof=proof)))
+            )
+    others = changed(sent[NAMES[0]], payload=encode(msgspec.structs.replace(own, parts=(flipped(own.parts[0], 5),))))
+    with pytest.raises(MessageError, match="its proof is not about the numbers that it has submitted"):
+        play.aggregator.receive(NAMES[0], others)
+    assert play.deliver(sent) is not None
+    plain = Play()
+    message = plain.answers(plain.aggregator.start())[NAMES[0]]
+    bare = msgspec.structs.replace(payload_of(message, HelpedSubmission), proof=own.proof)
+    with pytest.raises(MessageError, match="or with one where the session has none"):
+        plain.aggregator.receive(NAMES[0], changed(message, payload=encode(bare)))
+
+
+def test_who_changes_what_the_helper_is_told_of_a_proof_makes_it_fail_and_passes_nothing() -> None:
+    play = proving()
+    question = play.until(2)
+    asked = payload_of(question, Blobs)
+
+    def left_out(**changes: Any) -> Any:
+        first = msgspec.structs.replace(asked.signed[0], **changes)
+        lie = msgspec.structs.replace(asked, signed=(first, *asked.signed[1:]))
+        helper = PLUGINS["verified"].helper(play.manifest, play.delivery.helper)
+        answer = helper.respond(changed(question, payload=encode(lie)))
+        return payload_of(answer, _OpeningUnderKey).left_out
+
+    first, second = asked.signed[:2]
+    assert left_out().names == set()
+    for answers in (flipped(first.answers, 2), second.answers):
+        assert (left_out(answers=answers).unproved, left_out(answers=answers).unfit) == (NAMES[:1], ())
+    for parts in (second.randomness, first.randomness[::-1]):  # which the party has not signed
+        assert (left_out(randomness=parts).unproved, left_out(randomness=parts).unfit) == ((), NAMES[:1])
+    with pytest.raises(MessageError, match="of residues"):
+        left_out(answers=first.answers[:-1])
+    for key in (b"", bytes(31)):
+        lie = changed(question, payload=encode(msgspec.structs.replace(asked, key=key)))
+        with pytest.raises(MessageError, match="key of the query"):
+            PLUGINS["verified"].helper(play.manifest, play.delivery.helper).respond(lie)
+
+
+def test_the_helper_is_told_nothing_that_it_could_try_counts_against() -> None:
+    """It knows the pads: it is given no padded digits, and not the blind of what binds them."""
+    play = proving()
+    submissions: dict[str, bytes] = {}
+
+    def note(number: int, name: str, data: bytes) -> bytes:
+        if number == 1:
+            submissions[name] = data
+        return data
+
+    play.play(spoil=note)
+    told = b"".join(play.sent[1:3])
+    for data in submissions.values():
+        found = payload_of(data, HelpedSubmission)
+        assert found.proof.parts[0] in told
+        for secret in (found.parts[0], found.proof.blind, found.proof.share):
+            assert secret[:32] not in told
+
+
+def test_the_key_of_the_query_is_fresh_and_no_party_is_told_it() -> None:
+    play = proving()
+    messages = [play.until(2)]
+    while (message := play.deliver(play.answers(messages[-1]))) is not None:
+        messages.append(message)
+    key, other = (payload_of(each, Blobs).key for each in (messages[0], proving().until(2)))
+    assert (len(key), len(other)) == (32, 32)
+    assert key != other
+    assert all(key not in each for each in messages[1:])
+
+
+def test_an_aggregator_that_has_lost_its_journal_asks_under_the_same_key(tmp_path: Path) -> None:
+    """From answers about one submission under two keys the helper could work out counts."""
+    session = MachineSession(rows(2, 7), tmp_path / "session", "verified", keys="helper", row_caps=CAP, max_rows=2000)
+
+    def asked() -> Blobs:
+        aggregator = site_storage().aggregator(session.aggregator).aggregator()
+        message = aggregator.start()
+        for name in session.sites:
+            aggregator.receive(name, site_role.answer(session.roles[name], message).submission)
+        question = aggregator.finish_round()
+        assert question is not None
+        with site_storage().site(session.roles[HELPER]) as kept:
+            content = Message.from_bytes(question, limit=len(question)).opened(
+                kept.session(session.id).protection, HELPER
+            )
+        return decode(content, Blobs, "blobs")
+
+    one, other = asked(), asked()
+    assert one == other  # of the same submissions, as sites answer once
+    assert len(one.key) == 32
+
+
+def test_a_helper_and_an_aggregator_that_go_on_elsewhere_say_the_same(tmp_path: Path, liars: set[str]) -> None:
+    """After each of its messages the aggregator's process ends, and the helper's after each answer."""
+    liars.add(NAMES[3])
+    play = proving()
+    sent: list[bytes] = []
+    first = PLUGINS["verified"].aggregator(play.manifest, play.delivery.aggregator)
+    with Journal(tmp_path / "journal") as journal:
+        first.journal = journal
+        message = first.start()
+        while True:
+            sent.append(message)
+            again = PLUGINS["verified"].aggregator(play.manifest, play.delivery.aggregator)
+            again.journal = journal
+            assert again.start() == message
+            helper = PLUGINS["verified"].helper(play.manifest, play.delivery.helper)
+            helper.restore(play.helper.saved())
+            for role in (*play.parties, play.helper):
+                if role.name in again.asked:
+                    again.receive(role.name, (helper if role.name == HELPER else role).respond(message))
+            if helper.name in again.asked:
+                play.helper = helper
+            if (message := again.finish_round()) is None:
+                break
+        assert len(sent) == 4
+        assert again.result().missing == (NAMES[3],)
+        assert "its proof did not hold" in dict(again.result().refused)[NAMES[3]]
+    assert found_in(play.parties[0].result()) == pairs_of(play.counted(3))
+
+
+def test_caps_that_cannot_be_proved_are_refused_with_what_to_give() -> None:
+    sites = [([0, 1, 1], [0.1, 0.8, 0.4]), ([0, 0, 1], [0.5, 0.2, 0.9])]
+    for asked, why in (
+        ({"keys": "sealed"}, 'with a helper only: give keys="helper"'),
+        ({"keys": "joint"}, 'with a helper only: give keys="helper"'),
+        ({"protocol": "histogram-federated"}, "with exact and verified, not with protocol 'histogram-federated'"),
+        ({"row_caps": {"party 1": 5}}, "'party 2' has none, and each party is to prove its own"),
+        ({"row_caps": {"party 1": 5, "party 2": 5, "west": 5}}, "'west' is not a party"),
+        ({"row_caps": 0}, "from 1 to"),
+        ({"row_caps": 2}, "has 3 rows, more than its row cap, 2"),
+        ({"row_caps": 10**6}, "lower the row caps or --max-rows, leave the interval out"),
+    ):
+        with pytest.raises(InputError, match=why):
+            federated_auc(sites, **{"keys": "helper", "row_caps": 5, "protocol": "verified", **asked})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("asked", "not_proved"),
+    [
+        ({"by": ["sex", "ward"]}, []),
+        pytest.param({"score": ["a", "b"], "by": ["sex"]}, ["comparisons"], marks=pytest.mark.slow),
+        ({"score": ["a", "b"], "heterogeneity": True}, ["comparisons", "sites"]),
+    ],
+)
+def test_groups_models_intervals_and_sites_are_the_same_with_proofs_and_say_what_is_not_proved(
+    asked: dict[str, Any], not_proved: list[str]
+) -> None:
+    random = np.random.default_rng(7)
+    size = 300
+    table: dict[str, Any] = {"y": random.random(size) < 0.4, "site": random.integers(0, 6, size)}
+    for model in "ab":
+        table[model] = np.clip(0.3 * table["y"] + 0.7 * random.random(size), 0, 1).round(2)
+    table |= {"sex": random.choice(["F", "M"], size), "ward": random.choice(["1", "2", "3"], size)}
+    options: dict[str, Any] = {"label": "y", "score": "a", "site": "site", "keys": "helper", "thresholds": "uniform:20"}
+    plain, proved = (federated_auc(table, **{**options, **asked}, max_rows=600, row_caps=caps) for caps in (None, 100))
+    told = proved.as_dict()["verified"]
+    assert told.get("inputs not proved", []) == not_proved
+    for found in (plain, proved):
+        assert len(found.estimates) == len(plain.estimates)
+    for one, other in zip(plain.estimates, proved.estimates, strict=True):
+        assert (one.fraction, one.interval, one.standard_error) == (
+            other.fraction,
+            other.interval,
+            other.standard_error,
+        )
+    assert plain.comparisons == proved.comparisons
+    assert [each.both_classes for each in plain.sites] == [each.both_classes for each in proved.sites]
+
+
+def test_with_epsilon_rows_are_proved_and_the_noise_is_not() -> None:
+    random = np.random.default_rng(8)
+    labels = [random.random(200) < 0.5 for _ in range(4)]
+    sites = [(each, np.clip(0.4 * each + 0.6 * random.random(200), 0, 1)) for each in labels]
+    found = federated_auc(sites, protocol=Verified(epsilon=8.0), keys="helper", thresholds="uniform:20", row_caps=200)
+    assert found.as_dict()["verified"] == {"aggregation": True, "parties": "row caps, not the noise"}
+
+
+class Attended(FileTransport):
+    """Everybody who is asked answers at once, from its key store; the helper's messages have a folder of their own."""
+
+    session: MachineSession
+
+    def tell(self, awaited: Any, deadline: float) -> None:
+        super().tell(awaited, deadline)
+        for name in self.aggregator.asked:
+            folder = self.session.folder / "exchange" / ("helpers" if name == HELPER else "")
+            answer(folder, self.session.roles[name], self.aggregator.round, RoleLog())
+
+
+def test_between_machines_record_logs_trail_and_every_site_name_who_is_left_out(
+    tmp_path: Path, liars: set[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    liars.add(NAMES[1])
+    sites = rows(SITES, 7)
+    session = MachineSession(
+        sites, tmp_path / "session", "verified", keys="helper", row_caps=CAP, min_parties=2, max_rows=2000
+    )
+    settings = {**session.aggregator, "round-timeout": 60.0}
+
+    def connect(*of: Any) -> Attended:
+        made = Attended(session.folder / "exchange", *of)
+        made.session = session
+        return made
+
+    with caplog.at_level(logging.INFO):
+        record = run(settings, connect)
+    assert (record.counted, record.missing) == ((NAMES[0], *NAMES[2:]), (NAMES[1],))
+    why = "its proof did not hold that its rows are counts within its cap"
+    assert session.told()["refused"][NAMES[1]].startswith(why)
+    lines = [each.getMessage() for each in caplog.records if why in each.getMessage()]
+    assert any(line.startswith("left out: ") for line in lines)  # at the aggregator
+    assert any(line.startswith(f"{NAMES[1]}: ") for line in lines)  # at the helper
+    found = session.outcome(NAMES[0])
+    expected, *_ = pairs_of([data for data in sites if data.name != NAMES[1]], GRID)
+    assert (found.fraction, found.unproved_parties, found.inputs_proved) == (expected, (NAMES[1],), "row caps")
+    status = CliRunner().invoke(main, ["session", "status", str(written(session, settings))])
+    assert re.search(rf"left out +{NAMES[1]}: its proof did not hold", status.output)
+    trail = (Path(session.roles[HELPER]["store"]) / TRAIL).read_text(encoding="utf-8").splitlines()
+    assert any(f'"not_proved": ["{NAMES[1]}"]' in line or f'"not_proved":["{NAMES[1]}"]' in line for line in trail)
+    answer(session.folder / "exchange", session.roles[NAMES[1]], 4, RoleLog())
+    with pytest.raises(EvaluationError, match="'site 1' is left out: its proof did not hold"):
+        session.outcome(NAMES[1])
+
+
+def test_where_all_must_take_part_the_one_whose_proof_does_not_hold_is_named_and_nothing_is_opened(
+    tmp_path: Path, liars: set[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    """It stops the session, and at once: nobody waits for a helper that would not answer, or looks for who it was."""
+    liars.add(NAMES[1])
+    session = MachineSession(
+        rows(SITES, 7), tmp_path / "session", "verified", keys="helper", row_caps=CAP, max_rows=2000
+    )
+
+    def connect(*of: Any) -> Attended:
+        made = Attended(session.folder / "exchange", *of)
+        made.session = session
+        return made
+
+    for _ in range(2):  # nor does it help to run the aggregator again
+        with pytest.raises(TooFewPartiesError, match=r"3 parties open and their proofs hold, .*site 1: its proof did"):
+            run({**session.aggregator, "round-timeout": 60.0}, connect)
+    assert "site 1: its proof did not hold" in session.told()["error"]["message"]
+    assert any(each.getMessage().startswith(f"{NAMES[1]}: its proof did not hold") for each in caplog.records)
+    trail = (Path(session.roles[HELPER]["store"]) / TRAIL).read_text(encoding="utf-8")
+    assert re.search(r'"not_proved": ?\["site 1"\]', trail)
+    assert re.search(r'"outcome": ?"TooFewPartiesError"', trail)
+
+
+def written(session: MachineSession, settings: dict[str, Any]) -> Path:
+    """The aggregator's configuration, as a file."""
+    file = session.folder / "aggregator.toml"
+    file.write_text(toml(settings))
+    return file

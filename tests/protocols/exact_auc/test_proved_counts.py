@@ -1,0 +1,148 @@
+"""Counts as digits: the sketch is what it was, and what is proved is what the definition over rows says."""
+
+import itertools
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fhe_auc.base.errors import CapacityError, InputError
+from fhe_auc.question.analysis import PLAIN, Analysis, Variable
+from fhe_auc.rlwe import modular
+from fhe_auc.rlwe.primes import primes_below
+from fhe_auc_protocols.exact_auc.parameter_choice import plan_exact
+from fhe_auc_protocols.exact_auc.proved_counts import ProvedCounts
+
+(PRIME,) = primes_below(42, 1, 8192)
+SEX, AGE, WARD = Variable("sex", ("F", "M")), Variable("age", ("0-39", "40-64", "65+")), Variable("ward", ("1", "2"))
+ANALYSES = {
+    "one model": PLAIN,
+    "groups": Analysis(by=(SEX, AGE, WARD)),
+    "models and groups": Analysis(models=("old", "new"), by=(AGE, SEX)),
+    "classes": Analysis(models=("a", "b", "c"), classes=("a", "b", "c"), by=(SEX,)),
+}
+BINS, REST = 4, 7
+analyses = pytest.mark.parametrize("analysis", ANALYSES.values(), ids=ANALYSES)
+
+
+def counts_of_rows(analysis: Analysis, rows: int, seed: int) -> np.ndarray[Any, Any]:
+    """Counts of rows at random, (models, groups, classes, bins), row by row."""
+    random = np.random.default_rng(seed)
+    found = np.zeros((len(analysis.models), len(analysis.groups), analysis.classes_of_rows, BINS), np.int64)
+    for _ in range(rows):
+        of_class = random.integers(analysis.classes_of_rows)
+        levels = [(index, int(random.integers(len(each.levels)))) for index, each in enumerate(analysis.by)]
+        groups = [at for at, each in enumerate(analysis.groups) if at == 0 or (each.variable, each.level) in levels]
+        for model in range(len(analysis.models)):
+            found[model, groups, of_class, random.integers(BINS)] += 1
+    return found
+
+
+def proved(analysis: Analysis, counts: np.ndarray[Any, Any], cap: int) -> ProvedCounts:
+    return ProvedCounts(analysis, BINS, cap, PRIME, counts.size + REST)
+
+
+def holds(wanted: ProvedCounts, submitted: modular.Residues, cap: int) -> bool:
+    """Whether digits are digits and all equations hold, by their definitions, in integers modulo the prime."""
+    statement = wanted.statement
+    digits = submitted[: statement.digits]
+    counts = [int(each) for each in statement.counts_of(digits)]
+    sums = [-int(each) for each in wanted.constants(cap)]
+    for term, equation, sign in zip(statement.terms, statement.equations_of, statement.signs, strict=True):
+        sums[equation] += int(sign) * counts[term]
+    return int(digits.max()) < statement.base and all(each % PRIME == 0 for each in sums)
+
+
+@analyses
+@pytest.mark.parametrize("rows", [0, 1, 30])
+def test_the_sketch_comes_back_from_what_is_submitted_and_the_statement_holds(analysis: Analysis, rows: int) -> None:
+    counts = counts_of_rows(analysis, rows, seed=rows)
+    sketch = np.concatenate([counts.reshape(-1), np.arange(REST)]).astype(np.uint64)
+    for cap in (max(rows, 1), 10 * rows + 3):
+        wanted = proved(analysis, counts, cap)
+        submitted = wanted.submitted(sketch, cap)
+        assert submitted.shape == (wanted.size,)
+        assert wanted.sketch_of(submitted).tolist() == sketch.tolist()
+        assert holds(wanted, submitted, cap)
+
+
+@analyses
+def test_the_map_is_linear_so_that_sums_and_pads_may_be_mapped_once(analysis: Analysis) -> None:
+    counts = counts_of_rows(analysis, 20, seed=1)
+    wanted = proved(analysis, counts, 50)
+    x, y = (np.random.default_rng(each).integers(0, PRIME, wanted.size).astype(np.uint64) for each in (1, 2))
+    together = modular.add(wanted.sketch_of(x), wanted.sketch_of(y), PRIME)
+    assert wanted.sketch_of(modular.add(x, y, PRIME)).tolist() == together.tolist()
+
+
+@analyses
+def test_counts_of_no_rows_do_not_hold_whichever_count_is_changed(analysis: Analysis) -> None:
+    """A count that is moved, doubled or made up breaks an equation, unless it is another row's of the same party."""
+    counts = counts_of_rows(analysis, 12, seed=3)
+    wanted = proved(analysis, counts, 40)
+    submitted = wanted.submitted(np.concatenate([counts.reshape(-1), np.zeros(REST, np.int64)]).astype(np.uint64), 40)
+    length = wanted.statement.length
+    for entry in range(wanted.statement.entries):
+        changed = submitted.copy()
+        changed[entry * length] = (changed[entry * length] + np.uint64(1)) % np.uint64(PRIME)
+        assert not holds(wanted, changed, 40)
+
+
+def test_a_group_against_another_and_a_model_with_other_rows_do_not_hold() -> None:
+    analysis = ANALYSES["models and groups"]
+    counts = counts_of_rows(analysis, 30, seed=4)
+    wanted = proved(analysis, counts, 30)
+
+    def submitted(changed: np.ndarray[Any, Any]) -> modular.Residues:
+        return wanted.submitted(np.concatenate([changed.reshape(-1), np.zeros(REST, np.int64)]).astype(np.uint64), 30)
+
+    assert holds(wanted, submitted(counts), 30)
+    ages, sexes = slice(1, 4), slice(4, 6)
+    for model, groups in itertools.product((0, 1), (ages, sexes)):
+        (group, of_class, at), *_ = np.argwhere(counts[model, groups])
+        moved = counts.copy()
+        moved[model, groups][group, of_class, at] -= 1
+        moved[model, groups][group, of_class, (at + 1) % BINS] += 1  # as many rows of this group and class
+        assert not holds(wanted, submitted(moved), 30)
+    relabelled = counts.copy()  # the second model's rows have other labels than the first one's, in all groups alike
+    relabelled[1] = relabelled[1][:, ::-1]
+    assert not holds(wanted, submitted(relabelled), 30)
+
+
+def test_more_rows_than_the_cap_are_refused_before_anything_is_made_of_them() -> None:
+    counts = counts_of_rows(PLAIN, 9, seed=5)
+    sketch = np.concatenate([counts.reshape(-1), np.zeros(REST, np.int64)]).astype(np.uint64)
+    with pytest.raises(InputError, match="1 rows more than the row cap, 8"):
+        proved(PLAIN, counts, 8).submitted(sketch, 8)
+
+
+@given(most=st.integers(1, 10**6), bins=st.integers(2, 300))
+def test_caps_of_any_size_are_proved_modulo_one_prime_and_forging_is_as_hard_as_said(most: int, bins: int) -> None:
+    plan = plan_exact(thresholds=bins, parties=3, backend="tenseal", max_rows=3 * most, helpers=1, caps=(most, 1, most))
+    (prime,) = plan.parameters.plain_moduli
+    assert plan.proved is not None
+    shape = plan.proved.statement.shape
+    assert shape.base**plan.proved.statement.length > most
+    assert shape.error(prime) ** 3 <= 2.0**-100
+    assert prime % 2**14 == 1
+
+
+def test_where_sums_take_more_than_one_prime_it_is_said_what_to_change() -> None:
+    """Digits valid modulo one prime, and others modulo another, would both pass."""
+    with pytest.raises(CapacityError, match="lower the row caps or --max-rows, leave the interval out"):
+        plan_exact(
+            thresholds=8, parties=3, backend="tenseal", max_rows=10**6, helpers=1, caps=(10**6,) * 3, interval=True
+        )
+
+
+def test_no_plan_has_caps_that_cannot_be_proved_or_whose_rows_wrap_around() -> None:
+    """A plan comes from whoever convenes, and is refused before anybody agrees to it."""
+    plan = plan_exact(thresholds=8, parties=40, backend="tenseal", max_rows=4000, helpers=1, caps=(100,) * 40)
+    assert plan.modulus > sum(plan.caps)
+    assert {row.name: row.value for row in plan.terms().rows}["row caps"] == "proved, 100 at most"
+    for cap, most, why in ((2**38, 2**38, "17 counts cannot be proved"), (101, 100, "a row cap, 101, is above")):
+        with pytest.raises(CapacityError, match=why):
+            msgspec.structs.replace(plan, caps=(1,) * 39 + (cap,), max_rows=most)

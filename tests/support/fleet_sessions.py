@@ -1,0 +1,215 @@
+"""Sessions of a fleet over files in a folder, with all roles, and records that are not an honest device's."""
+
+import hashlib
+import itertools
+from collections.abc import Sequence
+from dataclasses import replace
+from fractions import Fraction
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fhe_auc.question import thresholds
+from fhe_auc.question.fleet import Fleet
+from fhe_auc.results.evaluation import Evaluation
+from fhe_auc.rlwe.modular import Residues, add
+from fhe_auc.rows.party_data import PartyData
+from fhe_auc.session import registry
+from fhe_auc.session.computation import Padded
+from fhe_auc.session.protocol import Request
+from fhe_auc.sums.residues import pack
+from fhe_auc_keys.bundles.announcement import Announcement, announce, open_announcement
+from fhe_auc_keys.fleet import aggregator, helper, tables
+from fhe_auc_keys.fleet.device import Device, Floor, Record, Submitted, write_records
+from fhe_auc_keys.fleet.session import (
+    BLOB,
+    FleetSession,
+    blob_info,
+    loaded,
+    sealed_in,
+    signed_of,
+    sketch_info,
+)
+from fhe_auc_keys.fleet.tasks import Workers
+from fhe_auc_keys.roles.local_consortium import LIFETIME, TRIAL, Consortium
+from fhe_auc_keys.store.key_store import KeyStore
+from fhe_auc_keys.trust import sealing
+from fhe_auc_keys.trust.certificates import Trust
+from fhe_auc_keys.trust.identity import Identity
+from fhe_auc_keys.trust.member_lists import sign_members
+from fhe_auc_protocols.exact_auc.computations import ExactPaddedComputation
+from tests.support.exact_sessions import pairs_of, rows
+
+CAP = 12  # rows of a device
+GRID = thresholds.uniform(12)
+
+
+class Play:
+    """A fleet's session over files in a folder, with all its roles; devices prove their counts but for `proofs`."""
+
+    def __init__(
+        self, folder: Path, number: int, *, least: int = 2, interval: float | None = None, proofs: bool = True
+    ) -> None:
+        self.folder, self.at_hand = folder, Workers()
+        self.rows = rows(number, 3, most=CAP)
+        self.identities = [Identity.create(f"device {index}") for index in range(number)]
+        self.known = np.frombuffer(b"".join(each.signing_key for each in self.identities), np.uint8).reshape(number, 32)
+        tables.write_members(self.place("members.parquet"), self.known)
+        self.consortium = made = Consortium(())
+        for each in self.identities:
+            made.authority.issue(each.request(), each.name, days=1, at=made.at)
+        listed = sign_members(made.authority, self.known, at=made.at)
+        self.fleet = Fleet.of(self.known, row_cap=CAP, listed=listed)
+        self.request = Request(
+            parties=(), fleet=self.fleet, thresholds=GRID, max_rows=CAP * number, min_parties=least, keys="helper",
+            interval=interval, row_caps=CAP if proofs else None,
+        )  # fmt: skip
+        self.announcement = made.convene(registry.load("exact").prepare(self.request).manifest)
+        self.announced = self.opened(self.announcement)
+        self.aggregator, self.helper = self.role(made.aggregator), self.role(made.helper)
+        self.store = KeyStore.create(folder / "store", "correct horse battery", log2_cost=10)
+
+    def place(self, name: str) -> str:
+        return str(self.folder / name)
+
+    def opened(self, announcement: bytes) -> Announcement:
+        made = self.consortium
+        return open_announcement(announcement, made.trust, holder=made.holder, at=made.at)
+
+    def role(self, name: str) -> FleetSession:
+        made = self.consortium
+        return FleetSession.open(self.announcement, made.identities[name], made.trust, holder=made.holder, at=made.at)
+
+    @property
+    def computation(self) -> ExactPaddedComputation:
+        found = loaded(self.announced.manifest.to_bytes()).computation
+        assert isinstance(found, ExactPaddedComputation)
+        return found
+
+    def device(self, index: int, floor: Floor | None = None, announced: Announcement | None = None) -> Device:
+        floor = floor or Floor(members=4, share=0.25)
+        return Device(announced or self.announced, index, self.identities[index], floor)
+
+    @cached_property
+    def submitted(self) -> list[Submitted]:
+        """What everybody has made of their rows."""
+        return [self.device(index).submit(data, b"") for index, data in enumerate(self.rows)]
+
+    @property
+    def records(self) -> list[Record]:
+        return [each.record for each in self.submitted]
+
+    def write(self, *files: list[Record]) -> None:
+        """Write records, by default everybody's into one file."""
+        for number, records in enumerate(files or [self.records]):
+            write_records(self.place(f"records/{number}.parquet"), records)
+
+    def collect(self) -> aggregator.Collected:
+        folders = self.place("records"), self.place("blobs")
+        return aggregator.collect(self.aggregator, *folders, self.at_hand, at=self.consortium.at)
+
+    def open(self, blobs: str = "blobs") -> tuple[bytes, dict[str, int]]:
+        places = self.place("members.parquet"), self.place(blobs)
+        return helper.open_pads(self.helper, self.store, *places, self.at_hand, at=self.consortium.at)
+
+    def until_opened(self, *files: list[Record]) -> tuple[bytes, dict[str, int]]:
+        """Write records, collect them, and open the pads."""
+        self.write(*files)
+        self.collect()
+        return self.open()
+
+    def add(self, opening: bytes) -> tuple[bytes, dict[str, int]]:
+        folders = self.place("records"), self.place("blobs")
+        return aggregator.add(self.aggregator, *folders, opening, self.at_hand, at=self.consortium.at)
+
+    def decrypt(self, result: bytes, out: str = "responses") -> int:
+        return helper.decrypt(self.helper, self.store, result, self.place(out), at=self.consortium.at)
+
+    def to_the_end(self) -> tuple[aggregator.Collected, dict[str, int]]:
+        collected = self.collect()
+        opening, verdicts = self.open()
+        self.decrypt(self.add(opening)[0])
+        return collected, verdicts
+
+    def responses(self) -> dict[int, bytes]:
+        parts, _ = tables.parts_of(self.place("responses"), tables.RESPONSES)
+        return dict(itertools.chain.from_iterable(tables.rows_of(part, tables.RESPONSES) for part in parts))
+
+    def read(self, index: int, key: bytes = b"") -> Evaluation:
+        """What a device reads, with its response key or another one."""
+        sums, key = tables.read(self.place("responses/sums")), key or self.submitted[index].response_key
+        return self.device(index).read(self.rows[index], key, self.responses()[index], sums)
+
+    def reads(self, index: int, counted: Sequence[PartyData]) -> bool:
+        """Whether a device reads the fraction of all these rows."""
+        return self.read(index).fraction == fraction_of(counted)
+
+
+def convened(
+    play: Play, members: NDArray[np.uint8] | Fleet, *, by: str = "", trust: Trust | None = None, **request: Any
+) -> bytes:
+    """Another session of the fleet, or of other members."""
+    made, fleet = play.consortium, members
+    if not isinstance(fleet, Fleet):
+        fleet = Fleet.of(fleet, row_cap=CAP, listed=sign_members(made.authority, fleet, at=made.at))
+    manifest = registry.load("exact").prepare(replace(play.request, fleet=fleet, **request)).manifest
+    adder, trustee = (made.identities[name].credential for name in (made.aggregator, made.helper))
+    return announce(
+        made.identities[by or made.holder], manifest, (), trust or made.trust, aggregator=adder, helper=trustee,
+        study=TRIAL, lifetime=LIFETIME, at=made.at,
+    )  # fmt: skip
+
+
+def fraction_of(parties: list[PartyData]) -> Fraction:
+    return pairs_of(parties, GRID)[0]
+
+
+def info_of(record: Record) -> bytes:
+    return blob_info(record.session, record.member, hashlib.sha256(record.sketch).digest())
+
+
+def signed(record: Record, blob: bytes, identity: Identity, randomness: bytes = b"") -> Record:
+    """The record with this blob, and with what a device of this identity has signed for its sketch."""
+    return record._replace(blob=blob, signature=identity.sign(BLOB, signed_of(blob, info_of(record), randomness)))
+
+
+def resealed(play: Play, record: Record, identity: Identity) -> Record:
+    """The record with a blob that somebody else has made, who has this identity, for the same sketch."""
+    key = play.announced.helper.encryption_key
+    return signed(record, sealing.seal(key, bytes(64), info=info_of(record)), identity)
+
+
+def sending(play: Play, index: int, padded: Padded | bytes, seed: bytes, parts: tuple[bytes, ...] = ()) -> Record:
+    """What a device that runs other code sends: whatever it likes, sealed and signed as its own.
+
+    `parts` are those of the joint randomness that it signs, if they are not the ones in its proof.
+    """
+    digest = play.announced.manifest.digest
+    if isinstance(padded, Padded):
+        parts = parts or (padded.proof.parts if padded.proof else ())
+        padded = sealed_in(padded)
+    key = play.announced.aggregator.encryption_key
+    record = Record(index, digest, sealing.seal(key, padded, info=sketch_info(digest, index)), b"", b"")
+    blob = sealing.seal(play.announced.helper.encryption_key, seed + bytes(32), info=info_of(record))
+    return signed(record, blob, play.identities[index], b"".join(parts))
+
+
+def submitted_by(play: Play, index: int) -> Residues:
+    """What an honest device submits of its rows, without the pad."""
+    session = loaded(play.announced.manifest.to_bytes())
+    (sketch,) = session.plugin.task(session.manifest, play.rows[index]).encode(b"")
+    proved = play.computation.plan.proved
+    return sketch if proved is None else proved.submitted(sketch, CAP)
+
+
+def under_pad(play: Play, index: int, submitted: Residues, seed: bytes) -> Padded:
+    """Any numbers under the pad of a seed, with a proof that is made as an honest device makes it."""
+    computation = play.computation
+    (prime,), (pad,) = computation.plan.parameters.plain_moduli, computation.pads(index, seed)
+    part, proofs, proved = pack(add(submitted, pad, prime), prime), computation.proofs, computation.plan.proved
+    if proofs is None or proved is None:
+        return Padded((part,))
+    return Padded((part,), proofs.made(index, submitted[: proved.statement.digits], part, seed))
