@@ -1,6 +1,5 @@
-(* The counting core of the proofs that parties' numbers are counts within their caps (the input proofs of sessions with
-   a helper): how often a false statement passes, where nobody has chosen what is random, and that true equations hold
-   for integers. *)
+(* The counting core of the proofs that parties' numbers are counts within their caps (fhe_auc/input_proofs): how often a
+   false statement passes, where nobody has chosen what is random; and that true equations hold for integers. *)
 From mathcomp Require Import all_ssreflect all_algebra.
 From Verified Require Import Chance Sums Forms Authenticators Integers Vectors.
 Set Implicit Arguments.
