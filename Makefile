@@ -12,7 +12,7 @@ ARGS ?=
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL: # every target begins by seeing to the same .venv
-.PHONY: help demo test test-openfhe test-all lint types docs format requirements release clean run-venv dev-venv openfhe-venv
+.PHONY: help demo test test-openfhe test-all lint types docs proofs format requirements release clean run-venv dev-venv openfhe-venv
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -42,6 +42,9 @@ types: dev-venv ## check types, and that nothing names what one of the systems l
 
 docs: dev-venv ## build the documents as a site in build/site; a broken link or docstring fails it
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+
+proofs: ## prove the theorems of docs/security anew, by Coq; without .venv (proofs/README.md)
+	@$(MAKE) --no-print-directory -C proofs
 
 format: dev-venv ## format, and mend what can be mended without asking
 	$(BIN)/ruff check --fix-only .

@@ -89,8 +89,8 @@ def test_only_a_release_may_write_and_the_site_is_deployed_once_it_is_out() -> N
         for path in WORKFLOWS
     }
     assert jobs == {
-        "checks": [None, None, None, None],
-        "nightly": [None],
+        "checks": [None, None, None, None, None],
+        "nightly": [None, None],
         "release": [
             {"contents": "write", "id-token": "write", "attestations": "write"},
             {"pages": "write", "id-token": "write"},

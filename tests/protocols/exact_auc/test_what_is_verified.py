@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+import re
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
@@ -75,6 +76,25 @@ def names(kind: Any) -> set[str]:
 @pytest.mark.parametrize("kind", SORTED, ids=lambda kind: kind.__name__)
 def test_every_field_of_a_result_is_proved_derived_public_or_said_to_be_not_verified(kind: type) -> None:
     assert names(kind) == set(SORTED[kind])
+
+
+PROOFS = Path(__file__).parents[3] / "proofs"
+
+
+def test_the_proofs_page_says_of_every_field_which_theorem_covers_it_or_that_none_does() -> None:
+    rows = re.findall(r"^\| `(\w+)`: ([^|]+) \| ([^|]+) \|$", (PROOFS / "README.md").read_text("utf-8"), re.MULTILINE)
+    told = {(kind, name): text for kind, fields, text in rows for name in re.findall(r"`(\w+)`", fields)}
+    theorems = set(re.findall(r"^Print Assumptions (\w+)\.", (PROOFS / "Check.v").read_text("utf-8"), re.MULTILINE))
+    beginnings = {PROVED: "`", DERIVED: "from `", PUBLIC: "not covered: ", NOT_VERIFIED: "not covered: "}
+    sorts = {(kind.__name__, name): sort for kind, fields in SORTED.items() for name, sort in fields.items()}
+    for (kind, name), sort in sorts.items():
+        text = told.get((kind, name), "")
+        assert text.startswith(beginnings[sort]), (
+            f"proofs/README.md, last table: add `{name}` to a row of `{kind}` that begins with {beginnings[sort]!r} "
+            f"(here it is {sort}): a theorem of Check.v, or why none covers it; found {text!r}"
+        )
+        assert sort in (PUBLIC, NOT_VERIFIED) or theorems & set(re.findall(r"`(\w+)`", text)), (kind, name, text)
+    assert set(told) == set(sorts), "proofs/README.md, last table: it names fields that no result has"
 
 
 def test_what_tables_and_json_call_by_other_names_is_sorted_too() -> None:

@@ -1,0 +1,657 @@
+(* Every sum that an analysis releases (protocols/fhe_auc_protocols/exact_auc) is in the range in which parties read it,
+   so `verified` holds of all of them together: AUCs of models and groups, comparisons, average precision, sites. *)
+From mathcomp Require Import all_ssreflect all_algebra.
+From Verified Require Import Chance Sums Authenticators Session Integers.
+Set Implicit Arguments.
+Unset Strict Implicit.
+Unset Printing Implicit Defensive.
+Import GRing.Theory Num.Theory Order.Theory.
+Local Open Scope ring_scope.
+
+(* P * N^2 for P + N rows. *)
+Lemma two_thirds (p n : nat) : (27 * (p * n ^ 2) <= 4 * (p + n) ^ 3)%N.
+Proof.
+have key q : (27 * (q * n ^ 2) <= (q + 2 * n) ^ 3)%N.
+  case/orP: (leq_total n q) => /subnKC <-; [set e := (q - n)%N | set e := (n - q)%N].
+    by rewrite (_ : (n + e + 2 * n) ^ 3 = 27 * ((n + e) * n ^ 2) + (9 * n * e ^ 2 + e ^ 3))%N ?leq_addr //; ring.
+  rewrite (_ : (q + 2 * (q + e)) ^ 3 = 27 * (q * (q + e) ^ 2) + (9 * q * e ^ 2 + 8 * e ^ 3))%N ?leq_addr //; ring.
+have := key (2 * p)%N; rewrite -mulnDr expnMn (_ : 27 * (2 * p * n ^ 2) = 2 * (27 * (p * n ^ 2)))%N; last by ring.
+by rewrite (_ : 2 ^ 3 * (p + n) ^ 3 = 2 * (4 * (p + n) ^ 3))%N ?leq_pmul2l //; ring.
+Qed.
+
+Lemma norm_add (x y : int) : `|x + y| <= `|x| + `|y|.
+Proof. by have := ler_norm_sum (index_enum _) (fun b : bool => if b then x else y) xpredT; rewrite !big_bool. Qed.
+
+Lemma square_of_sum (a b u v : int) : a * a * (u * u) + b * b * (v * v) + a * b * (2 * (u * v)) = (a * u + b * v) ^+ 2.
+Proof.
+rewrite expr2 [RHS]mulrDl [X in _ = X + _]mulrDr [X in _ = _ + X]mulrDr.
+rewrite [a * u * (a * u)]mulrACA [a * u * (b * v)]mulrACA [b * v * (a * u)]mulrACA [b * v * (b * v)]mulrACA.
+rewrite [b * a]mulrC [v * u]mulrC; have -> : 2 * (u * v) = u * v + u * v by rewrite -[RHS]mulr2n -[RHS]mulr_natl.
+by rewrite [X in _ + X = _]mulrDr addrAC !addrA.
+Qed.
+
+Section Analysis.
+Variables (Model Group Class : finType) (B W scale : nat).      (* B bins, ascending in score; W coarse ones; S *)
+Variables (first_model : Model) (everybody : Group) (positive negative : Class).
+
+(** * Rows, and a party's sketch *)
+(* In a comparison a row lies between the ends of a coarse bin, with a share of each, in parts of 1/S. *)
+Record row := Row { of_class : Class; in_subgroup : Group -> bool; bin : Model -> 'I_B;
+                    at_lower : Model -> 'I_W; upper_share : Model -> 'I_scale.+1 }.
+Definition in_group (r : row) (g : Group) : bool := (g == everybody) || in_subgroup r g.
+Definition lower (r : row) (m : Model) : 'I_W.+1 := widen_ord (leqnSn W) (at_lower r m).
+Definition upper (r : row) (m : Model) : 'I_W.+1 := lift ord0 (at_lower r m).
+Definition share (r : row) (m : Model) (j : 'I_W.+1) : nat :=
+  (if j == lower r m then scale - upper_share r m else if j == upper r m then upper_share r m : nat else 0)%N.
+
+(* Entries of a sketch: those that add up over rows, and those that a party says of itself. *)
+Definition count_entry : finType := [the finType of (Model * Group * Class * 'I_B)%type].
+Definition coarse_entry : finType := [the finType of ('I_4 * Model * Class * 'I_W.+1)%type].       (* "", x, xx, xy *)
+Definition table_entry : finType := [the finType of (Model * Model * Class * 'I_W.+1 * 'I_W.+1)%type].
+Definition own_entry : finType := [the finType of (option 'I_B + Model * 'I_8)%type].   (* precision, flag; sites *)
+Definition entry : finType := [the finType of (count_entry + coarse_entry + table_entry + own_entry)%type].
+Definition count_of m g c k : entry := inl (inl (inl (m, g, c, k))).
+Definition coarse_of (what : 'I_4) m c j : entry := inl (inl (inr (what, m, c, j))).
+Definition table_of a b c j k : entry := inl (inr (a, b, c, j, k)).
+Definition precision_of k : entry := inr (inl (Some k)).
+Definition flag : entry := inr (inl None).
+Definition site_of m e : entry := inr (inr (m, e)).
+
+Definition of_row (r : row) (j : count_entry + coarse_entry + table_entry) : nat :=
+  match j with
+  | inl (inl (m, g, c, k)) => [&& of_class r == c, in_group r g & bin r m == k]
+  | inl (inr (what, m, c, j)) => (of_class r == c) *
+      nth 0 [:: (j == lower r m) : nat; share r m j; share r m j ^ 2;
+                (j == lower r m) * ((scale - upper_share r m) * upper_share r m)] what
+  | inr (a, b, c, j, k) => (of_class r == c) * (share r a j * share r b k)
+  end%N.
+
+(** * What is released *)
+(* The form with so much weight on each of these entries. *)
+Definition weighted (K : finType) (place : K -> entry) (weight : K -> int) : form entry :=
+  fun j => \sum_(k | place k == j) weight k.
+
+(* The AUC of a model's scores, telling rows of a group and of some classes from those of another. *)
+Record contrast := Contrast { model : Model; side : bool -> Group * {set Class} }.  (* true: positives *)
+
+Definition each (x : contrast) (b : bool) (k : 'I_B) : form entry :=
+  weighted (fun c => count_of (model x) (side x b).1 c k) (fun c => (c \in (side x b).2)%:Z).
+(* N_{<k} - N_{>k} for b = false; P_{>k} - P_{<k} is minus that for b = true, but it is squared. *)
+Definition beside (x : contrast) (b : bool) (k : 'I_B) : form entry :=
+  weighted (fun cl : Class * 'I_B => count_of (model x) (side x b).1 cl.1 cl.2)
+    (fun cl => (cl.1 \in (side x b).2)%:Z * ((cl.2 < k)%N%:Z - (k < cl.2)%N%:Z)).
+
+Definition label (b : bool) : Class := if b then positive else negative.
+Definition coarse (what : 'I_4) (m : Model) (b : bool) (j : 'I_W.+1) : form entry :=
+  weighted (fun _ : 'I_1 => coarse_of what m (label b) j) (fun=> 1).
+Definition table (a a' : Model) (b : bool) (j k : 'I_W.+1) : form entry :=
+  weighted (fun _ : 'I_1 => table_of a a' (label b) j k) (fun=> 1).
+(* N_{<j} - N_{>=j} at coarse bin j for positives, or at j + 1; P_{>=j} - P_{<j} for negatives. *)
+Definition worth (m : Model) (b : bool) (following : bool) (j : 'I_W.+1) : form entry :=
+  weighted (fun l : 'I_W.+1 => coarse_of ord0 m (label (~~ b)) l)
+    (fun l => (if b then 1 else -1) * ((l < j + following)%N%:Z - (j + following <= l)%N%:Z)).
+
+Inductive released : Type :=
+| Difference of contrast                                        (* D *)
+| Ties of contrast
+| Squares of contrast & bool                                    (* Q10 for true, Q01 for false *)
+| Rows of Group & Class
+| First of Model & bool                                         (* of a comparison: D10 or D01 of a model, *)
+| Second of Model & bool                                        (* its Q10 or Q01, *)
+| Mixed of Model & Model & bool                                 (* and the mixed one of two models *)
+| Precision
+| Changed                                                       (* how many parties have set their flag *)
+| Site of Model & 'I_8.
+
+Definition sum_of (k : released) : msum entry :=
+  match k with
+  | Difference x => [seq (1, [:: each x true k; beside x false k]) | k <- enum 'I_B]
+  | Ties x => [seq (1, [:: each x true k; each x false k]) | k <- enum 'I_B]
+  | Squares x b => [seq (1, [:: each x b k; beside x (~~ b) k; beside x (~~ b) k]) | k <- enum 'I_B]
+  | Rows g c => [:: (1, [:: weighted (count_of first_model g c) (fun=> 1)])]
+  | First m b => [seq (1, [:: coarse (inord 1) m b j; worth m b false j]) | j <- enum 'I_W.+1]
+  | Second m b =>
+      [seq (1, [:: coarse (inord 2) m b j; worth m b false j; worth m b false j]) | j <- enum 'I_W.+1] ++
+      [seq (2, [:: coarse (inord 3) m b j; worth m b false j; worth m b true j]) | j <- enum 'I_W.+1]
+  | Mixed a a' b =>
+      [seq (1, [:: table a a' b jk.1 jk.2; worth a b false jk.1; worth a' b false jk.2])
+      | jk <- enum [the finType of ('I_W.+1 * 'I_W.+1)%type]]
+  | Precision => [seq (1, [:: weighted (fun _ : 'I_1 => precision_of k) (fun=> 1);
+                            weighted (count_of first_model everybody positive) (fun l : 'I_B => (k <= l)%N%:Z)])
+                 | k <- enum 'I_B]
+  | Changed => [:: (1, [:: weighted (fun _ : 'I_1 => flag) (fun=> 1)])]
+  | Site m e => [:: (1, [:: weighted (fun _ : 'I_1 => site_of m e) (fun=> 1)])]
+  end.
+Definition degree_of (k : released) : nat :=
+  match k with
+  | Rows _ _ | Changed | Site _ _ => 1 | Difference _ | Ties _ | First _ _ | Precision => 2
+  | Squares _ _ | Second _ _ | Mixed _ _ _ => 3
+  end.
+
+Lemma degree_mapped (K : finType) (c : int) (g : K -> seq (form entry)) (n : nat) : (forall k, size (g k) <= n)%N ->
+  (degree [seq (c, g k) | k <- enum K] <= n)%N.
+Proof.
+by move=> gn; rewrite /degree big_map; elim: (enum K) => [|k ks IH]; rewrite ?big_nil // big_cons geq_max gn.
+Qed.
+
+Lemma degreeE (k : released) : (degree (sum_of k) <= degree_of k)%N.
+Proof.
+case: k => [x|x|x b|g c|m b|m b|a a' b|||m e] /=; try exact: degree_mapped; try by rewrite /degree big_seq1.
+by rewrite /degree big_cat geq_max; apply/andP; split; apply: degree_mapped.
+Qed.
+
+Lemma difference_is_blinded (x : contrast) : (0 < B)%N -> (1 < degree (sum_of (Difference x)))%N.
+Proof.
+move=> B0; rewrite /degree big_map big_enum; pose k0 : 'I_B := Ordinal B0.
+by rewrite (bigD1 k0) //= leq_max.
+Qed.
+
+(** * What they are, of rows *)
+Section Values.
+Variables (rows : seq row) (z : entry -> int).
+Hypothesis z_rows : forall j, z (inl j) = \sum_(r <- rows) (of_row r j)%:Z.
+
+Lemma weighted_at (K : finType) (place : K -> entry) (weight : K -> int) :
+  form_at (weighted place weight) z = \sum_k weight k * z (place k).
+Proof.
+rewrite /form_at (partition_big place xpredT) //=; apply: eq_bigr => j _.
+rewrite intz /weighted mulr_suml; apply: eq_bigr => k /eqP -> //.
+Qed.
+
+Lemma value_mapped (K : finType) (c : int) (g : K -> seq (form entry)) :
+  value [seq (c, g k) | k <- enum K] z = \sum_k c * \prod_(l <- g k) form_at l z.
+Proof. by rewrite /value big_map big_enum; apply: eq_bigr => k _; rewrite intz. Qed.
+
+Definition cell (x : contrast) (b : bool) : pred row :=
+  fun r => (of_class r \in (side x b).2) && in_group r (side x b).1.
+Definition labelled (b : bool) : pred row := fun r => of_class r == label b.
+
+(* What is summed over bins is summed over rows. *)
+Lemma by_rows (K : finType) (h : row -> K -> int) (g : K -> int) :
+  \sum_k (\sum_(r <- rows) h r k) * g k = \sum_(r <- rows) \sum_k h r k * g k.
+Proof. by rewrite exchange_big /=; apply: eq_bigr => k _; rewrite mulr_suml. Qed.
+
+Lemma each_at (x : contrast) (b : bool) (k : 'I_B) :
+  form_at (each x b k) z = \sum_(r <- rows) (cell x b r && (bin r (model x) == k))%:Z.
+Proof.
+rewrite weighted_at; under eq_bigr do rewrite mulrC z_rows; rewrite by_rows; apply: eq_bigr => r _.
+rewrite (bigD1 (of_class r)) //= eqxx /= big1 ?addr0 => [|c /negbTE]; last by rewrite eq_sym => ->; rewrite mul0r.
+by rewrite /cell mulrC; case: (_ \in _); rewrite ?mul0r ?mul1r.
+Qed.
+
+Lemma beside_at (x : contrast) (b : bool) (k : 'I_B) :
+  form_at (beside x b k) z
+  = \sum_(r <- rows | cell x b r) ((bin r (model x) < k)%N%:Z - (k < bin r (model x))%N%:Z).
+Proof.
+rewrite weighted_at; under eq_bigr do rewrite mulrC z_rows; rewrite by_rows [RHS]big_mkcond; apply: eq_bigr => r _.
+rewrite (bigD1 (of_class r, bin r (model x))) //= !eqxx /= big1 ?addr0 => [|[c l]]; last first.
+  rewrite xpair_eqE /=; case: eqVneq => [->|_] /=; last by rewrite mul0r.
+  by rewrite andbC => /negbTE; rewrite eq_sym => ->; rewrite mul0r.
+by rewrite /cell; case: (_ \in _); case: (in_group _ _); rewrite ?mul0r ?mul1r.
+Qed.
+
+Lemma over_rows (x : contrast) (b : bool) (g : 'I_B -> int) :
+  \sum_k form_at (each x b k) z * g k = \sum_(r <- rows | cell x b r) g (bin r (model x)).
+Proof.
+under eq_bigr do rewrite each_at; rewrite by_rows [RHS]big_mkcond; apply: eq_bigr => r _.
+rewrite (bigD1 (bin r (model x))) //= eqxx andbT big1 ?addr0 => [|k /negbTE]; last first.
+  by rewrite eq_sym => ->; rewrite andbF mul0r.
+by case: (cell x b r); rewrite ?mul0r ?mul1r.
+Qed.
+
+Lemma bounded (a : pred row) (g : row -> int) (n : nat) :
+  (forall r, a r -> `|g r| <= n%:Z) -> `|\sum_(r <- rows | a r) g r| <= (count a rows * n)%N%:Z.
+Proof.
+move=> gn; apply: le_trans (ler_norm_sum _ _ _) _; elim: (rows) => [|r rs IH]; rewrite ?big_nil // big_cons /=.
+case: ifP => [/gn gr|_]; last by rewrite add0n.
+by rewrite mulnDl mul1n PoszD -subr_ge0 opprD addrACA addr_ge0 // subr_ge0.
+Qed.
+
+Lemma beside_le (x : contrast) (b : bool) (k : 'I_B) : `|form_at (beside x b k) z| <= (count (cell x b) rows)%:Z.
+Proof.
+rewrite beside_at -[count _ _]muln1; apply: bounded => r _.
+by case: ltngtP => _; rewrite ?subr0 ?sub0r ?subrr.
+Qed.
+
+Lemma rows_at (g : Group) (c : Class) :
+  value (sum_of (Rows g c)) z = (count (fun r => (of_class r == c) && in_group r g) rows)%:Z.
+Proof.
+rewrite /value !big_seq1 mul1r weighted_at -sum1_count (big_morph Posz PoszD (erefl 0%:Z)) [RHS]big_mkcond /=.
+under eq_bigr do rewrite mulrC z_rows; rewrite by_rows; apply: eq_bigr => r _.
+rewrite (bigD1 (bin r first_model)) //= eqxx andbT big1 ?addr0 => [|k /negbTE]; last first.
+  by rewrite eq_sym => ->; rewrite !andbF mul0r.
+by rewrite mulr1; case: (_ && _).
+Qed.
+
+Lemma difference_at (x : contrast) :
+  `|value (sum_of (Difference x)) z| <= (count (cell x true) rows * count (cell x false) rows)%N%:Z.
+Proof.
+rewrite value_mapped; under eq_bigr do rewrite mul1r !big_cons big_nil mulr1.
+by rewrite over_rows; apply: bounded => r _; apply: beside_le.
+Qed.
+
+Lemma ties_at (x : contrast) : let v := value (sum_of (Ties x)) z in
+  0 <= v /\ `|v| <= (count (cell x true) rows * count (cell x false) rows)%N%:Z.
+Proof.
+have at_bin k : 0 <= form_at (each x false k) z <= (count (cell x false) rows)%:Z.
+  rewrite each_at sumr_ge0 //= -sum1_count (big_morph Posz PoszD (erefl 0%:Z)) [X in _ <= X]big_mkcond.
+  by apply: ler_sum => r _; case: (cell _ _ _); case: (_ == _).
+rewrite /= value_mapped; under eq_bigr do rewrite mul1r !big_cons big_nil mulr1; rewrite over_rows; split.
+  by apply: sumr_ge0 => r _; have /andP [] := at_bin (bin r (model x)).
+by apply: bounded => r _; have /andP [le0 le1] := at_bin (bin r (model x)); rewrite ger0_norm.
+Qed.
+
+Lemma squares_at (x : contrast) (b : bool) : let v := value (sum_of (Squares x b)) z in
+  0 <= v /\ `|v| <= (count (cell x b) rows * count (cell x (~~ b)) rows ^ 2)%N%:Z.
+Proof.
+rewrite /= value_mapped; under eq_bigr do rewrite mul1r !big_cons big_nil mulr1; rewrite over_rows; split.
+  by apply: sumr_ge0 => r _; rewrite -expr2 sqr_ge0.
+apply: bounded => r _; rewrite normrM -!abszE -PoszM lez_nat -mulnn.
+by apply: leq_mul; rewrite -lez_nat abszE beside_le.
+Qed.
+
+(** ** Comparisons *)
+(* What a row is worth, times S: between the ends of its coarse bin. *)
+Definition worth_at (m : Model) (b : bool) (j : nat) : int :=
+  \sum_(r <- rows | labelled (~~ b) r) (if b then 1 else -1) * ((lower r m < j)%N%:Z - (j <= lower r m)%N%:Z).
+Definition row_worth (m : Model) (b : bool) (r : row) : int :=
+  (scale - upper_share r m)%N%:Z * worth_at m b (lower r m) + (upper_share r m)%:Z * worth_at m b (upper r m).
+
+Lemma worthE (m : Model) (b following : bool) (j : 'I_W.+1) :
+  form_at (worth m b following j) z = worth_at m b (j + following).
+Proof.
+rewrite weighted_at; under eq_bigr do rewrite mulrC z_rows; rewrite by_rows /worth_at [RHS]big_mkcond.
+apply: eq_bigr => r _; rewrite (bigD1 (lower r m)) //= eqxx /labelled big1 ?addr0 => [|l /negbTE ->]; last first.
+  by rewrite muln0 mul0r.
+by rewrite muln1; case: (_ == _); rewrite ?mul0r ?mul1r.
+Qed.
+
+Lemma worth_le (m : Model) (b : bool) (j : nat) : `|worth_at m b j| <= (count (labelled (~~ b)) rows)%:Z.
+Proof.
+rewrite -[count _ _]muln1; apply: bounded => r _; rewrite normrM (_ : `|if b then 1 else -1| = 1 :> int); last by
+  case: b.
+by case: leqP => _; rewrite mul1r ?subr0 ?sub0r.
+Qed.
+
+Lemma row_worth_le (m : Model) (b : bool) (r : row) :
+  `|row_worth m b r| <= (scale * count (labelled (~~ b)) rows)%N%:Z.
+Proof.
+have -> : (scale * count (labelled (~~ b)) rows)%N%:Z = (scale - upper_share r m)%N%:Z * (count (labelled (~~ b))
+  rows)%:Z
+    + (upper_share r m)%:Z * (count (labelled (~~ b)) rows)%:Z.
+  by rewrite -!PoszM -PoszD -mulnDl subnK // -ltnS ltn_ord.
+apply: le_trans (norm_add _ _) _; rewrite !normrM -subr_ge0 opprD addrACA -!mulrBr.
+by rewrite addr_ge0 // mulr_ge0 // subr_ge0 worth_le.
+Qed.
+
+(* A row has shares of the two ends of its coarse bin alone. *)
+Lemma over_ends (m : Model) (r : row) (g : 'I_W.+1 -> int) (n : nat) : (0 < n)%N ->
+  \sum_j (share r m j ^ n)%N%:Z * g j
+  = ((scale - upper_share r m) ^ n)%N%:Z * g (lower r m) + (upper_share r m ^ n)%N%:Z * g (upper r m).
+Proof.
+move=> n0; have differ : upper r m != lower r m by rewrite -val_eqE /= /bump leq0n add1n (gtn_eqF (ltnSn _)).
+rewrite (bigD1 (lower r m)) //= (bigD1 (upper r m)) //= big1 ?addr0 => [|j /andP [/negbTE jl /negbTE ju]]; last first.
+  by rewrite /share jl ju exp0n // mul0r.
+by rewrite /share !eqxx (negbTE differ).
+Qed.
+
+Lemma over_coarse (what : 'I_4) (m : Model) (b : bool) (g : 'I_W.+1 -> int) :
+  \sum_j form_at (coarse what m b j) z * g j
+  = \sum_(r <- rows | labelled b r) \sum_j (nth 0%N [:: (j == lower r m) : nat; share r m j; share r m j ^ 2;
+      (j == lower r m) * ((scale - upper_share r m) * upper_share r m)] what)%N%:Z * g j.
+Proof.
+under eq_bigr do rewrite weighted_at big_ord1 mul1r z_rows.
+rewrite by_rows [RHS]big_mkcond; apply: eq_bigr => r _; rewrite /labelled.
+by case: ifP => [/eqP <-|/= ->]; [apply: eq_bigr => j _; rewrite /= eqxx mul1n | apply: big1 => j _; rewrite mul0n
+  mul0r].
+Qed.
+
+Lemma first_at (m : Model) (b : bool) :
+  value (sum_of (First m b)) z = \sum_(r <- rows | labelled b r) row_worth m b r.
+Proof.
+rewrite value_mapped; under eq_bigr do rewrite mul1r !big_cons big_nil mulr1.
+rewrite over_coarse; apply: eq_bigr => r _; rewrite inordK //=.
+under eq_bigr do rewrite -[share _ _ _]expn1; rewrite over_ends // !expn1 !worthE !addn0 //.
+Qed.
+
+Lemma second_at (m : Model) (b : bool) :
+  value (sum_of (Second m b)) z = \sum_(r <- rows | labelled b r) row_worth m b r ^+ 2.
+Proof.
+rewrite /value big_cat /= -!/(value _ z) !value_mapped.
+under eq_bigr do rewrite mul1r !big_cons big_nil mulr1.
+under [X in _ + X]eq_bigr do rewrite !big_cons big_nil mulr1 [2 * _]mulrCA.
+rewrite !over_coarse -big_split; apply: eq_bigr => r _; rewrite !inordK //= over_ends //.
+rewrite (bigD1 (lower r m)) //= eqxx mul1n [X in _ + (_ + X)]big1 ?addr0 => [|j /negbTE ->]; last by rewrite mul0n
+  mul0r.
+rewrite !worthE !addn0 /row_worth -!mulnn !PoszM (_ : (lower r m + true)%N = upper r m) ?square_of_sum //.
+by rewrite addn1.
+Qed.
+
+Lemma mixed_at (a a' : Model) (b : bool) :
+  value (sum_of (Mixed a a' b)) z = \sum_(r <- rows | labelled b r) row_worth a b r * row_worth a' b r.
+Proof.
+rewrite value_mapped; under eq_bigr do rewrite mul1r !big_cons big_nil mulr1 weighted_at big_ord1 mul1r z_rows.
+rewrite by_rows [RHS]big_mkcond; apply: eq_bigr => r _; rewrite /labelled.
+case: ifP => [/eqP <-|no]; last by apply: big1 => jk _; rewrite /= no mul0n mul0r.
+transitivity (\sum_j \sum_k (share r a j)%:Z * worth_at a b j * ((share r a' k)%:Z * worth_at a' b k)).
+  by rewrite pair_bigA; apply: eq_bigr => -[j k] _; rewrite /= eqxx mul1n !worthE !addn0 PoszM mulrACA.
+under eq_bigr do rewrite -mulr_sumr; rewrite -mulr_suml; congr (_ * _).
+  by under eq_bigr do rewrite -[share _ _ _]expn1; rewrite (over_ends _ _ (fun j : 'I_W.+1 => worth_at a b j)) //
+    !expn1.
+by under eq_bigr do rewrite -[share _ _ _]expn1; rewrite (over_ends _ _ (fun j : 'I_W.+1 => worth_at a' b j)) // !expn1.
+Qed.
+End Values.
+
+(** * The theorem *)
+Section Verified_analysis.
+Variables (I S P : finType) (t : P -> nat) (least m max_rows d : nat).  (* parties, sums, primes *)
+Variables (rows_of : I -> seq row) (absent : {set I}).
+
+(* What a party says of itself. In the session before, whose sums are verified, the parties L1 have counted
+   `rows_before` at or above each threshold. A flag says that a party was not in L1, or that its rows have changed since
+   then; with it set, its entries are anything (the code draws them at random). Weights of sites are cut off, and
+   rounded. *)
+Variables (own : I -> own_entry -> int) (L1 : {set I}) (rows_before : I -> 'I_B -> nat).
+Variables (precision_scale site_scale : nat).
+Definition known (k : 'I_B) : nat := maxn (\sum_(i in L1) rows_before i k)%N 1.
+Definition reciprocal (k : 'I_B) : nat := ((2 * precision_scale + known k) %/ (2 * known k))%N.   (* of M_k, rounded *)
+Definition rows_above (rows : seq row) (k : 'I_B) : nat := count (fun r => (k <= bin r first_model)%N) rows.
+Definition positives_at (rows : seq row) (k : 'I_B) : nat :=
+  count (fun r => (of_class r == positive) && (bin r first_model == k)) rows.
+Hypothesis flags : forall i, own i (inl None) = 0 \/ own i (inl None) = 1.
+Hypothesis unchanged : forall i, own i (inl None) = 0 -> i \in L1 /\
+  (forall k, rows_above (rows_of i) k = rows_before i k).
+Hypothesis shares_of_one : forall i k, own i (inl None) = 0 ->
+  own i (inl (Some k)) = (positives_at (rows_of i) k * reciprocal k)%N%:Z.
+Hypothesis sites_cut_off : forall i s,
+  `|own i (inr s)| <= (site_scale * maxn (size (rows_of i) ^ 2) (256 * size (rows_of i)))%N%:Z.
+
+Definition sketch (ij : I * entry) : int :=
+  match ij.2 with inl j => \sum_(r <- rows_of ij.1) (of_row r j)%:Z | inr j => own ij.1 j end.
+
+(* A family of sums: any, if the rows of everybody are among them, the parties' flags with the average precision, and
+   one AUC. Each is read around zero or from zero on (`lo`), and for max_rows rows needs a T above `room`. *)
+Variable kind : S -> released.
+Variables (rows_of_class : Class -> S) (s0 : S) (x0 : contrast).
+Hypothesis rows_released : forall c, kind (rows_of_class c) = Rows everybody c.
+Hypothesis auc_released : kind s0 = Difference x0.
+Definition is_precision (k : released) : bool := if k is Precision then true else false.
+Definition is_changed (k : released) : bool := if k is Changed then true else false.
+Hypothesis flags_released : forall s, is_precision (kind s) -> exists s', is_changed (kind s').
+
+Definition lo (k : released) : int :=
+  match k with Ties _ | Squares _ _ | Rows _ _ | Second _ _ => 0 | _ => around_zero t end.
+Definition most_cubic : nat := (4 * max_rows ^ 3 %/ 27)%N.
+Definition room (k : released) : nat :=
+  match k with
+  | Difference _ | Ties _ => 2 * (max_rows ^ 2 %/ 4)
+  | Squares _ _ => most_cubic
+  | Rows _ _ => max_rows
+  | First _ _ | Second _ _ | Mixed _ _ _ => 2 * (scale ^ 2 * most_cubic)
+  | Precision => max_rows * (2 * precision_scale + max_rows)
+  | Changed => 2 * #|I|
+  | Site _ _ => 2 * (site_scale * maxn (max_rows ^ 2) (256 * max_rows))
+  end%N.
+Definition apart (x : contrast) : bool := [disjoint (side x true).2 & (side x false).2].
+Definition contrast_apart (k : released) : bool :=
+  match k with Difference x | Ties x | Squares x _ => apart x | _ => true end.
+
+(* Parties show numbers of rows; all others where these are of at most max_rows rows; precision where no flag is set. *)
+Definition shows (z : S -> int) (s : S) : bool :=
+  match kind s with
+  | Rows _ _ => true
+  | k => (\sum_c z (rows_of_class c) <= max_rows%:Z) &&
+         (is_precision k ==> [forall s', is_changed (kind s') ==> (z s' == 0)])
+  end.
+
+Hypotheses (t_prime : forall p, prime (t p)) (t_differ : injective t).
+Hypotheses (t_least : forall p, (least <= t p)%N) (m_positive : (0 < m)%N) (B_positive : (0 < B)%N).
+Hypotheses (d_most : forall s, (degree_of (kind s) <= d)%N) (d_small : (d < least)%N) (p0 : P).
+Hypothesis labels_differ : positive != negative.
+Hypothesis all_apart : forall s, contrast_apart (kind s).
+Hypothesis T_large : forall s, (room (kind s) < T t)%N.
+Hypothesis all_rows : (\sum_i size (rows_of i) < T t)%N.
+
+Section Ranges.
+Variable L : {set I}.
+Let rows : seq row := flatten [seq rows_of i | i <- enum L].
+Let z (j : entry) : int := \sum_(i in L) sketch (i, j).
+
+Lemma over_parties (h : row -> int) : \sum_(i in L) \sum_(r <- rows_of i) h r = \sum_(r <- rows) h r.
+Proof. by rewrite big_flatten big_map big_enum. Qed.
+
+Lemma z_rows (j : count_entry + coarse_entry + table_entry) : z (inl j) = \sum_(r <- rows) (of_row r j)%:Z.
+Proof. exact: over_parties. Qed.
+
+Lemma size_rows : (size rows = \sum_(i in L) size (rows_of i))%N.
+Proof. by rewrite size_flatten /shape -map_comp sumnE big_map big_enum. Qed.
+
+Lemma rows_T : (size rows < T t)%N.
+Proof.
+apply: leq_ltn_trans all_rows; rewrite size_rows [X in (_ <= X)%N](bigID (mem L)) leq_addr //.
+Qed.
+
+Lemma around (v : int) (n : nat) : (2 * `|v| <= n)%N -> (n < T t)%N -> in_range t (around_zero t) v.
+Proof.
+move=> vn nT; have T0 : (0 < T t)%N by apply: leq_ltn_trans nT.
+apply: symmetric_range => //; rewrite -abszE lez_nat geq_half_double -ltnS prednK //.
+by apply: leq_ltn_trans nT; rewrite -mul2n.
+Qed.
+
+Lemma number_of_rows (g : Group) (c : Class) : in_range t 0 (value (sum_of (Rows g c)) z).
+Proof.
+rewrite (rows_at z_rows); apply: (@natural_range _ t _ (size rows)) rows_T => //.
+by rewrite lez_nat count_size.
+Qed.
+
+Lemma all_classes : \sum_c value (sum_of (Rows everybody c)) z = (size rows)%:Z.
+Proof.
+under eq_bigr do rewrite (rows_at z_rows) -sum1_count (big_morph Posz PoszD (erefl 0%:Z)) big_mkcond.
+rewrite exchange_big -sum1_size (big_morph Posz PoszD (erefl 0%:Z)) /=.
+apply: eq_bigr => r _; rewrite (bigD1 (of_class r)) //= /in_group !eqxx big1 ?addr0 // => c /negbTE.
+by rewrite eq_sym => ->.
+Qed.
+
+Lemma changedE : value (sum_of Changed) z = \sum_(i in L) own i (inl None).
+Proof. by rewrite /value !big_seq1 mul1r weighted_at big_ord1 mul1r. Qed.
+
+Lemma changed_in_range : (room Changed < T t)%N -> in_range t (around_zero t) (value (sum_of Changed) z).
+Proof.
+apply: around; rewrite changedE leq_pmul2l // -lez_nat abszE; apply: le_trans (ler_norm_sum _ _ _) _.
+apply: (@le_trans _ _ (\sum_(i in L) 1%N%:Z)); first by apply: ler_sum => i _; case: (flags i) => ->.
+by rewrite -(big_morph Posz PoszD (erefl 0%:Z)) lez_nat sum1_card max_card.
+Qed.
+
+Section Few.
+Hypothesis few : (size rows <= max_rows)%N.
+
+Lemma disjoint_rows (a b : pred row) : (forall r, a r -> b r -> false) -> (count a rows + count b rows <= max_rows)%N.
+Proof.
+move=> ab; rewrite -count_predUI [X in (_ + X)%N](_ : _ = 0)%N ?addn0; first exact: leq_trans (count_size _ _) few.
+by rewrite (@eq_count _ _ pred0) ?count_pred0 // => r; apply/negbTE/negP => /andP [ar br]; have := ab r ar br.
+Qed.
+
+Lemma sides (x : contrast) : apart x -> (count (cell x true) rows + count (cell x false) rows <= max_rows)%N.
+Proof.
+by move=> /disjointFr there; apply: disjoint_rows => r /andP [/there out _] /andP []; rewrite out.
+Qed.
+
+Lemma sides_labelled (b : bool) : (count (labelled b) rows + count (labelled (~~ b)) rows <= max_rows)%N.
+Proof.
+apply: disjoint_rows => r; rewrite /labelled /label => /eqP ->; have := labels_differ; case: b => differ /eqP same.
+  by rewrite same eqxx in differ.
+by rewrite -same eqxx in differ.
+Qed.
+
+Lemma pairs (p n : nat) : (p + n <= max_rows)%N -> (2 * (p * n) <= 2 * (max_rows ^ 2 %/ 4))%N.
+Proof.
+move=> pn; rewrite leq_pmul2l // leq_divRL // mulnC.
+by apply: leq_trans (nat_AGM2 p n).1 _; rewrite leq_exp2r.
+Qed.
+
+Lemma cubes (p n : nat) : (p + n <= max_rows)%N -> (p * n ^ 2 <= most_cubic)%N.
+Proof.
+move=> pn; rewrite leq_divRL // mulnC; apply: leq_trans (two_thirds p n) _.
+by rewrite leq_pmul2l // leq_exp2r.
+Qed.
+
+Lemma scaled_cubes (b : bool) :
+  (count (labelled b) rows * (scale * count (labelled (~~ b)) rows) ^ 2 <= scale ^ 2 * most_cubic)%N.
+Proof. by rewrite expnMn mulnCA leq_mul2l cubes ?orbT // sides_labelled. Qed.
+
+(** ** Average precision *)
+Lemma positives_of (k : 'I_B) : (forall i, i \in L -> own i (inl None) = 0) ->
+  z (precision_of k) = (positives_at rows k * reciprocal k)%N%:Z.
+Proof.
+move=> unflagged; rewrite /z; under eq_bigr => i iL do rewrite /sketch /= shares_of_one ?unflagged // mulnC PoszM.
+rewrite -mulr_sumr mulnC PoszM; congr (_ * _).
+rewrite /positives_at count_flatten -map_comp sumnE big_map big_enum.
+by rewrite (big_morph Posz PoszD (erefl 0%:Z)).
+Qed.
+
+Lemma precision_in_range : (forall i, i \in L -> own i (inl None) = 0) -> (room Precision < T t)%N ->
+  in_range t (lo Precision) (value (sum_of Precision) z).
+Proof.
+move=> unflagged; apply: around.
+pose above (k : 'I_B) := count (fun r => (of_class r == positive) && (k <= bin r first_model)%N) rows.
+have valueE : value (sum_of Precision) z = (\sum_(k : 'I_B) positives_at rows k * (reciprocal k * above k))%N%:Z.
+  rewrite value_mapped (big_morph Posz PoszD (erefl 0%:Z)); apply: eq_bigr => k _.
+  rewrite mul1r !big_cons big_nil mulr1 !weighted_at big_ord1 mul1r positives_of // mulnA [RHS]PoszM; congr (_ * _).
+  under eq_bigr do rewrite mulrC z_rows; rewrite by_rows /above -sum1_count (big_morph Posz PoszD (erefl 0%:Z))
+    [RHS]big_mkcond.
+  apply: eq_bigr => r _; rewrite (bigD1 (bin r first_model)) //= /in_group !eqxx big1 ?addr0 => [|l /negbTE]; last
+    first.
+    by rewrite eq_sym => ->; rewrite !andbF mul0r.
+  by case: (_ == _); case: (_ <= _)%N.
+have aboveP k : (above k <= max_rows)%N by apply: leq_trans (count_size _ _) few.
+have aboveM k : (above k <= known k)%N.
+  rewrite leq_max; apply/orP; left; apply: (@leq_trans (rows_above rows k)).
+    by apply: sub_count => r /andP [].
+  rewrite /rows_above count_flatten -map_comp sumnE big_map big_enum /=.
+  rewrite [X in (_ <= X)%N](bigID (mem L)) /= (@leq_trans (\sum_(i in L) rows_before i k)%N) //.
+    by apply: leq_sum => i /unflagged/unchanged [_ same]; rewrite -same.
+  rewrite (eq_bigl (fun i => (i \in L1) && (i \in L))) ?leq_addr // => i.
+  by case: (boolP (i \in L)) => [/unflagged/unchanged [-> _]|_]; rewrite ?andbF.
+have one k : (2 * (reciprocal k * above k) <= 2 * precision_scale + max_rows)%N.
+  have [->|a0] := posnP (above k); first by rewrite !muln0.
+  have M0 : (0 < known k)%N by rewrite leq_max orbT.
+  rewrite -(leq_pmul2r M0); apply: (@leq_trans ((2 * precision_scale + known k) * above k)).
+    by rewrite mulnA mulnAC leq_mul2r [(2 * _)%N]mulnC -mulnA leq_trunc_div orbT.
+  rewrite [X in (X <= _)%N]mulnDl [X in (_ <= X)%N]mulnDl leq_add //; first by rewrite leq_mul2l aboveM orbT.
+  by rewrite mulnC leq_mul2r aboveP orbT.
+rewrite valueE absz_nat big_distrr /=.
+apply: (@leq_trans (\sum_(k : 'I_B) positives_at rows k * (2 * precision_scale + max_rows))%N).
+  by apply: leq_sum => k _; rewrite mulnCA leq_mul2l one orbT.
+rewrite -big_distrl leq_mul2r; apply/orP; right; apply: leq_trans few.
+apply: (@leq_trans (\sum_(r <- rows) 1)%N); last by rewrite sum1_size.
+rewrite /positives_at; under eq_bigr do rewrite -sum1_count big_mkcond; rewrite exchange_big; apply: leq_sum => r _ /=.
+rewrite (bigD1 (bin r first_model)) //= eqxx andbT big1 ?addn0 => [|k /negbTE]; first by case: (_ == _).
+by rewrite eq_sym => ->; rewrite andbF.
+Qed.
+
+(** ** Sites *)
+Lemma site_in_range (n : Model) (e : 'I_8) : (room (Site n e) < T t)%N ->
+  in_range t (lo (Site n e)) (value (sum_of (Site n e)) z).
+Proof.
+apply: around; rewrite /value !big_seq1 mul1r weighted_at big_ord1 mul1r /room leq_pmul2l // -lez_nat abszE.
+apply: le_trans (ler_norm_sum _ _ _) _.
+apply: (@le_trans _ _ (\sum_(i in L) (site_scale * maxn (size (rows_of i) ^ 2) (256 * size (rows_of i)))%N%:Z)).
+  by apply: ler_sum => i _; apply: sites_cut_off.
+rewrite -(big_morph Posz PoszD (erefl 0%:Z)) lez_nat -big_distrr leq_mul2l; apply/orP; right.
+have [max0|max0] := posnP max_rows.
+  rewrite big1 // => i iL; have : (size (rows_of i) <= 0)%N.
+    by rewrite -max0; apply: leq_trans few; rewrite size_rows (bigD1 i) //= leq_addr.
+  by rewrite leqn0 => /eqP ->.
+apply: (@leq_trans (\sum_(i in L) size (rows_of i) * maxn max_rows 256)%N).
+  apply: leq_sum => i iL; have one : (size (rows_of i) <= max_rows)%N.
+    by apply: leq_trans few; rewrite size_rows (bigD1 i) //= leq_addr.
+  rewrite geq_max -mulnn leq_mul2l mulnC leq_mul2l !leq_max one leqnn !orbT //.
+rewrite -big_distrl /= -size_rows (@leq_trans (max_rows * maxn max_rows 256)) ?leq_mul2r ?few ?orbT //.
+by rewrite maxnMr mulnn [(max_rows * 256)%N]mulnC.
+Qed.
+
+Lemma few_in_range (k : released) : contrast_apart k -> (room k < T t)%N ->
+  (is_precision k -> forall i, i \in L -> own i (inl None) = 0) -> in_range t (lo k) (value (sum_of k) z).
+Proof.
+have twice (a b : nat) (v : int) : `|v| <= a%:Z -> (2 * a <= b)%N -> (2 * `|v| <= b)%N.
+  by rewrite -abszE lez_nat => va; apply: leq_trans; rewrite leq_pmul2l.
+case: k => [x|x|x b|g c|n b|n b|a a' b|||n e] kapart kroom unflagged.
+- by apply: around kroom; apply: twice (difference_at z_rows x) (pairs (sides kapart)).
+- have [v0 vn] := ties_at z_rows x; apply: natural_range v0 vn _; apply: leq_ltn_trans kroom.
+  by apply: leq_trans (pairs (sides kapart)); rewrite leq_pmull.
+- have [v0 vn] := squares_at z_rows x b; apply: natural_range v0 vn _; apply: leq_ltn_trans kroom.
+  by apply: cubes; have := sides kapart; case: (b); rewrite // addnC.
+- exact: number_of_rows.
+- apply: around kroom; rewrite (first_at z_rows).
+  apply: (twice (count (labelled b) rows * (scale * count (labelled (~~ b)) rows))%N).
+    by apply: bounded => r _; apply: row_worth_le.
+  rewrite leq_pmul2l //; apply: leq_trans (scaled_cubes b); rewrite leq_mul2l; apply/orP; right.
+  by case: (_ * _)%N => // q; rewrite -mulnn leq_pmull.
+- rewrite (second_at z_rows); apply: (@natural_range _ t _ _ _ _ (leq_ltn_trans (leq_trans (scaled_cubes b) _) kroom)).
+  + by apply: sumr_ge0 => r _; apply: sqr_ge0.
+  + apply: bounded => r _; rewrite expr2 normrM -!abszE -PoszM lez_nat -mulnn.
+    by apply: leq_mul; rewrite -lez_nat abszE row_worth_le.
+  + by rewrite /room leq_pmull.
+- apply: around kroom; rewrite (mixed_at z_rows).
+  apply: (twice (count (labelled b) rows * (scale * count (labelled (~~ b)) rows) ^ 2)%N); last first.
+    by rewrite leq_pmul2l //; apply: scaled_cubes.
+  apply: bounded => r _; rewrite normrM -!abszE -PoszM lez_nat -mulnn.
+  by apply: leq_mul; rewrite -lez_nat abszE row_worth_le.
+- exact: precision_in_range (unflagged isT) kroom.
+- exact: changed_in_range.
+- exact: site_in_range.
+Qed.
+End Few.
+
+Local Notation f := (fun s => sum_of (kind s)).
+Local Notation lo_of := (fun s => lo (kind s)).
+
+Lemma analysis_ranges (s : S) : in_range t (lo (kind s)) (exact f sketch L s) \/
+  (forall z' : S -> int, (forall s', in_range t (lo (kind s')) (exact f sketch L s') -> z' s' = exact f sketch L s') ->
+     ~~ shows z' s).
+Proof.
+rewrite -/(value (sum_of (kind s)) z); have [few|many] := leqP (size rows) max_rows.
+  have [/andP [precise /exists_inP [i iL set]]|none] :=
+    boolP (is_precision (kind s) && [exists i in L, own i (inl None) != 0]); [right => z' shown | left].
+    have [s' changed] := flags_released precise; rewrite /shows.
+    have ks : kind s = Precision by case: (kind s) precise.
+    have ks' : kind s' = Changed by case: (kind s') changed.
+    rewrite ks /= negb_and; apply/orP; right; apply/forallPn; exists s'; rewrite changed /= shown.
+      rewrite /exact ks' -/(value (sum_of Changed) z) changedE (bigD1 i) //= gt_eqF //.
+      have -> : own i (inl None) = 1 by case: (flags i) set => -> //; rewrite eqxx.
+      apply: lt_le_trans ltr01 _; rewrite -subr_ge0 addrAC subrr add0r.
+      by apply: sumr_ge0 => j _; case: (flags j) => ->.
+    by rewrite /exact ks'; apply: changed_in_range; rewrite -ks'.
+  apply: few_in_range => // precise i iL; move: none; rewrite precise /= negb_exists_in => /forall_inP/(_ i iL).
+  by rewrite negbK => /eqP.
+have rowsE (z' : S -> int) : (forall s', in_range t (lo (kind s')) (exact f sketch L s') -> z' s' = exact f sketch L
+  s') ->
+    \sum_c z' (rows_of_class c) = (size rows)%:Z.
+  move=> shown; rewrite -all_classes; apply: eq_bigr => c _.
+  by rewrite shown /exact rows_released //; apply: number_of_rows.
+have hidden k : k = kind s -> ~~ (if k is Rows _ _ then true else false) -> forall z' : S -> int,
+    (forall s', in_range t (lo (kind s')) (exact f sketch L s') -> z' s' = exact f sketch L s') -> ~~ shows z' s.
+  move=> ks not_rows z' /rowsE total; rewrite /shows -ks; case: k ks not_rows => //= *;
+  by rewrite negb_and total lez_nat -ltnNge many.
+case ks : (kind s) => [x|x|x b|g c|n b|n b|a a' b|||n e]; try by right; apply: (hidden (kind s)); rewrite ?ks.
+by left; rewrite /exact ks; apply: number_of_rows.
+Qed.
+End Ranges.
+
+Local Notation f := (fun s => sum_of (kind s)).
+
+(* An aggregator knows all sketches and sees all that is sent, and every verdict before its next result. *)
+Variable aggregator : secrets I f (field t) -> seq bool -> result I S (field t).
+
+Theorem verified_analysis (tries : nat) :
+  Pr [pred ax : keys I f (field t) * secrets I f (field t) |
+       deceived m (fun s => lo (kind s)) shows sketch absent aggregator tries ax.1 ax.2]
+    <= (#|I| %/ m * d)%:R / least.-1%:R.
+Proof.
+apply: (@verified _ _ _ _ _ _ _ _ _ _ _ _ _ t_prime t_differ t_least m_positive _ d_small p0 s0).
+- by move=> s; apply: leq_trans (degreeE _) (d_most s).
+- by rewrite auc_released difference_is_blinded.
+- exact: analysis_ranges.
+Qed.
+End Verified_analysis.
+End Analysis.

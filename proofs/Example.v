@@ -1,0 +1,80 @@
+(* Premises can be met. Of `verified_analysis` all at once: two parties with a row each, one of each label, one model,
+   group and bin, every kind of sum, at most two rows, and the prime 1031. *)
+From mathcomp Require Import all_ssreflect all_algebra.
+From Verified Require Import Chance Sums Forms Authenticators Session Integers Analysis Vectors Inputs.
+Set Implicit Arguments.
+Unset Strict Implicit.
+Unset Printing Implicit Defensive.
+Import GRing.Theory.
+Local Open Scope ring_scope.
+
+Local Notation labels := [the finType of 'I_2].
+Local Notation one := [the finType of 'I_1].                    (* models, groups, primes *)
+Local Notation parties := [the finType of 'I_2].
+Definition modulus (_ : one) : nat := 1031.
+Definition rows_of (i : parties) : seq (row one one labels 1 1 1) :=
+  [:: Row i (fun=> true) (fun=> ord0) (fun=> ord0) (fun=> ord0)].
+Definition negative : labels := ord0.
+Definition positive : labels := ord_max.
+Definition auc : contrast one one labels := Contrast ord0 (fun b => (ord0, [set if b then positive else negative])).
+Definition own (i : parties) (j : own_entry one 1) : int :=
+  if j is inl (Some k) then (positives_at ord0 positive (rows_of i) k
+    * reciprocal [set: parties] (fun i k => rows_above ord0 (rows_of i) k) 1 k)%N%:Z else 0.
+
+Definition kinds : seq (released one one labels) :=
+  [:: Rows _ ord0 negative; Rows _ ord0 positive; Difference auc; Ties auc; Squares auc true; Squares auc false;
+      First _ _ ord0 true; Second _ _ ord0 false; Mixed _ _ ord0 ord0 true; Precision _ _ _; Changed _ _ _;
+      Site _ _ ord0 ord0].
+Definition kind (s : 'I_12) : released one one labels := nth (Changed _ _ _) kinds s.
+Definition rows_of_class (c : labels) : [the finType of 'I_12] := widen_ord (isT : (2 <= 12)%N) c.
+
+Lemma T1031 : T modulus = 1031%N. Proof. by rewrite /T big_ord1. Qed.
+
+Lemma flags (i : parties) : own i (inl None) = 0 \/ own i (inl None) = 1. Proof. by left. Qed.
+Lemma unchanged (i : parties) : own i (inl None) = 0 ->
+  i \in [set: parties] /\ (forall k : 'I_1, rows_above ord0 (rows_of i) k = rows_above ord0 (rows_of i) k).
+Proof. by rewrite inE. Qed.
+Lemma shares_of_one (i : parties) (k : 'I_1) : own i (inl None) = 0 -> own i (inl (Some k))
+  = (positives_at ord0 positive (rows_of i) k
+     * reciprocal [set: parties] (fun i k => rows_above ord0 (rows_of i) k) 1 k)%N%:Z.
+Proof. by []. Qed.
+Lemma sites_cut_off (i : parties) (s : one * 'I_8) :
+  `|own i (inr s)| <= (1 * maxn (size (rows_of i) ^ 2) (256 * size (rows_of i)))%N%:Z.
+Proof. by []. Qed.
+Lemma rows_released (c : labels) : kind (rows_of_class c) = Rows _ ord0 c.
+Proof. by case: c => -[|[|]] // ?; congr (Rows _ _ _); apply: val_inj. Qed.
+Lemma flags_released (s : 'I_12) : is_precision (kind s) -> exists s', is_changed (kind s').
+Proof. by exists (@Ordinal 12 10 isT). Qed.
+Lemma differ : injective modulus. Proof. by move=> p q _; rewrite [p]ord1 [q]ord1. Qed.
+Lemma degrees (s : 'I_12) : (degree_of (kind s) <= 3)%N.
+Proof. by case: s => -[|[|[|[|[|[|[|[|[|[|[|[|]]]]]]]]]]]]. Qed.
+Lemma apart (s : 'I_12) : contrast_apart (kind s).
+Proof. by case: s => -[|[|[|[|[|[|[|[|[|[|[|[|]]]]]]]]]]]] //= ?; rewrite /Analysis.apart disjoints1 inE. Qed.
+Lemma T_large (s : 'I_12) : (room 1 parties 2 1 1 (kind s) < T modulus)%N.
+Proof. by rewrite T1031; case: s => -[|[|[|[|[|[|[|[|[|[|[|[|]]]]]]]]]]]] //= ?; rewrite card_ord. Qed.
+Lemma all_rows : (\sum_i size (rows_of i) < T modulus)%N. Proof. by rewrite T1031 big_ord_recr big_ord1. Qed.
+
+(* For every aggregator. *)
+Definition instance := @verified_analysis one one labels 1 1 1 ord0 ord0 positive negative parties
+  [the finType of 'I_12] one modulus 1031 2 2 3 rows_of set0 own setT (fun i k => rows_above ord0 (rows_of i) k) 1 1
+  flags unchanged shares_of_one sites_cut_off kind rows_of_class (@Ordinal 12 2 isT) auc rows_released erefl
+  flags_released (fun=> isT) differ (fun=> leqnn _) isT isT degrees isT ord0 isT apart T_large all_rows.
+
+(* And there are secrets to choose from: the chance is not of nothing. *)
+Lemma secrets_exist (I J S P : finType) (f : S -> msum J) (F : P -> finFieldType) :
+  (0 < #|[the finType of (keys I f F * secrets I f F)%type]|)%N.
+Proof.
+pose none : secrets I f F := [ffun p => ([ffun=> 0], [ffun=> 0], [ffun=> 0])].
+have a p : point (F p) by exists 1; exact: oner_neq0.
+by apply/card_gt0P; exists (([ffun p => a p], none), none).
+Qed.
+
+(* Of `verified_vectors`: one entry, at most 1 in absolute value, of two parties, modulo 5. *)
+Lemma not_beyond (ij : parties * one) : `|1%:Z| <= (5./2 %/ #|parties|)%N%:Z. Proof. by rewrite card_ord. Qed.
+Definition vectors_instance := @verified_vectors parties one [the finType of 'I_2] 5 1 isT isT isT (fun=> 1) set0 not_beyond.
+
+(* Of input proofs: that 3 is a binary digit, in one call, with the points 1 and -1 modulo 5. *)
+Definition roots (c : option one) : 'F_5 := if c is None then 1 else -1.
+Lemma roots_differ : injective roots. Proof. by move=> [c|] [e|] // _; rewrite [c]ord1 [e]ord1. Qed.
+Definition inputs_instance :=
+  @false_proof_passes_rarely one one [the finFieldType of 'F_5] 2 (fun=> 3%:R) one roots roots_differ isT.

@@ -1,0 +1,76 @@
+"""mutants.py: each of these weaker protocols must make a proof fail; run it after `make proofs`.
+
+A theorem that holds of a protocol with a hole would say nothing of ours.
+"""
+
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import NamedTuple
+
+PROOFS = Path(__file__).resolve().parent
+
+
+class Mutant(NamedTuple):
+    weakness: str
+    file: str
+    text: str
+    instead: str
+
+
+_OTHERS = "u ib - (blinders mu ib.1 (val ib.2)).[val alpha]"
+_PASSES = "[forall p, forall s, (polynomial c p s).[val (a.1 p)] == expected"
+MUTANTS = (
+    Mutant("a tag is rho - w", "Authenticators", "(rho ij - w ij) / val alpha]", "rho ij - w ij]"),
+    Mutant("the last blinder hangs on u alone", "Authenticators", f"({_OTHERS})", "(u ib)"),
+    Mutant("no u in the last blinder", "Authenticators", f"({_OTHERS})", f"(0{_OTHERS.removeprefix('u ib')})"),
+    Mutant("a polynomial has one value more", "Session", "(degree (f s)) (decr", "(degree (f s)).+1 (decr"),
+    Mutant("one prime that passes is enough", "Session", _PASSES, _PASSES.replace("forall p", "exists p")),
+    Mutant("who has not submitted may be named", "Session", "[disjoint counted c & absent] &&", "true &&"),
+    Mutant("groups share parties", "Game", " && [disjoint evaluating c & before].", "."),
+    Mutant("groups of any size", "Game", "(least (kind c) <= #|evaluating c|)%N && ", ""),
+    Mutant("both tags have the same weights", "Forms", "\\sum_j r (q, j) *", "\\sum_j r (head q (enum Q), j) *"),
+    Mutant("tags without pads", "Vectors", "iq.2 + k.2 iq]).", "iq.2])."),
+    Mutant("one pad for all parties' tags", "Vectors", "iq.2 + k.2 iq]).", "iq.2 + k.2 (head iq.1 (enum I), iq.2)])."),
+    Mutant("entries may be twice as large", "Vectors", "(t./2 %/ #|I|)%N%:Z.  (*", "(t %/ #|I|)%N%:Z.  (*"),
+    Mutant("T is too small for D", "Analysis", "Ties _ => 2 * (max_rows ^ 2 %/ 4)", "Ties _ => max_rows ^ 2 %/ 4"),
+    Mutant("T is too small for Q10", "Analysis", "(4 * max_rows ^ 3 %/ 27)%N", "(max_rows ^ 3 %/ 27)%N"),
+    Mutant("T has no room for a sign", "Analysis", "2 * (scale ^ 2 * most_cubic)", "scale ^ 2 * most_cubic"),
+    Mutant("Q10 is read around zero", "Analysis", "Ties _ | Squares _ _ | Rows", "Ties _ | Rows"),
+    Mutant("precision is shown with a flag set", "Analysis", "==> (z s' == 0)])\n", "==> true])\n"),
+    Mutant("more rows than max_rows are shown", "Analysis", "<= max_rows%:Z) &&", "<= (T t)%:Z) &&"),
+    Mutant("a gadget without the digit 0", "Inputs", "\\prod_(v < b) (a - v%:R)", "\\prod_(1 <= v < b) (a - v%:R)"),
+    Mutant("numbers wrap around", "Inputs", "(#|X|.+1 * b ^ B < t)%N", "(b ^ B < t)%N"),
+)
+
+
+def refuted_at(mutant: Mutant) -> str:
+    """Return which proof fails, and where; empty where none does."""
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(shutil.copytree(PROOFS, Path(folder) / "proofs"))
+        path = copy / f"{mutant.file}.v"
+        source = path.read_text(encoding="utf-8")
+        if (times := source.count(mutant.text)) != 1:
+            sys.exit(f"{path.name} has {mutant.text!r} {times} times, not once: mend this list")
+        path.write_text(source.replace(mutant.text, mutant.instead), encoding="utf-8")
+        run = subprocess.run(["make", "-f", "CoqMakefile"], cwd=copy, capture_output=True, text=True, check=False)  # noqa: S607
+        found = re.search(r'File "\./(\w+)\.v", line (\d+)', run.stderr)
+        if not run.returncode:
+            return ""
+        if found is None:
+            sys.exit(run.stderr)
+        before = (copy / f"{found[1]}.v").read_text(encoding="utf-8").splitlines()[: int(found[2])]
+        (*_, name) = (line.split()[1] for line in before if line.startswith(("Lemma", "Theorem", "Definition")))
+        return f"{found[1]}.v:{found[2]}, {name}"
+
+
+if __name__ == "__main__":
+    missed = 0
+    for each in MUTANTS:
+        where = refuted_at(each)
+        missed += not where
+        print(f"{each.weakness:<40} {where or 'NO PROOF FAILS'}", flush=True)
+    sys.exit(f"{missed} of {len(MUTANTS)} weaker protocols are proved, too" if missed else 0)
