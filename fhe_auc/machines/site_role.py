@@ -146,6 +146,9 @@ def _writer(config: Mapping[str, Any], log: RoleLog) -> Callable[[Party[Any], Re
 
     def write(party: Party[Any], records: Records) -> None:
         file = outcomes.write(folder, party, records.signed)
-        log.info("the session has ended here; what it has yielded is in %s", file)
+        if party.failure is None:
+            log.info("the session has ended here; what it has yielded is in %s", file)
+        else:  # the file says it; nothing of what pooled rows are belongs into a log
+            log.warning("the session has ended here without a result: why, is in %s", file)
 
     return write

@@ -365,7 +365,9 @@ def test_between_machines_record_logs_trail_and_every_site_name_who_is_left_out(
     assert re.search(rf"left out +{NAMES[1]}: its proof did not hold", status.output)
     trail = (Path(session.roles[HELPER]["store"]) / TRAIL).read_text(encoding="utf-8").splitlines()
     assert any(f'"not_proved": ["{NAMES[1]}"]' in line or f'"not_proved":["{NAMES[1]}"]' in line for line in trail)
+    caplog.clear()
     answer(session.folder / "exchange", session.roles[NAMES[1]], 4, RoleLog())
+    assert "the session has ended here without a result" in caplog.text
     with pytest.raises(EvaluationError, match="'site 1' is left out: its proof did not hold"):
         session.outcome(NAMES[1])
 
