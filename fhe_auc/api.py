@@ -21,7 +21,7 @@ from fhe_auc.rows.frames import Breakdown, Columns, Rows, parties_of
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
 from fhe_auc.session.one_process import first_of, played, run, run_on_quantiles
-from fhe_auc.session.protocol import DEFAULT_PROTOCOL, Request, Setup
+from fhe_auc.session.protocol import DEFAULT_PROTOCOL, Attacks, Request, Setup
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -151,11 +151,8 @@ def federated_auc(
     """
     parties, analysis = parties_of(rows, columns, breakdown.questions(columns))
     name, options = name_and_options(protocol)
-    if cheat is not None and cheat in registry.attacks(name).of_parties:
-        if setup.keys != "helper" or setup.row_caps is None:
-            raise InputError(f"cheat={cheat!r}: a party lies about its row cap; give keys='helper' and row_caps")
-        if len(parties) < 3:
-            raise InputError(f"cheat={cheat!r}: the last of three parties or more lies; there are {len(parties)}")
+    if cheat is not None:
+        _check_cheat(cheat, registry.attacks(name), setup, len(parties))
     with shown(progress) as report:
         return evaluate(
             parties,
@@ -168,6 +165,16 @@ def federated_auc(
             cheat=cheat,
             options=options,
         )
+
+
+def _check_cheat(cheat: str, attacks: Attacks, setup: Setup, parties: int) -> None:
+    attacks.described(cheat)  # raises where there is none of that name
+    if cheat not in attacks.of_parties:
+        return
+    if setup.keys != "helper" or setup.row_caps is None:
+        raise InputError(f"cheat={cheat!r}: a party lies about its row cap; give keys='helper' and row_caps")
+    if parties < 3:
+        raise InputError(f"cheat={cheat!r}: the last of three parties or more lies; there are {parties}")
 
 
 def name_and_options(protocol: str | Options) -> tuple[str, dict[str, Any]]:

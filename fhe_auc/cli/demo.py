@@ -78,8 +78,9 @@ def demo(session: SessionOptions, dataset: str, cheat: str | None, plot: Path | 
     Then semi-honest, malicious and verified evaluate the same data at 1,000 thresholds, and a table compares them. With
     an option that says how to evaluate, such as --protocol or --thresholds, only that session runs.
 
-    With --cheat the aggregator lies. Where that is noticed no number is released, and the exit status is 1. Of
-    party-…, the last party lies in a session with a helper, in which each proves that it has no more rows than it has.
+    With --cheat the aggregator lies. Where that is noticed no number is released, and the exit status is 1. With
+    party-… the last party lies, in a session with a helper, where parties prove their row caps: each one's is the
+    number of its rows. It is left out, and the AUC is that of the others.
     """
     from fhe_auc.figures import plot as figures
     from fhe_auc.rows import datasets
@@ -90,11 +91,9 @@ def demo(session: SessionOptions, dataset: str, cheat: str | None, plot: Path | 
     of_party = False
     if cheat is not None:
         attacks = registry.attacks(plugin.name)
-        known = {**attacks.descriptions, **attacks.of_parties}
-        if cheat not in known:
-            raise InputError(f"protocol {plugin.name!r} knows no attack {cheat!r} (it knows: {', '.join(known)})")
+        attacks.described(cheat)
         if session.setup.keys == "joint":
-            raise InputError("attacks are played with sealed keys only")
+            raise InputError("attacks are played with sealed keys or a helper")
         of_party = cheat in attacks.of_parties
         if of_party and inputs.given("keys") and session.setup.keys != "helper":
             raise InputError("a party's lie is shown where parties prove their row caps: with --keys helper")
@@ -132,7 +131,9 @@ def demo(session: SessionOptions, dataset: str, cheat: str | None, plot: Path | 
     if cheat is not None:
         come_to, lie = "Parties have accepted its result.", {"cheat": cheat}
         if of_party:
-            without, come_to = _without_proofs(session, parties, cheat, analysis)
+            without, then = _without_proofs(session, parties, cheat, analysis)
+            found = "named and left out, and the AUC is that of the others"
+            come_to = f"It is {found if evaluation.parties == len(others) else 'not left out'}. {then}"
             lie |= {"liar": parties[-1].name, "auc_without_proofs": without}
         title += f"\n\n{liar[0].upper()}{liar[1:]} lies: {_described(cheat, session)}. {come_to}"
     compares = all(name in _COMPARES_WITH or not inputs.given(name) for name in click.get_current_context().params)
@@ -208,7 +209,7 @@ def _without_proofs(
 
     It is asked once the lie has been found where parties prove their row caps.
     """
-    found, then = None, "it could not be told"
+    found, then = None, "there is no such lie"
     try:
         found = replace(session, setup=replace(session.setup, row_caps=None)).run(parties, cheat, analysis)[0].auc
         then = f"all would have accepted an AUC of {found:.6f}"
@@ -216,12 +217,11 @@ def _without_proofs(
         pass
     except EvaluationError:
         then = "the session would have failed, and nobody would know by whom"
-    return found, f"It is named and left out, and the AUC is that of the others. Without proofs of row caps {then}."
+    return found, f"Without proofs of row caps {then}."
 
 
 def _described(cheat: str, session: SessionOptions) -> str:
-    attacks = registry.attacks(session.plugin.name)
-    return f"{cheat}, {({**attacks.descriptions, **attacks.of_parties})[cheat]}"
+    return f"{cheat}, {registry.attacks(session.plugin.name).described(cheat)}"
 
 
 def _print_caught(

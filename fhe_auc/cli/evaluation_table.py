@@ -191,7 +191,7 @@ def _verified(evaluation: Evaluation) -> Iterator[tuple[output.Cell, ...]]:
         yield (
             "inputs",
             proved,
-            f"no party's counts go beyond its cap, or below zero{but}; rows can be made up within it",
+            f"no party's counts go beyond its cap, or below zero; rows can be made up within it{but}",
         )
 
 

@@ -61,7 +61,7 @@ _JOINING = ("session.joint", "session.convened", "session.helper")  # of which a
 _MOST_OPEN = 2**16  # files of a process, of which one for a session keeps none of the server's
 _MOST_SKIPPED = 3  # files in the status of a session
 T = TypeVar("T")
-_FOREIGN, _ENDED = "not for this role", "ended: all have their results"
+_FOREIGN = "not for this role"
 _BEGUN = "round-1.message"
 _WITHOUT_KEYS = (
     "refused: it has begun, and aggregator.bundle, or what else has opened it, is not here any more: put that back, or "
@@ -371,22 +371,23 @@ class Server:
 
         A session has one journal, and runs in one folder of the inboxes: a copy elsewhere does not count.
         """
-        refused, ended, new = list[str](), False, list[tuple[Path, Path]]()
+        refused, ended, new = list[str](), "", list[tuple[Path, Path]]()
         for file in files:
             try:
                 own = self.state / "journals" / self._storage.opens(self.config, file, verified=False).hex()
                 place = _read(own / "folder")
                 if place not in (b"", here := os.fsencode(session.name)) and os.fsdecode(place) in self._sessions:
                     raise InputError(f"its session runs in the folder {os.fsdecode(place)!r}: remove this one")
-                if place == here and journal.is_finished(journal.read_record(own)):
-                    session.log.session, ended = own.name, True
+                record = journal.read_record(own)
+                if place == here and record is not None and journal.is_finished(record):
+                    session.log.session, ended = own.name, _ended(record)
                     continue
                 self._storage.opens(self.config, file)
                 new.append((file, own))
             except (FheAucError, OSError) as error:
                 refused.append(f"{file.name}: {error}")
         if not new:
-            session.tell(_ENDED if ended else f"refused: {'; '.join(dict.fromkeys(refused))}")
+            session.tell(ended or f"refused: {'; '.join(dict.fromkeys(refused))}")
             session.retry.plan(wanted=not ended)
             return None
         opening, own = next(((file, own) for file, own in new if _read(own / "folder")), new[0])
@@ -435,7 +436,7 @@ class Server:
         record = journal.read_record(session.journal) or {}
         if session.status == 0:
             lacking = [name for name in record["counted"] if name not in record["delivered"]]
-            session.tell(f"ended, but not for {', '.join(lacking)}: asked again" if lacking else _ENDED)
+            session.tell(f"ended, but not for {', '.join(lacking)}: asked again" if lacking else _ended(record))
             session.retry.plan(wanted=bool(lacking))
             return False
         signalled = f"its process was ended by signal {-session.status}, and is started again"
@@ -541,6 +542,13 @@ def _shown(session: _Session) -> str:
 def _write(descriptor: int, data: bytes) -> None:
     with os.fdopen(descriptor, "wb") as file:
         file.write(data)
+
+
+def _ended(record: Mapping[str, Any]) -> str:
+    """Return the last step of a session with this record, and who is not in its result."""
+    why = record["refused"]
+    left = (f"{name} ({why[name]})" if name in why else name for name in record["missing"])
+    return "; not counted: ".join(filter(None, ("ended: all have their results", ", ".join(left))))
 
 
 def _sentence(error: Exception) -> str:

@@ -231,13 +231,15 @@ class Evaluation(Outcome):
         return f"{line}; protocol {self.protocol}, {_parties(self)}"
 
     def _repr_html_(self) -> str:
-        """Return HTML for a notebook: the line, tables of estimates and comparisons, sites, warnings."""
+        """Return HTML for a notebook: the line, tables of estimates and comparisons, sites, proofs, warnings."""
         tables = [
             *([of_estimates(self.estimates)] if len(self.estimates) > 1 else []),
             *([of_comparisons(self.comparisons)] if self.comparisons else []),
         ]
+        not_proved = "".join(f"; {name}: not proved" for name in self.inputs_not_proved)
         lines = [
             *(f"{label} {value}: {note}" for label, value, note in of_sites(self.sites)),
+            *([f"proved of what parties put in: {self.inputs_proved}{not_proved}"] if self.inputs_proved else []),
             *(f"warning: {warning}" for warning in self.warnings),
         ]
         return notebook_html(str(self), tables, lines)

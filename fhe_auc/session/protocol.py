@@ -65,14 +65,11 @@ class Setup(CheckedNames):
 
     def __post_init__(self) -> None:
         self._make_integers("max_rows", "min_rows", "smudging_bits")
-        if self.row_caps is not None:
-            caps = dict(self.row_caps) if isinstance(self.row_caps, Mapping) else {"": self.row_caps}
-            for party, cap in caps.items():
-                if (number := integer(cap)) is None or not 1 <= number <= MOST_ROWS:
-                    raise InputError(
-                        f"row_caps: a cap must be an integer from 1 to {MOST_ROWS}, got {cap!r} for {party!r}"
-                    )
-            object.__setattr__(self, "row_caps", caps if isinstance(self.row_caps, Mapping) else int(self.row_caps))
+        if isinstance(self.row_caps, Mapping):
+            caps = {party: _row_cap(cap, f" for {party!r}") for party, cap in self.row_caps.items()}
+            object.__setattr__(self, "row_caps", caps)
+        elif self.row_caps is not None:
+            object.__setattr__(self, "row_caps", _row_cap(self.row_caps))
 
     def _make_integers(self, *names: str) -> None:
         for name in names:
@@ -125,14 +122,16 @@ class Request(Setup):
             raise InputError('row_caps: parties prove their row caps with a helper only: give keys="helper"')
         if not isinstance(self.row_caps, Mapping):
             return (self.row_caps,) * (self.size if self.fleet is None else 1)
-        if different := set(self.row_caps) ^ set(self.parties):
-            name = min(different)
-            if name in self.parties:
-                raise InputError(
-                    f"row caps: party {name!r} has none, and each party is to prove its own: give it one, or prove "
-                    "none (--no-proofs)"
-                )
-            raise InputError(f"row caps: {name!r} is not a party of the session")
+        without = [party for party in self.parties if party not in self.row_caps]
+        for name in self.row_caps:
+            if name not in self.parties:
+                lacking = f", and party {without[0]!r} has none" if without else ""
+                raise InputError(f"row caps: {name!r} is not a party of the session{lacking}")
+        if without:
+            raise InputError(
+                f"row caps: party {without[0]!r} has none, and each party is to prove its own: give it one, or prove "
+                "none (--no-proofs; row_caps=None)"
+            )
         return tuple(self.row_caps[party] for party in self.parties)
 
 
@@ -258,6 +257,14 @@ class Attacks(ABC):
     descriptions: ClassVar[Mapping[str, str]]  # by name: what the aggregator does
     of_parties: ClassVar[Mapping[str, str]] = {}  # by other names: what a party does
 
+    @final
+    def described(self, attack: str) -> str:
+        """Return what whoever lies does; raise `InputError`, which names all attacks, where there is none such."""
+        known = {**self.descriptions, **self.of_parties}
+        if attack not in known:
+            raise InputError(f"there is no attack {attack!r} on this protocol; known are {', '.join(known)}")
+        return known[attack]
+
     @abstractmethod
     def aggregator(self, attack: str, manifest: Manifest, material: bytes, *, rows: int) -> Aggregator:
         """Return an aggregator that lies; it holds what the honest one does.
@@ -312,6 +319,14 @@ def new_manifest(
 def new_session_id() -> bytes:
     """Return a fresh random session id, 16 bytes."""
     return secrets.token_bytes(SESSION_BYTES)
+
+
+def _row_cap(cap: Any, whose: str = "") -> int:
+    if (number := integer(cap)) is None or not 1 <= number <= MOST_ROWS:
+        got = repr(cap) if isinstance(cap, (int, float, str, np.generic)) else type(cap).__name__
+        kinds = "" if whose else ", or a mapping of each party's name to one"
+        raise InputError(f"row_caps: a cap must be an integer from 1 to {MOST_ROWS}{kinds}; got {got}{whose}")
+    return number
 
 
 def integer(value: Any) -> int | None:

@@ -159,7 +159,8 @@ class VectorAuthenticator:
         if not right:
             raise VerificationError(
                 "the sums fail their check, so no number is given: the aggregator has not summed what the parties that "
-                "it names have submitted, a party has submitted twice, or a message is damaged",
+                "it names have submitted, a party has submitted twice or numbers that do not fit together, or a "
+                "message is damaged",
                 check="authenticator",
             )
         if outside:

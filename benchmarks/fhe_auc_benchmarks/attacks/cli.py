@@ -60,7 +60,7 @@ _count = partial(click.option, metavar="N", type=click.IntRange(min=0))
 @_count("--seed", default=0, help="Repeat with it.")
 @output.json_option
 def attack(names: tuple[str, ...], seed: int, as_json: bool, **options: Any) -> None:
-    """Attack the encrypted protocols as a lying aggregator.
+    """Attack the encrypted protocols as an aggregator, a helper or a party that lies.
 
     Each attack is played on real ciphertexts, against both protocols, and many times over on the numbers that the
     malicious protocol's ciphertexts hold. It passes if a party accepts an AUC that is wrong by 0.001 or more. The

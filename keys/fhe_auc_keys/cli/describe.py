@@ -18,7 +18,7 @@ from fhe_auc_keys.cli import common
 from fhe_auc_keys.site.invitation import Invitation
 from fhe_auc_keys.trust.public_keys import printable, subject_name
 
-_AGREED = ("max_rows", "min_rows", "sums", "analysis", "sites", "average_precision")
+_AGREED = ("max_rows", "min_rows", "sums", "analysis", "sites", "average_precision", "row_caps_proved")
 """Terms of the plan that programs are told."""
 
 
@@ -47,6 +47,8 @@ def announcement_rows(announced: Announcement, *, reader: str = "") -> common.Ro
     ]
     if plan is not None:
         rows += plan.terms().rows
+        if goes_without_proofs(announced):
+            rows.append(("row caps", "not proved", "a party that lies can decide the AUC, and nobody would notice"))
         if protocol is not None and (soundness := protocol.soundness(manifest)) is not None:
             rows.append(("a lie passes", f"< {quantities.chance_text(soundness)}", "chance for the aggregator, proved"))
         rows.append(("encryption", f"{SECURITY_BITS}-bit security", backend_of(plan)))
@@ -72,6 +74,14 @@ def announcement_rows(announced: Announcement, *, reader: str = "") -> common.Ro
         you = "this is you; " if name == reader else ""
         rows.append((role, name, f"{you}certificate\n{common.spelled(fingerprint)}"))
     return rows
+
+
+def goes_without_proofs(announced: Announcement) -> bool:
+    """Whether parties, or a fleet's devices, have row caps that they could prove in such a session, and do not."""
+    _, plan = _protocol_and_plan(announced.manifest)
+    capped = announced.manifest.fleet is not None or bool(announced.study.row_caps)
+    unproved = plan is not None and plan.terms().data.get("row_caps_proved") is False
+    return capped and announced.helper is not None and unproved
 
 
 def announcement_as_dict(announced: Announcement) -> dict[str, Any]:

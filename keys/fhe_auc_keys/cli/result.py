@@ -100,7 +100,7 @@ def _in_words(told: Mapping[str, Any]) -> str:
     kind = _kind(told)
     found = told[kind]
     if kind == "error":
-        return f"no result: {_short(found.get('type'))}"
+        return f"no result: {_short(found.get('type'))}: {_short(found.get('message'))}"
     if kind == "boundaries":
         return f"thresholds: {_short(found.get('grid'))}"
     interval = found.get("interval")

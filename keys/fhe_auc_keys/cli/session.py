@@ -132,8 +132,9 @@ def session(
 
     The study is signed too, and every party confirms it when it opens its bundle. Where each party has a row cap,
     --max-rows is their sum by default, and --min-rows no more than that. Each checks its own cap. With exact or
-    verified and --keys helper it also proves to aggregator and helper that its counts are within its cap: who does not
-    is left out, and named. Otherwise, and with --no-proofs, a party that lies goes past its cap unseen.
+    verified and --keys helper it also proves to aggregator and helper that its counts are within its cap. Who does not
+    is named, and left out where --min-parties allows that; else the session stops. Otherwise, and with --no-proofs, a
+    party that lies goes past its cap unseen.
 
     With --thresholds quantile:N this makes the session that finds the thresholds. Every party reads them off its
     result; make the evaluation's session with the file that holds them, and let every party compare the two with
@@ -204,6 +205,7 @@ def session(
             if no_proofs and not proves:
                 raise click.UsageError(
                     "--no-proofs: there are none without --keys helper, row caps, and exact or verified"
+                    + (", nor in a session that finds thresholds" if finds else "")
                 )
             if proves and not no_proofs:
                 request = replace(request, row_caps=study.row_caps)

@@ -147,7 +147,10 @@ def open_pads(
         at_row = rows.stop
     counts = verdicts == Verdict.COUNTS
     if (number := int(counts.sum())) < manifest.min_parties:
-        raise TooFewPartiesError(f"{number} members count, at least {manifest.min_parties} are needed")
+        others = "; ".join(f"{count}: {why}" for why, count in _tally(verdicts[~counts].tobytes()).items())
+        raise TooFewPartiesError(
+            f"{number} members count, at least {manifest.min_parties} are needed{others and f' ({others})'}"
+        )
     public, secret = generate_context(computation.plan.parameters)
     material = secret.to_bytes()
     opening = computation.open_sum(material, computation.added([pads, computation.sum_of_pads(seeds)]))

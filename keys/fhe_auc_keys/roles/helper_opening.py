@@ -89,6 +89,9 @@ class Blobs(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=
     signed: tuple[_SignedBlob, ...]
     key: bytes = b""  # of the query, where parties prove their counts
 
+    def __repr__(self) -> str:
+        return f"<blobs of {len(self.signed)} parties, and the key of the query (secret)>"
+
 
 class LeftOut(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """Whom the helper leaves out, each in the manifest's order."""

@@ -79,7 +79,7 @@ class HelpedAggregator(OpeningAggregator):
 
     rounds = DECRYPT + 1
     blob_bytes = sealing.OVERHEAD + SEED_BYTES + _KEY_BYTES
-    _keys: Any  # of the helper's making, with the opening
+    _keys: Any = None  # of the helper's making, with the opening; it makes none where too few count
     _response: Response  # the helper's
 
     @property

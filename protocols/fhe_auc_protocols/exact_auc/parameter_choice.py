@@ -1,6 +1,7 @@
 """From a request to the parameters of an exact AUC: the fewest bits of plaintext primes, and of a result, that do."""
 
 import math
+from bisect import bisect_left
 from collections.abc import Iterator
 from functools import partial
 from itertools import islice
@@ -69,20 +70,28 @@ def plan_exact(
         caps=caps,
         privacy=privacy,
     )
-    least, small_prime = sums.least_modulus(max_rows, parties), least_prime(sums.release)
+    small_prime = least_prime(sums.release)
     reason: CapacityError | None = None
+
+    def candidates(rows: int) -> Iterator[BfvParameters]:
+        return _candidates(backend, sums.least_modulus(rows, parties), small_prime, joint_keys, prove=bool(caps))
+
     # With sealed keys the noise of any number of parties is the same: what the first do not hold, no others should.
-    candidates = _candidates(backend, least, small_prime, joint_keys, prove=bool(caps))
-    for parameters in islice(candidates, None if joint_keys else 1):
+    for parameters in islice(candidates(max_rows), None if joint_keys else 1):
         for kept in range(1, len(parameters.modulus_bits) + 1):
             try:
                 return planned(parameters=parameters, kept=kept)
             except CapacityError as error:
                 reason = error
     if reason is None and caps:
+        holds = ""
+        if privacy is None:
+            most = 1 + bisect_left(range(2, max_rows), True, key=lambda rows: next(candidates(rows), None) is None)
+            holds = f", and {most:,} pooled rows would do"
+        without = ", leave the interval out (--no-interval; interval=None)" if interval else ""
         reason = CapacityError(
-            f"row caps are proved modulo one prime, and {max_rows:,} pooled rows take more: lower the row caps or "
-            "--max-rows, leave the interval out (--no-interval), or prove nothing (--no-proofs)"
+            f"row caps are proved modulo one prime, and {max_rows:,} pooled rows take more{holds}: lower the row caps "
+            f"or --max-rows{without}, or prove nothing (--no-proofs; row_caps=None)"
         )
     raise reason or CapacityError(f"{max_rows:,} pooled rows take more than {MAX_PLAIN_MODULI} primes; lower max_rows")
 

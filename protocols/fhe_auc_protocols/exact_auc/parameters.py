@@ -138,7 +138,10 @@ class ExactParameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
         if len(self.caps) not in (1, self.parties) or min(self.caps) < 1:
             raise CapacityError("where counts are proved, each party has a row cap, 1 at least")
         if self.privacy is None and max(self.caps) > self.max_rows:  # else rows within the caps could wrap around
-            raise CapacityError(f"a row cap, {max(self.caps):,}, is above the session's max_rows, {self.max_rows:,}")
+            raise CapacityError(
+                f"a row cap, {max(self.caps):,}, is above the session's max_rows, {self.max_rows:,}: raise --max-rows, "
+                "or lower the cap"
+            )
         if self.proved is not None:
             _ = self.proved.statement  # raises where the prime is too small for that
 

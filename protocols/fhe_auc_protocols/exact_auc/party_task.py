@@ -37,7 +37,7 @@ _OTHER_ROWS = (
 
 _NOT_ACCEPTED = (
     "the result fails its check, so no number is given: the aggregator has not computed what it should, a party has "
-    "submitted twice, or a message is damaged"
+    "submitted twice or numbers that do not fit together, or a message is damaged"
 )
 
 

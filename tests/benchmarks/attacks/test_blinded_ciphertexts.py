@@ -319,8 +319,8 @@ def test_the_demo_shows_what_lies_come_to_in_text_and_json() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ("--cheat nonsense", "protocol 'semi-honest' knows no attack 'nonsense' (it knows: scale-all, "),
-        ("--cheat scale-all --keys joint", "attacks are played with sealed keys only"),
+        ("--cheat nonsense", "there is no attack 'nonsense' on this protocol; known are scale-all, "),
+        ("--cheat scale-all --keys joint", "attacks are played with sealed keys or a helper"),
     ],
 )
 def test_a_lie_that_cannot_be_told_is_refused_first(

@@ -133,6 +133,7 @@ def test_an_aggregator_lies_where_parties_prove_their_caps_as_it_does_elsewhere(
     [
         ({"keys": "sealed", "row_caps": None}, "give keys='helper' and row_caps"),
         ({"row_caps": None}, "give keys='helper' and row_caps"),
+        ({"cheat": "party-negativ"}, "there is no attack 'party-negativ' on this protocol; known .* party-negative, "),
         ({"cheat": "party-other-column"}, "takes two models, or groups by two columns"),
         ({"cheat": "party-tags", "protocol": "exact"}, "is on tags, and protocol 'exact' has none"),
     ],
@@ -164,7 +165,7 @@ def demo(*arguments: str, status: int = 0) -> str:
 def test_the_demo_shows_who_lies_that_it_is_left_out_and_what_would_have_come_of_it() -> None:
     text = demo("--cheat", "party-negative")
     for said in (
-        "Party '(50, 99]' lies: party-negative, count fewer negatives than none in the lowest bin. It is named and",
+        "Party '(50, 99]' lies: party-negative, count less than zero negatives in the lowest bin. It is named and",
         "Without proofs of row caps all would have accepted an AUC of 0.5",
         "inputs row caps no party's counts go beyond its cap, or below zero",
         "within the binning error",
@@ -172,15 +173,15 @@ def test_the_demo_shows_who_lies_that_it_is_left_out_and_what_would_have_come_of
         "(50, 99] not counted: its proof did not hold",
     ):
         assert said in text
-    found = json.loads(demo("--cheat", "party-over-cap-slack", "--json"))
-    assert (found["cheat"], found["liar"]) == ("party-over-cap-slack", "(50, 99]")
+    found = json.loads(demo("--cheat", "party-over-cap", "--json"))
+    assert (found["cheat"], found["liar"]) == ("party-over-cap", "(50, 99]")
     assert found["unproved_parties"] == ["(50, 99]"]
     assert abs(found["auc"] - found["pooled_auc"]) <= found["binning_error"]
     assert found["auc_without_proofs"] < found["auc"] - 0.03
 
 
 def test_the_demo_says_so_where_a_lie_is_about_proofs_alone_and_where_it_spoils_the_session() -> None:
-    assert "Without proofs of row caps it could not be told." in demo("--cheat", "party-replayed-proof")
+    assert "Without proofs of row caps there is no such lie." in demo("--cheat", "party-replayed-proof")
     text = demo("--cheat", "party-tags", status=1)
     assert "party '(50, 99]' lies party-tags, send a tag that does not fit" in text
     assert "no number is released" in text

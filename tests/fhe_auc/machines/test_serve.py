@@ -104,7 +104,7 @@ def _kill_each(processes: Started, session: str) -> None:
     assert Path(f"inbox/night-1/{session}.opening").read_bytes() == opening
     assert Path("inbox/night-1/round-1/north.submission").read_bytes() == first
     check_results("north", "south", counted=("north", "south"))
-    until(lambda: step(ADDER).startswith("ended: all have"))
+    until(lambda: step(ADDER) == "ended: all have their results; not counted: west")
     assert (step("north"), step(HOLDER)) == ("result delivered", "opening made")
     assert all(status(name)["wrong"] == "" for name in processes)
     if sys.platform == "linux":

@@ -197,7 +197,9 @@ def test_the_key_of_the_query_is_fresh_and_no_party_is_told_it() -> None:
     messages = [play.until(2)]
     while (message := play.deliver(play.answers(messages[-1]))) is not None:
         messages.append(message)
-    key, other = (payload_of(each, Blobs).key for each in (messages[0], proving().until(2)))
+    asked = payload_of(messages[0], Blobs)
+    key, other = asked.key, payload_of(proving().until(2), Blobs).key
+    assert repr(key)[2:-1] not in repr(asked)
     assert (len(key), len(other)) == (32, 32)
     assert key != other
     assert all(key not in each for each in messages[1:])
@@ -262,9 +264,17 @@ def test_caps_that_cannot_be_proved_are_refused_with_what_to_give() -> None:
         ({"protocol": "histogram-federated"}, "with exact and verified, not with protocol 'histogram-federated'"),
         ({"row_caps": {"party 1": 5}}, "'party 2' has none, and each party is to prove its own"),
         ({"row_caps": {"party 1": 5, "party 2": 5, "west": 5}}, "'west' is not a party"),
-        ({"row_caps": 0}, "from 1 to"),
+        (
+            {"row_caps": {"Party 1": 5, "party 2": 5}},
+            "'Party 1' is not a party of the session, and party 'party 1' has",
+        ),
+        ({"row_caps": {1: 5, "party 2": 5}}, "1 is not a party of the session, and party 'party 1' has none"),
+        ({"row_caps": 0}, "from 1 to .* got 0$"),
+        ({"row_caps": {"party 1": 5, "party 2": 2.5}}, r"from 1 to [0-9]*; got 2\.5 for 'party 2'$"),
+        ({"row_caps": [5, 5]}, "or a mapping of each party's name to one; got list$"),
         ({"row_caps": 2}, "has 3 rows, more than its row cap, 2"),
-        ({"row_caps": 10**6}, "lower the row caps or --max-rows, leave the interval out"),
+        ({"row_caps": 10**6}, "196,607 pooled rows would do: lower the row caps or --max-rows, leave the interval out"),
+        ({"row_caps": 10**8, "max_rows": 10**8, "interval": None}, "47,453,132 pooled rows would do: .*-max-rows, or"),
     ):
         with pytest.raises(InputError, match=why):
             federated_auc(sites, **{"keys": "helper", "row_caps": 5, "protocol": "verified", **asked})  # type: ignore[arg-type]
@@ -291,6 +301,8 @@ def test_groups_models_intervals_and_sites_are_the_same_with_proofs_and_say_what
     plain, proved = (federated_auc(table, **{**options, **asked}, max_rows=600, row_caps=caps) for caps in (None, 100))
     told = proved.as_dict()["verified"]
     assert told.get("inputs not proved", []) == not_proved
+    shown = "".join(f"; {each}: not proved" for each in not_proved)
+    assert f"<li>proved of what parties put in: row caps{shown}</li>" in proved._repr_html_()
     for found in (plain, proved):
         assert len(found.estimates) == len(plain.estimates)
     for one, other in zip(plain.estimates, proved.estimates, strict=True):

@@ -161,7 +161,7 @@ REFUSAL = {"type": "ResultCheckError", "message": "refused"}
         ({"evaluation": EVALUATION | {"soundness": 0.5}}, "soundness 0.5, not None"),
         ({"session": "00" * 16}, "another session, 0000"),
         ({"manifest": "00" * 32}, "another manifest, 0000"),
-        ({"evaluation": None, "error": REFUSAL}, "no result: ResultCheckError, not AUC 0.75"),
+        ({"evaluation": None, "error": REFUSAL}, "no result: ResultCheckError: refused, not AUC 0.75"),
         ({"evaluation": EVALUATION | {"seconds": {"submit": 2.0}, "warnings": ["own rows"]}}, None),
     ],
 )

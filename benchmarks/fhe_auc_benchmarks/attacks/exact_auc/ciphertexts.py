@@ -187,7 +187,7 @@ class LyingHelpedAggregator(HelpedAggregator):
     def encrypted_result(self) -> bytes:
         """Return what the helper is to decrypt; raise `EvaluationError` where it has opened nothing yet."""
         if self._keys is None:
-            raise EvaluationError("the helper has not answered")
+            raise EvaluationError("the helper has not answered, or opened nothing")
         self.opening = self._keys
         openings: dict[OpeningName, Opening] = {"own": self.opening}
         if self._earlier and self._earlier.opening:

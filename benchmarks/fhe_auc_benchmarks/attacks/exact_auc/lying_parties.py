@@ -115,8 +115,9 @@ class Lie(NamedTuple):
 
     @property
     def on_proofs(self) -> bool:
-        """Whether it makes sense only where parties prove their counts."""
-        return self.no_proof or any(each is not None for each in (self.digits, self.making, self.share))
+        """Whether it makes sense only where parties prove their counts; elsewhere false counts are told alone."""
+        steps = self.digits, self.making, self.share
+        return self.counts is None and (self.no_proof or any(each is not None for each in steps))
 
     def check(self, name: str, plan: ExactPlan) -> None:
         """Raise `InputError` where a session with this plan has nothing to lie about in this way."""
@@ -269,14 +270,14 @@ def vanishing(making: Making) -> Residues:
     return np.array([total(own, t) for own in multiply(making.weights, products, t)], np.uint64)
 
 
-_OF_NEGATIVES = "count fewer negatives than none in the lowest bin"
+_OF_NEGATIVES = "count less than zero negatives in the lowest bin"
 
 LIES: dict[str, Lie] = {
     "party-negative": Lie(_OF_NEGATIVES, _negative),
     "party-halves": Lie("count half a negative more in two bins each", _halves),
-    "party-wrap-around": Lie("move negatives that there are not; its counts add up to its rows modulo t", _wrapped),
+    "party-wrap-around": Lie("move negatives that it has not; its counts add up to its rows modulo t", _wrapped),
     "party-over-cap": Lie("count more rows than its cap, all digits in range", _too_many, _nothing_left),
-    "party-over-cap-slack": Lie("count more rows than its cap, and say that fewer than none are left", _too_many),
+    "party-over-cap-slack": Lie("count more rows than its cap, and say that less than zero are left", _too_many),
     "party-over-cap-digits": Lie("count more rows than its cap, in digits out of range", _too_many, _in_lowest_digits),
     "party-other-column": Lie("count other rows by the second column of groups", _other_column, columns=2),
     "party-other-model": Lie("count other labels for the second model", _other_model, models=2),
