@@ -1,6 +1,6 @@
 (* Every sum that an analysis releases (protocols/fhe_auc_protocols/exact_auc) is in the range in which parties read it,
    so `verified` holds of all of them together: AUCs of models and groups, comparisons, average precision, sites. *)
-From mathcomp Require Import all_ssreflect all_algebra.
+From mathcomp Require Import all_ssreflect ssralg finalg zmodp poly ssrnum ssrint rat.
 From Verified Require Import Chance Sums Authenticators Session Integers.
 Set Implicit Arguments.
 Unset Strict Implicit.

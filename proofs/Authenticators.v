@@ -1,6 +1,6 @@
 (* The authenticators modulo one prime (fhe_auc/sums/proof.py): what is sent, that honest results pass, that what is
    sent says nothing of alpha, and that a wrong result passes for few alpha. *)
-From mathcomp Require Import all_ssreflect all_algebra.
+From mathcomp Require Import all_ssreflect ssralg finalg zmodp poly ssrnum ssrint rat.
 From Verified Require Import Chance Sums.
 Set Implicit Arguments.
 Unset Strict Implicit.

@@ -1,5 +1,5 @@
 (* Chance: how many of equally likely choices there are. *)
-From mathcomp Require Import all_ssreflect all_algebra.
+From mathcomp Require Import all_ssreflect ssralg finalg zmodp poly ssrnum ssrint rat.
 Set Implicit Arguments.
 Unset Strict Implicit.
 Unset Printing Implicit Defensive.

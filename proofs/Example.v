@@ -1,6 +1,6 @@
 (* Premises can be met. Of `verified_analysis` all at once: two parties with a row each, one of each label, one model,
    group and bin, every kind of sum, at most two rows, and the prime 1031. *)
-From mathcomp Require Import all_ssreflect all_algebra.
+From mathcomp Require Import all_ssreflect ssralg finalg zmodp poly ssrnum ssrint rat.
 From Verified Require Import Chance Sums Forms Authenticators Session Integers Analysis Vectors Inputs.
 Set Implicit Arguments.
 Unset Strict Implicit.

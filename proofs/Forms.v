@@ -1,5 +1,5 @@
 (* Random linear forms: so many of them take given values at what is not zero with chance 1/t each. *)
-From mathcomp Require Import all_ssreflect all_algebra.
+From mathcomp Require Import all_ssreflect ssralg finalg zmodp poly ssrnum ssrint rat.
 From Verified Require Import Chance.
 Set Implicit Arguments.
 Unset Strict Implicit.

@@ -1,7 +1,7 @@
 (* The game that the aggregator plays: it sees what parties send, gives results to groups of parties, and learns each
    verdict before its next result. Whatever checks parties have, the chance that a wrong result passes is that of one
    result, times the number of groups. *)
-From mathcomp Require Import all_ssreflect all_algebra.
+From mathcomp Require Import all_ssreflect ssralg finalg zmodp poly ssrnum ssrint rat.
 From Verified Require Import Chance.
 Set Implicit Arguments.
 Unset Strict Implicit.

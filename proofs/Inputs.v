@@ -1,6 +1,6 @@
 (* The counting core of the proofs that parties' numbers are counts within their caps (fhe_auc/input_proofs): how often a
    false statement passes, where nobody has chosen what is random; and that true equations hold for integers. *)
-From mathcomp Require Import all_ssreflect all_algebra.
+From mathcomp Require Import all_ssreflect ssralg finalg zmodp poly ssrnum ssrint rat.
 From Verified Require Import Chance Sums Forms Authenticators Integers Vectors.
 Set Implicit Arguments.
 Unset Strict Implicit.

@@ -1,5 +1,5 @@
 (* The theorem of docs/security/verified.md: what parties read are the exact sums of integers, or an error. *)
-From mathcomp Require Import all_ssreflect all_algebra.
+From mathcomp Require Import all_ssreflect ssralg finalg zmodp poly ssrnum ssrint rat.
 From Verified Require Import Chance Sums Authenticators Session.
 Set Implicit Arguments.
 Unset Strict Implicit.

@@ -1,5 +1,5 @@
 (* What parties learn: of a sum its value, and nothing else; and shares that telescope are independent. *)
-From mathcomp Require Import all_ssreflect all_algebra.
+From mathcomp Require Import all_ssreflect ssralg finalg zmodp poly ssrnum ssrint rat.
 From Verified Require Import Sums Authenticators.
 Set Implicit Arguments.
 Unset Strict Implicit.

@@ -1,5 +1,5 @@
 (* A session of several primes: whatever the aggregator does, a wrong result is accepted with a small chance. *)
-From mathcomp Require Import all_ssreflect all_algebra.
+From mathcomp Require Import all_ssreflect ssralg finalg zmodp poly ssrnum ssrint rat.
 From Verified Require Import Chance Sums Authenticators Game.
 Set Implicit Arguments.
 Unset Strict Implicit.

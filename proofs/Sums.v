@@ -1,5 +1,5 @@
 (* What is released: sums of products of linear forms of a sketch (fhe_auc/sums/terms.py). *)
-From mathcomp Require Import all_ssreflect all_algebra.
+From mathcomp Require Import all_ssreflect ssralg finalg zmodp poly ssrnum ssrint rat.
 Set Implicit Arguments.
 Unset Strict Implicit.
 Unset Printing Implicit Defensive.

@@ -1,7 +1,7 @@
 (* Authenticators and vectors under one common secret: a session of both. HKDF derives the secrets of each apart, so
    they are independent; but the aggregator sees all that is sent, and every verdict of either kind before its next
    result. *)
-From mathcomp Require Import all_ssreflect all_algebra.
+From mathcomp Require Import all_ssreflect ssralg finalg zmodp poly ssrnum ssrint rat.
 From Verified Require Import Chance Sums Authenticators Game Session Integers Vectors.
 Set Implicit Arguments.
 Unset Strict Implicit.

@@ -1,5 +1,5 @@
 (* Sums of whole vectors (fhe_auc/sums/vector_sums.py): tags under common pads in the place of authenticators. *)
-From mathcomp Require Import all_ssreflect all_algebra.
+From mathcomp Require Import all_ssreflect ssralg finalg zmodp poly ssrnum ssrint rat.
 From Verified Require Import Chance Sums Forms Authenticators Game Integers.
 Set Implicit Arguments.
 Unset Strict Implicit.
