@@ -130,7 +130,7 @@ def kinds_of(sums: AnalysisSums) -> Iterator[Kind]:
         yield from [("Difference", x), ("Ties", x)]
         yield from [("Squares", x, 1), ("Squares", x, 0)] if sums.interval and contrast.interval else []
     yield from (("Rows", g, c) for g in range(len(analysis.groups)) for c in range(analysis.classes_of_rows))
-    if analysis.comparisons:
+    if analysis.comparisons and sums.interval:
         yield from ((which, m, b) for m in models for b in (1, 0) for which in ("First", "Second"))
         yield from (("Mixed", *pair, b) for pair in analysis.comparisons for b in (1, 0))
     yield from [("Precision",), ("Changed",)] if sums.average_precision else []
@@ -185,7 +185,10 @@ def test_every_plan_has_the_room_that_the_theorem_asks_for(bins: int, max_rows: 
     scales = 1 << precision_bits(max_rows, plan.modulus), 1 << fraction_bits(max_rows, plan.modulus)
     needed = {room(kind[0], max_rows, 5, plan.sums._parts[1].scale, *scales) for kind in kinds_of(plan.sums)}
     assert max(needed) < plan.modulus
-    assert 5 * max_rows < plan.modulus  # `all_rows`: no party takes part with more than max_rows
+    for sums in (plan.sums, AnalysisSums(ALL, bins, interval=False)):  # also where primes are no larger than that
+        of_rows = {kind[0] for kind in kinds_of(sums)} - {"Precision", "Changed", "Site"}
+        needed = {room(kind, max_rows, 5, plan.sums._parts[1].scale, *scales) for kind in of_rows}
+        assert max(*needed, 5 * max_rows) < sums.least_modulus(max_rows, 5)  # `all_rows`: nobody has more than max_rows
 
 
 # Authenticators.v
