@@ -6,6 +6,7 @@ import random
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,10 +23,11 @@ from fhe_auc.sums.proof import Authenticator, authenticated
 from fhe_auc.sums.residues import pack
 from fhe_auc.sums.vector_sums import VectorAuthenticator, VectorSums
 from fhe_auc_protocols.exact_auc.analysis_sums import AnalysisSums
+from fhe_auc_protocols.exact_auc.auc_sums import auc_of_sums
 from fhe_auc_protocols.exact_auc.comparison_sums import ComparisonSums
 from fhe_auc_protocols.exact_auc.parameter_choice import plan_exact
 from fhe_auc_protocols.exact_auc.precision_sum import precision_bits
-from fhe_auc_protocols.exact_auc.site_sums import fraction_bits
+from fhe_auc_protocols.exact_auc.site_sums import SiteSums, fraction_bits
 from tests.support.several import CLASSES, SEX, binned, made
 
 PROOFS = Path(__file__).parents[2] / "proofs"
@@ -130,7 +132,7 @@ def kinds_of(sums: AnalysisSums) -> Iterator[Kind]:
         yield from [("Difference", x), ("Ties", x)]
         yield from [("Squares", x, 1), ("Squares", x, 0)] if sums.interval and contrast.interval else []
     yield from (("Rows", g, c) for g in range(len(analysis.groups)) for c in range(analysis.classes_of_rows))
-    if analysis.comparisons:
+    if analysis.comparisons and sums.interval:
         yield from ((which, m, b) for m in models for b in (1, 0) for which in ("First", "Second"))
         yield from (("Mixed", *pair, b) for pair in analysis.comparisons for b in (1, 0))
     yield from [("Precision",), ("Changed",)] if sums.average_precision else []
@@ -185,7 +187,19 @@ def test_every_plan_has_the_room_that_the_theorem_asks_for(bins: int, max_rows: 
     scales = 1 << precision_bits(max_rows, plan.modulus), 1 << fraction_bits(max_rows, plan.modulus)
     needed = {room(kind[0], max_rows, 5, plan.sums._parts[1].scale, *scales) for kind in kinds_of(plan.sums)}
     assert max(needed) < plan.modulus
-    assert 5 * max_rows < plan.modulus  # `all_rows`: no party takes part with more than max_rows
+    for sums in (plan.sums, AnalysisSums(ALL, bins, interval=False)):  # also where primes are no larger than that
+        of_rows = {kind[0] for kind in kinds_of(sums)} - {"Precision", "Changed", "Site"}
+        needed = {room(kind, max_rows, 5, plan.sums._parts[1].scale, *scales) for kind in of_rows}
+        assert max(*needed, 5 * max_rows) < sums.least_modulus(max_rows, 5)  # `all_rows`: nobody has more than max_rows
+
+
+def test_sums_are_read_around_zero_or_from_zero_on_as_the_model_says() -> None:
+    (paired,) = ComparisonSums(((0, 1),), 4).read([-1] * 10, T).values()
+    assert {tuple(each) for each in paired[:2]} == {(-1, -1, T - 1, T - 1, -1)}  # First, Second, Mixed
+    difference, ties, square = -1, 2 - T, 1 - T
+    auc = Fraction(1, 2) - Fraction(1, 8)
+    assert auc_of_sums([difference, ties, square, square], 2, 2, T) == (auc, Fraction(2, 8), 2, 2, 1, 1)
+    assert [each.difference for each in SiteSums(1).read([-1] * 8, MAX_ROWS, T)] == [-1]
 
 
 # Authenticators.v
