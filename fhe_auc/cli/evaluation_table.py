@@ -250,7 +250,7 @@ def interval_rows(interval: Interval | None) -> list[tuple[output.Cell, ...]]:
     if interval is None:
         return []
     cells = (output.styled(text, "bold") for text in (interval.heading, result_tables.ends(interval)))
-    return [(*cells, f"{interval.method}; for independent rows")]
+    return [(*cells, f"{interval.method}; for independent {interval.independent}")]
 
 
 def binning_error_rows(

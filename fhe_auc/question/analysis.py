@@ -76,6 +76,7 @@ class Analysis(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     cross_groups: bool = False  # xAUC: Kallus and Zhou, NeurIPS 2019
     heterogeneity: bool = False  # whether sums over parties, each taken as a site, are released
     min_cell: int = DEFAULT_MIN_CELL
+    cluster: str | msgspec.UnsetType = msgspec.UNSET  # the column that names each row's patient; unset does not travel
 
     def __post_init__(self) -> None:
         _check_names("model", self.models, 1, MOST_MODELS)
@@ -96,6 +97,13 @@ class Analysis(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
                 raise InputError("AUCs across groups are for labels 0 and 1, not for several classes")
             if self.heterogeneity:
                 raise InputError("sums over sites are for labels 0 and 1, not for several classes")
+        if self.cluster:
+            _check_names("column of patients", (self.cluster,), 1, 1)
+            if self.classes or self.cross_groups or self.heterogeneity:
+                raise InputError(
+                    "intervals by patients are of labels 0 and 1, of models and groups: not of classes, across groups, "
+                    "or of sites"
+                )
         if self.cross_groups and not self.by:
             raise InputError("AUCs across groups need a variable that rows are grouped by")
         if (number := self._estimates) > MOST_ESTIMATES:
@@ -207,6 +215,7 @@ class Questions:
     cross_groups: bool = False
     heterogeneity: bool = False
     min_cell: int = DEFAULT_MIN_CELL
+    cluster: str = ""  # the column that names each row's patient, where rows of one are not independent
 
     @classmethod
     def of(cls, analysis: Analysis, score_column: str) -> Questions:
@@ -214,6 +223,7 @@ class Questions:
         return cls(
             score_columns=analysis.models if len(analysis.models) > 1 else (score_column,),
             by={variable.name: variable.levels for variable in analysis.by},
+            cluster=analysis.cluster or "",
             **{name: getattr(analysis, name) for name in _SHARED},
         )
 
@@ -221,6 +231,11 @@ class Questions:
     def several(self) -> bool:
         """Whether there is more than one AUC."""
         return len(self.score_columns) > 1 or bool(self.by) or bool(self.classes)
+
+    @property
+    def needs_sums(self) -> bool:
+        """Whether there is more than what every protocol answers: several AUCs, sums over sites or over patients."""
+        return self.several or self.heterogeneity or bool(self.cluster)
 
     def analysis(self, found: Mapping[str, Iterable[str | None]]) -> Analysis:
         """Return the analysis; `found` are the levels that rows have, for each column whose levels are not given.
@@ -238,6 +253,7 @@ class Questions:
         return Analysis(
             models=self.score_columns if len(self.score_columns) > 1 else PLAIN.models,
             by=tuple(Variable(name, levels or _levels(name, found[name])) for name, levels in self.by.items()),
+            cluster=self.cluster or msgspec.UNSET,
             **{name: getattr(self, name) for name in _SHARED},
         )
 

@@ -198,7 +198,7 @@ def _headline_interval(interval: Interval | None) -> str:
     if interval is None:
         return "no confidence interval"
     level = f"{100 * interval.level:.6g} % confidence interval"
-    return f"{level} {ends(interval, '.3f')} ({interval.method}), if rows are independent"
+    return f"{level} {ends(interval, '.3f')} ({interval.method}), if {interval.independent} are independent"
 
 
 def _headline_range(auc: Estimate, *, noisy: bool) -> str:

@@ -34,6 +34,11 @@ from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
 from fhe_auc.session.protocol import DEFAULT_PROTOCOL, Setup
 
+_OTHER_INTERVALS = (
+    "of this page's intervals, those of AUCs alone take patients as independent; the others take rows so, and are too "
+    "narrow where patients have several"
+)
+
 _KEYS = {
     "sealed": "A key holder has drawn each party's pad, and the parties' common secret: it and the aggregator must not "
     "collude, as together they read every party's counts. No party can read another's.",
@@ -202,8 +207,11 @@ def federated_report(
 
 def refuse_noisy_panels(questions: Questions, options: Mapping[str, object]) -> None:
     """Raise `InputError` where groups or sites are asked for with noise: before a session spends the budget."""
-    if (questions.by or questions.heterogeneity) and "epsilon" in options:
-        raise InputError("AUCs of groups and sites are exact numbers: they do not go with a model that adds noise")
+    if (questions.by or questions.heterogeneity or questions.cluster) and "epsilon" in options:
+        raise InputError(
+            "AUCs of groups and sites, and intervals by patients, are exact numbers: they do not go with a model that "
+            "adds noise"
+        )
 
 
 def make_report(
@@ -240,8 +248,8 @@ def make_report(
             *_end_warnings(histogram),
         ),
     )
-    if analysis.by or analysis.heterogeneity:
-        # Groups and sites, from one more session. Its binning error is that of the session before, which has warned.
+    if analysis.by or analysis.heterogeneity or analysis.cluster:
+        # From one more session. Its binning error is that of the session before, which has warned.
         second = evaluate(
             parties,
             analysis,
@@ -259,22 +267,27 @@ def make_report(
             facts,
             groups=groups,
             sites=next(iter(second.sites), None),
-            privacy=facts.privacy + _second_privacy(second.protocol, groups=bool(groups), sites=analysis.heterogeneity),
-            warnings=(*facts.warnings, *new),
+            privacy=facts.privacy + _second_privacy(second.protocol, analysis),
+            warnings=(*facts.warnings, *([_OTHER_INTERVALS] if analysis.cluster else []), *new),
         )
+        if analysis.cluster:
+            first, *others = card.measures
+            card = replace(card, measures=(replace(first, interval=second.interval), *others))
     return Report(card, facts, tuple(own_warnings))
 
 
-def _second_privacy(protocol: str, *, groups: bool, sites: bool) -> str:
+def _second_privacy(protocol: str, analysis: Analysis) -> str:
     """Say what the second session has told each party."""
     learnt = ["the AUC of all rows and the sums behind it, in the bins before merging"]
-    if groups:
+    if analysis.by:
         learnt.append("the same for each group, also for those not shown")
-    if sites:
+    if analysis.cluster:
+        learnt.append("how many patients there are, and sums over all of them")
+    if analysis.heterogeneity:
         learnt.append("sums over sites, from which who knows all sites but two can work out these two's AUCs")
     return (
-        f"\n\nGroups and sites come from a second session, of protocol {protocol}, and from the bins before merging. "
-        f"It told each party {'; '.join(learnt)}."
+        f"\n\nGroups, sites and patients come from a second session, of protocol {protocol}, and from the bins before "
+        f"merging. It told each party {'; '.join(learnt)}."
     )
 
 

@@ -157,6 +157,12 @@ class ExactPlan(ExactParameters, frozen=True):
                 analysis.heterogeneity,
             ),
             (
+                "patients",
+                analysis.cluster or "",
+                "a column of ids; parties learn how many there are, and sums over all patients",
+                bool(analysis.cluster),
+            ),
+            (
                 "average precision",
                 "yes",
                 "by each site's result of the session before; and how many sites have other rows than then",
