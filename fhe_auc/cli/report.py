@@ -187,7 +187,9 @@ def _print(card: ReportCard, facts: Facts, saved: list[Path]) -> None:
     output.print_table(rows)
     output.print_text()
     if facts.groups:
-        print_tables([result_tables.of_estimates(facts.groups)])
+        decisions = facts.group_decisions
+        at_threshold = result_tables.of_group_decisions(decisions, card.level), result_tables.of_fairness(decisions)
+        print_tables([result_tables.of_estimates(facts.groups), *at_threshold])
         output.print_text()
     page, *others = saved
     output.print_text(f"page saved as {page}; beside it {', '.join(path.name for path in others)}")

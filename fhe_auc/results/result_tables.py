@@ -7,8 +7,10 @@ from html import escape
 from typing import NamedTuple
 
 from fhe_auc.results.estimates import Comparison, GroupEstimate
+from fhe_auc.results.group_decisions import CELLS, SHOWN_RATES, GroupDecision, fairness
 from fhe_auc.results.heterogeneity import LEAST_SITES, SiteSummary
 from fhe_auc.results.intervals import WIDENED, Interval
+from fhe_auc.results.report_measures import rate_interval
 
 _ALL_ROWS = "all rows"
 _LEFT, _RIGHT = ' style="text-align: left"', ' style="text-align: right; font-variant-numeric: tabular-nums"'
@@ -39,6 +41,41 @@ def of_estimates(estimates: Sequence[GroupEstimate]) -> TextTable:
     header = (*told, "n", "events", "AUC", _level(estimates), *(("bins ≤",) * several), "")
     rows = ((*texts, *cells) for *texts, cells in zip(*told.values(), numbers, strict=True))
     return TextTable(header, tuple(rows), len(told))
+
+
+def of_group_decisions(decisions: Sequence[GroupDecision], level: float | None) -> TextTable:
+    """Return a row for each group at the threshold: counts, and rates with Wilson's intervals."""
+
+    def cell(decision: GroupDecision, name: str) -> str:
+        hit, among = decision.rate(name)
+        interval = rate_interval(hit, among, level)
+        within = "" if interval is None else f" ({interval.low:.3f}–{interval.high:.3f})"
+        return f"{hit / among:.3f}{within}" if among else ""
+
+    rows = tuple(
+        (
+            f"{each.variable}: {each.level}",
+            *([""] * len(CELLS) if each.counts is None else map(_count, each.counts)),
+            *(cell(each, name) for name in SHOWN_RATES),
+            "" if each.counts is not None else "not shown",
+        )
+        for each in decisions
+    )
+    return TextTable(("group", *CELLS, *SHOWN_RATES.values(), ""), rows, 1)
+
+
+def of_fairness(decisions: Sequence[GroupDecision]) -> TextTable:
+    """Return difference and ratio of each of Fairlearn's measures."""
+    rows = (
+        (
+            f"{variable}: {name.replace('_', ' ')}",
+            *("undefined" if each is None else f"{each:.4f}" for each in both),
+            "",
+        )
+        for variable, measures in fairness(decisions).items()
+        for name, both in measures.items()
+    )
+    return TextTable(("between groups", "difference", "ratio", ""), tuple(rows), 1)
 
 
 def of_comparisons(comparisons: Sequence[Comparison]) -> TextTable:

@@ -33,7 +33,6 @@ from sklearn.preprocessing import StandardScaler
 from fhe_auc.metrics import Histogram
 from fhe_auc.question import thresholds
 from fhe_auc.question.analysis import Analysis
-from fhe_auc.results.estimates import Comparison
 from fhe_auc.results.report_card import ReportCard, report_card
 from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.primes import primes_below
@@ -97,22 +96,26 @@ class Off(NamedTuple):
 
     @classmethod
     def of(cls, labels: NDArray, scores: Sequence[NDArray], grid: NDArray, *, rounded: bool = False) -> Off | None:
-        error, found = of_rows(labels, *scores), compared(labels, scores, grid, rounded=rounded)
+        error, (found,) = of_rows(labels, *scores), reading(labels, scores, grid, rounded=rounded).comparisons()
         if not error or found.standard_error is None:
             return None
         return cls(abs(found.standard_error / error - 1), not found.missing)
 
 
-def compared(labels: NDArray, scores: Sequence[NDArray], grid: NDArray, *, rounded: bool) -> Comparison:
-    """Return the comparison that a session yields."""
-    data = PartyData.from_columns("all", labels, dict(zip(MODELS.models, scores, strict=True)), {}, MODELS)
-    sums = AnalysisSums(MODELS, len(grid), True)
+def reading(
+    labels: NDArray, scores: Sequence[NDArray], grid: NDArray, *, rounded: bool = False, patients: NDArray | None = None
+) -> Reading:
+    """Return what a session says of these rows; by patients where these are given."""
+    models = MODELS.models[: len(scores)]
+    analysis = Analysis(models=models) if patients is None else Analysis(models=models, cluster="patient")
+    columns = dict(zip(models, scores, strict=True))
+    data = PartyData.from_columns("all", labels, columns, {}, analysis, clusters=patients)
+    sums = AnalysisSums(analysis, len(grid), True)
     modulus = int(np.prod([int(prime) for prime in PRIMES], dtype=object))
     sketch = sums.sketch(data, grid, 10**5, modulus)
     totals = [sums.release.totals(modular.residues(sketch, prime), prime) for prime in PRIMES]
     read = sums.read(integers(totals, PRIMES), 10**5, modulus)
-    (found,) = Reading(MODELS, read, 3, 0.95, rounded=rounded).comparisons()
-    return found
+    return Reading(analysis, read, 3, 0.95, rounded=rounded)
 
 
 def paired(rows: int, repeats: int) -> Iterator[list[object]]:

@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from itertools import accumulate
 
 import numpy as np
 
 from fhe_auc.base.errors import UndefinedAucError
+from fhe_auc.metrics.small_cells import hidden_rows
 from fhe_auc.question.analysis import Analysis, Contrast
 from fhe_auc.results.estimates import ONE_CLASS, Comparison, GroupEstimate, Headline, too_few
 from fhe_auc.results.heterogeneity import LEAST_SITES, SiteSummary, random_effects
@@ -337,11 +337,7 @@ class Reading:
 
     @cached_property
     def _hidden(self) -> frozenset[int]:
-        """Groups that are not shown: too few rows of a label; and the next smallest ones of the same variable.
-
-        The numbers of all rows, less those of the groups shown, are those of the hidden ones together. So these are two
-        at least, and have together as many rows of each label as may be shown of one.
-        """
+        """Groups that are not shown: too few rows of a label; and the next smallest ones of the same variable."""
         least = self.analysis.min_cell
         if least == 1:
             return frozenset()
@@ -355,12 +351,8 @@ class Reading:
                 by_variable[group.variable].append(at)
         hidden: set[int] = set()
         for groups in by_variable.values():
-            ascending = sorted(groups, key=lambda at: min(rows[at]))
-            number = sum(min(rows[at]) < least for at in groups)
-            if number:
-                together = list(accumulate((np.array(rows[at]) for at in ascending), np.add))
-                enough = (k for k, each in enumerate(together, 1) if k >= max(number, 2) and each.min() >= least)
-                hidden.update(ascending[: next(enough, len(ascending))])
+            own = hidden_rows(np.array([rows[at] for at in groups]), least, zeros=True)
+            hidden.update(groups[at] for at in own)
         return frozenset(hidden)
 
 

@@ -67,9 +67,12 @@ def test_a_notebook_shows_metrics_groups_and_warnings_but_those_of_own_rows(rows
     cells = [re.findall("<t[dh][^>]*>([^<]*)<", row) for row in shown.split("<tr>")]
     brier, sexes = report.as_dict()["metrics"]["brier"]["value"], rows["sex"].value_counts()
     assert [row[1] for row in cells if row[:1] == ["Brier score"]] == [f"{brier:.4f}"]
+    first, *_ = counts = [each.counts for each in report.facts.group_decisions]
     assert [row[:2] for row in cells if row and row[0].startswith("sex: ")] == [
-        [f"sex: {sex}", f"{sexes[sex]:,}"] for sex in ("F", "M")
+        *([f"sex: {sex}", f"{sexes[sex]:,}"] for sex in ("F", "M")),
+        *([f"sex: {sex}", f"{own[0]:,}"] for sex, own in zip(("F", "M"), counts, strict=True)),
     ]
+    assert sum(first) == sexes["F"]
     assert f"warning: {escape(odd)}" in shown
 
 

@@ -25,6 +25,7 @@ from fhe_auc.question import thresholds
 from fhe_auc.report.page import tripod_items
 from fhe_auc.results import report_card as report_card_module
 from fhe_auc.results.estimates import GroupEstimate, too_few
+from fhe_auc.results.group_decisions import GroupDecision
 from fhe_auc.results.heterogeneity import SiteSummary
 from fhe_auc.results.intervals import Interval
 from fhe_auc.rows.party_data import PartyData
@@ -171,7 +172,7 @@ def test_the_page_refers_to_nothing_outside_and_has_words_for_tables_and_figures
 
 @pytest.mark.parametrize("there", [True, False])
 def test_the_table_of_tripod_names_places_that_are_on_the_page(there: bool) -> None:
-    panels = {"groups": GROUPS, "sites": SITES} if there else {}
+    panels = {"groups": GROUPS, "group_decisions": DECISIONS, "sites": SITES} if there else {}
     texts = Page(report.render(card(), dataclasses.replace(FACTS, **panels))).texts
     asked = tripod_items(groups=there, sites=there)
     places = {place for _, _, where in asked for place in where.split("; ")[0].split(", ")}
@@ -610,6 +611,7 @@ GROUPS = (
     ),
     GroupEstimate(model="", group="sex: M", auc=None, missing=too_few(10)),
 )
+DECISIONS = (GroupDecision("sex", "<script>F", (1234, 32, 43, 54)), GroupDecision("sex", "M", None))
 
 
 def test_groups_and_sites_have_a_panel_each_where_there_are_any_and_names_are_escaped() -> None:
@@ -617,9 +619,10 @@ def test_groups_and_sites_have_a_panel_each_where_there_are_any_and_names_are_es
     plain = report.render(card(), FACTS)
     assert "Groups of rows</h2>" not in plain
     assert 'id="sites"' not in plain
-    facts = dataclasses.replace(FACTS, groups=GROUPS, sites=SITES)
+    facts = dataclasses.replace(FACTS, groups=GROUPS, group_decisions=DECISIONS, sites=SITES)
     page = report.render(card(), facts)
     expected = {"sex: <script>F", "5,555", "1,234", "0.751", "CI 0.710 to 0.790", "sex: M", too_few(10)}
+    assert {"TP 1,234, FP 32, FN 43, TN 54", "not shown", "sex: equalized odds"} <= set(Page(page).texts)
     assert expected | {"0.773", "23", "55", "0.772", "29.1%", "0.210", "0.660 to 0.855"} <= set(Page(page).texts)
     assert "<script>" not in page
     told = json.loads(json.dumps(report.as_dict(card(), facts), allow_nan=False))
