@@ -273,7 +273,8 @@ def _counts(evaluation: Evaluation) -> list[tuple[output.Cell, ...]]:
     if evaluation.rows is None:
         return []
     events = output.styled(f"{evaluation.positives:,} positive, {evaluation.negatives:,} negative", "bold not dim")
-    return [(output.styled("rows", "bold"), output.styled(f"{evaluation.rows:,}", "bold"), events)]
+    patients = f"; of {evaluation.settings['patients']:,} patients" if "patients" in evaluation.settings else ""
+    return [(output.styled("rows", "bold"), output.styled(f"{evaluation.rows:,}", "bold"), events + patients)]
 
 
 def _average_precision(evaluation: Evaluation) -> list[tuple[output.Cell, ...]]:

@@ -60,7 +60,7 @@ class SessionOptions:
     ) -> SessionOptions:
         """Check what can be checked before any file is read; raise `InputError`. No thresholds: the protocol's own."""
         check_names(plugin.options, plugin.name, options)
-        if questions.needs_sums and not plugin.several:
+        if (questions.several or questions.heterogeneity or questions.cluster) and not plugin.several:
             raise InputError(
                 f"protocol {plugin.name!r} answers for one model over all rows: --score-columns, --by, --classes, "
                 "--cluster and --heterogeneity are for exact and verified"

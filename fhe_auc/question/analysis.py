@@ -232,11 +232,6 @@ class Questions:
         """Whether there is more than one AUC."""
         return len(self.score_columns) > 1 or bool(self.by) or bool(self.classes)
 
-    @property
-    def needs_sums(self) -> bool:
-        """Whether there is more than what every protocol answers: several AUCs, sums over sites or over patients."""
-        return self.several or self.heterogeneity or bool(self.cluster)
-
     def analysis(self, found: Mapping[str, Iterable[str | None]]) -> Analysis:
         """Return the analysis; `found` are the levels that rows have, for each column whose levels are not given.
 

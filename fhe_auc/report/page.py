@@ -73,7 +73,8 @@ def render(metrics: ReportCard, facts: Facts) -> str:
         operating_points=_section(
             "points",
             "At a specificity or sensitivity that is held",
-            "The threshold is the edge of a bin: the lowest with that specificity, the highest with that sensitivity.",
+            "The threshold is the edge of a bin: the lowest with that specificity, the highest with that sensitivity. "
+            "Intervals take it as given; those of sensitivity at a specificity, above, and the reverse do not.",
             ("Held", "Spec.", "Sens.", "PPV", "NPV"),
             map(_point_row, metrics.operating_points),
         ),

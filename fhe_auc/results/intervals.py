@@ -45,6 +45,7 @@ CLUSTERED = "Obuchowski"  # in the place of DeLong in a method's name
 HANLEY_MCNEIL = "Hanley and McNeil, logit scale"
 WIDENED = ", widened by the binning error"
 WILSON = "Wilson"
+WILSON_CUT = "Wilson, at an estimated threshold"
 WALD = "Wald"
 WALD_LOGIT = "Wald, logit scale"
 
@@ -169,10 +170,10 @@ class Products(NamedTuple):
 class Clusters(NamedTuple):
     """What sums over patients say."""
 
+    # By model and group, then by label: sums over rows of what each is worth, about, and of its square.
     alone: Mapping[tuple[int, int], Mapping[int, tuple[Fraction, Fraction]]]
-    """By model and group, then by label: sums over rows of what each is worth, about, and of its square."""
+    # By models of the first and second row, and group; then by label of the first and second row.
     within: Mapping[tuple[int, int, int], Mapping[tuple[int, int], Products]]
-    """By models of the first and second row, and group; then by label of the first and second row."""
     patients: Sequence[tuple[int, int, int]]  # by group: with positive rows, with negative ones, with any
 
     def error(
@@ -181,9 +182,8 @@ class Clusters(NamedTuple):
         """Return Obuchowski's standard error of an AUC, or of the difference of two; None where there is none.
 
         `unclustered` are DeLong's S10 and S01 of it, of so many positive and negative `rows`; `models` those of the one
-        model, or of both, where it is the second minus the first. What rows are worth is known about here: what a
-        patient's rows have in common is a share of the variance that this makes, and is taken of the variance as it is.
-        There is none where fewer than two patients have rows of a label, or counts are not those of rows.
+        model, or of both, where it is the second minus the first. Rows' worth is known about: what a patient's have in
+        common is a share of the variance by that. None: fewer than two patients of a label, or counts of no rows.
         """
         of_label, everybody = self.patients[group][:2], self.patients[group][2]
         if min(of_label) < 2 or not max(of_label) <= everybody <= sum(rows):
@@ -207,8 +207,7 @@ class Clusters(NamedTuple):
 
         variance = 2 * everybody / (everybody - 1) * over_pairs(1, 0) / (2 * math.prod(rows)) ** 2
         for at, (own, patients, alone) in enumerate(zip(rows, of_label, unclustered, strict=True)):
-            others = rows[1 - at]
-            summed = (own - 1) * alone + over_pairs(1 - at, 1 - at) / (2 * others) ** 2
+            summed = (own - 1) * alone + over_pairs(1 - at, 1 - at) / (2 * rows[1 - at]) ** 2
             variance += patients / (patients - 1) * summed / own**2
         return math.sqrt(variance) if variance > 0 else None
 

@@ -22,7 +22,7 @@ from sklearn.linear_model import LogisticRegression
 
 from fhe_auc.question.analysis import Analysis
 from fhe_auc_benchmarks.tables import show
-from reported_numbers import GRID, reading
+from reported_numbers import GRID, STUDIES, coverage, reading
 
 OF_R = {
     "pbcseq": "with(survival::pbcseq, data.frame(id, futime - day < 730 & status == 2, log(bili), albumin))",
@@ -30,6 +30,9 @@ OF_R = {
     "MathAchieve": "with(nlme::MathAchieve, data.frame(as.integer(School), MathAch > 19, SES, Sex == 'Male'))",
 }
 """Rows of patients (children, schools): whose they are, an outcome, and what predicts it."""
+
+RATES = [f"{found}_at_{held}_0.90" for found, held in (("sensitivity", "specificity"), ("specificity", "sensitivity"))]
+OF_SCORES = ("partial_auc", *RATES, "average_precision")
 
 
 def obuchowski(labels: NDArray, ids: NDArray, *scores: NDArray) -> NDArray:
@@ -97,6 +100,7 @@ def main() -> None:
     cases = [of_patients(visits, studies) for visits in (1, 2, 5, 10)]
     cases += [of_patients(5, studies, mixed=True), of_patients(5, studies, models=2)]
     show(["interval of", "visits", "labels", "by rows", "by patients", "error off by at most, %"], cases)
+    show(["rows", "positive", "AUC", *OF_SCORES], (coverage(*each, studies // 2, OF_SCORES) for each in STUDIES[:3]))
     if shutil.which("Rscript"):
         errors = ["DeLong", "by patients", "over rows", "difference, by patients", "over rows"]
         show(["set", "rows", "patients", "AUC", *errors], public())

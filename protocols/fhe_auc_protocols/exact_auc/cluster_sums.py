@@ -10,9 +10,8 @@ of a party's sketch, for model 0, group 1 and pairs of different rows of a patie
     k g1              patients with rows of class 1, of class 0, and with any
     k0 k2 c1 c0       as the first table, over all rows: the one of class 1 by model 0, that of class 0 by model 2
 
-A row is not paired with itself: Q10 and Q01 have its square as it is. With one row a patient nothing is added, and the
-error is DeLong's. Otherwise these sums say what a patient's rows have in common, as a share of the variance by coarse
-bins, and that share is taken of the variance by bins.
+A row is not paired with itself: Q10 and Q01 have its square as it is. With one row a patient the error is DeLong's.
+Otherwise these sums say which share of the variance, by coarse bins, is of pairs; it is taken of the variance by bins.
 """
 
 import itertools

@@ -93,11 +93,6 @@ class ComparisonSums:
         return CoarseBins(self.bins, 1 if self.bins <= MOST_SINGLE else -(-self.bins // COARSE_BINS))
 
     @property
-    def scale(self) -> int:
-        """S, in which shares of rows are counted."""
-        return self._coarse.scale
-
-    @property
     def vectors(self) -> list[tuple[str, int]]:
         """Vectors, with their lengths."""
         single = [each for model in self._models for each in self._coarse.vectors(_model(model))]
@@ -117,7 +112,7 @@ class ComparisonSums:
 
     def least_modulus(self, max_rows: int) -> int:
         """Return how many values a sum of so many pooled rows can take, of either sign, times S²."""
-        return 1 + 2 * self.scale**2 * most_cubic(max_rows) if self.pairs else 1
+        return 1 + 2 * self._coarse.scale**2 * most_cubic(max_rows) if self.pairs else 1
 
     def count(self, labels: NDArray[np.uint8], bins_of: Sequence[NDArray[np.int64]]) -> list[NDArray[np.int64]]:
         """Return the vectors of rows with these labels and bins of each model's scores."""
@@ -140,7 +135,7 @@ class ComparisonSums:
                 Moments(first[at], second[at], first[at + 1] % modulus, second[at + 1] % modulus, next(products))
                 for at in (0, 2)
             )
-            found[pair] = PairedSums(of_positives, of_negatives, self.scale)
+            found[pair] = PairedSums(of_positives, of_negatives, self._coarse.scale)
         return found
 
 
