@@ -328,6 +328,7 @@ def question_options(command: Callable[..., Any]) -> Callable[..., Any]:
     )
     @heterogeneity_option
     @cluster_option
+    @click.option("--each-pair", is_flag=True, help="Compare each model with each other one, not with the first alone.")
     @whole_number(
         "--min-cell",
         1,

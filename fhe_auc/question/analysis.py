@@ -6,6 +6,7 @@ them, or those with one level of one variable ("sex: F"); there are no groups by
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from collections import Counter
@@ -77,6 +78,7 @@ class Analysis(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     heterogeneity: bool = False  # whether sums over parties, each taken as a site, are released
     min_cell: int = DEFAULT_MIN_CELL
     cluster: str | msgspec.UnsetType = msgspec.UNSET  # the column that names each row's patient; unset does not travel
+    each_pair: bool | msgspec.UnsetType = msgspec.UNSET  # whether all models are compared, not with the first one alone
 
     def __post_init__(self) -> None:
         _check_names("model", self.models, 1, MOST_MODELS)
@@ -100,10 +102,7 @@ class Analysis(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         if self.cluster:
             _check_names("column of patients", (self.cluster,), 1, 1)
             if self.classes or self.cross_groups or self.heterogeneity:
-                raise InputError(
-                    "intervals by patients are of labels 0 and 1, of models and groups: not of classes, across groups, "
-                    "or of sites"
-                )
+                raise InputError("intervals by patients are of labels 0 and 1, not across groups, and not of sites")
         if self.cross_groups and not self.by:
             raise InputError("AUCs across groups need a variable that rows are grouped by")
         if (number := self._estimates) > MOST_ESTIMATES:
@@ -155,8 +154,9 @@ class Analysis(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     @property
     def comparisons(self) -> tuple[tuple[int, int], ...]:
-        """Pairs of models, by index, whose AUCs over all rows are compared: the first with each other one."""
-        return () if self.classes else tuple((0, other) for other in range(1, len(self.models)))
+        """Pairs of models, by index, whose AUCs over all rows are compared: the first with each other one, or all."""
+        pairs = itertools.combinations(range(len(self.models)), 2)
+        return () if self.classes else tuple(pair for pair in pairs if self.each_pair or pair[0] == 0)
 
     def group_name(self, contrast: Contrast) -> str:
         """Return "sex: F", or "sex: F, M" for positives of the one and negatives of the other."""
@@ -216,6 +216,7 @@ class Questions:
     heterogeneity: bool = False
     min_cell: int = DEFAULT_MIN_CELL
     cluster: str = ""  # the column that names each row's patient, where rows of one are not independent
+    each_pair: bool = False
 
     @classmethod
     def of(cls, analysis: Analysis, score_column: str) -> Questions:
@@ -224,6 +225,7 @@ class Questions:
             score_columns=analysis.models if len(analysis.models) > 1 else (score_column,),
             by={variable.name: variable.levels for variable in analysis.by},
             cluster=analysis.cluster or "",
+            each_pair=bool(analysis.each_pair),
             **{name: getattr(analysis, name) for name in _SHARED},
         )
 
@@ -249,6 +251,7 @@ class Questions:
             models=self.score_columns if len(self.score_columns) > 1 else PLAIN.models,
             by=tuple(Variable(name, levels or _levels(name, found[name])) for name, levels in self.by.items()),
             cluster=self.cluster or msgspec.UNSET,
+            each_pair=self.each_pair or msgspec.UNSET,
             **{name: getattr(self, name) for name in _SHARED},
         )
 

@@ -225,10 +225,7 @@ def federated_report(
 def refuse_noisy_panels(questions: Questions, options: Mapping[str, object]) -> None:
     """Raise `InputError` where groups or sites are asked for with noise: before a session spends the budget."""
     if (questions.by or questions.heterogeneity or questions.cluster) and "epsilon" in options:
-        raise InputError(
-            "AUCs of groups and sites, and intervals by patients, are exact numbers: they do not go with a model that "
-            "adds noise"
-        )
+        raise InputError("AUCs of groups, sites and patients are exact: they do not go with a model that adds noise")
 
 
 def make_report(

@@ -82,12 +82,12 @@ def of_cells(
             yield GroupDecision(variable.name, level, None if at in left_out else tuple(own[at].tolist()))
 
 
-def fairness(decisions: Sequence[GroupDecision]) -> dict[str, dict[str, tuple[float | None, float | None]]]:
-    """Return, by variable and measure, the largest difference between groups shown, and the smallest ratio.
+def fairness(decisions: Sequence[GroupDecision]) -> dict[str, dict[str, float | None]]:
+    """Return, by variable, the largest difference between groups shown, and the smallest ratio, of each measure.
 
-    As Fairlearn's ``demographic_parity_difference`` and so on (Weerts et al., JMLR 24, 2023); None where undefined.
+    By the names of Fairlearn's functions (Weerts et al., JMLR 24, 2023); None where undefined.
     """
-    found: dict[str, dict[str, tuple[float | None, float | None]]] = {}
+    found: dict[str, dict[str, float | None]] = {}
     for variable in dict.fromkeys(each.variable for each in decisions):
         shown = [each.rates() for each in decisions if each.variable == variable and each.counts is not None]
         found[variable] = {}
@@ -96,5 +96,5 @@ def fairness(decisions: Sequence[GroupDecision]) -> dict[str, dict[str, tuple[fl
             known = len(shown) > 1 and not np.isnan(values).any()
             difference = max(max(each) - min(each) for each in values) if known else None
             ratio = min(min(each) / max(each) for each in values) if known and all(map(max, values)) else None
-            found[variable][measure] = difference, ratio
+            found[variable] |= {f"{measure}_difference": difference, f"{measure}_ratio": ratio}
     return found

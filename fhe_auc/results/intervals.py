@@ -358,6 +358,13 @@ def of_difference(
     return Interval(level, float(difference) - reach, float(difference) + reach, method), p_value
 
 
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Return p-values of so many tests, corrected by Holm (Scandinavian Journal of Statistics 6, 1979, 65-70)."""
+    order, given = np.argsort(p_values), np.asarray(p_values, np.float64)
+    stepped = np.maximum.accumulate(np.arange(len(given), 0, -1) * given[order])
+    return [float(each) for each in np.minimum(stepped[np.argsort(order)], 1.0)]
+
+
 def wilson(successes: ArrayLike, rows: ArrayLike, level: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return the ends, both in [0, 1], of Wilson's score interval of each rate k/n, without continuity correction.
 

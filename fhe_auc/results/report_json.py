@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from fhe_auc.results.group_decisions import GroupDecision, fairness
+from fhe_auc.results.group_decisions import fairness
 from fhe_auc.results.intervals import Interval
 from fhe_auc.results.report_card import Facts, ReportCard
 from fhe_auc.results.report_measures import CALIBRATION_BINS, Decision, Measure
@@ -52,22 +52,13 @@ def as_dict(card: ReportCard, facts: Facts) -> dict[str, Any]:
         "decisions": {name: decision and _decision(decision) for name, decision in decisions.items()},
         "groups": [_rounded(estimate.as_dict()) for estimate in facts.groups],
         "group_decisions": [_rounded(each.as_dict(card.level)) for each in facts.group_decisions],
-        "fairness": _fairness(facts.group_decisions),
+        "fairness": fairness(facts.group_decisions),
         "sites": None if facts.sites is None else _rounded(asdict(facts.sites)),
         "roc_curve": roc,
         "precision_recall_curve": precision_recall,
         "calibration_curve": calibration,
         "decision_curve": decision_curve,
         "histogram": {name: getattr(card.histogram, name).tolist() for name in ("edges", "positives", "negatives")},
-    }
-
-
-def _fairness(decisions: Sequence[GroupDecision]) -> dict[str, dict[str, float | None]]:
-    """Return differences and ratios by variable and the names of Fairlearn's functions."""
-    kinds = ("difference", "ratio")
-    return {
-        name: {f"{of}_{kind}": each for of, both in measures.items() for kind, each in zip(kinds, both, strict=True)}
-        for name, measures in fairness(decisions).items()
     }
 
 

@@ -66,31 +66,28 @@ def of_group_decisions(decisions: Sequence[GroupDecision], level: float | None) 
 
 def of_fairness(decisions: Sequence[GroupDecision]) -> TextTable:
     """Return difference and ratio of each of Fairlearn's measures."""
-    rows = (
-        (
-            f"{variable}: {name.replace('_', ' ')}",
-            *("undefined" if each is None else f"{each:.4f}" for each in both),
-            "",
-        )
-        for variable, measures in fairness(decisions).items()
-        for name, both in measures.items()
-    )
+    rows: list[tuple[str, ...]] = []
+    for variable, found in fairness(decisions).items():
+        texts = ("undefined" if each is None else f"{each:.4f}" for each in found.values())
+        names = [name.removesuffix("_ratio").replace("_", " ") for name in found if name.endswith("_ratio")]
+        rows += [(f"{variable}: {name}", next(texts), next(texts), "") for name in names]
     return TextTable(("between groups", "difference", "ratio", ""), tuple(rows), 1)
 
 
 def of_comparisons(comparisons: Sequence[Comparison]) -> TextTable:
-    """Return one row for each difference of two AUCs."""
+    """Return one row for each difference of two AUCs; of several with p-values by Holm too."""
+    several = len(comparisons) > 1
     rows = tuple(
         (
             f"{each.second} minus {each.first}",
             f"{each.difference:+.4f}",
             ends(each.interval, "+.4f") if each.interval else "none",
-            "" if each.p_value is None else p_text(each.p_value),
+            *("" if p is None else p_text(p) for p in (each.p_value, each.p_holm)[: 1 + several]),
             each.interval.method if each.interval else each.missing or "not released, or alike in all rows",
         )
         for each in comparisons
     )
-    return TextTable(("comparison", "difference", _level(comparisons), "p", ""), rows, 1)
+    return TextTable(("comparison", "difference", _level(comparisons), *("p", "p, Holm")[: 1 + several], ""), rows, 1)
 
 
 def of_sites(sites: Sequence[SiteSummary]) -> list[tuple[str, str, str]]:

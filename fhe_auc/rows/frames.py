@@ -103,6 +103,8 @@ class Breakdown(CheckedNames):
         all but two with rows of both labels can work out these two's AUCs.
     min_cell : int
         Groups with fewer rows of a label than this are not shown; 1 shows all. Parties can still read them.
+    each_pair : bool
+        Compare each model with each other one, not with the first alone.
     cluster : str
         Column that names each row's patient, or whatever has several rows of a site that are alike: intervals then take
         patients as independent, not rows (Obuchowski, Biometrics 53, 1997). Parties also learn how many patients there
@@ -117,6 +119,7 @@ class Breakdown(CheckedNames):
     heterogeneity: bool = False
     min_cell: int = DEFAULT_MIN_CELL
     cluster: str = ""
+    each_pair: bool = False
 
     def questions(self, columns: Columns) -> Questions:
         """Return what is asked, with names, levels and classes as text."""
@@ -128,6 +131,7 @@ class Breakdown(CheckedNames):
             heterogeneity=self.heterogeneity,
             min_cell=self.min_cell,
             cluster=self.cluster,
+            each_pair=self.each_pair,
         )
 
 

@@ -15,7 +15,6 @@ import argparse
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import combinations, product
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -90,18 +89,11 @@ def coverage(
     return [f"{rows:,}", f"{100 * many.y_true.mean():.2g} %", f"{of_many['roc_auc']:.2f}", *cells]
 
 
-class Off(NamedTuple):
-    """By how much the standard error of a comparison is off, and whether it has a p-value."""
-
-    off: float
-    shown: bool
-
-    @classmethod
-    def of(cls, labels: NDArray, scores: Sequence[NDArray], grid: NDArray, *, rounded: bool = False) -> Off | None:
-        error, (found,) = of_rows(labels, *scores), reading(labels, scores, grid, rounded=rounded).comparisons()
-        if not error or found.standard_error is None:
-            return None
-        return cls(abs(found.standard_error / error - 1), not found.missing)
+def off_by(labels: NDArray, scores: Sequence[NDArray], grid: NDArray, *, rounded: bool = False) -> Iterator[tuple]:
+    """Yield by how much the standard error of a comparison is off, and whether it has a p-value; if it has an error."""
+    error, (found,) = of_rows(labels, *scores), reading(labels, scores, grid, rounded=rounded).comparisons()
+    if error and found.standard_error is not None:
+        yield abs(found.standard_error / error - 1), not found.missing
 
 
 def reading(
@@ -134,8 +126,7 @@ def paired(rows: int, repeats: int) -> Iterator[list[object]]:
                 ("round_scores=3", DECIMALS, scores.round(3)),
                 ("round_scores=3, half imputed", DECIMALS, np.round([scores[0], of_half], 3)),
             ):
-                if (found := Off.of(labels, list(models), grid, rounded=grid is DECIMALS)) is not None:
-                    tried[name].append(found)
+                tried[name] += off_by(labels, list(models), grid, rounded=grid is DECIMALS)
     for name, each in tried.items():
         errors, told = map(np.array, zip(*each, strict=True))
         of_all = f"{len(errors):,}", f"{100 * np.mean(errors > 0.04):.1f} %", f"{100 * told.mean():.0f} %"
@@ -165,8 +156,7 @@ def real() -> None:
         scores = [cross_val_predict(model, x, labels, cv=5, method="predict_proba")[:, 1] for model, x in tried]
         for pair in combinations(scores, 2):
             for name, grid in (("quantile:1000", own_grid(pair)), ("hybrid:1000", GRID)):
-                if (found := Off.of(labels, pair, grid)) is not None:
-                    tried_on[name].append(found)
+                tried_on[name] += off_by(labels, pair, grid)
     for name, found in tried_on.items():
         errors, told = map(np.array, zip(*found, strict=True))
         print(

@@ -118,12 +118,8 @@ class ClusterSums:
         if (clusters := data.clusters) is None:
             raise InputError(f"party {data.name!r} does not say which rows are one patient's, and the session asks")
         if (most := int(np.bincount(clusters).max())) > MOST_ROWS:
-            raise InputError(
-                f"party {data.name!r}: {most:,} rows are one patient's by column {self.analysis.cluster!r}, and at "
-                f"most {MOST_ROWS:,} can be",
-                party=data.name,
-                column=self.analysis.cluster or None,
-            )
+            of_one = f"{most:,} rows are one patient's by column {self.analysis.cluster!r}"
+            raise InputError(f"party {data.name!r}: {of_one}, and at most {MOST_ROWS:,} can be", party=data.name)
         groups = [np.ones(data.rows, np.bool_)]
         for codes, variable in zip(data.groups, self.analysis.by, strict=True):
             groups += [codes == level for level in range(len(variable.levels))]

@@ -31,6 +31,7 @@ from fhe_auc.results.intervals import (
     delong,
     few_rows,
     hanley_mcneil,
+    holm,
     of_difference,
     on_logit_scale,
     paired_delong,
@@ -47,13 +48,9 @@ _NO_SPREAD = (
 )
 
 _ALIKE_IDS = 0.95  # a share of different ids among rows that is no patients'
-_IDS_OF_ROWS = (
-    "nearly every row has an id of its own in column {column!r}: where these are ids of rows or visits, the interval "
-    "takes rows as independent; name the column of patients"
-)
+_IDS_OF_ROWS = "nearly every row has an id of its own in column {column!r}: it may be one of rows, not of patients"
 _BOTH_LABELS = (
-    "some patients have rows of both labels (by column {column!r}): the interval allows for it; if the outcome is one "
-    "of patients, not of visits, labels or ids are wrong"
+    "some patients have rows of both labels (by {column!r}): right if visits have outcomes of their own, only"
 )
 
 _IMPOSSIBLE_SITES = "the sums over sites cannot be those of sites: a party has made some up, so they are not shown"
@@ -117,7 +114,7 @@ class Reading:
         return tuple(self._estimate(contrast, found) for contrast, found in every)
 
     def comparisons(self) -> tuple[Comparison, ...]:
-        """Return the difference from the first model of each other one."""
+        """Return the difference of each pair of models that is compared."""
         found = []
         of_model = {
             contrast.model: estimate
@@ -152,6 +149,10 @@ class Reading:
                     )
                     comparison = replace(comparison, interval=interval, p_value=p_value)
             found.append(comparison)
+        if len(found) > 1:  # one that has no p is a test all the same
+            adjusted = holm([1.0 if each.p_value is None else each.p_value for each in found])
+            pairs = zip(found, adjusted, strict=True)
+            found = [each if each.p_value is None else replace(each, p_holm=p) for each, p in pairs]
         return tuple(found)
 
     def _missing(self, binning_error: float, error: PairedError) -> str:

@@ -100,6 +100,7 @@ def test_what_takes_rows_as_independent_does_not_go_with_patients(others: Any) -
 
 def test_without_the_option_a_manifest_and_a_release_are_what_they_were() -> None:
     assert b"cluster" not in encode(Analysis())
+    assert b"pair" not in encode(ONE)
     assert b"cluster" in encode(ONE)
     names = [name for name, _ in AnalysisSums(Analysis(), 50, True).release.sketch.vectors]
     assert names == ["m0 g0 c0", "m0 g0 c1"]

@@ -9,20 +9,26 @@ import msgspec
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from scipy.stats import norm
 
 from fhe_auc.base.errors import CapacityError, InputError, VerificationError
 from fhe_auc.base.serialise import encode
 from fhe_auc.cli import main
 from fhe_auc.question import thresholds
 from fhe_auc.question.analysis import PLAIN, Analysis
-from fhe_auc.results.intervals import hanley_mcneil, on_logit_scale, widened
+from fhe_auc.results.intervals import hanley_mcneil, holm, on_logit_scale, widened
 from fhe_auc.rlwe import modular
 from fhe_auc.session import registry
 from fhe_auc_protocols.exact_auc.analysis_sums import AnalysisSums
 from fhe_auc_protocols.exact_auc.estimates_from_sums import Reading
+from fhe_auc_protocols.options import Verified
 from tests.support.chosen import federated_auc
+from tests.support.delong import paired_of_rows
 from tests.support.exact_sessions import BACKENDS, Play, both_backends
+from tests.support.lazy import Lazy
 from tests.support.several import AGE, CLASSES, SEX, TWO_MODELS, auc_of, binned, chosen, made, pool, read
+
+multipletests = Lazy("statsmodels.stats.multitest").multipletests
 
 GRID = thresholds.uniform(6)
 slow = partial(pytest.param, marks=pytest.mark.slow)
@@ -210,3 +216,41 @@ def test_the_command_line_groups_by_levels_named_or_found_and_refuses_others(
     assert shown in " ".join(found.stderr.split())
     if not shown:
         assert [each["group"] for each in json.loads(found.stdout)["estimates"]] == ["all", "sex: F", "sex: M"]
+
+
+@pytest.mark.parametrize("each_pair", [False, True])
+def test_of_three_models_each_pair_is_compared_where_asked_and_p_has_holms_correction_beside_it(
+    each_pair: bool,
+) -> None:
+    random = np.random.default_rng(12)
+    died = random.random(600) < 0.4
+    common, noise = random.normal(size=600) + 0.8 * died, random.normal(size=(3, 600))
+    scores = [
+        norm.cdf(common + spread * each - 1).round(2) for spread, each in zip((0.3, 0.9, 1.3), noise, strict=True)
+    ]
+    rows = dict(zip(("a", "b", "c"), scores, strict=True)) | {"died": died, "site": np.arange(600) % 2}
+    found = federated_auc(
+        rows, label="died", score=["a", "b", "c"], site="site", each_pair=each_pair, protocol=Verified(round_scores=2)
+    )
+    pairs = [("a", "b"), ("a", "c"), *([("b", "c")] if each_pair else [])]
+    assert [(each.first, each.second) for each in found.comparisons] == pairs
+    for each in found.comparisons:
+        difference, error, p_value = paired_of_rows(died, rows[each.first], rows[each.second])
+        assert each.difference == pytest.approx(difference)
+        assert each.standard_error == pytest.approx(error, rel=0.02)
+        assert each.p_value == pytest.approx(p_value, rel=0.1, abs=1e-9)
+    expected = multipletests([each.p_value for each in found.comparisons], method="holm")[1]
+    assert [each.p_holm for each in found.comparisons] == pytest.approx(expected)
+    assert found.to_frame()["p_holm"].dropna().tolist() == pytest.approx(expected)
+    assert "p, Holm" in found._repr_html_()
+
+
+@pytest.mark.parametrize("p_values", [[0.01, 0.04, 0.03, 0.005], [0.5], [0.9, 0.8, 0.7], [0.02, 0.02, 1.0]])
+def test_holms_correction_is_that_of_statsmodels(p_values: list[float]) -> None:
+    assert holm(p_values) == pytest.approx(multipletests(p_values, method="holm")[1])
+
+
+def test_of_two_models_there_is_one_p_and_nothing_about_holm() -> None:
+    found = federated_auc({f"s{k}": table(k) for k in range(2)}, score=["a", "b"])
+    assert [each.p_holm for each in found.comparisons] == [None]
+    assert "Holm" not in found._repr_html_()
