@@ -314,6 +314,8 @@ def write_rows(path: Path, data: PartyData, analysis: Analysis) -> None:
     columns: dict[str, Any] = dict(zip(names, data.scores, strict=True))
     for variable, codes in zip(analysis.by, data.groups, strict=True):
         columns[variable.name] = np.array(variable.levels)[codes]
+    if analysis.cluster:
+        columns[analysis.cluster] = data.clusters
     labels = np.array(analysis.classes)[data.labels] if analysis.classes else data.y_true
     np.savez(path, y_true=labels, **columns)
 

@@ -18,8 +18,9 @@ from fhe_auc.base.errors import CapacityError, InputError
 from fhe_auc.base.serialise import encode
 from fhe_auc.cli import main
 from fhe_auc.question import thresholds
-from fhe_auc.question.analysis import Analysis, Variable
+from fhe_auc.question.analysis import Analysis, Questions, Variable
 from fhe_auc.rows.party_data import PartyData
+from fhe_auc.rows.party_files import read_for, write_rows
 from fhe_auc_protocols.exact_auc.analysis_sums import AnalysisSums
 from fhe_auc_protocols.exact_auc.cluster_sums import MOST_ROWS
 from fhe_auc_protocols.exact_auc.estimates_from_sums import Reading
@@ -202,6 +203,16 @@ def save(path: Path, rows: Table, change: dict[int, str] | None = None) -> str:
             entries[3] = (change or {}).get(number, entries[3])
             writer.writerow(entries)
     return str(path)
+
+
+def test_rows_that_are_written_for_a_role_of_their_own_keep_their_patients(tmp_path: Path) -> None:
+    data = party(table(4, 30), TWO)
+    write_rows(tmp_path / "one.npz", data, TWO)
+    ((found,), analysis) = read_for(Questions.of(TWO, "y_score"), tmp_path / "one.npz")
+    assert analysis == TWO
+    assert found.clusters is not None
+    assert data.clusters is not None
+    assert found.clusters.tolist() == data.clusters.tolist()
 
 
 def test_files_and_tables_give_the_same_and_a_missing_id_is_refused_or_its_row_dropped(tmp_path: Path) -> None:
