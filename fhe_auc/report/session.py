@@ -279,7 +279,7 @@ def make_report(
         groups = tuple(estimate for estimate in second.estimates if estimate.group)
         decisions: tuple[GroupDecision, ...] = ()
         if analysis.by:
-            hidden = [each.group for each in groups if each.auc is None]
+            hidden = [each.group for each in groups if each.auc is None and analysis.min_cell > 1]
             cells = _cells(parties, analysis, card.chosen.threshold, setup, progress)
             decisions = tuple(of_cells(cells, analysis, card.min_cell, hidden))
         facts = replace(

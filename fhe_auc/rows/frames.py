@@ -293,8 +293,8 @@ def _party(name: str, rows: Any, columns: _Read) -> _Party | PartyData:
             raise InputError(f"party {rows.name!r} is PartyData, of one model and no groups: give a table instead")
         return rows
     if isinstance(rows, (tuple, list)) and len(rows) == 2:
-        if questions.several:
-            raise InputError(f"party {name!r} is a pair (y_true, y_score): give a table for several models or groups")
+        if questions.several or questions.cluster:
+            raise InputError(f"party {name!r} is a pair (y_true, y_score): give a table for models, groups or patients")
         if _column_names(rows[1]) is not None and isinstance(rows[0], (str, tuple)):
             raise InputError(
                 f"{name} is a name with a table, as groups and items() give them: give the mapping itself, dict(rows), "

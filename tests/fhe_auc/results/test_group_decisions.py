@@ -141,6 +141,14 @@ def test_the_frame_is_that_of_fairlearn(rows: Any, report: Report) -> None:
     pd.testing.assert_frame_equal(frame[list(of_frame)], expected, check_dtype=False)
 
 
+def test_without_small_cells_a_group_of_one_label_is_shown_too(rows: Any) -> None:
+    own = rows[(rows["ward"] != "d") | ~rows["died"]]
+    columns: dict[str, Any] = {"label": "died", "score": "risk", "site": "hospital"}
+    found = federated_report(own, **columns, by="ward", min_cell=1, thresholds=np.arange(100) / 100)
+    assert [each.counts is None for each in found.facts.group_decisions] == [False] * 4
+    assert found.facts.groups[3].auc is None
+
+
 def test_hidden_groups_are_hidden_everywhere(report: Report) -> None:
     frame = report.by_group("ward")
     hidden = frame.index[frame["count"].isna()].tolist()

@@ -99,6 +99,11 @@ def test_what_takes_rows_as_independent_does_not_go_with_patients(others: Any) -
         Analysis(cluster="id", **others)
 
 
+def test_a_pair_of_arrays_says_no_patients_and_is_refused() -> None:
+    with pytest.raises(InputError, match=r"is a pair .*: give a table for models, groups or patients"):
+        federated_auc([([0, 1], [0.2, 0.7])], cluster="id")
+
+
 def test_without_the_option_a_manifest_and_a_release_are_what_they_were() -> None:
     assert b"cluster" not in encode(Analysis())
     assert b"pair" not in encode(ONE)
