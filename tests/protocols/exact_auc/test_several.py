@@ -1,6 +1,7 @@
 """Real sessions for several models, groups, classes and sites: what parties read is what the rows say."""
 
 import json
+from dataclasses import replace
 from functools import partial
 from operator import attrgetter
 from typing import Any
@@ -107,11 +108,21 @@ def table(seed: int, number: int = 60) -> dict[str, Any]:
     return {"y_true": labels, "sex": generator.choice(["F", "M"], number), **scores}
 
 
-@pytest.mark.parametrize("vector", ["m0 g1 c1", slow("m1 g0 c0"), slow("t1 xc1"), "t0 t1 c0", "sites m1"])
-def test_a_lie_on_one_group_one_comparison_or_the_sites_is_refused(vector: str) -> None:
+@pytest.mark.parametrize(
+    "vector",
+    [
+        *("m0 g1 c1", slow("m1 g0 c0"), slow("t1 xc1"), "t0 t1 c0", "sites m1"),
+        *("k0 g0 c1 c0", slow("k1 g2 c0 of c1"), slow("k g1"), slow("k0 k1 c1 c1")),
+    ],
+)
+def test_a_lie_on_one_group_one_comparison_the_sites_or_patients_is_refused(vector: str) -> None:
     """The aggregator adds one to an entry of the sum of sketches, of one group, model or table alone."""
     analysis = Analysis(models=("old", "new"), by=(SEX,), heterogeneity=True)
-    play = Play("verified", made(analysis, 5, 6), GRID, analysis=analysis, interval=0.95, backend=BACKENDS[-1])
+    sites = made(analysis, 5, 6)
+    if vector.startswith("k"):
+        analysis = msgspec.structs.replace(analysis, heterogeneity=False, cluster="id")
+        sites = [replace(each, clusters=np.arange(each.rows, dtype=np.int32) // 2) for each in sites]
+    play = Play("verified", sites, GRID, analysis=analysis, interval=0.95, backend=BACKENDS[-1])
     names, lengths = zip(*play.plan.release.sketch.vectors, strict=True)
     place = sum(lengths[: names.index(vector)])
     honest = play.aggregator._aggregate
