@@ -176,11 +176,12 @@ def _group_decisions(card: ReportCard, decisions: Sequence[GroupDecision]) -> st
     rows = []
     for each, (name, *cells, note) in zip(decisions, of_group_decisions(decisions, card.level).rows, strict=True):
         counts = note if each.counts is None else ", ".join(map("{} {:,}".format, CELLS, each.counts))
-        rows.append((f"{_shown(name)}<small>{counts}</small>", *cells[len(CELLS) :]))
-    rates = _section("group-decisions", "Groups at the threshold", at, ("Group", *SHOWN_RATES.values()), rows)
+        rates = (each.replace(" (", "<small>CI ").replace(")", "</small>") for each in cells[len(CELLS) :])
+        rows.append((f"{_shown(name)}<small>{counts}</small>", *rates))
+    table = _section("group-decisions", "Groups at the threshold", at, ("Group", *SHOWN_RATES.values()), rows)
     between = "Largest differences and smallest ratios between groups shown, as Fairlearn's functions of these names."
     measures = [(_shown(name), *values) for name, *values, _ in of_fairness(decisions).rows]
-    return rates + _section("fairness", "Between groups", between, ("Measure", "Difference", "Ratio"), measures)
+    return table + _section("fairness", "Between groups", between, ("Measure", "Difference", "Ratio"), measures)
 
 
 def _sites(card: ReportCard, sites: SiteSummary | None) -> str:

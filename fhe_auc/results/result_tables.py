@@ -49,7 +49,7 @@ def of_group_decisions(decisions: Sequence[GroupDecision], level: float | None) 
     def cell(decision: GroupDecision, name: str) -> str:
         hit, among = decision.rate(name)
         interval = rate_interval(hit, among, level)
-        within = "" if interval is None else f" ({interval.low:.3f}–{interval.high:.3f})"
+        within = "" if interval is None else f" ({interval.low:.3f} to {interval.high:.3f})"
         return f"{hit / among:.3f}{within}" if among else ""
 
     rows = tuple(
