@@ -109,7 +109,7 @@ def report(
     them in bins that are merged until no count is small.
 
     AUCs of groups (--by), how far sites differ (--heterogeneity), and the AUCs' intervals where patients have several
-    rows (--cluster) come from one more session, of `verified`.
+    rows (--cluster) come from one more session, of `verified`; counts of groups at the threshold from a third one.
     """
     from fhe_auc import report as cards
 

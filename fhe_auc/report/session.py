@@ -163,7 +163,7 @@ def federated_report(
         As there, without `classes` and `cross_groups`. Bins are merged until no count on the page is from 1 to
         ``min_cell - 1``, and groups with fewer rows of a label are left out; 1 shows all.
     threshold : float
-        A decision threshold from 0 to 1, reported beside the one with the best F1.
+        A decision threshold from 0 to 1, reported beside the one with the best F1; of groups too (`Report.by_group`).
     title : str
         Heading of the page; empty: the number of parties.
     protocol : str or Options
