@@ -23,6 +23,7 @@ from fhe_auc.metrics.recalibration import NEAREST_END
 from fhe_auc.question import thresholds as grids
 from fhe_auc.question.analysis import MOST_MIN_CELL, PLAIN, Analysis, Questions
 from fhe_auc.report.page import render, save
+from fhe_auc.results.estimates import NESTED
 from fhe_auc.results.evaluation import NOT_TOLD_APART, Evaluation, QuantileThresholds, verified_as_dict
 from fhe_auc.results.group_decisions import GroupDecision, of_cells
 from fhe_auc.results.intervals import BELOW_HALF, DEFAULT_LEVEL, REVERSED, few_rows
@@ -282,13 +283,18 @@ def make_report(
             hidden = [each.group for each in groups if each.auc is None and analysis.min_cell > 1]
             cells = _cells(parties, analysis, card.chosen.threshold, setup, progress)
             decisions = tuple(of_cells(cells, analysis, card.min_cell, hidden))
+        nested = [NESTED] if len(analysis.by) > 1 and any(each.counts is None for each in decisions) else []
         facts = replace(
             facts,
             groups=groups,
             group_decisions=decisions,
             sites=next(iter(second.sites), None),
             privacy=facts.privacy + _second_privacy(second.protocol, analysis),
-            warnings=(*facts.warnings, *([_OTHER_INTERVALS] if analysis.cluster else []), *new),
+            warnings=(
+                *facts.warnings,
+                *([_OTHER_INTERVALS] if analysis.cluster else []),
+                *dict.fromkeys([*new, *nested]),
+            ),
         )
         if analysis.cluster:
             first, *others = card.measures

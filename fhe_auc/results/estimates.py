@@ -10,6 +10,10 @@ from typing import Any
 from fhe_auc.results.intervals import Interval
 
 ONE_CLASS = "rows of one label only"
+NESTED = (
+    "groups that are not shown can be worked out from those shown where one column divides the groups of another "
+    "(sex_and_age beside sex): then do not publish both"
+)
 
 _ALL = "all"
 

@@ -11,7 +11,7 @@ import numpy as np
 from fhe_auc.base.errors import UndefinedAucError
 from fhe_auc.metrics.small_cells import hidden_rows
 from fhe_auc.question.analysis import Analysis, Contrast
-from fhe_auc.results.estimates import ONE_CLASS, Comparison, GroupEstimate, Headline, too_few
+from fhe_auc.results.estimates import NESTED, ONE_CLASS, Comparison, GroupEstimate, Headline, too_few
 from fhe_auc.results.heterogeneity import LEAST_SITES, SiteSummary, random_effects
 from fhe_auc.results.intervals import (
     BELOW_HALF,
@@ -56,10 +56,6 @@ _BOTH_LABELS = (
 _IMPOSSIBLE_SITES = "the sums over sites cannot be those of sites: a party has made some up, so they are not shown"
 
 _SMALL_GROUPS = "small groups are shown (min_cell 1): a count from 1 to 9 may tell who is meant"
-_NESTED = (
-    "groups that are not shown can be worked out from those shown where one column divides the groups of another "
-    "(sex_and_age beside sex): then do not publish both"
-)
 
 _ALL_ALONE = "with round_scores=2, or 1, it is exact for the scores as rounded"
 _ALIKE = 0.05  # a difference with a standard error below this share of a model's own is that of about the same ranking
@@ -200,7 +196,7 @@ class Reading:
     def warnings(self) -> tuple[str, ...]:
         """Return what the reader ought to know of intervals, groups and sites."""
         of_sites = (_IMPOSSIBLE_SITES,) if self.sums.sites and not self.sites() else ()
-        nested = (_NESTED,) if self._hidden and len(self.analysis.by) > 1 else ()
+        nested = (NESTED,) if self._hidden and len(self.analysis.by) > 1 else ()
         first, estimates = self.sums.estimates[0], self.estimates()
         if self.analysis.classes:
             of_intervals = (_AVERAGE, *self._few_rows(estimates))

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from fhe_auc import InputError, Report
 from fhe_auc.metrics import Histogram
 from fhe_auc.question.analysis import Analysis, Variable
+from fhe_auc.results.estimates import NESTED
 from fhe_auc.results.group_decisions import CELLS, RATES, GroupDecision, fairness, of_cells
 from fhe_auc.rows import datasets
 from tests.support.chosen import federated_report
@@ -156,6 +157,7 @@ def test_hidden_groups_are_hidden_everywhere(report: Report) -> None:
     assert len(hidden) == 2
     plain = report.as_dict()
     assert [each["level"] for each in plain["group_decisions"] if each["TP"] is None] == hidden
+    assert sum(text == NESTED for text in report.facts.warnings) == 1
     assert json.dumps(plain)
     words = Page(report.html()).words
     for level in LEVELS:
