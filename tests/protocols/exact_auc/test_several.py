@@ -229,7 +229,7 @@ def test_the_command_line_groups_by_levels_named_or_found_and_refuses_others(
         assert [each["group"] for each in json.loads(found.stdout)["estimates"]] == ["all", "sex: F", "sex: M"]
 
 
-@pytest.mark.parametrize("each_pair", [False, True])
+@pytest.mark.parametrize("each_pair", [slow(False), True])
 def test_of_three_models_each_pair_is_compared_where_asked_and_p_has_holms_correction_beside_it(
     each_pair: bool,
 ) -> None:
