@@ -262,7 +262,7 @@ def interval_rows(interval: Interval | None) -> list[tuple[output.Cell, ...]]:
     if interval is None:
         return []
     cells = (output.styled(text, "bold") for text in (interval.heading, result_tables.ends(interval)))
-    return [(*cells, f"{interval.method}; for independent rows")]
+    return [(*cells, f"{interval.method}; for independent {interval.independent}")]
 
 
 def binning_error_rows(
@@ -285,7 +285,8 @@ def _counts(evaluation: Evaluation) -> list[tuple[output.Cell, ...]]:
     if evaluation.rows is None:
         return []
     events = output.styled(f"{evaluation.positives:,} positive, {evaluation.negatives:,} negative", "bold not dim")
-    return [(output.styled("rows", "bold"), output.styled(f"{evaluation.rows:,}", "bold"), events)]
+    patients = f"; of {evaluation.settings['patients']:,} patients" if "patients" in evaluation.settings else ""
+    return [(output.styled("rows", "bold"), output.styled(f"{evaluation.rows:,}", "bold"), events + patients)]
 
 
 def _average_precision(evaluation: Evaluation) -> list[tuple[output.Cell, ...]]:

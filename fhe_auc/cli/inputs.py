@@ -297,6 +297,15 @@ heterogeneity_option = click.option(
 )
 
 
+cluster_option = click.option(
+    "--cluster",
+    metavar="NAME",
+    default="",
+    help="Column that names each row's patient, where patients have several rows, all of one site: intervals and p "
+    "then take patients as independent, not rows (Obuchowski 1997). Parties learn how many patients there are.",
+)
+
+
 def question_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Decorate a command: it receives ``questions`` (`Questions`); no columns of scores: one model."""
 
@@ -318,6 +327,8 @@ def question_options(command: Callable[..., Any]) -> Callable[..., Any]:
         "--cross-groups", is_flag=True, help="With --by: positives of each group from negatives of each other (xAUC)."
     )
     @heterogeneity_option
+    @cluster_option
+    @click.option("--each-pair", is_flag=True, help="Compare each model with each other one, not with the first alone.")
     @whole_number(
         "--min-cell",
         1,

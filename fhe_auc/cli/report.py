@@ -77,6 +77,7 @@ def _printable(context: click.Context, parameter: click.Parameter, title: str | 
 )
 @inputs.by_option
 @inputs.heterogeneity_option
+@inputs.cluster_option
 @inputs.whole_number(
     "--min-cell",
     1,
@@ -96,6 +97,7 @@ def report(
     interval: float | None,
     by: dict[str, tuple[str, ...]],
     heterogeneity: bool,
+    cluster: str,
     min_cell: int,
     as_json: bool,
 ) -> None:
@@ -106,13 +108,15 @@ def report(
     `evaluate`, which gives an AUC, it gives the parties the pooled rows of each label in each bin. Page and files show
     them in bins that are merged until no count is small.
 
-    AUCs of groups (--by), and how far sites differ (--heterogeneity), come from one more session, of `verified`.
+    AUCs of groups (--by), how far sites differ (--heterogeneity), and the AUCs' intervals where patients have several
+    rows (--cluster) come from one more session, of `verified`; counts of groups at the threshold from a third one.
     """
     from fhe_auc import report as cards
 
     require("plots")
     _check_folder(out, cards.FILES, force=force)
-    questions = Questions(score_columns=(), by=by, heterogeneity=heterogeneity, min_cell=min(min_cell, MOST_MIN_CELL))
+    least = min(min_cell, MOST_MIN_CELL)
+    questions = Questions(score_columns=(), by=by, heterogeneity=heterogeneity, min_cell=least, cluster=cluster)
     parties, analysis = files.read_for(questions)
     cards.refuse_noisy_panels(questions, session.options)
     evaluation, wall_seconds = session.run(parties)
@@ -183,7 +187,9 @@ def _print(card: ReportCard, facts: Facts, saved: list[Path]) -> None:
     output.print_table(rows)
     output.print_text()
     if facts.groups:
-        print_tables([result_tables.of_estimates(facts.groups)])
+        decisions = facts.group_decisions
+        at_threshold = result_tables.of_group_decisions(decisions, card.level), result_tables.of_fairness(decisions)
+        print_tables([result_tables.of_estimates(facts.groups), *at_threshold])
         output.print_text()
     page, *others = saved
     output.print_text(f"page saved as {page}; beside it {', '.join(path.name for path in others)}")

@@ -60,10 +60,10 @@ class SessionOptions:
     ) -> SessionOptions:
         """Check what can be checked before any file is read; raise `InputError`. No thresholds: the protocol's own."""
         check_names(plugin.options, plugin.name, options)
-        if (questions.several or questions.heterogeneity) and not plugin.several:
+        if (questions.several or questions.heterogeneity or questions.cluster) and not plugin.several:
             raise InputError(
-                f"protocol {plugin.name!r} answers for one model over all rows: --score-columns, --by, --classes and "
-                "--heterogeneity are for exact and verified"
+                f"protocol {plugin.name!r} answers for one model over all rows: --score-columns, --by, --classes, "
+                "--cluster and --heterogeneity are for exact and verified"
             )
         if thresholds is None:
             thresholds = plugin.options.thresholds_for(several=questions.several)

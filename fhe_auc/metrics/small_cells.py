@@ -1,5 +1,6 @@
 """Histograms without small counts: neighbouring bins are merged until none shows that so few rows are in it."""
 
+from collections.abc import Collection
 from itertools import pairwise
 
 import numpy as np
@@ -50,6 +51,28 @@ def merge_small_cells(histogram: Histogram, min_cell: int, *, keep: ArrayLike = 
         histogram.edges[[*starts, histogram.bins]],
         *(np.add.reduceat(counts, starts) for counts in (histogram.positives, histogram.negatives)),
     )
+
+
+def hidden_rows(
+    counts: NDArray[np.int64], least: int, *, also: Collection[int] = (), zeros: bool = False
+) -> frozenset[int]:
+    """Return which rows of a table of counts are not shown: that have small ones, and the next smallest.
+
+    The total, less the rows shown, is that of the hidden ones together. So these are two at least, and have together no
+    count from 1 to ``least - 1``. With `zeros` 0 is small as well; `also` are rows that are hidden anyway. All rows are
+    hidden where nothing else does.
+    """
+
+    def small(row: NDArray[np.int64]) -> bool:
+        return bool(((row < least) & ((row > 0) | zeros)).any())
+
+    hide = {at for at, row in enumerate(counts) if small(row)}.union(also)
+    if not hide:
+        return frozenset()
+    ascending = sorted(range(len(counts)), key=lambda at: (at not in hide, counts[at].min()))
+    together = np.cumsum(counts[ascending], axis=0)
+    enough = (k for k in range(max(len(hide), 2), len(counts) + 1) if not small(together[k - 1]))
+    return frozenset(ascending[: next(enough, len(counts))])
 
 
 def _kept(

@@ -6,6 +6,7 @@ them, or those with one level of one variable ("sex: F"); there are no groups by
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from collections import Counter
@@ -76,6 +77,8 @@ class Analysis(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     cross_groups: bool = False  # xAUC: Kallus and Zhou, NeurIPS 2019
     heterogeneity: bool = False  # whether sums over parties, each taken as a site, are released
     min_cell: int = DEFAULT_MIN_CELL
+    cluster: str | msgspec.UnsetType = msgspec.UNSET  # the column that names each row's patient; unset does not travel
+    each_pair: bool | msgspec.UnsetType = msgspec.UNSET  # whether all models are compared, not with the first one alone
 
     def __post_init__(self) -> None:
         _check_names("model", self.models, 1, MOST_MODELS)
@@ -96,6 +99,10 @@ class Analysis(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
                 raise InputError("AUCs across groups are for labels 0 and 1, not for several classes")
             if self.heterogeneity:
                 raise InputError("sums over sites are for labels 0 and 1, not for several classes")
+        if self.cluster:
+            _check_names("column of patients", (self.cluster,), 1, 1)
+            if self.classes or self.cross_groups or self.heterogeneity:
+                raise InputError("intervals by patients are of labels 0 and 1, not across groups, and not of sites")
         if self.cross_groups and not self.by:
             raise InputError("AUCs across groups need a variable that rows are grouped by")
         if (number := self._estimates) > MOST_ESTIMATES:
@@ -147,8 +154,9 @@ class Analysis(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     @property
     def comparisons(self) -> tuple[tuple[int, int], ...]:
-        """Pairs of models, by index, whose AUCs over all rows are compared: the first with each other one."""
-        return () if self.classes else tuple((0, other) for other in range(1, len(self.models)))
+        """Pairs of models, by index, whose AUCs over all rows are compared: the first with each other one, or all."""
+        pairs = itertools.combinations(range(len(self.models)), 2)
+        return () if self.classes else tuple(pair for pair in pairs if self.each_pair or pair[0] == 0)
 
     def group_name(self, contrast: Contrast) -> str:
         """Return "sex: F", or "sex: F, M" for positives of the one and negatives of the other."""
@@ -207,6 +215,8 @@ class Questions:
     cross_groups: bool = False
     heterogeneity: bool = False
     min_cell: int = DEFAULT_MIN_CELL
+    cluster: str = ""  # the column that names each row's patient, where rows of one are not independent
+    each_pair: bool = False
 
     @classmethod
     def of(cls, analysis: Analysis, score_column: str) -> Questions:
@@ -214,6 +224,8 @@ class Questions:
         return cls(
             score_columns=analysis.models if len(analysis.models) > 1 else (score_column,),
             by={variable.name: variable.levels for variable in analysis.by},
+            cluster=analysis.cluster or "",
+            each_pair=bool(analysis.each_pair),
             **{name: getattr(analysis, name) for name in _SHARED},
         )
 
@@ -238,6 +250,8 @@ class Questions:
         return Analysis(
             models=self.score_columns if len(self.score_columns) > 1 else PLAIN.models,
             by=tuple(Variable(name, levels or _levels(name, found[name])) for name, levels in self.by.items()),
+            cluster=self.cluster or msgspec.UNSET,
+            each_pair=self.each_pair or msgspec.UNSET,
             **{name: getattr(self, name) for name in _SHARED},
         )
 

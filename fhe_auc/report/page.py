@@ -15,12 +15,13 @@ from fhe_auc.base.files import write_atomically
 from fhe_auc.figures.report_card import FIGURES, draw, level_text, png, svg
 from fhe_auc.metrics import Estimate
 from fhe_auc.results.estimates import GroupEstimate
+from fhe_auc.results.group_decisions import CELLS, SHOWN_RATES, GroupDecision
 from fhe_auc.results.heterogeneity import SiteSummary
 from fhe_auc.results.intervals import Interval
 from fhe_auc.results.report_card import Facts, ReportCard
 from fhe_auc.results.report_json import as_dict
 from fhe_auc.results.report_measures import Decision, Measure, OperatingPoint
-from fhe_auc.results.result_tables import ends
+from fhe_auc.results.result_tables import ends, of_fairness, of_group_decisions
 
 FILES = ("report.html", "report.json", *(f"{name}.png" for name in FIGURES))  # names of the files that `save` writes
 _NEGLIGIBLE = 5e-5  # what four decimals do not show
@@ -72,12 +73,13 @@ def render(metrics: ReportCard, facts: Facts) -> str:
         operating_points=_section(
             "points",
             "At a specificity or sensitivity that is held",
-            "The threshold is the edge of a bin: the lowest with that specificity, the highest with that sensitivity.",
+            "The threshold is the edge of a bin: the lowest with that specificity, the highest with that sensitivity. "
+            "Intervals take it as given; those of sensitivity at a specificity, above, and the reverse do not.",
             ("Held", "Spec.", "Sens.", "PPV", "NPV"),
             map(_point_row, metrics.operating_points),
         ),
         groups=_groups(facts.groups),
-        sites=_sites(metrics, facts.sites),
+        sites=_group_decisions(metrics, facts.group_decisions) + _sites(metrics, facts.sites),
         figures="\n".join(_figure(metrics, name) for name in FIGURES),
         privacy="\n".join(f"<p>{_shown(part)}</p>" for part in facts.privacy.split("\n\n") if part.strip()),
         session=_section(
@@ -167,6 +169,21 @@ def _group_row(estimate: GroupEstimate) -> tuple[str, ...]:
     return name, f"{estimate.rows:,}", f"{estimate.positives:,}", f"{estimate.auc:.3f}{within}"
 
 
+def _group_decisions(card: ReportCard, decisions: Sequence[GroupDecision]) -> str:
+    if not decisions:
+        return ""
+    at = f"At the threshold {_number(card.chosen.threshold)}, over all parties, from a session of its own."
+    rows = []
+    for each, (name, *cells, note) in zip(decisions, of_group_decisions(decisions, card.level).rows, strict=True):
+        counts = note if each.counts is None else ", ".join(map("{} {:,}".format, CELLS, each.counts))
+        rates = (each.replace(" (", "<small>CI ").replace(")", "</small>") for each in cells[len(CELLS) :])
+        rows.append((f"{_shown(name)}<small>{counts}</small>", *rates))
+    table = _section("group-decisions", "Groups at the threshold", at, ("Group", *SHOWN_RATES.values()), rows)
+    between = "Largest differences and smallest ratios between groups shown, as Fairlearn's functions of these names."
+    measures = [(_shown(name), *values) for name, *values, _ in of_fairness(decisions).rows]
+    return table + _section("fairness", "Between groups", between, ("Measure", "Difference", "Ratio"), measures)
+
+
 def _sites(card: ReportCard, sites: SiteSummary | None) -> str:
     """Return what sites have in common, if that is known; no number is of one site."""
     if sites is None or sites.within is None:
@@ -198,7 +215,7 @@ def _headline_interval(interval: Interval | None) -> str:
     if interval is None:
         return "no confidence interval"
     level = f"{100 * interval.level:.6g} % confidence interval"
-    return f"{level} {ends(interval, '.3f')} ({interval.method}), if rows are independent"
+    return f"{level} {ends(interval, '.3f')} ({interval.method}), if {interval.independent} are independent"
 
 
 def _headline_range(auc: Estimate, *, noisy: bool) -> str:
@@ -346,7 +363,13 @@ def tripod_items(*, groups: bool, sites: bool) -> tuple[tuple[str, str, str], ..
         ("10", "Sample size, and how it was arrived at", _NOT_HERE),
         ("11", "Missing data", _NOT_HERE),
         ("12e", "Measures and plots of performance", "all tables, and the figures; why these: not here"),
-        ("14", "Fairness", "Groups of rows; how they were chosen: not here" if groups else _NOT_HERE),
+        (
+            "14",
+            "Fairness",
+            "Groups of rows, Groups at the threshold, Between groups; how they were chosen: not here"
+            if groups
+            else _NOT_HERE,
+        ),
         ("15", "Classification, and its thresholds", "How good its decisions are; why these: not here"),
         ("20a", "Participants with and without the outcome", "top of the page; their flow: not here"),
         ("20b", "Characteristics of participants", _NOT_HERE),

@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,16 +23,26 @@ from fhe_auc.metrics.recalibration import NEAREST_END
 from fhe_auc.question import thresholds as grids
 from fhe_auc.question.analysis import MOST_MIN_CELL, PLAIN, Analysis, Questions
 from fhe_auc.report.page import render, save
+from fhe_auc.results.estimates import NESTED
 from fhe_auc.results.evaluation import NOT_TOLD_APART, Evaluation, QuantileThresholds, verified_as_dict
+from fhe_auc.results.group_decisions import GroupDecision, of_cells
 from fhe_auc.results.intervals import BELOW_HALF, DEFAULT_LEVEL, REVERSED, few_rows
 from fhe_auc.results.report_card import Facts, ReportCard, report_card
 from fhe_auc.results.report_json import as_dict
-from fhe_auc.results.result_tables import TextTable, ends, notebook_html, of_estimates, of_sites
+from fhe_auc.results.result_tables import TextTable, ends, notebook_html, of_estimates, of_group_decisions, of_sites
 from fhe_auc.rows.frames import Breakdown, Columns, Rows, parties_of
 from fhe_auc.rows.own_rows import warnings_of
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
 from fhe_auc.session.protocol import DEFAULT_PROTOCOL, Setup
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+_OTHER_INTERVALS = (
+    "of this page's intervals, those of AUCs alone take patients as independent; the others take rows so, and are too "
+    "narrow where patients have several"
+)
 
 _KEYS = {
     "sealed": "A key holder has drawn each party's pad, and the parties' common secret: it and the aggregator must not "
@@ -88,13 +98,26 @@ class Report:
         )
         tables = [TextTable(("metric", "value", level, ""), tuple(rows), 1)]
         if self.facts.groups:
-            tables.append(of_estimates(self.facts.groups))
+            decisions = of_group_decisions(self.facts.group_decisions, self.card.level)
+            tables += [of_estimates(self.facts.groups), decisions]
         lines = [
             *(f"{label} {value}: {note}" for label, value, note in of_sites(self.facts.site_summaries)),
             *(f"warning: {warning}" for warning in self.facts.warnings),
             "save(folder) writes the page with its figures",
         ]
         return notebook_html(str(self), tables, lines)
+
+    def by_group(self, column: str) -> "DataFrame":
+        """Return a pandas data frame of a column's groups at the threshold, as Fairlearn's ``MetricFrame.by_group``.
+
+        Columns: count and rates, by Fairlearn's names; NaN where a group is not shown. `InputError`: no such groups.
+        """
+        import pandas
+
+        own = [each for each in self.facts.group_decisions if each.variable == column]
+        if not own:
+            raise InputError(f"the report has no groups by {column!r} at its threshold")
+        return pandas.DataFrame([each.rates() for each in own], pandas.Index([each.level for each in own], name=column))
 
     def as_dict(self) -> dict[str, Any]:
         """Return the whole content as plain types, ready for ``json.dumps``."""
@@ -141,7 +164,7 @@ def federated_report(
         As there, without `classes` and `cross_groups`. Bins are merged until no count on the page is from 1 to
         ``min_cell - 1``, and groups with fewer rows of a label are left out; 1 shows all.
     threshold : float
-        A decision threshold from 0 to 1, reported beside the one with the best F1.
+        A decision threshold from 0 to 1, reported beside the one with the best F1; of groups too (`Report.by_group`).
     title : str
         Heading of the page; empty: the number of parties.
     protocol : str or Options
@@ -202,8 +225,8 @@ def federated_report(
 
 def refuse_noisy_panels(questions: Questions, options: Mapping[str, object]) -> None:
     """Raise `InputError` where groups or sites are asked for with noise: before a session spends the budget."""
-    if (questions.by or questions.heterogeneity) and "epsilon" in options:
-        raise InputError("AUCs of groups and sites are exact numbers: they do not go with a model that adds noise")
+    if (questions.by or questions.heterogeneity or questions.cluster) and "epsilon" in options:
+        raise InputError("AUCs of groups, sites and patients are exact: they do not go with a model that adds noise")
 
 
 def make_report(
@@ -240,8 +263,8 @@ def make_report(
             *_end_warnings(histogram),
         ),
     )
-    if analysis.by or analysis.heterogeneity:
-        # Groups and sites, from one more session. Its binning error is that of the session before, which has warned.
+    if analysis.by or analysis.heterogeneity or analysis.cluster:
+        # From one more session. Its binning error is that of the session before, which has warned.
         second = evaluate(
             parties,
             analysis,
@@ -255,26 +278,72 @@ def make_report(
         old = {*own_warnings, *facts.warnings}
         new = [text for text in second.warnings if text not in old and not text.startswith(NOT_TOLD_APART)]
         groups = tuple(estimate for estimate in second.estimates if estimate.group)
+        decisions: tuple[GroupDecision, ...] = ()
+        if analysis.by:
+            hidden = [each.group for each in groups if each.auc is None and analysis.min_cell > 1]
+            cells = _cells(parties, analysis, card.chosen.threshold, setup, progress)
+            decisions = tuple(of_cells(cells, analysis, card.min_cell, hidden))
+        nested = [NESTED] if len(analysis.by) > 1 and any(each.counts is None for each in decisions) else []
         facts = replace(
             facts,
             groups=groups,
+            group_decisions=decisions,
             sites=next(iter(second.sites), None),
-            privacy=facts.privacy + _second_privacy(second.protocol, groups=bool(groups), sites=analysis.heterogeneity),
-            warnings=(*facts.warnings, *new),
+            privacy=facts.privacy + _second_privacy(second.protocol, analysis),
+            warnings=(
+                *facts.warnings,
+                *([_OTHER_INTERVALS] if analysis.cluster else []),
+                *dict.fromkeys([*new, *nested]),
+            ),
         )
+        if analysis.cluster:
+            first, *others = card.measures
+            card = replace(card, measures=(replace(first, interval=second.interval), *others))
     return Report(card, facts, tuple(own_warnings))
 
 
-def _second_privacy(protocol: str, *, groups: bool, sites: bool) -> str:
+def _cells(
+    parties: Sequence[PartyData], analysis: Analysis, threshold: float, setup: Setup, progress: Progress
+) -> Histogram:
+    """Return, for each level of each variable, the rows of each label below the threshold, and those at or above it.
+
+    They are bins of a histogram like that of scores, and added up and proved as such.
+    """
+    levels, times = [len(variable.levels) for variable in analysis.by], len(analysis.by)
+    bins, firsts = 2 * sum(levels), np.cumsum([0, *levels[:-1]])
+
+    def recoded(data: PartyData) -> PartyData:
+        above = data.y_score >= threshold
+        cells = [2 * (first + codes.astype(np.int64)) + above for first, codes in zip(firsts, data.groups, strict=True)]
+        return PartyData.from_arrays(data.name, np.tile(data.y_true, times), (np.concatenate(cells) + 0.5) / bins)
+
+    evaluation = evaluate(
+        [recoded(data) for data in parties],
+        PLAIN,
+        protocol="histogram-federated",
+        thresholds=np.arange(bins) / bins,
+        interval=None,
+        setup=replace(setup, max_rows=setup.max_rows * times),
+        progress=progress,
+        options={},
+    )
+    assert evaluation.histogram is not None  # noqa: S101 - that protocol has one
+    return evaluation.histogram
+
+
+def _second_privacy(protocol: str, analysis: Analysis) -> str:
     """Say what the second session has told each party."""
     learnt = ["the AUC of all rows and the sums behind it, in the bins before merging"]
-    if groups:
+    if analysis.by:
         learnt.append("the same for each group, also for those not shown")
-    if sites:
+        learnt.append("in a third session, each group's rows of each label at or above the threshold, and below")
+    if analysis.cluster:
+        learnt.append("how many patients there are, and sums over all of them")
+    if analysis.heterogeneity:
         learnt.append("sums over sites, from which who knows all sites but two can work out these two's AUCs")
     return (
-        f"\n\nGroups and sites come from a second session, of protocol {protocol}, and from the bins before merging. "
-        f"It told each party {'; '.join(learnt)}."
+        f"\n\nGroups, sites and patients come from a second session, of protocol {protocol}, and from the bins before "
+        f"merging. It told each party {'; '.join(learnt)}."
     )
 
 

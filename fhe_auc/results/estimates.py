@@ -10,6 +10,10 @@ from typing import Any
 from fhe_auc.results.intervals import Interval
 
 ONE_CLASS = "rows of one label only"
+NESTED = (
+    "groups that are not shown can be worked out from those shown where one column divides the groups of another "
+    "(sex_and_age beside sex): then do not publish both"
+)
 
 _ALL = "all"
 
@@ -121,6 +125,8 @@ class Comparison:
         Confidence interval of the difference.
     p_value : float or None
         Two-sided. None, as is the interval, where `missing` says why.
+    p_holm : float or None
+        The same with Holm's correction for all comparisons of the evaluation; None, too, where it is the only one.
     missing : str
         The standard error may be off by too much (`fhe_auc.results.intervals.MOST_OFF`), or be below the binning error.
     """
@@ -133,4 +139,5 @@ class Comparison:
     standard_error_off: float | None = None
     interval: Interval | None = None
     p_value: float | None = None
+    p_holm: float | None = None
     missing: str = ""

@@ -13,19 +13,25 @@ With p_k and n_k the positive and negative rows of bin k, bins ascending in scor
                                             two models on the same rows; DeLong as above, where ρ is the correlation of
                                             N_{<k} − N_{>k} by the one model with that by the other
 
+    SE² = S10/P + S01/N + 2·S11/(P·N)       Obuchowski, Biometrics 53 (1997), 567-578: S from sums over patients of what
+                                            their rows are worth; S11 of positive with negative rows
+
 The first is DeLong's for the rows with their scores binned. The second assumes scores of a certain distribution. Both
-take rows as independent: patients who appear twice, or who are alike within a site, make them too narrow. Intervals are
+take rows as independent: patients who appear twice, or who are alike within a site, make them too narrow. The last
+takes patients as independent, and is DeLong's where each has one row. Intervals are
 made on the logit scale, logit A ± z·SE/(A(1 − A)), so that they stay between 0 and 1; or plain, A ± z·SE, cut at 0 and
 1, as pROC's `ci.auc` does. Where thresholds leave more open than the standard error, `widened` adds that.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from statistics import NormalDist
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -35,9 +41,11 @@ from fhe_auc.base.errors import InputError
 DELONG = "DeLong, logit scale"
 PLAIN_DELONG = "DeLong, plain"
 PAIRED_DELONG = "DeLong, paired, on binned scores"
+CLUSTERED = "Obuchowski"  # in the place of DeLong in a method's name
 HANLEY_MCNEIL = "Hanley and McNeil, logit scale"
 WIDENED = ", widened by the binning error"
 WILSON = "Wilson"
+WILSON_CUT = "Wilson, at an estimated threshold"
 WALD = "Wald"
 WALD_LOGIT = "Wald, logit scale"
 
@@ -69,28 +77,39 @@ class Interval:
         """Its level for people: "95 % interval"."""
         return f"{100 * self.level:.6g} % interval"
 
+    @property
+    def independent(self) -> str:
+        """What its method takes as independent: "rows", or "patients"."""
+        return "patients" if self.method.startswith(CLUSTERED) else "rows"
 
-def few_rows(rows: int, auc: float) -> str:
-    """Return what to say of this AUC's interval from so few rows of the rarer label; nothing if they are enough."""
+
+def few_rows(rows: int, auc: float, of: str = "rows") -> str:
+    """Return what to say of this AUC's interval from so few rows of the rarer label; nothing if they are enough.
+
+    `of` is what is counted: rows, or patients with such rows.
+    """
     if rows >= _VERY_FEW and rows * min(auc, 1 - auc) <= _MISPLACED:
         return (
-            "few positive or negative rows for an AUC so near to 1, or to 0: such intervals are too narrow; in "
+            f"few positive or negative {of} for an AUC so near to 1, or to 0: such intervals are too narrow; in "
             "simulated studies those of 95 % held the AUC in 83 to 92 %"
         )
     if rows >= _FEW:
         return ""
     below, held = (_FEW, "90 to 95 %") if rows >= _VERY_FEW else (_VERY_FEW, "only 73 to 94 %")
     return (
-        f"fewer than {below} positive or negative rows: such intervals are too narrow; in simulated studies those of "
+        f"fewer than {below} positive or negative {of}: such intervals are too narrow; in simulated studies those of "
         f"95 % held the AUC in {held}"
     )
+
+
+Components: TypeAlias = tuple[float, float]  # S10 and S01
 
 
 def delong(auc: Fraction, positives: int, negatives: int, q10: int, q01: int) -> float | None:
     """Return DeLong's standard error of the AUC; None where a class has fewer than two rows."""
     if min(positives, negatives) < 2:
         return None
-    s10, s01 = _components(auc, positives, negatives, q10, q01)
+    s10, s01 = components(auc, positives, negatives, q10, q01)
     return math.sqrt(s10 / positives + s01 / negatives)
 
 
@@ -102,7 +121,8 @@ class OneModel(NamedTuple):
     q01: int
 
 
-def _components(auc: Fraction, positives: int, negatives: int, q10: int, q01: int) -> tuple[Fraction, Fraction]:
+def components(auc: Fraction, positives: int, negatives: int, q10: int, q01: int) -> tuple[Fraction, Fraction]:
+    """Return S10 and S01, exactly; each label has two rows at least."""
     off = (2 * auc - 1) ** 2
     s10 = (Fraction(q10, negatives**2) - positives * off) / (4 * (positives - 1))
     s01 = (Fraction(q01, positives**2) - negatives * off) / (4 * (negatives - 1))
@@ -131,6 +151,67 @@ class Moments(NamedTuple):
         return of_first, of_second, of_both
 
 
+class Products(NamedTuple):
+    """Over pairs of different rows of one patient: sums of products of what both are worth, of either; their number.
+
+    A positive row is worth N_{<k} − N_{>k}, a negative one P_{>k} − P_{<k}: the first by one model, the second by one.
+    """
+
+    product: Fraction
+    first: Fraction
+    second: Fraction
+    pairs: Fraction
+
+    def centred(self, first: Fraction, second: Fraction) -> Fraction:
+        """Return the sum of products around these means."""
+        return self.product - second * self.first - first * self.second + first * second * self.pairs
+
+
+class Clusters(NamedTuple):
+    """What sums over patients say."""
+
+    # By model and group, then by label: sums over rows of what each is worth, about, and of its square.
+    alone: Mapping[tuple[int, int], Mapping[int, tuple[Fraction, Fraction]]]
+    # By models of the first and second row, and group; then by label of the first and second row.
+    within: Mapping[tuple[int, int, int], Mapping[tuple[int, int], Products]]
+    patients: Sequence[tuple[int, int, int]]  # by group: with positive rows, with negative ones, with any
+
+    def error(
+        self, unclustered: Components, models: Mapping[int, Components], group: int, rows: tuple[int, int]
+    ) -> float | None:
+        """Return Obuchowski's standard error of an AUC, or of the difference of two; None where there is none.
+
+        `unclustered` are DeLong's S10 and S01 of it, of so many positive and negative `rows`; `models` those of the one
+        model, or of both, where it is the second minus the first. Rows' worth is known about: what a patient's have in
+        common is a share of the variance by that. None: fewer than two patients of a label, or counts of no rows.
+        """
+        of_label, everybody = self.patients[group][:2], self.patients[group][2]
+        if min(of_label) < 2 or not max(of_label) <= everybody <= sum(rows):
+            return None
+        signs = dict(zip(models, (-1, 1) if len(models) > 1 else (1,), strict=True))
+        means, scales = {}, {}
+        for model, exact in models.items():
+            for label, own, others, component in zip((1, 0), rows, reversed(rows), exact, strict=True):
+                total, square = self.alone[model, group][label]
+                about = float(square - total**2 / own) / (own - 1) / (2 * others) ** 2
+                means[model, label] = total / own
+                scales[model, label] = math.sqrt(component / about) if about > 0 else 0.0
+
+        def over_pairs(a: int, b: int) -> float:
+            of_models = (
+                signs[m] * signs[n] * scales[m, a] * scales[n, b]
+                * float(self.within[m, n, group][a, b].centred(means[m, a], means[n, b]))
+                for m, n in itertools.product(models, repeat=2)
+            )  # fmt: skip
+            return sum(of_models)
+
+        variance = 2 * everybody / (everybody - 1) * over_pairs(1, 0) / (2 * math.prod(rows)) ** 2
+        for at, (own, patients, alone) in enumerate(zip(rows, of_label, unclustered, strict=True)):
+            summed = (own - 1) * alone + over_pairs(1 - at, 1 - at) / (2 * rows[1 - at]) ** 2
+            variance += patients / (patients - 1) * summed / own**2
+        return math.sqrt(variance) if variance > 0 else None
+
+
 LEAST_SCALE = 2
 """That of sums where each bin is a coarse one of its own: what a row is worth is known as it is, not about."""
 
@@ -148,6 +229,7 @@ class PairedError(NamedTuple):
 
     standard_error: float
     off: float  # by which share it may differ from that over rows, about; infinite where it is 0
+    components: Components  # the difference's S10 and S01
 
 
 def paired_delong(
@@ -177,9 +259,9 @@ def paired_delong(
     """
     if (rarer := min(positives, negatives)) < 2:
         return None
-    variance = uncertain = 0.0
-    components = (_components(each.auc, positives, negatives, each.q10, each.q01) for each in (first, second))
-    for both, moments, rows in zip(zip(*components, strict=True), sums[:2], (positives, negatives), strict=True):
+    uncertain, differences = 0.0, []
+    of_models = (components(each.auc, positives, negatives, each.q10, each.q01) for each in (first, second))
+    for both, moments, rows in zip(zip(*of_models, strict=True), sums[:2], (positives, negatives), strict=True):
         a, b = map(float, both)  # in floating point, so that a model has no difference from itself, not nearly none
         others = positives + negatives - rows
         least = 1 / (6 * _OCCUPIED * others) if sums.scale > LEAST_SCALE else 0.0
@@ -195,15 +277,17 @@ def paired_delong(
         ]
         spread = math.prod(squares)  # 0 where one model gives all rows the same worth
         correlation = products / math.sqrt(spread) if spread > 0 else 0.0
-        variance += (a + b - 2 * correlation * math.sqrt(a * b)) / rows
+        differences.append(a + b - 2 * correlation * math.sqrt(a * b))
         certain_to = math.sqrt(math.prod(missing)) + abs(correlation) * sum(missing) / 2
         uncertain += (2 * certain_to * math.sqrt(a * b) / rows) ** 2
+    variance = differences[0] / positives + differences[1] / negatives
     found = math.sqrt(max(variance, 0.0))
     crowded = binning_error > max(TELLING * found, _ONE_SCORE)
     reach = math.sqrt(uncertain) * (1.0 if crowded or rarer < _FEW else 2 / math.sqrt(rarer))
     low, high = (math.sqrt(max(each, 0.0)) for each in (variance - reach, variance + reach))
     tied = 0.0 if ties_meant else math.sqrt(2 * binning_error / (positives * negatives)) / 4
-    return PairedError(found, ((high - low) / 2 + tied) / found if found else math.inf)
+    off = ((high - low) / 2 + tied) / found if found else math.inf
+    return PairedError(found, off, (differences[0], differences[1]))
 
 
 def of_bins(positives: ArrayLike, negatives: ArrayLike) -> tuple[Fraction, float | None]:
@@ -232,13 +316,13 @@ def on_logit_scale(auc: Fraction, standard_error: float, level: float, method: s
     return Interval(level, expit(centre - reach), expit(centre + reach), method)
 
 
-def plain(auc: Fraction, standard_error: float, level: float) -> Interval | None:
+def plain(auc: Fraction, standard_error: float, level: float, method: str = PLAIN_DELONG) -> Interval | None:
     """Return A ± z·SE, cut at 0 and 1, as pROC's `ci.auc` gives DeLong's; None and errors as `on_logit_scale`."""
     check_level(level)
     if not 0 < auc < 1 or not standard_error:
         return None
     reach = quantile(level) * standard_error
-    return Interval(level, max(0.0, float(auc) - reach), min(1.0, float(auc) + reach), PLAIN_DELONG)
+    return Interval(level, max(0.0, float(auc) - reach), min(1.0, float(auc) + reach), method)
 
 
 def widened(
@@ -265,11 +349,20 @@ def expit(x: float) -> float:
     return 1 / (1 + math.exp(-x)) if x >= 0 else math.exp(x) / (1 + math.exp(x))
 
 
-def of_difference(difference: Fraction, standard_error: float, level: float) -> tuple[Interval, float]:
+def of_difference(
+    difference: Fraction, standard_error: float, level: float, method: str = PAIRED_DELONG
+) -> tuple[Interval, float]:
     """Return the interval of the difference of two AUCs, by the normal distribution, and the two-sided p-value."""
     reach = quantile(level) * standard_error
     p_value = math.erfc(abs(difference) / standard_error / math.sqrt(2))
-    return Interval(level, float(difference) - reach, float(difference) + reach, PAIRED_DELONG), p_value
+    return Interval(level, float(difference) - reach, float(difference) + reach, method), p_value
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Return p-values of so many tests, corrected by Holm (Scandinavian Journal of Statistics 6, 1979, 65-70)."""
+    order, given = np.argsort(p_values), np.asarray(p_values, np.float64)
+    stepped = np.maximum.accumulate(np.arange(len(given), 0, -1) * given[order])
+    return [float(each) for each in np.minimum(stepped[np.argsort(order)], 1.0)]
 
 
 def wilson(successes: ArrayLike, rows: ArrayLike, level: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -23,6 +23,7 @@ from fhe_auc.metrics import (
     RocCurve,
 )
 from fhe_auc.results.estimates import GroupEstimate
+from fhe_auc.results.group_decisions import GroupDecision
 from fhe_auc.results.heterogeneity import SiteSummary
 from fhe_auc.results.intervals import DEFAULT_LEVEL, Interval, wilson
 from fhe_auc.results.report_measures import (
@@ -128,6 +129,7 @@ class Facts:
     session: Mapping[str, object]  # by name, in the order shown: texts, numbers, or sequences and mappings of them
     warnings: tuple[str, ...] = ()  # what the reader ought to know first
     groups: tuple[GroupEstimate, ...] = ()  # AUCs of groups of rows, from a session of their own
+    group_decisions: tuple[GroupDecision, ...] = ()  # these groups at the chosen threshold, from another one
     sites: SiteSummary | None = None  # what sites have in common, from the same session
 
     @property

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from fhe_auc.results.group_decisions import fairness
 from fhe_auc.results.intervals import Interval
 from fhe_auc.results.report_card import Facts, ReportCard
 from fhe_auc.results.report_measures import CALIBRATION_BINS, Decision, Measure
@@ -50,6 +51,8 @@ def as_dict(card: ReportCard, facts: Facts) -> dict[str, Any]:
         "brier_decomposition": _rounded(card.brier._asdict()) if merged else card.brier._asdict(),
         "decisions": {name: decision and _decision(decision) for name, decision in decisions.items()},
         "groups": [_rounded(estimate.as_dict()) for estimate in facts.groups],
+        "group_decisions": [_rounded(each.as_dict(card.level)) for each in facts.group_decisions],
+        "fairness": fairness(facts.group_decisions),
         "sites": None if facts.sites is None else _rounded(asdict(facts.sites)),
         "roc_curve": roc,
         "precision_recall_curve": precision_recall,

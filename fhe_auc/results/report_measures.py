@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
 from typing import Any, NamedTuple, TypeAlias, TypeVar
@@ -20,6 +20,7 @@ from fhe_auc.results.intervals import (
     WALD,
     WALD_LOGIT,
     WILSON,
+    WILSON_CUT,
     Interval,
     of_bins,
     on_logit_scale,
@@ -38,11 +39,13 @@ _SURE = 1e-4
 """A score so near to the wrong end costs 9.2 nats or more, as 13 rows without a hint: a few of them would show."""
 
 _NEARLY_SURE = 0.1
+_OF_CURVES = ("partial_auc", "ks")  # of counts at few thresholds
 
 _FARTHEST = 300.0
 """Of a logarithm: an interval that reaches farther says nothing, and its ends leave the range of floats."""
 
 _HELD = (0.9, 0.95)  # specificity, or sensitivity, at the operating points
+_MAX_FPR = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +105,39 @@ def _wald_logit(estimate: Estimate, error: float, level: float, bias: float = 0.
     return widened(interval, error, estimate.half_width)
 
 
+def _partial_auc_interval(histogram: Histogram, level: float) -> Interval | None:
+    score, error = metrics.partial_auc_score(histogram, _MAX_FPR)
+    by = 2 - _MAX_FPR  # the area itself, as a share of what it can be, lies between 0 and 1
+    share = Estimate(*(1 - by * (1 - each) for each in (score.value, score.low, score.high)))
+    interval = _wald_logit(share, by * error, level)
+    return interval and replace(interval, low=1 - (1 - interval.low) / by, high=1 - (1 - interval.high) / by)
+
+
+def _rates_held(histogram: Histogram, level: float | None) -> Iterator[Measure]:
+    """Yield the sensitivity at each specificity, exactly, and the reverse.
+
+    Around the rate by Wilson's interval lie what the curve has where the held rate's share of rows is off by chance, by
+    its standard error and half a row; the ends are combined as differences' are (Zou and Donner, Stat. Med. 27, 2008).
+    """
+    mirrored = Histogram(
+        np.arange(histogram.bins + 1, dtype=np.float64), histogram.negatives[::-1], histogram.positives[::-1]
+    )
+    for bins, found, held in ((histogram, "sensitivity", "specificity"), (mirrored, "specificity", "sensitivity")):
+        (fpr, tpr, _), rows, others = metrics.roc_curve(bins), bins.positives.sum(), bins.negatives.sum()
+        for least in _HELD:
+            rate, at = float(np.interp(1 - least, fpr, tpr)), int(np.searchsorted(fpr, 1 - least, side="right"))
+            estimate, interval = Estimate(rate, float(tpr[at - 1]), float(tpr[min(at, len(tpr) - 1)])), None
+            if level is not None:
+                off = quantile(level) * math.sqrt(least * (1 - least) / others) + 0.5 / others
+                cut, own = np.interp((1 - least - off, 1 - least + off), fpr, tpr), wilson(rate * rows, rows, level)
+                low, high = (math.hypot(cut[end] - rate, float(own[end]) - rate) for end in (0, 1))
+                interval = Interval(level, max(rate - low, 0.0), min(rate + high, 1.0), WILSON_CUT)
+                interval = widened(interval, (low + high) / 2 / quantile(level), estimate.half_width)
+            title = f"{found.capitalize()} at {held} {least:.2f}"
+            meaning = f"With the threshold at which the {held} is that; the interval allows for estimating it."
+            yield Measure(f"{found}_at_{held}_{least:.2f}", title, meaning, estimate, interval)
+
+
 _OF_SCORES: tuple[tuple[str, str, str, Callable[[Histogram], Estimate], _IntervalOf | None], ...] = (
     (
         "roc_auc",
@@ -116,6 +152,13 @@ _OF_SCORES: tuple[tuple[str, str, str, Callable[[Histogram], Estimate], _Interva
         "Mean precision as recall grows; chance gives the share of positive rows.",
         metrics.average_precision_score,
         _average_precision_interval,
+    ),
+    (
+        "partial_auc",
+        f"Partial AUC, specificity from {1 - _MAX_FPR:g}",
+        "Standardised (McClish): 0.5 is chance, 1 is perfect.",
+        lambda bins: metrics.partial_auc_score(bins, _MAX_FPR)[0],
+        _partial_auc_interval,
     ),
     (
         "ks",
@@ -172,7 +215,7 @@ _OF_DECISIONS: tuple[tuple[str, str, str, Callable[[Histogram, float], Estimate]
 def score_measures(fine: Histogram, shown: Histogram, level: float | None, min_cell: int) -> Iterator[Measure]:
     """Yield the measures that need no threshold, of the bins before merging.
 
-    The Kolmogorov-Smirnov statistic is counts at one threshold: of merged bins, as are all points of curves. A measure
+    What is made of counts at few thresholds is of merged bins, as are all points of curves. A measure
     that would tell of from 1 to ``min_cell - 1`` rows at the wrong end of the scores is left out.
     """
     left_out = set()
@@ -186,8 +229,9 @@ def score_measures(fine: Histogram, shown: Histogram, level: float | None, min_c
         if name in left_out:
             yield Measure(name, title, meaning, None, missing=_FEW_SURE.format(min_cell - 1))
             continue
-        estimate = metric(shown if name == "ks" else fine)
-        yield Measure(name, title, meaning, estimate, None if level is None or not interval else interval(fine, level))
+        bins = shown if name in _OF_CURVES else fine
+        yield Measure(name, title, meaning, metric(bins), interval(bins, level) if interval and level else None)
+    yield from _rates_held(shown, level)
 
 
 def _wrong(histogram: Histogram, within: float) -> float:

@@ -7,8 +7,10 @@ from html import escape
 from typing import NamedTuple
 
 from fhe_auc.results.estimates import Comparison, GroupEstimate
+from fhe_auc.results.group_decisions import CELLS, SHOWN_RATES, GroupDecision, fairness
 from fhe_auc.results.heterogeneity import LEAST_SITES, SiteSummary
 from fhe_auc.results.intervals import WIDENED, Interval
+from fhe_auc.results.report_measures import rate_interval
 
 _ALL_ROWS = "all rows"
 _LEFT, _RIGHT = ' style="text-align: left"', ' style="text-align: right; font-variant-numeric: tabular-nums"'
@@ -41,19 +43,51 @@ def of_estimates(estimates: Sequence[GroupEstimate]) -> TextTable:
     return TextTable(header, tuple(rows), len(told))
 
 
+def of_group_decisions(decisions: Sequence[GroupDecision], level: float | None) -> TextTable:
+    """Return a row for each group at the threshold: counts, and rates with Wilson's intervals."""
+
+    def cell(decision: GroupDecision, name: str) -> str:
+        hit, among = decision.rate(name)
+        interval = rate_interval(hit, among, level)
+        within = "" if interval is None else f" ({interval.low:.3f} to {interval.high:.3f})"
+        return f"{hit / among:.3f}{within}" if among else ""
+
+    rows = tuple(
+        (
+            f"{each.variable}: {each.level}",
+            *([""] * len(CELLS) if each.counts is None else map(_count, each.counts)),
+            *(cell(each, name) for name in SHOWN_RATES),
+            "" if each.counts is not None else "not shown",
+        )
+        for each in decisions
+    )
+    return TextTable(("group", *CELLS, *SHOWN_RATES.values(), ""), rows, 1)
+
+
+def of_fairness(decisions: Sequence[GroupDecision]) -> TextTable:
+    """Return difference and ratio of each of Fairlearn's measures."""
+    rows: list[tuple[str, ...]] = []
+    for variable, found in fairness(decisions).items():
+        texts = ("undefined" if each is None else f"{each:.4f}" for each in found.values())
+        names = [name.removesuffix("_ratio").replace("_", " ") for name in found if name.endswith("_ratio")]
+        rows += [(f"{variable}: {name}", next(texts), next(texts), "") for name in names]
+    return TextTable(("between groups", "difference", "ratio", ""), tuple(rows), 1)
+
+
 def of_comparisons(comparisons: Sequence[Comparison]) -> TextTable:
-    """Return one row for each difference of two AUCs."""
+    """Return one row for each difference of two AUCs; of several with p-values by Holm too."""
+    several = len(comparisons) > 1
     rows = tuple(
         (
             f"{each.second} minus {each.first}",
             f"{each.difference:+.4f}",
             ends(each.interval, "+.4f") if each.interval else "none",
-            "" if each.p_value is None else p_text(each.p_value),
+            *("" if p is None else p_text(p) for p in (each.p_value, each.p_holm)[: 1 + several]),
             each.interval.method if each.interval else each.missing or "not released, or alike in all rows",
         )
         for each in comparisons
     )
-    return TextTable(("comparison", "difference", _level(comparisons), "p", ""), rows, 1)
+    return TextTable(("comparison", "difference", _level(comparisons), *("p", "p, Holm")[: 1 + several], ""), rows, 1)
 
 
 def of_sites(sites: Sequence[SiteSummary]) -> list[tuple[str, str, str]]:

@@ -182,6 +182,17 @@ def as_coded(entries: NDArray[Any], text_of: Callable[[object], str | None]) -> 
     return Coded(of_row, list(codes))
 
 
+def known_codes(coded: Coded, known: dict[str, int], refuse: Callable[[int, str], InputError]) -> NDArray[np.int32]:
+    """Return the code of each entry in `known`, which new ones are added to, or refuse the first that is missing."""
+    row = _first(missing_entries(coded))
+    if row is not None:
+        raise refuse(row, "the patient is missing")
+    codes = np.zeros(max(len(coded.names), 1), np.int32)
+    for code in coded.present():
+        codes[code] = known.setdefault(str(coded.names[code]), len(known))
+    return frozen(codes[coded.codes])
+
+
 def require_one_spelling(labels: Iterable[str], column: str) -> None:
     """Raise `InputError` for labels that differ in case, blanks, or how a number is written alone."""
     seen: dict[object, str] = {}

@@ -103,6 +103,12 @@ class Breakdown(CheckedNames):
         all but two with rows of both labels can work out these two's AUCs.
     min_cell : int
         Groups with fewer rows of a label than this are not shown; 1 shows all. Parties can still read them.
+    each_pair : bool
+        Compare each model with each other one, not with the first alone.
+    cluster : str
+        Column that names each row's patient, or whatever has several rows of a site that are alike: intervals then take
+        patients as independent, not rows (Obuchowski, Biometrics 53, 1997). Parties also learn how many patients there
+        are, and sums over all. Exact and verified have it, with sealed keys or a helper.
 
     Raises `InputError` where levels or classes are no list, or one stands for a missing entry.
     """
@@ -112,6 +118,8 @@ class Breakdown(CheckedNames):
     cross_groups: bool = False
     heterogeneity: bool = False
     min_cell: int = DEFAULT_MIN_CELL
+    cluster: str = ""
+    each_pair: bool = False
 
     def questions(self, columns: Columns) -> Questions:
         """Return what is asked, with names, levels and classes as text."""
@@ -122,6 +130,8 @@ class Breakdown(CheckedNames):
             cross_groups=self.cross_groups,
             heterogeneity=self.heterogeneity,
             min_cell=self.min_cell,
+            cluster=self.cluster,
+            each_pair=self.each_pair,
         )
 
 
@@ -156,7 +166,8 @@ class _Read(Columns):
     @property
     def names(self) -> tuple[str, ...]:
         """Every column that is read of a party's table."""
-        return self.label, *self.questions.score_columns, *self.questions.by
+        asked = self.questions
+        return self.label, *asked.score_columns, *asked.by, *([asked.cluster] if asked.cluster else [])
 
 
 _NO_SITE = ""  # stands for the name of a party, where rows that are to be dropped have none
@@ -183,6 +194,7 @@ class _Party:
             {"" if self.is_pair else name: self.columns[name] for name in columns.questions.score_columns},
             {name: self.columns[name] for name in columns.questions.by},
             analysis,
+            clusters=self.columns[columns.questions.cluster] if columns.questions.cluster else None,
             label_column="" if self.is_pair else columns.label,
             place=self.place,
         )
@@ -201,7 +213,7 @@ def parties_of(rows: Rows, asked: Columns, questions: Questions) -> tuple[list[P
     columns = _Read(**vars(asked), questions=questions)
     wanted = [*columns.names, *([] if columns.site is None else [columns.site])]
     if twice := next((name for name in wanted if wanted.count(name) > 1), None):
-        raise InputError(f"label, score, site and group columns must differ, but {twice!r} is there twice")
+        raise InputError(f"label, score, site, group and patient columns must differ, but {twice!r} is there twice")
     _refuse_lazy_or_grouped(rows, "rows")
     parties = _split(rows, columns) if columns.site is not None else list(_several_parties(rows, columns))
     lost: tuple[str, ...] = ()
@@ -281,8 +293,8 @@ def _party(name: str, rows: Any, columns: _Read) -> _Party | PartyData:
             raise InputError(f"party {rows.name!r} is PartyData, of one model and no groups: give a table instead")
         return rows
     if isinstance(rows, (tuple, list)) and len(rows) == 2:
-        if questions.several:
-            raise InputError(f"party {name!r} is a pair (y_true, y_score): give a table for several models or groups")
+        if questions.several or questions.cluster:
+            raise InputError(f"party {name!r} is a pair (y_true, y_score): give a table for models, groups or patients")
         if _column_names(rows[1]) is not None and isinstance(rows[0], (str, tuple)):
             raise InputError(
                 f"{name} is a name with a table, as groups and items() give them: give the mapping itself, dict(rows), "

@@ -13,7 +13,16 @@ from numpy.typing import ArrayLike, NDArray
 from fhe_auc.base.errors import InputError, Place
 from fhe_auc.base.party_names import MAX_CHARACTERS, problem_with
 from fhe_auc.question.analysis import PLAIN, Analysis
-from fhe_auc.rows.entries import Coded, checked_labels, coded_entries, finite_numbers, one_dimensional
+from fhe_auc.rows.entries import (
+    Coded,
+    as_coded,
+    checked_labels,
+    coded_entries,
+    finite_numbers,
+    known_codes,
+    level_text,
+    one_dimensional,
+)
 from fhe_auc.rows.row_store import BATCH, Column, release
 
 
@@ -47,6 +56,8 @@ class PartyData:
         likelier.
     groups : tuple of ndarray of uint8, shape (n,) each
         For each variable of an analysis, indices into its levels.
+    clusters : ndarray of int32, shape (n,), or None
+        For each row the index of its patient, where rows of one are not independent.
     score_columns : tuple of str
         Names of the columns of the scores, for messages; empty where there are no columns.
     before : CountedBefore or None
@@ -68,6 +79,7 @@ class PartyData:
     labels: NDArray[np.uint8] = field(repr=False)
     scores: tuple[NDArray[np.float64], ...] = field(repr=False)
     groups: tuple[NDArray[np.uint8], ...] = field(repr=False, default=())
+    clusters: NDArray[np.int32] | None = field(repr=False, default=None)
     score_columns: tuple[str, ...] = field(repr=False, default=())
     before: CountedBefore | None = field(repr=False, default=None)
     dropped: int = field(repr=False, default=0)
@@ -111,7 +123,8 @@ class PartyData:
         if self.rows <= BATCH:
             yield self
             return
-        arrays: tuple[NDArray[Any], ...] = (self.labels, *self.scores, *self.groups)
+        of_patients = () if self.clusters is None else (self.clusters,)
+        arrays: tuple[NDArray[Any], ...] = (self.labels, *self.scores, *self.groups, *of_patients)
         for start in range(0, self.rows, BATCH):
             rows = slice(start, start + BATCH)
             yield replace(
@@ -119,6 +132,7 @@ class PartyData:
                 labels=self.labels[rows],
                 scores=tuple(each[rows] for each in self.scores),
                 groups=tuple(each[rows] for each in self.groups),
+                clusters=None if self.clusters is None else self.clusters[rows],
             )
             for array in arrays:
                 release(array)
@@ -175,6 +189,8 @@ class PartyData:
         groups: Mapping[str, ArrayLike] | Mapping[str, Coded],
         analysis: Analysis,
         *,
+        clusters: ArrayLike | Coded | None = None,
+        known_clusters: dict[str, int] | None = None,
         label_column: str = "",
         place: Callable[[int], Place] = _numbered,
         refuse: Callable[[int, str, str], InputError] | None = None,
@@ -184,8 +200,9 @@ class PartyData:
         Labels, shape (n,), are as `y_true` of `from_arrays`; where the analysis has classes, these, as text or whole
         numbers. `scores` and `groups` hold, in the analysis's order, each model's scores, as `y_score` of
         `from_arrays`, and each variable's levels, as text or whole numbers; errors name them by their keys, and the
-        labels by `label_column`. `refuse` makes the error from a row (from 0), what is wrong with it, and the column;
-        by default it names party and row, by `place`.
+        labels by `label_column`. `clusters` are the rows' patients, in the analysis's column, and `known_clusters` the
+        indices of those of other rows, which new ones are added to. `refuse` makes the error from a row (from 0), what
+        is wrong with it, and the column; by default it names party and row, by `place`.
 
         Errors are those of `from_arrays`, and of levels that the analysis does not have.
         """
@@ -196,11 +213,13 @@ class PartyData:
             ("label", labels),
             *zip(of_scores, scores.values(), strict=True),
             *zip(of_levels, groups.values(), strict=True),
+            *([] if clusters is None else [("patient", clusters)]),
         ]
         arrays: list[Any] = [
             values if isinstance(values, Coded) else one_dimensional(values, name, f"{what}s") for what, values in named
         ]
-        of_rows, of_models, of_groups = arrays[0], arrays[1 : 1 + len(scores)], arrays[1 + len(scores) :]
+        of_rows, of_models, others = arrays[0], arrays[1 : 1 + len(scores)], arrays[1 + len(scores) :]
+        of_groups, of_patients = others[: len(groups)], others[len(groups) :]
         for (what, _), values in zip(named, arrays, strict=True):
             if (n := len(values)) != len(of_rows):
                 raise InputError(f"party {name!r}: {len(of_rows)} labels but {n} {what}s; each row needs both")
@@ -217,6 +236,12 @@ class PartyData:
 
             return refused
 
+        def patients(values: Any) -> NDArray[np.int32]:
+            coded = values if isinstance(values, Coded) else as_coded(values, level_text)
+            return known_codes(
+                coded, {} if known_clusters is None else known_clusters, refusing(analysis.cluster or "")
+            )
+
         if analysis.classes:
             checked = coded_entries(of_rows, "label", analysis.classes, refusing(label_column))
         else:
@@ -232,7 +257,8 @@ class PartyData:
                 coded_entries(values, variable.name, variable.levels, refusing(variable.name))
                 for variable, values in zip(analysis.by, of_groups, strict=True)
             ),
-            tuple(each for each in scores if each),
+            score_columns=tuple(each for each in scores if each),
+            clusters=next((patients(each) for each in of_patients), None),
             place=place,
         )
 

@@ -54,6 +54,7 @@ class _Columns(NamedTuple):
     label: str
     scores: tuple[str, ...]
     groups: tuple[str, ...]
+    cluster: str | None
     site: str | None
 
     @property
@@ -62,7 +63,7 @@ class _Columns(NamedTuple):
 
     @property
     def texts(self) -> list[str]:
-        return [self.label, *self.groups, *([] if self.site is None else [self.site])]
+        return [self.label, *self.groups, *(name for name in (self.cluster, self.site) if name is not None)]
 
 
 class _Part(NamedTuple):
@@ -125,14 +126,16 @@ def read_for(
     """
     entries = entries or Entries()
     files = _distinct_files([paths] if isinstance(paths, (str, os.PathLike)) else paths, entries.form)
-    columns = _Columns(label_column, questions.score_columns, tuple(questions.by), site_column)
+    columns = _Columns(
+        label_column, questions.score_columns, tuple(questions.by), questions.cluster or None, site_column
+    )
     if twice := [name for name, n in Counter(columns.names).items() if n > 1]:
-        raise InputError(f"label, score, site and group columns must differ, but {twice[0]!r} is there twice")
+        raise InputError(f"label, score, site, group and patient columns must differ, but {twice[0]!r} is there twice")
     if site_column is None:
         _refuse_names(files)
     found: dict[str, set[str | None]] = {name: set() for name, levels in questions.by.items() if not levels}
     if found:  # they name the groups, whose codes the rows are to hold: so they are looked for first
-        for part in _parts(files, columns._replace(scores=()), entries):
+        for part in _parts(files, columns._replace(scores=(), cluster=None), entries):
             for name, seen in found.items():
                 coded = part.piece.texts[name]
                 seen.update(coded.names[code] for code in coded.present())
@@ -164,12 +167,14 @@ class _Kept:
     def __init__(self, columns: _Columns, analysis: Analysis, entries: Entries) -> None:
         self._columns, self._analysis, self._entries = columns, analysis, entries
         self._codes: dict[str, int] = {}  # of a party, in the order of first appearance
+        self._patients: dict[str, int] = {}  # those of two parties are different ones, whatever their ids
         self._dropped: Counter[str | None] = Counter()  # None: of rows without a site
         self._with_rows: set[TableFile] = set()
         self._labels_seen = dict.fromkeys([name for name in [level_text(entries.positive_label)] if name is not None])
         self._sites = Column(np.int32)
         kinds = [np.uint8, *[np.float64] * len(columns.scores), *[np.uint8] * len(columns.groups)]
-        self._rows = [Column(kind) for kind in kinds]  # labels, scores, groups
+        kinds += [np.int32] * (columns.cluster is not None)
+        self._rows = [Column(kind) for kind in kinds]  # labels, scores, groups, patients
 
     def add(self, part: _Part) -> None:
         part = self._complete(part)
@@ -177,7 +182,7 @@ class _Kept:
             return
         self._with_rows.add(part.file)
         names = self._named(part)
-        (label, scores, groups, _), piece = self._columns, part.piece
+        (label, scores, groups, cluster, _), piece = self._columns, part.piece
 
         def refuse(row: int, what: str, column: str) -> InputError:
             place = part.file.place(int(part.rows[row]), self._columns.names)
@@ -199,12 +204,15 @@ class _Kept:
             of_scores,
             {name: piece.texts[name] for name in groups},
             self._analysis,
+            clusters=None if cluster is None else piece.texts[cluster],
+            known_clusters=self._patients,
             label_column=label,
             refuse=refuse,
         )
         data = rescaled(data, self._entries.score_scale, refuse=refuse)
         self._sites.append(names[part.sites.codes])
-        arrays: tuple[NDArray[Any], ...] = (data.labels, *data.scores, *data.groups)
+        of_patients = () if data.clusters is None else (data.clusters,)
+        arrays: tuple[NDArray[Any], ...] = (data.labels, *data.scores, *data.groups, *of_patients)
         for kept, array in zip(self._rows, arrays, strict=True):
             kept.append(array)
 
@@ -253,14 +261,15 @@ class _Kept:
                 why = ": each of its rows has a missing entry and was left out" if self._dropped else ""
                 raise InputError(f"file {file.name!r}: there are no rows{why}", file=file.name)
         of_party = parted(self._sites.finished(), len(self._codes), [column.finished() for column in self._rows])
-        models = len(self._columns.scores)
+        models, groups = len(self._columns.scores), len(self._columns.groups)
         lost = left_out_beside(self._codes, self._dropped)
         return [
             PartyData(
                 checked_name(name),
                 labels,
                 tuple(others[:models]),
-                tuple(others[models:]),
+                tuple(others[models : models + groups]),
+                next(iter(others[models + groups :]), None),
                 score_columns=self._columns.scores,
                 dropped=self._dropped[name],
                 lost=lost if code == 0 else (),
@@ -305,6 +314,8 @@ def write_rows(path: Path, data: PartyData, analysis: Analysis) -> None:
     columns: dict[str, Any] = dict(zip(names, data.scores, strict=True))
     for variable, codes in zip(analysis.by, data.groups, strict=True):
         columns[variable.name] = np.array(variable.levels)[codes]
+    if analysis.cluster:
+        columns[analysis.cluster] = data.clusters
     labels = np.array(analysis.classes)[data.labels] if analysis.classes else data.y_true
     np.savez(path, y_true=labels, **columns)
 

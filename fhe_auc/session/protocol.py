@@ -292,10 +292,11 @@ def new_manifest(
 
     Raises `InputError` as `Manifest`, and where the protocol does not answer for several models or groups.
     """
-    if not protocol.several and (request.analysis.heterogeneity or not request.analysis.is_plain):
+    analysis = request.analysis
+    if not protocol.several and (analysis.heterogeneity or analysis.cluster or not analysis.is_plain):
         raise InputError(
             f"protocol {protocol.name!r} answers for one model over all rows; exact and verified for several models, "
-            "groups, classes and sites"
+            "groups, classes, sites and patients"
         )
     if request.row_caps is not None and not protocol.proves_inputs:
         raise InputError(f"row_caps: parties prove them with exact and verified, not with protocol {protocol.name!r}")

@@ -6,8 +6,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from tests.support.delong import obuchowski
 from tests.support.lazy import Lazy
 from tests.support.programs import run
 
@@ -41,7 +43,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_commands_print_what_the_guide_shows(folder: Path) -> None:
     printed = [line.split() for line in (folder / "printed.txt").read_text().splitlines()]
     shown = [text for language, text in FENCE.findall(GUIDE.read_text("utf-8")) if language == "text"]
-    assert len(shown) == 2
+    assert len(shown) == 3
     for line in "".join(shown).splitlines():
         assert line == "…" or line.split() in printed, line
     assert (folder / "forest.png").read_bytes().startswith(b"\x89PNG")
@@ -70,3 +72,20 @@ def test_table_and_sentences_are_what_was_computed_and_scikit_learns_within_the_
     difference, high, low, p = map(float, re.search(compared, (folder / "printed.txt").read_text()).groups())
     found = f"{difference:.3f} lower (95 % CI {low:.3f} to {high:.3f}; p = {p}; DeLong, paired, on binned scores)"
     assert f"That of risk_b was {found}" in sentences
+
+
+def test_the_sentence_on_visits_is_what_was_computed_by_patients(folder: Path) -> None:
+    visits = {site: pd.read_csv(folder / f"{site}-visits.csv") for site in ("north", "south", "west")}
+    rows = pd.concat(own.assign(id=[f"{site} {each}" for each in own["patient_id"]]) for site, own in visits.items())
+    scores = [rows[risk].to_numpy() for risk in ("risk_a", "risk_b")]
+    aucs, covariance = obuchowski(rows["died"], rows["id"], *scores)
+    centre, error = np.log(aucs[0] / (1 - aucs[0])), np.sqrt(covariance[0, 0]) / (aucs[0] * (1 - aucs[0]))
+    low, high = (1 / (1 + np.exp(-centre - sign * 1.96 * error)) for sign in (-1, 1))
+    sentences = " ".join(re.findall(r"^> (.*)$", GUIDE.read_text("utf-8"), re.MULTILINE))
+    found = [float(each) for each in re.search(r"was (\S+) \(95 % CI (\S+) to (\S+); Obuchowski", sentences).groups()]
+    assert found == pytest.approx([aucs[0], low, high], abs=0.0015)
+    assert f"of {len(rows):,} visits of {rows['id'].nunique():,} patients" in sentences
+    reach = 1.96 * np.sqrt(covariance[0, 0] + covariance[1, 1] - 2 * covariance[0, 1])
+    lower = re.search(r"was (\S+) lower \(95 % CI (\S+) to (\S+); p = 0.0022; Obuchowski", sentences).groups()
+    difference = aucs[0] - aucs[1]
+    assert [*map(float, lower)] == pytest.approx([difference, difference - reach, difference + reach], abs=0.0015)

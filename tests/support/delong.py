@@ -1,7 +1,7 @@
 """AUC and DeLong's standard errors from the definition over rows: the oracle of `fhe_auc.results.intervals`."""
 
 import math
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +31,27 @@ def paired_of_rows(y_true: NDArray[np.bool_], first: Scores, second: Scores) -> 
     covariance = np.cov(of_ones) / of_ones.shape[1] + np.cov(of_zeros) / of_zeros.shape[1]
     difference, error = float(contrast @ of_ones.mean(axis=1)), float(np.sqrt(contrast @ covariance @ contrast))
     return difference, error, float(2 * norm.sf(abs(difference) / error)) if error else math.nan
+
+
+def obuchowski(labels: Any, ids: Any, *scores: Scores) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """AUCs of models on rows of patients, and their covariance matrix: Obuchowski, Biometrics 53 (1997), section 2.
+
+    From its sums over clusters of structural components, patient by patient.
+    """
+    y_true, ids = np.asarray(labels) == 1, np.asarray(ids)
+    of_ones, of_zeros = zip(*(_placements(each[y_true], each[~y_true]) for each in scores), strict=True)
+    aucs = np.array([each.mean() for each in of_ones])
+    ones, zeros = [], []  # of each patient: V10 − m·A and V01 − n·A of each model
+    for patient in dict.fromkeys(ids.tolist()):
+        own = ids == patient
+        for sums, components, of_label in ((ones, of_ones, y_true), (zeros, of_zeros, ~y_true)):
+            mine = own[of_label]
+            sums.append([each[mine].sum() - mine.sum() * auc for each, auc in zip(components, aucs, strict=True)])
+    with_ones, with_zeros = (len(set(ids[of_label].tolist())) for of_label in (y_true, ~y_true))
+    (m, n), every, x, y = (int(y_true.sum()), int((~y_true).sum())), len(ones), np.array(ones), np.array(zeros)
+    s10, s01 = with_ones / ((with_ones - 1) * m) * x.T @ x, with_zeros / ((with_zeros - 1) * n) * y.T @ y
+    s11 = every / (every - 1) * x.T @ y
+    return aucs, s10 / m + s01 / n + (s11 + s11.T) / (m * n)
 
 
 def _placements(ones: Scores, zeros: Scores) -> tuple[Scores, Scores]:

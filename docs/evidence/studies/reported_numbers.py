@@ -15,7 +15,6 @@ import argparse
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import combinations, product
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +23,6 @@ from scipy.stats import norm
 from sklearn import datasets
 from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import average_precision_score, brier_score_loss, roc_auc_score
 from sklearn.model_selection import cross_val_predict
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
@@ -33,7 +31,6 @@ from sklearn.preprocessing import StandardScaler
 from fhe_auc.metrics import Histogram
 from fhe_auc.question import thresholds
 from fhe_auc.question.analysis import Analysis
-from fhe_auc.results.estimates import Comparison
 from fhe_auc.results.report_card import ReportCard, report_card
 from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.primes import primes_below
@@ -56,8 +53,7 @@ STUDIES = (
 TRUE = {"observed_expected_ratio": 1.0, "calibration_in_the_large": 0.0}
 TRUE |= {"calibration_slope": 1.0, "calibration_intercept": 0.0}
 AUCS = (0.6, 0.8, 0.9, 0.97, 0.995)
-OF_SCORES = {"roc_auc": roc_auc_score, "average_precision": average_precision_score, "brier": brier_score_loss}
-"""What is true of these is so of 4·10⁶ rows."""
+OF_SCORES = ("roc_auc", "average_precision", "brier")
 MODELS = Analysis(models=("first", "second"))
 PRIMES = primes_below(48, 3, 2**13)  # their product is larger than any sum here
 
@@ -75,44 +71,45 @@ def held(card: ReportCard, true: dict[str, float]) -> Iterator[tuple[str, bool]]
             yield each.name, each.interval.low <= true[each.name] <= each.interval.high
 
 
-def coverage(rows: int, mean: float, deviation: float, repeats: int) -> list[str]:
+def coverage(
+    rows: int, mean: float, deviation: float, repeats: int, names: Sequence[str] = (*TRUE, *OF_SCORES)
+) -> list[str]:
+    """Return how often intervals of these names hold what is true: of scores, what 4·10⁶ rows have."""
     random, found = np.random.default_rng(rows), defaultdict(list)
     many = drawn(random, 4 * 10**6, mean, deviation)
-    of_many = {name: metric(many.y_true, many.y_score) for name, metric in OF_SCORES.items()}
+    card = report_card(Histogram.from_rows(many, EDGES))
+    of_many = {each.name: each.estimate.value for each in card.measures}
     for _ in range(repeats):
         data = drawn(random, rows, mean, deviation)
         if min(data.y_true.sum(), (~data.y_true).sum()) < 10:
             continue
-        for name, right in held(report_card(Histogram.from_rows(data, EDGES)), TRUE | of_many):
+        for name, right in held(report_card(Histogram.from_rows(data, EDGES)), of_many | TRUE):
             found[name].append(right)
-    cells = [f"{100 * np.mean(found[name]):.1f} %" for name in (*TRUE, *OF_SCORES)]
+    cells = [f"{100 * np.mean(found[name]):.1f} %" for name in names]
     return [f"{rows:,}", f"{100 * many.y_true.mean():.2g} %", f"{of_many['roc_auc']:.2f}", *cells]
 
 
-class Off(NamedTuple):
-    """By how much the standard error of a comparison is off, and whether it has a p-value."""
-
-    off: float
-    shown: bool
-
-    @classmethod
-    def of(cls, labels: NDArray, scores: Sequence[NDArray], grid: NDArray, *, rounded: bool = False) -> Off | None:
-        error, found = of_rows(labels, *scores), compared(labels, scores, grid, rounded=rounded)
-        if not error or found.standard_error is None:
-            return None
-        return cls(abs(found.standard_error / error - 1), not found.missing)
+def off_by(labels: NDArray, scores: Sequence[NDArray], grid: NDArray, *, rounded: bool = False) -> Iterator[tuple]:
+    """Yield by how much the standard error of a comparison is off, and whether it has a p-value; if it has an error."""
+    error, (found,) = of_rows(labels, *scores), reading(labels, scores, grid, rounded=rounded).comparisons()
+    if error and found.standard_error is not None:
+        yield abs(found.standard_error / error - 1), not found.missing
 
 
-def compared(labels: NDArray, scores: Sequence[NDArray], grid: NDArray, *, rounded: bool) -> Comparison:
-    """Return the comparison that a session yields."""
-    data = PartyData.from_columns("all", labels, dict(zip(MODELS.models, scores, strict=True)), {}, MODELS)
-    sums = AnalysisSums(MODELS, len(grid), True)
+def reading(
+    labels: NDArray, scores: Sequence[NDArray], grid: NDArray, *, rounded: bool = False, patients: NDArray | None = None
+) -> Reading:
+    """Return what a session says of these rows; by patients where these are given."""
+    models = MODELS.models[: len(scores)]
+    analysis = Analysis(models=models) if patients is None else Analysis(models=models, cluster="patient")
+    columns = dict(zip(models, scores, strict=True))
+    data = PartyData.from_columns("all", labels, columns, {}, analysis, clusters=patients)
+    sums = AnalysisSums(analysis, len(grid), True)
     modulus = int(np.prod([int(prime) for prime in PRIMES], dtype=object))
     sketch = sums.sketch(data, grid, 10**5, modulus)
     totals = [sums.release.totals(modular.residues(sketch, prime), prime) for prime in PRIMES]
     read = sums.read(integers(totals, PRIMES), 10**5, modulus)
-    (found,) = Reading(MODELS, read, 3, 0.95, rounded=rounded).comparisons()
-    return found
+    return Reading(analysis, read, 3, 0.95, rounded=rounded)
 
 
 def paired(rows: int, repeats: int) -> Iterator[list[object]]:
@@ -129,8 +126,7 @@ def paired(rows: int, repeats: int) -> Iterator[list[object]]:
                 ("round_scores=3", DECIMALS, scores.round(3)),
                 ("round_scores=3, half imputed", DECIMALS, np.round([scores[0], of_half], 3)),
             ):
-                if (found := Off.of(labels, list(models), grid, rounded=grid is DECIMALS)) is not None:
-                    tried[name].append(found)
+                tried[name] += off_by(labels, list(models), grid, rounded=grid is DECIMALS)
     for name, each in tried.items():
         errors, told = map(np.array, zip(*each, strict=True))
         of_all = f"{len(errors):,}", f"{100 * np.mean(errors > 0.04):.1f} %", f"{100 * told.mean():.0f} %"
@@ -160,8 +156,7 @@ def real() -> None:
         scores = [cross_val_predict(model, x, labels, cv=5, method="predict_proba")[:, 1] for model, x in tried]
         for pair in combinations(scores, 2):
             for name, grid in (("quantile:1000", own_grid(pair)), ("hybrid:1000", GRID)):
-                if (found := Off.of(labels, pair, grid)) is not None:
-                    tried_on[name].append(found)
+                tried_on[name] += off_by(labels, pair, grid)
     for name, found in tried_on.items():
         errors, told = map(np.array, zip(*found, strict=True))
         print(

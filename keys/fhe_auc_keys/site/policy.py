@@ -176,8 +176,8 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             for name in names:
                 if name not in allowed:
                     yield f"{what} {name!r} is none that the policy names"
-        if analysis.classes or analysis.heterogeneity:
-            yield "it is for several classes, or for differences between sites, which no policy allows"
+        if analysis.classes or analysis.heterogeneity or analysis.cluster:
+            yield "it is for classes, differences between sites, or sums over patients, which no policy allows"
         if analysis.by and analysis.min_cell < DEFAULT_MIN_CELL:
             yield f"it shows groups of {analysis.min_cell} rows, fewer than {DEFAULT_MIN_CELL}"
 

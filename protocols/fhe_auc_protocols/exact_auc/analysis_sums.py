@@ -4,6 +4,7 @@
     comparisons of models            `comparison_sums`
     average precision                `precision_sum`
     sites                            `site_sums`
+    patients with several rows       `cluster_sums`
     all of it with noise             `epsilon_noise`, in the place of the others
 
 Each part says which vectors a party's sketch has for it, of the party's own rows; which sums of these are released; and
@@ -23,12 +24,13 @@ from fhe_auc.base.errors import InputError
 from fhe_auc.question import thresholds as grids
 from fhe_auc.question.analysis import Analysis
 from fhe_auc.question.binning import bins_of as bins_of_scores
-from fhe_auc.results.intervals import PairedSums
+from fhe_auc.results.intervals import Clusters, PairedSums
 from fhe_auc.rlwe.modular import Residues
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.sums.sketch import Sketch
 from fhe_auc.sums.terms import Release
 from fhe_auc_protocols.exact_auc.auc_sums import AucOfSums, AucSums
+from fhe_auc_protocols.exact_auc.cluster_sums import ClusterSums
 from fhe_auc_protocols.exact_auc.comparison_sums import ComparisonSums
 from fhe_auc_protocols.exact_auc.epsilon_noise import Privacy
 from fhe_auc_protocols.exact_auc.precision_sum import AveragePrecision, PrecisionSum
@@ -44,6 +46,7 @@ class PooledSums:
     paired: Mapping[tuple[int, int], PairedSums]
     sites: Sequence[PooledSites]
     average_precision: AveragePrecision | None = None
+    clusters: Clusters | None = None
 
 
 @dataclass(frozen=True)
@@ -69,12 +72,13 @@ class AnalysisSums:
         return Release(Sketch(tuple(chain(*vectors))), tuple(chain(*sums)))
 
     @cached_property
-    def _parts(self) -> tuple[AucSums, ComparisonSums, PrecisionSum, SiteSums]:
+    def _parts(self) -> tuple[AucSums, ComparisonSums, PrecisionSum, SiteSums, ClusterSums]:
         return (
             AucSums(self.analysis, self.bins, self.interval),
             ComparisonSums(self.analysis.comparisons if self.interval else (), self.bins),
             PrecisionSum(self.bins if self.average_precision else 0),
             SiteSums(len(self.analysis.models) if self.analysis.heterogeneity else 0),
+            ClusterSums(self.analysis, self.bins),
         )
 
     def least_modulus(self, max_rows: int, parties: int = 1) -> int:
@@ -85,8 +89,10 @@ class AnalysisSums:
         """
         if self.privacy is not None:
             return self.privacy.least_modulus
-        aucs, comparisons, precision, _ = self._parts  # sites round their weights to what there is room for
-        return max(parties * max_rows + 1, *(each.least_modulus(max_rows) for each in (aucs, comparisons, precision)))
+        sites_aside = (
+            each for each in self._parts if not isinstance(each, SiteSums)
+        )  # these round to what there is room for
+        return max(parties * max_rows + 1, *(each.least_modulus(max_rows) for each in sites_aside))
 
     def sketch(
         self, data: PartyData, thresholds: NDArray[np.float64], max_rows: int, modulus: int
@@ -99,7 +105,7 @@ class AnalysisSums:
                 f"session {wanted[0]} and {wanted[1]}"
             )
         grid = grids.explicit(thresholds)
-        aucs, _, precision, sites = self._parts
+        aucs, _, precision, sites, clusters = self._parts
         counted = functools.reduce(np.add, (self._of_rows(batch, grid) for batch in data.batches()))
         vectors: list[NDArray[np.int64]] = [counted]
         if self.privacy is not None:
@@ -107,11 +113,14 @@ class AnalysisSums:
         if self.average_precision:
             vectors.append(precision.entries(data, aucs.of_all_rows(counted, 0), max_rows, modulus))
         by_model = [aucs.of_all_rows(counted, model) for model in range(sites.models)]
-        return np.concatenate([*vectors, *sites.entries(by_model, max_rows, modulus)])
+        vectors += sites.entries(by_model, max_rows, modulus)
+        if self.analysis.cluster:  # a patient's rows may lie far apart
+            vectors += clusters.entries(data, self._bins_of(data, grid))
+        return np.concatenate(vectors)
 
     def hidden(self, sketch: Residues, prime: int) -> Residues:
         """Return a party's sketch modulo a prime, as it may leave the party (`PrecisionSum.hidden`)."""
-        aucs, comparisons, precision, _ = self._parts
+        aucs, comparisons, precision, *_ = self._parts
         if precision.bins:
             start = sum(length for each in (aucs, comparisons) for _, length in each.vectors)
             own = slice(start, start + precision.bins + 1)
@@ -120,11 +129,14 @@ class AnalysisSums:
 
     def _of_rows(self, data: PartyData, grid: NDArray[np.float64]) -> NDArray[np.int64]:
         """Return the vectors that add up over rows, one after the other."""
-        bins_of: list[NDArray[np.int64]] = [bins_of_scores(scores, grid).astype(np.int64) for scores in data.scores]
+        bins_of = self._bins_of(data, grid)
         _, comparisons, *_ = self._parts
         return np.concatenate(
             [*subgroup_counts(data, self.analysis, bins_of, self.bins), *comparisons.count(data.labels, bins_of)]
         )
+
+    def _bins_of(self, data: PartyData, grid: NDArray[np.float64]) -> list[NDArray[np.int64]]:
+        return [bins_of_scores(scores, grid).astype(np.int64) for scores in data.scores]
 
     def read(self, integers: Sequence[int], max_rows: int, modulus: int, parties: int = 1) -> PooledSums:
         """Return what a result says, its integers each known up to multiples of `modulus`.
@@ -132,12 +144,15 @@ class AnalysisSums:
         Raises `ResultCheckError` where they cannot be those of at most `max_rows` rows; of how many, it says where that
         can be: none of the `parties` has more.
         """
-        given, (aucs, comparisons, precision, sites) = iter(integers), self._parts
-        of_aucs, of_pairs, of_precision, of_sites = (list(islice(given, len(each.sums))) for each in self._parts)
+        given, (aucs, comparisons, precision, sites, clusters) = iter(integers), self._parts
+        of_aucs, of_pairs, of_precision, of_sites, of_clusters = (
+            list(islice(given, len(each.sums))) for each in self._parts
+        )
         estimates = aucs.read(of_aucs, max_rows, modulus, parties)
         return PooledSums(
             estimates,
             comparisons.read(of_pairs, modulus),
             sites.read(of_sites, max_rows, modulus),
             precision.read(of_precision, estimates[0].positives, max_rows, modulus, parties),
+            clusters.read(of_clusters),
         )

@@ -32,8 +32,49 @@ COARSE_BINS = 72  # most of either model's scores where there are more bins; wit
 _MOST_PARTS = 8  # of a coarse bin, in which a row's place is told
 _KINDS = ("", "x", "xx", "xy")  # vectors of a model that is compared
 _SIDES = (("10", 1), ("01", 0))  # sums over positive and over negative rows
-_Ends: TypeAlias = tuple[tuple[NDArray[np.int64], NDArray[np.int64]], tuple[NDArray[np.int64], NDArray[np.int64]]]
+Ends: TypeAlias = tuple[tuple[NDArray[np.int64], NDArray[np.int64]], tuple[NDArray[np.int64], NDArray[np.int64]]]
 """Where rows lie, shape (rows,) each: two neighbouring coarse bins, each with S times the rows' shares of its end."""
+
+
+@dataclass(frozen=True)
+class CoarseBins:
+    """`bins` bins, `width` of them to a coarse one; and the shares that rows have of the ends of these."""
+
+    bins: int
+    width: int
+
+    @property
+    def ends(self) -> int:
+        """Lower ends of all coarse bins, and one behind the last."""
+        return -(-self.bins // self.width) + 1
+
+    @property
+    def scale(self) -> int:
+        """S: the shares of a row are odd multiples of 1/S, 16 at most, from the middle of a part of its coarse bin.
+
+        A finer one would gain little, and sums grow with its square: 16 leaves 24,575 rows a prime of 50 bits.
+        """
+        return 2 * min(self.width, _MOST_PARTS)
+
+    def of(self, bins: NDArray[np.int64]) -> Ends:
+        """Return where rows in these bins lie."""
+        at = bins // self.width
+        upper = 2 * ((bins - at * self.width) * (self.scale // 2) // self.width) + 1
+        return (at, self.scale - upper), (at + 1, upper)
+
+    def vectors(self, name: str) -> list[tuple[str, int]]:
+        """Return the vectors of a model's rows by coarse bin, with their lengths."""
+        return [(f"{name} {kind}c{of}", self.ends) for kind in _KINDS for of in (0, 1)]
+
+    def counted(self, labels: NDArray[np.uint8], bins: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+        """Return these vectors of rows with these labels in these bins."""
+        (at, lower), (following, upper) = self.of(bins)
+
+        def counted(at: NDArray[np.int64], weights: NDArray[np.int64] | None = None) -> NDArray[np.int64]:
+            return table(labels, at, shape=(2, self.ends), weights=weights)
+
+        x, xx = (counted(at, lower**n) + counted(following, upper**n) for n in (1, 2))
+        return [counted(at), x, xx, counted(at, lower * upper)]
 
 
 @dataclass(frozen=True)
@@ -48,62 +89,36 @@ class ComparisonSums:
         return sorted({model for pair in self.pairs for model in pair})
 
     @property
-    def _width(self) -> int:
-        """How many bins make a coarse one."""
-        return 1 if self.bins <= MOST_SINGLE else -(-self.bins // COARSE_BINS)
-
-    @property
-    def _coarse_bins(self) -> int:
-        """Of each side of a comparison's table: one behind the last, for that one's upper end."""
-        return -(-self.bins // self._width) + 1
-
-    @property
-    def scale(self) -> int:
-        """S: the shares of a row are odd multiples of 1/S, 16 at most, from the middle of a part of its coarse bin.
-
-        A finer one would gain little, and sums grow with its square: 16 leaves 24,575 rows a prime of 50 bits.
-        """
-        return 2 * min(self._width, _MOST_PARTS)
+    def _coarse(self) -> CoarseBins:
+        return CoarseBins(self.bins, 1 if self.bins <= MOST_SINGLE else -(-self.bins // COARSE_BINS))
 
     @property
     def vectors(self) -> list[tuple[str, int]]:
         """Vectors, with their lengths."""
-        single = [_coarse(model, of, kind) for model in self._models for kind in _KINDS for of in (0, 1)]
+        single = [each for model in self._models for each in self._coarse.vectors(_model(model))]
         double = [_pair(pair, of) for pair in self.pairs for of in (0, 1)]
-        return [*((name, self._coarse_bins) for name in single), *((name, self._coarse_bins**2) for name in double)]
+        return [*single, *((name, self._coarse.ends**2) for name in double)]
 
     @property
     def sums(self) -> list[Sum]:
         """What is released: D10, Q10, D01 and Q01 of each model, Q10 and Q01 of each pair."""
-        found = []
-        for model in self._models:
-            for name, of in _SIDES:
-                x, xx, xy = (_coarse(model, of, kind) for kind in ("x", "xx", "xy"))
-                at, following = (_worth(model, of, following=following) for following in (False, True))
-                both = Term((each_of([xx]), at, at)), Term((Factor((Part(xy, weight=2),)), at, following))
-                found += [sum_of(f"D{name} t{model}", each_of([x]), at), Sum(f"Q{name} t{model}", both)]
-        wide = self._coarse_bins
+        found = [each for model in self._models for each in moment_sums(_model(model))]
+        wide = self._coarse.ends
         for a, b in self.pairs:
             for name, of in _SIDES:
-                worth = _worth(a, of, (wide, 1)), _worth(b, of, (1, wide))
-                found.append(sum_of(f"Q{name} t{a} t{b}", each_of([_pair((a, b), of)]), *worth))
+                both = worth(_model(a), of, (wide, 1)), worth(_model(b), of, (1, wide))
+                found.append(sum_of(f"Q{name} t{a} t{b}", each_of([_pair((a, b), of)]), *both))
         return found
 
     def least_modulus(self, max_rows: int) -> int:
         """Return how many values a sum of so many pooled rows can take, of either sign, times S²."""
-        return 1 + 2 * self.scale**2 * most_cubic(max_rows) if self.pairs else 1
+        return 1 + 2 * self._coarse.scale**2 * most_cubic(max_rows) if self.pairs else 1
 
     def count(self, labels: NDArray[np.uint8], bins_of: Sequence[NDArray[np.int64]]) -> list[NDArray[np.int64]]:
         """Return the vectors of rows with these labels and bins of each model's scores."""
-        ends = {model: self._ends(bins_of[model]) for model in self._models}
-        wide, found = self._coarse_bins, []
-
-        def counted(bins: NDArray[np.int64], weights: NDArray[np.int64] | None = None) -> NDArray[np.int64]:
-            return table(labels, bins, shape=(2, wide), weights=weights)
-
-        for (at, lower), (following, upper) in ends.values():
-            x, xx = (counted(at, lower**n) + counted(following, upper**n) for n in (1, 2))
-            found += [counted(at), x, xx, counted(at, lower * upper)]
+        ends = {model: self._coarse.of(bins_of[model]) for model in self._models}
+        wide = self._coarse.ends
+        found = [each for model in self._models for each in self._coarse.counted(labels, bins_of[model])]
         for a, b in self.pairs:
             of_both = itertools.product(ends[a], ends[b])
             of_ends = [table(labels, i, j, shape=(2, wide, wide), weights=u * v) for (i, u), (j, v) in of_both]
@@ -120,25 +135,31 @@ class ComparisonSums:
                 Moments(first[at], second[at], first[at + 1] % modulus, second[at + 1] % modulus, next(products))
                 for at in (0, 2)
             )
-            found[pair] = PairedSums(of_positives, of_negatives, self.scale)
+            found[pair] = PairedSums(of_positives, of_negatives, self._coarse.scale)
         return found
 
-    def _ends(self, bins: NDArray[np.int64]) -> _Ends:
-        at = bins // self._width
-        upper = 2 * ((bins - at * self._width) * (self.scale // 2) // self._width) + 1
-        return (at, self.scale - upper), (at + 1, upper)
+
+def moment_sums(name: str) -> list[Sum]:
+    """Return the sums over rows of either class of what each is worth, and of its square, of `CoarseBins.vectors`."""
+    found = []
+    for side, of in _SIDES:
+        x, xx, xy = (f"{name} {kind}c{of}" for kind in ("x", "xx", "xy"))
+        at, following = (worth(name, of, following=following) for following in (False, True))
+        both = Term((each_of([xx]), at, at)), Term((Factor((Part(xy, weight=2),)), at, following))
+        found += [sum_of(f"D{side} {name}", each_of([x]), at), Sum(f"Q{side} {name}", both)]
+    return found
 
 
-def _coarse(model: int, of_class: int, kind: str = "") -> str:
-    return f"t{model} {kind}c{of_class}"
+def _model(model: int) -> str:
+    return f"t{model}"
 
 
 def _pair(pair: tuple[int, int], of_class: int) -> str:
     return f"t{pair[0]} t{pair[1]} c{of_class}"
 
 
-def _worth(model: int, of: int, repeated: tuple[int, int] = (1, 1), *, following: bool = False) -> Factor:
-    """Return N_{<j} − N_{≥j} for positives, P_{≥j} − P_{<j} for negatives; or those of j + 1."""
-    counts, sign = _coarse(model, 1 - of), 1 if of else -1
+def worth(name: str, of: int, repeated: tuple[int, int] = (1, 1), *, following: bool = False) -> Factor:
+    """Return N_{<j} − N_{≥j} for positives, P_{≥j} − P_{<j} for negatives; or those of j + 1; of `CoarseBins`."""
+    counts, sign = f"{name} c{1 - of}", 1 if of else -1
     own = Part(counts, weight=sign if following else -sign)
     return Factor((Part(counts, "below", sign), Part(counts, "above", -sign), own), (), *repeated)

@@ -1,31 +1,37 @@
 """From the sums of a result to estimates with intervals, comparisons of models, and what sites have in common."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from itertools import accumulate
 
 import numpy as np
 
 from fhe_auc.base.errors import UndefinedAucError
+from fhe_auc.metrics.small_cells import hidden_rows
 from fhe_auc.question.analysis import Analysis, Contrast
-from fhe_auc.results.estimates import ONE_CLASS, Comparison, GroupEstimate, Headline, too_few
+from fhe_auc.results.estimates import NESTED, ONE_CLASS, Comparison, GroupEstimate, Headline, too_few
 from fhe_auc.results.heterogeneity import LEAST_SITES, SiteSummary, random_effects
 from fhe_auc.results.intervals import (
     BELOW_HALF,
+    CLUSTERED,
     DELONG,
     HANLEY_MCNEIL,
     MOST_OFF,
+    PAIRED_DELONG,
+    PLAIN_DELONG,
     REVERSED,
     TELLING,
+    Components,
     Interval,
     OneModel,
     PairedError,
+    components,
     delong,
     few_rows,
     hanley_mcneil,
+    holm,
     of_difference,
     on_logit_scale,
     paired_delong,
@@ -41,13 +47,15 @@ _NO_SPREAD = (
     "instead"
 )
 
+_ALIKE_IDS = 0.95  # a share of different ids among rows that is no patients'
+_IDS_OF_ROWS = "nearly every row has an id of its own in column {column!r}: it may be one of rows, not of patients"
+_BOTH_LABELS = (
+    "some patients have rows of both labels (by {column!r}): right if visits have outcomes of their own, only"
+)
+
 _IMPOSSIBLE_SITES = "the sums over sites cannot be those of sites: a party has made some up, so they are not shown"
 
 _SMALL_GROUPS = "small groups are shown (min_cell 1): a count from 1 to 9 may tell who is meant"
-_NESTED = (
-    "groups that are not shown can be worked out from those shown where one column divides the groups of another "
-    "(sex_and_age beside sex): then do not publish both"
-)
 
 _ALL_ALONE = "with round_scores=2, or 1, it is exact for the scores as rounded"
 _ALIKE = 0.05  # a difference with a standard error below this share of a model's own is that of about the same ranking
@@ -84,7 +92,7 @@ class Reading:
             raise UndefinedAucError(
                 f"the pooled rows hold no {missing} row, so the AUC is undefined; no number is given"
             )
-        standard_error, interval = self._interval(first)
+        standard_error, interval = self._interval(self.analysis.contrasts[0], first)
         return Headline(
             auc=float(first.auc),
             binning_error=float(first.binning_error),
@@ -102,7 +110,7 @@ class Reading:
         return tuple(self._estimate(contrast, found) for contrast, found in every)
 
     def comparisons(self) -> tuple[Comparison, ...]:
-        """Return the difference from the first model of each other one."""
+        """Return the difference of each pair of models that is compared."""
         found = []
         of_model = {
             contrast.model: estimate
@@ -122,15 +130,25 @@ class Reading:
                 binning_error=float(first.binning_error + second.binning_error),
             )
             error = self._paired((a, b), first, second)
+            if error is not None and self.sums.clusters is not None:
+                own, rows = {a: _components(first), b: _components(second)}, (first.positives, first.negatives)
+                clustered = self.sums.clusters.error(error.components, own, 0, rows)
+                error = error._replace(standard_error=clustered or 0.0)
             if error and error.standard_error and self.level is not None:
                 comparison = replace(
                     comparison, standard_error=error.standard_error, standard_error_off=error.off,
                     missing=self._missing(comparison.binning_error, error),
                 )  # fmt: skip
                 if not comparison.missing:
-                    interval, p_value = of_difference(difference, error.standard_error, self.level)
+                    interval, p_value = of_difference(
+                        difference, error.standard_error, self.level, self._method(PAIRED_DELONG)
+                    )
                     comparison = replace(comparison, interval=interval, p_value=p_value)
             found.append(comparison)
+        if len(found) > 1:  # one that has no p is a test all the same
+            adjusted = holm([1.0 if each.p_value is None else each.p_value for each in found])
+            pairs = zip(found, adjusted, strict=True)
+            found = [each if each.p_value is None else replace(each, p_holm=p) for each, p in pairs]
         return tuple(found)
 
     def _missing(self, binning_error: float, error: PairedError) -> str:
@@ -178,14 +196,14 @@ class Reading:
     def warnings(self) -> tuple[str, ...]:
         """Return what the reader ought to know of intervals, groups and sites."""
         of_sites = (_IMPOSSIBLE_SITES,) if self.sums.sites and not self.sites() else ()
-        nested = (_NESTED,) if self._hidden and len(self.analysis.by) > 1 else ()
+        nested = (NESTED,) if self._hidden and len(self.analysis.by) > 1 else ()
         first, estimates = self.sums.estimates[0], self.estimates()
         if self.analysis.classes:
-            of_intervals = (_AVERAGE, *_few_rows(estimates))
-        elif self.level is not None and self._interval(first)[1] is None:
+            of_intervals = (_AVERAGE, *self._few_rows(estimates))
+        elif self.level is not None and estimates[0].interval is None:
             of_intervals = (_NO_INTERVAL if min(first.positives, first.negatives) < 2 else _NO_SPREAD,)
         else:
-            of_intervals = _few_rows(estimates)
+            of_intervals = self._few_rows(estimates)
         remedy = "the column of its scores may be another class's" if self.analysis.classes else REVERSED
         # Rows of one group against another's may well be below 1/2.
         reversed_ = tuple(
@@ -198,7 +216,30 @@ class Reading:
         small = (_SMALL_GROUPS,) if self.analysis.by and self.analysis.min_cell == 1 else ()
         binned = () if self.rounded else _binned(estimates)
         of_comparisons = self._of_comparisons(estimates)
-        return (*of_intervals, *binned, *reversed_, *of_comparisons, *of_sites, *nested, *small)
+        return (*of_intervals, *self._of_ids(), *binned, *reversed_, *of_comparisons, *of_sites, *nested, *small)
+
+    def _of_ids(self) -> tuple[str, ...]:
+        """Warn where the column of patients may be another, or their labels are not what they seem."""
+        if (clusters := self.sums.clusters) is None:
+            return ()
+        with_positives, with_negatives, everybody = clusters.patients[0]
+        first = self.sums.estimates[0]
+        alike = everybody >= _ALIKE_IDS * (first.positives + first.negatives)
+        told = [*([_IDS_OF_ROWS] * alike), *([_BOTH_LABELS] * (with_positives + with_negatives > everybody))]
+        return tuple(text.format(column=self.analysis.cluster) for text in told)
+
+    def _few_rows(self, estimates: Sequence[GroupEstimate]) -> tuple[str, ...]:
+        """Warn where an interval that is shown is of few rows, or patients; groups are named, all rows are not."""
+        groups: dict[str, dict[str, None]] = defaultdict(dict)
+        for contrast, each in zip(self.analysis.contrasts, estimates, strict=True):
+            if each.interval is None or each.auc is None:
+                continue
+            counted, of = (each.positives or 0, each.negatives or 0), "rows"
+            if self.sums.clusters is not None:
+                counted, of = self.sums.clusters.patients[contrast.positives.group][:2], "patients"
+            groups[few_rows(min(counted), each.auc, of)][each.group] = None
+        told = ((warning, names) for warning, names in groups.items() if warning)
+        return tuple(text if "" in names else f"{', '.join(map(repr, names))}: {text}" for text, names in told)
 
     def _of_comparisons(self, estimates: Sequence[GroupEstimate]) -> tuple[str, ...]:
         """Warn where a difference gets no interval and no p-value."""
@@ -241,7 +282,11 @@ class Reading:
             binning_error_fraction=binning_error,
         )
 
-    def _interval(self, found: AucOfSums) -> tuple[float | None, Interval | None]:
+    def _method(self, name: str) -> str:
+        """Return the name of a method, DeLong's as it is computed here."""
+        return name if self.sums.clusters is None else name.replace("DeLong", CLUSTERED)
+
+    def _interval(self, contrast: Contrast, found: AucOfSums) -> tuple[float | None, Interval | None]:
         """Return standard error and interval: of the cubic sums, or, without these, of the AUC alone."""
         if self.level is None or found.auc is None:
             return None, None
@@ -249,13 +294,16 @@ class Reading:
             method, standard_error = HANLEY_MCNEIL, hanley_mcneil(found.auc, found.positives, found.negatives)
         else:
             method, of_sums = DELONG, delong(found.auc, found.positives, found.negatives, found.q10, found.q01)
+            if of_sums is not None and self.sums.clusters is not None:
+                own, rows = _components(found), (found.positives, found.negatives)
+                of_sums = self.sums.clusters.error(own, {contrast.model: own}, contrast.positives.group, rows)
             if of_sums is None:
                 return None, None
             standard_error = of_sums
         if self.plain and method == DELONG:
-            interval = plain(found.auc, standard_error, self.level)
+            interval = plain(found.auc, standard_error, self.level, self._method(PLAIN_DELONG))
         else:
-            interval = on_logit_scale(found.auc, standard_error, self.level, method)
+            interval = on_logit_scale(found.auc, standard_error, self.level, self._method(method))
         binning_error = 0.0 if self.rounded else float(found.binning_error)
         return standard_error, widened(interval, standard_error, binning_error)
 
@@ -274,7 +322,7 @@ class Reading:
         counted = replace(named, positives=found.positives, negatives=found.negatives)
         if found.auc is None:
             return replace(counted, missing=ONE_CLASS)
-        standard_error, interval = self._interval(found) if contrast.interval else (None, None)
+        standard_error, interval = self._interval(contrast, found) if contrast.interval else (None, None)
         return replace(
             counted,
             auc=float(found.auc),
@@ -286,11 +334,7 @@ class Reading:
 
     @cached_property
     def _hidden(self) -> frozenset[int]:
-        """Groups that are not shown: too few rows of a label; and the next smallest ones of the same variable.
-
-        The numbers of all rows, less those of the groups shown, are those of the hidden ones together. So these are two
-        at least, and have together as many rows of each label as may be shown of one.
-        """
+        """Groups that are not shown: too few rows of a label; and the next smallest ones of the same variable."""
         least = self.analysis.min_cell
         if least == 1:
             return frozenset()
@@ -304,24 +348,16 @@ class Reading:
                 by_variable[group.variable].append(at)
         hidden: set[int] = set()
         for groups in by_variable.values():
-            ascending = sorted(groups, key=lambda at: min(rows[at]))
-            number = sum(min(rows[at]) < least for at in groups)
-            if number:
-                together = list(accumulate((np.array(rows[at]) for at in ascending), np.add))
-                enough = (k for k, each in enumerate(together, 1) if k >= max(number, 2) and each.min() >= least)
-                hidden.update(ascending[: next(enough, len(ascending))])
+            own = hidden_rows(np.array([rows[at] for at in groups]), least, zeros=True)
+            hidden.update(groups[at] for at in own)
         return frozenset(hidden)
 
 
-def _few_rows(estimates: Iterable[GroupEstimate]) -> tuple[str, ...]:
-    """Warn where an interval that is shown is of few rows; groups are named, all rows are not."""
-    groups: dict[str, dict[str, None]] = defaultdict(dict)
-    for each in estimates:
-        if each.interval is not None and each.auc is not None:
-            groups[few_rows(min(each.positives or 0, each.negatives or 0), each.auc)][each.group] = None
-    return tuple(
-        warning if "" in of else f"{', '.join(map(repr, of))}: {warning}" for warning, of in groups.items() if warning
-    )
+def _components(found: AucOfSums) -> Components:
+    """Return DeLong's S10 and S01 of an AUC that has them."""
+    assert found.auc is not None and found.q10 is not None and found.q01 is not None  # noqa: S101, PT018
+    s10, s01 = components(found.auc, found.positives, found.negatives, found.q10, found.q01)
+    return float(s10), float(s01)
 
 
 def _binned(estimates: Sequence[GroupEstimate]) -> tuple[str, ...]:

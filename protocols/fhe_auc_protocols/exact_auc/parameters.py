@@ -87,6 +87,8 @@ class ExactParameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
             raise CapacityError(
                 f"heterogeneity takes {LEAST_SITES} parties or more (here {self.parties}), an interval and sealed keys"
             )
+        if self.analysis.cluster and not self.interval:
+            raise CapacityError("intervals by patients take an interval, and sealed keys or a helper, without epsilon")
         if self.average_precision and self.analysis.classes:
             raise CapacityError("average precision is of labels 0 and 1")
         if not 0 <= self.helpers <= 1 - self.joint_keys:

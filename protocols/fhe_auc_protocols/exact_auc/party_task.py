@@ -176,8 +176,11 @@ class ExactTask(PartyTask[Residues, Sequence[Residues], Evaluation]):
         before = self._data.before
         same = before is not None and set(before.parties) == set(counted)
         others = precision is not None and (precision.changed > 0 or not same)
+        evaluation, clusters = self._evaluation(headline, len(counted)), sums.clusters
+        of_patients = {} if clusters is None else {"patients": clusters.patients[0][-1]}
         return replace(
-            self._evaluation(headline, len(counted)),
+            evaluation,
+            settings={**evaluation.settings, **of_patients},
             average_precision=None if precision is None or others else float(precision.value),
             estimates=reading.estimates(),
             comparisons=reading.comparisons(),

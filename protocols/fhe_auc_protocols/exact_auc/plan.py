@@ -170,9 +170,10 @@ class ExactPlan(ExactParameters, frozen=True):
         private = [] if self.privacy is None else self.privacy.describe()
         noisy = ", each with noise" if private else ""
         bound = Parameter("rows", f"at most {self.max_rows:,}", "of all parties together, a public bound")
+        pairs = "; each is compared with each" if analysis.each_pair else ""
         by = "; ".join(f"{each.name}: {', '.join(each.levels)}" for each in analysis.by)
         asked = [
-            ("models", ", ".join(analysis.models), "columns of scores", len(analysis.models) > 1),
+            ("models", ", ".join(analysis.models), "columns of scores" + pairs, len(analysis.models) > 1),
             ("classes", ", ".join(analysis.classes), "labels, one a model", bool(analysis.classes)),
             ("groups", by, "columns, and all levels that they may have", bool(by)),
             ("across groups", "yes", "positives of each against negatives of each other", analysis.cross_groups),
@@ -182,6 +183,7 @@ class ExactPlan(ExactParameters, frozen=True):
                 "who knows all sites with rows of both labels but two can work out these two's AUCs",
                 analysis.heterogeneity,
             ),
+            ("patients", analysis.cluster or "", "a column; how many there are, and sums", bool(analysis.cluster)),
             (
                 "average precision",
                 "yes",

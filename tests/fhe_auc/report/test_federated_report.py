@@ -67,9 +67,12 @@ def test_a_notebook_shows_metrics_groups_and_warnings_but_those_of_own_rows(rows
     cells = [re.findall("<t[dh][^>]*>([^<]*)<", row) for row in shown.split("<tr>")]
     brier, sexes = report.as_dict()["metrics"]["brier"]["value"], rows["sex"].value_counts()
     assert [row[1] for row in cells if row[:1] == ["Brier score"]] == [f"{brier:.4f}"]
+    first, *_ = counts = [each.counts for each in report.facts.group_decisions]
     assert [row[:2] for row in cells if row and row[0].startswith("sex: ")] == [
-        [f"sex: {sex}", f"{sexes[sex]:,}"] for sex in ("F", "M")
+        *([f"sex: {sex}", f"{sexes[sex]:,}"] for sex in ("F", "M")),
+        *([f"sex: {sex}", f"{own[0]:,}"] for sex, own in zip(("F", "M"), counts, strict=True)),
     ]
+    assert sum(first) == sexes["F"]
     assert f"warning: {escape(odd)}" in shown
 
 
@@ -77,6 +80,23 @@ def test_a_notebook_shows_metrics_groups_and_warnings_but_those_of_own_rows(rows
 def test_it_is_saved_as_the_commands(report: Report, tmp_path: Path) -> None:
     assert [path.name for path in report.save(tmp_path / "out")] == list(FILES)
     assert (tmp_path / "out" / "report.html").read_text(encoding="utf-8") == report.html()
+
+
+def test_where_patients_have_several_rows_intervals_of_aucs_are_by_patients_and_the_page_says_that_others_are_not(
+    rows: pd.DataFrame,
+) -> None:
+    repeated = pd.concat([rows] * 3).assign(patient=np.tile(np.arange(len(rows)), 3))
+    asked: dict[str, Any] = {**COLUMNS, "thresholds": GRID, "min_cell": 1, "backend": "tenseal"}
+    by_rows, by_patients = federated_report(repeated, **asked), federated_report(repeated, **asked, cluster="patient")
+    once = federated_report(rows, **asked)
+    # Rows that are there three times say as much as once.
+    found, expected = by_patients.card.interval, once.card.interval
+    assert (found.low, found.high) == pytest.approx((expected.low, expected.high), rel=1e-3)
+    assert found.low < by_rows.card.interval.low < by_rows.card.interval.high < found.high
+    assert "if patients are independent" in by_patients.html()
+    assert found.method.startswith("Obuchowski")
+    assert any("those of AUCs alone take patients as independent" in text for text in by_patients.facts.warnings)
+    assert "how many patients there are" in by_patients.facts.privacy
 
 
 def test_groups_do_not_go_with_noise_and_no_budget_is_spent(rows: pd.DataFrame) -> None:

@@ -25,7 +25,7 @@ pd = Lazy("pandas")
 
 COLUMNS = [
     *("model", "group", "contrast", "n", "events", "auc", "low", "high", "level", "method"),
-    *("standard_error", "binning_error", "missing", "minus", "difference", "p_value"),
+    *("standard_error", "binning_error", "missing", "minus", "difference", "p_value", "p_holm"),
 ]
 HEADLINE = "AUC 0.8000 (90 % interval 0.7500 to 0.8500, DeLong); n 1,300, events 300; protocol verified, 7 parties"
 ATTACK = "<script>alert(1)</script>\"'&"
@@ -59,7 +59,7 @@ def test_a_frame_has_a_row_for_each_estimate_and_then_for_each_comparison() -> N
         **{"model": "risk_a", "group": "all", "contrast": "", "n": 1300, "events": 300, "auc": 0.8, "low": 0.75},
         **{"high": 0.85, "level": 0.9, "method": "DeLong", "standard_error": 0.03, "binning_error": 0.002},
         **{"missing": "", "minus": "", "difference": pytest.approx(float("nan"), nan_ok=True)},
-        "p_value": pytest.approx(float("nan"), nan_ok=True),
+        **dict.fromkeys(("p_value", "p_holm"), pytest.approx(float("nan"), nan_ok=True)),
     }
     assert (second["group"], second["missing"]) == ("sex: risk_b", too_few(10))
     assert all(pd.isna(second[name]) for name in COLUMNS[3:12])

@@ -851,6 +851,15 @@ def test_groups_are_made_with_all_their_levels_named_and_everybody_is_shown_them
     assert re.search("models +risk_a, risk_b", shown.stdout)
 
 
+def test_everybody_is_shown_that_a_session_is_by_patients_and_of_each_pair_of_models() -> None:
+    asked = ("--cluster", "patient_id", "--each-pair", "--score-columns", "a,b,c", "--thresholds", "uniform:10")
+    analysis = json_of(*SESSION, *asked, "--out", "patients")["analysis"]
+    assert (analysis["cluster"], analysis["each_pair"]) == ("patient_id", True)
+    shown = ok("show", "patients/north.bundle", *NORTH)
+    assert re.search("patients +patient_id", shown.stdout)
+    assert re.search("models +a, b, c +columns of scores; each is compared with each", shown.stdout)
+
+
 def test_a_site_sees_what_is_spent_and_sets_a_limit() -> None:
     shown = json_of("budget", *NORTH)
     nothing = {"epsilon": 0.0, "delta": 0.0, "limit": None, "protects": None}

@@ -189,8 +189,9 @@ def test_a_helper_is_within_the_policy_only_where_it_is_named(consortium: Path) 
     assert opened("helped/south.bundle")["south.bundle"][0] == "opened"
 
 
-def test_small_groups_and_classes_are_for_a_person_to_open(consortium: Path) -> None:
-    for out, asked in (("small", ("--by", "sex=F,M", "--min-cell", "1")), ("classes", CLASSES)):
+def test_small_groups_classes_and_patients_are_for_a_person_to_open(consortium: Path) -> None:
+    small, patients = ("--by", "sex=F,M", "--min-cell", "1"), ("--cluster", "patient_id")
+    for out, asked in (("small", small), ("classes", CLASSES), ("patients", patients)):
         made(out, *asked)
         assert_refused(f"{out}/south.bundle", "", groups=["sex"], score_columns=["a", "b", "c"])
 

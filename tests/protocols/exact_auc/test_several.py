@@ -1,6 +1,7 @@
 """Real sessions for several models, groups, classes and sites: what parties read is what the rows say."""
 
 import json
+from dataclasses import replace
 from functools import partial
 from operator import attrgetter
 from typing import Any
@@ -9,20 +10,26 @@ import msgspec
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from scipy.stats import norm
 
 from fhe_auc.base.errors import CapacityError, InputError, VerificationError
 from fhe_auc.base.serialise import encode
 from fhe_auc.cli import main
 from fhe_auc.question import thresholds
 from fhe_auc.question.analysis import PLAIN, Analysis
-from fhe_auc.results.intervals import hanley_mcneil, on_logit_scale, widened
+from fhe_auc.results.intervals import hanley_mcneil, holm, on_logit_scale, widened
 from fhe_auc.rlwe import modular
 from fhe_auc.session import registry
 from fhe_auc_protocols.exact_auc.analysis_sums import AnalysisSums
 from fhe_auc_protocols.exact_auc.estimates_from_sums import Reading
+from fhe_auc_protocols.options import Verified
 from tests.support.chosen import federated_auc
+from tests.support.delong import paired_of_rows
 from tests.support.exact_sessions import BACKENDS, Play, both_backends
+from tests.support.lazy import Lazy
 from tests.support.several import AGE, CLASSES, SEX, TWO_MODELS, auc_of, binned, chosen, made, pool, read
+
+multipletests = Lazy("statsmodels.stats.multitest").multipletests
 
 GRID = thresholds.uniform(6)
 slow = partial(pytest.param, marks=pytest.mark.slow)
@@ -101,11 +108,21 @@ def table(seed: int, number: int = 60) -> dict[str, Any]:
     return {"y_true": labels, "sex": generator.choice(["F", "M"], number), **scores}
 
 
-@pytest.mark.parametrize("vector", ["m0 g1 c1", slow("m1 g0 c0"), slow("t1 xc1"), "t0 t1 c0", "sites m1"])
-def test_a_lie_on_one_group_one_comparison_or_the_sites_is_refused(vector: str) -> None:
+@pytest.mark.parametrize(
+    "vector",
+    [
+        *("m0 g1 c1", slow("m1 g0 c0"), slow("t1 xc1"), "t0 t1 c0", "sites m1"),
+        *("k0 g0 c1 c0", slow("k1 g2 c0 of c1"), slow("k g1"), slow("k0 k1 c1 c1")),
+    ],
+)
+def test_a_lie_on_one_group_one_comparison_the_sites_or_patients_is_refused(vector: str) -> None:
     """The aggregator adds one to an entry of the sum of sketches, of one group, model or table alone."""
     analysis = Analysis(models=("old", "new"), by=(SEX,), heterogeneity=True)
-    play = Play("verified", made(analysis, 5, 6), GRID, analysis=analysis, interval=0.95, backend=BACKENDS[-1])
+    sites = made(analysis, 5, 6)
+    if vector.startswith("k"):
+        analysis = msgspec.structs.replace(analysis, heterogeneity=False, cluster="id")
+        sites = [replace(each, clusters=np.arange(each.rows, dtype=np.int32) // 2) for each in sites]
+    play = Play("verified", sites, GRID, analysis=analysis, interval=0.95, backend=BACKENDS[-1])
     names, lengths = zip(*play.plan.release.sketch.vectors, strict=True)
     place = sum(lengths[: names.index(vector)])
     honest = play.aggregator._aggregate
@@ -210,3 +227,41 @@ def test_the_command_line_groups_by_levels_named_or_found_and_refuses_others(
     assert shown in " ".join(found.stderr.split())
     if not shown:
         assert [each["group"] for each in json.loads(found.stdout)["estimates"]] == ["all", "sex: F", "sex: M"]
+
+
+@pytest.mark.parametrize("each_pair", [slow(False), True])
+def test_of_three_models_each_pair_is_compared_where_asked_and_p_has_holms_correction_beside_it(
+    each_pair: bool,
+) -> None:
+    random = np.random.default_rng(12)
+    died = random.random(600) < 0.4
+    common, noise = random.normal(size=600) + 0.8 * died, random.normal(size=(3, 600))
+    scores = [
+        norm.cdf(common + spread * each - 1).round(2) for spread, each in zip((0.3, 0.9, 1.3), noise, strict=True)
+    ]
+    rows = dict(zip(("a", "b", "c"), scores, strict=True)) | {"died": died, "site": np.arange(600) % 2}
+    found = federated_auc(
+        rows, label="died", score=["a", "b", "c"], site="site", each_pair=each_pair, protocol=Verified(round_scores=2)
+    )
+    pairs = [("a", "b"), ("a", "c"), *([("b", "c")] if each_pair else [])]
+    assert [(each.first, each.second) for each in found.comparisons] == pairs
+    for each in found.comparisons:
+        difference, error, p_value = paired_of_rows(died, rows[each.first], rows[each.second])
+        assert each.difference == pytest.approx(difference)
+        assert each.standard_error == pytest.approx(error, rel=0.02)
+        assert each.p_value == pytest.approx(p_value, rel=0.1, abs=1e-9)
+    expected = multipletests([each.p_value for each in found.comparisons], method="holm")[1]
+    assert [each.p_holm for each in found.comparisons] == pytest.approx(expected)
+    assert found.to_frame()["p_holm"].dropna().tolist() == pytest.approx(expected)
+    assert "p, Holm" in found._repr_html_()
+
+
+@pytest.mark.parametrize("p_values", [[0.01, 0.04, 0.03, 0.005], [0.5], [0.9, 0.8, 0.7], [0.02, 0.02, 1.0]])
+def test_holms_correction_is_that_of_statsmodels(p_values: list[float]) -> None:
+    assert holm(p_values) == pytest.approx(multipletests(p_values, method="holm")[1])
+
+
+def test_of_two_models_there_is_one_p_and_nothing_about_holm() -> None:
+    found = federated_auc({f"s{k}": table(k) for k in range(2)}, score=["a", "b"])
+    assert [each.p_holm for each in found.comparisons] == [None]
+    assert "Holm" not in found._repr_html_()

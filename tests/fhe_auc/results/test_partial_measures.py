@@ -1,0 +1,125 @@
+"""Partial AUC, sensitivity at a specificity and the reverse: against scikit-learn, and R's pROC and its bootstrap.
+
+r <- pROC::roc(y, s, direction = "<"); pROC::auc(r, partial.auc = c(1, .9), partial.auc.correct = TRUE)
+sqrt(var(r, partial.auc = c(1, .9), reuse.auc = FALSE, method = "bootstrap", boot.n = 2000)) / 0.19
+pROC::ci.se(r, c(.9, .95), boot.n = 2000); pROC::ci.sp(r, c(.9, .95), boot.n = 2000)    # 500 for bundled sets
+"""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from scipy.stats import norm
+
+from fhe_auc.metrics import Histogram, merge_small_cells, partial_auc_score
+from fhe_auc.results.report_measures import Measure, score_measures
+from fhe_auc.rows import datasets
+from fhe_auc.rows.party_data import PartyData
+from tests.support.lazy import Lazy
+from tests.support.pooled import pooled
+
+roc_auc_score = Lazy("sklearn.metrics").roc_auc_score
+
+RATES = ("sensitivity_at_specificity_", "specificity_at_sensitivity_")
+OF_R: dict[str, Any] = {
+    "covid-clinics": (
+        *(0.65836705, 0.01113),
+        {"0.90": (0.44804, 0.53580), "0.95": (0.33597, 0.42494)},
+        {"0.90": (0.30949, 0.46634), "0.95": (0.15446, 0.30975)},
+    ),
+    "credit-default": (
+        *(0.58391425, 0.003738),
+        {"0.90": (0.30233, 0.33603), "0.95": (0.23585, 0.28147)},
+        {"0.90": (0.15162, 0.18825), "0.95": (0.081048, 0.10940)},
+    ),
+    "breast cancer": (
+        *(0.78011065, 0.03146),
+        {"0.90": (0.69242, 0.86555), "0.95": (0.43136, 0.75967)},
+        {"0.90": (0.75940, 0.86958), "0.95": (0.70719, 0.82559)},
+    ),
+}
+
+
+def rows(name: str) -> PartyData:
+    if name != "breast cancer":
+        return pooled(datasets.load(name))
+    features, labels = Lazy("sklearn.datasets").load_breast_cancer(return_X_y=True)
+    return PartyData.from_arrays("all", labels, 1 - np.clip(features[:, 0] / 30, 0, 0.999))
+
+
+def measures(histogram: Histogram, level: float | None = 0.95) -> dict[str, Measure]:
+    return {each.name: each for each in score_measures(histogram, histogram, level, 1)}
+
+
+@pytest.mark.parametrize("name", OF_R)
+def test_on_public_data_values_are_procs_and_errors_and_intervals_those_of_its_bootstrap(name: str) -> None:
+    partial, error, *of_rates = OF_R[name]
+    data = rows(name)
+    score, own_error = partial_auc_score(Histogram.exact(data), 0.1)
+    assert score.value == pytest.approx(partial, abs=1e-7)
+    assert score.value == pytest.approx(roc_auc_score(data.y_true, data.y_score, max_fpr=0.1), abs=1e-12)
+    assert own_error == pytest.approx(error, rel=0.05)
+    found = measures(Histogram.exact(data))
+    for prefix, of_rate in zip(RATES, of_rates, strict=True):
+        for held, ends in of_rate.items():
+            interval = found[prefix + held].interval
+            assert (interval.low, interval.high) == pytest.approx(ends, abs=0.015 + 0.15 * (ends[1] - ends[0]))
+
+
+def sample(seed: int, size: int = 400) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
+    random = np.random.default_rng(seed)
+    y_true = random.random(size) < random.uniform(0.1, 0.5)
+    y_true[:2] = True, False
+    return y_true, norm.cdf(random.normal(size=size) + random.uniform(0, 2) * y_true - 1)
+
+
+@given(seed=st.integers(0, 2**32), max_fpr=st.sampled_from([0.05, 0.1, 0.5, 1.0]), bins=st.sampled_from([7, 50, 1000]))
+def test_whatever_the_bins_scikit_learns_value_lies_in_the_range(seed: int, max_fpr: float, bins: int) -> None:
+    y_true, y_score = sample(seed)
+    data, expected = PartyData.from_arrays("all", y_true, y_score), roc_auc_score(y_true, y_score, max_fpr=max_fpr)
+    found, _ = partial_auc_score(Histogram.from_rows(data, np.arange(bins + 1) / bins), max_fpr)
+    assert found.low - 1e-12 <= expected <= found.high + 1e-12
+    assert partial_auc_score(Histogram.exact(data), max_fpr)[0].value == pytest.approx(expected, abs=1e-12)
+
+
+@given(seed=st.integers(0, 2**32))
+def test_specificity_at_a_sensitivity_is_that_of_labels_and_scores_turned_round(seed: int) -> None:
+    y_true, y_score = sample(seed)
+    found, turned = (
+        measures(Histogram.from_rows(PartyData.from_arrays("all", labels, scores), np.arange(65) / 64))
+        for labels, scores in ((y_true, y_score), (~y_true, np.nextafter(1 - y_score, 0)))
+    )
+    for held in ("0.90", "0.95"):
+        one, other = found[RATES[1] + held], turned[RATES[0] + held]
+        assert one.estimate.value == pytest.approx(other.estimate.value)
+        assert (one.interval.low, one.interval.high) == pytest.approx((other.interval.low, other.interval.high))
+
+
+def test_what_is_made_of_counts_at_few_thresholds_is_of_the_bins_shown() -> None:
+    """Of finer bins, one such number and the counts shown around it would tell a small count."""
+    y_true, y_score = sample(3)
+    fine = Histogram.from_rows(PartyData.from_arrays("all", y_true, y_score), np.arange(201) / 200)
+    shown = merge_small_cells(fine, 10)
+    found = {each.name: each for each in score_measures(fine, shown, 0.95, 10)}
+    for name, each in measures(shown).items():
+        if name == "partial_auc" or name.startswith(RATES):
+            assert (found[name].estimate, found[name].interval) == (each.estimate, each.interval)
+
+
+def test_a_simulated_study_in_two_hundred_holds_what_is_true_about_as_often_as_the_level_says() -> None:
+    random, held = np.random.default_rng(11), dict.fromkeys(("partial_auc", *(each + "0.90" for each in RATES)), 0)
+    true = {
+        "partial_auc": 0.601890,  # the integral of norm.cdf(1 + norm.ppf(t)) up to 0.1, standardised
+        RATES[0] + "0.90": norm.cdf(1 + norm.ppf(0.1)),
+        RATES[1] + "0.90": norm.cdf(1 - norm.ppf(0.9)),
+    }
+    for _ in range(200):
+        y_true = np.arange(800) < 200
+        scores = norm.cdf((random.normal(size=800) + y_true) / 2)
+        found = measures(Histogram.from_rows(PartyData.from_arrays("all", y_true, scores), np.arange(1001) / 1000))
+        for name in held:
+            held[name] += found[name].interval.low <= true[name] <= found[name].interval.high
+    assert all(182 <= number <= 200 for number in held.values())
