@@ -64,7 +64,7 @@ def of_row(r: Row, entry: Entry, scale: int) -> int:
 
 
 def sum_of(kind: Kind, sums: AnalysisSums) -> list[tuple[int, list[Form]]]:
-    bins, coarse = range(sums.bins), range(ComparisonSums(((0, 1),), sums.bins)._coarse_bins)
+    bins, coarse = range(sums.bins), range(ComparisonSums(((0, 1),), sums.bins)._coarse.ends)
 
     def beside(m: int, side: Any, k: int) -> Form:
         return {("count", m, side.group, c, n): (n < k) - (k < n) for c in side.classes for n in bins}
@@ -119,7 +119,7 @@ def room(kind: str, max_rows: int, parties: int, scale: int, precision_scale: in
 def entry_of(vector: str, at: int, sums: AnalysisSums) -> Entry:
     numbers = [int(each) for each in re.findall(r"\d+", vector)]
     if vector[0] == "t":
-        of_two = divmod(at, ComparisonSums(((0, 1),), sums.bins)._coarse_bins)
+        of_two = divmod(at, ComparisonSums(((0, 1),), sums.bins)._coarse.ends)
         what = ("", "x", "xx", "xy").index("".join(re.findall("[xy]", vector)))
         return ("coarse", what, *numbers, at) if len(numbers) == 2 else ("table", *numbers, *of_two)
     named = {"m": ("count", *numbers, at), "p": ("precision", at), "r": ("Changed",), "s": ("Site", *numbers, at)}
@@ -140,8 +140,8 @@ def kinds_of(sums: AnalysisSums) -> Iterator[Kind]:
 
 
 def rows_of(data: PartyData, sums: AnalysisSums) -> Iterator[Row]:
-    comparison = ComparisonSums(((0, 1),), sums.bins)
-    width, half = comparison._width, comparison.scale // 2
+    coarse = ComparisonSums(((0, 1),), sums.bins)._coarse
+    width, half = coarse.width, coarse.scale // 2
     bins = np.array([binned(scores, thresholds.uniform(sums.bins)) for scores in data.scores]).T.tolist()
     for row, (label, own) in enumerate(zip(data.labels.tolist(), bins, strict=True)):
         groups = enumerate(sums.analysis.groups)
@@ -152,7 +152,7 @@ def rows_of(data: PartyData, sums: AnalysisSums) -> Iterator[Row]:
 @pytest.mark.parametrize(("analysis", "bins"), [(ALL, 4), (CLASSES, 4), (Analysis(models=("old", "new")), 130)])
 def test_sketches_and_released_sums_are_those_of_the_model(analysis: Analysis, bins: int) -> None:
     sums = AnalysisSums(analysis, bins, interval=True, average_precision=analysis is ALL)
-    scale, precision = ComparisonSums(((0, 1),), bins).scale, 1 << precision_bits(MAX_ROWS, T)
+    scale, precision = ComparisonSums(((0, 1),), bins)._coarse.scale, 1 << precision_bits(MAX_ROWS, T)
     parties = made(analysis, 5, 3, most=30)
     rows = [list(rows_of(each, sums)) for each in parties]
     above = [tuple(sum(k <= r.bin[0] for r in own) for k in range(bins)) for own in rows]
@@ -185,11 +185,11 @@ def test_every_plan_has_the_room_that_the_theorem_asks_for(bins: int, max_rows: 
     asked: dict[str, Any] = {"interval": True, "average_precision": True, "max_rows": max_rows}
     plan = plan_exact(thresholds=bins, parties=5, backend="tenseal", analysis=ALL, **asked)
     scales = 1 << precision_bits(max_rows, plan.modulus), 1 << fraction_bits(max_rows, plan.modulus)
-    needed = {room(kind[0], max_rows, 5, plan.sums._parts[1].scale, *scales) for kind in kinds_of(plan.sums)}
+    needed = {room(kind[0], max_rows, 5, plan.sums._parts[1]._coarse.scale, *scales) for kind in kinds_of(plan.sums)}
     assert max(needed) < plan.modulus
     for sums in (plan.sums, AnalysisSums(ALL, bins, interval=False)):  # also where primes are no larger than that
         of_rows = {kind[0] for kind in kinds_of(sums)} - {"Precision", "Changed", "Site"}
-        needed = {room(kind, max_rows, 5, plan.sums._parts[1].scale, *scales) for kind in of_rows}
+        needed = {room(kind, max_rows, 5, plan.sums._parts[1]._coarse.scale, *scales) for kind in of_rows}
         assert max(*needed, 5 * max_rows) < sums.least_modulus(max_rows, 5)  # `all_rows`: nobody has more than max_rows
 
 

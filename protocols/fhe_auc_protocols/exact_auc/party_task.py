@@ -157,6 +157,7 @@ class ExactTask(PartyTask[Residues, Sequence[Residues], Evaluation]):
         others = {
             "comparisons": plan.interval and bool(plan.analysis.comparisons),
             "sites": plan.analysis.heterogeneity,
+            "intervals by patients": bool(plan.analysis.cluster) and plan.interval,
             "average precision": plan.average_precision,
         }
         return tuple(name for name, there in others.items() if there and plan.caps)

@@ -286,6 +286,7 @@ def test_caps_that_cannot_be_proved_are_refused_with_what_to_give() -> None:
         ({"by": ["sex", "ward"]}, []),
         pytest.param({"score": ["a", "b"], "by": ["sex"]}, ["comparisons"], marks=pytest.mark.slow),
         ({"score": ["a", "b"], "heterogeneity": True}, ["comparisons", "sites"]),
+        ({"cluster": "patient"}, ["intervals by patients"]),
     ],
 )
 def test_groups_models_intervals_and_sites_are_the_same_with_proofs_and_say_what_is_not_proved(
@@ -296,6 +297,7 @@ def test_groups_models_intervals_and_sites_are_the_same_with_proofs_and_say_what
     table: dict[str, Any] = {"y": random.random(size) < 0.4, "site": random.integers(0, 6, size)}
     for model in "ab":
         table[model] = np.clip(0.3 * table["y"] + 0.7 * random.random(size), 0, 1).round(2)
+    table["patient"] = 10 * table["site"] + random.integers(0, 10, size)
     table |= {"sex": random.choice(["F", "M"], size), "ward": random.choice(["1", "2", "3"], size)}
     options: dict[str, Any] = {"label": "y", "score": "a", "site": "site", "keys": "helper", "thresholds": "uniform:20"}
     plain, proved = (federated_auc(table, **{**options, **asked}, max_rows=600, row_caps=caps) for caps in (None, 100))
