@@ -348,9 +348,10 @@ Variables (I S P : finType) (t : P -> nat) (least m max_rows d : nat).  (* parti
 Variables (rows_of : I -> seq row) (absent : {set I}).
 
 (* What a party says of itself. In the session before, whose sums are verified, the parties L1 have counted
-   `rows_before` at or above each threshold. A flag says that a party was not in L1, or that its rows have changed since
-   then; with it set, its entries are anything (the code draws them at random). Weights of sites are cut off, and
-   rounded. *)
+   `rows_before` at or above each threshold: the same L1 for all, as a party without a flag has compared what it was
+   given with all parties of this session's manifest. A flag says that a party was not in L1, or that its rows have
+   changed since then; with it set, its entries are anything (the code draws them at random). Weights of sites are cut
+   off, and rounded. *)
 Variables (own : I -> own_entry -> int) (L1 : {set I}) (rows_before : I -> 'I_B -> nat).
 Variables (precision_scale site_scale : nat).
 Definition known (k : 'I_B) : nat := maxn (\sum_(i in L1) rows_before i k)%N 1.

@@ -71,7 +71,9 @@ class ExactTask(PartyTask[Residues, Sequence[Residues], Evaluation]):
         self.plan = plan
         self._manifest = manifest
         before = data.before
-        if before is not None and (before.session, before.grid) != (manifest.before, manifest.grid):
+        # All parties must have M_k of one list: an aggregator with two openings could have given each another one.
+        of_this = manifest.before, manifest.grid, frozenset(manifest.parties)
+        if before is not None and (before.session, before.grid, frozenset(before.parties)) != of_this:
             data = replace(data, before=None)
         self._data = data
 

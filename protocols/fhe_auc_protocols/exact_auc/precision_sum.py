@@ -3,7 +3,8 @@
     Σ p_k·TP_k/M_k = P·AP, TP_k = P_{≥k}
 
 with 2^b·p_k/M_k put in by each party for its own rows, as nobody can divide under encryption. M_k is of the session
-before (docs/security/verified.md); it is not in the manifest, and the aggregator does not learn it.
+before (docs/security/verified.md); it is not in the manifest, and the aggregator does not learn it. It must be of all
+parties of this session, and of nobody else: of another list each party could have been given another M_k.
 
 A party also puts in a flag: 1 if its rows at or above any threshold are not as many as it has counted then, or it was
 not counted, or knows nothing of that session. The sum is released all the same, and where some parties put in nothing

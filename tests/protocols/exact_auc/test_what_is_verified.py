@@ -208,6 +208,26 @@ def test_where_other_parties_count_than_before_there_is_none(before: dict[str, Q
     assert evaluated(more).average_precision is None  # nobody's flag is set: the lists differ
 
 
+def test_where_sites_were_given_different_lists_of_one_session_there_is_none(
+    before: dict[str, QuantileThresholds],
+) -> None:
+    """As by an aggregator with a helper that opens twice: each site's sums are proved, of the list that it was given."""
+    given = {name: NAMES[:4] if name in NAMES[1:4] else NAMES for name in NAMES}
+    above = {
+        listed: tuple(
+            sum(before[name].own_rows_above[at] for name in listed) for at in range(len(before[NAMES[0]].grid))
+        )
+        for listed in given.values()
+    }
+    mixed = {
+        name: dataclasses.replace(own, counted=given[name], rows_above=above[given[name]])
+        for name, own in before.items()
+    }
+    asked = dataclasses.replace(_SECOND, thresholds=before[NAMES[0]].grid, before=before[NAMES[0]].session_before)
+    found = one_process.played(_PLUGIN, asked, SITES, quiet, None, mixed)
+    assert {each.average_precision for each in found.values()} == {None}
+
+
 def test_where_sites_build_on_different_sessions_there_is_none(before: dict[str, QuantileThresholds]) -> None:
     """Both sessions are honest, and their thresholds and parties the same; the rows of two sites were others in one."""
     earlier = [moved(SITES[0]), moved(SITES[1]), *SITES[2:]]
