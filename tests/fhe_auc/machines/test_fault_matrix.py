@@ -327,6 +327,7 @@ ROWS = {
         away=("west",),
         ends=("north", "south"),
         others=False,
+        slow=True,
     ),
     "other rows": Row(
         lambda: add_row("north"),
@@ -391,6 +392,7 @@ ROWS = {
         lambda: open_by_hand(*SITES, folder="night-1", study="other.toml"),
         before=nothing,
         others=False,
+        slow=True,
     ),
     "another policy": Row(
         lambda: set_policy("north", POLICY.replace(HOLDER, "somebody")),
