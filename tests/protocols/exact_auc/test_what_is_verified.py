@@ -211,7 +211,7 @@ def test_where_other_parties_count_than_before_there_is_none(before: dict[str, Q
 def test_where_sites_were_given_different_lists_of_one_session_there_is_none(
     before: dict[str, QuantileThresholds],
 ) -> None:
-    """As by an aggregator with a helper that opens twice: each site's sums are proved, of the list that it was given."""
+    """As with a helper that opens twice: each site's sums are proved, of the list that it was given."""
     given = {name: NAMES[:4] if name in NAMES[1:4] else NAMES for name in NAMES}
     above = {
         listed: tuple(
