@@ -112,22 +112,18 @@ def report(
     `evaluate`, which gives an AUC, it gives the parties the pooled rows of each label in each bin. Page and files show
     them in bins that are merged until no count is small.
 
-    With --score-columns, a second model's counts, and those by both, come from two more sessions; then without --by,
-    --heterogeneity and --cluster.
-
     AUCs of groups (--by), how far sites differ (--heterogeneity), and the AUCs' intervals where patients have several
-    rows (--cluster) come from one more session, of `verified`; counts of groups at the threshold from a third one.
+    rows (--cluster) come from one more session, of `verified`; counts of groups at the threshold from a third one. With
+    --score-columns there are two more sessions, and none of these.
     """
     from fhe_auc import report as cards
 
     require("plots")
     _check_folder(out, cards.FILES, force=force)
     least = min(min_cell, MOST_MIN_CELL)
-    questions = Questions(
-        score_columns=score_columns, by=by, heterogeneity=heterogeneity, min_cell=least, cluster=cluster
-    )
-    parties, analysis = files.read_for(questions)
-    cards.refuse_panels(questions, session.options, threshold)
+    asked = Questions(score_columns=score_columns, by=by, heterogeneity=heterogeneity, min_cell=least, cluster=cluster)
+    parties, analysis = files.read_for(asked)
+    cards.refuse_panels(asked, session.options, threshold)
     evaluation, wall_seconds = session.run(parties)
     with output.progress("Groups and sites") as progress:
         made = cards.make_report(

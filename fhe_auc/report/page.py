@@ -157,9 +157,13 @@ def _two_models(card: ReportCard, models: TwoModels | None) -> str:
         return ""
     pairs = zip(*((*each.measures, *each.calibration_measures) for each in (card, models.card)), strict=True)
     rows = [(escape(first.title), *map(_decision_cell, (first, second))) for first, second in pairs]
-    rows += [(_measure_row(each)[0], _decision_cell(each), "") for each in models.net_benefits]
+    for each in models.net_benefits[2:]:
+        rows.append(
+            (f"Net benefit<small>{escape(each.meaning)}</small>", *map(_decision_cell, models.net_benefits[:2]))
+        )
+        rows.append((escape(each.title), "", _decision_cell(each)))
     about = f"On the same rows. All other tables are of {models.names[0]}. {_below_a_value(card)}"
-    return _section("models", "Two models", about, ("Metric", *map(_shown, models.names)), rows)
+    return _section("models", "Two models", about, ("Metric", *map(_shown, models.names)), rows, kind="values names")
 
 
 def _groups(estimates: Sequence[GroupEstimate]) -> str:

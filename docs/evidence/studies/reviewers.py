@@ -118,8 +118,7 @@ def main() -> None:
     cases += [of_patients(5, studies, mixed=True), of_patients(5, studies, models=2)]
     show(["interval of", "visits", "labels", "by rows", "by patients", "error off by at most, %"], cases)
     show(["rows", "positive", "AUC", *OF_SCORES], (coverage(*each, studies // 2, OF_SCORES) for each in STUDIES[:3]))
-    benefits = (of_net_benefit(*each, studies // 2) for each in STUDIES[:3])
-    show(["rows", "net benefit", "of the second", "difference"], benefits)
+    show(["rows", "first", "second", "difference"], (of_net_benefit(*each, studies // 2) for each in STUDIES[:3]))
     if shutil.which("Rscript"):
         errors = ["DeLong", "by patients", "over rows", "difference, by patients", "over rows"]
         show(["set", "rows", "patients", "AUC", *errors], public())

@@ -107,7 +107,11 @@ def test_the_page_and_three_figures_show_both_and_take_names_for_text(report: Re
     assert "<b>_old" not in html
     assert "Two models" in html
     assert "Of $&lt;b&gt;_old: ROC curve" in html
-    assert "Net benefit, $<b>_old minus risk True positives a row at the threshold 0.25" in Page(html).words
+    words, values = Page(html).words, [f"{each.estimate.value:.4f}" for each in models.net_benefits if each.estimate]
+    assert (
+        "Net benefit True positives a row at the threshold 0.25, less 0.3333 of each false one. " + values[0] in words
+    )
+    assert f"Net benefit, $<b>_old minus risk {values[2]} CI" in words
     assert "small" in report.facts.privacy
     for name, (_, curve) in OF_BOTH.items():
         (axes,) = draw(report.card, name, models).axes
