@@ -133,6 +133,21 @@ def test_where_few_rows_change_sides_the_difference_has_no_interval_and_the_page
     assert any("difference of net benefit has no interval" in text for text in same.facts.warnings)
 
 
+def test_where_small_counts_leave_the_models_different_thresholds_no_third_one_is_counted(rows: Any) -> None:
+    low = rows["risk"].to_numpy() / 5  # 4 rows or so are left at or above the threshold
+    low[np.flatnonzero(rows["died"])[:4]] = 0.9
+    found = federated_report(rows.assign(**{"$<b>_old": low}), **BOTH, thresholds=GRID, threshold=AT)
+    models, said = found.facts.models, found.as_dict()["models"]
+    assert models is not None
+    assert models.card.chosen.threshold != found.card.chosen.threshold == AT
+    assert models.net_benefits == ()
+    assert said["net_benefit"] == {}
+    assert any("leave the models different thresholds" in text for text in found.facts.warnings)
+    assert "Net benefit" not in Page(found.html()).words.split("Two models")[1].split("TRIPOD")[0].split("Decision")[0]
+    counts = np.array([said["second"]["histogram"][side] for side in ("positives", "negatives")])
+    assert ((counts == 0) | (counts >= 10)).all()
+
+
 @pytest.mark.parametrize(
     ("asked", "told"),
     [
