@@ -261,7 +261,8 @@ def federated_thresholds(
     EvaluationError
         The result fails its checks.
     """
-    columns.require_one_score("a session that finds thresholds")
+    if len(columns.scores) > 1:
+        raise InputError(f"a session that finds thresholds is of one column of scores, got {len(columns.scores)}")
     parties, _ = parties_of(rows, columns, Breakdown().questions(columns))
     name, options = name_and_options(protocol)
     request = Request(

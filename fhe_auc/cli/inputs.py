@@ -306,14 +306,16 @@ cluster_option = click.option(
 )
 
 
+def score_columns_option(about: str) -> Decorator:
+    """Decorate a command: it receives ``score_columns``, names, none where there is one model; `about` is the help."""
+    return click.option("--score-columns", metavar="NAME,NAME", callback=_names, help=about)
+
+
 def question_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Decorate a command: it receives ``questions`` (`Questions`); no columns of scores: one model."""
 
-    @click.option(
-        "--score-columns",
-        metavar="NAME,NAME",
-        callback=_names,
-        help="Columns of several models' scores. Further models are compared with the first one (paired DeLong).",
+    @score_columns_option(
+        "Columns of several models' scores. Further models are compared with the first one (paired DeLong)."
     )
     @by_option
     @click.option(

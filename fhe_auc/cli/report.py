@@ -75,6 +75,9 @@ def _printable(context: click.Context, parameter: click.Parameter, title: str | 
 @inputs.interval_options(
     "Level of all confidence intervals: DeLong's of the AUC, Wilson's of rates.", "Leave them out."
 )
+@inputs.score_columns_option(
+    "Columns of two models' scores: curves and metrics of both, and the difference of net benefit at --threshold."
+)
 @inputs.by_option
 @inputs.heterogeneity_option
 @inputs.cluster_option
@@ -95,6 +98,7 @@ def report(
     out: Path,
     force: bool,
     interval: float | None,
+    score_columns: tuple[str, ...],
     by: dict[str, tuple[str, ...]],
     heterogeneity: bool,
     cluster: str,
@@ -109,16 +113,17 @@ def report(
     them in bins that are merged until no count is small.
 
     AUCs of groups (--by), how far sites differ (--heterogeneity), and the AUCs' intervals where patients have several
-    rows (--cluster) come from one more session, of `verified`; counts of groups at the threshold from a third one.
+    rows (--cluster) come from one more session, of `verified`; counts of groups at the threshold from a third one. With
+    --score-columns there are two more sessions, and none of these.
     """
     from fhe_auc import report as cards
 
     require("plots")
     _check_folder(out, cards.FILES, force=force)
     least = min(min_cell, MOST_MIN_CELL)
-    questions = Questions(score_columns=(), by=by, heterogeneity=heterogeneity, min_cell=least, cluster=cluster)
-    parties, analysis = files.read_for(questions)
-    cards.refuse_noisy_panels(questions, session.options)
+    asked = Questions(score_columns=score_columns, by=by, heterogeneity=heterogeneity, min_cell=least, cluster=cluster)
+    parties, analysis = files.read_for(asked)
+    cards.refuse_panels(asked, session.options, threshold)
     evaluation, wall_seconds = session.run(parties)
     with output.progress("Groups and sites") as progress:
         made = cards.make_report(
@@ -167,6 +172,9 @@ def _print(card: ReportCard, facts: Facts, saved: list[Path]) -> None:
         *interval_rows(card.interval),
         *(() if card.noisy else binning_error_rows(card.auc.value, card.auc.half_width, digits=4)),
     ]
+    if facts.models:
+        of_second = (f"AUC, {facts.models.names[1]}", _value(facts.models.card.auc), "")
+        rows += [of_second, *interval_rows(facts.models.card.interval)]
     if card.histogram.bins < card.fine_bins:
         note = f"of {card.fine_bins:,}: the others are merged, so that no count shown is from 1 to {card.min_cell - 1}"
         rows.append(("bins", f"{card.histogram.bins:,}", note))
@@ -176,7 +184,7 @@ def _print(card: ReportCard, facts: Facts, saved: list[Path]) -> None:
             value = "left out" if estimate is None else f"{estimate.value:.4f}"
             between = estimate and f"between {estimate.low:.4f} and {estimate.high:.4f}. {measure.meaning}"
             rows.append((measure.title, value, between or measure.missing))
-    for measure in card.calibration_measures:
+    for measure in (*card.calibration_measures, *(facts.models.net_benefits if facts.models else ())):
         interval = measure.interval
         within = "" if interval is None else f"{interval.heading} {result_tables.ends(interval)}"
         rows.append((measure.title, _value(measure.estimate), within))

@@ -13,7 +13,7 @@ from fhe_auc.base.errors import InputError
 from fhe_auc.figures.plot import GREY, INK, LIGHT, blank_figure, current, tidy
 from fhe_auc.metrics import Histogram
 from fhe_auc.results.evaluation import Evaluation
-from fhe_auc.results.report_card import ReportCard
+from fhe_auc.results.report_card import ReportCard, TwoModels
 from fhe_auc.results.report_measures import Decision
 
 if TYPE_CHECKING:
@@ -42,10 +42,22 @@ class Illustration(NamedTuple):
     plot: Callable[[ReportCard, Axes], Axes]
 
 
-def draw(card: ReportCard, name: str) -> Figure:
-    """Draw one figure; `name` is a key of `FIGURES`."""
+def draw(card: ReportCard, name: str, models: TwoModels | None = None) -> Figure:
+    """Draw one figure; `name` is a key of `FIGURES`. Curves of `OF_BOTH` are beside those of a second model."""
     figure = blank_figure(*_SIZE)
-    FIGURES[name].plot(card, figure.add_subplot())
+    axes = FIGURES[name].plot(card, figure.add_subplot())
+    if models is not None and name in OF_BOTH:
+        place, curve = OF_BOTH[name]
+        titles = [f"model {each}".replace("$", r"\$") for each in models.names]  # which would begin a formula
+        for line in axes.lines:
+            line.set_label(str(line.get_label()).replace("classifier", titles[0]))
+        auc = f" (AUC {models.card.auc.value:.3f})" if name == "roc" else ""
+        x, y = curve(models.card)
+        axes.plot(x, y, "-.", color=INK, linewidth=1.6, label=titles[1] + auc, clip_on=name == "decision_curve")
+        if name == "reliability":
+            reach = max(axes.get_xlim()[1], _round_up(1.08 * max(x.max(), y.max())))
+            axes.set(xlim=(0, reach), ylim=(0, reach))
+        axes.legend(loc=place, fontsize=8, frameon=False)
     return figure
 
 
@@ -243,6 +255,13 @@ def _round_up(reach: float) -> float:
     unit = 10.0 ** np.floor(np.log10(max(reach, 1e-9)))
     return float(min(1.0, next(step * unit for step in (1, 1.5, 2, 3, 4, 5, 6, 8, 10) if step * unit >= reach)))
 
+
+OF_BOTH: dict[str, tuple[str, Callable[[ReportCard], tuple[NDArray[np.float64], NDArray[np.float64]]]]] = {
+    "roc": ("lower right", lambda card: card.roc[:2]),
+    "reliability": ("upper left", lambda card: (card.calibration.prob_pred, card.calibration.prob_true)),
+    "decision_curve": ("upper right", lambda card: card.decision_curve[:2]),
+}
+"""Figures that show a second model too: where their legend is, and the points of its curve."""
 
 FIGURES: dict[str, Illustration] = {
     "roc": Illustration(

@@ -12,13 +12,13 @@ from pathlib import Path
 from string import Template
 
 from fhe_auc.base.files import write_atomically
-from fhe_auc.figures.report_card import FIGURES, draw, level_text, png, svg
+from fhe_auc.figures.report_card import FIGURES, OF_BOTH, draw, level_text, png, svg
 from fhe_auc.metrics import Estimate
 from fhe_auc.results.estimates import GroupEstimate
 from fhe_auc.results.group_decisions import CELLS, SHOWN_RATES, GroupDecision
 from fhe_auc.results.heterogeneity import SiteSummary
 from fhe_auc.results.intervals import Interval
-from fhe_auc.results.report_card import Facts, ReportCard
+from fhe_auc.results.report_card import Facts, ReportCard, TwoModels
 from fhe_auc.results.report_json import as_dict
 from fhe_auc.results.report_measures import Decision, Measure, OperatingPoint
 from fhe_auc.results.result_tables import ends, of_fairness, of_group_decisions
@@ -27,8 +27,8 @@ FILES = ("report.html", "report.json", *(f"{name}.png" for name in FIGURES))  # 
 _NEGLIGIBLE = 5e-5  # what four decimals do not show
 
 _HEADS = ("Metric", "Value", "Range")
-
 _NOT_HERE = "not here"
+_CELLS = {"True positives": (1, 1), "False positives": (0, 1), "False negatives": (1, 0), "True negatives": (0, 0)}
 _RANGE_HOLDS = {
     False: "the metric of the counted rows lies inside it.",
     True: "it leaves out the noise that the counts carry for privacy, so the metric of the rows may lie outside.",
@@ -78,9 +78,9 @@ def render(metrics: ReportCard, facts: Facts) -> str:
             ("Held", "Spec.", "Sens.", "PPV", "NPV"),
             map(_point_row, metrics.operating_points),
         ),
-        groups=_groups(facts.groups),
+        groups=_two_models(metrics, facts.models) + _groups(facts.groups),
         sites=_group_decisions(metrics, facts.group_decisions) + _sites(metrics, facts.sites),
-        figures="\n".join(_figure(metrics, name) for name in FIGURES),
+        figures="\n".join(_figure(metrics, name, facts.models) for name in FIGURES),
         privacy="\n".join(f"<p>{_shown(part)}</p>" for part in facts.privacy.split("\n\n") if part.strip()),
         session=_section(
             "session",
@@ -112,7 +112,7 @@ def save(metrics: ReportCard, facts: Facts, folder: str | os.PathLike[str]) -> l
     contents = (
         render(metrics, facts).encode(),
         (json.dumps(as_dict(metrics, facts), allow_nan=False, indent=1) + "\n").encode(),
-        *(png(draw(metrics, name)) for name in FIGURES),
+        *(png(draw(metrics, name, facts.models)) for name in FIGURES),
     )
     paths = [place / name for name in FILES]
     for path, content in zip(paths, contents, strict=True):
@@ -150,6 +150,20 @@ def _section(
         f"<caption>{escape(caption)}</caption>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody>\n</table>\n"
         "</section>"
     )
+
+
+def _two_models(card: ReportCard, models: TwoModels | None) -> str:
+    if models is None:
+        return ""
+    pairs = zip(*((*each.measures, *each.calibration_measures) for each in (card, models.card)), strict=True)
+    rows = [(escape(first.title), *map(_decision_cell, (first, second))) for first, second in pairs]
+    for each in models.net_benefits[2:]:
+        rows.append(
+            (f"Net benefit<small>{escape(each.meaning)}</small>", *map(_decision_cell, models.net_benefits[:2]))
+        )
+        rows.append((escape(each.title), "", _decision_cell(each)))
+    about = f"On the same rows. All other tables are of {models.names[0]}. {_below_a_value(card)}"
+    return _section("models", "Two models", about, ("Metric", *map(_shown, models.names)), rows, kind="values names")
 
 
 def _groups(estimates: Sequence[GroupEstimate]) -> str:
@@ -280,13 +294,8 @@ def _decision_rows(*decisions: Decision) -> Iterable[tuple[str, ...]]:
     for measures in zip(*(decision.measures for decision in decisions), strict=True):
         head = f"{escape(measures[0].title)}<small>{escape(measures[0].meaning)}</small>"
         yield head, *map(_decision_cell, measures)
-    for title, (i, j) in {
-        "True positives": (1, 1),
-        "False positives": (0, 1),
-        "False negatives": (1, 0),
-        "True negatives": (0, 0),
-    }.items():
-        yield title, *(f"{decision.confusion[i, j]:,.0f}" for decision in decisions)
+    for title, cell in _CELLS.items():
+        yield title, *(f"{decision.confusion[cell]:,.0f}" for decision in decisions)
 
 
 def _decision_cell(measure: Measure) -> str:
@@ -322,12 +331,14 @@ def _cells(measure: Measure) -> tuple[str, str]:
     return value, f"<span>{estimate.low:.4f} to</span> <span>{estimate.high:.4f}</span>"
 
 
-def _figure(card: ReportCard, name: str) -> str:
+def _figure(card: ReportCard, name: str, models: TwoModels | None) -> str:
     illustration = FIGURES[name]
-    data = base64.b64encode(svg(draw(card, name))).decode()
+    data, words = base64.b64encode(svg(draw(card, name, models))).decode(), illustration.words(card)
+    if models is not None and name in OF_BOTH:
+        words += f" Of {models.names[1]}: {illustration.words(models.card)}"
     return (
         f'<figure><h3>{escape(illustration.title)}</h3><img src="data:image/svg+xml;base64,{data}" '
-        f'alt="{escape(illustration.words(card))}" width="410" height="360">'
+        f'alt="{escape(words)}" width="410" height="360">'
         f"<figcaption>{escape(illustration.caption)}</figcaption></figure>"
     )
 
@@ -359,26 +370,18 @@ def tripod_items(*, groups: bool, sites: bool) -> tuple[tuple[str, str, str], ..
 
     Places are titles of sections or figures, on a page with these panels. Collins et al., BMJ 385 (2024), e078378.
     """
+    fairness = "Groups of rows, Groups at the threshold, Between groups; how they were chosen: not here"
+    subgroups = ", Groups of rows" if groups else "; key subgroups: not here"
     return (
         ("10", "Sample size, and how it was arrived at", _NOT_HERE),
         ("11", "Missing data", _NOT_HERE),
         ("12e", "Measures and plots of performance", "all tables, and the figures; why these: not here"),
-        (
-            "14",
-            "Fairness",
-            "Groups of rows, Groups at the threshold, Between groups; how they were chosen: not here"
-            if groups
-            else _NOT_HERE,
-        ),
+        ("14", "Fairness", fairness if groups else _NOT_HERE),
         ("15", "Classification, and its thresholds", "How good its decisions are; why these: not here"),
         ("20a", "Participants with and without the outcome", "top of the page; their flow: not here"),
         ("20b", "Characteristics of participants", _NOT_HERE),
         ("21", "Participants and outcome events in the analysis", "top of the page"),
         ("22", "The model itself", _NOT_HERE),
-        (
-            "23a",
-            "Performance, with confidence intervals",
-            "all tables, ROC curve, Reliability" + (", Groups of rows" if groups else "; key subgroups: not here"),
-        ),
+        ("23a", "Performance, with confidence intervals", f"all tables, ROC curve, Reliability{subgroups}"),
         ("23b", "Heterogeneity across clusters", "Sites" if sites else _NOT_HERE),
     )

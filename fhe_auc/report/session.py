@@ -4,10 +4,11 @@ import datetime
 import math
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -27,8 +28,9 @@ from fhe_auc.results.estimates import NESTED
 from fhe_auc.results.evaluation import NOT_TOLD_APART, Evaluation, QuantileThresholds, verified_as_dict
 from fhe_auc.results.group_decisions import GroupDecision, of_cells
 from fhe_auc.results.intervals import BELOW_HALF, DEFAULT_LEVEL, REVERSED, few_rows
-from fhe_auc.results.report_card import Facts, ReportCard, report_card
+from fhe_auc.results.report_card import Facts, ReportCard, TwoModels, report_card
 from fhe_auc.results.report_json import as_dict
+from fhe_auc.results.report_measures import net_benefits
 from fhe_auc.results.result_tables import TextTable, ends, notebook_html, of_estimates, of_group_decisions, of_sites
 from fhe_auc.rows.frames import Breakdown, Columns, Rows, parties_of
 from fhe_auc.rows.own_rows import warnings_of
@@ -39,9 +41,23 @@ from fhe_auc.session.protocol import DEFAULT_PROTOCOL, Setup
 if TYPE_CHECKING:
     from pandas import DataFrame
 
+_Again: TypeAlias = Callable[..., Evaluation]  # one more session, of the same setup
+
 _OTHER_INTERVALS = (
     "of this page's intervals, those of AUCs alone take patients as independent; the others take rows so, and are too "
     "narrow where patients have several"
+)
+
+_TWO_REPORTS = (
+    "\n\nThe second model's counts are of a second session like the first, in the same bins. A third one "
+    "told each party how many rows of each label are at or above the threshold by both models, by either alone, and by "
+    "neither. Two models on a page are two reports on the same rows: where one model's scores are the other's, "
+    "recalibrated, differences of their counts can be small ones."
+)
+
+_NO_DIFFERENCE = (
+    "the difference of net benefit has no interval: counts by both models at the threshold are too small to show, or "
+    "leave the models different thresholds; or the models decide alike"
 )
 
 _KEYS = {
@@ -87,15 +103,9 @@ class Report:
         """Return HTML for a notebook: the line, tables of metrics and groups, sites, warnings; not `own_warnings`."""
         measures = [*self.card.measures, *self.card.calibration_measures]
         level = next((measure.interval.heading for measure in measures if measure.interval is not None), "interval")
-        rows = (
-            (
-                measure.title,
-                "undefined" if measure.estimate is None else f"{measure.estimate.value:.4f}",
-                "" if measure.interval is None else ends(measure.interval),
-                measure.meaning,
-            )
-            for measure in measures
-        )
+        values = ("undefined" if each.estimate is None else f"{each.estimate.value:.4f}" for each in measures)
+        within = ("" if each.interval is None else ends(each.interval) for each in measures)
+        rows = ((each.title, *cells, each.meaning) for each, *cells in zip(measures, values, within, strict=True))
         tables = [TextTable(("metric", "value", level, ""), tuple(rows), 1)]
         if self.facts.groups:
             decisions = of_group_decisions(self.facts.group_decisions, self.card.level)
@@ -159,7 +169,8 @@ def federated_report(
     rows, thresholds, setup, progress
         As for `fhe_auc.federated_auc`.
     columns : Columns
-        As there, with the scores of one model, which are probabilities.
+        As there, with the scores of one model, or of two, which are probabilities. Of a second one the page has curves
+        and metrics too, and the difference of net benefit; it then has no groups, sites or patients.
     breakdown : Breakdown
         As there, without `classes` and `cross_groups`. Bins are merged until no count on the page is from 1 to
         ``min_cell - 1``, and groups with fewer rows of a label are left out; 1 shows all.
@@ -184,18 +195,16 @@ def federated_report(
     EvaluationError
         As there; or a label has fewer than ``min_cell`` rows, or the protocol gives no histogram.
     """
-    columns.require_one_score("a report")
     if breakdown.classes or breakdown.cross_groups:
         raise InputError("a report has no classes and no AUCs across groups: federated_auc has both")
     questions = replace(breakdown, min_cell=min(breakdown.min_cell, MOST_MIN_CELL)).questions(columns)
-    parties, analysis = parties_of(rows, columns, questions)
     name, options = name_and_options(protocol)
-    refuse_noisy_panels(questions, options)
+    refuse_panels(questions, options, threshold)
+    parties, analysis = parties_of(rows, columns, questions)
     if thresholds is None:
         thresholds = registry.evaluating(name).options.thresholds_for(several=False)
-    specification = thresholds if isinstance(thresholds, str) else "of one's own"
-    if isinstance(thresholds, QuantileThresholds):
-        specification = f"quantile:{len(thresholds.grid)}"
+    found = f"quantile:{len(thresholds.grid)}" if isinstance(thresholds, QuantileThresholds) else "of one's own"
+    specification = thresholds if isinstance(thresholds, str) else found
     started = time.perf_counter()
     with shown(progress) as report:
         evaluation = evaluate(
@@ -223,10 +232,15 @@ def federated_report(
         )
 
 
-def refuse_noisy_panels(questions: Questions, options: Mapping[str, object]) -> None:
-    """Raise `InputError` where groups or sites are asked for with noise: before a session spends the budget."""
-    if (questions.by or questions.heterogeneity or questions.cluster) and "epsilon" in options:
-        raise InputError("AUCs of groups, sites and patients are exact: they do not go with a model that adds noise")
+def refuse_panels(questions: Questions, options: Mapping[str, object], threshold: float) -> None:
+    """Raise `InputError` for what a report cannot have together, before a session spends the budget of noise."""
+    panels, models = questions.by or questions.heterogeneity or questions.cluster, len(questions.score_columns)
+    if (panels or models > 1) and "epsilon" in options:
+        what = "AUCs of groups, sites and patients, and differences of models, are exact"
+        raise InputError(f"{what}: they do not go with a model that adds noise")
+    if models > 2 or (models == 2 and (panels or threshold == 1)):
+        without = "at a threshold below 1, without groups, sites and patients"
+        raise InputError(f"a report is of one model, or of two {without}; got {models} columns of scores")
 
 
 def make_report(
@@ -251,8 +265,9 @@ def make_report(
     card = report_card(histogram, threshold=threshold, level=interval, min_cell=min_cell, noisy=noisy)
     own_warnings = warnings_of(parties, histogram.edges)
     number = f"{evaluation.parties:,} {'party' if evaluation.parties == 1 else 'parties'}"
+    models = " and ".join(analysis.models) if len(analysis.models) > 1 else "Classifier"
     facts = Facts(
-        title=title.strip() or f"Classifier on the rows of {number}",
+        title=title.strip() or f"{models} on the rows of {number}",
         date=datetime.date.today(),
         privacy=_privacy(evaluation, histogram, card, thresholds),
         session=_session(evaluation, thresholds, seconds),
@@ -263,25 +278,23 @@ def make_report(
             *_end_warnings(histogram),
         ),
     )
+    again = partial(evaluate, progress=progress, setup=setup, options={})
+    if len(analysis.models) > 1:
+        two = _two_models(card, parties, analysis, histogram.edges[:-1], again)
+        texts = [f"{analysis.models[1]}: {text}" for text in _interval_warnings(two.card, interval)]
+        if not two.net_benefits or (interval and two.net_benefits[-1].interval is None):
+            texts.append(_NO_DIFFERENCE)
+        facts = replace(facts, models=two, privacy=facts.privacy + _TWO_REPORTS, warnings=(*facts.warnings, *texts))
     if analysis.by or analysis.heterogeneity or analysis.cluster:
         # From one more session. Its binning error is that of the session before, which has warned.
-        second = evaluate(
-            parties,
-            analysis,
-            protocol=DEFAULT_PROTOCOL,
-            thresholds=histogram.edges[:-1],
-            interval=interval,
-            progress=progress,
-            setup=setup,
-            options={},
-        )
+        second = again(parties, analysis, protocol=DEFAULT_PROTOCOL, thresholds=histogram.edges[:-1], interval=interval)
         old = {*own_warnings, *facts.warnings}
         new = [text for text in second.warnings if text not in old and not text.startswith(NOT_TOLD_APART)]
         groups = tuple(estimate for estimate in second.estimates if estimate.group)
         decisions: tuple[GroupDecision, ...] = ()
         if analysis.by:
             hidden = [each.group for each in groups if each.auc is None and analysis.min_cell > 1]
-            cells = _cells(parties, analysis, card.chosen.threshold, setup, progress)
+            cells = _cells(parties, analysis, card.chosen.threshold, again, setup)
             decisions = tuple(of_cells(cells, analysis, card.min_cell, hidden))
         nested = [NESTED] if len(analysis.by) > 1 and any(each.counts is None for each in decisions) else []
         facts = replace(
@@ -303,7 +316,7 @@ def make_report(
 
 
 def _cells(
-    parties: Sequence[PartyData], analysis: Analysis, threshold: float, setup: Setup, progress: Progress
+    parties: Sequence[PartyData], analysis: Analysis, threshold: float, again: _Again, setup: Setup
 ) -> Histogram:
     """Return, for each level of each variable, the rows of each label below the threshold, and those at or above it.
 
@@ -317,18 +330,33 @@ def _cells(
         cells = [2 * (first + codes.astype(np.int64)) + above for first, codes in zip(firsts, data.groups, strict=True)]
         return PartyData.from_arrays(data.name, np.tile(data.y_true, times), (np.concatenate(cells) + 0.5) / bins)
 
-    evaluation = evaluate(
-        [recoded(data) for data in parties],
-        PLAIN,
-        protocol="histogram-federated",
-        thresholds=np.arange(bins) / bins,
-        interval=None,
-        setup=replace(setup, max_rows=setup.max_rows * times),
-        progress=progress,
-        options={},
-    )
+    of_several = partial(again, setup=replace(setup, max_rows=setup.max_rows * times))
+    return _pooled([recoded(data) for data in parties], np.arange(bins) / bins, of_several)
+
+
+def _pooled(parties: Sequence[PartyData], thresholds: ArrayLike, again: _Again) -> Histogram:
+    """Return the pooled histogram of the parties' scores, from one more session."""
+    evaluation = again(parties, PLAIN, protocol="histogram-federated", thresholds=thresholds, interval=None)
     assert evaluation.histogram is not None  # noqa: S101 - that protocol has one
     return evaluation.histogram
+
+
+def _two_models(
+    card: ReportCard, parties: Sequence[PartyData], analysis: Analysis, grid: ArrayLike, again: _Again
+) -> TwoModels:
+    """Return the second model's card, and net benefits from counts of rows by label and by both models' decisions."""
+    second = [replace(data, scores=data.scores[1:], score_columns=data.score_columns[1:]) for data in parties]
+    pooled, at = _pooled(second, grid, again), card.chosen.threshold
+    other = report_card(pooled, threshold=at, level=card.level, min_cell=card.min_cell)
+    if other.chosen.threshold != at:  # counts at a third one would tell small counts beside those of the cards
+        return TwoModels(analysis.models, other, ())
+
+    def recoded(data: PartyData) -> PartyData:
+        cells = 2 * (data.scores[0] >= at) + (data.scores[1] >= at)
+        return PartyData.from_arrays(data.name, data.y_true, (cells + 0.5) / 4)
+
+    cells = _pooled([recoded(data) for data in parties], np.arange(4) / 4, again)
+    return TwoModels(analysis.models, other, net_benefits(analysis.models, cells, at, card.level, card.min_cell))
 
 
 def _second_privacy(protocol: str, analysis: Analysis) -> str:

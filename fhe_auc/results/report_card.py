@@ -119,6 +119,14 @@ class ReportCard:
         return float(self.histogram.positives.sum() / self.histogram.counts.sum())
 
 
+class TwoModels(NamedTuple):
+    """A second model beside that of a card."""
+
+    names: tuple[str, ...]  # of both
+    card: ReportCard  # of the second
+    net_benefits: tuple[Measure, ...]  # of both, and their difference; none where small counts leave other thresholds
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
     """What the report says of the session and cannot compute itself; the page shows it as text, whatever it holds."""
@@ -131,6 +139,7 @@ class Facts:
     groups: tuple[GroupEstimate, ...] = ()  # AUCs of groups of rows, from a session of their own
     group_decisions: tuple[GroupDecision, ...] = ()  # these groups at the chosen threshold, from another one
     sites: SiteSummary | None = None  # what sites have in common, from the same session
+    models: TwoModels | None = None  # a second model of the same rows, from two more sessions
 
     @property
     def site_summaries(self) -> tuple[SiteSummary, ...]:

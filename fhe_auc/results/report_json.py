@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,8 @@ from fhe_auc.results.intervals import Interval
 from fhe_auc.results.report_card import Facts, ReportCard
 from fhe_auc.results.report_measures import CALIBRATION_BINS, Decision, Measure
 
+_OF_SECOND = ("small_cells", "metrics", "calibration", "brier_decomposition", "decisions", "histogram")
+_CURVES = ("roc_curve", "precision_recall_curve", "calibration_curve", "decision_curve")
 _DIGITS = 4  # of numbers that are not of the counts shown
 
 
@@ -35,7 +37,7 @@ def as_dict(card: ReportCard, facts: Facts) -> dict[str, Any]:
     score_metrics["expected_calibration_error"] |= {"bins": CALIBRATION_BINS, "strategy": "quantile"}
     decisions: dict[str, Decision | None] = {"best_f1": card.best, "chosen": card.chosen}
     decisions |= {f"{point.held}_{point.least:.2f}": point.decision for point in card.operating_points}
-    return {
+    plain = {
         "title": facts.title,
         "date": facts.date.isoformat(),
         "privacy": facts.privacy,
@@ -60,6 +62,14 @@ def as_dict(card: ReportCard, facts: Facts) -> dict[str, Any]:
         "decision_curve": decision_curve,
         "histogram": {name: getattr(card.histogram, name).tolist() for name in ("edges", "positives", "negatives")},
     }
+    if models := facts.models:
+        other = as_dict(models.card, replace(facts, models=None))
+        plain["models"] = {
+            "names": list(models.names),
+            "net_benefit": _measures(models.net_benefits, rounded=models.card.min_cell > 1),
+            "second": {name: other[name] for name in (*_OF_SECOND, *_CURVES)},
+        }
+    return plain
 
 
 def _rounded(plain: Mapping[str, Any]) -> dict[str, Any]:

@@ -44,6 +44,9 @@ _OF_CURVES = ("partial_auc", "ks")  # of counts at few thresholds
 _FARTHEST = 300.0
 """Of a logarithm: an interval that reaches farther says nothing, and its ends leave the range of floats."""
 
+_ACTS = {"first": (0, 0, 1, 1), "second": (0, 1, 0, 1), "difference": (0, 1, -1, 0)}
+"""Who acts on rows above by neither model, by the second alone, by the first alone, and by both."""
+
 _HELD = (0.9, 0.95)  # specificity, or sensitivity, at the operating points
 _MAX_FPR = 0.1
 
@@ -315,13 +318,8 @@ def decision(histogram: Histogram, title: str, threshold: float, level: float | 
     """Return the classifier at a threshold; rates have Wilson's intervals."""
     confusion = metrics.confusion_matrix(histogram, threshold)
     (tn, fp), (fn, tp) = confusion.tolist()
-    rates = {
-        "precision": (tp, tp + fp),
-        "recall": (tp, tp + fn),
-        "specificity": (tn, tn + fp),
-        "npv": (tn, tn + fn),
-        "accuracy": (tp + tn, tp + tn + fp + fn),
-    }
+    rates = {"precision": (tp, tp + fp), "recall": (tp, tp + fn), "specificity": (tn, tn + fp), "npv": (tn, tn + fn)}
+    rates["accuracy"] = (tp + tn, tp + tn + fp + fn)
     measures = []
     for name, heading, meaning, metric in _OF_DECISIONS:
         interval = rate_interval(*rates[name], level) if name in rates else None
@@ -335,3 +333,26 @@ def rate_interval(successes: float, rows: float, level: float | None) -> Interva
         return None
     low, high = wilson(successes, rows, level)
     return Interval(level, float(low), float(high), WILSON)
+
+
+def net_benefits(
+    names: tuple[str, ...], cells: Histogram, threshold: float, level: float | None, min_cell: int
+) -> tuple[Measure, ...]:
+    """Return the net benefit at a threshold below 1 of two models on the same rows, and the second's minus the first's.
+
+    `cells` has four bins, as in `_ACTS`. What acting on a row is worth is 1 if it is positive, else -t/(1 - t);
+    intervals are Wald's of its mean over rows. The difference has none where it could give away a count from 1 to
+    ``min_cell - 1``.
+    """
+    counts, measures = np.stack([cells.positives, cells.negatives]), list[Measure]()
+    odds = threshold / (1 - threshold)
+    for (name, acts), title in zip(_ACTS.items(), (*names, f"{names[1]} minus {names[0]}"), strict=True):
+        worth = np.outer([1, -odds], acts)
+        value = float((counts * worth).sum() / counts.sum())
+        error = math.sqrt((counts * (worth - value) ** 2).sum()) / float(counts.sum())
+        shown = error > 0 and (name != "difference" or not ((counts > 0) & (counts < min_cell)).any())
+        reach = quantile(level or 0.5) * error
+        interval = Interval(level, value - reach, value + reach, WALD) if level and shown else None
+        meaning = f"True positives a row at the threshold {threshold:.4g}, less {odds:.4g} of each false one."
+        measures.append(Measure(name, f"Net benefit, {title}", meaning, Estimate(value, value, value), interval))
+    return tuple(measures)

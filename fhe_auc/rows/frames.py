@@ -79,11 +79,6 @@ class Columns(CheckedNames):
         columns = [self.score] if isinstance(self.score, str) else self.score
         return tuple(_several(columns, "score must be a column, or a list"))
 
-    def require_one_score(self, what: str) -> None:
-        """Raise `InputError` where there are several models' scores, and `what` is of one."""
-        if len(self.scores) > 1:
-            raise InputError(f"{what} is of one column of scores, got {len(self.scores)}")
-
 
 @dataclass(frozen=True, kw_only=True)
 class Breakdown(CheckedNames):

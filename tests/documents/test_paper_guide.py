@@ -43,7 +43,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_commands_print_what_the_guide_shows(folder: Path) -> None:
     printed = [line.split() for line in (folder / "printed.txt").read_text().splitlines()]
     shown = [text for language, text in FENCE.findall(GUIDE.read_text("utf-8")) if language == "text"]
-    assert len(shown) == 3
+    assert len(shown) == 4
     for line in "".join(shown).splitlines():
         assert line == "…" or line.split() in printed, line
     assert (folder / "forest.png").read_bytes().startswith(b"\x89PNG")
@@ -72,6 +72,23 @@ def test_table_and_sentences_are_what_was_computed_and_scikit_learns_within_the_
     difference, high, low, p = map(float, re.search(compared, (folder / "printed.txt").read_text()).groups())
     found = f"{difference:.3f} lower (95 % CI {low:.3f} to {high:.3f}; p = {p}; DeLong, paired, on binned scores)"
     assert f"That of risk_b was {found}" in sentences
+
+
+def test_the_sentence_on_net_benefit_is_that_of_the_rows(folder: Path) -> None:
+    rows = pd.concat([pd.read_csv(folder / f"{site}.csv") for site in ("north", "south", "west")])
+    first, second = ((rows[risk] >= 0.2) * np.where(rows["died"], 1, -0.25) for risk in ("risk_a", "risk_b"))
+    sentences = " ".join(re.findall(r"^> (.*)$", GUIDE.read_text("utf-8"), re.MULTILINE))
+    found = re.search(
+        r"of risk_a was (\S+) \(95 % CI (\S+) to (\S+)\), that of risk_b (\S+) lower \(95 % CI (\S+) to (\S+); Wald",
+        sentences,
+    )
+    reaches = [1.96 * each.std(ddof=0) / len(rows) ** 0.5 for each in (first, first - second)]
+    expected = [
+        mean + sign * reach
+        for mean, reach in zip((first.mean(), (first - second).mean()), reaches, strict=True)
+        for sign in (0, -1, 1)
+    ]
+    assert [float(each) for each in found.groups()] == pytest.approx(expected, abs=6e-4)
 
 
 def test_the_sentence_on_visits_is_what_was_computed_by_patients(folder: Path) -> None:

@@ -58,13 +58,13 @@ def test_a_typo_in_a_part_of_an_argument_or_an_option_names_what_is_meant(kind: 
         DpaucLaplace()  # type: ignore[call-arg]
 
 
-def test_a_report_has_no_classes_and_no_aucs_across_groups_and_is_of_one_model_as_thresholds_are() -> None:
+def test_a_report_has_no_classes_and_no_aucs_across_groups_and_is_of_two_models_at_most_and_thresholds_of_one() -> None:
     for breakdown in (Breakdown(classes=["a", "b", "c"]), Breakdown(by="sex", cross_groups=True)):
         with pytest.raises(InputError, match=r"^a report has no classes and no AUCs across groups"):
             federated_report(ROWS, breakdown=breakdown)
     columns = Columns(score=["a", "b"])
-    with pytest.raises(InputError, match=r"^a report is of one column of scores, got 2$"):
-        federated_report(ROWS, columns=columns)
+    with pytest.raises(InputError, match=r"^a report is of one model, or of two .*; got 3 columns of scores$"):
+        federated_report(ROWS, columns=Columns(score=["a", "b", "c"]))
     with pytest.raises(InputError, match=r"^a session that finds thresholds is of one column of scores, got 2$"):
         federated_thresholds(ROWS, 5, columns=columns)
 

@@ -17,10 +17,13 @@ from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import expit
 from scipy.stats import norm
 from sklearn.linear_model import LogisticRegression
 
+from fhe_auc.metrics import Histogram
 from fhe_auc.question.analysis import Analysis
+from fhe_auc.results.report_measures import net_benefits
 from fhe_auc_benchmarks.tables import show
 from reported_numbers import GRID, STUDIES, coverage, reading
 
@@ -77,6 +80,20 @@ def of_patients(visits: int, studies: int, *, models: int = 1, mixed: bool = Fal
     return [what, visits, "visits'" if mixed else "patients'", *shares.round(1), f"{100 * max(off):.1f}"]
 
 
+def of_net_benefit(rows: int, mean: float, deviation: float, studies: int) -> list[object]:
+    """Return how often intervals at 0.2 hold net benefits of true risks, of blurred ones, and their difference."""
+    random, found = np.random.default_rng(rows), []
+    for size in [4 * 10**6, *[rows] * studies]:
+        odds = random.normal(mean, deviation, size)
+        risk, blurred = expit([odds, odds + random.normal(0, 0.8, size)])
+        cells = 4 * (random.random(size) >= risk) + 2 * (risk >= 0.2) + (blurred >= 0.2)
+        pooled = Histogram(np.arange(5) / 4, *np.bincount(cells, minlength=8).reshape(2, 4))
+        told = net_benefits(("first", "second"), pooled, 0.2, 0.95, 1)
+        found.append([(each.estimate.value, each.interval.low, each.interval.high) for each in told])
+    values, low, high = np.transpose(found)
+    return [f"{rows:,}", *(100 * ((low <= values[:, :1]) & (values[:, :1] <= high))[:, 1:].mean(axis=1)).round(1)]
+
+
 def public() -> Iterator[list[object]]:
     """Yield a set's rows and patients; errors by rows, by patients, and over rows; of the difference the last two."""
     for name, made in OF_R.items():
@@ -101,6 +118,7 @@ def main() -> None:
     cases += [of_patients(5, studies, mixed=True), of_patients(5, studies, models=2)]
     show(["interval of", "visits", "labels", "by rows", "by patients", "error off by at most, %"], cases)
     show(["rows", "positive", "AUC", *OF_SCORES], (coverage(*each, studies // 2, OF_SCORES) for each in STUDIES[:3]))
+    show(["rows", "first", "second", "difference"], (of_net_benefit(*each, studies // 2) for each in STUDIES[:3]))
     if shutil.which("Rscript"):
         errors = ["DeLong", "by patients", "over rows", "difference, by patients", "over rows"]
         show(["set", "rows", "patients", "AUC", *errors], public())

@@ -25,6 +25,8 @@ from click.testing import CliRunner
 from fhe_auc import report
 from fhe_auc.cli import main
 from fhe_auc.metrics import Histogram
+from fhe_auc.results.report_card import TwoModels
+from fhe_auc.results.report_measures import net_benefits
 from fhe_auc.rows import datasets
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc_protocols.histograms import hierarchical_counts as hierarchy
@@ -161,15 +163,18 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     rows = [np.concatenate([getattr(party, name) for party in parties]) for name in ("y_true", "y_score")]
     pool = PartyData.from_arrays("pool", *rows)
     edges = hierarchy.equi_depth_edges(hierarchy.count(pool, 10), 50)
+    card, names = report.report_card(Histogram.from_rows(pool, edges), threshold=0.3), ("x" * 40, "y" * 40)
+    benefits = net_benefits(names, Histogram(np.arange(5) / 4, [10, 20, 30, 40], [400, 30, 20, 10]), 0.3, 0.95, 1)
     facts = report.Facts(
         title=f"Test {_HOSTILE}",
         date=datetime.date(2026, 11, 23),
         privacy=f"First. {_HOSTILE}\n\nSecond.",
         session={"Parties": 78, _HOSTILE: _HOSTILE, "A long word": "x" * 300},
         warnings=(_HOSTILE,),
+        models=TwoModels(names, card, benefits),
     )
     folder = tmp_path_factory.mktemp("report")
-    report.save(report.report_card(Histogram.from_rows(pool, edges), threshold=0.3), facts, folder)
+    report.save(card, facts, folder)
     return folder / "report.html"
 
 

@@ -1,0 +1,183 @@
+"""A report of two models: each number is that of the rows themselves, small counts stay hidden, the rest is refused."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from fhe_auc import InputError, Report
+from fhe_auc.figures.report_card import OF_BOTH, draw
+from fhe_auc.metrics import Histogram
+from fhe_auc.results.report_measures import net_benefits
+from fhe_auc_protocols.options import HistogramLocalDp
+from tests.support import command_line
+from tests.support.chosen import federated_report
+from tests.support.command_line import assert_refused
+from tests.support.html_page import Page
+from tests.support.lazy import Lazy
+
+pd = Lazy("pandas")
+roc_auc_score = Lazy("sklearn.metrics").roc_auc_score
+DescrStatsW = Lazy("statsmodels.stats.weightstats").DescrStatsW
+
+GRID = np.arange(100) / 100
+BOTH: dict[str, Any] = {"label": "died", "score": ["risk", "$<b>_old"], "site": "hospital"}
+AT = 0.25
+
+
+def worth(died: NDArray[np.bool_], acts: NDArray[np.bool_], at: float) -> NDArray[np.float64]:
+    """Return what acting is worth, row by row (Vickers and Elkin, 2006)."""
+    return np.where(acts, np.where(died, 1.0, -at / (1 - at)), 0.0)
+
+
+cells = st.lists(st.one_of(st.just(0), st.integers(0, 12), st.integers(10, 300)), min_size=8, max_size=8)
+
+
+@given(counts=cells, at=st.sampled_from([0.0, 0.1, 0.5, 0.9]), least=st.sampled_from([1, 10]))
+def test_net_benefits_and_their_intervals_are_those_of_means_over_rows_and_small_counts_give_no_difference(
+    counts: list[int], at: float, least: int
+) -> None:
+    if sum(counts) < 2:
+        return
+    died, first, second = (np.repeat(side, counts) for side in np.array(list(np.ndindex(2, 2, 2)), bool).T)
+    told = net_benefits(("a", "b"), Histogram(np.arange(5) / 4, counts[4:], counts[:4]), at, 0.95, least)
+    of_rows = [worth(died, acts, at) for acts in (first, second)]
+    for each, rows in zip(told, (*of_rows, of_rows[1] - of_rows[0]), strict=True):
+        assert each.estimate is not None
+        assert each.estimate.value == pytest.approx(rows.mean(), abs=1e-12)
+        if each.name == "difference" and any(0 < count < least for count in counts):
+            assert each.interval is None
+        elif each.interval is None:
+            assert rows.std() < 1e-9
+        else:
+            # By the normal distribution; statsmodels' variance is over n - 1.
+            expected = DescrStatsW(rows).zconfint_mean()
+            scale = np.sqrt(1 - 1 / len(rows))
+            expected = rows.mean() + (np.array(expected) - rows.mean()) * scale
+            assert (each.interval.low, each.interval.high) == pytest.approx(tuple(expected), abs=1e-9)
+
+
+@pytest.fixture(scope="module")
+def rows() -> Any:
+    random = np.random.default_rng(11)
+    risk = np.clip(random.beta(1.2, 3, 3000), 0, 0.99)
+    died, old = random.random(3000) < risk, np.clip(risk + random.normal(0, 0.15, 3000), 0, 0.99)
+    sites = random.choice(["north", "south"], 3000)
+    return pd.DataFrame({"hospital": sites, "died": died, "risk": risk.round(2), "$<b>_old": old.round(2)})
+
+
+@pytest.fixture(scope="module")
+def report(rows: Any) -> Report:
+    return federated_report(rows, **BOTH, thresholds=GRID, threshold=AT)
+
+
+def test_both_models_and_the_difference_of_their_net_benefit_are_of_the_rows(rows: Any, report: Report) -> None:
+    said = json.loads(json.dumps(report.as_dict()))
+    at = said["decisions"]["chosen"]["threshold"]
+    assert at == AT
+    died = rows["died"].to_numpy()
+    first, second = (worth(died, (rows[name] >= at).to_numpy(), at) for name in BOTH["score"])
+    for name, values in {"first": first, "second": second, "difference": second - first}.items():
+        found, reach = said["models"]["net_benefit"][name], 1.959964 * values.std() / np.sqrt(len(values))
+        expected = values.mean(), values.mean() - reach, values.mean() + reach
+        assert (found["value"], found["interval"]["low"], found["interval"]["high"]) == pytest.approx(
+            expected, abs=6e-5
+        )
+    aucs = [each["metrics"]["roc_auc"]["value"] for each in (said, said["models"]["second"])]
+    assert aucs == pytest.approx([roc_auc_score(died, rows[name]) for name in BOTH["score"]], abs=6e-5)
+
+
+def test_each_model_has_the_numbers_of_a_report_of_its_own(rows: Any, report: Report) -> None:
+    said = report.as_dict()
+    second = said.pop("models")["second"]
+    for name, found in zip(BOTH["score"], (said, second), strict=True):
+        alone = federated_report(rows, **{**BOTH, "score": name}, thresholds=GRID, threshold=AT).as_dict()
+        assert "models" not in alone
+        assert {key: found[key] for key in second} == {key: alone[key] for key in second}
+
+
+def test_the_page_and_three_figures_show_both_and_take_names_for_text(report: Report) -> None:
+    html, models = report.html(), report.facts.models
+    assert models is not None
+    assert "<b>_old" not in html
+    assert "Two models" in html
+    assert "Of $&lt;b&gt;_old: ROC curve" in html
+    words, values = Page(html).words, [f"{each.estimate.value:.4f}" for each in models.net_benefits if each.estimate]
+    assert (
+        "Net benefit True positives a row at the threshold 0.25, less 0.3333 of each false one. " + values[0] in words
+    )
+    assert f"Net benefit, $<b>_old minus risk {values[2]} CI" in words
+    assert "small" in report.facts.privacy
+    for name, (_, curve) in OF_BOTH.items():
+        (axes,) = draw(report.card, name, models).axes
+        assert np.array_equal(axes.lines[-1].get_xydata(), np.transpose(curve(models.card)))
+        legend = axes.get_legend()
+        assert legend is not None
+        labels = [text.get_text() for text in legend.get_texts()]
+        assert any(label.startswith("model risk") for label in labels)
+        assert any(label.startswith(r"model \$<b>_old") for label in labels)
+
+
+def test_where_few_rows_change_sides_the_difference_has_no_interval_and_the_page_says_why(rows: Any) -> None:
+    nearly = rows["risk"].to_numpy().copy()
+    moved = np.flatnonzero(rows["died"] & (nearly >= AT))[:7]
+    nearly[moved] = AT - 0.01
+    same = federated_report(rows.assign(**{"$<b>_old": nearly}), **BOTH, thresholds=GRID, threshold=AT)
+    assert same.facts.models is not None
+    assert [each.interval is None for each in same.facts.models.net_benefits] == [False, False, True]
+    assert any("difference of net benefit has no interval" in text for text in same.facts.warnings)
+
+
+def test_where_small_counts_leave_the_models_different_thresholds_no_third_one_is_counted(rows: Any) -> None:
+    low = rows["risk"].to_numpy() / 5  # 4 rows or so are left at or above the threshold
+    low[np.flatnonzero(rows["died"])[:4]] = 0.9
+    found = federated_report(rows.assign(**{"$<b>_old": low}), **BOTH, thresholds=GRID, threshold=AT)
+    models, said = found.facts.models, found.as_dict()["models"]
+    assert models is not None
+    assert models.card.chosen.threshold != found.card.chosen.threshold == AT
+    assert models.net_benefits == ()
+    assert said["net_benefit"] == {}
+    assert any("leave the models different thresholds" in text for text in found.facts.warnings)
+    assert "Net benefit" not in Page(found.html()).words.split("Two models")[1].split("TRIPOD")[0].split("Decision")[0]
+    counts = np.array([said["second"]["histogram"][side] for side in ("positives", "negatives")])
+    assert ((counts == 0) | (counts >= 10)).all()
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        ({"score": ["risk", "$<b>_old", "third"]}, "one model, or of two .*; got 3 columns"),
+        ({"by": "hospital", "site": None}, "without groups"),
+        ({"threshold": 1.0}, "threshold below 1"),
+        ({"protocol": HistogramLocalDp(epsilon=1.0)}, "differences of models, are exact"),
+    ],
+)
+def test_what_two_models_do_not_go_with_is_refused_before_a_session(
+    rows: Any, asked: dict[str, Any], told: str
+) -> None:
+    events: list[object] = []
+    tables = {"north": rows.assign(third=0.5)} if "site" in asked else rows.assign(third=0.5)
+    with pytest.raises(InputError, match=told):
+        federated_report(tables, **{**BOTH, **asked}, progress=lambda *each: events.append(each))
+    assert not events
+
+
+@pytest.mark.usefixtures("without_figures")
+def test_the_command_says_the_same(rows: Any, report: Report, tmp_path: Path) -> None:
+    rows.to_csv(tmp_path / "all.csv", index=False)
+    options = ["report", str(tmp_path / "all.csv"), "--site-column", "hospital", "--label-column", "died"]
+    options += ["--positive-label", "True", "--score-columns", "risk,$<b>_old", "--threshold", str(AT)]
+    np.savetxt(tmp_path / "grid.txt", GRID)
+    result = command_line.call(*options, "--thresholds", str(tmp_path / "grid.txt"), "--out", str(tmp_path / "out"))
+    assert result.exit_code == 0, result.stderr
+    assert report.facts.models is not None
+    difference = report.facts.models.net_benefits[2].estimate
+    assert difference is not None
+    assert f"{difference.value:.4f}" in result.stdout
+    assert f"{report.facts.models.card.auc.value:.4f}" in result.stdout
+    assert_refused(command_line.call(*options, "--score-column", "risk"), "contradict each other")
