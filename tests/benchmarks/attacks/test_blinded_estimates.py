@@ -91,6 +91,7 @@ def test_runs_of_the_protocol_itself_pass_as_often(worst):
     assert 8 < coefficient("scale-last", (1, LAST, 0), worst, 20_000, estimates.MOST) < 13
 
 
+@pytest.mark.slow
 def test_pairs_of_runs_pass_as_often_as_sessions(worst):
     """At ratios so large that they are seen in 400,000 sessions."""
     trials, t = Trials(worst, 400_000, generator(5)), 0.1

@@ -338,6 +338,7 @@ ROWS = {
         healthy=True,
         when=FIRST,
         others=False,
+        slow=True,
     ),
     "rows of another form": Row(
         lambda: (shutil.move("north.csv", "kept.csv"), Path("north.csv").write_text("a,b\n1,2\n")),
@@ -354,6 +355,7 @@ ROWS = {
         WORLD.off.clear,
         before=nothing,
         others=False,
+        slow=True,
     ),
     "an expired certificate": Row(
         lambda: new_list(timedelta(days=500)),

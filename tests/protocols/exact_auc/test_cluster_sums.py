@@ -189,14 +189,21 @@ def test_a_session_between_sites_gives_the_errors_of_all_rows_together_and_their
     assert found.standard_error == pytest.approx(np.sqrt(covariance[0, 0]), rel=0.03)
 
 
-def test_patients_at_most_double_what_a_site_sends() -> None:
+@pytest.mark.parametrize(
+    ("score", "grid"),
+    [
+        ("a", "hybrid:1000"),
+        pytest.param("a", None, marks=pytest.mark.slow),
+        pytest.param(["a", "b"], None, marks=pytest.mark.slow),
+    ],
+)
+def test_patients_at_most_double_what_a_site_sends(score: str | list[str], grid: str | None) -> None:
     sites = {name: table(seed, 40) for seed, name in enumerate(("north", "south"))}
-    for score, grid in (("a", None), ("a", "hybrid:1000"), (["a", "b"], None)):
-        once, twice = (
-            federated_auc(sites, label="y", score=score, thresholds=grid, cluster=name).upload_bytes_per_party
-            for name in ("", "id")
-        )
-        assert once < twice <= 2 * once
+    once, twice = (
+        federated_auc(sites, label="y", score=score, thresholds=grid, cluster=name).upload_bytes_per_party
+        for name in ("", "id")
+    )
+    assert once < twice <= 2 * once
 
 
 def save(path: Path, rows: Table, change: dict[int, str] | None = None) -> str:

@@ -164,7 +164,7 @@ def test_a_session_that_closed_with_too_few_goes_on_once_the_missing_is_there(
     assert consortium.outcome("east").fraction == consortium.expected()
 
 
-@pytest.mark.parametrize("asked", [2, 3])
+@pytest.mark.parametrize("asked", [pytest.param(2, marks=pytest.mark.slow), 3])
 def test_a_helper_that_falls_silent_is_asked_the_same_again_by_the_next_run(asked: int, consortium: Consortium) -> None:
     helper = consortium.node(HELPER)
     answers: list[bytes] = []
