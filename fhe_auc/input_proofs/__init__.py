@@ -4,7 +4,7 @@ A party's digits are shared: the aggregator holds them padded, and the helper ca
 party sends a proof, shared likewise. Each server makes a few numbers of its shares (`query`), and whoever has both
 servers' numbers decides. They say whether the statement holds, and nothing else.
 
-    field                 roots of unity and sums modulo a prime
+    field                 roots of unity, and transforms over them
     statement             what is proved: digits of counts, and what adds up to what; how long a proof is
     gadget                the polynomial that vanishes on digits
     prove                 party: proofs

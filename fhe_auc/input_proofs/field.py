@@ -1,6 +1,6 @@
-"""Arithmetic modulo a prime t with 2^k | t − 1: roots of unity, transforms over them, and sums of any length.
+"""Arithmetic modulo a prime t with 2^k | t − 1: roots of unity, and transforms over them.
 
-Arrays hold residues in [0, t); the last axis is the one that is transformed or summed unless an axis is given.
+Arrays hold residues in [0, t); the last axis is the one that is transformed.
 """
 
 from __future__ import annotations
@@ -8,11 +8,10 @@ from __future__ import annotations
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.modular import Residues, multiply
-
-_BLOCK = 2**8  # so many residues of 56 bits add up in 64
+from fhe_auc.rlwe.number_theoretic_transform import bit_reversed
 
 
 @lru_cache(maxsize=64)
@@ -27,24 +26,9 @@ def root_of_unity(order: int, prime: int) -> int:
 @lru_cache(maxsize=256)
 def powers(base: int, count: int, prime: int) -> Residues:
     """Return base^0 … base^(count − 1), read-only."""
-    found = np.ones(count, np.uint64)
-    done = 1
-    while done < count:
-        step = np.uint64(pow(base, done, prime))
-        found[done : 2 * done] = multiply(found[: min(done, count - done)], step, prime)
-        done *= 2
+    found = modular.powers(base, count, prime)
     found.flags.writeable = False
     return found
-
-
-def total(values: Residues, prime: int, axis: int = -1) -> Residues:
-    """Return sums along an axis of any length."""
-    moved = np.moveaxis(values, axis, -1)
-    while moved.shape[-1] > _BLOCK:
-        whole = moved.shape[-1] // _BLOCK * _BLOCK
-        blocks = moved[..., :whole].reshape(*moved.shape[:-1], -1, _BLOCK).sum(axis=-1, dtype=np.uint64)
-        moved = np.concatenate([blocks % np.uint64(prime), moved[..., whole:]], axis=-1)
-    return np.asarray(moved.sum(axis=-1, dtype=np.uint64) % np.uint64(prime))
 
 
 def values_at_roots(coefficients: Residues, prime: int) -> Residues:
@@ -62,7 +46,7 @@ def coefficients_of(values: Residues, prime: int) -> Residues:
 def _transformed(numbers: Residues, root: int, prime: int) -> Residues:
     """Cooley and Tukey's transform in time."""
     size, t = numbers.shape[-1], np.uint64(prime)
-    found = np.ascontiguousarray(numbers[..., _reversed(size)])
+    found = np.ascontiguousarray(numbers[..., bit_reversed(size)])
     half = 1
     while half < size:
         factors = powers(pow(root, size // (2 * half), prime), half, prime)
@@ -72,13 +56,4 @@ def _transformed(numbers: Residues, root: int, prime: int) -> Residues:
         pairs[..., 0, :] = (even + odd) % t
         pairs[..., 1, :] = (even + (t - odd)) % t
         half *= 2
-    return found
-
-
-@lru_cache(maxsize=16)
-def _reversed(size: int) -> NDArray[np.int64]:
-    """Return 0 … size − 1, the bits of each reversed."""
-    found: NDArray[np.int64] = np.zeros(1, np.int64)
-    while len(found) < size:
-        found = np.concatenate([2 * found, 2 * found + 1])
     return found

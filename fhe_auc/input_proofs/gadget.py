@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fhe_auc.input_proofs.field import total
-from fhe_auc.rlwe.modular import Residues, add, multiply, subtract
+from fhe_auc.rlwe.modular import Residues, add, multiply, subtract, total
 
 
 def gadget(products: Residues, digits: Residues, base: int, prime: int, axis: int = -1) -> Residues:

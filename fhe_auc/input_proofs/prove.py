@@ -12,10 +12,10 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from fhe_auc.input_proofs.field import coefficients_of, powers, root_of_unity, total, values_at_roots
+from fhe_auc.input_proofs.field import coefficients_of, powers, root_of_unity, values_at_roots
 from fhe_auc.input_proofs.gadget import gadget
 from fhe_auc.input_proofs.statement import PROOFS, Shape, Statement
-from fhe_auc.rlwe.modular import Residues, add, multiply
+from fhe_auc.rlwe.modular import Residues, add, multiply, total
 
 
 def prove(statement: Statement, digits: Residues, weights: Residues, seeds: Residues) -> Residues:
@@ -51,8 +51,8 @@ def in_calls(digits: Residues, shape: Shape) -> Residues:
 
 
 def _shift(shape: Shape, prime: int) -> int:
-    """Return η: an element of order P times a power of two that is at least b."""
-    return root_of_unity(shape.points << (shape.base - 1).bit_length(), prime)
+    """Return η."""
+    return root_of_unity(shape.order, prime)
 
 
 def _first(shape: Shape, prime: int, shift: int) -> Residues:

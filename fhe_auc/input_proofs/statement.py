@@ -18,8 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fhe_auc.base.errors import CapacityError, InputError
-from fhe_auc.input_proofs.field import total
-from fhe_auc.rlwe.modular import Residues, multiply, residues
+from fhe_auc.rlwe.modular import Residues, multiply, residues, total
 
 PROOFS = 4  # of a submission, each with randomness of its own; a lie has to pass all of them
 LINEAR_CHECKS = 3  # random combinations of all equations
@@ -63,6 +62,11 @@ class Shape:
     def size(self) -> int:
         """Residues of one proof."""
         return self.wires + self.coefficients
+
+    @property
+    def order(self) -> int:
+        """Of the root of unity that proving takes: P times a power of two that is at least b."""
+        return self.points << (self.base - 1).bit_length()
 
     @property
     def verifier_size(self) -> int:
@@ -164,17 +168,12 @@ def best_shape(most: int, entries: int, prime: int) -> tuple[int, Shape]:
         length = next(number for number in itertools.count(1) if base**number > most)
         if (entries + 1) * base**length >= prime:
             continue
-        points = 2
-        while points <= _MOST_POINTS and (prime - 1) % (points * _power_of_two(base)) == 0:
+        for points in (2**power for power in range(1, _MOST_POINTS.bit_length())):
             shape = Shape(entries * length, base, points)
-            if shape.error(prime) ** (PROOFS - 1) <= 2.0**-FORGERY_BITS:
+            fits = (prime - 1) % shape.order == 0
+            if fits and shape.error(prime) ** (PROOFS - 1) <= 2.0**-FORGERY_BITS:
                 found.append((shape.digits + PROOFS * shape.size, length, shape))
-            points *= 2
     if not found:
         raise CapacityError(f"modulo a prime of {prime.bit_length()} bits, {entries:,} counts cannot be proved")
     _, length, shape = min(found, key=lambda each: each[0])
     return length, shape
-
-
-def _power_of_two(least: int) -> int:
-    return 1 << (least - 1).bit_length()

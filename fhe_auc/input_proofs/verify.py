@@ -14,11 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fhe_auc.base.keystream import KeyStream, derived_key
-from fhe_auc.input_proofs.field import powers, root_of_unity, total
+from fhe_auc.input_proofs.field import powers, root_of_unity
 from fhe_auc.input_proofs.gadget import gadget
 from fhe_auc.input_proofs.prove import in_calls
 from fhe_auc.input_proofs.statement import LINEAR_CHECKS, PROOFS, Statement
-from fhe_auc.rlwe.modular import Residues, add, inverse, multiply, subtract, uniform
+from fhe_auc.rlwe.modular import Residues, add, inverse, multiply, subtract, total, uniform
 
 _LABEL = b"fhe-auc input proofs: query 1\0"
 

@@ -40,9 +40,24 @@ def subtract(x: Residues, y: Residues, modulus: int) -> Residues:
     return (x + (np.uint64(modulus) - y)) % np.uint64(modulus)
 
 
-def total(x: Residues, modulus: int, axis: int | tuple[int, ...] = -1) -> Residues:
-    """Return the sum along one or several axes, which together may have up to 2^8 · (2^56 / modulus) elements."""
+def total(x: Residues, modulus: int, axis: int = -1) -> Residues:
+    """Return the sum along an axis of any length."""
+    most = (2**64 - 1) // (modulus - 1)  # so many residues add up in 64 bits
+    while x.shape[axis] > most:
+        sums = np.add.reduceat(x, range(0, x.shape[axis], most), axis=axis, dtype=np.uint64)
+        x = np.asarray(sums % np.uint64(modulus))
     return np.asarray(x.sum(axis=axis, dtype=np.uint64) % np.uint64(modulus))
+
+
+def powers(base: int, count: int, modulus: int) -> Residues:
+    """Return base^0 … base^(count − 1)."""
+    found: Residues = np.ones(count, np.uint64)
+    known = 1
+    while known < count:
+        step = np.uint64(pow(base, known, modulus))
+        found[known : 2 * known] = multiply(found[: min(known, count - known)], step, modulus)
+        known *= 2
+    return found
 
 
 def inverse(x: Residues, prime: int) -> Residues:

@@ -26,7 +26,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from fhe_auc.rlwe.modular import MULTIPLIED_BITS, multiply
+from fhe_auc.rlwe.modular import MULTIPLIED_BITS, multiply, powers
 from fhe_auc.rlwe.polynomials import Polynomials, Words
 
 Signed: TypeAlias = NDArray[np.int64]
@@ -162,25 +162,23 @@ def _again(bits: int, stages: int) -> list[bool]:
 def _factors(ring_dimension: int, modulus: int) -> tuple[Signed, Signed, Signed]:
     """Return ψ^rev(j) for all j, ψ^(-2k) for k < N/2, and ψ^-k/N for all k, between -q/2 and q/2."""
     root = smallest_root(ring_dimension, modulus)
-    order: Signed = np.zeros(1, np.int64)
-    for _ in range(ring_dimension.bit_length() - 1):
-        order = np.append(2 * order, 2 * order + 1)
-    powers = _powers(pow(root, -1, modulus), ring_dimension, modulus)
-    over_size = multiply(powers, np.uint64(pow(ring_dimension, -1, modulus)), modulus)
+    order = bit_reversed(ring_dimension)
+    inverse_powers = powers(pow(root, -1, modulus), ring_dimension, modulus)
+    over_size = multiply(inverse_powers, np.uint64(pow(ring_dimension, -1, modulus)), modulus)
     roots, inverses, last = (
         np.where(each > modulus // 2, each - np.uint64(modulus), each).view(np.int64)
-        for each in (_powers(root, ring_dimension, modulus)[order], powers[::2], over_size)
+        for each in (powers(root, ring_dimension, modulus)[order], inverse_powers[::2], over_size)
     )
     return roots, inverses, last
 
 
-def _powers(base: int, count: int, modulus: int) -> NDArray[np.uint64]:
-    """Return the powers of `base` from 0 on; `count` is a power of two."""
-    found = np.ones(count, np.uint64)
-    known = 1
-    while known < count:
-        found[known : 2 * known] = multiply(found[:known], np.uint64(pow(base, known, modulus)), modulus)
-        known *= 2
+@lru_cache(maxsize=32)
+def bit_reversed(size: int) -> Signed:
+    """Return 0 … size − 1, a power of two, the bits of each reversed; read-only."""
+    found: Signed = np.zeros(1, np.int64)
+    while len(found) < size:
+        found = np.append(2 * found, 2 * found + 1)
+    found.flags.writeable = False
     return found
 
 
@@ -190,5 +188,5 @@ def smallest_root(ring_dimension: int, modulus: int) -> int:
     while pow(base, (modulus - 1) // 2, modulus) != modulus - 1:
         base += 1
     root = pow(base, (modulus - 1) // (2 * ring_dimension), modulus)
-    odd_powers = multiply(_powers(root * root % modulus, ring_dimension, modulus), np.uint64(root), modulus)
+    odd_powers = multiply(powers(root * root % modulus, ring_dimension, modulus), np.uint64(root), modulus)
     return int(odd_powers.min())

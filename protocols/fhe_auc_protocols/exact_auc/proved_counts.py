@@ -20,10 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fhe_auc.base.errors import InputError
-from fhe_auc.input_proofs.field import total
 from fhe_auc.input_proofs.statement import Statement, best_shape
 from fhe_auc.question.analysis import Analysis
-from fhe_auc.rlwe.modular import Residues
+from fhe_auc.rlwe.modular import Residues, total
 
 Terms = tuple[NDArray[np.int64], NDArray[np.int64], int]  # counts, by index; the equation of each; their sign
 

@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fhe_auc.input_proofs.field import coefficients_of, powers, root_of_unity, total, values_at_roots
+from fhe_auc.input_proofs.field import coefficients_of, powers, root_of_unity, values_at_roots
+from fhe_auc.rlwe.modular import total
 from fhe_auc.rlwe.primes import primes_below
 from tests.support.proved_counts import PRIMES, oracles_field
 
