@@ -34,7 +34,7 @@ from fhe_auc.input_proofs.joint_randomness import (
     joint_seed,
     weights,
 )
-from fhe_auc.input_proofs.prove import prove
+from fhe_auc.input_proofs.prove import prove, seeds_shape
 from fhe_auc.input_proofs.statement import PROOFS, Statement
 from fhe_auc.input_proofs.verify import Query, decide
 from fhe_auc.rlwe.modular import Residues, add, subtract, uniform
@@ -88,6 +88,13 @@ def proof_bytes(statement: Statement) -> int:
     return len(encode(InputProof((part, part), bytes(BLIND_BYTES), share)))
 
 
+def aggregators_share(statement: Statement, digits: Residues, of_digits: Residues, helpers: Residues) -> bytes:
+    """Return fresh proofs of digits, by their weights, less the `helpers` share, as bytes; shapes as of `prove`."""
+    seeds = uniform(KeyStream(secrets.token_bytes(32)), statement.prime, *seeds_shape(statement.shape))
+    share = subtract(prove(statement, digits, of_digits, seeds), helpers, statement.prime)
+    return pack(share.reshape(-1), statement.prime)
+
+
 class InputProofs:
     """The proofs of a session with this statement; `digest` is its manifest's, 32 bytes.
 
@@ -124,13 +131,11 @@ class InputProofs:
         `padded` are the bytes that have the padded digits, as they are submitted; `seed`, 32 bytes, is the pad's, and
         for one proof: two under one seed show how they differ.
         """
-        statement, t = self._statement, self._statement.prime
-        blind = secrets.token_bytes(BLIND_BYTES)
+        statement, blind = self._statement, secrets.token_bytes(BLIND_BYTES)
         parts = aggregators_part(blind, self._digest, party, padded), helpers_part(seed, self._digest, party)
-        seeds = uniform(KeyStream(secrets.token_bytes(32)), t, PROOFS, statement.shape.wires)
-        proofs = prove(statement, digits, weights(statement, joint_seed(self._digest, party, parts)), seeds)
-        share = subtract(proofs, helpers_share(statement, seed, self._digest, party), t)
-        return InputProof(parts, blind, pack(share.reshape(-1), t))
+        of_digits = weights(statement, joint_seed(self._digest, party, parts))
+        share = aggregators_share(statement, digits, of_digits, helpers_share(statement, seed, self._digest, party))
+        return InputProof(parts, blind, share)
 
     def check(self, party: int, padded: bytes, proof: InputProof) -> None:
         """Raise `DeserialisationError` unless a proof is one, and about these bytes: those that came with it."""

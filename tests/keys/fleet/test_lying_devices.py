@@ -14,12 +14,11 @@ from fhe_auc.base.errors import DeserialisationError, TooFewPartiesError
 from fhe_auc.base.keystream import KeyStream
 from fhe_auc.input_proofs.joint_randomness import helpers_share, joint_seed, weights
 from fhe_auc.input_proofs.prove import prove, seeds_shape
-from fhe_auc.input_proofs.sessions import NOT_PROVED
+from fhe_auc.input_proofs.sessions import NOT_PROVED, aggregators_share
 from fhe_auc.input_proofs.verify import Query
-from fhe_auc.rlwe.modular import Residues, subtract, uniform
+from fhe_auc.rlwe.modular import Residues, uniform
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.computation import Padded
-from fhe_auc.sums.residues import pack
 from fhe_auc_keys.errors import TamperedError
 from fhe_auc_keys.fleet import aggregator, tables
 from fhe_auc_keys.fleet.aggregator import NO_PROOF, NOT_SEALED, BlobList
@@ -148,11 +147,10 @@ def randomness_of_its_own_choice(play: Play, index: int) -> Record:
         play.computation.plan.proved.statement,
         play.announced.manifest.digest,
     )
-    parts, t = (padded.proof.parts[0], bytes(32)), statement.prime
-    seeds = uniform(KeyStream(bytes(32)), t, *seeds_shape(statement.shape))
-    proofs = prove(statement, submitted_by(play, index), weights(statement, joint_seed(digest, index, parts)), seeds)
-    share = subtract(proofs, helpers_share(statement, SEED, digest, index), t)
-    return sending(play, index, with_proof(padded, parts=parts, share=pack(share.reshape(-1), t)), SEED)
+    parts = padded.proof.parts[0], bytes(32)
+    own, helpers = weights(statement, joint_seed(digest, index, parts)), helpers_share(statement, SEED, digest, index)
+    share = aggregators_share(statement, submitted_by(play, index), own, helpers)
+    return sending(play, index, with_proof(padded, parts=parts, share=share), SEED)
 
 
 def other_parts_signed_than_sent(play: Play, index: int) -> Record:

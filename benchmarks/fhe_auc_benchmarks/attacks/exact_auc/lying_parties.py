@@ -18,7 +18,6 @@ import msgspec
 import numpy as np
 
 from fhe_auc.base.errors import InputError
-from fhe_auc.base.keystream import KeyStream
 from fhe_auc.input_proofs.joint_randomness import (
     BLIND_BYTES,
     PART_BYTES,
@@ -28,10 +27,9 @@ from fhe_auc.input_proofs.joint_randomness import (
     joint_seed,
     weights,
 )
-from fhe_auc.input_proofs.prove import prove, seeds_shape
-from fhe_auc.input_proofs.sessions import InputProof
+from fhe_auc.input_proofs.sessions import InputProof, aggregators_share
 from fhe_auc.input_proofs.statement import Statement
-from fhe_auc.rlwe.modular import Residues, add, multiply, residues, subtract, total, uniform
+from fhe_auc.rlwe.modular import Residues, add, multiply, residues, subtract, total
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.computation import Padded
 from fhe_auc.session.manifest import Manifest
@@ -78,11 +76,10 @@ class Making:
 
     def proof(self) -> InputProof:
         """Return the proof."""
-        statement, t = self.statement, self.statement.prime
-        wires = uniform(KeyStream(secrets.token_bytes(32)), t, *seeds_shape(statement.shape))
-        proofs = prove(statement, self.digits, self.weights, wires)
-        share = subtract(proofs, helpers_share(statement, self.seed, self.session, self.party), t)
-        return InputProof(self._parts, self.blind, pack(share.reshape(-1), t))
+        helpers = helpers_share(self.statement, self.seed, self.session, self.party)
+        return InputProof(
+            self._parts, self.blind, aggregators_share(self.statement, self.digits, self.weights, helpers)
+        )
 
     @property
     def _parts(self) -> tuple[bytes, bytes]:
