@@ -204,18 +204,21 @@ class OpeningAggregator(Aggregator):
 
     def _blobs(self, sent: Mapping[str, HelpedSubmission]) -> Blobs:
         """Return what the helper is asked to open; all submissions are in, so that the query may become known to it."""
-        if self._computation.proofs is None:
-            return Blobs(tuple(_SignedBlob(party, each.blobs, each.signature) for party, each in sent.items()))
+        blobs = [_SignedBlob(party, each.blobs, each.signature) for party, each in sent.items()]
+        proofs: InputProofs | None = self._computation.proofs
+        if proofs is None:
+            return Blobs(tuple(blobs))
         indices = {party: index for index, party in enumerate(self.manifest.parties)}
+        submitted = [Submitted(indices[party], each.parts[0], each.proof) for party, each in sent.items() if each.proof]
         key = self._query_key()
-        answers: list[bytes] = self._computation.proofs.answers(
-            key, (Submitted(indices[party], each.parts[0], each.proof) for party, each in sent.items() if each.proof)
+        told = zip(blobs, submitted, proofs.answers(key, submitted), strict=True)
+        return Blobs(
+            tuple(
+                msgspec.structs.replace(blob, randomness=own.proof.parts, answers=answers)
+                for blob, own, answers in told
+            ),
+            key,
         )
-        signed = (
-            _SignedBlob(party, each.blobs, each.signature, each.proof.parts if each.proof else (), own)
-            for (party, each), own in zip(sent.items(), answers, strict=True)
-        )
-        return Blobs(tuple(signed), key)
 
 
 class PaddingParty(KeyedParty[R]):
