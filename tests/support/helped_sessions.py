@@ -16,6 +16,7 @@ class Play(exact_sessions.Play):
     def __init__(self, protocol: str = "verified", *, least: int = 2, **request: Any) -> None:
         super().__init__(protocol, exact_sessions.rows(SITES, 7), min_parties=least, keys="helper", **request)
         self.sent: list[bytes] = []
+        self.submissions: dict[str, bytes] = {}
 
     def play(
         self,
@@ -29,7 +30,10 @@ class Play(exact_sessions.Play):
             number = self.aggregator.round
             for role in (*self.parties, self.helper):
                 if role.name in self.aggregator.asked and not absent(number, role.name):
-                    self.aggregator.receive(role.name, spoil(number, role.name, role.respond(message)))
+                    said = role.respond(message)
+                    if number == 1:
+                        self.submissions[role.name] = said
+                    self.aggregator.receive(role.name, spoil(number, role.name, said))
             message = self.aggregator.finish_round()
 
     def counted(self, *left_out: int) -> list[PartyData]:

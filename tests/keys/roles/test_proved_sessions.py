@@ -176,16 +176,9 @@ def test_who_changes_what_the_helper_is_told_of_a_proof_makes_it_fail_and_passes
 def test_the_helper_is_told_nothing_that_it_could_try_counts_against() -> None:
     """It knows the pads: it is given no padded digits, and not the blind of what binds them."""
     play = proving()
-    submissions: dict[str, bytes] = {}
-
-    def note(number: int, name: str, data: bytes) -> bytes:
-        if number == 1:
-            submissions[name] = data
-        return data
-
-    play.play(spoil=note)
+    play.play()
     told = b"".join(play.sent[1:3])
-    for data in submissions.values():
+    for data in play.submissions.values():
         found = payload_of(data, HelpedSubmission)
         assert found.proof.parts[0] in told
         for secret in (found.parts[0], found.proof.blind, found.proof.share):
