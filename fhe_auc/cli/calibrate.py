@@ -126,7 +126,7 @@ def apply(
     map does not cover is an error. The map may rise and fall: rank by the score as it was.
     """
     from fhe_auc.results import calibration_file
-    from fhe_auc.rows.party_files import read_columns
+    from fhe_auc.rows.party_files import read_column
     from fhe_auc.rows.score_scale import to_probabilities
     from fhe_auc.rows.table_writer import add_column
 
@@ -136,7 +136,7 @@ def apply(
     if out.exists() and file.exists() and out.samefile(file):
         raise InputError(f"file {str(out)!r} would be overwritten by its own copy; choose another --out", file=str(out))
     calibration = calibration_file.load(map_file)
-    scores = to_probabilities(read_columns([file], [score_column], form)[:, 0], score_scale)
+    scores = to_probabilities(read_column(file, score_column, form), score_scale)
     low, high = calibration.edges[[0, -1]].tolist()
     outside = (scores < low) | (scores > high)
     if outside.any():

@@ -320,28 +320,21 @@ def write_rows(path: Path, data: PartyData, analysis: Analysis) -> None:
     np.savez(path, y_true=labels, **columns)
 
 
-def read_columns(
-    paths: Sequence[str | os.PathLike[str]], columns: Sequence[str], form: TextFormat | None = None
-) -> NDArray[np.float64]:
-    """Read one or two columns of numbers, shape (n, columns), of all files one after another.
+def read_column(path: str | os.PathLike[str], column: str, form: TextFormat | None = None) -> NDArray[np.float64]:
+    """Read a column of numbers, shape (n,).
 
-    Files are as for `read_parties`, and so are errors: the message names the file, the row, the column and the value.
+    The file is as for `read_parties`, and so are errors: the message names the file, the row, the column and the value.
     """
-    if len(columns) not in (1, 2) or len(set(columns)) != len(columns):
-        raise InputError(f"one column is needed, or two that differ, not {', '.join(map(repr, columns)) or 'none'}")
-    found = []
-    for file in _distinct_files(paths, form or TextFormat()):
-        start = 0
-        for piece in file.pieces(columns, ()):
+    (file,), found = _distinct_files([path], form or TextFormat()), [np.empty(0)]
+    for piece in file.pieces([column], ()):
+        start = sum(map(len, found))
 
-            def refuse(row: int, what: str, file: TableFile = file, start: int = start) -> InputError:
-                place = file.place(start + row, columns)
-                return InputError(f"{place.text}: {what}", file=place.file, line=place.line)
+        def refuse(row: int, what: str, start: int = start) -> InputError:
+            place = file.place(start + row, [column])
+            return InputError(f"{place.text}: {what}", file=place.file, line=place.line)
 
-            values = [finite_numbers(piece.numbers[name], f"{name!r} value", refuse) for name in columns]
-            start += len(values[0])
-            found.append(np.stack(values, axis=1))
-    return np.concatenate(found) if found else np.empty((0, len(columns)))
+        found.append(finite_numbers(piece.numbers[column], f"{column!r} value", refuse))
+    return np.concatenate(found)
 
 
 def _distinct_files(paths: Sequence[str | os.PathLike[str]], form: TextFormat) -> list[TableFile]:

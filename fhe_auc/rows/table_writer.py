@@ -33,7 +33,7 @@ def add_column(
     form: TextFormat | None = None,
     read: Sequence[str] = (),
 ) -> None:
-    """Write a table, which `fhe_auc.rows.party_files.read_columns` has read, again with one more column at its end.
+    """Write a table, which `fhe_auc.rows.party_files.read_column` has read, again with one more column at its end.
 
     `target`, with the suffix of `source`, is overwritten; `values` have shape (n,). `form` is that of a text file and
     its copy; by the columns `read` its delimiter is found. Raises `InputError` where the suffixes differ or are
