@@ -1,6 +1,6 @@
 """What private score histograms tell, against scikit-learn: the tables of docs/evidence/score-histograms.md.
 
-    python docs/evidence/studies/score_histograms.py [thresholds | sets | decisions | calibration | laws] ...
+    python docs/evidence/studies/score_histograms.py [thresholds | sets | calibration | laws] ...
 
 Without a name, all of them. One core, one thread.
 
@@ -10,7 +10,6 @@ the probability of label 1. *squeezed*: the same with scores 0.05 u^2, u uniform
     thresholds   error of real sessions by thresholds; also with all scores multiplied by 0.05
     sets         error of the AUC, without noise by quantile / by uniform bins, and with it, edges being quantiles from
                  noisy counts of the same rows
-    decisions    precision, recall and accuracy at i/11, i = 1 ... 10, from 2^h equal bins
     calibration  error of calibrated scores: maps from 10^6 rows, judged on 10^6 others
     laws         how errors fall, as slopes on logarithmic scales, beside [FCE] table 1
 
@@ -23,7 +22,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import product, starmap
 from typing import Any, NamedTuple
 
@@ -33,14 +32,14 @@ from scipy.stats import beta
 from sklearn.metrics import roc_auc_score as exact_auc
 
 from fhe_auc import federated_auc, metrics
-from fhe_auc.base.errors import EvaluationError, UndefinedMetricError
+from fhe_auc.base.errors import EvaluationError
 from fhe_auc.metrics import Histogram
 from fhe_auc.rows import datasets
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc_benchmarks.comparison.measure import pooled
 from fhe_auc_benchmarks.tables import show
-from fhe_auc_protocols.histograms import hierarchical_counts as hierarchy
-from fhe_auc_protocols.histograms.hierarchical_counts import HierarchicalCounts
+from fhe_auc_protocols.histograms.quantile_thresholds import equi_depth_cells
+from fhe_auc_protocols.histograms.readout import all_levels
 from fhe_auc_protocols.histograms.unary_encoding import LevelTally, UnaryEncoding, UnaryHierarchy
 
 ROWS, RUNS = 10**6, 100
@@ -48,6 +47,7 @@ HEIGHT = 10  # of hierarchies that carry distributed noise; local noise 8, none 
 FOR_EDGES = 0.25  # of the budget
 
 Random = np.random.Generator
+Levels = Sequence[NDArray[Any]]  # counts of cells of [0, 1], highest level first
 
 
 def bell(random: Random, size: int = ROWS) -> PartyData:
@@ -91,10 +91,9 @@ def distributed(counts: NDArray[np.int64], epsilon: float, *, runs: int, random:
     return counts + random.geometric(-math.expm1(-epsilon), shape) - random.geometric(-math.expm1(-epsilon), shape)
 
 
-def distributed_hierarchy(counts: HierarchicalCounts, epsilon: float, random: Random) -> HierarchicalCounts:
-    """Return pooled hierarchical counts with noise of scale h/epsilon on each level."""
-    levels, share = (level.astype(np.int64) for level in counts.levels), epsilon / counts.height
-    return HierarchicalCounts(tuple(distributed(level, share, runs=1, random=random)[0] for level in levels))
+def distributed_levels(levels: Levels, epsilon: float, random: Random) -> Levels:
+    """Return pooled counts of all levels with noise of scale h/epsilon on each."""
+    return [distributed(level, epsilon / len(levels), runs=1, random=random)[0] for level in levels]
 
 
 def local(counts: NDArray[np.int64], epsilon: float, *, runs: int, random: Random) -> NDArray[np.float64]:
@@ -104,26 +103,26 @@ def local(counts: NDArray[np.int64], epsilon: float, *, runs: int, random: Rando
     return encoding.estimate(tallies, int(counts.sum())).reshape(runs, *counts.shape)
 
 
-def local_hierarchy(counts: HierarchicalCounts, epsilon: float, random: Random) -> HierarchicalCounts:
-    """Return estimates of hierarchical counts from one report a row, on a level of the row's choice."""
-    height = counts.height
-    chosen = random.multinomial(counts.levels[-1].astype(np.int64), [1 / height] * height)  # of each lowest segment
+def local_levels(levels: Levels, epsilon: float, random: Random) -> Levels:
+    """Return estimates of the counts of all levels from one report a row, on a level of the row's choice."""
+    height = len(levels)
+    chosen = random.multinomial(levels[-1], [1 / height] * height)  # of each cell
     tallies = []
     for k in range(1, height + 1):
         own = chosen[:, k - 1].reshape(2**k, -1).sum(axis=1)
         ones = unary_tallies(UnaryEncoding(2**k, epsilon), own, runs=1, random=random)[0]
         tallies.append(LevelTally(int(own.sum()), ones))
-    return HierarchicalCounts(UnaryHierarchy(height, epsilon).estimate(tallies))
+    return UnaryHierarchy(height, epsilon, 2**height).estimate(tallies)
 
 
 def unary_tallies(
-    encoding: UnaryEncoding, counts: NDArray[np.int64], *, without: int = 0, runs: int, random: Random
+    encoding: UnaryEncoding, counts: NDArray[np.int64], *, runs: int, random: Random
 ) -> NDArray[np.int64]:
-    """Draw tallies, (runs, d), of the law of `UnaryEncoding.tally`: of users by cell, (d,), and others `without` one.
+    """Draw tallies, (runs, d), of the law of `UnaryEncoding.tally`, of so many users in each cell, (d,).
 
     A bit is set by Binomial(c_v, 1/2) + Binomial(n − c_v, q) of the n reports, independently.
     """
-    others, shape = int(counts.sum()) + without - counts, (runs, encoding.cells)
+    others, shape = int(counts.sum()) - counts, (runs, encoding.cells)
     return random.binomial(counts, 0.5, shape) + random.binomial(others, encoding.flip_probability, shape)
 
 
@@ -131,14 +130,14 @@ class Model(NamedTuple):
     """How noise is drawn, the budget, and the height of the hierarchy that finds edges."""
 
     draw: Callable[..., np.ndarray]
-    draw_hierarchy: Callable[..., HierarchicalCounts]
+    draw_levels: Callable[..., Levels]
     epsilon: float
     height: int
 
 
 MODELS = {
-    "distributed": Model(distributed, distributed_hierarchy, 1.0, HEIGHT),
-    "local": Model(local, local_hierarchy, 5.0, 8),
+    "distributed": Model(distributed, distributed_levels, 1.0, HEIGHT),
+    "local": Model(local, local_levels, 5.0, 8),
 }
 
 
@@ -174,6 +173,10 @@ def thresholds() -> None:
     show(["data", *grids, "thresholds found"], starmap(errors, product(datasets.NAMES, (1.0, 0.05))))
 
 
+def quantile_edges(levels: Levels, bins: int) -> np.ndarray:
+    return np.append(equi_depth_cells(levels, bins) / 2 ** len(levels), 1.0)
+
+
 class CountedRows:
     """Rows, counted in the lowest segments of a hierarchy, and their AUC."""
 
@@ -182,21 +185,20 @@ class CountedRows:
         self.height = height
         self.auc = float(exact_auc(data.y_true, data.y_score))
         self.lowest = by_label(equal_bins(data, height))  # (2, 2^height)
-        self.hierarchy = hierarchy.count(data, height)
+        self.levels = all_levels(self.lowest.sum(axis=0), height)
 
     def counts(self, edges: np.ndarray) -> np.ndarray:
         """Return rows of each label between edges, which are multiples of the lowest segment."""
         return np.add.reduceat(self.lowest, (edges[:-1] * 2**self.height).astype(int), axis=1)
 
     def quantile_bins(self, bins: int) -> Histogram:
-        edges = hierarchy.equi_depth_edges(self.hierarchy, bins)
+        edges = quantile_edges(self.levels, bins)
         return Histogram(edges, *self.counts(edges))
 
     def private_bins(self, bins: int, model: str, random: Random) -> Histogram:
         """Spend a quarter of the budget on the edges, the rest on the counts."""
-        draw, draw_hierarchy, epsilon, height = MODELS[model]
-        short = HierarchicalCounts(self.hierarchy.levels[:height])
-        edges = hierarchy.equi_depth_edges(draw_hierarchy(short, epsilon * FOR_EDGES, random), bins)
+        draw, draw_levels, epsilon, height = MODELS[model]
+        edges = quantile_edges(draw_levels(self.levels[:height], epsilon * FOR_EDGES, random), bins)
         return Histogram(edges, *draw(self.counts(edges), epsilon * (1 - FOR_EDGES), runs=1, random=random)[0])
 
     def error(self, histogram: Histogram) -> float:
@@ -232,59 +234,6 @@ def sets() -> None:
 
     show(["set", "B = 100", "B = 200"], map(by_bins, rows))
     show(["set", "bins", *MODELS], (by_noise(pool, bins) for pool in map(CountedRows, rows) for bins in (20, 100)))
-
-
-# --- Decisions --------------------------------------------------------------------------------------------------------
-
-AT = np.arange(1, 11) / 11
-
-
-def decisions_of_rows(data: PartyData) -> np.ndarray:
-    """Return precision, recall and accuracy at each threshold, shape (3, 10); nothing predicted has precision 0."""
-    tp, fp = (np.array([(data.y_score[of] >= t).sum() for t in AT], float) for of in (data.y_true, ~data.y_true))
-    positives, negatives = data.y_true.sum(), (~data.y_true).sum()
-    precision = np.divide(tp, tp + fp, out=np.zeros_like(tp), where=tp + fp > 0)
-    return np.array([precision, tp / positives, (tp + negatives - fp) / (positives + negatives)])
-
-
-def decisions_of_bins(histogram: Histogram) -> np.ndarray:
-    """Do the same from a histogram."""
-    usable = histogram.cleaned()
-
-    def value(metric: Callable[..., Any], threshold: float) -> float:
-        try:
-            return metric(usable, threshold).value
-        except UndefinedMetricError:
-            return 0.0
-
-    of = metrics.precision_score, metrics.recall_score, metrics.accuracy_score
-    return np.array([[value(metric, float(threshold)) for threshold in AT] for metric in of])
-
-
-def decision_errors(data: PartyData, height: int, model: str, random: Random, runs: int = 20) -> np.ndarray:
-    """Return mean absolute errors, shape (3, 10)."""
-    truth, bins = decisions_of_rows(data), equal_bins(data, height)
-    found = (decisions_of_bins(noisy(bins, model, random)) for _ in range(runs))
-    return np.mean([np.abs(each - truth) for each in found], axis=0)
-
-
-def decisions() -> None:
-    print("Precision / recall / accuracy: the largest of the ten thresholds, each a mean of 20 runs.\n")
-    models = ("federated", *MODELS)
-
-    def largest(data: PartyData, height: int, model: str, random: Random, runs: int = 20, digits: int = 0) -> str:
-        return " / ".join(f"{x:.{digits}e}" for x in decision_errors(data, height, model, random, runs).max(axis=1))
-
-    def body() -> Iterator[list[object]]:
-        for make in (bell, even):
-            random = np.random.default_rng(2)
-            data = make(random)
-            for height in (4, 6, 8, 10, 11, 12, 14):
-                yield [data.name, height, *(largest(data, height, model, random) for model in models)]
-        for name in datasets.NAMES:
-            yield [name, 14, largest(bundled(name), 14, "federated", random, 1, 1), "", ""]
-
-    show(["set", "h", *models], body())
 
 
 # --- Calibration ------------------------------------------------------------------------------------------------------
@@ -417,7 +366,7 @@ def laws(runs: int = 800) -> dict[str, Law]:
     }
 
 
-SECTIONS = {"thresholds": thresholds, "sets": sets, "decisions": decisions, "calibration": calibration}
+SECTIONS = {"thresholds": thresholds, "sets": sets, "calibration": calibration}
 SECTIONS["laws"] = lambda: show(
     ["error", "slope", "expected"], ([name, f"{law.fitted():.2f}", f"{law.slope:.2f}"] for name, law in laws().items())
 )

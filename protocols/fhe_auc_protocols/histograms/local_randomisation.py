@@ -89,7 +89,7 @@ class LocalRandomisation(ReadoutProtocol[R], UnencryptedProtocol[R, UnaryHierarc
     def terms(self, options: Mapping[str, Any], thresholds: int) -> UnaryHierarchy:
         """Return the session's encoding; raise `InputError` for a bad budget."""
         levels, cells = self.readout.levels(thresholds), self.readout.cells(thresholds)
-        return UnaryHierarchy(levels, self.readout.budget(options), cells=cells)
+        return UnaryHierarchy(levels, self.readout.budget(options), cells)
 
     def spends(self, manifest: Manifest) -> Spending:
         """Return what this session spends; the one that has found its thresholds has spent the rest."""

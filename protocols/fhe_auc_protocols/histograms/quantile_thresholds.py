@@ -1,8 +1,9 @@
 """Quantile thresholds: cut [0, 1] where bins hold about equally many pooled rows, labels left out.  [FCE] §2.3.
 
 The session's own thresholds are 2^h cells of [0, 1] (`cell_starts`): about as many in each octave of a score, or of one
-minus it, so that they are narrow where scores of rare events crowd. Where counts have noise, the hierarchy over the
-numbers of cells (`hierarchical_counts`) keeps noise of few counts in the number of rows below any threshold.
+minus it, so that they are narrow where scores of rare events crowd. Counts with noise are hierarchical: the lowest of h
+levels counts the cells, and each one above it pairs of the level below. So the rows below any threshold are a sum of at
+most one count a level, with noise of few counts in it.
 
 Scores may crowd in few cells even so. Where neighbouring cells each hold more rows than two bins should and counts are
 exact, they are cut evenly (`_cut`). A cell alone that is so full holds one frequent score, most likely, and stays.
@@ -12,14 +13,14 @@ what, and who checks it: docs/evidence/score-histograms.md.
 """
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fhe_auc.base.errors import InputError
+from fhe_auc.base.errors import EvaluationError, InputError
 from fhe_auc.question.binning import bins_of
 from fhe_auc.question.thresholds import CELL_HEIGHT, MIN_SIZE, cell_starts, explicit
 from fhe_auc.results.evaluation import QuantileThresholds
@@ -28,9 +29,7 @@ from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.protocol import Request
 from fhe_auc_protocols import result_warnings
-from fhe_auc_protocols.histograms import hierarchical_counts as hierarchy
-from fhe_auc_protocols.histograms.hierarchical_counts import HierarchicalCounts
-from fhe_auc_protocols.histograms.readout import PooledCounts, PrivateReadout, Readout
+from fhe_auc_protocols.histograms.readout import PooledCounts, PrivateReadout, Readout, all_levels
 from fhe_auc_protocols.option_values import is_whole, privacy_budget
 
 _TIES = "some scores are more frequent than that allows"
@@ -82,7 +81,7 @@ class _Quantiles(Readout[QuantileThresholds]):
         self,
         manifest: Manifest,
         pooled: PooledCounts,
-        counts: HierarchicalCounts,
+        levels: Sequence[NDArray[Any]],
         settings: Mapping[str, float],
         warnings: tuple[str, ...],
         *,
@@ -90,12 +89,12 @@ class _Quantiles(Readout[QuantileThresholds]):
         own: NDArray[np.int64] | None = None,
     ) -> QuantileThresholds:
         """Return the thresholds; `first` are the exact counts of the first model, if there are any, `own` a party's."""
-        bins = checked_bins(manifest.options, counts.height)
-        starts = cell_starts(counts.height)
-        cells = equi_depth_cells(counts, bins)
+        bins = checked_bins(manifest.options, len(levels))
+        starts = cell_starts(len(levels))
+        cells = equi_depth_cells(levels, bins)
         grid = explicit(starts[cells])
         above, own_above = (() if each is None else each[::-1].cumsum()[::-1][cells].tolist() for each in (first, own))
-        if first is not None and len(inside := _cut(counts.levels[-1], bins)):
+        if first is not None and len(inside := _cut(levels[-1], bins)):
             grid, above, own_above = explicit(np.union1d(grid, inside)), (), ()
             warnings += (_CROWDED,)
         if len(grid) < bins:
@@ -154,10 +153,10 @@ class ExactQuantiles(_Quantiles):
             "aggregator learns them too",
         )
         of_models = counts.reshape(-1, len(manifest.thresholds))
-        settings = {"height": _height(len(manifest.thresholds))}
-        lowest = HierarchicalCounts.from_lowest(of_models.sum(axis=0))
+        height = _height(len(manifest.thresholds))
+        levels = all_levels(of_models.sum(axis=0).astype(np.float64), height)
         own = None if pooled.own is None else pooled.own[: len(manifest.thresholds)]
-        return self._found(manifest, pooled, lowest, settings, warnings, first=of_models[0], own=own)
+        return self._found(manifest, pooled, levels, {"height": height}, warnings, first=of_models[0], own=own)
 
 
 class PrivateQuantiles(_Quantiles, PrivateReadout[QuantileThresholds]):
@@ -191,15 +190,14 @@ class PrivateQuantiles(_Quantiles, PrivateReadout[QuantileThresholds]):
 
     def read(self, manifest: Manifest, pooled: PooledCounts) -> QuantileThresholds:
         """Return the thresholds; raise `EvaluationError` where noise outweighs the rows."""
-        counts = HierarchicalCounts(tuple(pooled.levels))
-        settings = {"epsilon": self.budget(manifest.options), "height": counts.height}
+        settings = {"epsilon": self.budget(manifest.options), "height": len(pooled.levels)}
         if pooled.noise_deviation is not None:
             settings["noise_deviation"] = pooled.noise_deviation
         warnings = (
-            f"quantile thresholds, ends of 2^{counts.height} cells: every party learns noisy counts of all scores, "
-            "labels left out; the thresholds are public, and the aggregator learns them too",
+            f"quantile thresholds, ends of 2^{len(pooled.levels)} cells: every party learns noisy counts of all "
+            "scores, labels left out; the thresholds are public, and the aggregator learns them too",
         )
-        return self._found(manifest, pooled, counts, settings, warnings)
+        return self._found(manifest, pooled, pooled.levels, settings, warnings)
 
 
 def _counts(data: PartyData, grid: NDArray[np.float64]) -> list[NDArray[np.int64]]:
@@ -212,14 +210,29 @@ def _counts(data: PartyData, grid: NDArray[np.float64]) -> list[NDArray[np.int64
     return counts
 
 
-def equi_depth_cells(counts: HierarchicalCounts, bins: int) -> NDArray[np.int64]:
-    """Return the cells that bins begin with, so that they hold about equally many rows; errors as `quantile_cells`.
+def equi_depth_cells(levels: Sequence[NDArray[Any]], bins: int) -> NDArray[np.int64]:
+    """Return the cells that bins begin with, so that they hold about equally many rows ([FCE] section 2.3).
 
-    Ascending, of shape (bins,): fewer than `bins` where one cell holds more rows than a bin should, two at least.
+    From counts of each level, (2^k,) for k = 1 … h, which may have noise. Ascending, of shape (bins,): fewer than
+    `bins` where one cell holds more rows than a bin should, two at least. This is a binary search for the prefixes
+    whose rows are closest to each quantile, for all at once. Noisy prefixes may fall as they get longer; the search
+    then ends at one of the places where they cross the number.
+
+    Raises `EvaluationError`: the rows number 0 or, by noise, less.
     """
-    inner = hierarchy.quantile_cells(counts, np.arange(1, bins) / bins)
+    if not (total := float(levels[0].sum())) > 0:
+        raise EvaluationError("the hierarchical counts hold no row (or privacy noise outweighs them): no quantiles")
+    left = np.arange(1, bins) / bins * total
+    segment = np.zeros(left.shape, dtype=np.int64)
+    for level in levels:
+        segment *= 2
+        below = level[segment]
+        right = left >= below
+        left = np.where(right, left - below, left)
+        segment += right
+    inner = segment + (np.abs(levels[-1][segment] - left) < np.abs(left))
     found = np.unique(np.concatenate(([0], inner)))
-    found = found[found < 2**counts.height]
+    found = found[found < 2 ** len(levels)]
     return found if len(found) >= MIN_SIZE else np.array([0, 1])  # all rows in the first cell, and two bins wanted
 
 

@@ -7,7 +7,7 @@ themselves, and each level above it merges neighbours two by two. `fhe_auc_proto
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Generic
+from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,8 @@ from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.party import R
 from fhe_auc.session.protocol import Protocol, Request
+
+_Number = TypeVar("_Number", np.int64, np.float64)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -98,6 +100,6 @@ class ReadoutProtocol(Protocol[R]):
         return self.readout.agreed(request.options, len(request.thresholds))
 
 
-def all_levels(counts: NDArray[np.int64], levels: int) -> list[NDArray[np.int64]]:
+def all_levels(counts: NDArray[_Number], levels: int) -> list[NDArray[_Number]]:
     """Return the counts of so many levels from those of the cells, a multiple of 2^(levels-1); highest level first."""
     return [counts.reshape(-1, 2 ** (levels - k)).sum(axis=1) for k in range(1, levels + 1)]

@@ -6,9 +6,8 @@ A user's cell v of d is a vector of d bits, of which bit v alone is set. Each bi
 
     P[report 1 | bit 1] = 1/2        P[report 1 | bit 0] = q = 1/(e^ε + 1)
 
-A user without a value sends the same of the vector of zeros. Two vectors differ in two bits, or in one where one of
-them is zero, and the probability of a report changes by a factor of at most (1 − q)/q = e^ε, or max(1/(2q), 2(1 − q))
-= (e^ε + 1)/2 <= e^ε: ε-local differential privacy, of which cell and of whether there is one.
+Two vectors differ in two bits, and the probability of a report changes by a factor of at most (1 − q)/q = e^ε: ε-local
+differential privacy of the cell.
 
 Of n reports Y_v have bit v set. Ĉ_v = (Y_v − n q)/(1/2 − q) is unbiased for the number c_v of users in cell v, with
 
@@ -33,10 +32,8 @@ from numpy.typing import ArrayLike, NDArray
 from fhe_auc.base.errors import EvaluationError, InputError
 from fhe_auc_protocols import exact_sampling
 from fhe_auc_protocols.exact_sampling import Source
-from fhe_auc_protocols.histograms.hierarchical_counts import check_height
 from fhe_auc_protocols.option_values import checked_epsilon
 
-NO_VALUE = -1  # the cell of a user who has none
 _HALF = 2**63
 _WORDS = 2**22  # drawn at a time
 
@@ -59,17 +56,17 @@ class UnaryEncoding:
     def tally(self, cells: NDArray[np.int64], source: Source) -> NDArray[np.int64]:
         """Randomise one report for each of n users, and return how many have each bit set, shape (d,).
 
-        Cells, shape (n,), are from 0 to d − 1, or `NO_VALUE`. The source is `exact_sampling.secure` where it protects
-        someone. Raises `InputError`: a cell is out of range; the message names the user, not the cell.
+        Cells, shape (n,), are from 0 to d − 1. The source is `exact_sampling.secure` where it protects someone. Raises
+        `InputError`: a cell is out of range; the message names the user, not the cell.
         """
-        unfit = (cells < NO_VALUE) | (cells >= self.cells)
+        unfit = (cells < 0) | (cells >= self.cells)
         if unfit.any():
-            raise InputError(f"user {int(unfit.argmax())}: the cell must be from 0 to {self.cells - 1}, or {NO_VALUE}")
+            raise InputError(f"user {int(unfit.argmax())}: the cell must be from 0 to {self.cells - 1}")
         total = np.zeros(self.cells, np.int64)
         for batch in np.array_split(cells, max(1, len(cells) * self.cells // _WORDS)):
             words = source.words(len(batch), self.cells)
-            reports, users = words < np.uint64(self._below), np.flatnonzero(batch != NO_VALUE)
-            reports[users, batch[users]] = words[users, batch[users]] < np.uint64(_HALF)
+            reports, users = words < np.uint64(self._below), np.arange(len(batch))
+            reports[users, batch] = words[users, batch] < np.uint64(_HALF)
             total += reports.sum(axis=0)
         return total
 
@@ -92,16 +89,14 @@ class LevelTally(NamedTuple):
 
 
 class UnaryHierarchy:
-    """One report a user, on a level of its own choice, of L = 1 to 20; each has half as many cells as the one below.
+    """One report a user, on a level of its own choice, of L; each has half as many cells as the one below.
 
     `epsilon` is the budget of one user's report, from 0.000001 to 32, and `cells` the number of those of the lowest
-    level, a multiple of 2^(L-1); default 2^L. Raises `InputError`: height or budget are out of range.
+    level, a multiple of 2^(L-1). Raises `InputError`: the budget is out of range.
     """
 
-    def __init__(self, height: int, epsilon: float, *, cells: int | None = None) -> None:
-        check_height(height)
-        lowest = 2**height if cells is None else cells
-        self.levels = tuple(UnaryEncoding(lowest >> above, epsilon) for above in reversed(range(height)))
+    def __init__(self, height: int, epsilon: float, cells: int) -> None:
+        self.levels = tuple(UnaryEncoding(cells >> above, epsilon) for above in reversed(range(height)))
         self.epsilon = self.levels[0].epsilon
 
     def tallies(self, cells: NDArray[np.int64], source: Source) -> list[LevelTally]:
@@ -109,9 +104,8 @@ class UnaryHierarchy:
         chosen = exact_sampling.integers(source, len(self.levels), len(cells))
         found = []
         for level, encoding in enumerate(self.levels):
-            mine = cells[chosen == level]
-            merged = np.where(mine == NO_VALUE, NO_VALUE, mine >> (len(self.levels) - 1 - level))
-            found.append(LevelTally(len(mine), encoding.tally(merged, source)))
+            mine = cells[chosen == level] >> (len(self.levels) - 1 - level)
+            found.append(LevelTally(len(mine), encoding.tally(mine, source)))
         return found
 
     def estimate(self, pooled: Sequence[LevelTally]) -> tuple[NDArray[np.float64], ...]:

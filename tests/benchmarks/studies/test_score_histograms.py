@@ -15,7 +15,7 @@ import score_histograms as bench
 from fhe_auc import metrics
 from fhe_auc.metrics import Histogram
 from fhe_auc_protocols import exact_sampling
-from fhe_auc_protocols.histograms import hierarchical_counts as hierarchy
+from fhe_auc_protocols.histograms.readout import all_levels
 from fhe_auc_protocols.histograms.unary_encoding import UnaryEncoding, UnaryHierarchy
 
 LAWS = bench.laws()
@@ -89,14 +89,15 @@ def test_counts_and_every_metric_are_unbiased(model: str) -> None:
 def test_simulated_levels_have_the_law_of_real_ones() -> None:
     """Two samples of 300, Kolmogorov–Smirnov on 14 counts: false alarm below 1e-6 in all."""
     data = bench.bell(np.random.default_rng(15), 300)
-    exact, random = hierarchy.count(data, 3), np.random.default_rng(16)
-    tree, cells, source = UnaryHierarchy(3, 2.0), hierarchy.cells(data, 3), exact_sampling.SeededExperiment(random)
+    cells, random = (data.y_score * 8).astype(np.int64), np.random.default_rng(16)
+    exact, tree = all_levels(np.bincount(cells, minlength=8), 3), UnaryHierarchy(3, 2.0, 8)
+    source = exact_sampling.SeededExperiment(random)
     real, simulated, other = (
-        np.array([np.concatenate(draw().levels) for _ in range(300)])
+        np.array([np.concatenate(draw()) for _ in range(300)])
         for draw in (
-            lambda: hierarchy.HierarchicalCounts(tree.estimate(tree.tallies(cells, source))),
-            lambda: bench.local_hierarchy(exact, 2.0, random),
-            lambda: bench.local_hierarchy(exact, 0.5, random),
+            lambda: tree.estimate(tree.tallies(cells, source)),
+            lambda: bench.local_levels(exact, 2.0, random),
+            lambda: bench.local_levels(exact, 0.5, random),
         )
     )
     for column in range(14):
@@ -153,8 +154,17 @@ NOISY = (("distributed", 11, 1e-3), ("local", 8, 1e-2))
 )
 def test_decisions_at_ten_thresholds_are_within_their_targets(model: str, height: int, most: float) -> None:
     """Means of 5 runs, at the worst threshold: 2e-5, 2e-4, and 6e-3 (precision, where few rows are left; else 2e-3)."""
-    data = bench.even(np.random.default_rng(22))
-    found = bench.decision_errors(data, height, model, np.random.default_rng(23), 5)
+    data, random, at = bench.even(np.random.default_rng(22)), np.random.default_rng(23), np.arange(1, 11) / 11
+    bins, labels = bench.equal_bins(data, height), data.y_true
+    tp, fp = (np.array([(data.y_score[of] >= threshold).sum() for threshold in at]) for of in (labels, ~labels))
+    truth = tp / (tp + fp), tp / labels.sum(), (tp - fp + (~labels).sum()) / len(labels)
+    of = metrics.precision_score, metrics.recall_score, metrics.accuracy_score
+
+    def errors() -> np.ndarray:
+        usable = bench.noisy(bins, model, random).cleaned()
+        return np.abs([[metric(usable, float(threshold)).value for threshold in at] for metric in of] - np.array(truth))
+
+    found = np.mean([errors() for _ in range(5)], axis=0)
     assert found.max() <= most
     if model == "local":
         assert found[1:].max() <= 5e-3

@@ -20,8 +20,8 @@ from fhe_auc.base.errors import InputError, UndefinedAucError, UndefinedMetricEr
 from fhe_auc.metrics import Estimate, Histogram
 from fhe_auc.metrics.trapezoid import auc_of_rows
 from fhe_auc.rows.party_data import PartyData
-from fhe_auc_protocols.histograms import hierarchical_counts as hierarchy
 from tests.support.lazy import Lazy
+from tests.support.quantile_edges import quantile_edges
 
 expit = Lazy("scipy.special").expit
 sklearn_metrics = Lazy("sklearn.metrics")
@@ -332,9 +332,8 @@ def binormal(rows: int) -> PartyData:
 def test_the_auc_error_of_quantile_bins_follows_one_over_three_b_squared(make: Callable[[int], PartyData]) -> None:
     data = make(10**6)
     expected = sklearn_metrics.roc_auc_score(data.y_true, data.y_score)
-    counts = hierarchy.count(data, 14)
     for bins, target in ((20, 2e-3), (60, 2e-4), (100, 5e-5)):
-        estimate = metrics.roc_auc_score(Histogram.from_rows(data, hierarchy.equi_depth_edges(counts, bins)))
+        estimate = metrics.roc_auc_score(Histogram.from_rows(data, quantile_edges(data.y_score, bins)))
         error = abs(estimate.value - expected)
         assert error <= target
         assert error * 3 * bins**2 == pytest.approx(1, abs=0.25)
@@ -344,11 +343,10 @@ def test_the_auc_error_of_quantile_bins_follows_one_over_three_b_squared(make: C
 def test_quantile_bins_beat_uniform_ones_on_squeezed_scores() -> None:
     data = calibrated_uniform(10**5, 20261123, squeezed=True)
     expected = sklearn_metrics.roc_auc_score(data.y_true, data.y_score)
-    counts = hierarchy.count(data, 14)
     for bins in (20, 100):
         quantile, uniform = (
             abs(metrics.roc_auc_score(Histogram.from_rows(data, edges)).value - expected)
-            for edges in (hierarchy.equi_depth_edges(counts, bins), np.linspace(0, 1, bins + 1))
+            for edges in (quantile_edges(data.y_score, bins), np.linspace(0, 1, bins + 1))
         )
         assert quantile <= 1e-3
         assert quantile < uniform / 10

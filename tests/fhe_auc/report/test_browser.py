@@ -29,7 +29,7 @@ from fhe_auc.results.report_card import TwoModels
 from fhe_auc.results.report_measures import net_benefits
 from fhe_auc.rows import datasets
 from fhe_auc.rows.party_data import PartyData
-from fhe_auc_protocols.histograms import hierarchical_counts as hierarchy
+from tests.support.quantile_edges import quantile_edges
 
 _NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome", "chrome-headless-shell")
 CHROMIUM = next(filter(None, map(shutil.which, (os.environ.get("CHROMIUM", ""), *_NAMES))), None)
@@ -162,7 +162,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     parties = datasets.load("covid-clinics")
     rows = [np.concatenate([getattr(party, name) for party in parties]) for name in ("y_true", "y_score")]
     pool = PartyData.from_arrays("pool", *rows)
-    edges = hierarchy.equi_depth_edges(hierarchy.count(pool, 10), 50)
+    edges = quantile_edges(pool.y_score, 50, 10)
     card, names = report.report_card(Histogram.from_rows(pool, edges), threshold=0.3), ("x" * 40, "y" * 40)
     benefits = net_benefits(names, Histogram(np.arange(5) / 4, [10, 20, 30, 40], [400, 30, 20, 10]), 0.3, 0.95, 1)
     facts = report.Facts(

@@ -29,10 +29,10 @@ from fhe_auc.results.group_decisions import GroupDecision
 from fhe_auc.results.heterogeneity import SiteSummary
 from fhe_auc.results.intervals import Interval
 from fhe_auc.rows.party_data import PartyData
-from fhe_auc_protocols.histograms import hierarchical_counts as hierarchy
 from tests.support import delong
 from tests.support.html_page import Page
 from tests.support.lazy import Lazy
+from tests.support.quantile_edges import quantile_edges
 
 sklearn_metrics = Lazy("sklearn.metrics")
 brentq = Lazy("scipy.optimize").brentq
@@ -78,7 +78,7 @@ def rows(kind: str = "plain", size: int = 4000) -> PartyData:
 @lru_cache
 def card(kind: str = "plain", threshold: float = 0.4, **options: Any) -> report.ReportCard:
     data = rows(kind)
-    edges = np.union1d(hierarchy.equi_depth_edges(hierarchy.count(data, 10), 30), np.arange(0, 1, 51 / 1024))
+    edges = np.union1d(quantile_edges(data.y_score, 30, 10), np.arange(0, 1, 51 / 1024))
     return report.report_card(Histogram.from_rows(data, edges), threshold=threshold, **options)
 
 

@@ -26,8 +26,8 @@ from fhe_auc_protocols.blinded_auc.malicious import Malicious
 from fhe_auc_protocols.histograms import protocols as of
 from fhe_auc_protocols.histograms import quantile_thresholds
 from fhe_auc_protocols.histograms.distributed_noise import NoisyCountsTask
-from fhe_auc_protocols.histograms.hierarchical_counts import HierarchicalCounts
 from fhe_auc_protocols.histograms.quantile_thresholds import checked_bins, equi_depth_cells
+from fhe_auc_protocols.histograms.readout import all_levels
 from fhe_auc_protocols.noise_shares import polya
 from tests.support.chosen import federated_auc, federated_thresholds
 from tests.support.discrete_laplace import laplace_p_value
@@ -85,9 +85,9 @@ def test_two_hundred_parties_are_encrypted_through_both_sessions(protocol: str) 
     assert abs(found.auc - sklearns_auc(parties)) < (0.05 if noisy else 5e-4)
 
 
-def in_cells(rows: PartyData, height: int) -> HierarchicalCounts:
-    """Rows in each cell, and in each pair of cells, and so on."""
-    return HierarchicalCounts.from_lowest(np.histogram(rows.y_score, np.append(cell_starts(height), 1.0))[0])
+def in_cells(scores: np.ndarray, height: int) -> list[np.ndarray]:
+    """Rows in each half of the cells, in each quarter, and so on to each cell."""
+    return all_levels(np.histogram(scores, np.append(cell_starts(height), 1.0))[0], height)
 
 
 # --- The thresholds ---------------------------------------------------------------------------------------------------
@@ -106,6 +106,52 @@ def test_cells_are_narrow_where_scores_of_rare_events_or_their_opposites_crowd()
         assert np.array_equal(cell_starts(height), starts[:: 2 ** (14 - height)])
 
 
+@settings(max_examples=30)
+@given(scores=st.lists(st.floats(0, 1), min_size=1, max_size=60), bins=st.integers(2, 20))
+def test_no_cells_are_closer_to_the_quantiles_than_those_found(scores: list[float], bins: int) -> None:
+    starts = cell_starts(6)
+    below = (np.array(scores)[:, None] < np.append(starts, 2.0)).sum(axis=0)
+    errors = np.abs(below[:, None] - np.arange(bins) / bins * len(scores))
+    found = equi_depth_cells(in_cells(scores, 6), bins)
+    nearest = [min(errors[cell] - errors.min(axis=0)) for cell in found[1:]]
+    assert found.tolist() == [0, 1] or max(nearest) == pytest.approx(0, abs=1e-9)
+
+
+@pytest.mark.parametrize(("height", "bins"), [(8, 10), (10, 50), (14, 200)])
+@pytest.mark.parametrize("shape", [(1, 1), (2, 5)])
+def test_thresholds_are_numpys_quantiles_within_a_cell(height: int, bins: int, shape: tuple[float, float]) -> None:
+    scores = np.random.default_rng(1).beta(*shape, 200_000)
+    cells = equi_depth_cells(in_cells(scores, height), bins)
+    expected = np.quantile(scores, np.arange(1, bins) / bins)
+    assert np.abs(cells[1:] - np.interp(expected, cell_starts(height), np.arange(2**height))).max() <= 1
+
+
+def test_noise_moves_thresholds_little() -> None:
+    """Of standard deviation 14 on every count: h/ε = 10, as distributed noise of ε = 1 is; seeded.
+
+    A prefix sums at most 10 counts: its error is 45 rows; thresholds stay within 6 of these, and a cell.
+    """
+    generator = np.random.default_rng(4)
+    scores = generator.beta(2, 5, 100_000)
+    levels = in_cells(scores, 10)
+    noisy = [level + generator.normal(0, 14, level.shape) for level in levels]
+    below = [(scores < start).mean() for start in cell_starts(10)[equi_depth_cells(noisy, 20)]]
+    assert np.abs(below - np.arange(20) / 20).max() < 6 * 45 / len(scores) + levels[-1].max() / len(scores)
+
+
+@settings(max_examples=30)
+@given(st.lists(st.floats(-5, 9), min_size=14, max_size=14), st.integers(2, 8))
+def test_any_noise_leaves_ascending_thresholds_or_a_clear_error(noise: list[float], bins: int) -> None:
+    levels = [np.array(noise[:2]), np.array(noise[2:6]), np.array(noise[6:])]
+    if levels[0].sum() > 0:
+        cells = equi_depth_cells(levels, bins)
+        assert (cells[0], cells[-1] < 8, 2 <= len(cells) <= bins) == (0, True, True)
+        assert (np.diff(cells) > 0).all()
+    else:
+        with pytest.raises(EvaluationError, match="hold no row"):
+            equi_depth_cells(levels, bins)
+
+
 @pytest.mark.parametrize(
     ("centre", "width"), [(0.6, 1e-3), slow(0.0019, 1.4e-3), slow(0.9999, 5e-5), slow(1e-12, 1e-12)]
 )
@@ -121,7 +167,7 @@ def test_scores_that_crowd_in_one_place_have_the_auc_of_their_rows(centre: float
 
 def test_sealed_and_joint_keys_and_both_backends_find_the_same_thresholds() -> None:
     parties = sites(2)
-    truth = cell_starts(14)[equi_depth_cells(in_cells(pooled(parties), 14), 20)]
+    truth = cell_starts(14)[equi_depth_cells(in_cells(pooled(parties).y_score, 14), 20)]
     for options in ({}, {"backend": "tenseal"}, {"keys": "joint"}, {"keys": "joint", "backend": "tenseal"}):
         found = federated_thresholds(parties, 20, **options)
         np.testing.assert_array_equal(found.grid, truth)
@@ -138,8 +184,7 @@ def test_sealed_and_joint_keys_and_both_backends_find_the_same_thresholds() -> N
 def test_however_many_scores_are_tied_thresholds_rise_from_0_and_are_no_more_than_wanted(
     scores: list[float], bins: int
 ) -> None:
-    rows = PartyData.from_arrays("a", [0] * len(scores), scores)
-    grid = cell_starts(8)[equi_depth_cells(in_cells(rows, 8), bins)]
+    grid = cell_starts(8)[equi_depth_cells(in_cells(scores, 8), bins)]
     assert grid[0] == 0
     assert (np.diff(grid) > 0).all()
     assert grid[-1] < 1
@@ -168,9 +213,9 @@ def test_found_thresholds_show_whether_frequent_scores_hold_more_of_them_back(mo
         *((scores, bins, False) for scores in (smooth, crowded) for bins in (20, 200)),
         *((scores, bins, True) for scores in (frequent, *few) for bins in (20, 1000)),
     ):
-        cells = HierarchicalCounts.from_lowest(np.histogram(scores, np.append(cell_starts(15 - models), 1.0))[0])
-        starts = cell_starts(15 - models)[equi_depth_cells(cells, bins)]
-        grid = np.union1d(starts, quantile_thresholds._cut(cells.levels[-1], bins))
+        levels = in_cells(scores, 15 - models)
+        starts = cell_starts(15 - models)[equi_depth_cells(levels, bins)]
+        grid = np.union1d(starts, quantile_thresholds._cut(levels[-1], bins))
         assert thresholds.held_back(grid) == held_back
 
 
@@ -372,7 +417,7 @@ def test_with_hardly_any_noise_the_thresholds_are_nearly_those_of_exact_counts()
     """
     parties = sites(3, rows=20_000)
     options = {"epsilon": 32.0, "height": 8}
-    truth = cell_starts(8)[equi_depth_cells(in_cells(pooled(parties), 8), 10)]
+    truth = cell_starts(8)[equi_depth_cells(in_cells(pooled(parties).y_score, 8), 10)]
     near = federated_thresholds(parties, 10, protocol="boundaries-distributed-dp", backend="tenseal", **options)
     assert near.settings["height"] == 8
     assert np.abs(near.grid - truth).max() <= np.diff(cell_starts(8)).max()
@@ -402,6 +447,6 @@ def test_each_level_has_noise_of_the_stated_law_for_its_part_of_the_budget() -> 
     """510 variables in seven cells; a false alarm once in 10^7."""
     (data,), plugin = sites(1, rows=500), of.QuantilesDistributedDp()
     manifest = plugin.prepare(request(1, options={"bins": 10, "epsilon": 8.0, "height": 8})).manifest
-    noise = plugin.task(manifest, data).encode() - np.concatenate(in_cells(data, 8).levels)
+    noise = plugin.task(manifest, data).encode() - np.concatenate(in_cells(data.y_score, 8))
     assert laplace_p_value(noise, 1.0) > 1e-7
     assert laplace_p_value(noise, 8.0) < 1e-7
