@@ -12,44 +12,26 @@ from fhe_auc.rlwe.parameters import FINGERPRINT_BYTES
 from fhe_auc.session import registry
 from fhe_auc.session.plan import EncodedPlan
 from fhe_auc.session.protocol import Request
+from tests.protocols.test_saved_parties import OPTIONS as EVERY
 from tests.support.random_sites import sites
+from tests.support.roles import SessionRoles, unencrypted
 from tests.support.wire import changed, payload_of
 
-OPTIONS: dict[str, dict[str, Any]] = {
-    "dpauc-laplace": {"epsilon": 8.0},
-    "dpauc-gaussian": {"epsilon": 8.0, "delta": 1e-6},
-    "dpauc-rr": {"epsilon": 8.0},
-    "ustat-krr": {"epsilon": 8.0, "bins": 8},
-    "ustat-hierarchy": {"epsilon": 8.0},
-    "histogram-local-dp": {"epsilon": 8.0},
-    "boundaries-local-dp": {"bins": 3, "epsilon": 8.0, "height": 2},
-}
-SITES = sites()
+OPTIONS = {name: options for name, options in EVERY.items() if not registry.load(name).encrypts}
+OPTIONS["boundaries-local-dp"] = {"bins": 3, "epsilon": 4.0, "height": 2}  # of two levels
+SITES, GRID = sites(), np.linspace(0, 1, 16)
 every = pytest.mark.parametrize("name", OPTIONS)
 
 
-class Play:
+def played(name: str, **changes: Any) -> tuple[SessionRoles, list[bytes]]:
     """A session whose parties have answered the first message; nothing is delivered yet."""
-
-    def __init__(self, name: str, **changes: Any) -> None:
-        self.plugin: Any = registry.load(name)
-        self.manifest = self.plugin.prepare(asked(name, **changes)).manifest
-        self.aggregator = self.plugin.aggregator(self.manifest, b"")
-        self.parties = [self.plugin.party(self.manifest, b"", data) for data in SITES]
-        opening = self.aggregator.start()
-        self.sent = {party.name: party.respond(opening) for party in self.parties}
-
-    def closed(self, *absent: str) -> bytes:
-        for name, submission in self.sent.items():
-            if name not in absent:
-                self.aggregator.receive(name, submission)
-        result: bytes = self.aggregator.finish_round()
-        return result
+    roles = unencrypted(registry.load(name), SITES, **{"thresholds": GRID, "options": OPTIONS[name], **changes})
+    return roles, roles.submit()
 
 
 def asked(name: str, **changes: Any) -> Request:
-    grid, names = np.linspace(0, 1, 16), tuple(data.name for data in SITES)
-    return Request(**{"parties": names, "thresholds": grid, "options": OPTIONS[name], **changes})
+    names = tuple(data.name for data in SITES)
+    return Request(**{"parties": names, "thresholds": GRID, "options": OPTIONS[name], **changes})
 
 
 def counts_in(message: bytes) -> list[Any]:
@@ -83,9 +65,9 @@ def of_no_rows(name: str, counts: list[Any]) -> list[Any]:
 
 @every
 def test_a_submission_that_no_rows_could_give_is_refused_and_leaves_the_session_as_it_was(name: str) -> None:
-    play = Play(name)
+    roles, sent = played(name)
     first = SITES[0].name
-    honest = counts_in(play.sent[first])
+    honest = counts_in(sent[0])
     *others, last = honest
     wrong = [
         [2, *honest[1:]],
@@ -99,18 +81,18 @@ def test_a_submission_that_no_rows_could_give_is_refused_and_leaves_the_session_
     ]
     for payload in (b"", bytes(1000), *map(encode, (*wrong, *of_no_rows(name, honest)))):
         with pytest.raises(MessageError, match=first):
-            play.aggregator.receive(first, changed(play.sent[first], payload=payload))
-    result = play.closed()
-    assert counts_in(result) == total([counts_in(each) for each in play.sent.values()])
-    for party in play.parties:
+            roles.aggregator.receive(first, changed(sent[0], payload=payload))
+    result = roles.deliver(sent)
+    assert counts_in(result) == total([counts_in(each) for each in sent])
+    for party in roles.parties:
         party.respond(result)
         assert party.result().parties == len(SITES)
 
 
 @every
 def test_a_result_that_no_session_could_have_is_refused_and_the_right_one_is_read_after_it(name: str) -> None:
-    play = Play(name)
-    result, party = play.closed(), play.parties[0]
+    roles, sent = played(name)
+    result, party = roles.deliver(sent), roles.parties[0]
     _, *counts = counts_in(result)
     for wrong in ([4, *counts], [0, *counts], [1, *counts], [3, *counts[:-1], counts[-1][1:]]):
         with pytest.raises(MessageError):
@@ -123,9 +105,11 @@ def test_a_result_that_no_session_could_have_is_refused_and_the_right_one_is_rea
 
 @every
 def test_a_session_goes_on_without_a_party_where_it_may_and_says_so(name: str) -> None:
-    play = Play(name, min_parties=2)
-    play.parties[0].respond(play.closed("site 2"))
-    found = play.parties[0].result()
+    roles, sent = played(name, min_parties=2)
+    del roles.parties[2]
+    party = roles.parties[0]
+    party.respond(roles.deliver(sent[:2]))
+    found = party.result()
     assert found.parties == 2
     assert "1 of 3 parties are not in the result" in found.warnings
 

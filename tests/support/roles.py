@@ -1,12 +1,13 @@
 """All roles of a session, played message by message."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.aggregator import Aggregator
 from fhe_auc.session.party import Party
-from fhe_auc.session.protocol import Session
+from fhe_auc.session.protocol import Protocol, Request, Session
 
 
 @dataclass
@@ -14,7 +15,7 @@ class SessionRoles:
     """Those of a prepared session of two rounds; a subclass says what a right result is."""
 
     session: Session
-    sites: list[PartyData]
+    sites: Sequence[PartyData]
     aggregator: Aggregator
     parties: list[Party]
 
@@ -44,3 +45,10 @@ class SessionRoles:
         assert self.aggregator.finish_round() is None
         for party in self.parties:
             self.check(party.result())
+
+
+def unencrypted(plugin: Protocol[Any], sites: Sequence[PartyData], **asked: Any) -> SessionRoles:
+    """Those of a session without keys; `asked` are fields of its request."""
+    session = plugin.prepare(Request(parties=tuple(data.name for data in sites), **asked))
+    parties = [plugin.party(session.manifest, b"", data) for data in sites]
+    return SessionRoles(session, sites, plugin.aggregator(session.manifest, b""), parties)

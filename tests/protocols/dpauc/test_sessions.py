@@ -31,6 +31,7 @@ from fhe_auc_protocols.dpauc.protocol import DpaucParty, DpaucProtocol, NoisyCou
 from fhe_auc_protocols.dpauc.roc import statistics
 from tests.support.chosen import federated_auc
 from tests.support.pooled import exact_auc
+from tests.support.roles import SessionRoles, unencrypted
 from tests.support.wire import changed, payload_of
 
 FALSE_ALARM = 1e-8
@@ -83,32 +84,16 @@ def split(y_true: np.ndarray, y_score: np.ndarray, order: np.ndarray, pieces: in
 
 def submitted(name: str, data: PartyData, times: int, grid: np.ndarray = GRID, **options: Any) -> np.ndarray:
     """Return the counts that a party's submissions hold, from so many sessions: (times, 4, m)."""
-    found = []
-    for _ in range(times):
-        manifest = manifest_of(name, (data.name, "other"), grid, **options)
-        opening = plugin(name).aggregator(manifest, b"").start()
-        submission = plugin(name).party(manifest, b"", data).respond(opening)
-        found.append(NoisyCounts.submitted(payload_of(submission)).array())
-    return np.array(found)
+    asked = {"thresholds": thresholds.explicit(grid), "options": {**NEEDED[name], **options}}
+    sent = [unencrypted(plugin(name), [data], **asked).submit()[0] for _ in range(times)]
+    return np.array([NoisyCounts.submitted(payload_of(each)).array() for each in sent])
 
 
-class Opened:
+def opened(name: str, *parties: str, size: int = 10) -> tuple[SessionRoles, list[bytes]]:
     """A session in which all parties, of so many rows each, have made their submissions; none is delivered yet."""
-
-    def __init__(self, manifest: Manifest, size: int = 10) -> None:
-        self.aggregator: Any = plugin(manifest.protocol).aggregator(manifest, b"")
-        self.parties = [
-            plugin(manifest.protocol).party(manifest, b"", PartyData.from_arrays(each, *rows(size)))
-            for each in manifest.parties
-        ]
-        opening = self.aggregator.start()
-        self.answers = [party.respond(opening) for party in self.parties]
-
-    def result(self) -> bytes:
-        for party, answer in zip(self.parties, self.answers, strict=True):
-            self.aggregator.receive(party.name, answer)
-        result: bytes = self.aggregator.finish_round()
-        return result
+    data = [PartyData.from_arrays(each, *rows(size)) for each in parties]
+    roles = unencrypted(plugin(name), data, thresholds=GRID, options=NEEDED[name])
+    return roles, roles.submit()
 
 
 # --- What is sent -----------------------------------------------------------------------------------------------------
@@ -302,10 +287,10 @@ def test_randomised_response_on_little_data_says_that_its_number_is_worth_little
 
 
 def test_an_estimate_that_had_to_be_moved_is_told() -> None:
-    session = Opened(manifest_of("dpauc-rr", ("a",)), size=50)
-    (party,) = session.parties
+    roles, sent = opened("dpauc-rr", "a", size=50)
+    (party,) = roles.parties
     separated = [[100] * 6 + [0] * 5, [100, *[0] * 10], [0] * 6 + [100] * 5, [0, *[100] * 10]]
-    party.respond(changed(session.result(), payload=encode([1, *separated])))
+    party.respond(changed(roles.deliver(sent), payload=encode([1, *separated])))
     found = party.result()
     assert found.auc == 1
     assert any("is no AUC, and was moved" in warning for warning in found.warnings)
@@ -406,10 +391,10 @@ def crooked(**rows: list[int]) -> list[list[int]]:
     ],
 )
 def test_randomised_responses_that_no_labels_could_give_are_refused(counts: list[list[int]]) -> None:
-    session = Opened(manifest_of("dpauc-rr"), size=50)
+    roles, sent = opened("dpauc-rr", "a", "b", size=50)
     with pytest.raises(MessageError, match="the counts are not those of flipped labels"):
-        session.aggregator.receive("a", changed(session.answers[0], payload=encode([1, *counts])))
-    result, party = session.result(), session.parties[0]
+        roles.aggregator.receive("a", changed(sent[0], payload=encode([1, *counts])))
+    result, party = roles.deliver(sent), roles.parties[0]
     with pytest.raises(MessageError, match="the counts are not those of flipped labels"):
         party.respond(changed(result, payload=encode([2, *counts])))
     party.respond(changed(result, payload=encode([2, *crooked()])))
@@ -418,16 +403,16 @@ def test_randomised_responses_that_no_labels_could_give_are_refused(counts: list
 
 @pytest.mark.parametrize("counts", [[[0] * 11] * 4, [[1] * 11, [0] * 11, [0] * 11, [0] * 11]])
 def test_sums_of_no_row_or_of_one_have_no_auc(counts: list[list[int]]) -> None:
-    session = Opened(manifest_of("dpauc-rr", ("a",)), size=50)
-    session.parties[0].respond(changed(session.result(), payload=encode([1, *counts])))
+    roles, sent = opened("dpauc-rr", "a", size=50)
+    roles.parties[0].respond(changed(roles.deliver(sent), payload=encode([1, *counts])))
     with pytest.raises(UndefinedAucError, match="one class only"):
-        session.parties[0].result()
+        roles.parties[0].result()
 
 
 def test_the_largest_counts_of_all_parties_together_still_fit() -> None:
-    session, most = Opened(manifest_of("dpauc-laplace", ("a", "b", "c"))), (2**63 - 1) // 3
-    session.answers = [changed(answer, payload=encode([1, *([[most] * 11] * 4)])) for answer in session.answers]
-    assert NoisyCounts.submitted(payload_of(session.result())).tp == [3 * most] * 11
+    (roles, sent), most = opened("dpauc-laplace", "a", "b", "c"), (2**63 - 1) // 3
+    result = roles.deliver([changed(answer, payload=encode([1, *([[most] * 11] * 4)])) for answer in sent])
+    assert NoisyCounts.submitted(payload_of(result)).tp == [3 * most] * 11
 
 
 # --- Command line -----------------------------------------------------------------------------------------------------

@@ -19,13 +19,13 @@ from fhe_auc.base.serialise import encode
 from fhe_auc.question import thresholds
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import one_process, registry
-from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.protocol import Request
 from fhe_auc_protocols import exact_sampling
 from fhe_auc_protocols.u_statistics.sessions import Tallies, UstatHierarchy, UstatKrr
 from tests.support.chosen import federated_auc
 from tests.support.pooled import sklearns_auc
 from tests.support.random_sites import sites
+from tests.support.roles import SessionRoles, unencrypted
 from tests.support.wire import changed, payload_of
 
 PLUGINS = {"ustat-krr": UstatKrr, "ustat-hierarchy": UstatHierarchy}
@@ -48,10 +48,9 @@ def request(parties: list[PartyData], size: int = 16, **changes: Any) -> Request
     return Request(**given)
 
 
-def roles(name: str, parties: list[PartyData], **changes: Any) -> tuple[Any, list[Any], Manifest]:
-    plugin = PLUGINS[name]()
-    manifest = plugin.prepare(request(parties, **changes)).manifest
-    return plugin.aggregator(manifest, b""), [plugin.party(manifest, b"", each) for each in parties], manifest
+def roles(name: str, parties: list[PartyData], size: int = 16, **options: Any) -> SessionRoles:
+    asked = {"thresholds": np.linspace(0, 1, size), "options": {"epsilon": 1.0, **options}}
+    return unencrypted(PLUGINS[name](), parties, **asked)
 
 
 @either
@@ -116,8 +115,7 @@ def test_what_a_party_sends_adds_up_to_its_rows_and_differs_every_time(name: str
     parties = sites(1, rows=500)
     seen = set()
     for _ in range(2):
-        aggregator, (party,), _ = roles(name, parties)
-        payload = payload_of(party.respond(aggregator.start()))
+        payload = payload_of(roles(name, parties).submit()[0])
         sums = Tallies.submitted(payload)
         ones = parties[0].y_true.sum()
         assert (sum(sums.positives), sum(sums.negatives), sums.parties) == (ones, 500 - ones, 1)
@@ -127,10 +125,9 @@ def test_what_a_party_sends_adds_up_to_its_rows_and_differs_every_time(name: str
 
 def test_reports_are_randomised_and_not_the_scores(seeded: Any) -> None:
     data = PartyData.from_arrays("one", [1] * 4000 + [0] * 4000, [0.5] * 8000)
-    plugin = UstatKrr(seeded)
-    manifest = plugin.prepare(request([data], options={"epsilon": 1, "bins": 8})).manifest
-    aggregator, party = plugin.aggregator(manifest, b""), plugin.party(manifest, b"", data)
-    reported = np.array(Tallies.submitted(payload_of(party.respond(aggregator.start()))).positives)
+    asked = {"thresholds": np.linspace(0, 1, 16), "options": {"epsilon": 1, "bins": 8}}
+    (sent,) = unencrypted(UstatKrr(seeded), [data], **asked).submit()
+    reported = np.array(Tallies.submitted(payload_of(sent)).positives)
     kept = math.e / (math.e + 7)
     # Five standard deviations.
     assert abs(reported.max() - 4000 * kept) < 5 * math.sqrt(4000 * kept * (1 - kept))
@@ -178,7 +175,7 @@ def test_bins_of_a_session_follow_the_rule_at_the_least_number_of_rows_or_the_ma
         ({"size": 4, "min_rows": 10_000}, 4),
         ({"options": {"bins": 7}}, 7),
     ):
-        manifest = roles("ustat-krr", parties, **changes)[2]
+        manifest = UstatKrr().prepare(request(parties, **changes)).manifest
         assert manifest.options == {"epsilon": 1.0, "bins": bins}
     for wrong in ({}, *({"bins": bins} for bins in (1, 17, True, "8"))):
         with pytest.raises(InputError, match="no number of bins"):
@@ -212,14 +209,13 @@ def test_a_bound_that_theorem_3_does_not_give_is_not_told() -> None:
 
 
 def test_a_tally_that_fits_is_always_within_the_limit() -> None:
-    aggregator, (party, other, *_), _ = roles("ustat-hierarchy", sites(rows=10), size=1000)
-    opening = aggregator.start()
+    session = roles("ustat-hierarchy", sites(rows=10), size=1000)
+    aggregator, (first, second, *_) = session.aggregator, session.submit()
     size = 2 * 2 * 2**10
     largest = encode(Tallies(1, (2**62 // size,) * size, (2**62 // size,) * size))
-    aggregator.receive("site 0", changed(party.respond(opening), payload=largest))
-    second = changed(other.respond(opening), payload=largest)
+    aggregator.receive("site 0", changed(first, payload=largest))
     with pytest.raises(DeserialisationError, match=r"no more than 2\^62"):  # with those of site 0
-        aggregator.receive("site 1", second)
+        aggregator.receive("site 1", changed(second, payload=largest))
 
 
 @pytest.mark.slow
