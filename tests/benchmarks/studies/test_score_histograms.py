@@ -120,11 +120,6 @@ def test_how_rows_are_dealt_out_has_no_influence_on_local_noise() -> None:
             assert stats.ks_2samp(found, usual).pvalue > 1e-7
 
 
-@pytest.mark.parametrize(("bins", "most"), [(20, 2e-3), (60, 2e-4), (100, 5e-5)])
-def test_without_noise_the_auc_is_within_its_target(pool: bench.CountedRows, bins: int, most: float) -> None:
-    assert pool.error(pool.quantile_bins(bins)) <= most
-
-
 @pytest.mark.parametrize("bins", [20, *(pytest.param(bins, marks=pytest.mark.slow) for bins in (60, 100))])
 def test_with_distributed_noise_the_auc_is_within_two_thousandths(pool: bench.CountedRows, bins: int) -> None:
     """Every run of 20; the noise alone, 3e-5, would have to be 30 times as large."""
@@ -135,14 +130,6 @@ def test_with_distributed_noise_the_auc_is_within_two_thousandths(pool: bench.Co
 def test_with_local_noise_the_auc_is_within_a_hundredth(pool: bench.CountedRows, bins: int) -> None:
     """On average over 20 runs: 4e-3, of which a standard error is 6e-4. False alarm below 1e-9."""
     assert pool.private_errors(bins, "local", np.random.default_rng(20), 20).mean() <= 1e-2
-
-
-@pytest.mark.slow
-def test_quantile_bins_beat_uniform_ones_several_times_on_squeezed_scores() -> None:
-    squeezed = bench.CountedRows(bench.squeezed(np.random.default_rng(21)), 14)
-    for bins in (10, 20, 60, 100):
-        uniform = Histogram.from_rows(squeezed.data, np.linspace(0, 1, bins + 1))
-        assert squeezed.error(squeezed.quantile_bins(bins)) < squeezed.error(uniform) / 20
 
 
 NOISY = (("distributed", 11, 1e-3), ("local", 8, 1e-2))
