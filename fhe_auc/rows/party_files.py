@@ -325,7 +325,8 @@ def read_column(path: str | os.PathLike[str], column: str, form: TextFormat | No
 
     The file is as for `read_parties`, and so are errors: the message names the file, the row, the column and the value.
     """
-    (file,), found = _distinct_files([path], form or TextFormat()), [np.empty(0)]
+    (file,) = _distinct_files([path], form or TextFormat())
+    found: list[NDArray[np.float64]] = [np.empty(0)]
     for piece in file.pieces([column], ()):
         start = sum(map(len, found))
 

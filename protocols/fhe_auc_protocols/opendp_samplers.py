@@ -5,9 +5,9 @@ Textbook samplers of doubles leave gaps in what can come out, and the gaps tell 
 arithmetic instead, from a secure generator (Canonne, Kamath, Steinke, "The discrete Gaussian for differential privacy",
 NeurIPS 2020), and publishes a proof of every mechanism.
 
-    integers   discrete Laplace, discrete Gaussian: P[noise = k] ∝ exp(−|k|/scale), exp(−k²/2σ²). What a count needs:
-               with sensitivity 1 the discrete Laplace is ε-private at scale 1/ε, exactly
-    floats     the continuous laws, to the resolution of float64 (a discrete law on multiples of 2^−1074, rounded)
+    integers   discrete Laplace: P[noise = k] ∝ exp(−|k|/scale). What a count needs: with sensitivity 1 it is ε-private
+               at scale 1/ε, exactly
+    floats     Laplace and Gaussian, to the resolution of float64 (a discrete law on multiples of 2^−1074, rounded)
 
 Shares of noise, for a sum of which nobody sees less: `fhe_auc_protocols.noise_shares`.
 How much noise a budget needs is the caller's affair: nothing here knows of sensitivities. There is no seed, on purpose;
@@ -38,7 +38,7 @@ def laplace(values: NDArray[_Number], scale: float) -> NDArray[_Number]:
     return _added("laplace", values, _positive(scale, "scale"))
 
 
-def gaussian(values: NDArray[_Number], sigma: float) -> NDArray[_Number]:
+def gaussian(values: NDArray[np.float64], sigma: float) -> NDArray[np.float64]:
     """Return values with Gaussian noise of that standard deviation (`dpauc.budget.sigma_for`); else as `laplace`."""
     return _added("gaussian", values, _positive(sigma, "sigma"))
 

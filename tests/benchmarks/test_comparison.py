@@ -23,7 +23,7 @@ from fhe_auc_benchmarks.comparison import figure, measure
 from fhe_auc_benchmarks.comparison.measure import SKLEARN, ProtocolComparison, Row, compare, subsample
 from fhe_auc_protocols import opendp_samplers
 from synthetic_scores import criteo_like
-from tests.support.pooled import pooled
+from tests.support.pooled import pooled, sklearns_auc
 
 
 def sites(size: int, number: int = 3, seed: int = 0) -> list[PartyData]:
@@ -35,13 +35,6 @@ def sites(size: int, number: int = 3, seed: int = 0) -> list[PartyData]:
 def dealt(y_true: np.ndarray, y_score: np.ndarray, number: int) -> list[PartyData]:
     pieces = np.array_split(np.arange(len(y_true)), number)
     return [PartyData.from_arrays(f"site {i}", y_true[rows], y_score[rows]) for i, rows in enumerate(pieces)]
-
-
-def in_the_clear(parties: list[PartyData]) -> float:
-    from sklearn.metrics import roc_auc_score
-
-    rows = pooled(parties)
-    return float(roc_auc_score(rows.y_true, rows.y_score))
 
 
 def asked(**changes: Any) -> ProtocolComparison:
@@ -97,7 +90,7 @@ def test_mean_deviation_and_errors_are_those_of_the_runs_and_a_row_without_any_s
     aucs = np.array([0.5, 0.6, 0.9, np.nan])
     wanted = asked(protocols=("dpauc-rr",), runs=4, simulated=lambda *_, **__: aucs)
     row = of(compare(parties, wanted), "dpauc-rr")
-    truth = in_the_clear(parties)
+    truth = sklearns_auc(parties)
     errors = np.abs(aucs[:3] - truth)
     assert (row.runs, row.auc, row.deviation) == (3, pytest.approx(2 / 3), pytest.approx(aucs[:3].std(ddof=1)))
     assert row.error == pytest.approx(errors.mean())
@@ -264,7 +257,7 @@ def test_the_figure_of_one_number_of_rows_names_each_protocol_once() -> None:
 
 def test_people_get_a_table_for_each_number_of_rows_and_each_warning_once(file: str) -> None:
     result = call(file, f"{QUICK} --subsample 50,all")
-    truth = in_the_clear(sites(400))
+    truth = sklearns_auc(sites(400))
     text = " ".join(result.stdout.split())
     assert f"400 rows of 3 parties; scikit-learn, on all of them in the clear: {truth:.6f}" in text
     assert "50 rows of 3 parties" in text

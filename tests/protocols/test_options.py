@@ -7,7 +7,6 @@ import pytest
 from click.testing import CliRunner
 
 from fhe_auc import InputError, Setup, federated_auc
-from fhe_auc.base.errors import UnknownProtocolError
 from fhe_auc.base.options import Options, check_names, described, given
 from fhe_auc.cli import main
 from fhe_auc.question.thresholds import MAX_PLACES
@@ -64,7 +63,3 @@ def test_options_choose_the_protocol() -> None:
 def test_a_mistaken_name_is_answered_with_the_near_one() -> None:
     with pytest.raises(InputError, match=r"no option 'round_score'; did you mean 'round_scores'\?"):
         check_names(of.Exact, "exact", {"round_score": 2})
-    with pytest.raises(UnknownProtocolError, match=r"unknown protocol 'verifed'; did you mean 'verified'\?"):
-        federated_auc(ROWS, protocol="verifed")
-    with pytest.raises(InputError, match="epsilon has no default"):
-        federated_auc(ROWS, protocol="dpauc-laplace")

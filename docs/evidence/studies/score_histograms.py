@@ -40,7 +40,7 @@ from fhe_auc_benchmarks.comparison.measure import pooled
 from fhe_auc_benchmarks.tables import show
 from fhe_auc_protocols.histograms.quantile_thresholds import equi_depth_cells
 from fhe_auc_protocols.histograms.readout import all_levels
-from fhe_auc_protocols.histograms.unary_encoding import LevelTally, UnaryEncoding, UnaryHierarchy
+from fhe_auc_protocols.histograms.unary_encoding import UnaryEncoding, UnaryHierarchy
 
 ROWS, RUNS = 10**6, 100
 HEIGHT = 10  # of hierarchies that carry distributed noise; local noise 8, none 14
@@ -111,8 +111,8 @@ def local_levels(levels: Levels, epsilon: float, random: Random) -> Levels:
     for k in range(1, height + 1):
         own = chosen[:, k - 1].reshape(2**k, -1).sum(axis=1)
         ones = unary_tallies(UnaryEncoding(2**k, epsilon), own, runs=1, random=random)[0]
-        tallies.append(LevelTally(int(own.sum()), ones))
-    return UnaryHierarchy(height, epsilon, 2**height).estimate(tallies)
+        tallies.append((int(own.sum()), ones))
+    return UnaryHierarchy(height, epsilon, 2**height).estimate(*zip(*tallies, strict=True))
 
 
 def unary_tallies(

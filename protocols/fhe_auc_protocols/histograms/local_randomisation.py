@@ -22,7 +22,7 @@ from fhe_auc.session.party import Party, R
 from fhe_auc.session.protocol import Spending
 from fhe_auc_protocols import exact_sampling
 from fhe_auc_protocols.histograms.readout import PooledCounts, PrivateReadout, ReadoutProtocol
-from fhe_auc_protocols.histograms.unary_encoding import LevelTally, UnaryHierarchy
+from fhe_auc_protocols.histograms.unary_encoding import UnaryHierarchy
 from fhe_auc_protocols.unencrypted_protocol import MOST_ROWS, ClearSums, SummingParty, UnencryptedProtocol
 
 
@@ -63,12 +63,11 @@ class TallyParty(SummingParty[R, UnaryHierarchy]):
 
     def _submission(self) -> Tally:
         cells = np.repeat(np.arange(self._counts.size), self._counts)
-        levels = self._terms.tallies(cells, exact_sampling.secure())
-        return Tally(1, [level.reports for level in levels], [level.ones.tolist() for level in levels])
+        reports, ones = zip(*self._terms.tallies(cells, exact_sampling.secure()), strict=True)
+        return Tally(1, list(reports), [of_level.tolist() for of_level in ones])
 
     def _read(self, sums: Tally) -> R:
-        pairs = zip(sums.reports, sums.ones, strict=True)
-        found = self._terms.estimate([LevelTally(reports, np.array(ones, np.int64)) for reports, ones in pairs])
+        found = self._terms.estimate(sums.reports, sums.ones)
         noise: dict[str, Any] = {}
         if len(sums.reports) == 1:  # of several levels it differs
             (encoding,), (rows,) = self._terms.levels, sums.reports

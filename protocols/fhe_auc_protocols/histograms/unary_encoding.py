@@ -24,7 +24,6 @@ is unbiased, given n_k, for the rows of all.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -81,13 +80,6 @@ class UnaryEncoding:
         return np.asarray((c / 4 + (reports - c) * q * (1 - q)) / (0.5 - q) ** 2)
 
 
-class LevelTally(NamedTuple):
-    """Reports on one level: how many, and with each bit set, shape (its cells,). Those of several parties add up."""
-
-    reports: int
-    ones: NDArray[np.int64]
-
-
 class UnaryHierarchy:
     """One report a user, on a level of its own choice, of L; each has half as many cells as the one below.
 
@@ -99,21 +91,25 @@ class UnaryHierarchy:
         self.levels = tuple(UnaryEncoding(cells >> above, epsilon) for above in reversed(range(height)))
         self.epsilon = self.levels[0].epsilon
 
-    def tallies(self, cells: NDArray[np.int64], source: Source) -> list[LevelTally]:
-        """Randomise users in these cells of the lowest level, as `UnaryEncoding.tally`; the highest level is first."""
+    def tallies(self, cells: NDArray[np.int64], source: Source) -> list[tuple[int, NDArray[np.int64]]]:
+        """Randomise users in these cells of the lowest level, as `UnaryEncoding.tally`.
+
+        Returns, for each level, the highest first, how many reports there are, and with each bit set, shape (its
+        cells,). Those of several parties add up.
+        """
         chosen = exact_sampling.integers(source, len(self.levels), len(cells))
         found = []
         for level, encoding in enumerate(self.levels):
             mine = cells[chosen == level] >> (len(self.levels) - 1 - level)
-            found.append(LevelTally(len(mine), encoding.tally(mine, source)))
+            found.append((len(mine), encoding.tally(mine, source)))
         return found
 
-    def estimate(self, pooled: Sequence[LevelTally]) -> tuple[NDArray[np.float64], ...]:
+    def estimate(self, reports: Sequence[int], ones: Sequence[ArrayLike]) -> tuple[NDArray[np.float64], ...]:
         """Return unbiased counts by level, highest first; `EvaluationError`: nobody has reported on some level."""
-        users = sum(tally.reports for tally in pooled)
-        if not all(tally.reports for tally in pooled):
+        users = sum(reports)
+        if not all(reports):
             raise EvaluationError("no user has reported on some level; there are too few users for so many levels")
         return tuple(
-            encoding.estimate(tally.ones, tally.reports) * (users / tally.reports)
-            for encoding, tally in zip(self.levels, pooled, strict=True)
+            encoding.estimate(of_level, number) * (users / number)
+            for encoding, number, of_level in zip(self.levels, reports, ones, strict=True)
         )

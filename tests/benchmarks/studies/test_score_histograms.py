@@ -95,7 +95,7 @@ def test_simulated_levels_have_the_law_of_real_ones() -> None:
     real, simulated, other = (
         np.array([np.concatenate(draw()) for _ in range(300)])
         for draw in (
-            lambda: tree.estimate(tree.tallies(cells, source)),
+            lambda: tree.estimate(*zip(*tree.tallies(cells, source), strict=True)),
             lambda: bench.local_levels(exact, 2.0, random),
             lambda: bench.local_levels(exact, 0.5, random),
         )

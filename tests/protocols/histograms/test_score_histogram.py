@@ -280,7 +280,7 @@ def test_users_split_over_levels_give_unbiased_counts_on_each() -> None:
     """Means of 300 estimates, 14 of them: one is off by 6 standard errors once in 10^7."""
     cells = np.random.default_rng(2).binomial(7, 0.4, 1000)
     tree, source = UnaryHierarchy(3, 2.0, 8), exact_sampling.SeededExperiment(np.random.default_rng(3))
-    found = [tree.estimate(tree.tallies(cells, source)) for _ in range(300)]
+    found = [tree.estimate(*zip(*tree.tallies(cells, source), strict=True)) for _ in range(300)]
     for level, truth in enumerate(all_levels(np.bincount(cells, minlength=8), 3)):
         drawn = np.array([levels[level] for levels in found])
         assert (np.abs(drawn.mean(axis=0) - truth) < 6 * drawn.std(axis=0) / math.sqrt(300)).all()
@@ -290,10 +290,10 @@ def test_users_split_over_levels_give_unbiased_counts_on_each() -> None:
 def test_every_user_sends_one_report_on_one_level_and_an_empty_level_has_no_estimate() -> None:
     tree = UnaryHierarchy(5, 1.0, 32)
     tallies = tree.tallies(np.zeros(200, np.int64), exact_sampling.secure())
-    assert sum(tally.reports for tally in tallies) == 200
-    assert [tally.ones.shape for tally in tallies] == [(2,), (4,), (8,), (16,), (32,)]
+    assert sum(reports for reports, _ in tallies) == 200
+    assert [ones.shape for _, ones in tallies] == [(2,), (4,), (8,), (16,), (32,)]
     with pytest.raises(EvaluationError, match="no user has reported on some level"):
-        tree.estimate(tree.tallies(np.zeros(2, np.int64), exact_sampling.secure()))
+        tree.estimate(*zip(*tree.tallies(np.zeros(2, np.int64), exact_sampling.secure()), strict=True))
     for cell in (-1, 3):
         with pytest.raises(InputError, match="user 1: the cell must be from 0 to 2"):
             UnaryEncoding(3, 1.0).tally(np.array([0, cell]), exact_sampling.secure())
