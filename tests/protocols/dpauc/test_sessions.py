@@ -217,17 +217,11 @@ def test_sites_that_hold_like_scores_give_the_same_aucs_as_sites_dealt_at_random
 
 
 @each
-def test_variants_are_options_and_reach_the_result(name: str) -> None:
-    parties = sites(500, 2)
+def test_a_result_says_that_nothing_is_encrypted_and_nothing_bounded_and_has_the_curves_options(name: str) -> None:
     variants = {"clip": False, "endpoints": True, "monotone": True}
-    found = federated_auc(parties, protocol=name, thresholds=GRID, **NEEDED[name], **variants)
+    found = federated_auc(sites(300, 3), protocol=name, thresholds=GRID, **NEEDED[name], **variants)
     assert {key: found.settings[key] for key in variants} == variants
     assert 0 <= found.auc <= 1
-
-
-@each
-def test_a_result_says_that_nothing_is_encrypted_and_nothing_bounded(name: str) -> None:
-    found = federated_auc(sites(300, 3), protocol=name, thresholds=GRID, **NEEDED[name])
     assert (found.backend, found.security_bits, found.keys, found.verified) == ("none", 0, "none", False)
     assert np.isnan([found.binning_error, found.numerical_error]).all()
     assert (found.parties, found.thresholds, found.rounds, found.settings["epsilon"]) == (3, 11, 2, 1)

@@ -11,12 +11,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.linalg import hadamard
 from scipy.stats import chisquare
 
 from fhe_auc.base.errors import InputError, UndefinedAucError
 from fhe_auc_protocols import exact_sampling
-from fhe_auc_protocols.u_statistics.hadamard import HadamardTree, _odd, _transform
+from fhe_auc_protocols.u_statistics.hadamard import HadamardTree, _odd
 from fhe_auc_protocols.u_statistics.hierarchy import HierarchicalAuc
 
 RUNS = 2000
@@ -33,13 +32,6 @@ def hierarchical_histogram(leaf_counts: np.ndarray) -> list[np.ndarray]:
     while len(levels[0]) > 1:
         levels.insert(0, levels[0].reshape(-1, 2).sum(axis=1))
     return levels
-
-
-@few
-@given(st.integers(0, 8), st.data())
-def test_the_transform_is_the_hadamard_matrix(power: int, data: st.DataObject) -> None:
-    values = np.array(data.draw(st.lists(st.integers(-100, 100), min_size=1 << power, max_size=1 << power)), float)
-    assert _transform(values) == pytest.approx(hadamard(1 << power) @ values)
 
 
 @few
@@ -96,13 +88,6 @@ def test_node_estimates_are_unbiased_with_the_stated_variance_and_covariance() -
     for (upper, p), (lower, q) in itertools.combinations(nodes, 2):
         both = truth[start[lower] + q] if upper < lower and q >> (lower - upper) == p else 0
         assert abs(covariance[start[upper] + p, start[lower] + q] + both) < slack
-
-
-def test_tallies_of_parts_add_up_to_the_tally_of_all() -> None:
-    tree = HadamardTree(4, 1.0)
-    reports = tree.randomise(np.random.default_rng(3).integers(0, 16, 1000), seeded(4))
-    parts = [type(reports)(*(column[part] for column in reports)) for part in (slice(0, 300), slice(300, None))]
-    assert np.array_equal(sum(tree.tally(part) for part in parts), tree.tally(reports))
 
 
 def test_what_is_out_of_range_is_refused() -> None:

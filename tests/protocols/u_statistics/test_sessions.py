@@ -74,22 +74,6 @@ def test_a_session_estimates_the_pooled_auc_within_its_precision(name: str, seed
     json.dumps(found.as_dict())
 
 
-@pytest.mark.slow
-@either
-def test_over_many_sessions_the_auc_is_right_on_average_and_varies_as_its_error_says(name: str, seeded: Any) -> None:
-    parties, plugin, runs = sites(rows=1500), PLUGINS[name](seeded), 60
-    options = {"epsilon": 8.0, "bins": 16} if name == "ustat-krr" else {"epsilon": 8.0}
-    found = [played(plugin, request(parties, options=options), parties) for _ in range(runs)]
-    aucs, undecided = (
-        np.array(each) for each in zip(*((of.auc, of.settings["undecided by bins"]) for of in found), strict=True)
-    )
-    # Four standard errors, and a tenth of the ties that thresholds make.
-    slack = 4 * aucs.std(ddof=1) / math.sqrt(runs) + undecided.mean() / 10
-    assert abs(aucs.mean() - sklearns_auc(parties)) < slack
-    noise = np.sqrt(np.square([of.settings["standard error"] for of in found]) - undecided**2)
-    assert np.median(noise) == pytest.approx(aucs.std(ddof=1), rel=0.5)
-
-
 @either
 def test_a_sessions_errors_cover_what_bins_leave_undecided_of_squeezed_scores(name: str, seeded: Any) -> None:
     """Rare events: nearly all scores lie in the first of sixteen bins, where the protocol cannot tell them apart."""
