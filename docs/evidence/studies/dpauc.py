@@ -172,7 +172,6 @@ def noised_scores(epoch: int, epsilon: int, *, runs: int, seed: int) -> float:
 
 BY_EPSILON = [f"ε = {epsilon}" for epsilon in EPSILONS]
 AGREEMENT = ["", "cells", "means within", "worst mean", "limits within"]
-AGREEMENT += ["means within 3 standard errors", "σ within 35 %"]
 
 Cells = Sequence[Compared]
 
@@ -183,8 +182,6 @@ def agreement(name: str, of: Iterable[Cells], within: float) -> list[object]:
     return [
         *(name, len(cells), (np.abs(means) <= within).sum(), f"{max(means, key=abs):+.1e}"),
         sum(abs(cell.limit or 0.0) <= within for cell in cells),
-        sum(abs(cell.standard_errors) <= 3 for cell in cells),
-        sum(abs(cell.spread - 1) <= SPREAD_WITHIN for cell in cells),
     ]
 
 

@@ -10,7 +10,7 @@ import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from itertools import pairwise, product
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -156,21 +156,16 @@ def coverage(size: int, prevalence: float, epsilon: float, unit: str, runs: int,
     return held / runs
 
 
-def times(draws: int) -> list[tuple[str, int, float]]:
-    """Return, for draws of a party's noise on D that are small, middling and large, how many and the median in µs."""
+def microseconds(draws: int) -> float:
+    """Return the median time of a draw of a party's noise."""
     privacy = budget(100_000, PARTIES, 1.0, "row")
-    taken, sizes = np.empty(draws), np.empty(draws)
     privacy.noise()
-    for k in range(draws):
+    taken = []
+    for _ in range(draws):
         started = time.perf_counter_ns()
-        drawn = privacy.noise()
-        taken[k] = (time.perf_counter_ns() - started) / 1000
-        sizes[k] = abs(drawn[0, 0])
-    rank, rows = stats.spearmanr(sizes, taken), []
-    for low, high in pairwise(np.quantile(sizes, [0, 1 / 3, 2 / 3, 1])):
-        part = taken[(sizes >= low) & (sizes <= high)]
-        rows.append((f"{low:,.0f} to {high:,.0f}", len(part), float(np.median(part))))
-    return [*rows, (f"rank correlation {rank.statistic:.3f}, p", draws, float(rank.pvalue))]
+        privacy.noise()
+        taken.append(time.perf_counter_ns() - started)
+    return float(np.median(taken)) / 1000
 
 
 def draw(found: Mapping[float, Mapping[str, float]], size: int) -> Figure:
@@ -213,7 +208,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         for n, p, e in product((300, 1000, 10_000), (0.06, 0.25), (0.3, 1.0, 3.0))
     )
     show(["rows", "positive", "ε", *UNITS], held)
-    show(["noise on D", "draws", "µs"], ([*row[:2], f"{row[2]:.2f}"] for row in times(10 * runs)))
+    print(f"A draw of a party's noise takes {microseconds(10 * runs):.1f} µs.")
     if arguments.plot:
         found = {epsilon: errors(1000, 0.25, epsilon, runs, random) for epsilon in EPSILONS}
         save_figure(draw(found, 1000), arguments.plot)

@@ -14,19 +14,12 @@ from __future__ import annotations
 import argparse
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from itertools import combinations, product
+from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 from scipy.stats import norm
-from sklearn import datasets
-from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier
-from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import cross_val_predict
-from sklearn.naive_bayes import GaussianNB
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 
 from fhe_auc.metrics import Histogram
 from fhe_auc.question import thresholds
@@ -138,33 +131,6 @@ def own_grid(scores: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
     return np.unique(np.quantile(scores, np.linspace(0, 1, 1000), method="lower"))
 
 
-def real() -> None:
-    """Print the same of pairs of five cross-validated classifiers, on eight outcomes of scikit-learn's sets."""
-    sets = {name: getattr(datasets, f"load_{name}")(return_X_y=True) for name in ("breast_cancer", "wine", "iris")}
-    outcomes = {name: (features, labels == 1) for name, (features, labels) in sets.items()}
-    features, digits = datasets.load_digits(return_X_y=True)
-    outcomes |= {"8": (features, digits == 8), "3": (features, digits == 3), "even": (features, digits % 2 == 0)}
-    features, progress = datasets.load_diabetes(return_X_y=True)
-    outcomes |= {str(share): (features, progress > np.quantile(progress, share)) for share in (0.75, 0.9)}
-    logistic = make_pipeline(StandardScaler(), LogisticRegression(max_iter=500))
-    forest = RandomForestClassifier(100, min_samples_leaf=3, random_state=0)
-    models = (logistic, forest, GradientBoostingClassifier(n_estimators=50, random_state=0), GaussianNB())
-    tried_on = defaultdict(list)
-    for features, labels in outcomes.values():
-        some = features[:, : max(2, features.shape[1] * 2 // 3)]
-        tried = [(logistic, some), *((model, features) for model in models)]
-        scores = [cross_val_predict(model, x, labels, cv=5, method="predict_proba")[:, 1] for model, x in tried]
-        for pair in combinations(scores, 2):
-            for name, grid in (("quantile:1000", own_grid(pair)), ("hybrid:1000", GRID)):
-                tried_on[name] += off_by(labels, pair, grid)
-    for name, found in tried_on.items():
-        errors, told = map(np.array, zip(*found, strict=True))
-        print(
-            f"{name}: {len(errors)} comparisons; {told.sum()} shown, {(errors[told] > 0.04).sum()} of these off by "
-            f"more than 4 %, the worst by {100 * errors[told].max():.1f} %"
-        )
-
-
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--repeats", type=int, default=2000)
@@ -175,4 +141,3 @@ if __name__ == "__main__":
         [*head, "worst shown"],
         (row for rows in (24, 60, 200, 1000, 5000) for row in paired(rows, arguments.repeats // 2)),
     )
-    real()

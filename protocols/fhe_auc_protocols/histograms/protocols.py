@@ -8,7 +8,6 @@ from fhe_auc.results.evaluation import Evaluation, QuantileThresholds
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.protocol import Request
 from fhe_auc_protocols import options as options_of
-from fhe_auc_protocols.histograms import split_budget
 from fhe_auc_protocols.histograms.distributed_noise import DistributedNoise
 from fhe_auc_protocols.histograms.exact_counts import MODELS, ExactCounts, models_of
 from fhe_auc_protocols.histograms.local_randomisation import LocalRandomisation
@@ -40,7 +39,7 @@ class HistogramDistributedDp(DistributedNoise[Evaluation]):
     boundaries = "boundaries-distributed-dp"
     readout = PrivateScoreHistogram()
     options = options_of.HistogramDistributedDp
-    staged = staticmethod(split_budget.staged)
+    staged = staticmethod(readout.staged)
 
 
 class HistogramLocalDp(LocalRandomisation[Evaluation]):
@@ -52,7 +51,7 @@ class HistogramLocalDp(LocalRandomisation[Evaluation]):
     boundaries = "boundaries-local-dp"
     readout = PrivateScoreHistogram()
     options = options_of.HistogramLocalDp
-    staged = staticmethod(split_budget.staged)
+    staged = staticmethod(readout.staged)
 
 
 class QuantilesFederated(ExactCounts[QuantileThresholds]):

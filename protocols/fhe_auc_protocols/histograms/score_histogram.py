@@ -3,16 +3,23 @@
 The cells are bins between thresholds, once for each label. From the pooled counts, which parties see, follow the AUC
 and, by `fhe_auc.metrics`, every other metric of a classifier. Exact counts give the exact AUC of the bins; counts with
 privacy noise one that nothing bounds for certain.
+
+**One budget for two sessions.** A session before may find quantile thresholds. Both look at the same rows, so that
+their budgets add up; ``epsilon`` is that of both together, in requests, manifests and settings of the second.
+``boundaries_epsilon`` is the part that the first spends, and that the second counts as spent. It is less than half,
+because thresholds need not be good: bins that hold a little more or fewer rows cost the AUC little, noise on the counts
+costs it directly.
 """
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fhe_auc.base.errors import EvaluationError, UndefinedAucError
+from fhe_auc.base.errors import EvaluationError, InputError, UndefinedAucError
 from fhe_auc.metrics import Histogram, roc_auc_score
 from fhe_auc.metrics.trapezoid import trapezoid
 from fhe_auc.results.evaluation import Evaluation
@@ -20,12 +27,16 @@ from fhe_auc.results.intervals import of_bins
 from fhe_auc.rows.counts import Counts
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.manifest import Manifest
+from fhe_auc.session.protocol import Request
 from fhe_auc_protocols import result_warnings
-from fhe_auc_protocols.histograms import split_budget
 from fhe_auc_protocols.histograms.readout import PooledCounts, PrivateReadout, Readout
+from fhe_auc_protocols.option_values import checked_epsilon, positive_number, privacy_budget
 
 _LABELS = 2  # positives and negatives
 _LOUD = 0.1  # noise above this share of the rarer class's rows is worth a warning
+_SHARE = 0.25  # of epsilon, for the thresholds; docs/evidence/score-histograms.md has measurements
+_SPENT = "boundaries_epsilon"
+_HEIGHT = "height"
 
 
 class ExactScoreHistogram(Readout[Evaluation]):
@@ -58,16 +69,35 @@ class ExactScoreHistogram(Readout[Evaluation]):
 
 
 class PrivateScoreHistogram(ExactScoreHistogram, PrivateReadout[Evaluation]):
-    """Of counts with noise. A session before may have spent a part of the budget on the thresholds (`split_budget`)."""
+    """Of counts with noise. A session before may have spent a part of the budget on the thresholds."""
 
     def agreed(self, options: Mapping[str, Any], thresholds: int) -> dict[str, bool | int | float | str]:
         """Return the budget of this session and of one before it."""
         self.budget(options)
-        return dict(split_budget.settings(options))
+        return dict(_budgets(options))
 
     def budget(self, options: Mapping[str, Any]) -> float:
-        """Return what a session before has left of ε."""
-        return split_budget.left_for_counts(options)
+        """Return what a session before has left of ε, 0.000001 to 32; `InputError`: nothing, or a wrong option."""
+        total = privacy_budget(options)
+        if _HEIGHT in options:
+            raise InputError("height is for quantile thresholds only: these thresholds are given")
+        if _SPENT not in options:
+            return total
+        spent = positive_number(options, _SPENT)
+        if not spent < total:
+            raise InputError(
+                f"{_SPENT} must be less than epsilon = {total:g}, which is for both sessions, got {spent:g}"
+            )
+        return checked_epsilon(math.nextafter(total - spent, 0.0))
+
+    def staged(self, request: Request, bins: int) -> tuple[Request, Request]:
+        """Return the requests of both sessions, as `Protocol.staged`; errors as `budget`."""
+        options = {_SPENT: _SHARE * privacy_budget(request.options), **request.options}
+        first = {"bins": bins, "epsilon": options[_SPENT]}
+        if _HEIGHT in options:
+            first[_HEIGHT] = options.pop(_HEIGHT)
+        self.budget(options)
+        return replace(request, options=first), replace(request, options=options)
 
     def read(self, manifest: Manifest, pooled: PooledCounts) -> Evaluation:
         """Return the AUC of the noisy histogram; errors as `noisy_auc`."""
@@ -79,7 +109,7 @@ class PrivateScoreHistogram(ExactScoreHistogram, PrivateReadout[Evaluation]):
             auc=noisy_auc(histogram),
             binning_error=math.nan,
             numerical_error=math.nan,
-            settings={**split_budget.settings(manifest.options), **pooled.settings},
+            settings={**_budgets(manifest.options), **pooled.settings},
             warnings=_noise_warnings(manifest, pooled, histogram),
         )
 
@@ -138,8 +168,17 @@ def noisy_auc(histogram: Histogram) -> float:
         ) from None
 
 
+def _budgets(options: Mapping[str, Any]) -> dict[str, float]:
+    """Return the budget of both sessions, and of the first, from the second one's manifest."""
+    return {name: float(options[name]) for name in ("epsilon", _SPENT) if name in options}
+
+
 def _noise_warnings(manifest: Manifest, pooled: PooledCounts, histogram: Histogram) -> tuple[str, ...]:
-    found = [*split_budget.warnings(manifest.options), *result_warnings.of_parties(manifest, pooled.parties)]
+    found = ["epsilon is spent by every session: budgets of sessions on the same rows add up"]
+    if _SPENT in manifest.options:
+        total, spent = (float(manifest.options[name]) for name in ("epsilon", _SPENT))
+        found.append(f"epsilon = {total:g} is of two sessions: {spent:g} for the thresholds, the rest for the counts")
+    found += result_warnings.of_parties(manifest, pooled.parties)
     rarer = max(0.0, float(min(histogram.positives.sum(), histogram.negatives.sum())))
     of_class = (pooled.noise_deviation or 0.0) * math.sqrt(histogram.bins)
     if of_class > _LOUD * rarer:
