@@ -49,18 +49,12 @@ def test_debiased_flips_are_unbiased(epsilon: float) -> None:
     assert abs(found.mean() - clean) < 5 * found.std() / np.sqrt(len(found))
 
 
-def test_many_runs_are_drawn_in_batches_that_hold_all_and_equal_seeds_give_equal_ones() -> None:
-    for most in [10_000, 50]:
-        exact = statistics(*rows(100), GRID)
-        sizes = simulation.batch_sizes(500, exact.size, most)
-        assert sum(sizes) == 500
-        assert max(sizes) * exact.size < max(1.2 * most, 2 * exact.size)
-        assert min(sizes) > 0
+def test_more_runs_than_are_held_at_a_time_are_all_drawn_and_equal_seeds_give_equal_ones() -> None:
     exact = statistics(*rows(100), GRID)
 
     def drawn(runs: int) -> np.ndarray:
         return simulation.aucs(exact, budget(LAPLACE, 1.0), parties=2, runs=runs, random=np.random.default_rng(5))
 
-    runs = 4_000_000 // exact.size * 2 + 1
+    runs = simulation._NOISED_VALUES // exact.size * 2 + 1
     assert len(drawn(runs)) == runs
     np.testing.assert_array_equal(drawn(9), drawn(9))

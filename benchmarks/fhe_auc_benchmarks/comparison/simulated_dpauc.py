@@ -29,13 +29,8 @@ def aucs(
     From exact counts of all rows together, shape (4, m) (`dpauc.roc.statistics`), for a budget without `score_epsilon`.
     So many parties hold the rows, however these are dealt out.
     """
-    batches = batch_sizes(runs, counts.size)
-    return np.concatenate([_batch(counts, budget, parties, size, random) for size in batches])
-
-
-def batch_sizes(runs: int, values: int, most: int = _NOISED_VALUES) -> list[int]:
-    """Split runs of so many values into batches of about `most` values, or of one run if that has more."""
-    return [len(batch) for batch in np.array_split(np.arange(runs), min(runs, max(1, runs * values // most)))]
+    batches = np.array_split(np.arange(runs), min(runs, max(1, runs * counts.size // _NOISED_VALUES)))
+    return np.concatenate([_batch(counts, budget, parties, len(batch), random) for batch in batches])
 
 
 def aucs_noise_by_party(

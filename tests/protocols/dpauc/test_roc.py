@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from fhe_auc.question import thresholds
 from fhe_auc.rows import counts
 from fhe_auc_protocols.dpauc.roc import (
     Curve,
@@ -132,16 +131,3 @@ def test_debiasing_the_expected_flipped_counts_gives_the_clean_auc_exactly(bins:
 def test_a_base_rate_outside_what_an_auc_supposes_is_moved_inside(rows: float) -> None:
     shares = np.array([0.0, 0.2, 0.5, 1.0])
     np.testing.assert_allclose(base_rate(shares, 0.3, np.array(rows)), [1 / rows, 1 / rows, 0.5, 1 - 1 / rows])
-
-
-def test_flipped_labels_of_one_class_have_no_auc() -> None:
-    bins = np.array([[0, 0, 0], [4, 5, 6]])
-    sums = np.stack([statistics_of_bins(bins), statistics_of_bins(bins[::-1])]).astype(float)
-    assert np.isnan(estimate(sums, Curve(), flip_probability=0.1)).all()
-
-
-def test_the_papers_grid_counts_repeated_points_twice() -> None:
-    y_true, y_score = np.array([0, 1, 1, 0], bool), np.array([0.1, 0.21, 0.6, 0.5001])
-    found = statistics(y_true, y_score, thresholds.dpauc(100))
-    np.testing.assert_array_equal(found[:, 49], found[:, 50])
-    np.testing.assert_array_equal(found[:, 74], found[:, 75])

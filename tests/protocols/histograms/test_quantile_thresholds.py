@@ -14,7 +14,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from fhe_auc.base.errors import EvaluationError, InputError, UnknownProtocolError, VerificationError
+from fhe_auc.base.errors import EvaluationError, InputError, VerificationError
 from fhe_auc.question import thresholds
 from fhe_auc.question.thresholds import cell_starts
 from fhe_auc.rows import datasets
@@ -303,15 +303,11 @@ def test_a_score_outside_0_to_1_is_refused_with_party_row_and_remedy(protocol: s
         federated_auc(parties, protocol=protocol, thresholds="quantile:4", **options)
 
 
-def test_protocols_are_for_what_they_find_and_those_without_a_private_way_to_quantiles_refuse_them() -> None:
+def test_protocols_without_a_private_way_to_quantiles_refuse_them() -> None:
     for protocol in ("dpauc-laplace", "dpauc-gaussian", "dpauc-rr", "ustat-krr", "ustat-hierarchy"):
         options = {"epsilon": 1.0, **({"delta": 1e-6} if protocol == "dpauc-gaussian" else {})}
         with pytest.raises(InputError, match=f"'{protocol}' has no private way to find quantile thresholds; give"):
             federated_auc(sites(), protocol=protocol, thresholds="quantile:20", **options)
-    with pytest.raises(UnknownProtocolError, match="'boundaries-federated' finds thresholds and gives no AUC"):
-        federated_auc(sites(), protocol="boundaries-federated")
-    with pytest.raises(UnknownProtocolError, match="'semi-honest' finds no thresholds"):
-        federated_thresholds(sites(), 20, protocol="semi-honest")
 
 
 def test_a_number_of_thresholds_that_is_none_or_too_many_for_the_cells_is_refused() -> None:
