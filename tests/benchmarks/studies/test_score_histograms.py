@@ -13,7 +13,6 @@ from scipy.special import hyp2f1
 
 import score_histograms as bench
 from fhe_auc import metrics
-from fhe_auc.metrics import Histogram
 from fhe_auc_protocols import exact_sampling
 from fhe_auc_protocols.histograms.readout import all_levels
 from fhe_auc_protocols.histograms.unary_encoding import UnaryEncoding, UnaryHierarchy
@@ -62,30 +61,6 @@ def test_the_noise_of_the_auc_is_that_of_its_counts(model: str) -> None:
     assert np.std(found) == pytest.approx(math.sqrt((variance * gradient**2).sum()), rel=0.12)
 
 
-@pytest.mark.parametrize("model", ["distributed", pytest.param("local", marks=pytest.mark.slow)])
-def test_counts_and_every_metric_are_unbiased(model: str) -> None:
-    """Means of 1,000 draws, 45 in all: one is off by 6 standard errors less than once in 10^7."""
-    draw, _, epsilon, _ = bench.MODELS[model]
-    edges = bench.bell_edges(20)
-    true = bench.expected_counts(edges, 1e6)
-    noisy = draw(true, epsilon, runs=1000, random=np.random.default_rng(12))
-
-    def all_of(counts: np.ndarray) -> list[float]:
-        histogram = Histogram(edges, *counts)
-        at = float(edges[13])
-        return [
-            metrics.roc_auc_score(histogram).value,
-            *(metric(histogram, at).value for metric in (metrics.precision_score, metrics.recall_score)),
-            metrics.accuracy_score(histogram, at).value,
-            metrics.brier_score_loss(histogram).value,
-        ]
-
-    for drawn, truth in ((noisy, true), (np.array([all_of(counts) for counts in noisy]), np.array(all_of(true)))):
-        standard_error = drawn.std(axis=0) / math.sqrt(1000)
-        assert (np.abs(drawn.mean(axis=0) - truth) < 6 * standard_error).all()
-        assert (standard_error > 0).all()
-
-
 def test_simulated_levels_have_the_law_of_real_ones() -> None:
     """Two samples of 300, Kolmogorov–Smirnov on 14 counts: false alarm below 1e-6 in all."""
     data = bench.bell(np.random.default_rng(15), 300)
@@ -103,21 +78,6 @@ def test_simulated_levels_have_the_law_of_real_ones() -> None:
     for column in range(14):
         assert stats.ks_2samp(real[:, column], simulated[:, column]).pvalue > 1e-7
         assert stats.ks_2samp(real[:, column], other[:, column]).pvalue < 1e-7
-
-
-def test_how_rows_are_dealt_out_has_no_influence_on_local_noise() -> None:
-    """Sorted, or dealt at random, or nearly all with one: Kolmogorov–Smirnov on 6 counts, twice; 1e-6 in all."""
-    cells = np.repeat(np.arange(6), (5, 40, 10, 3, 30, 12))
-    encoding, random = UnaryEncoding(6, 1.0), np.random.default_rng(17)
-    source = exact_sampling.SeededExperiment(random)
-
-    def pooled(parties: list[np.ndarray]) -> np.ndarray:
-        return np.array([sum(encoding.tally(mine, source) for mine in parties) for _ in range(400)])
-
-    alike = pooled(np.array_split(random.permutation(cells), 5))
-    for deal in (np.array_split(cells, 5), [cells[:96], *np.array_split(cells[96:], 4)]):
-        for found, usual in zip(pooled(deal).T, alike.T, strict=True):
-            assert stats.ks_2samp(found, usual).pvalue > 1e-7
 
 
 @pytest.mark.parametrize("bins", [20, *(pytest.param(bins, marks=pytest.mark.slow) for bins in (60, 100))])

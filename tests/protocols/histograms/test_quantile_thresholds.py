@@ -126,19 +126,6 @@ def test_thresholds_are_numpys_quantiles_within_a_cell(height: int, bins: int, s
     assert np.abs(cells[1:] - np.interp(expected, cell_starts(height), np.arange(2**height))).max() <= 1
 
 
-def test_noise_moves_thresholds_little() -> None:
-    """Of standard deviation 14 on every count: h/ε = 10, as distributed noise of ε = 1 is; seeded.
-
-    A prefix sums at most 10 counts: its error is 45 rows; thresholds stay within 6 of these, and a cell.
-    """
-    generator = np.random.default_rng(4)
-    scores = generator.beta(2, 5, 100_000)
-    levels = in_cells(scores, 10)
-    noisy = [level + generator.normal(0, 14, level.shape) for level in levels]
-    below = [(scores < start).mean() for start in cell_starts(10)[equi_depth_cells(noisy, 20)]]
-    assert np.abs(below - np.arange(20) / 20).max() < 6 * 45 / len(scores) + levels[-1].max() / len(scores)
-
-
 @settings(max_examples=30)
 @given(st.lists(st.floats(-5, 9), min_size=14, max_size=14), st.integers(2, 8))
 def test_any_noise_leaves_ascending_thresholds_or_a_clear_error(noise: list[float], bins: int) -> None:
