@@ -21,7 +21,6 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from fhe_auc.base.errors import UndefinedAucError
 from fhe_auc.base.numerics import root
 from fhe_auc_protocols.exact_sampling import Source
 from fhe_auc_protocols.u_statistics.auc_estimate import AucEstimate, Floats, Integers, Mechanism
@@ -49,14 +48,9 @@ class HierarchicalAuc:
     """The protocol for n⁺ and n⁻ users, which are public, at least one of each class.
 
     `a`, above 1, which says where to discard, makes theorem 3's bound smallest.
-
-    Raises `UndefinedAucError`: a class is empty.
     """
 
     def __init__(self, tree: HadamardTree, positives: int, negatives: int) -> None:
-        if positives < 1 or negatives < 1:
-            missing = "positive" if positives < 1 else "negative"
-            raise UndefinedAucError(f"there is no {missing} user, so there is no AUC")
         self.tree = tree
         self.positives, self.negatives = positives, negatives
         # Of theorem 3's expression a is in 4a·min(n⁺, n⁻) + 21 √(2nC) s/(s - 1), s = √a: smallest at s (s - 1)² = c.

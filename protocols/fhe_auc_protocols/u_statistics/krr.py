@@ -73,10 +73,8 @@ class RandomisedResponse(Mechanism):
         return float(of_first @ matrix @ of_second), error
 
     def shares(self, reported: ArrayLike) -> Floats:
-        """Return unbiased shares of users with each value, maybe negative, both (k,); `InputError`: no report."""
+        """Return unbiased shares of users with each value, which may be negative, from some reports; both (k,)."""
         counts = np.asarray(reported, float)
-        if counts.sum() < 1:
-            raise InputError("there are no reports")
         return np.asarray((counts / counts.sum() - self.beta / self.k) / self.kept)
 
     def _deviation(self, reported: ArrayLike, values: Floats) -> float:
