@@ -460,18 +460,3 @@ def test_the_demo_claims_no_interval_for_a_noisy_result_and_draws_none(
     result = CliRunner().invoke(main, [*arguments, "--plot", str(tmp_path / "figure.png")])
     assert (result.exit_code, result.stdout, list(tmp_path.iterdir())) == (2, "", [])
     assert "the figure shows encrypted results" in result.stderr
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ("", "give a privacy budget: -o epsilon=1, in Python as in protocol=DpaucLaplace(epsilon=1.0)"),
-        ("-o epsilon=one", "epsilon must be a number, got 'one'"),
-        ("-o epsilon=1 --keys joint", "keys 'joint' do not apply"),
-        ("-o epsilon=1 --round-scores 3", "no option 'round_scores'"),
-    ],
-)
-def test_bad_budgets_are_one_line_and_status_2(call: Callable[[str], Result], arguments: str, message: str) -> None:
-    result = call(f"--protocol dpauc-laplace {arguments}")
-    assert (result.exit_code, result.stdout, result.stderr.count("\n")) == (2, "", 1)
-    assert message in result.stderr
