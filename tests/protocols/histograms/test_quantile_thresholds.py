@@ -117,15 +117,6 @@ def test_no_cells_are_closer_to_the_quantiles_than_those_found(scores: list[floa
     assert found.tolist() == [0, 1] or max(nearest) == pytest.approx(0, abs=1e-9)
 
 
-@pytest.mark.parametrize(("height", "bins"), [(8, 10), (10, 50), (14, 200)])
-@pytest.mark.parametrize("shape", [(1, 1), (2, 5)])
-def test_thresholds_are_numpys_quantiles_within_a_cell(height: int, bins: int, shape: tuple[float, float]) -> None:
-    scores = np.random.default_rng(1).beta(*shape, 200_000)
-    cells = equi_depth_cells(in_cells(scores, height), bins)
-    expected = np.quantile(scores, np.arange(1, bins) / bins)
-    assert np.abs(cells[1:] - np.interp(expected, cell_starts(height), np.arange(2**height))).max() <= 1
-
-
 @settings(max_examples=30)
 @given(st.lists(st.floats(-5, 9), min_size=14, max_size=14), st.integers(2, 8))
 def test_any_noise_leaves_ascending_thresholds_or_a_clear_error(noise: list[float], bins: int) -> None:
