@@ -69,16 +69,8 @@ def test_a_submission_that_no_rows_could_give_is_refused_and_leaves_the_session_
     first = SITES[0].name
     honest = counts_in(sent[0])
     *others, last = honest
-    wrong = [
-        [2, *honest[1:]],
-        [*honest, 0],
-        others,
-        [*others, None],
-        [*others, last[:-1]],
-        [*others, []],
-        [1, [1]],
-        "text",
-    ]
+    lengths = ([*honest, 0], others, [*others, None], [*others, last[:-1]], [*others, []])
+    wrong = [[2, *honest[1:]], *lengths, [1, [1]], "text"]
     for payload in (b"", bytes(1000), *map(encode, (*wrong, *of_no_rows(name, honest)))):
         with pytest.raises(MessageError, match=first):
             roles.aggregator.receive(first, changed(sent[0], payload=payload))

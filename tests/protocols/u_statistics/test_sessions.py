@@ -38,14 +38,15 @@ def seeded() -> Callable[[], exact_sampling.Source]:
     return lambda: source
 
 
-def played(plugin: Any, asked: Request, parties: list[PartyData]) -> Any:
-    return one_process.run(plugin, asked, parties, lambda *_: None)
-
-
 def request(parties: list[PartyData], size: int = 16, **changes: Any) -> Request:
     given = {"parties": tuple(p.name for p in parties), "thresholds": np.linspace(0, 1, size), **changes}
     given["options"] = {"epsilon": 1.0, **changes.get("options", {})}
     return Request(**given)
+
+
+def played(name: str, parties: list[PartyData], *source: Any, **changes: Any) -> Any:
+    """Of a real session, with this source of randomness if it is given."""
+    return one_process.run(PLUGINS[name](*source), request(parties, **changes), parties, lambda *_: None)
 
 
 def roles(name: str, parties: list[PartyData], size: int = 16, **options: Any) -> SessionRoles:
@@ -56,8 +57,8 @@ def roles(name: str, parties: list[PartyData], size: int = 16, **options: Any) -
 @either
 def test_a_session_estimates_the_pooled_auc_within_its_precision(name: str, seeded: Any) -> None:
     parties = sites(rows=4000)
-    asked = request(parties, thresholds=thresholds.uniform(16), min_rows=12_000, options={"epsilon": 4})
-    found = played(PLUGINS[name](seeded), asked, parties)
+    asked = {"thresholds": thresholds.uniform(16), "min_rows": 12_000, "options": {"epsilon": 4}}
+    found = played(name, parties, seeded, **asked)
     slack = 4 * found.settings["standard error"] + found.settings.get("undecided by bins", 0)
     assert abs(found.auc - sklearns_auc(parties)) <= slack
     assert np.isnan([found.binning_error, found.numerical_error]).all()
@@ -68,8 +69,7 @@ def test_a_session_estimates_the_pooled_auc_within_its_precision(name: str, seed
     assert "labels are public" in found.warnings[0]
     assert "budgets of sessions on the same rows add up" in found.warnings[1]
     assert not any("that party's own AUC" in warning for warning in found.warnings)
-    (alone,) = parties[:1]
-    of_one = played(PLUGINS[name](seeded), request([alone]), [alone])
+    of_one = played(name, parties[:1], seeded)
     assert any("that party's own AUC" in warning for warning in of_one.warnings)
     json.dumps(found.as_dict())
 
@@ -84,7 +84,7 @@ def test_a_sessions_errors_cover_what_bins_leave_undecided_of_squeezed_scores(na
         parties.append(PartyData.from_arrays(f"site {site}", labels, scores))
     options = {"epsilon": 8.0, **({"bins": 16} if name == "ustat-krr" else {})}
     coarse, fine = (
-        played(PLUGINS[name](seeded), request(parties, thresholds=grid, options=options, min_rows=12_000), parties)
+        played(name, parties, seeded, thresholds=grid, options=options, min_rows=12_000)
         for grid in (np.linspace(0, 1, 16), np.linspace(0, 0.14, 16))
     )
     error = coarse.settings["standard error"]
@@ -130,8 +130,8 @@ def test_a_party_without_one_class_takes_part_and_one_class_in_the_whole_pool_ha
 @either
 def test_an_estimate_outside_the_range_is_clipped_and_said_so(name: str, seeded: Any) -> None:
     parties = [PartyData.from_arrays("one", [0, 1] * 4, [0.1, 0.9] * 4)]
-    asked = request(parties, thresholds=thresholds.uniform(8), options={"epsilon": 0.1})
-    found = [played(PLUGINS[name](seeded), asked, parties) for _ in range(40)]
+    asked = {"thresholds": thresholds.uniform(8), "options": {"epsilon": 0.1}}
+    found = [played(name, parties, seeded, **asked) for _ in range(40)]
     assert all(0 <= of.auc <= 1 and 0 <= of.settings.get("undecided by bins", 0) <= 0.5 for of in found)
     clipped = [of for of in found if any("outside [0, 1]" in warning for warning in of.warnings)]
     assert clipped
@@ -167,10 +167,8 @@ def test_bins_of_a_session_follow_the_rule_at_the_least_number_of_rows_or_the_ma
 @either
 def test_what_bins_leave_undecided_is_told_only_where_it_stands_out_of_the_noise(name: str, seeded: Any) -> None:
     def told(rows: int, epsilon: float, size: int) -> list[bool]:
-        plugin, parties = PLUGINS[name](seeded), sites(rows=rows)
-        bins = {"bins": size} if name == "ustat-krr" else {}
-        asked = request(parties, size, options={"epsilon": epsilon, **bins})
-        found = [played(plugin, asked, parties) for _ in range(10)]
+        parties, bins = sites(rows=rows), {"bins": size} if name == "ustat-krr" else {}
+        found = [played(name, parties, seeded, size=size, options={"epsilon": epsilon, **bins}) for _ in range(10)]
         warned = [any("bins leave the AUC undecided by" in warning for warning in of.warnings) for of in found]
         undecided = ["undecided by bins" in of.settings for of in found]
         assert all(of_bins or not warning for of_bins, warning in zip(undecided, warned, strict=True))
@@ -208,6 +206,6 @@ def test_a_million_rows_take_less_than_a_minute_with_secure_randomness(name: str
     scores = np.clip(0.4 + 0.2 * labels + 0.2 * generator.standard_normal(10**6), 0, 1)
     parties = [PartyData.from_arrays("one", labels, scores)]
     started = time.process_time()  # of this process alone: other work on the machine does not count
-    found = played(PLUGINS[name](), request(parties, 1000, min_rows=10**6), parties)
+    found = played(name, parties, size=1000, min_rows=10**6)
     assert time.process_time() - started < 60
     assert abs(found.auc - sklearns_auc(parties)) < 5 * found.settings["standard error"] + 0.01
