@@ -22,7 +22,7 @@ from fhe_auc.base.serialise import encode
 from fhe_auc.cli import main
 from fhe_auc.question import thresholds
 from fhe_auc.rows.party_data import PartyData
-from fhe_auc.session import one_process, registry
+from fhe_auc.session import registry
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.protocol import Request
 from fhe_auc_benchmarks.comparison import simulated_dpauc as simulation
@@ -50,12 +50,9 @@ def plugin(name: str) -> DpaucProtocol:
     return found
 
 
-def request(parties: tuple[str, ...] = ("a", "b"), grid: np.ndarray = GRID, **changes: Any) -> Request:
-    return Request(parties=parties, thresholds=thresholds.explicit(grid), **changes)
-
-
-def manifest_of(name: str, parties: tuple[str, ...] = ("a", "b"), grid: np.ndarray = GRID, **options: Any) -> Manifest:
-    return plugin(name).prepare(request(parties, grid, options={**NEEDED[name], **options})).manifest
+def manifest_of(name: str, **options: Any) -> Manifest:
+    asked = Request(parties=("a", "b"), thresholds=thresholds.explicit(GRID), options={**NEEDED[name], **options})
+    return plugin(name).prepare(asked).manifest
 
 
 def rows(size: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -66,8 +63,8 @@ def rows(size: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
 
 def aucs(name: str, parties: list[PartyData], sessions: int, **options: float) -> list[float]:
     """Return the AUCs of so many real sessions."""
-    asked = request(tuple(data.name for data in parties), options={**NEEDED[name], **options})
-    return [one_process.run(plugin(name), asked, parties, lambda *_: None).auc for _ in range(sessions)]
+    asked = {"protocol": name, "thresholds": GRID, **NEEDED[name], **options}
+    return [federated_auc(parties, **asked).auc for _ in range(sessions)]
 
 
 def sites(size: int, pieces: int) -> list[PartyData]:
