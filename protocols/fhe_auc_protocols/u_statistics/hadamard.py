@@ -26,8 +26,6 @@ measured to hold, not a proof. How appendix B.2 gets α³ we did not check.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -38,14 +36,6 @@ from fhe_auc_protocols.option_values import checked_epsilon
 from fhe_auc_protocols.u_statistics.auc_estimate import Floats, Integers
 
 MAX_DEPTH = 20
-
-
-class Reports(NamedTuple):
-    """What users send, each of shape (n,): level 1 … α, row in [0, 2^level), and whether the sign is minus."""
-
-    level: Integers
-    row: Integers
-    minus: NDArray[np.bool_]
 
 
 class HadamardTree:
@@ -68,10 +58,16 @@ class HadamardTree:
         """Return v = C·n·α."""
         return self.constant * users * self.depth
 
-    def randomise(self, leaves: Integers, source: Source) -> Reports:
-        """Return what n users with these leaves, shape (n,), report: what each does on its own device.
+    @property
+    def tally_shape(self) -> tuple[int, int]:
+        """Shape of a tally: (2, 2^(α+1))."""
+        return 2, 2 << self.depth
 
-        The source is `exact_sampling.secure` where it protects someone. Raise `InputError` for a leaf out of range.
+    def tally(self, leaves: Integers, source: Source) -> Integers:
+        """Randomise a report for each of n users with these leaves, shape (n,), as each does on its own device.
+
+        Returns how many plus, then minus signs there are at 2^level + row, shape `tally_shape`; tallies add up. The
+        source is `exact_sampling.secure` where it protects someone. Raises `InputError` for a leaf out of range.
         """
         if len(leaves) and not 0 <= leaves.min() <= leaves.max() < 2**self.depth:
             raise InputError(f"leaves must lie in [0, 2^{self.depth})")
@@ -79,17 +75,9 @@ class HadamardTree:
         # A power of two: masking a uniform integer leaves it uniform.
         row = exact_sampling.integers(source, 2**MAX_DEPTH, len(leaves)) & ((1 << level) - 1)
         flipped = exact_sampling.choose(source, self._flipped_below, len(leaves))
-        return Reports(level, row, _odd(row & (leaves >> (self.depth - level))) ^ flipped)
-
-    @property
-    def tally_shape(self) -> tuple[int, int]:
-        """Shape of a tally: (2, 2^(α+1))."""
-        return 2, 2 << self.depth
-
-    def tally(self, reports: Reports) -> Integers:
-        """Return how many plus, then minus signs there are at 2^level + row, shape `tally_shape`; tallies add up."""
+        minus = _odd(row & (leaves >> (self.depth - level))) ^ flipped
         size = self.tally_shape[1]
-        position = reports.minus * size + (1 << reports.level) + reports.row
+        position = minus * size + (1 << level) + row
         return np.bincount(position, minlength=2 * size).reshape(2, size).astype(np.int64)
 
     def estimate(self, tally: Integers) -> list[Floats]:

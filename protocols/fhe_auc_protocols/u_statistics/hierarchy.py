@@ -36,7 +36,7 @@ class HierarchyMechanism(Mechanism):
 
     def tally(self, bins: Integers, source: Source) -> Integers:
         """Return the counts of what users in these bins report, shape (size,)."""
-        return self.tree.tally(self.tree.randomise(bins, source)).ravel()
+        return self.tree.tally(bins, source).ravel()
 
     def estimate(self, positives: Integers, negatives: Integers) -> AucEstimate:
         """Return the recursive estimate, and the binning error of pairs that reach a leaf together."""

@@ -39,19 +39,17 @@ class RandomisedResponse(Mechanism):
         self.beta = exact_sampling.probability(self._replaced_below)
         self.kept = exact_sampling.complement(self._replaced_below)  # 1 - β, without cancellation where ε is small
 
-    def randomise(self, values: Integers, source: Source) -> Integers:
-        """Return what users with these values in [0, k) report, shape (n,): what each does on its own device.
-
-        The source is `exact_sampling.secure` where it protects someone. Raises `InputError`: a value is out of range.
-        """
-        if len(values) and not 0 <= values.min() <= values.max() < self.k:
-            raise InputError(f"values must lie in [0, {self.k})")
-        replaced = exact_sampling.choose(source, self._replaced_below, len(values))
-        return np.where(replaced, exact_sampling.integers(source, self.k, len(values)), values)
-
     def tally(self, bins: Integers, source: Source) -> Integers:
-        """Return the counts of what users in these bins report, shape (k,): all that the aggregator needs."""
-        return np.bincount(self.randomise(bins, source), minlength=self.k).astype(np.int64)
+        """Randomise a report for each of n users in these bins, shape (n,), as each does on its own device.
+
+        Returns the counts of reports, shape (k,): all that the aggregator needs. The source is `exact_sampling.secure`
+        where it protects someone. Raises `InputError`: a bin is out of range.
+        """
+        if len(bins) and not 0 <= bins.min() <= bins.max() < self.k:
+            raise InputError(f"values must lie in [0, {self.k})")
+        replaced = exact_sampling.choose(source, self._replaced_below, len(bins))
+        reports = np.where(replaced, exact_sampling.integers(source, self.k, len(bins)), bins)
+        return np.bincount(reports, minlength=self.k).astype(np.int64)
 
     def estimate(self, positives: Integers, negatives: Integers) -> AucEstimate:
         """Return the unbiased estimate of the binned AUC, and of its binning error from the same reports."""

@@ -43,7 +43,7 @@ def test_odd_tells_whether_the_number_of_ones_is_odd(values: list) -> None:
 def test_a_device_reports_each_level_row_and_sign_with_its_probability() -> None:
     depth, epsilon, users, leaf = 3, 1.0, 300_000, 5
     tree = HadamardTree(depth, epsilon)
-    tally = tree.tally(tree.randomise(np.full(users, leaf), exact_sampling.secure()))
+    tally = tree.tally(np.full(users, leaf), exact_sampling.secure())
     kept = math.exp(epsilon) / (math.exp(epsilon) + 1)
     expected = np.zeros_like(tally, float)
     for level in range(1, depth + 1):
@@ -70,7 +70,7 @@ def test_node_estimates_are_unbiased_with_the_stated_variance_and_covariance() -
     drawn = np.random.default_rng(1).integers(0, 5, users)  # leaves 5 to 7 are empty
     truth = np.concatenate(hierarchical_histogram(np.bincount(drawn, minlength=8)))
     source = seeded(2)
-    found = np.array([np.concatenate(tree.estimate(tree.tally(tree.randomise(drawn, source)))) for _ in range(RUNS)])
+    found = np.array([np.concatenate(tree.estimate(tree.tally(drawn, source))) for _ in range(RUNS)])
     errors = (found.mean(axis=0) - truth)[1:]
     assert (np.abs(errors) < 4 * found.std(axis=0, ddof=1)[1:] / math.sqrt(RUNS)).all()
     assert (found[:, 0] == users).all()
@@ -96,7 +96,7 @@ def test_what_is_out_of_range_is_refused() -> None:
             HadamardTree(depth, epsilon)
     for leaf in (-1, 8):
         with pytest.raises(InputError, match="leaves"):
-            HadamardTree(3, 1.0).randomise(np.array([leaf]), seeded(0))
+            HadamardTree(3, 1.0).tally(np.array([leaf]), seeded(0))
 
 
 def papers_recursion(plus: list, minus: list, v_plus: float, v_minus: float, a: float, level: int = 0, p: int = 0):
@@ -119,8 +119,7 @@ def test_the_recursion_by_levels_is_the_papers(seed: int) -> None:
     tree = HadamardTree(5, 3.0)
     method = HierarchicalAuc(tree, 3000, 9000)
     tallies = [
-        tree.tally(tree.randomise(generator.integers(0, 32, n), exact_sampling.SeededExperiment(generator)))
-        for n in (3000, 9000)
+        tree.tally(generator.integers(0, 32, n), exact_sampling.SeededExperiment(generator)) for n in (3000, 9000)
     ]
     found = method.estimate(*tallies)
     plus, minus = map(tree.estimate, tallies)
@@ -162,7 +161,7 @@ def squared_errors(
 ) -> list[float]:
     tree, source = HadamardTree(depth, epsilon), exact_sampling.SeededExperiment(generator)
     method, truth = HierarchicalAuc(tree, *map(len, classes)), truth_of(*classes)
-    tallies = ([tree.tally(tree.randomise(of, source)) for of in classes] for _ in range(runs))
+    tallies = ([tree.tally(of, source) for of in classes] for _ in range(runs))
     return [(method.estimate(*each).auc - truth) ** 2 for each in tallies]
 
 
@@ -172,7 +171,7 @@ def test_without_discarding_the_auc_is_unbiased_and_discarding_biases_it_by_less
     method = HierarchicalAuc(tree, len(plus), len(minus))
     whole, discarding = [], []
     for _ in range(RUNS // 2):
-        noisy = [tree.estimate(tree.tally(tree.randomise(of, source))) for of in (plus, minus)]
+        noisy = [tree.estimate(tree.tally(of, source)) for of in (plus, minus)]
         whole.append(method.recurse(*noisy, discard=False).auc)
         discarding.append(method.recurse(*noisy))
     truth = truth_of(plus, minus)

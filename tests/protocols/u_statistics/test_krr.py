@@ -84,7 +84,7 @@ def test_what_is_out_of_range_is_refused(k: int) -> None:
         RandomisedResponse(k, 1.0)
     for value in (-1, 5):
         with pytest.raises(InputError, match=r"\[0, 5\)"):
-            RandomisedResponse(5, 1.0).randomise(np.array([0, value]), seeded(0))
+            RandomisedResponse(5, 1.0).tally(np.array([0, value]), seeded(0))
 
 
 @pytest.mark.parametrize(("k", "epsilon"), [(2, 1.0), (5, 0.5), (5, 3.0)])
