@@ -22,22 +22,11 @@ from fhe_auc.base.errors import InputError
 from fhe_auc.base.keystream import KeyStream
 from fhe_auc_protocols import exact_sampling, opendp_samplers
 from fhe_auc_protocols.noise_shares import _negative_binomial, _table, polya
+from tests.support.discrete_laplace import p_value_discrete, polya_mass
 
 slow = partial(pytest.param, marks=pytest.mark.slow)
 FALSE_ALARM = 1e-8
 DRAWS = 10_000
-
-
-def p_value_discrete(drawn: np.ndarray, mass: Callable[[np.ndarray], np.ndarray]) -> float:
-    """Test integers against a law by chi-square, tails pooled where fewer than 20 are expected."""
-    k = np.arange(-500, 501)
-    expected = len(drawn) * mass(k)
-    inside = k[expected >= 20]
-    pooled = np.clip(drawn, inside[0] - 1, inside[-1] + 1)
-    observed = np.array([(pooled == value).sum() for value in range(inside[0] - 1, inside[-1] + 2)])
-    tail = (len(drawn) - expected[expected >= 20].sum()) / 2
-    wanted = np.concatenate([[tail], expected[expected >= 20], [tail]])
-    return float(stats.chisquare(observed, wanted * len(drawn) / wanted.sum()).pvalue)
 
 
 @pytest.mark.parametrize("scale", [0.7, slow(3.0), 12.5])
@@ -210,14 +199,6 @@ def test_a_float_is_taken_for_its_exact_value() -> None:
     source = Told(word, word, 0, 0)
     polya(1, 100.1, 3, source)
     assert source.asked == 3  # twice undecided: these are entries of the exact value's table
-
-
-def polya_mass(scale: float, shape: float) -> Callable[[np.ndarray], np.ndarray]:
-    """Return the law of NB(shape, p) − NB(shape, p) by convolution, from scipy's negative binomial."""
-    reach = np.arange(4000)
-    one = stats.nbinom.pmf(reach, shape, -np.expm1(-1 / scale))
-    both = np.convolve(one, one[::-1])
-    return lambda k: both[k + len(reach) - 1]
 
 
 @pytest.mark.parametrize(("scale", "parties"), [(1.0, 2), (1.0, 8), (4.0, 3)])
