@@ -47,7 +47,6 @@ _SECTIONS = {
         "attack": "Attack the encrypted protocols as somebody who lies.",
         "benchmark": "Measure what an evaluation costs, beside its peers.",
         "compare-protocols": "Compare protocols on your rows: error, cost, privacy.",
-        "ustat": "Estimate a statistic of pairs of rows.",
     },
 }
 """What the help says of our commands, in its order: so that it need not load them."""

@@ -3,15 +3,15 @@
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fhe_auc_protocols.exact_sampling import Source
-from fhe_auc_protocols.u_statistics.hadamard import HadamardTree
-from fhe_auc_protocols.u_statistics.hierarchy import HierarchicalAuc, HierarchyEstimate
-from fhe_auc_protocols.u_statistics.kernels import Integers, between_classes
-from fhe_auc_protocols.u_statistics.krr import RandomisedResponse
+
+Floats: TypeAlias = NDArray[np.float64]
+Integers: TypeAlias = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -54,55 +54,13 @@ class AucEstimate:
 class Mechanism(ABC):
     """How a class's rows, in `bins` bins of scores, turn into `size` counts of reports, and those into an estimate."""
 
-    def __init__(self, oracle: RandomisedResponse | HadamardTree, bins: int, size: int) -> None:
-        self._oracle, self.bins, self.size = oracle, bins, size
+    bins: int
+    size: int
 
+    @abstractmethod
     def tally(self, bins: Integers, source: Source) -> Integers:
         """Randomise n rows in these bins, shape (n,), 0 to bins - 1; return the counts of reports, shape (size,)."""
-        reports: Any = self._oracle.randomise(bins, source)
-        return self._oracle.tally(reports).ravel()
 
     @abstractmethod
     def estimate(self, positives: Integers, negatives: Integers) -> AucEstimate:
         """Return what the pooled tallies of both classes, shape (size,), say; neither is empty."""
-
-
-class KrrMechanism(Mechanism):
-    """k-ary randomised response on the bin; errors as `RandomisedResponse`."""
-
-    def __init__(self, bins: int, epsilon: float) -> None:
-        self.response = RandomisedResponse(bins, epsilon)
-        super().__init__(self.response, bins, size=bins)
-
-    def estimate(self, positives: Integers, negatives: Integers) -> AucEstimate:
-        """Return the unbiased estimate of the binned AUC, and of its binning error from the same reports."""
-        response, tallies = self.response, (positives, negatives)
-        order, same = between_classes(np.arange(response.k)), np.eye(response.k) / 2
-        return AucEstimate(
-            response.estimate_between(*tallies, order),
-            response.variance_bound_between(int(positives.sum()), int(negatives.sum())),
-            response.standard_error_between(*tallies, order),
-            response.estimate_between(*tallies, same),
-            response.standard_error_between(*tallies, same),
-        )
-
-
-class HierarchyMechanism(Mechanism):
-    """One-bit reports on a tree of that depth, whose first leaves, or all, are the bins; errors as `HadamardTree`."""
-
-    def __init__(self, depth: int, epsilon: float, bins: int | None = None) -> None:
-        self.tree = HadamardTree(depth, epsilon)
-        super().__init__(self.tree, 2**depth if bins is None else bins, size=math.prod(self.tree.tally_shape))
-
-    def estimate(self, positives: Integers, negatives: Integers) -> AucEstimate:
-        """Return the recursive estimate, and the binning error of pairs that reach a leaf together."""
-        return self.recursion(positives, negatives)[0]
-
-    def recursion(
-        self, positives: Integers, negatives: Integers
-    ) -> tuple[AucEstimate, HierarchicalAuc, HierarchyEstimate]:
-        """Return the estimate, and what it comes from."""
-        method = HierarchicalAuc(self.tree, *(int(tally.sum()) for tally in (positives, negatives)))
-        found = method.estimate(*(tally.reshape(self.tree.tally_shape) for tally in (positives, negatives)))
-        bound, ties = method.error_bound(), (found.tied / 2, found.tied_error / 2)
-        return AucEstimate(found.auc, bound, found.standard_error, *ties), method, found

@@ -35,7 +35,7 @@ from fhe_auc.base.errors import InputError
 from fhe_auc_protocols import exact_sampling
 from fhe_auc_protocols.exact_sampling import Source
 from fhe_auc_protocols.option_values import checked_epsilon
-from fhe_auc_protocols.u_statistics.kernels import Floats, Integers
+from fhe_auc_protocols.u_statistics.auc_estimate import Floats, Integers
 
 MAX_DEPTH = 20
 
@@ -55,8 +55,7 @@ class HadamardTree:
         if not 1 <= depth <= MAX_DEPTH:
             raise InputError(f"alpha, the depth of the tree, must lie between 1 and {MAX_DEPTH}, got {depth}")
         self.depth = depth
-        self.epsilon = checked_epsilon(epsilon)
-        self._flipped_below = exact_sampling.threshold(1, 1, self.epsilon)
+        self._flipped_below = exact_sampling.threshold(1, 1, checked_epsilon(epsilon))
         # 1 / (1 - 2 P[flip]), from the probability that is really used, 2^-64 · below, and without cancellation.
         self.scale = 2**63 / (2**63 - self._flipped_below)
 

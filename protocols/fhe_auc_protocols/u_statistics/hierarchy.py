@@ -17,31 +17,32 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from fhe_auc.base.errors import InputError, UndefinedAucError
+from fhe_auc.base.errors import UndefinedAucError
 from fhe_auc.base.numerics import root
+from fhe_auc_protocols.exact_sampling import Source
+from fhe_auc_protocols.u_statistics.auc_estimate import AucEstimate, Floats, Integers, Mechanism
 from fhe_auc_protocols.u_statistics.hadamard import HadamardTree
-from fhe_auc_protocols.u_statistics.kernels import Floats, Integers
 
 
-class HierarchyEstimate(NamedTuple):
-    """What the recursion finds.
+class HierarchyMechanism(Mechanism):
+    """One-bit reports on a tree of that depth, whose first leaves are the bins; errors as `HadamardTree`."""
 
-    `auc` is not clipped to [0, 1]. `recursed` and `discarded` count nodes. `tied` estimates the share of pairs that
-    reach a leaf together. Standard errors are roots of Σ v⁺(h⁻)² + v⁻(h⁺)² + v⁺v⁻ over the products added up, which are
-    of uncorrelated factors, with max(ĥ² - v, 0) for h²; what discarding shifts is not in them.
-    """
+    def __init__(self, depth: int, epsilon: float, bins: int) -> None:
+        self.tree, self.bins = HadamardTree(depth, epsilon), bins
+        self.size = math.prod(self.tree.tally_shape)
 
-    auc: float
-    recursed: int
-    discarded: int
-    tied: float
-    tied_error: float
-    standard_error: float
+    def tally(self, bins: Integers, source: Source) -> Integers:
+        """Return the counts of what users in these bins report, shape (size,)."""
+        return self.tree.tally(self.tree.randomise(bins, source)).ravel()
+
+    def estimate(self, positives: Integers, negatives: Integers) -> AucEstimate:
+        """Return the recursive estimate, and the binning error of pairs that reach a leaf together."""
+        method = HierarchicalAuc(self.tree, *(int(tally.sum()) for tally in (positives, negatives)))
+        return method.estimate(*(tally.reshape(self.tree.tally_shape) for tally in (positives, negatives)))
 
 
 class HierarchicalAuc:
@@ -80,15 +81,19 @@ class HierarchicalAuc:
         terms = 2 * n + discarded + 21 * math.sqrt(2 * n * c * a) / (math.sqrt(a) - 1)
         return c * self.tree.depth**2 * terms / (self.positives * self.negatives)
 
-    def estimate(self, positive_tally: Integers, negative_tally: Integers) -> HierarchyEstimate:
+    def estimate(self, positive_tally: Integers, negative_tally: Integers) -> AucEstimate:
         """Return the AUC from the sums of both classes' tallies, each of shape `HadamardTree.tally_shape`."""
         return self.recurse(self.tree.estimate(positive_tally), self.tree.estimate(negative_tally))
 
-    def recurse(self, plus: Sequence[Floats], minus: Sequence[Floats], *, discard: bool = True) -> HierarchyEstimate:
-        """Return the AUC from two histograms, (2^level,) at each level 0 … α; `discard=False` recurses on all nodes."""
+    def recurse(self, plus: Sequence[Floats], minus: Sequence[Floats], *, discard: bool = True) -> AucEstimate:
+        """Return the AUC from two histograms, (2^level,) at each level 0 … α; `discard=False` recurses on all nodes.
+
+        Standard errors are roots of Σ v⁺(h⁻)² + v⁻(h⁺)² + v⁺v⁻ over the products added up, which are of uncorrelated
+        factors, with max(ĥ² - v, 0) for h²; what discarding shifts is not in them.
+        """
         v_plus, v_minus = (self.tree.variance_bound(n) for n in (self.positives, self.negatives))
         threshold = self.a * math.sqrt(v_plus * v_minus) if discard else -math.inf
-        total, variance, recursed, discarded = 0.0, 0.0, 0, 0
+        total = variance = 0.0
         pairs = self.positives * self.negatives
 
         def product(left: Floats, right: Floats, nodes: int, weight: float) -> None:
@@ -110,20 +115,13 @@ class HierarchicalAuc:
             go = active & ~stop
             product(below_plus[stop].sum(axis=1), below_minus[stop].sum(axis=1), 2, 0.5)
             product(below_plus[go, 1], below_minus[go, 0], 1, 1.0)
-            recursed, discarded = recursed + int(go.sum()), discarded + int(stop.sum())
             active = np.repeat(go, 2)
         above = variance
         product(plus[-1][active], minus[-1][active], 1, 0.5)
-        tied_error = math.sqrt(4 * (variance - above)) / pairs
-        tied = float(plus[-1][active] @ minus[-1][active])
-        return HierarchyEstimate(
-            total / pairs, recursed, discarded, tied / pairs, tied_error, math.sqrt(variance) / pairs
+        return AucEstimate(
+            total / pairs,
+            self.error_bound(),
+            math.sqrt(variance) / pairs,
+            float(plus[-1][active] @ minus[-1][active]) / pairs / 2,
+            math.sqrt(variance - above) / pairs,
         )
-
-
-def leaves(scores: ArrayLike, depth: int, low: float = 0.0, high: float = 1.0) -> Integers:
-    """Return each score's bin, of 2^depth equal ones on [low, high], (n,), clipped; `InputError` for no range."""
-    if not (math.isfinite(low) and math.isfinite(high) and low < high):
-        raise InputError(f"a range needs two numbers, the lower one first, got {low:g} and {high:g}")
-    position = (np.asarray(scores, float) - low) / (high - low) * 2**depth
-    return np.asarray(np.clip(position, 0, 2**depth - 1), np.int64)

@@ -33,8 +33,9 @@ from fhe_auc_protocols import exact_sampling, result_warnings
 from fhe_auc_protocols import options as options_of
 from fhe_auc_protocols.exact_sampling import Source
 from fhe_auc_protocols.option_values import is_whole, privacy_budget
-from fhe_auc_protocols.u_statistics.auc_estimate import HierarchyMechanism, KrrMechanism, Mechanism
-from fhe_auc_protocols.u_statistics.krr import bins_by_rule
+from fhe_auc_protocols.u_statistics.auc_estimate import Mechanism
+from fhe_auc_protocols.u_statistics.hierarchy import HierarchyMechanism
+from fhe_auc_protocols.u_statistics.krr import RandomisedResponse, bins_by_rule
 from fhe_auc_protocols.unencrypted_protocol import MOST_ROWS, ClearSums, SummingParty, UnencryptedProtocol
 
 
@@ -156,7 +157,7 @@ class UstatKrr(LocalProtocol):
         bins = options.get("bins")
         if not is_whole(bins, range(2, thresholds + 1)):
             raise InputError(f"the session's manifest has no number of bins that fits its thresholds: {bins!r}")
-        return KrrMechanism(bins, privacy_budget(options))
+        return RandomisedResponse(bins, privacy_budget(options))
 
 
 class UstatHierarchy(LocalProtocol):

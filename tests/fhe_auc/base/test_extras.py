@@ -23,7 +23,6 @@ roc_auc_score = Lazy("sklearn.metrics").roc_auc_score
 
 MISSING = [*(module for modules, _ in EXTRAS.values() for module in modules), "pandas", "polars", "statsmodels"]
 FILES = ["north.csv", "south.csv", "west.csv"]
-KENDALL = ["--statistic", "kendall", "--column", "y_true", "--column", "y_score", "--epsilon", "1", "--range", "0", "1"]
 
 FLOWER = pytest.mark.skipif(sys.version_info < (3, 11), reason="Flower needs Python 3.11")
 
@@ -137,8 +136,6 @@ def test_what_needs_an_extra_says_so_in_one_sentence(folder: Path) -> None:
         ("dp", ["evaluate", *FILES, "--protocol", "dpauc-gaussian", "-o", "epsilon=1", "-o", "delta=1e-6"]),
         ("dp", ["plan", "--protocol", "histogram-distributed-dp", "-o", "epsilon=1"]),
         ("dp", ["calibrate", "fit", *FILES, "--model", "distributed-dp", "--epsilon", "1", "--out", "new.json"]),
-        ("dp", ["ustat", "north.csv", *KENDALL, "--exact"]),
-        ("dp", ["ustat", "north.csv", *KENDALL, "--method", "pairs"]),
         ("benchmark", ["compare-protocols", "north.csv", "south.csv"]),
         ("benchmark", ["attack", "--trials", "0"]),
     ]

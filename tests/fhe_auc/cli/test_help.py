@@ -126,4 +126,4 @@ def test_the_help_has_each_command_that_is_installed_with_this_package_below_one
     assert sorted(name for names in found.values() for name in names) == sorted({*plug_ins, *here})
     assert {"demo", "evaluate", "report"} <= set(found["Evaluate"])
     assert {"keys", "session", "flower"} <= set(found["Between machines"])
-    assert found["Laboratory"] == ["attack", "benchmark", "compare-protocols", "ustat"]
+    assert found["Laboratory"] == ["attack", "benchmark", "compare-protocols"]

@@ -6,6 +6,7 @@ can fail by chance with a probability above 1e-9.
 
 import json
 import math
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -219,3 +220,16 @@ def test_a_tally_that_fits_is_always_within_the_limit() -> None:
     second = changed(other.respond(opening), payload=largest)
     with pytest.raises(DeserialisationError, match=r"no more than 2\^62"):  # with those of site 0
         aggregator.receive("site 1", second)
+
+
+@pytest.mark.slow
+@either
+def test_a_million_rows_take_less_than_a_minute_with_secure_randomness(name: str) -> None:
+    generator = np.random.default_rng(5)
+    labels = generator.random(10**6) < 0.3
+    scores = np.clip(0.4 + 0.2 * labels + 0.2 * generator.standard_normal(10**6), 0, 1)
+    parties = [PartyData.from_arrays("one", labels, scores)]
+    started = time.process_time()  # of this process alone: other work on the machine does not count
+    found = played(PLUGINS[name](), request(parties, 1000, min_rows=10**6), parties)
+    assert time.process_time() - started < 60
+    assert abs(found.auc - sklearns_auc(parties)) < 5 * found.settings["standard error"] + 0.01
