@@ -274,12 +274,12 @@ def test_chains_stay_within_the_security_table_and_no_library_makes_keys_of_join
 
 @pytest.mark.openfhe
 def test_openfhe_with_another_modulus_than_asked_for_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    from fhe_auc.bfv import openfhe_backend
+    from fhe_auc.rlwe import openfhe_library
 
-    class Shallow(openfhe_backend.openfhe.CCParamsBFVRNS):
+    class Shallow(openfhe_library.openfhe.CCParamsBFVRNS):
         def SetMultiplicativeDepth(self, depth: int) -> None:
             super().SetMultiplicativeDepth(1)
 
-    monkeypatch.setattr(openfhe_backend.openfhe, "CCParamsBFVRNS", Shallow)
+    monkeypatch.setattr(openfhe_library.openfhe, "CCParamsBFVRNS", Shallow)
     with pytest.raises(CapacityError, match="no modulus of 208 bits"):
-        openfhe_backend.Scheme(parameters_of("openfhe", SMALL[2:], chain=1))
+        openfhe_library.Scheme(parameters_of("openfhe", SMALL[2:], chain=1))

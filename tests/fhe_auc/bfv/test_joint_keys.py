@@ -166,7 +166,7 @@ def seal_decrypted(session: Joint, words: Words, prime: int) -> bfv.Residues:
     """The slots of a ciphertext modulo some first primes of Q, by SEAL's own decryption under the sum of all shares."""
     import tenseal.sealapi as seal
 
-    from fhe_auc.rlwe import seal_format
+    from fhe_auc.rlwe import seal_library
 
     moduli = session.half.moduli[: len(words) // 2]
     special = primes_above(2**25, 1, SLOTS)  # SEAL asks for one more
@@ -179,13 +179,13 @@ def seal_decrypted(session: Joint, words: Words, prime: int) -> bfv.Residues:
     coefficients = np.array(centred(session.half, session.secret))
     everywhere = Polynomials(SLOTS, (*moduli, *special))
     key_words = values_of(everywhere, np.array([coefficients % each for each in everywhere.moduli], np.uint64))
-    layout = seal_format.layout_of(fresh, SLOTS, everywhere.moduli)
-    key = seal_format.parse(seal.SecretKey(), context, layout.raw(key_words))
+    layout = seal_library.layout_of(fresh, SLOTS, everywhere.moduli)
+    key = seal_library.parse(seal.SecretKey(), context, layout.raw(key_words))
     template = seal.Ciphertext()
     seal.Encryptor(context, fresh).encrypt_zero_symmetric(template)
     evaluator.transform_to_ntt_inplace(template)
-    shape = seal_format.layout_of(template, SLOTS, moduli)
-    ciphertext = seal_format.parse(seal.Ciphertext(), context, shape.raw(words))
+    shape = seal_library.layout_of(template, SLOTS, moduli)
+    ciphertext = seal_library.parse(seal.Ciphertext(), context, shape.raw(words))
     evaluator.transform_from_ntt_inplace(ciphertext)
     plain = seal.Plaintext()
     seal.Decryptor(context, key).decrypt(ciphertext, plain)

@@ -119,12 +119,12 @@ def test_products_of_values_are_products_of_polynomials_modulo_their_last_power_
 def test_seal_keeps_the_same_values_in_the_same_order() -> None:
     import tenseal.sealapi as seal
 
-    from fhe_auc.rlwe import seal_format
-    from fhe_auc.rlwe.context_factory import library_for
+    from fhe_auc.rlwe import seal_library
+    from fhe_auc.rlwe.backends import library_for
 
-    scheme = library_for(parameters_of("tenseal", primes_above(2**41, 1, 8192)))
-    shape = scheme.submission.polynomials
-    ciphertext = seal.Ciphertext()
-    seal.Encryptor(scheme.context, seal.KeyGenerator(scheme.context).secret_key()).encrypt_zero_symmetric(ciphertext)
-    before = scheme.submission.words(seal_format.save(ciphertext))
-    assert np.array_equal(values_of(shape, before), scheme.words(ciphertext))
+    library = library_for(parameters_of("tenseal", primes_above(2**41, 1, 8192)))
+    context, layout, ciphertext = library.context, library.submission, seal.Ciphertext()
+    seal.Encryptor(context, seal.KeyGenerator(context).secret_key()).encrypt_zero_symmetric(ciphertext)
+    before = layout.words(seal_library.save(ciphertext))
+    seal.Evaluator(context).transform_to_ntt_inplace(ciphertext)
+    assert np.array_equal(values_of(layout.polynomials, before), layout.words(seal_library.save(ciphertext)))
