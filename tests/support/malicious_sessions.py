@@ -22,7 +22,6 @@ from fhe_auc.session.protocol import Request
 from fhe_auc_keys.bundles.session_keys import PartySecrets
 from fhe_auc_keys.roles.key_mode import Echo
 from fhe_auc_keys.roles.sealed_roles import computing_aggregator, decrypting_party
-from fhe_auc_protocols.blinded_auc.blinding import BlindingRandomness
 from fhe_auc_protocols.blinded_auc.ckks_parameter_choice import plan
 from fhe_auc_protocols.blinded_auc.encrypted_trapezoid import blinded_sums
 from fhe_auc_protocols.blinded_auc.malicious import Malicious, MaliciousTask
@@ -68,11 +67,10 @@ class Roles:
         keys: ckks.KeyPair,
         tasks: Sequence[MaliciousTask],
         common_secret: bytes,
-        randomness: BlindingRandomness = secrets,
     ) -> None:
         self.manifest = manifest
         chosen = manifest.decoded_plan(AucPlan)
-        circuit = partial(blinded_sums, chosen, randomness=randomness)
+        circuit = partial(blinded_sums, chosen)
         computation = SealedCkks(manifest, chosen, circuit)
         self.aggregator = computing_aggregator(manifest, computation, keys.public, Echo())
         self.parties = [
@@ -122,13 +120,13 @@ class Engine:
             self.session.manifest, session=secrets.token_bytes(16), parties=tuple(parties), min_parties=len(parties)
         )
 
-    def roles(self, parties: Sequence[PartyData], randomness: BlindingRandomness = secrets) -> Roles:
+    def roles(self, parties: Sequence[PartyData]) -> Roles:
         manifest = self.manifest([data.name for data in parties])
         tasks = [MaliciousTask(manifest, data) for data in parties]
-        return Roles(manifest, self.keys, tasks, secrets.token_bytes(32), randomness)
+        return Roles(manifest, self.keys, tasks, secrets.token_bytes(32))
 
-    def run(self, parties: Sequence[PartyData], randomness: BlindingRandomness = secrets) -> list[Evaluation]:
-        return self.roles(parties, randomness).run()
+    def run(self, parties: Sequence[PartyData]) -> list[Evaluation]:
+        return self.roles(parties).run()
 
 
 @lru_cache(maxsize=8)

@@ -39,12 +39,11 @@ from fhe_auc.rows.counts import Counts
 from fhe_auc.session.ckks_computation import running_sum
 from fhe_auc.session.protocol import DEFAULT_MAX_ROWS
 from fhe_auc_benchmarks.tables import show
-from fhe_auc_protocols.blinded_auc.blinding import BlindingRandomness
+from fhe_auc_protocols.blinded_auc.blinding import RandomBits
 from fhe_auc_protocols.blinded_auc.ckks_parameter_choice import plan
 from fhe_auc_protocols.blinded_auc.encrypted_trapezoid import blinded_sums, packed
-from fhe_auc_protocols.blinded_auc.error_bound import error_bound
 from fhe_auc_protocols.blinded_auc.masked_shares import Run, runs
-from fhe_auc_protocols.blinded_auc.plan import AucPlan, Workload
+from fhe_auc_protocols.blinded_auc.plan import AucPlan, Workload, error_bound
 from fhe_auc_protocols.blinded_auc.result_check import accept, recover, solve
 from fhe_auc_protocols.blinded_auc.semi_honest import vectors
 
@@ -75,20 +74,14 @@ class PrecisionSession(NamedTuple):
     disagreement: float  # of `malicious`: the larger of what both checks see, over the tolerance
 
 
-class SmallestMultiplier:
-    """Randomness from which the multiplier comes out as the least that the plan allows."""
-
-    def randbits(self, k: int, /) -> int:
-        return 2**k - 1
-
-
 def random_counts(rng: np.random.Generator, size: int, positives: int, negatives: int) -> Counts:
     edges, drawn = np.linspace(0, 1, size + 1), ((positives, (4, 2)), (negatives, (2, 4)))
     bins = (rng.multinomial(rows, np.diff(beta.cdf(edges, *shape))) for rows, shape in drawn)
     return Counts(*(side[::-1].cumsum()[::-1].astype(np.int64) for side in bins))
 
 
-MULTIPLIERS: dict[str, BlindingRandomness] = {"random": secrets, "smallest": SmallestMultiplier()}
+# All ones make the multiplier the least that the plan allows.
+MULTIPLIERS: dict[str, RandomBits] = {"random": secrets.randbits, "smallest": lambda bits: 2**bits - 1}
 
 
 class PrecisionSessions:
@@ -127,7 +120,7 @@ class PrecisionSessions:
         return [self._blocks[number] for number in drawn]
 
     def session(
-        self, others: list[Sums], submission: list[bytes], randomness: BlindingRandomness, drawn: list[Run]
+        self, others: list[Sums], submission: list[bytes], draw: RandomBits, drawn: list[Run]
     ) -> tuple[float, float, float]:
         total = running_sum(self.public, self.plan.blocks)
         total.add(submission)
@@ -135,7 +128,7 @@ class PrecisionSessions:
         for part in (total.totals, *others):
             for block, words in zip(whole, part, strict=True):
                 block.add(words)
-        result = blinded_sums(self.plan, self.public, [block.words for block in whole], randomness=randomness)
+        result = blinded_sums(self.plan, self.public, [block.words for block in whole], draw=draw)
         totals = self.secret.decrypt_sums(result, self.plan.squares)
         if not drawn:
             return *recover(totals, self.plan), 0.0

@@ -32,8 +32,15 @@ from numpy.typing import NDArray
 from fhe_auc.base.keystream import KeyStream, derived_key
 from fhe_auc.ckks import Slots
 from fhe_auc.rows.counts import Counts
-from fhe_auc_protocols.blinded_auc.error_bound import MAX_AMPLIFICATION
-from fhe_auc_protocols.blinded_auc.plan import CLASSES, EXTRA, MASK_RADIUS, RUNS, AucPlan, largest_den_factor
+from fhe_auc_protocols.blinded_auc.plan import (
+    CLASSES,
+    EXTRA,
+    MASK_RADIUS,
+    MAX_AMPLIFICATION,
+    RUNS,
+    AucPlan,
+    largest_den_factor,
+)
 
 Floats = NDArray[np.float64]
 Complex = NDArray[np.complexfloating[Any, Any]]

@@ -14,9 +14,8 @@ from numpy.typing import NDArray
 
 from fhe_auc.base.errors import ResultCheckError, UndefinedAucError, VerificationError
 from fhe_auc_protocols.blinded_auc.blinding import BLINDING_BITS, LEAST_MULTIPLIER
-from fhe_auc_protocols.blinded_auc.error_bound import CHECK_WEIGHT, MAX_AMPLIFICATION, error_bound, total_error
 from fhe_auc_protocols.blinded_auc.masked_shares import Run
-from fhe_auc_protocols.blinded_auc.plan import AucPlan
+from fhe_auc_protocols.blinded_auc.plan import CHECK_WEIGHT, MAX_AMPLIFICATION, AucPlan, error_bound, total_error
 
 Totals = NDArray[np.complexfloating[Any, Any]]
 """Decrypted class totals: twice a blinded Σ Y·X, shape (runs, 2)."""

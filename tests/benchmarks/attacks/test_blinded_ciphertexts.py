@@ -34,7 +34,7 @@ from fhe_auc_benchmarks.attacks.blinded_auc import ciphertexts
 from fhe_auc_benchmarks.attacks.blinded_auc.aggregator_view import BlindedView
 from fhe_auc_benchmarks.attacks.blinded_auc.strategies import STRATEGIES, Lie
 from fhe_auc_benchmarks.attacks.laboratory import HARM, HARMLESS, AttackOutcome
-from fhe_auc_protocols.blinded_auc.error_bound import error_bound
+from fhe_auc_protocols.blinded_auc.plan import error_bound
 from tests.support.chosen import federated_auc
 from tests.support.reachable import reachable
 

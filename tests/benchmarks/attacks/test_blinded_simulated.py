@@ -19,9 +19,8 @@ from fhe_auc_benchmarks.attacks.blinded_auc.simulated_trials import (
 from fhe_auc_benchmarks.attacks.blinded_auc.strategies import STRATEGIES, _term
 from fhe_auc_benchmarks.attacks.laboratory import HARM, AttackOutcome, clopper_pearson
 from fhe_auc_protocols.blinded_auc import masked_shares
-from fhe_auc_protocols.blinded_auc.error_bound import MAX_AMPLIFICATION, WEIGHT
 from fhe_auc_protocols.blinded_auc.masked_shares import Run, Stream
-from fhe_auc_protocols.blinded_auc.plan import EXTRA, largest_den_factor
+from fhe_auc_protocols.blinded_auc.plan import EXTRA, MAX_AMPLIFICATION, WEIGHT, largest_den_factor
 from fhe_auc_protocols.blinded_auc.result_check import accept, solve
 
 

@@ -19,9 +19,16 @@ from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.plan import EncodedPlan
 from fhe_auc_protocols.blinded_auc.blinding import BLINDING_BITS, FLOODED_BITS
 from fhe_auc_protocols.blinded_auc.ckks_parameter_choice import PRECISION, plan
-from fhe_auc_protocols.blinded_auc.error_bound import CHECK_WEIGHT, disagreement, error_bound
 from fhe_auc_protocols.blinded_auc.masked_shares import runs
-from fhe_auc_protocols.blinded_auc.plan import EXTRA, AucPlan, Workload, largest_den_factor
+from fhe_auc_protocols.blinded_auc.plan import (
+    CHECK_WEIGHT,
+    EXTRA,
+    AucPlan,
+    Workload,
+    disagreement,
+    error_bound,
+    largest_den_factor,
+)
 from tests.support.blinded_auc import Algebra, blocks, counts_of, encoded, manifest_with
 
 BACKENDS = ("openfhe", "tenseal")  # planning needs no library

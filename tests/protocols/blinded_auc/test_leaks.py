@@ -21,8 +21,7 @@ from fhe_auc.rlwe.polynomials import Words
 from fhe_auc.rows.counts import Counts
 from fhe_auc.session.ckks_computation import running_sum
 from fhe_auc_protocols.blinded_auc.blinding import BLINDING_BITS, FLOODED_BITS
-from tests.support.blinded_auc import Algebra, counts_of
-from tests.support.pinned_randomness import LARGEST_MULTIPLIER, SMALLEST_MULTIPLIER
+from tests.support.blinded_auc import Algebra, counts_of, largest_multiplier, smallest_multiplier
 
 BINS = 100
 BACKENDS = ckks.available_backends()
@@ -134,7 +133,7 @@ class TestMultiplierAsCommonDivisor:
         parameters = attacked.plan.parameters
         flood = 2.0**FLOODED_BITS * parameters.slots / parameters.scale**2
         submission = attacked.submission(EMPTY)
-        for extreme in (SMALLEST_MULTIPLIER, LARGEST_MULTIPLIER):
+        for extreme in (smallest_multiplier, largest_multiplier):
             results = [attacked.result([submission], extreme) for _ in range(24)]
             seen = np.array([attacked.keys.secret.decrypt_sums(result, 1).view(float) for result in results])
             assert np.abs(seen).max() <= 1.02 * flood  # dropping a modulus adds a little
@@ -163,6 +162,6 @@ class TestQuotientOfTheLastPolynomial:
     def test_results_of_the_same_submissions_have_nothing_in_common(self, attacked):
         """Neither whole polynomials nor the multiplier are drawn from anything that is there twice."""
         submission = attacked.submission(random_counts(3, 500, 700))
-        one, other = (attacked.result([submission], LARGEST_MULTIPLIER) for _ in range(2))
+        one, other = (attacked.result([submission], largest_multiplier) for _ in range(2))
         sums, others = (np.frombuffer(each[-attacked.plan.download_bytes :], np.uint8) for each in (one, other))
         assert np.mean(sums != others) > 0.99  # of random bytes one in 256 is the same

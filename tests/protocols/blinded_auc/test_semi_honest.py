@@ -16,8 +16,7 @@ from fhe_auc.rows import datasets
 from fhe_auc.rows.counts import count
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc_protocols.blinded_auc.ckks_parameter_choice import plan
-from fhe_auc_protocols.blinded_auc.error_bound import error_bound
-from fhe_auc_protocols.blinded_auc.plan import Workload
+from fhe_auc_protocols.blinded_auc.plan import Workload, error_bound
 from fhe_auc_protocols.blinded_auc.result_check import Recovered
 from fhe_auc_protocols.blinded_auc.semi_honest import SemiHonestTask
 from tests.support import chosen

@@ -24,9 +24,18 @@ from fhe_auc.rows.counts import Counts, count
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc_protocols.blinded_auc.blinding import BLINDING_BITS, FLOODED_BITS, MULTIPLIER_RANGE_BITS
 from fhe_auc_protocols.blinded_auc.ckks_parameter_choice import plan
-from fhe_auc_protocols.blinded_auc.error_bound import MAX_AMPLIFICATION, total_deviation
 from fhe_auc_protocols.blinded_auc.masked_shares import Complex
-from fhe_auc_protocols.blinded_auc.plan import CLASSES, EXTRA, MASK_RADIUS, RUNS, AucPlan, Workload, largest_den_factor
+from fhe_auc_protocols.blinded_auc.plan import (
+    CLASSES,
+    EXTRA,
+    MASK_RADIUS,
+    MAX_AMPLIFICATION,
+    RUNS,
+    AucPlan,
+    Workload,
+    largest_den_factor,
+    total_deviation,
+)
 
 Floats: TypeAlias = "NDArray[np.floating[Any]]"
 

@@ -39,8 +39,8 @@ from fhe_auc_benchmarks.attacks.blinded_auc.simulated_trials import (
     phases,
 )
 from fhe_auc_benchmarks.attacks.laboratory import HARM
-from fhe_auc_protocols.blinded_auc.error_bound import CHECK_WEIGHT, WEIGHT
 from fhe_auc_protocols.blinded_auc.masked_shares import Complex
+from fhe_auc_protocols.blinded_auc.plan import CHECK_WEIGHT, WEIGHT
 
 Lie: TypeAlias = Callable[[BlindedView], bytes]  # what a liar does with its view; returns the result's bytes
 Parameter: TypeAlias = "tuple[complex, ...]"
