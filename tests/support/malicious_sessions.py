@@ -130,9 +130,9 @@ class Engine:
 
 
 @lru_cache(maxsize=8)
-def engine(backend: str, grid: Any = "uniform:16", **options: Any) -> Engine:
-    """The engine of five parties; up to 253 thresholds both runs are in one ciphertext."""
-    return Engine(backend, parties=5, grid=grid, options=options)
+def engine(backend: str, grid: Any = "uniform:16", *, parties: int = 5) -> Engine:
+    """The engine of so many parties; up to 253 thresholds both runs are in one ciphertext."""
+    return Engine(backend, parties=parties, grid=grid)
 
 
 def assert_silent(error: BaseException) -> None:

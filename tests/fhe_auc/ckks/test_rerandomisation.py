@@ -12,23 +12,17 @@ from fhe_auc.ckks import rerandomisation
 from fhe_auc.ckks.rerandomisation import released
 from fhe_auc.rlwe import transparent_ciphertexts, wire_format
 from fhe_auc.rlwe.error_sampling import VARIANCE, second_error
-from fhe_auc.rlwe.modular import combined
 from fhe_auc.rlwe.number_theoretic_transform import coefficients_of, values_of
 from fhe_auc.rlwe.polynomials import Polynomials, Words
 from fhe_auc.rlwe.primes import primes_above
 from tests.support import general_purpose_generators
+from tests.support.polynomials import signed
 from tests.support.schemes import Ckks
 
 FALSE_ALARM = 1e-9
 N = 16384
 HALF = Polynomials(N, primes_above(2**55, 3, N))
 EVERYWHERE = {"positions": range(N), "kept": 3}
-
-
-def centred(words: Words, moduli: tuple[int, ...] = HALF.moduli) -> list[int]:
-    """Coefficients as integers around zero."""
-    modulus = int(np.prod(np.array(moduli, object)))
-    return [each - modulus if 2 * each > modulus else each for each in combined(list(words), moduli)]
 
 
 def constant(value: int) -> Words:
@@ -40,7 +34,7 @@ def flood(bits: int) -> list[int]:
     """The flooding alone: every key and every product is zero."""
     zeros = HALF.zeros()
     parts = released(HALF, [zeros, zeros], [zeros] * 3, 1, bits, **EVERYWHERE)
-    return centred(parts[0])
+    return signed(HALF, parts[0])
 
 
 @pytest.mark.parametrize("bits", [30, 76, 120])
@@ -72,7 +66,7 @@ def test_u_and_v_are_ternary_and_errors_are_those_of_encryptions() -> None:
     """Read off with a public key of constants: c₁' = u·p₁ + v·p₀ + e₁ and c₂' = v·p₁ + e₂."""
     large = 2**40
     parts = released(HALF, [constant(large**2), constant(large)], [HALF.zeros()] * 3, 1, 30, **EVERYWHERE)
-    second, third = (np.array(centred(part), object) for part in parts[1:])
+    second, third = (np.array(signed(HALF, part), object) for part in parts[1:])
     v = np.array([round(each / large) for each in third])
     of_second = second - v.astype(object) * large**2
     u = np.array([round(each / large) for each in of_second])
@@ -99,7 +93,7 @@ def test_what_it_adds_to_the_phase_stays_below_two_to_the_nineteenth_at_seven_de
         c0, c1, c2 = (values_of(HALF, part) for part in parts)
         HALF.add_in_place(c1, HALF.multiply(c2, secret))
         HALF.add_in_place(c0, HALF.multiply(c1, secret))
-        found = np.array(centred(coefficients_of(HALF, c0)), float)
+        found = np.array(signed(HALF, coefficients_of(HALF, c0)), float)
         deviations.append(found.std())
         largest = max(largest, np.abs(found).max())
     # e₂s², v·e·s and, far smaller, u·e and e₁s, as the module's docstring reckons.
@@ -139,7 +133,7 @@ class Released:
             for sent, known, prime in zip(self.sent[part], self.known[part], self.moduli, strict=False):
                 difference = sent.astype(object) * dropped - known.astype(object) * multiplier
                 left.append((difference % prime).astype(np.uint64))
-            size = max(map(abs, centred(np.array(left), self.moduli)))
+            size = max(map(abs, signed(Polynomials(HALF.ring_dimension, self.moduli), np.array(left))))
             if size < 2 * dropped:  # of some 112 bits that it could have
                 found.append(multiplier)
         return found

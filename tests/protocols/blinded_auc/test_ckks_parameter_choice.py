@@ -251,6 +251,7 @@ RING = {"ring_dimension": 4096, "modulus_bits": [56, 50], "special_bits": 0}
         (False, ("workload",), {"thresholds": 2**21}, "thresholds must be at most"),
         (False, ("workload",), {"parties": 0}, "parties must be at least 1"),
         (False, ("workload",), {"split": True}, "tolerance must lie above 0"),
+        (True, ("workload",), {"split": False}, "be 0 with semi-honest"),
         (False, (), {"tolerance": 1e-6}, "be 0 with semi-honest"),
         *((True, (), {"tolerance": bad}, "tolerance must lie above 0") for bad in (0, -1e-9, 1.01e-3, 1, math.inf)),
         (True, (), {"tolerance": math.nan}, "tolerance must lie above 0"),

@@ -15,13 +15,13 @@ from fhe_auc import ckks
 from fhe_auc.ckks import rerandomisation
 from fhe_auc.ckks.encoding import sum_positions
 from fhe_auc.rlwe import modular
-from fhe_auc.rlwe.modular import combined
 from fhe_auc.rlwe.number_theoretic_transform import coefficients_of, values_of
 from fhe_auc.rlwe.polynomials import Words
 from fhe_auc.rows.counts import Counts
 from fhe_auc.session.ckks_computation import running_sum
 from fhe_auc_protocols.blinded_auc.blinding import BLINDING_BITS, FLOODED_BITS
 from tests.support.blinded_auc import Algebra, counts_of, largest_multiplier, smallest_multiplier
+from tests.support.polynomials import signed
 
 BINS = 100
 BACKENDS = ckks.available_backends()
@@ -64,8 +64,7 @@ class Attacked(Algebra):
         c0 = half.zeros()
         c0[:, self.positions if parts[0].shape[1] == len(self.positions) else slice(None)] = parts[0]
         half.add_in_place(phase, c0)
-        modulus = math.prod(half.moduli)
-        return [each - modulus if each > modulus // 2 else each for each in combined(list(phase), half.moduli)]
+        return signed(half, phase)
 
 
 @pytest.fixture(scope="module", params=BACKENDS)

@@ -15,12 +15,9 @@ from fhe_auc.question import thresholds
 from fhe_auc.rows import datasets
 from fhe_auc.rows.counts import count
 from fhe_auc.rows.party_data import PartyData
-from fhe_auc_protocols.blinded_auc.ckks_parameter_choice import plan
-from fhe_auc_protocols.blinded_auc.plan import Workload, error_bound
-from fhe_auc_protocols.blinded_auc.result_check import Recovered
-from fhe_auc_protocols.blinded_auc.semi_honest import SemiHonestTask
+from fhe_auc_protocols.blinded_auc.plan import error_bound
 from tests.support import chosen
-from tests.support.blinded_auc import Algebra, counts_of, encoded, manifest_with
+from tests.support.blinded_auc import Algebra, counts_of
 from tests.support.pooled import exact_auc, pooled
 
 BACKENDS = ckks.available_backends()
@@ -120,21 +117,6 @@ class TestPrecision:
         assert evaluation.auc == pytest.approx(exact_auc(parties, thresholds.uniform(size)), abs=PRECISION)
         assert evaluation.auc == pytest.approx(sklearn_auc(parties), abs=evaluation.binning_error + 1e-6)
 
-    @pytest.mark.openfhe
-    @pytest.mark.slow
-    def test_backends_agree(self):
-        parties = datasets.load("covid-clinics")[:20]
-        first, second = (federated_auc(parties, setup=Setup(backend=backend)) for backend in BACKENDS)
-        assert first.auc == pytest.approx(second.auc, abs=PRECISION)
-        assert first.binning_error == pytest.approx(second.binning_error, abs=PRECISION)
-
-
-def test_a_result_says_what_all_its_digits_tell():
-    manifest = manifest_with(encoded(plan(Workload(thresholds=16, parties=2), "tenseal")))
-    task = SemiHonestTask(manifest, PartyData.from_arrays("site 0", [0, 1, 1], [0.1, 0.8, 0.4]))
-    told = " ".join(task.evaluation(Recovered(0.5, 0.0), 2, verified=False).warnings)
-    assert "assume that parties can work out how many pooled rows have each label; only differential privacy" in told
-
 
 class TestWarnings:
     """What the reader of the number ought to know stands in the evaluation."""
@@ -195,15 +177,6 @@ class TestInvariance:
         ]
         # The plan promises its precision from 100 rows on; den = 2 instead of 198 costs two digits.
         assert engine.recover(pieces).auc == pytest.approx(trapezoid(whole).auc, abs=100 * PRECISION)
-
-    @pytest.mark.slow
-    def test_a_monotone_transform_with_matching_thresholds_changes_nothing(self):
-        parties = datasets.load("credit-default")
-        grid = thresholds.hybrid(200)
-        bent = [PartyData.from_arrays(p.name, p.y_true, np.arctan(5 * p.y_score)) for p in parties]
-        before = federated_auc(parties, thresholds=grid)
-        after = federated_auc(bent, thresholds=np.arctan(5 * grid))
-        assert after.auc == pytest.approx(before.auc, abs=PRECISION)
 
 
 _MEMORY = """
