@@ -4,20 +4,26 @@ Other attacks on what it computes: tests/benchmarks/attacks.
 """
 
 import math
+import re
 from collections.abc import Callable
 from functools import lru_cache, partial
 
 import numpy as np
 import pytest
 
-from fhe_auc.base.errors import EvaluationError, MessageError, VerificationError
+from fhe_auc import ckks
+from fhe_auc.base.errors import EvaluationError, InputError, MessageError, VerificationError
 from fhe_auc.base.serialise import decode
 from fhe_auc.rows import datasets
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.ckks_computation import running_sum
+from fhe_auc.session.manifest import Manifest
 from fhe_auc_protocols.blinded_auc import malicious
-from fhe_auc_protocols.blinded_auc.ckks_parameter_choice import PRECISION
-from fhe_auc_protocols.blinded_auc.malicious import MaliciousTask
+from fhe_auc_protocols.blinded_auc.ckks_parameter_choice import PRECISION, plan
+from fhe_auc_protocols.blinded_auc.malicious import Malicious, MaliciousTask
+from fhe_auc_protocols.blinded_auc.plan import AucPlan, Workload
+from fhe_auc_protocols.blinded_auc.semi_honest import SemiHonestTask
+from tests.support.blinded_auc import encoded, manifest_with
 from tests.support.chosen import federated_auc
 from tests.support.malicious_sessions import (
     CLOSE,
@@ -27,6 +33,7 @@ from tests.support.malicious_sessions import (
     engine,
     exact,
     plan_for,
+    request,
     sites,
 )
 from tests.support.pooled import pooled
@@ -239,3 +246,71 @@ def test_honest_sessions_are_accepted_every_time(backend, grid, most, sessions, 
             assert evaluation.verified
             assert evaluation.auc == pytest.approx(truth.auc, abs=CLOSE)
             assert evaluation.binning_error == pytest.approx(truth.binning_error, abs=CLOSE)
+
+
+def manifest_for(parties: int = 3, chosen: AucPlan | None = None, **changes: object) -> Manifest:
+    """A manifest without keys."""
+    plan_of = encoded(plan_for() if chosen is None else chosen)
+    return manifest_with(plan_of, parties=parties, **{"protocol": "malicious", **changes})
+
+
+def task_for(manifest: Manifest, index: int = 0) -> MaliciousTask:
+    return MaliciousTask(manifest, PartyData.from_arrays(manifest.parties[index], [0, 1], [0.2, 0.7]))
+
+
+class TestRefusals:
+    """Before anything is computed: requests and manifests."""
+
+    @pytest.mark.parametrize(
+        ("options", "shown"),
+        [
+            *(({name: 4}, f"no option '{name}'") for name in ("splits", "executions", "round_scores")),
+            *(({"tolerance": bad}, f"tolerance must be a number, got {bad!r}") for bad in ("1e-6", [1e-6], 1e-6j)),
+            *(({"tolerance": bad}, "tolerance must lie above 0") for bad in (0, -1e-6, 1, False, math.inf, math.nan)),
+            ({"tolerance": 1.1e-3}, "tolerance must lie above 0 and at most at 0.001"),
+            ({"tolerance": 1e-15}, "a tolerance of 1e-15; lower max_rows"),
+            ({"tolerance": True}, "tolerance"),
+        ],
+        ids=str,
+    )
+    def test_options_that_make_no_sense_are_refused_before_there_are_keys(self, options, shown, monkeypatch):
+        monkeypatch.setattr(ckks, "generate", None)
+        with pytest.raises(InputError, match=re.escape(shown)):
+            federated_auc(sites(2), protocol="malicious", thresholds="uniform:16", **options)
+
+    def test_nobody_can_be_left_out(self):
+        for least in [2, 3]:
+            with pytest.raises(InputError, match="min_parties does not apply"):
+                Malicious().prepare(request(sites(4), min_parties=least))
+        session = Malicious().prepare(request(sites(2), min_parties=2))
+        assert session.manifest.min_parties == 2
+
+    def test_manifests_of_other_plans_or_that_leave_parties_out_are_refused(self):
+        chosen = plan(Workload(thresholds=16, parties=5), "tenseal")
+        with pytest.raises(InputError, match="not one for masked shares of all parties"):
+            task_for(manifest_for(chosen=chosen))
+        data = PartyData.from_arrays("site 0", [0, 1], [0.2, 0.7])
+        with pytest.raises(InputError, match="not one for whole counts"):
+            SemiHonestTask(manifest_for(), data)
+        for least in [2, 3]:
+            with pytest.raises(InputError, match="of all parties"):
+                task_for(manifest_for(4, min_parties=least))
+        manifest = manifest_for(chosen=plan_for(max_rows=100))
+        with pytest.raises(InputError, match="more than max_rows = "):
+            MaliciousTask(manifest, PartyData.from_arrays("site 0", [0, 1] * 60, np.linspace(0, 1, 120)))
+
+    def test_every_part_of_the_manifest_changes_the_secrets_that_all_parties_derive_alike(self):
+        genuine = manifest_for()
+        others = [
+            manifest_for(session=b"\1" * 16),
+            manifest_for(parties=4),
+            manifest_for(context=b"\1" * 32),
+            manifest_for(grid=np.linspace(0, 2, 16).tobytes()),
+            manifest_for(chosen=plan_for(tolerance=1e-5)),
+        ]
+        factors = [task_for(each).runs(bytes(32))[0].factors for each in (genuine, *others)]
+        assert len({complex(value) for row in factors for value in row}) == 2 * len(factors)
+        manifest = manifest_for(4)
+        for mine, theirs in zip(*(task_for(manifest, index).runs(bytes(32)) for index in (0, 3)), strict=True):
+            np.testing.assert_array_equal(mine.factors, theirs.factors)
+            np.testing.assert_array_equal(mine.order, theirs.order)
