@@ -131,7 +131,6 @@ class Scheme(Library[Any]):
                     )
             settings.set_plain_modulus(parameters.plain_moduli[0])
         self.context = seal.SEALContext(settings, True, seal.SEC_LEVEL_TYPE.TC128)
-        self._evaluator = seal.Evaluator(self.context)
         super().__init__(parameters)
 
     def _new_keys(self) -> tuple[Any, Any]:
@@ -146,10 +145,8 @@ class Scheme(Library[Any]):
         def made() -> Any:
             ciphertext = seal.Ciphertext()
             encrypt(ciphertext)
-            # SEAL keeps keys as values at roots of unity, and of BFV ciphertexts coefficients. Here both are values: a
-            # party can exchange the random polynomial of a ciphertext for that of a seed only there.
-            if self._of_bfv:
-                self._evaluator.transform_to_ntt_inplace(ciphertext)
+            if self._of_bfv:  # of which SEAL keeps coefficients: of keys, and of all else, values at roots of unity
+                seal.Evaluator(self.context).transform_to_ntt_inplace(ciphertext)
             return ciphertext
 
         return made

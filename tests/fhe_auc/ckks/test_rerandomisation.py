@@ -11,7 +11,7 @@ from fhe_auc import ckks
 from fhe_auc.ckks import rerandomisation
 from fhe_auc.ckks.rerandomisation import released
 from fhe_auc.rlwe import transparent_ciphertexts, wire_format
-from fhe_auc.rlwe.error_sampling import VARIANCE, second_error
+from fhe_auc.rlwe.error_sampling import VARIANCE, second_error, ternary
 from fhe_auc.rlwe.number_theoretic_transform import coefficients_of, values_of
 from fhe_auc.rlwe.polynomials import Polynomials, Words
 from fhe_auc.rlwe.primes import primes_above
@@ -70,9 +70,9 @@ def test_u_and_v_are_ternary_and_errors_are_those_of_encryptions() -> None:
     v = np.array([round(each / large) for each in third])
     of_second = second - v.astype(object) * large**2
     u = np.array([round(each / large) for each in of_second])
-    for ternary in u, v:
-        assert set(ternary.tolist()) == {-1, 0, 1}
-        assert stats.chisquare(np.bincount(ternary + 1)).pvalue > FALSE_ALARM
+    for found in u, v:
+        assert set(found.tolist()) == {-1, 0, 1}
+        assert stats.chisquare(np.bincount(found + 1)).pvalue > FALSE_ALARM
     errors = [np.array(each, float) for each in (of_second - u * large, third - v * large)]
     for error in errors:
         assert np.abs(error).max() <= 21
@@ -85,7 +85,7 @@ def test_what_it_adds_to_the_phase_stays_below_two_to_the_nineteenth_at_seven_de
     """At the largest ring, in every coefficient, with flooding that is 0 or -1."""
     deviations, largest = [], 0.0
     for _ in range(4):
-        secret = values_of(HALF, rerandomisation._ternary(HALF))
+        secret = ternary(HALF, rerandomisation.secrets.token_bytes(32))
         second = HALF.uniform(rerandomisation.secrets.token_bytes(32))
         first = values_of(HALF, second_error(HALF, rerandomisation.secrets.token_bytes(32)))
         HALF.subtract_in_place(first, HALF.multiply(second, secret))
@@ -145,12 +145,11 @@ def test_the_multiplier_shows_in_no_polynomial_and_would_without_u_and_v(
     """Whoever knows all submissions knows c₁ and c₂: r·c₂ and a small error tell r, of however many candidates."""
     found = Released(pair)
     assert found.candidates(0) == found.candidates(1) == []
-    genuine = rerandomisation._ternary
-    monkeypatch.setattr(rerandomisation, "_ternary", Polynomials.zeros)
+    monkeypatch.setattr(rerandomisation, "ternary", lambda half, seed: half.zeros())
     bare = Released(pair)
     assert bare.candidates(0) == bare.candidates(1) == [12_345_679]
     # v alone is missing: the prototypes' attack, one division of c₂.
-    drawn = iter([genuine(found.half), found.half.zeros()])
-    monkeypatch.setattr(rerandomisation, "_ternary", lambda half: next(drawn))
+    drawn = iter([ternary(found.half, bytes(32)), found.half.zeros()])
+    monkeypatch.setattr(rerandomisation, "ternary", lambda half, seed: next(drawn))
     without_v = Released(pair)
     assert (without_v.candidates(0), without_v.candidates(1)) == ([], [12_345_679])

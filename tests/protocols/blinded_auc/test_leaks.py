@@ -154,7 +154,7 @@ class TestQuotientOfTheLastPolynomial:
         total = attacked.summed(random_counts(2, 500, 700))
         assert len(self.attack(attacked.sent(total), total, attacked)) > 3 * 8192 - 10
         with monkeypatch.context() as patched:
-            patched.setattr(rerandomisation, "_ternary", lambda half: half.zeros())
+            patched.setattr(rerandomisation, "ternary", lambda half, seed: half.zeros())
             patched.setattr(rerandomisation, "second_error", lambda half, key: half.zeros())
             assert self.attack(attacked.sent(total), total, attacked) == {attacked.multiplier}
 
