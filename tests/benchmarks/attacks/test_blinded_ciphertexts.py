@@ -99,7 +99,7 @@ def protocol(request: pytest.FixtureRequest) -> str:
 @pytest.mark.backends("all")
 def test_a_liar_that_does_not_lie_gives_every_party_the_right_auc(protocol: str, backend: str) -> None:
     scene = Scene(protocol, backend)
-    message = scene.message(BlindedView.honest)
+    message = scene.message(BlindedView.result)
     assert scene.parties.says_the_same(message)
     last = scene.parties.last(message)
     for party in scene.parties._parties:
@@ -238,7 +238,7 @@ def test_what_was_made_under_other_keys_is_refused_in_both(protocol: str, backen
 
 def test_another_sessions_message_is_refused_for_its_session(protocol: str, backend: str) -> None:
     scene, other = Scene(protocol, backend), Scene(protocol, backend, seed=8)
-    message = other.message(BlindedView.honest)
+    message = other.message(BlindedView.result)
     with pytest.raises(MessageError) as caught:
         scene.parties.read(message)
     assert caught.value.field == "session"
@@ -256,7 +256,7 @@ def test_a_refusal_names_its_check_says_that_no_number_is_given_and_carries_none
 
 def test_the_liar_sees_the_same_acknowledgement_whether_it_was_caught_or_not() -> None:
     answers = []
-    for lie in (BlindedView.honest, STRATEGIES["scale-last"].lie):
+    for lie in (BlindedView.result, STRATEGIES["scale-last"].lie):
         scene = Scene("malicious", BACKENDS[0])
         last = scene.parties.last(scene.message(lie))
         answers.append(scene.parties._parties[1].respond(last))
@@ -346,18 +346,3 @@ def test_an_attack_below_harm_is_harmless_and_a_run_repeats_its_rows_and_lies() 
     assert scene.parties.verdict(message) == HARMLESS
     first, second = (ciphertexts.run("other-subset", "semi-honest", TRIALS, 3, backend=BACKENDS[0]) for _ in range(2))
     assert first == second
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("scale-everything", "malicious", 1, 0), "there is no attack 'scale-everything'"),
-        (("scale-last", "plain", 1, 0), "protocol 'plain' cannot be attacked"),
-        (("scale-last", "malicious", 0, 0), "trials must be at least 1, got 0"),
-        (("scale-last", "semi-honest", 1, 0, {"tolerance": 1e-5}), "has no option 'tolerance'"),
-    ],
-)
-def test_a_run_that_makes_no_sense_is_refused(arguments: tuple[Any, ...], message: str) -> None:
-    *positional, options = arguments if len(arguments) > 4 else (*arguments, None)
-    with pytest.raises(InputError, match=message):
-        ciphertexts.run(*positional, options=options)

@@ -189,9 +189,11 @@ def test_terms_at_a_position_are_those_of_alpha_z_squared_and_beta_z(default):
 @pytest.mark.parametrize("tolerance", [None, 1e-5])
 def test_honest_trials_are_accepted_and_little_is_left(tolerance, trials):
     of = setting(tolerance=tolerance)
-    assert simulated.honest(of, trials, seed=4) == AttackOutcome(trials, 0, 0, trials, {})
+    assert simulated.run("scale-all", of, trials, seed=4) == AttackOutcome(trials, 0, 0, trials, {})
     each = drawn(of, trials)
-    assert simulated.checked(each, each.totals(each.honest)).left.max() < of.plan.tolerance / 10
+    found = simulated.checked(each, each.totals(each.honest))
+    assert set(found.refused_by) == {simulated.ACCEPTED}
+    assert found.left.max() < of.plan.tolerance / 10
 
 
 @pytest.mark.parametrize("name", quick("add-constant", of=LUCKY))

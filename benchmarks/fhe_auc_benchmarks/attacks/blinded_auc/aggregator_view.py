@@ -122,10 +122,6 @@ class BlindedView:
         size = self.plan.blocks_of_a_square
         return [totals[start : start + size] for start in range(0, len(totals), size)]
 
-    def honest(self) -> bytes:
-        """Return the result's bytes that it should return."""
-        return self.result()
-
     def result(
         self,
         alpha: Weights = MappingProxyType({0: 1}),
@@ -136,7 +132,7 @@ class BlindedView:
         plus: Complex | None = None,
         change: Callable[[list[Words]], object] = list,
     ) -> bytes:
-        """Return a result's bytes: alpha·z² + beta·z, times the multiplier.
+        """Return a result's bytes: alpha·z² + beta·z, times the multiplier; by default the honest one.
 
         `sums` are z, and `times` what it is multiplied by, by default z. `plus`, shape (runs, 2), is added to what
         decrypts. `change` may alter each square's part of the result: four coefficients for each run in it, then two

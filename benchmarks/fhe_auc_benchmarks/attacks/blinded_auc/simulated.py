@@ -73,15 +73,10 @@ def solved(values: Complex, weights: Floats, den_factors: Complex) -> tuple[Comp
 
 def _trials(name: str, of: TrialSetting, trials: int, seed: int) -> Iterator[Trials]:
     rng = generator(seed, *name.encode())
-    everywhere = name in STRATEGIES and STRATEGIES[name].everywhere
+    everywhere = STRATEGIES[name].everywhere
     chunk = max(1, _POSITION_CHUNK // of.plan.positions) if everywhere else _CHUNK
     for start in range(0, trials, chunk):
         yield Trials(of, min(chunk, trials - start), rng, everywhere=everywhere)
-
-
-def honest(of: TrialSetting, trials: int, seed: int) -> AttackOutcome:
-    """Return what comes of an aggregator that does what it should."""
-    return _tallied((each, each.honest) for each in _trials("", of, trials, seed))
 
 
 def best(name: str, of: TrialSetting, seed: int = 0) -> Parameter:
