@@ -1,4 +1,5 @@
 import dataclasses
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -45,11 +46,10 @@ def drawn(of, trials, seed=1, *, everywhere=False):
     return Trials(of, trials, np.random.default_rng(seed), everywhere=everywhere)
 
 
-def run_of(products, shares, positions):
-    """Whose A·B and c are these; the rest does not matter to `accept`."""
-    x, y = np.zeros((2, positions), complex), np.zeros(positions, complex)
-    x[:, -1] = shares
-    return Run(products, 1.0, x, y, np.arange(positions), np.ones(positions, complex))
+def secrets_of(trials, index):
+    """What `accept` takes of a trial's runs."""
+    matrices = masked_shares.equations(trials.products[index], trials.den_factors[index])
+    return [SimpleNamespace(equations=each) for each in matrices]
 
 
 @pytest.mark.parametrize("tolerance", [None, 1e-3])
@@ -70,8 +70,7 @@ def test_checks_are_those_of_accept(tolerance):
     totals[6::100, 1, 0] = np.inf
     verdicts, seen = simulated.checked(trials, totals), set()
     for index, each in enumerate(totals):
-        pairs = zip(trials.products[index], trials.den_factors[index], strict=True)
-        secrets = [run_of(*pair, of.plan.positions) for pair in pairs]
+        secrets = secrets_of(trials, index)
         try:
             expected = accept(each, of.plan, secrets)
         except VerificationError as error:
@@ -102,24 +101,18 @@ def test_where_it_stands_on_the_border_both_say_the_same(default):
             verdicts = simulated.checked(trials, totals)
             assert (verdicts.refused_by == simulated.ACCEPTED).all() == (factor < 1)
             for index in range(0, 200, 20):
-                pairs = zip(trials.products[index], trials.den_factors[index], strict=True)
-                secrets = [run_of(*pair, of.plan.positions) for pair in pairs]
                 if factor < 1:
-                    accept(totals[index], of.plan, secrets)
+                    accept(totals[index], of.plan, secrets_of(trials, index))
                 else:
                     with pytest.raises(VerificationError) as caught:
-                        accept(totals[index], of.plan, secrets)
+                        accept(totals[index], of.plan, secrets_of(trials, index))
                     assert caught.value.check == verdicts.refused_by[index]
 
 
 def measured(trials, totals):
     """The larger of what is left and of the difference of the runs' AUCs."""
-    found = []
-    for index, each in enumerate(totals):
-        pairs = zip(trials.products[index], trials.den_factors[index], strict=True)
-        solution = solve(each, [run_of(*pair, trials.setting.plan.positions) for pair in pairs])
-        found.append(max(solution.left, solution.disagreement))
-    return np.array(found)
+    solutions = (solve(each, secrets_of(trials, index)) for index, each in enumerate(totals))
+    return np.array([max(found.left, found.disagreement) for found in solutions])
 
 
 @pytest.fixture(scope="module")

@@ -230,32 +230,31 @@ def test_contexts_from_bytes_are_as_they_were_and_work_with_the_originals(scheme
                 assert scheme.agree(scheme.decrypt(decryptor, result), scheme.expected(values))
 
 
-_PARTY = """
-import base64, json, sys
-from tests.support.schemes import SCHEMES
-scheme = SCHEMES[sys.argv[1]]
-secret = scheme.library.load_secret(sys.stdin.buffer.read())
-print(json.dumps([base64.b64encode(scheme.encrypt(secret, scheme.some(seed))).decode() for seed in (12, 13)]))
-"""
-
-_AGGREGATOR = """
+_ROLE = """
 import base64, json, sys
 from tests.support.schemes import SCHEMES
 scheme = SCHEMES[sys.argv[1]]
 context, *submissions = [base64.b64decode(line) for line in sys.stdin.buffer.read().split()]
-public = scheme.library.load_public(context)
-total, other = (scheme.read(public, each) for each in submissions)
-public.ciphertext_shape.add_in_place(total, other)
-print(json.dumps(base64.b64encode(scheme.computed(public, total)).decode()))
+if submissions:
+    public = scheme.library.load_public(context)
+    total, other = (scheme.read(public, each) for each in submissions)
+    public.ciphertext_shape.add_in_place(total, other)
+    found = [scheme.computed(public, total)]
+else:
+    secret = scheme.library.load_secret(context)
+    found = [scheme.encrypt(secret, scheme.some(seed)) for seed in (12, 13)]
+print(json.dumps([base64.b64encode(each).decode() for each in found]))
 """
 
 
 def test_processes_that_got_only_bytes_compute_what_the_key_owner_decrypts(
     scheme: Any, pair: Any, run_child: Any
 ) -> None:
-    submissions = run_child(_PARTY, scheme.name, data=pair.secret.to_bytes())
-    parts = [pair.public.to_bytes(), *map(base64.b64decode, submissions)]
-    result = base64.b64decode(run_child(_AGGREGATOR, scheme.name, data=b"\n".join(map(base64.b64encode, parts))))
+    def role(*given: bytes) -> list[bytes]:
+        data = b"\n".join(map(base64.b64encode, given))
+        return [base64.b64decode(each) for each in run_child(_ROLE, scheme.name, data=data)]
+
+    (result,) = role(pair.public.to_bytes(), *role(pair.secret.to_bytes()))
     total = scheme.some(12) + scheme.some(13)
     assert scheme.agree(scheme.decrypt(pair.secret, result), scheme.expected(total))
 

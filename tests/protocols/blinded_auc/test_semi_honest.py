@@ -2,6 +2,7 @@
 
 import functools
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,13 +13,14 @@ from fhe_auc import Setup, ckks
 from fhe_auc.base.errors import InputError
 from fhe_auc.metrics.trapezoid import trapezoid
 from fhe_auc.question import thresholds
+from fhe_auc.results.evaluation import Evaluation
 from fhe_auc.rows import datasets
 from fhe_auc.rows.counts import count
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc_protocols.blinded_auc.plan import error_bound
 from tests.support import chosen
 from tests.support.blinded_auc import Algebra, counts_of
-from tests.support.pooled import exact_auc, pooled
+from tests.support.pooled import exact_auc, pooled, sklearns_auc
 
 BACKENDS = ckks.available_backends()
 backends = pytest.mark.parametrize("backend", BACKENDS)
@@ -28,13 +30,6 @@ slow = functools.partial(pytest.param, marks=pytest.mark.slow)
 federated_auc = functools.partial(chosen.federated_auc, protocol="semi-honest")
 
 
-def sklearn_auc(parties: list[PartyData]) -> float:
-    from sklearn.metrics import roc_auc_score
-
-    rows = pooled(parties)
-    return roc_auc_score(rows.y_true, rows.y_score)
-
-
 def split(y_true, y_score, pieces) -> list[PartyData]:
     return [PartyData.from_arrays(f"site {i}", y_true[rows], y_score[rows]) for i, rows in enumerate(pieces)]
 
@@ -42,6 +37,13 @@ def split(y_true, y_score, pieces) -> list[PartyData]:
 @pytest.fixture(scope="module", params=BACKENDS)
 def engine(request) -> Algebra:
     return Algebra(request.param)
+
+
+def accurate(parties: list[PartyData], grid: Any, backend: str) -> Evaluation:
+    """What a session finds: the exact AUC at these thresholds."""
+    evaluation = federated_auc(parties, thresholds=grid, setup=Setup(backend=backend))
+    assert evaluation.auc == pytest.approx(exact_auc(parties, thresholds.resolve(grid)), abs=PRECISION)
+    return evaluation
 
 
 def test_a_party_larger_than_the_bound_is_refused_before_it_submits():
@@ -78,8 +80,7 @@ class TestPrecision:
         order = np.argsort(y_score, kind="stable") if way == "sorted" else rng.permutation(len(y_true))
         pieces = np.split(order, np.arange(1, number)) if way == "uneven" else np.array_split(order, number)
         parties = split(y_true, y_score, pieces)
-        evaluation = federated_auc(parties, thresholds="uniform:100", setup=Setup(backend=backend))
-        assert evaluation.auc == pytest.approx(exact_auc(parties, thresholds.uniform(100)), abs=PRECISION)
+        evaluation = accurate(parties, "uniform:100", backend)
         assert evaluation.parties == number
         assert evaluation.upload_bytes_per_party <= 180_000
 
@@ -88,11 +89,10 @@ class TestPrecision:
     @pytest.mark.parametrize("name", datasets.NAMES)
     def test_the_default_grid_is_within_5e_4_of_scikit_learn_and_the_half_width_is_rigorous(self, backend, name):
         parties = datasets.load(name)
-        evaluation = federated_auc(parties, setup=Setup(backend=backend))
-        truth = sklearn_auc(parties)
+        evaluation, truth = accurate(parties, "hybrid:1000", backend), sklearns_auc(parties)
         assert evaluation.auc == pytest.approx(truth, abs=5e-4)
         assert abs(evaluation.auc - truth) <= evaluation.binning_error + 1e-6
-        assert evaluation.auc == pytest.approx(exact_auc(parties, thresholds.hybrid(1000)), abs=PRECISION)
+        assert federated_auc(parties, setup=Setup(backend=backend)).auc == pytest.approx(evaluation.auc, abs=PRECISION)
 
     @backends
     @pytest.mark.slow
@@ -102,9 +102,7 @@ class TestPrecision:
         y_true = rng.random(rows) < 0.2
         y_score = np.clip(rng.normal(0.4 + 0.2 * y_true, 0.2), 0, 1)
         pieces = [piece for piece in np.array_split(np.arange(rows), 1000) if len(piece)]
-        parties = split(y_true, y_score, pieces)
-        evaluation = federated_auc(parties, setup=Setup(backend=backend))
-        assert evaluation.auc == pytest.approx(exact_auc(parties, thresholds.hybrid(1000)), abs=PRECISION)
+        accurate(split(y_true, y_score, pieces), "hybrid:1000", backend)
 
     @backends
     @pytest.mark.parametrize("size", [1025, slow(4000)])
@@ -113,21 +111,15 @@ class TestPrecision:
         parties = [
             PartyData.from_arrays(f"site {i}", rng.random(500) < 0.3, rng.random(500).round(3)) for i in range(3)
         ]
-        evaluation = federated_auc(parties, thresholds=f"uniform:{size}", setup=Setup(backend=backend))
-        assert evaluation.auc == pytest.approx(exact_auc(parties, thresholds.uniform(size)), abs=PRECISION)
-        assert evaluation.auc == pytest.approx(sklearn_auc(parties), abs=evaluation.binning_error + 1e-6)
+        evaluation = accurate(parties, f"uniform:{size}", backend)
+        assert evaluation.auc == pytest.approx(sklearns_auc(parties), abs=evaluation.binning_error + 1e-6)
 
 
-class TestWarnings:
-    """What the reader of the number ought to know stands in the evaluation."""
-
-    def warnings(self, rows, **options):
-        return " ".join(federated_auc(rows, thresholds="uniform:5", **options).warnings)
-
-    @pytest.mark.parametrize(("least", "warned"), [(100, True), slow(92, False)])
-    def test_fewer_rows_than_the_precision_is_stated_for(self, least, warned):
-        rows = ([0, 1] * 23, [0.1, 0.9] * 23)
-        assert (f"fewer than min_rows = {least}" in self.warnings([rows, rows], min_rows=least)) is warned
+@pytest.mark.parametrize(("least", "warned"), [(100, True), slow(92, False)])
+def test_fewer_rows_than_the_precision_is_stated_for_are_warned_of(least, warned):
+    rows = ([0, 1] * 23, [0.1, 0.9] * 23)
+    found = federated_auc([rows, rows], thresholds="uniform:5", min_rows=least)
+    assert (f"fewer than min_rows = {least}" in " ".join(found.warnings)) is warned
 
 
 class TestCallers:
