@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -25,10 +24,8 @@ from fhe_auc.rlwe.seeded import SEED_BYTES, Seeded
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.protocol import Session
 from fhe_auc_keys.bundles.session_keys import PartySecrets
-from fhe_auc_keys.roles.sealed_roles import computing_aggregator, decrypting_party
 from fhe_auc_protocols.blinded_auc.plan import AucPlan
-from fhe_auc_protocols.blinded_auc.protocol import trapezoid_computation
-from fhe_auc_protocols.blinded_auc.semi_honest import SemiHonest, SemiHonestTask
+from fhe_auc_protocols.blinded_auc.semi_honest import SemiHonest
 from tests.support.pooled import exact_auc
 from tests.support.roles import SessionRoles
 from tests.support.wire import changed, flipped, payload_of
@@ -41,28 +38,14 @@ def auc_of(sites: list[PartyData]) -> Any:
     return pytest.approx(exact_auc(sites, np.linspace(0, 1, 16)), abs=1e-7)
 
 
-@lru_cache(maxsize=16)
-def contexts(aggregator_material: bytes, party_material: bytes) -> ckks.KeyPair:
-    """Contexts have no state, so that roles may share them; loading one takes longer than most tests."""
-    secrets = decode(party_material, PartySecrets, "material")
-    return ckks.KeyPair(ckks.load_public(aggregator_material), ckks.load_secret(secrets.context))
-
-
 class Roles(SessionRoles):
     """All roles of a prepared session."""
 
     @classmethod
     def of(cls, session: Session, sites: list[PartyData]) -> Roles:
-        manifest = session.manifest
-        keys = contexts(session.aggregator_material, session.party_material)
-        computation = trapezoid_computation(manifest)
-        tasks = [SemiHonestTask(manifest, data) for data in sites]
-        return cls(
-            session,
-            sites,
-            computing_aggregator(manifest, computation, keys.public),
-            [decrypting_party(manifest, computation, keys.secret, task, common_secret=bytes(32)) for task in tasks],
-        )
+        aggregator = SemiHonest().aggregator(session.manifest, session.aggregator_material)
+        parties = [SemiHonest().party(session.manifest, session.party_material, data) for data in sites]
+        return cls(session, sites, aggregator, parties)
 
     def check(self, outcome: Any) -> None:
         assert outcome.auc == auc_of(self.sites)
@@ -202,7 +185,7 @@ def test_well_formed_garbage_gives_no_number_and_no_second_answer_and_the_one_an
 def test_where_a_party_submits_garbage_no_number_comes_out(roles: Roles, submissions: list[bytes]) -> None:
     # The aggregator cannot see it: under encryption garbage looks like everything else.
     generator = np.random.default_rng(4)
-    public: Any = contexts(roles.session.aggregator_material, roles.session.party_material).public
+    public: Any = ckks.load_public(roles.session.aggregator_material)
     half = Seeded(public.ciphertext_shape).half
     packed = half.pack(half.uniform(generator.bytes(32))) + generator.bytes(SEED_BYTES)
     garbage = encode((wire_format.seal("submission", public.fingerprint, packed),))
