@@ -7,17 +7,14 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fhe_auc import ckks
 from fhe_auc.ckks import rerandomisation
 from fhe_auc.ckks.rerandomisation import released
-from fhe_auc.rlwe import transparent_ciphertexts, wire_format
 from fhe_auc.rlwe.error_sampling import VARIANCE, second_error, ternary
 from fhe_auc.rlwe.number_theoretic_transform import coefficients_of, values_of
 from fhe_auc.rlwe.polynomials import Polynomials, Words
 from fhe_auc.rlwe.primes import primes_above
 from tests.support import general_purpose_generators
 from tests.support.polynomials import signed
-from tests.support.schemes import Ckks
 
 FALSE_ALARM = 1e-9
 N = 16384
@@ -101,55 +98,3 @@ def test_what_it_adds_to_the_phase_stays_below_two_to_the_nineteenth_at_seven_de
     assert np.mean(deviations) == pytest.approx(expected, rel=0.1)
     assert 7 * expected < 2**19
     assert largest < 2**19
-
-
-class Released:
-    """A result of one submission, and what somebody knows who holds the secret key and all submissions."""
-
-    multipliers = 12_345_678, 12_345_680, 12_345_679  # the last is the true one
-
-    def __init__(self, pair: ckks.KeyPair) -> None:
-        public, scheme = pair.public, Ckks()
-        self.half, self.secret = pair.secret.mask_shape, pair.secret.secret_words
-        words = public.read_submission(pair.secret.encrypt(scheme.some(5)))
-        data = public.dump_sums([public.sum_of_squares([words])], self.multipliers[-1], 76)
-        _, payload = wire_format.open_any("result", data)
-        moduli = self.half.moduli[: public.parameters.kept]
-        few, whole = Polynomials(4, moduli), Polynomials(self.half.ring_dimension, moduli)
-        # Of c₀ there are four coefficients, and no byte besides.
-        assert len(payload) == few.packed_size + 2 * whole.packed_size
-        ((_, *self.sent),) = transparent_ciphertexts.unpack_results(few, whole, payload, 1)
-        b, a = np.split(words, 2)
-        both = self.half.multiply(a, b)
-        self.half.add_in_place(both, both.copy())
-        self.known = [coefficients_of(self.half, each) for each in (both, self.half.multiply(a, a))]
-        self.moduli = moduli
-
-    def candidates(self, part: int) -> list[int]:
-        """Which multipliers leave c₁' or c₂' as they are known to be without u and v: small, divided by a prime."""
-        dropped, found = self.half.moduli[-1], []
-        for multiplier in self.multipliers:
-            left = []
-            for sent, known, prime in zip(self.sent[part], self.known[part], self.moduli, strict=False):
-                difference = sent.astype(object) * dropped - known.astype(object) * multiplier
-                left.append((difference % prime).astype(np.uint64))
-            size = max(map(abs, signed(Polynomials(HALF.ring_dimension, self.moduli), np.array(left))))
-            if size < 2 * dropped:  # of some 112 bits that it could have
-                found.append(multiplier)
-        return found
-
-
-def test_the_multiplier_shows_in_no_polynomial_and_would_without_u_and_v(
-    pair: ckks.KeyPair, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Whoever knows all submissions knows c₁ and c₂: r·c₂ and a small error tell r, of however many candidates."""
-    found = Released(pair)
-    assert found.candidates(0) == found.candidates(1) == []
-    monkeypatch.setattr(rerandomisation, "ternary", lambda half, seed: half.zeros())
-    bare = Released(pair)
-    assert bare.candidates(0) == bare.candidates(1) == [12_345_679]
-    # v alone is missing: the prototypes' attack, one division of c₂.
-    drawn = iter([ternary(found.half, bytes(32)), found.half.zeros()])
-    monkeypatch.setattr(rerandomisation, "ternary", lambda half, seed: next(drawn))
-    without_v = Released(pair)
-    assert (without_v.candidates(0), without_v.candidates(1)) == ([], [12_345_679])

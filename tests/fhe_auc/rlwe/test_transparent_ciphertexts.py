@@ -21,15 +21,10 @@ def unpacked(second: Words) -> Words:
     return transparent_ciphertexts.unpack(WHOLE, WHOLE.pack(np.concatenate([HALF.zeros(), second])))
 
 
-@pytest.mark.parametrize("size", [0, 1, Q // 100])
-def test_a_second_polynomial_that_is_zero_or_small_is_refused(size: int) -> None:
-    coefficients = np.random.default_rng(1).integers(-size, size + 1, N).tolist()
-    with pytest.raises(DeserialisationError, match="not a ciphertext: "):
-        unpacked(polynomial(HALF, coefficients))
-
-
-def test_a_structured_one_passes_and_hides_nothing_under_every_second_key() -> None:
+def test_a_small_one_is_refused_and_a_structured_one_passes_and_hides_nothing_under_every_second_key() -> None:
     """What the documents say of the check: it is no proof that a ciphertext hides anything."""
+    with pytest.raises(DeserialisationError, match="not a ciphertext: "):
+        unpacked(polynomial(HALF, np.random.default_rng(1).integers(-Q // 100, Q // 100, N).tolist()))
     second = polynomial(HALF, [(Q - 1) // 2] * N)
     unpacked(second)
     rng, bare = np.random.default_rng(2), 0
