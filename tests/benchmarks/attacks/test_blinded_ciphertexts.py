@@ -18,7 +18,6 @@ from fhe_auc.base.errors import (
     Check,
     FheAucError,
     InputError,
-    MessageError,
     ResultCheckError,
     UndefinedAucError,
     VerificationError,
@@ -236,14 +235,6 @@ def test_what_was_made_under_other_keys_is_refused_in_both(protocol: str, backen
     assert isinstance(error, ResultCheckError | VerificationError | UndefinedAucError)
 
 
-def test_another_sessions_message_is_refused_for_its_session(protocol: str, backend: str) -> None:
-    scene, other = Scene(protocol, backend), Scene(protocol, backend, seed=8)
-    message = other.message(BlindedView.result)
-    with pytest.raises(MessageError) as caught:
-        scene.parties.read(message)
-    assert caught.value.field == "session"
-
-
 @pytest.mark.parametrize("name", of_families([*CAUGHT_BY_AGREEMENT, "earlier-result"], ("scale-last", "drop-party")))
 def test_a_refusal_names_its_check_says_that_no_number_is_given_and_carries_none(name: str) -> None:
     scene = Scene("malicious", BACKENDS[0])
@@ -252,16 +243,6 @@ def test_a_refusal_names_its_check_says_that_no_number_is_given_and_carries_none
     assert error.check in get_args(Check)
     assert "no number is given" in str(error)
     assert not re.search(r"\d", str(error).replace("between 0 and 1", ""))
-
-
-def test_the_liar_sees_the_same_acknowledgement_whether_it_was_caught_or_not() -> None:
-    answers = []
-    for lie in (BlindedView.result, STRATEGIES["scale-last"].lie):
-        scene = Scene("malicious", BACKENDS[0])
-        last = scene.parties.last(scene.message(lie))
-        answers.append(scene.parties._parties[1].respond(last))
-    first, second = (Message.from_bytes(answer, limit=2**16) for answer in answers)
-    assert (first, first.payload) == (second, b"")
 
 
 def demo(*arguments: str) -> Called:
