@@ -28,11 +28,10 @@ from fhe_auc.rlwe.number_theoretic_transform import values_of
 from fhe_auc.rlwe.polynomials import Polynomials, Words
 from fhe_auc.rlwe.seeded import Seeded
 from fhe_auc.rows.counts import Counts
-from fhe_auc_benchmarks.attacks.blinded_auc.simulated_trials import Floats
 from fhe_auc_protocols.blinded_auc import masked_shares
 from fhe_auc_protocols.blinded_auc.blinding import BLINDING_BITS
 from fhe_auc_protocols.blinded_auc.encrypted_trapezoid import packed
-from fhe_auc_protocols.blinded_auc.masked_shares import Complex
+from fhe_auc_protocols.blinded_auc.masked_shares import Complex, Floats
 from fhe_auc_protocols.blinded_auc.plan import AucPlan
 from fhe_auc_protocols.blinded_auc.semi_honest import vectors
 

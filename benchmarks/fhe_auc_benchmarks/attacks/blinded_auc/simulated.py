@@ -12,11 +12,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fhe_auc_benchmarks.attacks.blinded_auc.simulated_trials import Floats, Trials, TrialSetting, dot, generator
+from fhe_auc_benchmarks.attacks.blinded_auc.simulated_trials import Trials, TrialSetting, generator
 from fhe_auc_benchmarks.attacks.blinded_auc.strategies import STRATEGIES, Parameter
 from fhe_auc_benchmarks.attacks.laboratory import HARM, HARMLESS, PASSED, AttackOutcome, strategy_of
 from fhe_auc_protocols.blinded_auc.blinding import BLINDING_BITS
-from fhe_auc_protocols.blinded_auc.masked_shares import Complex
+from fhe_auc_protocols.blinded_auc.masked_shares import Complex, Floats, dot
 from fhe_auc_protocols.blinded_auc.plan import error_bound
 from fhe_auc_protocols.blinded_auc.result_check import SLACK, largest_zero
 
