@@ -20,8 +20,7 @@ from fhe_auc.bfv import slots
 from fhe_auc.bfv.flooding import uniform_noise
 from fhe_auc.bfv.parameters import BfvParameters
 from fhe_auc.rlwe import transparent_ciphertexts, wire_format
-from fhe_auc.rlwe.context import BasePublicContext, BaseSecretContext, PublicKeys, SecretKey
-from fhe_auc.rlwe.context_factory import ContextFactory
+from fhe_auc.rlwe.context import BasePublicContext, BaseSecretContext, ContextFactory, PublicKeys, SecretKey
 from fhe_auc.rlwe.library import Library
 from fhe_auc.rlwe.modular import Residues
 from fhe_auc.rlwe.modulus_switching import kept_shape, switched
@@ -48,11 +47,10 @@ class PublicContext(BasePublicContext[BfvParameters]):
     """
 
     kind = "public BFV context"
-    _scheme: Library[BfvParameters]
 
-    def __init__(self, stored: StoredPublic, scheme: Library[BfvParameters]) -> None:
-        super().__init__(stored, scheme)
-        self._key = scheme.load_public_key(self.fingerprint, stored.public_key)
+    def __init__(self, stored: StoredPublic, library: Library[BfvParameters]) -> None:
+        super().__init__(stored, library)
+        self._zero = library.zeros(stored.public_key)
         self._half = Seeded(self.ciphertext_shape).half
 
     def read_submission(self, data: bytes, prime: int) -> Words:
@@ -126,10 +124,6 @@ class PublicContext(BasePublicContext[BfvParameters]):
         kind = result_kind(self.parameters, ciphertext.prime, kept)
         return wire_format.seal(kind, self.fingerprint, shape.pack(np.concatenate(both)))
 
-    def _zero(self) -> Words:
-        """Return a fresh encryption of zero under the public key."""
-        return self._scheme.words(self._key.encrypt(self._scheme.zero))
-
     def _add_message(self, words: Words, residues: Residues, prime: int) -> None:
         message = slots.message(self._half, self.parameters.plain_moduli[prime], residues)
         self._half.add_in_place(words[: len(message)], values_of(self._half, message))
@@ -139,7 +133,6 @@ class SecretContext(BaseSecretContext[BfvParameters]):
     """What a party holds."""
 
     kind = "secret BFV context"
-    _scheme: Library[BfvParameters]
 
     def encrypt(self, values: ArrayLike, prime: int) -> bytes:
         """Return integers in [0, t), shape (N,), encrypted under the secret key, for `PublicContext.read_submission`.

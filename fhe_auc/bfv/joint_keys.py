@@ -56,16 +56,15 @@ import msgspec
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fhe_auc.base.keystream import KeyStream
 from fhe_auc.base.serialise import decode, encode
 from fhe_auc.bfv import slots
 from fhe_auc.bfv.context import checked
 from fhe_auc.bfv.flooding import uniform_noise
 from fhe_auc.bfv.parameters import BfvParameters
 from fhe_auc.rlwe import transparent_ciphertexts, wire_format
-from fhe_auc.rlwe.error_sampling import fresh_keys, second_error
+from fhe_auc.rlwe.error_sampling import fresh_keys, second_error, ternary
 from fhe_auc.rlwe.integer_products import lifted, rounded, summed_products
-from fhe_auc.rlwe.modular import Residues, residues, uniform
+from fhe_auc.rlwe.modular import Residues
 from fhe_auc.rlwe.modulus_switching import kept_shape
 from fhe_auc.rlwe.number_theoretic_transform import values_of
 from fhe_auc.rlwe.polynomials import Polynomials, Words
@@ -334,9 +333,3 @@ def fuse(setup: JointSetup, result: bytes, prime: int, partials: Iterable[Words]
     for partial in partials:
         setup.result_part.add_in_place(phase, partial)
     return slots.decrypted(setup.result_part, setup.parameters.plain_moduli[prime], phase)
-
-
-def ternary(shape: Polynomials, seed: bytes) -> Words:
-    """Return a polynomial with coefficients uniform on -1, 0 and 1, as values at the roots of -1."""
-    drawn = uniform(KeyStream(seed), 3, shape.ring_dimension).view(np.int64) - 1
-    return values_of(shape, np.array([residues(drawn, modulus) for modulus in shape.moduli]))

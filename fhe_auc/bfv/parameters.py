@@ -72,11 +72,6 @@ class BfvParameters(RingParameters, frozen=True, forbid_unknown_fields=True):
         """The primes of Q of a chain for joint keys, all of as many bits; those of the others a library chooses."""
         return primes_below(self.modulus_bits[0], len(self.modulus_bits), self.ring_dimension)
 
-    def check_library(self) -> None:
-        """Raise `CapacityError` where the chain is one for joint keys."""
-        if self.joint_keys:
-            raise CapacityError("these parameters are for joint keys, which no library makes")
-
     @property
     def slots(self) -> int:
         """Integers that a ciphertext holds, N."""

@@ -4,83 +4,33 @@ What is encrypted is the slots of C components, complex numbers in plain units (
 the context's affair. The aggregator squares sums of submissions, slot by slot, and parties read the sums over all slots
 of some components. Nothing is rotated, relinearised or rescaled: there are no evaluation keys.
 
-The library makes secret keys, encryptions of zero and products. The rest is arithmetic on words, the same on every
-backend.
+The library makes secret keys and encryptions of zero. The rest is arithmetic on words, the same on every backend.
 """
 
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
 from collections.abc import Sequence
-from functools import cached_property
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fhe_auc.base.errors import BackendUnavailableError
 from fhe_auc.ckks import encoding
 from fhe_auc.ckks.encoding import Slots
 from fhe_auc.ckks.parameters import CkksParameters
 from fhe_auc.ckks.rerandomisation import released
 from fhe_auc.rlwe import transparent_ciphertexts, wire_format
-from fhe_auc.rlwe.context import BasePublicContext, BaseSecretContext, PublicKeys, SecretKey
-from fhe_auc.rlwe.context_factory import ContextFactory
-from fhe_auc.rlwe.layout import CoefficientLayout
+from fhe_auc.rlwe.context import BasePublicContext, BaseSecretContext, ContextFactory, PublicKeys, SecretKey
 from fhe_auc.rlwe.library import Library
 from fhe_auc.rlwe.modular import centred
 from fhe_auc.rlwe.modulus_switching import kept_shape
 from fhe_auc.rlwe.number_theoretic_transform import coefficients_of, values_of
 from fhe_auc.rlwe.polynomials import Polynomials, Words
-from fhe_auc.rlwe.seeded import SEED_BYTES, Seeded
+from fhe_auc.rlwe.seeded import Seeded
 
 StoredPublic: TypeAlias = PublicKeys[CkksParameters]
 StoredSecret: TypeAlias = SecretKey[CkksParameters]
-
-
-class CkksLibrary(Library[CkksParameters]):
-    """What a library offers for CKKS besides."""
-
-    @property
-    def public_key_shape(self) -> Polynomials:
-        """Both polynomials modulo Q alone: no library ever loads the key."""
-        return self.submission.polynomials
-
-    @abstractmethod
-    def _squared(self, words: Words) -> bytes:
-        """Return the library's serialisation of a ciphertext's product with itself."""
-
-    def square(self, words: Words) -> Words:
-        """Return a ciphertext's product with itself: three polynomials, as values at the roots of unity.
-
-        Raises `BackendUnavailableError` as `verify_square`.
-        """
-        return self._product.words(self._squared(words))
-
-    @cached_property
-    def _product(self) -> CoefficientLayout:
-        """Layout of products, learned from that of a ciphertext of any kind but a transparent one."""
-        words = self.submission.polynomials.uniform(bytes(SEED_BYTES))
-        raw = self._squared(words)
-        layout = self.submission.same_format(raw)
-        self.verify_square(words, layout.words(raw))
-        return layout
-
-    def verify_square(self, ciphertext: Words, square: Words) -> None:
-        """Check that the library's square of a ciphertext is its polynomials' products, in the order of powers of s.
-
-        Raises `BackendUnavailableError` if it is not.
-        """
-        half = Seeded(self.submission.polynomials).half
-        b, a = np.split(ciphertext, 2)
-        middle = half.multiply(a, b)
-        half.add_in_place(middle, middle.copy())
-        if not np.array_equal(square, np.concatenate([half.multiply(b, b), middle, half.multiply(a, a)])):
-            raise BackendUnavailableError(
-                "this version of the encryption library multiplies ciphertexts in a way that fhe-auc does not know; "
-                "install one that fhe-auc asks for"
-            )
 
 
 class PublicContext(BasePublicContext[CkksParameters]):
@@ -90,10 +40,9 @@ class PublicContext(BasePublicContext[CkksParameters]):
     """
 
     kind = "public context"
-    _scheme: CkksLibrary
 
-    def __init__(self, stored: StoredPublic, scheme: CkksLibrary) -> None:
-        super().__init__(stored, scheme)
+    def __init__(self, stored: StoredPublic, library: Library[CkksParameters]) -> None:
+        super().__init__(stored, library)
         self._seeded = Seeded(self.ciphertext_shape)
         self._public_key = np.split(self._seeded.expand(stored.public_key), 2)
 
@@ -115,7 +64,10 @@ class PublicContext(BasePublicContext[CkksParameters]):
         total = shape.zeros()
         for words in sums:
             transparent_ciphertexts.check(words)
-            shape.add_in_place(total, self._scheme.square(words))
+            b, a = np.split(words, 2)
+            middle = half.multiply(a, b)
+            half.add_in_place(middle, middle.copy())
+            shape.add_in_place(total, np.concatenate([half.multiply(b, b), middle, half.multiply(a, a)]))
         return total
 
     def dump_sums(self, squares: Sequence[Words], multiplier: int, flooding_bits: int) -> bytes:
@@ -140,11 +92,10 @@ class SecretContext(BaseSecretContext[CkksParameters]):
     """What a party holds."""
 
     kind = "secret context"
-    _scheme: CkksLibrary
 
-    def __init__(self, stored: StoredSecret, scheme: CkksLibrary) -> None:
-        super().__init__(stored, scheme)
-        self._key = scheme.load_secret_key(self.fingerprint, stored.secret_key)
+    def __init__(self, stored: StoredSecret, library: Library[CkksParameters]) -> None:
+        super().__init__(stored, library)
+        self._zero = library.secret_zeros(stored.secret_key)
 
     def encrypt(self, values: Slots, mask: Words | None = None) -> bytes:
         """Return slots, shape (C, B), encrypted under the secret key, serialised, for `PublicContext.read_submission`.
@@ -155,7 +106,7 @@ class SecretContext(BaseSecretContext[CkksParameters]):
         Raises `ValueError`: not one finite value a slot, or a value beyond the modulus.
         """
         numbers = encoding.coefficients(checked(values, self.parameters)) * self.parameters.scale
-        words = self._scheme.words(self._key.encrypt(self._scheme.zero))
+        words = self._zero()
         message = values_of(self.mask_shape, encoding.message(self.mask_shape, numbers))
         self.mask_shape.add_in_place(words[: len(message)], message)
         if mask is not None:

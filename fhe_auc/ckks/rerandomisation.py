@@ -27,11 +27,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from fhe_auc.base.keystream import KeyStream
-from fhe_auc.rlwe.error_sampling import second_error
-from fhe_auc.rlwe.modular import uniform
+from fhe_auc.rlwe.error_sampling import second_error, ternary
 from fhe_auc.rlwe.modulus_switching import divided
-from fhe_auc.rlwe.number_theoretic_transform import coefficients_of, values_of
+from fhe_auc.rlwe.number_theoretic_transform import coefficients_of
 from fhe_auc.rlwe.polynomials import Polynomials, Words
 
 _SEED_BYTES = 32
@@ -53,7 +51,7 @@ def released(
     `multiplier` is r, below every prime.
     """
     first, second = public_key
-    u, v = (values_of(half, _ternary(half)) for _ in range(2))
+    u, v = (ternary(half, secrets.token_bytes(_SEED_BYTES)) for _ in range(2))
     parts = [half.multiply(u, first), half.multiply(u, second), half.multiply(v, second)]
     half.add_in_place(parts[1], half.multiply(v, first))
     times = np.full((len(half.moduli), 1), multiplier, np.uint64)
@@ -66,9 +64,3 @@ def released(
     for part in parts[1:]:
         half.add_in_place(part, second_error(half, secrets.token_bytes(_SEED_BYTES)))
     return [divided(half, part, kept) for part in parts]
-
-
-def _ternary(half: Polynomials) -> Words:
-    """Return a fresh polynomial with uniform coefficients -1, 0 and 1."""
-    drawn = uniform(KeyStream(secrets.token_bytes(_SEED_BYTES)), 3, half.ring_dimension)
-    return np.where(drawn == 2, np.array(half.moduli, np.uint64)[:, None] - np.uint64(1), drawn)

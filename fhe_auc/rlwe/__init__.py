@@ -7,7 +7,7 @@ Ciphertexts and keys are polynomials modulo primes, whatever is encrypted in the
     modular, primes, number_theoretic_transform,
     modulus_switching, integer_products              arithmetic on coefficients
     error_sampling, statistical_security             errors of encryptions; how far noise outweighs what it hides
-    library: openfhe_library, seal_library           what a library offers; `layout`: its objects as coefficients
-    context, context_factory                         what a public and a secret key do, and never do; how they are made
+    library: openfhe_library, seal_library           what a library does; `layout`: its objects as coefficients
+    context                                          what a public and a secret key do, and never do; how they are made
     transparent_ciphertexts                          results that anybody could make, which parties refuse
 """

@@ -1,11 +1,12 @@
-"""Which encryption libraries this interpreter can import."""
+"""Which encryption libraries this interpreter can import, and what they are for one set of parameters."""
 
 import importlib
 import sys
-from functools import cache
+from functools import cache, lru_cache
+from typing import Any
 
-from fhe_auc.base.errors import BackendUnavailableError
-from fhe_auc.rlwe.parameters import BackendName
+from fhe_auc.base.errors import BackendUnavailableError, CapacityError
+from fhe_auc.rlwe.parameters import BackendName, RingParameters
 
 BACKENDS: tuple[BackendName, ...] = ("openfhe", "tenseal")  # all backends, the preferred one first
 _LIBRARIES: dict[BackendName, str] = {"openfhe": "fhe_auc.rlwe.openfhe_library", "tenseal": "fhe_auc.rlwe.seal_library"}
@@ -41,3 +42,11 @@ def choose_backend(name: str | None = None) -> BackendName:
         if name == backend:
             raise BackendUnavailableError(f"backend {name!r} cannot be imported here {here}: {_why_not(backend)}")
     raise BackendUnavailableError(f"unknown backend {name!r} {here}")
+
+
+@lru_cache(maxsize=8)
+def library_for(parameters: RingParameters) -> Any:
+    """Return the parameters' library, a `fhe_auc.rlwe.library.Library`; errors as of it, and as `choose_backend`."""
+    if parameters.joint_keys:
+        raise CapacityError("these parameters are for joint keys, which no library makes")
+    return importlib.import_module(_LIBRARIES[choose_backend(parameters.backend)]).Scheme(parameters)

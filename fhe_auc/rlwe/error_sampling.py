@@ -24,6 +24,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fhe_auc.base.keystream import KeyStream
+from fhe_auc.rlwe.modular import residues, uniform
+from fhe_auc.rlwe.number_theoretic_transform import values_of
 from fhe_auc.rlwe.polynomials import Polynomials, Words
 
 _COINS = 21
@@ -56,6 +58,12 @@ def second_error(shape: Polynomials, key: bytes) -> Words:
     heads = _ones(KeyStream(key).words(shape.ring_dimension) & np.uint64(2 ** (2 * _COINS) - 1))
     error = heads.astype(np.int64) - _COINS  # of 42 coins as many as of 21, less as many of 21 others
     return np.asarray(np.mod(error, np.array(shape.moduli, np.int64)[:, None])).view(np.uint64)
+
+
+def ternary(shape: Polynomials, seed: bytes) -> Words:
+    """Return a polynomial with coefficients uniform on -1, 0 and 1, as values at the roots of -1."""
+    drawn = uniform(KeyStream(seed), 3, shape.ring_dimension).view(np.int64) - 1
+    return values_of(shape, np.array([residues(drawn, modulus) for modulus in shape.moduli]))
 
 
 def _ones(words: NDArray[np.uint64]) -> NDArray[np.uint64]:

@@ -1,61 +1,56 @@
-"""What an encryption library offers for a scheme, whichever library it is: layouts, fresh keys, and what keys do.
+"""What an encryption library does here, whichever it is: it makes secret keys, and encryptions of zero.
 
-Plaintexts, ciphertexts and keys are the library's own objects here. How values become plaintexts is the scheme's
-affair. The libraries: `openfhe_library` and `seal_library`.
+Values are added to these in words, the same on every library. Its objects, plaintexts, ciphertexts and keys, stay
+inside. The libraries: `openfhe_library` and `seal_library`.
 """
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
-from typing import Any, Generic, TypeVar
+from collections.abc import Callable
+from typing import Any, Generic, TypeAlias, TypeVar
 
+from fhe_auc.base.errors import CapacityError
 from fhe_auc.rlwe.layout import CoefficientLayout
 from fhe_auc.rlwe.parameters import RingParameters
 from fhe_auc.rlwe.polynomials import Polynomials, Words
 from fhe_auc.rlwe.seeded import Seeded
 
 P = TypeVar("P", bound=RingParameters)
-
-
-class LoadedKey(ABC):
-    """A public or a secret key as the library's object."""
-
-    @abstractmethod
-    def encrypt(self, plaintext: Any) -> Any:
-        """Return a fresh encryption under the key."""
+Zeros: TypeAlias = Callable[[], Words]
+"""Returns a fresh encryption of zero: both polynomials, as values at the roots of unity."""
 
 
 class Library(ABC, Generic[P]):
-    """A library's context for one scheme, and the layouts of its objects, learned from throw-away ones."""
+    """A library's context for one scheme, and the layouts of its objects, learned from throw-away ones.
 
-    parameters: P
-    secret_key: CoefficientLayout
-    submission: CoefficientLayout
-    """Of ciphertexts."""
-    zero: Any
-    """The plaintext zero, all that the library encrypts: what is encrypted is added to its ciphertexts."""
+    Of several plaintext moduli it has the first: keys and encryptions of zero do not depend on it. Raises
+    `BackendUnavailableError` as `Seeded.verify`, and `CapacityError` where the library has another ring or modulus.
+    """
 
-    @property
-    @abstractmethod
-    def public_key(self) -> CoefficientLayout:
-        """Layout of the library's public keys."""
+    def __init__(self, parameters: P) -> None:
+        self.parameters = parameters
+        secret_key, public_key = self._new_keys()
+        self.secret_key, self.public_key = self._layout(secret_key), self._layout(public_key)
+        found = tuple(round(math.log2(modulus)) for modulus in self.secret_key.polynomials.moduli)
+        if found[: len(parameters.modulus_bits)] != parameters.modulus_bits:
+            raise CapacityError(f"the library has chosen primes of {found} bits, not those that the parameters say")
+        zero = self._encrypted_zero(secret_key, secret=True)
+        self.submission = self._layout(zero())
+        """Of ciphertexts."""
+        secret = self.secret_key.words(self._saved(secret_key))[: len(parameters.modulus_bits)]
+        Seeded(self.submission.polynomials).verify(self.submission.words(self._saved(zero())), secret)
 
     @property
     def public_key_shape(self) -> Polynomials:
-        """Shape of public keys, both polynomials."""
-        return self.public_key.polynomials
+        """Shape of public keys, both polynomials; under CKKS modulo Q alone, as no library ever loads the key."""
+        return (self.submission if self.parameters.scheme == "ckks" else self.public_key).polynomials
 
-    @abstractmethod
     def new_secret_key(self) -> bytes:
         """Return a fresh secret key, packed."""
-
-    @abstractmethod
-    def load_public_key(self, fingerprint: bytes, public_key: bytes) -> LoadedKey:
-        """Return the packed key, loaded, of the context `fingerprint`; `DeserialisationError` where it is none."""
-
-    @abstractmethod
-    def load_secret_key(self, fingerprint: bytes, secret_key: bytes) -> LoadedKey:
-        """Return the packed secret key, loaded; errors as `load_public_key`."""
+        secret_key, _ = self._new_keys()
+        return self.secret_key.polynomials.pack(self.secret_key.words(self._saved(secret_key)))
 
     def new_public_key(self, secret_key: bytes) -> bytes:
         """Return a fresh public key of a packed secret key, packed: an encryption of zero, made without the library."""
@@ -63,10 +58,35 @@ class Library(ABC, Generic[P]):
         secret = self.secret_key.polynomials.unpack(secret_key)[: len(seeded.half.moduli)]
         return seeded.encrypt(secret, seeded.half.zeros())
 
-    @abstractmethod
-    def words(self, ciphertext: Any) -> Words:
-        """Return both polynomials of a ciphertext that this process has made, as values at the roots of unity."""
+    def zeros(self, public_key: bytes) -> Zeros:
+        """Return what encrypts zero under a packed public key; `DeserialisationError` where it is none."""
+        words = Seeded(self.public_key.polynomials).expand(public_key)
+        return self._zeros(self.public_key.raw(words), secret=False)
 
-    def verify_reseeding(self, key: LoadedKey, secret: Words) -> None:
-        """Check what reseeding takes for granted, on an encryption under `key`, which is `secret`: `Seeded.verify`."""
-        Seeded(self.submission.polynomials).verify(self.words(key.encrypt(self.zero)), secret)
+    def secret_zeros(self, secret_key: bytes) -> Zeros:
+        """Return the same for a packed secret key."""
+        return self._zeros(self.secret_key.raw(self.secret_key.polynomials.unpack(secret_key)), secret=True)
+
+    def _zeros(self, key: bytes, *, secret: bool) -> Zeros:
+        encrypted_zero = self._encrypted_zero(self._parsed_key(key, secret=secret), secret=secret)
+        return lambda: self.submission.words(self._saved(encrypted_zero()))
+
+    @abstractmethod
+    def _new_keys(self) -> tuple[Any, Any]:
+        """Return a fresh secret key, and a public key of it."""
+
+    @abstractmethod
+    def _encrypted_zero(self, key: Any, *, secret: bool) -> Callable[[], Any]:
+        """Return what makes fresh encryptions of zero under a secret or a public key."""
+
+    @abstractmethod
+    def _parsed_key(self, raw: bytes, *, secret: bool) -> Any:
+        """Return a secret or a public key from what a `CoefficientLayout` made; `DeserialisationError` else."""
+
+    @abstractmethod
+    def _saved(self, item: Any) -> bytes:
+        """Return the library's serialisation of a key or a ciphertext."""
+
+    @abstractmethod
+    def _layout(self, item: Any) -> CoefficientLayout:
+        """Return the layout of objects like `item`."""

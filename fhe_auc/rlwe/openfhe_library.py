@@ -1,4 +1,4 @@
-"""OpenFHE, for every scheme of the library: its objects as packed coefficients and back, and its process-wide state.
+"""OpenFHE, for either scheme: contexts, keys and encryptions of zero, and its process-wide state.
 
 No evaluation keys are made: OpenFHE keeps those in process-wide maps that only grow.
 """
@@ -7,9 +7,11 @@ No evaluation keys are made: OpenFHE keeps those in process-wide maps that only 
 
 from __future__ import annotations
 
+import math
 import os
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from functools import cached_property, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,14 +21,12 @@ import numpy as np
 # has set the variable is taken to know better.
 _threads_chosen = "OMP_NUM_THREADS" in os.environ
 os.environ.setdefault("OMP_NUM_THREADS", "1")
-import openfhe as openfhe  # exported: nobody imports it before this module has set its threads
+import openfhe
 from threadpoolctl import threadpool_limits
 
-from fhe_auc.base.errors import DeserialisationError, EvaluationError
+from fhe_auc.base.errors import CapacityError, DeserialisationError, EvaluationError
 from fhe_auc.rlwe.layout import CoefficientLayout, Run
-from fhe_auc.rlwe.library import Library, LoadedKey, P
-from fhe_auc.rlwe.polynomials import Words
-from fhe_auc.rlwe.seeded import Seeded
+from fhe_auc.rlwe.library import Library
 
 if not _threads_chosen:
     del os.environ["OMP_NUM_THREADS"]  # child processes are not ours to decide for
@@ -60,7 +60,7 @@ def _refuse_forks() -> None:
         )
 
 
-def _polynomials(raw: bytes, ring_dimension: int) -> tuple[list[Run], list[tuple[int, int]]]:
+def _polynomials(raw: bytes, ring_dimension: int) -> list[Run]:
     """Find OpenFHE's coefficient vectors: a 64-bit count, the words, then the modulus that they all lie below."""
     mark = ring_dimension.to_bytes(8, "little")
     runs: list[Run] = []
@@ -70,15 +70,47 @@ def _polynomials(raw: bytes, ring_dimension: int) -> tuple[list[Run], list[tuple
         end = start + 8 * ring_dimension
         modulus = int.from_bytes(raw[end : end + 8], "little")
         if modulus % (2 * ring_dimension) == 1 and int(np.frombuffer(raw[start:end], "<u8").max()) < modulus:
-            runs.append(Run(start, ring_dimension, modulus))
+            runs.append(Run(start, modulus))
             position = raw.find(mark, end)
         else:
             position = raw.find(mark, position + 1)
-    return runs, []
+    return runs
 
 
-def new_context(settings: Any) -> Any:
-    """Return OpenFHE's context of a scheme's settings, with the secret keys and the security that we ask for."""
+# BFV's modulus follows from depth and plaintext modulus: 1 or 2 for those from 41 bits on, up to 5 for the smallest.
+_LEAST_DEPTH, _MOST_DEPTH = 1, 5
+
+
+def _ckks_context(parameters: Any) -> Any:
+    first, *scaling = parameters.modulus_bits
+    settings = openfhe.CCParamsCKKSRNS()
+    settings.SetMultiplicativeDepth(len(scaling))
+    settings.SetFirstModSize(first)
+    settings.SetScalingModSize(scaling[0])
+    settings.SetScalingTechnique(openfhe.FIXEDMANUAL)
+    return _new_context(settings, parameters)
+
+
+def _bfv_context(parameters: Any) -> Any:
+    """Return the library's context at the least depth for which it takes a modulus as large as the parameters'."""
+    for depth in range(_LEAST_DEPTH, _MOST_DEPTH + 1):
+        settings = openfhe.CCParamsBFVRNS()
+        settings.SetPlaintextModulus(parameters.plain_moduli[0])
+        settings.SetMultiplicativeDepth(depth)
+        settings.SetScalingModSize(parameters.modulus_bits[0])
+        settings.SetMultiplicationTechnique(openfhe.HPS)
+        context = _new_context(settings, parameters)
+        if round(math.log2(context.GetModulus())) >= parameters.log2_modulus:
+            return context
+    raise CapacityError(
+        f"OpenFHE takes no modulus of {parameters.log2_modulus} bits for plaintext modulus {parameters.plain_moduli[0]}"
+    )
+
+
+def _new_context(settings: Any, parameters: Any) -> Any:
+    """Return the context of a scheme's settings, with the ring, the secret keys and the security that we ask for."""
+    settings.SetRingDim(parameters.ring_dimension)
+    settings.SetKeySwitchTechnique(openfhe.BV)  # the one without a special modulus
     settings.SetSecretKeyDist(openfhe.UNIFORM_TERNARY)
     settings.SetSecurityLevel(openfhe.HEStd_128_classic)
     context = openfhe.GenCryptoContext(settings)
@@ -87,13 +119,15 @@ def new_context(settings: Any) -> Any:
     return context
 
 
-class OpenFheLibrary(Library[P]):
-    """OpenFHE for one scheme, which calls `learn_submissions` itself; `context` is from `new_context`."""
+class Scheme(Library[Any]):
+    """OpenFHE for one scheme."""
 
-    def __init__(self, parameters: P, context: Any) -> None:
-        self.parameters = parameters
-        self._context = context
-        self.secret_key = self.learn(context.KeyGen().secretKey)
+    def __init__(self, parameters: Any) -> None:
+        of_ckks = parameters.scheme == "ckks"
+        self._context = (_ckks_context if of_ckks else _bfv_context)(parameters)
+        self._zero = self._context.MakeCKKSPackedPlaintext([0.0]) if of_ckks else self._context.MakePackedPlaintext([0])
+        self._find = partial(_polynomials, ring_dimension=parameters.ring_dimension)
+        super().__init__(parameters)
 
     @property
     def context(self) -> Any:
@@ -101,65 +135,25 @@ class OpenFheLibrary(Library[P]):
         _refuse_forks()
         return self._context
 
-    @cached_property
-    def public_key(self) -> CoefficientLayout:
-        """Layout of the library's public keys."""
-        return self.learn(self.context.KeyGen().publicKey)
-
-    def new_secret_key(self) -> bytes:
+    def _new_keys(self) -> tuple[Any, Any]:
         # In a thread of its own, as OpenFHE seeds its random numbers once for each: a machine resumed twice from one
         # snapshot would make the same keys.
         with ThreadPoolExecutor(1) as thread:
-            return self.secret_key.pack(save(thread.submit(self.context.KeyGen).result().secretKey))
+            keys = thread.submit(self.context.KeyGen).result()
+        return keys.secretKey, keys.publicKey
 
-    def load_public_key(self, fingerprint: bytes, public_key: bytes) -> OpenFheKey:
-        raw = self.public_key.raw(Seeded(self.public_key.polynomials).expand(public_key), tag_of(fingerprint))
-        return OpenFheKey(self, parsed(openfhe.DeserializePublicKeyString, raw))
+    def _encrypted_zero(self, key: Any, *, secret: bool) -> Callable[[], Any]:
+        return lambda: self.context.Encrypt(key, self._zero)
 
-    def load_secret_key(self, fingerprint: bytes, secret_key: bytes) -> OpenFheKey:
-        raw = self.secret_key.unpack(secret_key, tag_of(fingerprint))
-        return OpenFheKey(self, parsed(openfhe.DeserializePrivateKeyString, raw))
+    def _parsed_key(self, raw: bytes, *, secret: bool) -> Any:
+        parse = openfhe.DeserializePrivateKeyString if secret else openfhe.DeserializePublicKeyString
+        try:
+            return parse(raw, openfhe.BINARY)
+        except RuntimeError as error:
+            raise DeserialisationError(f"OpenFHE refused the object: {error}") from None
 
-    def learn_submissions(self, zero: Any) -> None:
-        """Learn the layout of ciphertexts, from encryptions of the plaintext zero; errors as `verify_reseeding`."""
-        self.zero = zero
-        secret = self.context.KeyGen().secretKey
-        key = OpenFheKey(self, secret)
-        self.submission = self.learn(key.encrypt(zero))
-        self.verify_reseeding(key, self.secret_key.words(save(secret)))
+    def _saved(self, item: Any) -> bytes:
+        return bytes(openfhe.Serialize(item, openfhe.BINARY))
 
-    def learn(self, item: Any) -> CoefficientLayout:
-        """Return the layout of objects like `item`, a key or a ciphertext."""
-        find = partial(_polynomials, ring_dimension=self.parameters.ring_dimension)
-        return CoefficientLayout(save(item), find, tag=item.GetKeyTag().encode())
-
-    def words(self, ciphertext: Any) -> Words:
-        return self.submission.words(save(ciphertext))
-
-
-class OpenFheKey(LoadedKey):
-    """A public or a secret key."""
-
-    def __init__(self, library: OpenFheLibrary[Any], key: Any) -> None:
-        self._library, self._key = library, key
-
-    def encrypt(self, plaintext: Any) -> Any:
-        return self._library.context.Encrypt(self._key, plaintext)
-
-
-def parsed(parse: Any, raw: bytes) -> Any:
-    """Return the library's object from what a `CoefficientLayout` made; `DeserialisationError` where it is refused."""
-    try:
-        return parse(raw, openfhe.BINARY)
-    except RuntimeError as error:
-        raise DeserialisationError(f"OpenFHE refused the object: {error}") from None
-
-
-def save(item: Any) -> bytes:
-    """Return OpenFHE's serialisation of `item`."""
-    return bytes(openfhe.Serialize(item, openfhe.BINARY))
-
-
-def tag_of(fingerprint: bytes) -> bytes:
-    """Name the keys of a context inside OpenFHE."""
-    return fingerprint.hex()[:32].encode()  # as long as its own names: 128 random bits in hexadecimal
+    def _layout(self, item: Any) -> CoefficientLayout:
+        return CoefficientLayout(self._saved(item), self.parameters.ring_dimension, self._find)

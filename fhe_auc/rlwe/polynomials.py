@@ -39,9 +39,7 @@ class Polynomials:
     def pack(self, words: Words) -> bytes:
         """Return coefficients of shape (polynomials, N) as bytes."""
         rows = np.ascontiguousarray(words, "<u8").reshape(self.shape)
-        # The lowest bytes of each word as one piece, which copies many times faster.
-        kinds = (np.dtype({"names": ["low"], "formats": [f"V{width}"], "itemsize": WORD}) for width in self.widths)
-        return b"".join(row.view(kind)["low"].tobytes() for row, kind in zip(rows, kinds, strict=True))
+        return b"".join(_low(row, width).tobytes() for row, width in zip(rows, self.widths, strict=True))
 
     def unpack(self, packed: bytes | memoryview, into: Words | None = None) -> Words:
         """Return coefficients, (polynomials, N), written `into` an array of that shape if there is one.
@@ -50,10 +48,11 @@ class Polynomials:
         """
         if len(packed) != self.packed_size:
             raise DeserialisationError(f"expected {self.packed_size} bytes of coefficients, got {len(packed)}")
-        words = np.empty(self.shape, np.uint64) if into is None else into
+        words = np.empty(self.shape, "<u8") if into is None else into
+        words.fill(0)
         position = 0
         for row, width in zip(words, self.widths, strict=True):
-            _read(packed, position, width, row)
+            _low(row, width)[:] = np.frombuffer(packed, f"V{width}", self.ring_dimension, position)
             position += self.ring_dimension * width
         largest = words.max(axis=1, initial=0).tolist()
         if any(most >= modulus for most, modulus in zip(largest, self.moduli, strict=True)):
@@ -133,12 +132,7 @@ def _reduce(row: Words, modulus: int) -> None:
     np.minimum(row, row - np.uint64(modulus), out=row)
 
 
-def _read(packed: bytes | memoryview, position: int, width: int, into: Words) -> None:
-    """Read as many little-endian numbers of `width` bytes as there is room for."""
-    # Eight bytes each: what is too much belongs to the next number, and beyond the end there is none.
-    whole = min(len(into), max((len(packed) - position - WORD) // width + 1, 0))
-    numbers: Words = np.ndarray(whole, "<u8", packed, position, (width,))
-    np.bitwise_and(numbers, np.uint64(256**width - 1), out=into[:whole])
-    for index in range(whole, len(into)):
-        start = position + index * width
-        into[index] = int.from_bytes(packed[start : start + width], "little")
+def _low(row: Words, width: int) -> NDArray[np.void]:
+    """Return the lowest bytes of each word, as one piece, which copies many times faster."""
+    kind = np.dtype({"names": ["low"], "formats": [f"V{width}"], "itemsize": WORD})
+    return np.asarray(row.view(kind)["low"])

@@ -1,104 +1,162 @@
-"""SEAL, for every scheme of the library: its contexts and keys. How its objects become bytes is `seal_format`."""
+"""SEAL, for either scheme: contexts, keys and encryptions of zero, and how its objects become bytes and come back.
+
+SEAL's own loader sees only what SEAL has written on this machine, coefficients filled in (`fhe_auc.rlwe.layout`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import cached_property
+import os
+import struct
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from itertools import cycle, islice
 from typing import Any
 
 import tenseal.sealapi as seal
+import zstandard
 
-from fhe_auc.rlwe import seal_format
-from fhe_auc.rlwe.layout import CoefficientLayout
-from fhe_auc.rlwe.library import Library, LoadedKey, P
-from fhe_auc.rlwe.polynomials import Words
-from fhe_auc.rlwe.seeded import Seeded
+from fhe_auc.base.errors import CapacityError, DeserialisationError, InputError
+from fhe_auc.rlwe.layout import CoefficientLayout, Run
+from fhe_auc.rlwe.library import Library
+from fhe_auc.rlwe.polynomials import WORD
 
-
-def key_moduli(ring_dimension: int, modulus_bits: Sequence[int]) -> list[int]:
-    """Return SEAL's primes of these bits, of which keys take the last as well."""
-    return [prime.value() for prime in seal.CoeffModulus.Create(ring_dimension, list(modulus_bits))]
-
-
-def new_context(
-    scheme: Any, ring_dimension: int, modulus_bits: Sequence[int], plain_modulus: int | None = None
-) -> tuple[Any, list[int]]:
-    """Return SEAL's context, with the security that we ask for, and its primes, of which keys take the last as well."""
-    settings = seal.EncryptionParameters(scheme)
-    settings.set_poly_modulus_degree(ring_dimension)
-    primes = seal.CoeffModulus.Create(ring_dimension, list(modulus_bits))
-    settings.set_coeff_modulus(primes)
-    if plain_modulus is not None:
-        settings.set_plain_modulus(plain_modulus)
-    return seal.SEALContext(settings, True, seal.SEC_LEVEL_TYPE.TC128), [prime.value() for prime in primes]
+# SEAL's serialisation: a 16-byte header (magic, header size, version, compression, total size) before every object and
+# every array inside it; arrays go on with a 64-bit count and the words themselves.
+_HEADER = struct.Struct("<HBBBBHQ")
+_MAGIC = 0xA15E
+_UNCOMPRESSED, _ZSTD = 0, 2
 
 
-def written(result: Any, operation: Callable[..., None], *arguments: Any) -> Any:
-    """Return `result`, a new SEAL object, once `operation` has written into it: its last argument."""
-    operation(*arguments, result)
-    return result
+@contextmanager
+def _private_file() -> Iterator[str]:
+    """Yield the path of an empty file that nobody else can open: SEAL takes paths only.
+
+    Linux has such files in memory, so that keys stay off the disk. Elsewhere it is in a private folder, and is
+    overwritten before it goes. Raises `InputError` where SEAL would write to another path than this one.
+    """
+    if sys.platform == "linux":
+        descriptor = os.memfd_create("fhe-auc")
+        try:
+            yield f"/proc/self/fd/{descriptor}"
+        finally:
+            os.close(descriptor)
+        return
+    with tempfile.TemporaryDirectory(prefix="fhe-auc-") as folder:  # mode 700
+        if sys.platform == "win32" and not folder.isascii():  # it reads the path's UTF-8 in the system's code page
+            raise InputError(
+                f"the folder for temporary files, {os.path.dirname(folder)!r}, has letters beyond ASCII, which SEAL "
+                "cannot use on Windows: set TEMP to another folder of your own, as C:\\fhe-auc-temp"
+            )
+        path = os.path.join(folder, "object")
+        open(path, "xb").close()
+        try:
+            yield path
+        finally:
+            with open(path, "r+b") as file:
+                file.write(bytes(os.path.getsize(path)))
+                file.flush()
+                os.fsync(file.fileno())
 
 
-class SealLibrary(Library[P]):
-    """SEAL for one scheme, which calls `learn_submissions` itself."""
-
-    def __init__(self, parameters: P, scheme: Any, plain_modulus: int | None = None) -> None:
-        self.parameters = parameters
-        bits = (*parameters.modulus_bits, parameters.special_bits)
-        self.context, self._key_moduli = new_context(scheme, parameters.ring_dimension, bits, plain_modulus)
-        self.evaluation = seal.Evaluator(self.context)
-        self.secret_key = self.learn(seal.KeyGenerator(self.context).secret_key())
-
-    @cached_property
-    def public_key(self) -> CoefficientLayout:
-        """Layout of the library's public keys."""
-        return self.learn(seal_format.public_key(seal.KeyGenerator(self.context)))
-
-    def new_secret_key(self) -> bytes:
-        return self.secret_key.pack(seal_format.save(seal.KeyGenerator(self.context).secret_key()))
-
-    def load_public_key(self, fingerprint: bytes, public_key: bytes) -> SealPublicKey:
-        raw = self.public_key.raw(Seeded(self.public_key.polynomials).expand(public_key))
-        return SealPublicKey(self.context, seal_format.parse(seal.PublicKey(), self.context, raw))
-
-    def load_secret_key(self, fingerprint: bytes, secret_key: bytes) -> SealSecretKey:
-        raw = self.secret_key.unpack(secret_key)
-        return SealSecretKey(self.context, seal_format.parse(seal.SecretKey(), self.context, raw))
-
-    def learn(self, key: Any) -> CoefficientLayout:
-        """Return the layout of keys like `key`."""
-        return seal_format.layout_of(key, self.parameters.ring_dimension, self._key_moduli)
-
-    def learn_submissions(self, zero: Any) -> None:
-        """Learn the layout of ciphertexts, from encryptions of the plaintext zero; errors as `verify_reseeding`."""
-        self.zero = zero
-        key = seal.KeyGenerator(self.context).secret_key()
-        loaded = SealSecretKey(self.context, key)
-        ciphertext = self.transformed(loaded.encrypt(zero))
-        self.submission = seal_format.layout_of(ciphertext, self.parameters.ring_dimension, self._key_moduli[:-1])
-        secret = self.secret_key.words(seal_format.save(key))[: len(self.parameters.modulus_bits)]
-        self.verify_reseeding(loaded, secret)
-
-    def words(self, ciphertext: Any) -> Words:
-        return self.submission.words(seal_format.save(self.transformed(ciphertext)))
-
-    def transformed(self, ciphertext: Any) -> Any:
-        """Return a ciphertext that is kept as values at the roots of unity, as those of CKKS are anyway."""
-        return ciphertext
+def save(item: Any) -> bytes:
+    """Return SEAL's uncompressed serialisation of `item` (saving always compresses)."""
+    with _private_file() as path:
+        item.save(path)
+        with open(path, "rb") as stream:
+            data = stream.read()
+    magic, header_size, major, minor, compression, reserved, _ = _HEADER.unpack_from(data)
+    if magic != _MAGIC or header_size != _HEADER.size or compression != _ZSTD:
+        raise DeserialisationError("SEAL wrote a format that this version of fhe-auc does not know")
+    body = zstandard.ZstdDecompressor().decompressobj().decompress(data[_HEADER.size :])
+    size = _HEADER.size + len(body)
+    return _HEADER.pack(magic, header_size, major, minor, _UNCOMPRESSED, reserved, size) + body
 
 
-class SealPublicKey(LoadedKey):
-    """A public key."""
+def _polynomials(raw: bytes, ring_dimension: int, moduli: Sequence[int]) -> list[Run]:
+    """Find SEAL's arrays of whole polynomials, which are modulo these primes in turn."""
+    mark = _HEADER.pack(_MAGIC, _HEADER.size, *raw[3:5], _UNCOMPRESSED, 0, 0)[:8]
+    runs: list[Run] = []
+    position = raw.find(mark)
+    while position >= 0 and len(raw) >= position + _HEADER.size + WORD:
+        size = _HEADER.unpack_from(raw, position)[-1]
+        start = position + _HEADER.size + WORD
+        count = int.from_bytes(raw[start - WORD : start], "little")
+        if count and count % ring_dimension == 0 and size == _HEADER.size + WORD + WORD * count:
+            for modulus in islice(cycle(moduli), count // ring_dimension):
+                runs.append(Run(start, modulus))
+                start += WORD * ring_dimension
+        else:
+            start = position + 1
+        position = raw.find(mark, start)
+    return runs
 
-    def __init__(self, context: Any, key: Any) -> None:
-        self._encryptor = seal.Encryptor(context, key)
 
-    def encrypt(self, plaintext: Any) -> Any:
-        return written(seal.Ciphertext(), self._encryptor.encrypt, plaintext)
+def layout_of(item: Any, ring_dimension: int, moduli: Sequence[int]) -> CoefficientLayout:
+    """Return the layout of objects like `item`, whose polynomials are modulo these primes in turn."""
+    find = partial(_polynomials, ring_dimension=ring_dimension, moduli=moduli)
+    return CoefficientLayout(save(item), ring_dimension, find)
 
 
-class SealSecretKey(SealPublicKey):
-    """A secret key."""
+def parse(empty: Any, context: Any, raw: bytes) -> Any:
+    """Fill `empty`, a new SEAL object, from what a `CoefficientLayout` made; `DeserialisationError` else."""
+    with _private_file() as path:
+        with open(path, "wb") as stream:
+            stream.write(raw)
+        try:
+            empty.load(context, path)
+        except (RuntimeError, ValueError) as error:
+            raise DeserialisationError(f"SEAL refused the object: {error}") from None
+    return empty
 
-    def encrypt(self, plaintext: Any) -> Any:
-        return written(seal.Ciphertext(), self._encryptor.encrypt_symmetric, plaintext)
+
+class Scheme(Library[Any]):
+    """SEAL for one scheme; `CapacityError` where a plaintext modulus is one of its primes."""
+
+    def __init__(self, parameters: Any) -> None:
+        size = parameters.ring_dimension
+        primes = seal.CoeffModulus.Create(size, [*parameters.modulus_bits, parameters.special_bits])
+        self._key_moduli = [prime.value() for prime in primes]  # ciphertexts have all but the last
+        self._of_bfv = parameters.scheme == "bfv"
+        settings = seal.EncryptionParameters(seal.SCHEME_TYPE.BFV if self._of_bfv else seal.SCHEME_TYPE.CKKS)
+        settings.set_poly_modulus_degree(size)
+        settings.set_coeff_modulus(primes)
+        if self._of_bfv:
+            for modulus in parameters.plain_moduli:
+                if modulus in self._key_moduli:
+                    raise CapacityError(
+                        f"a plaintext modulus must not be a prime of the modulus of ciphertexts: {modulus}"
+                    )
+            settings.set_plain_modulus(parameters.plain_moduli[0])
+        self.context = seal.SEALContext(settings, True, seal.SEC_LEVEL_TYPE.TC128)
+        super().__init__(parameters)
+
+    def _new_keys(self) -> tuple[Any, Any]:
+        generator, public_key = seal.KeyGenerator(self.context), seal.PublicKey()
+        generator.create_public_key(public_key)
+        return generator.secret_key(), public_key
+
+    def _encrypted_zero(self, key: Any, *, secret: bool) -> Callable[[], Any]:
+        encryptor = seal.Encryptor(self.context, key)
+        encrypt = encryptor.encrypt_zero_symmetric if secret else encryptor.encrypt_zero
+
+        def made() -> Any:
+            ciphertext = seal.Ciphertext()
+            encrypt(ciphertext)
+            if self._of_bfv:  # of which SEAL keeps coefficients: of keys, and of all else, values at roots of unity
+                seal.Evaluator(self.context).transform_to_ntt_inplace(ciphertext)
+            return ciphertext
+
+        return made
+
+    def _parsed_key(self, raw: bytes, *, secret: bool) -> Any:
+        return parse(seal.SecretKey() if secret else seal.PublicKey(), self.context, raw)
+
+    def _saved(self, item: Any) -> bytes:
+        return save(item)
+
+    def _layout(self, item: Any) -> CoefficientLayout:
+        moduli = self._key_moduli[:-1] if isinstance(item, seal.Ciphertext) else self._key_moduli
+        return layout_of(item, self.parameters.ring_dimension, moduli)

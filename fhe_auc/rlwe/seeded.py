@@ -48,19 +48,15 @@ class Seeded:
         half.subtract_in_place(b, half.multiply(half.uniform(keys.seed), secret))
         return half.pack(b) + keys.seed
 
-    def reseed(self, ciphertext: Words, secret: Words, seed: bytes | None = None) -> bytes:
-        """Return a fresh encryption under `secret` (of the shape `half`), with a second error and the `a` of a seed.
-
-        The seed is a new one, unless the caller has one that is good for this ciphertext alone.
-        """
+    def reseed(self, ciphertext: Words, secret: Words) -> bytes:
+        """Return a fresh encryption under `secret` (of the shape `half`), a second error and a fresh seed's `a`."""
         half = self.half
         b, a = (each.copy() for each in np.split(ciphertext, 2))
         keys = fresh_keys(secret, b)
-        seed = keys.seed if seed is None else seed
-        half.subtract_in_place(a, half.uniform(seed))
+        half.subtract_in_place(a, half.uniform(keys.seed))
         half.add_in_place(b, half.multiply(a, secret))
         half.add_in_place(b, values_of(half, second_error(half, keys.error)))
-        return half.pack(b) + seed
+        return half.pack(b) + keys.seed
 
     def verify(self, ciphertext: Words, secret: Words) -> None:
         """Check that an encryption of zero is one after reseeding: that the library keeps polynomials as supposed here.

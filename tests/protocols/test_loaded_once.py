@@ -9,8 +9,10 @@ import pytest
 
 from fhe_auc import Setup
 from fhe_auc.api import federated_auc
-from fhe_auc.rlwe import context_factory
+from fhe_auc.rlwe import context
+from fhe_auc.rlwe.backends import library_for
 from fhe_auc.rlwe.context import BasePublicContext
+from fhe_auc.rlwe.library import Library
 from fhe_auc.rows.party_data import PartyData
 
 
@@ -27,12 +29,10 @@ def counting(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, calls: Coun
 @pytest.fixture
 def calls(backend: str, monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     """Counts of what is made and loaded, in a process that has had no session before."""
-    monkeypatch.setattr(context_factory, "library_for", lru_cache(context_factory.library_for.__wrapped__))
+    monkeypatch.setattr(context, "library_for", lru_cache(library_for.__wrapped__))
     calls: Counter[str] = Counter()
     counting(monkeypatch, BasePublicContext, "__init__", calls)
-    for scheme in ("ckks", "bfv"):
-        library = importlib.import_module(f"fhe_auc.{scheme}.{backend}_backend")
-        counting(monkeypatch, library.Scheme, "new_secret_key", calls)
+    counting(monkeypatch, Library, "new_secret_key", calls)
     if backend == "openfhe":
         of_library: Any = importlib.import_module("openfhe").CryptoContext
         names = "EvalMultKeyGen", "EvalRotateKeyGen"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,10 +13,10 @@ import numpy as np
 from fhe_auc import bfv
 from fhe_auc.bfv import slots
 from fhe_auc.bfv.parameters import CHAINS
-from fhe_auc.rlwe.modular import combined
 from fhe_auc.rlwe.number_theoretic_transform import coefficients_of
 from fhe_auc.rlwe.polynomials import Polynomials, Words
 from fhe_auc.rlwe.primes import primes_above
+from tests.support.polynomials import integers
 
 SLOTS = 8192
 PRIMES = {
@@ -45,25 +45,12 @@ def loaded(pair: bfv.KeyPair, values: bfv.Residues, prime: int = 0) -> bfv.Ciphe
     return pair.public.ciphertext(pair.public.read_submission(pair.secret.encrypt(values, prime), prime), prime)
 
 
-def integers(half: Polynomials, coefficients: Words) -> list[int]:
-    """The coefficients modulo Q of one polynomial given modulo each prime of Q (Chinese remainder)."""
-    return combined(list(coefficients), half.moduli)
-
-
-def _centred(values: Iterable[int], modulus: int) -> list[int]:
-    return [each - modulus if each > modulus // 2 else each for each in values]
-
-
-def signed(half: Polynomials, coefficients: Words) -> list[int]:
-    """The coefficients as integers between -Q/2 and Q/2."""
-    return _centred(integers(half, coefficients), math.prod(half.moduli))
-
-
 def scaled_noise(secret: bfv.SecretContext, words: Words, prime: int) -> list[int]:
     """t times a ciphertext's noise x, exactly: with the secret key s, c0 + c1·s = Q·m/t + x modulo Q."""
     half, t = secret.mask_shape, secret.parameters.plain_moduli[prime]
     phase, modulus = slots.phase_of(half, words, secret.secret_words), math.prod(half.moduli)
-    return _centred((t * each % modulus for each in integers(half, coefficients_of(half, phase))), modulus)
+    scaled = (t * each % modulus for each in integers(half, coefficients_of(half, phase)))
+    return [each - modulus if each > modulus // 2 else each for each in scaled]
 
 
 def noise(secret: bfv.SecretContext, words: Words, prime: int = 0) -> np.ndarray:

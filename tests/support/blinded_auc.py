@@ -14,12 +14,22 @@ from fhe_auc.session.ckks_computation import running_sum
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.plan import EncodedPlan, Plan
 from fhe_auc_protocols.blinded_auc import semi_honest
-from fhe_auc_protocols.blinded_auc.blinding import BlindingRandomness
+from fhe_auc_protocols.blinded_auc.blinding import RandomBits
 from fhe_auc_protocols.blinded_auc.ckks_parameter_choice import plan
 from fhe_auc_protocols.blinded_auc.encrypted_trapezoid import blinded_sums, packed
 from fhe_auc_protocols.blinded_auc.masked_shares import Run, runs
 from fhe_auc_protocols.blinded_auc.plan import AucPlan, Workload
 from fhe_auc_protocols.blinded_auc.result_check import Recovered, Totals, accept, recover
+
+
+def largest_multiplier(bits: int) -> int:
+    """Random bits, pinned: the multiplier comes out as the largest that there is."""
+    return 0
+
+
+def smallest_multiplier(bits: int) -> int:
+    """As the smallest."""
+    return 2**bits - 1
 
 
 def counts_of(bin_positives: Any, bin_negatives: Any) -> Counts:
@@ -66,7 +76,7 @@ class Algebra:
         return tuple(map(self.keys.secret.encrypt, blocks(self.plan, counts, self.runs)))
 
     def result(
-        self, submissions: Iterable[Sequence[bytes]], randomness: BlindingRandomness = secrets, extra: Any = None
+        self, submissions: Iterable[Sequence[bytes]], draw: RandomBits = secrets.randbits, extra: Any = None
     ) -> bytes:
         """What the aggregator makes of submissions, and of `extra` ciphertexts that were added up before."""
         total = running_sum(self.keys.public, self.plan.blocks)
@@ -74,17 +84,15 @@ class Algebra:
             total.add(each)
         for words, more in zip(total.totals, extra or (), strict=extra is not None):
             self.keys.public.ciphertext_shape.add_in_place(words, more)
-        return blinded_sums(self.plan, self.keys.public, total.totals, randomness=randomness)
+        return blinded_sums(self.plan, self.keys.public, total.totals, draw=draw)
 
-    def totals(self, parties: Iterable[Counts], randomness: BlindingRandomness = secrets, extra: Any = None) -> Totals:
+    def totals(self, parties: Iterable[Counts], draw: RandomBits = secrets.randbits, extra: Any = None) -> Totals:
         """The decrypted class totals of parties with these counts."""
         submissions = [self.submission(counts) for counts in parties]
-        return self.keys.secret.decrypt_sums(self.result(submissions, randomness, extra), self.plan.squares)
+        return self.keys.secret.decrypt_sums(self.result(submissions, draw, extra), self.plan.squares)
 
-    def recover(
-        self, parties: Iterable[Counts], randomness: BlindingRandomness = secrets, extra: Any = None
-    ) -> Recovered:
-        return self.read(self.totals(parties, randomness, extra))
+    def recover(self, parties: Iterable[Counts], draw: RandomBits = secrets.randbits, extra: Any = None) -> Recovered:
+        return self.read(self.totals(parties, draw, extra))
 
     def read(self, totals: Totals, plan: AucPlan | None = None) -> Recovered:
         """What a party reads off class totals, by the rules of another `plan` if there is one."""

@@ -1,16 +1,11 @@
 """A search for the quadratic lie of each run by itself that passes most often, along a gradient from random points."""
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from fhe_auc_benchmarks.attacks.blinded_auc.estimates import ratios
 from fhe_auc_benchmarks.attacks.blinded_auc.simulated_trials import Trials, TrialSetting, generator
-from fhe_auc_protocols.blinded_auc.masked_shares import Complex, equations
-
-Floats = NDArray[np.floating[Any]]
+from fhe_auc_protocols.blinded_auc.masked_shares import Complex, Floats, equations
 
 _WIDTHS = 0.3, 0.15, 0.1  # of the kernel, ever closer to ratios that are measured
 _SESSIONS = 600  # twice as many runs, and every pair of them

@@ -3,7 +3,7 @@
 import re
 import secrets
 from collections.abc import Sequence
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -16,18 +16,15 @@ from fhe_auc.metrics.trapezoid import Trapezoid, trapezoid
 from fhe_auc.question import thresholds
 from fhe_auc.results.evaluation import Evaluation
 from fhe_auc.rows.party_data import PartyData
-from fhe_auc.session.ckks_computation import SealedCkks
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.protocol import Request
 from fhe_auc_keys.bundles.session_keys import PartySecrets
 from fhe_auc_keys.roles.key_mode import Echo
 from fhe_auc_keys.roles.sealed_roles import computing_aggregator, decrypting_party
-from fhe_auc_protocols.blinded_auc.blinding import BlindingRandomness
 from fhe_auc_protocols.blinded_auc.ckks_parameter_choice import plan
-from fhe_auc_protocols.blinded_auc.encrypted_trapezoid import blinded_sums
 from fhe_auc_protocols.blinded_auc.malicious import Malicious, MaliciousTask
 from fhe_auc_protocols.blinded_auc.plan import AucPlan, Workload
-from tests.support.blinded_auc import encoded, manifest_with
+from fhe_auc_protocols.blinded_auc.protocol import trapezoid_computation
 from tests.support.pooled import pooled_counts
 
 BACKENDS = ckks.available_backends()
@@ -68,12 +65,9 @@ class Roles:
         keys: ckks.KeyPair,
         tasks: Sequence[MaliciousTask],
         common_secret: bytes,
-        randomness: BlindingRandomness = secrets,
     ) -> None:
         self.manifest = manifest
-        chosen = manifest.decoded_plan(AucPlan)
-        circuit = partial(blinded_sums, chosen, randomness=randomness)
-        computation = SealedCkks(manifest, chosen, circuit)
+        computation = trapezoid_computation(manifest)
         self.aggregator = computing_aggregator(manifest, computation, keys.public, Echo())
         self.parties = [
             decrypting_party(manifest, computation, keys.secret, task, Echo(), common_secret=common_secret)
@@ -90,10 +84,6 @@ class Roles:
 
     def run(self) -> list[Evaluation]:
         self.broadcast(self.aggregator.start())
-        return self.ended()
-
-    def ended(self) -> list[Evaluation]:
-        """Play on from a round that all have answered."""
         while (message := self.aggregator.finish_round()) is not None:
             self.broadcast(message)
         return [party.result() for party in self.parties]
@@ -122,19 +112,19 @@ class Engine:
             self.session.manifest, session=secrets.token_bytes(16), parties=tuple(parties), min_parties=len(parties)
         )
 
-    def roles(self, parties: Sequence[PartyData], randomness: BlindingRandomness = secrets) -> Roles:
+    def roles(self, parties: Sequence[PartyData]) -> Roles:
         manifest = self.manifest([data.name for data in parties])
         tasks = [MaliciousTask(manifest, data) for data in parties]
-        return Roles(manifest, self.keys, tasks, secrets.token_bytes(32), randomness)
+        return Roles(manifest, self.keys, tasks, secrets.token_bytes(32))
 
-    def run(self, parties: Sequence[PartyData], randomness: BlindingRandomness = secrets) -> list[Evaluation]:
-        return self.roles(parties, randomness).run()
+    def run(self, parties: Sequence[PartyData]) -> list[Evaluation]:
+        return self.roles(parties).run()
 
 
 @lru_cache(maxsize=8)
-def engine(backend: str, grid: Any = "uniform:16", **options: Any) -> Engine:
-    """The engine of five parties; up to 253 thresholds both runs are in one ciphertext."""
-    return Engine(backend, parties=5, grid=grid, options=options)
+def engine(backend: str, grid: Any = "uniform:16", *, parties: int = 5) -> Engine:
+    """The engine of so many parties; up to 253 thresholds both runs are in one ciphertext."""
+    return Engine(backend, parties=parties, grid=grid)
 
 
 def assert_silent(error: BaseException) -> None:
@@ -144,20 +134,6 @@ def assert_silent(error: BaseException) -> None:
         error = error.__cause__ or error.__context__  # type: ignore[assignment]
 
 
-def workload_for(**changes: Any) -> Workload:
-    return Workload(**{"thresholds": 16, "parties": 5, "split": True, **changes})
-
-
 @lru_cache(maxsize=32)
 def plan_for(*, backend: str = "tenseal", tolerance: float | None = None, **changes: Any) -> AucPlan:
-    return plan(workload_for(**changes), backend, tolerance=tolerance)
-
-
-def manifest_for(parties: int = 3, chosen: AucPlan | None = None, **changes: Any) -> Manifest:
-    """A manifest without keys."""
-    plan_of = encoded(plan_for() if chosen is None else chosen)
-    return manifest_with(plan_of, parties=parties, **{"protocol": "malicious", **changes})
-
-
-def task_for(manifest: Manifest, index: int = 0) -> MaliciousTask:
-    return MaliciousTask(manifest, PartyData.from_arrays(manifest.parties[index], [0, 1], [0.2, 0.7]))
+    return plan(Workload(**{"thresholds": 16, "parties": 5, "split": True, **changes}), backend, tolerance=tolerance)

@@ -26,8 +26,7 @@ from fhe_auc.bfv.context import FACTORY as BFV_FACTORY
 from fhe_auc.ckks import CkksParameters
 from fhe_auc.ckks.context import FACTORY as CKKS_FACTORY
 from fhe_auc.rlwe import wire_format
-from fhe_auc.rlwe.context import BasePublicContext
-from fhe_auc.rlwe.context_factory import ContextFactory
+from fhe_auc.rlwe.context import BasePublicContext, ContextFactory
 from fhe_auc.rlwe.parameters import RingParameters
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.protocol import Session

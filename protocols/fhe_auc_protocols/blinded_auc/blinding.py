@@ -5,7 +5,8 @@ CKKS blinding is a blur, not a theorem: it hides the size of num and den among t
 """
 
 import secrets
-from typing import Protocol
+from collections.abc import Callable
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,14 +23,11 @@ PRIMES = (2, 3, 5, 7, 11, 13, 17, 19, 23)
 """The only prime factors of multipliers. With so many small divisors, r·den has many: each could be the true r."""
 
 
-class BlindingRandomness(Protocol):
-    """Where secret numbers come from: the module `secrets`, and nothing else where it protects someone."""
-
-    def randbits(self, k: int, /) -> int:
-        """Return an integer of k random bits: uniform on [0, 2^k)."""
+RandomBits: TypeAlias = Callable[[int], int]
+"""Returns so many random bits, as an integer: `secrets.randbits`, and nothing else where it protects someone."""
 
 
-def multiplier(blinding_bits: int, randomness: BlindingRandomness = secrets) -> int:
+def multiplier(blinding_bits: int, draw: RandomBits = secrets.randbits) -> int:
     """Return a fresh blinding multiplier: uniform on the 23-smooth integers in [2^(blinding_bits-16), 2^blinding_bits].
 
     Uniform on this list (3·10⁵ integers for 34 bits, 4·10⁶ for 50), so that no r that may stand behind r·den is
@@ -44,7 +42,7 @@ def multiplier(blinding_bits: int, randomness: BlindingRandomness = secrets) -> 
     bounds = np.array([[highest], [lowest], [lowest - 1]])  # the smallest, a power of two, on its own and last
     below = np.searchsorted(first, bounds // second, side="right")
     ends = np.cumsum(below[:-1] - below[1:])
-    place = randomness.randbits(64) * int(ends[-1]) >> 64
+    place = draw(64) * int(ends[-1]) >> 64
     pair = int(np.searchsorted(ends, place, side="right"))
     return int(second[pair % len(second)] * first[below[1:].flat[pair] + ends[pair] - place - 1])
 

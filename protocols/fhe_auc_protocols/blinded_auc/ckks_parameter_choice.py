@@ -2,7 +2,7 @@
 
 Two inequalities decide. Capacity: nothing may wrap around the modulus (`fhe_auc_protocols.blinded_auc.plan`).
 Precision: the error of the AUC at the *least* number of rows, worst class balance and smallest multiplier stays below a
-target (`fhe_auc_protocols.blinded_auc.error_bound`). The scale takes all the room that capacity leaves.
+target (`fhe_auc_protocols.blinded_auc.plan`). The scale takes all the room that capacity leaves.
 """
 
 import math

@@ -23,9 +23,8 @@ from fhe_auc.ckks import PublicContext, Slots
 from fhe_auc.ckks.parameters import PRODUCTS
 from fhe_auc.rlwe.polynomials import Words
 from fhe_auc_protocols.blinded_auc import blinding
-from fhe_auc_protocols.blinded_auc.blinding import BLINDING_BITS, FLOODED_BITS, BlindingRandomness
-from fhe_auc_protocols.blinded_auc.error_bound import WEIGHT
-from fhe_auc_protocols.blinded_auc.plan import AucPlan
+from fhe_auc_protocols.blinded_auc.blinding import BLINDING_BITS, FLOODED_BITS, RandomBits
+from fhe_auc_protocols.blinded_auc.plan import WEIGHT, AucPlan
 
 
 def packed(plan: AucPlan, runs: Sequence[tuple[Slots, Slots]]) -> list[Slots]:
@@ -45,9 +44,9 @@ def packed(plan: AucPlan, runs: Sequence[tuple[Slots, Slots]]) -> list[Slots]:
 
 
 def blinded_sums(
-    plan: AucPlan, context: PublicContext, totals: Sequence[Words], *, randomness: BlindingRandomness = secrets
+    plan: AucPlan, context: PublicContext, totals: Sequence[Words], *, draw: RandomBits = secrets.randbits
 ) -> bytes:
     """Return the result from the sums of all submissions, ciphertext by ciphertext, under a fresh multiplier."""
     blocks = plan.blocks_of_a_square
     squares = [context.sum_of_squares(totals[start : start + blocks]) for start in range(0, len(totals), blocks)]
-    return context.dump_sums(squares, blinding.multiplier(BLINDING_BITS, randomness), FLOODED_BITS)
+    return context.dump_sums(squares, blinding.multiplier(BLINDING_BITS, draw), FLOODED_BITS)

@@ -32,10 +32,17 @@ from numpy.typing import NDArray
 from fhe_auc.base.keystream import KeyStream, derived_key
 from fhe_auc.ckks import Slots
 from fhe_auc.rows.counts import Counts
-from fhe_auc_protocols.blinded_auc.error_bound import MAX_AMPLIFICATION
-from fhe_auc_protocols.blinded_auc.plan import CLASSES, EXTRA, MASK_RADIUS, RUNS, AucPlan, largest_den_factor
+from fhe_auc_protocols.blinded_auc.plan import (
+    CLASSES,
+    EXTRA,
+    MASK_RADIUS,
+    MAX_AMPLIFICATION,
+    RUNS,
+    AucPlan,
+    largest_den_factor,
+)
 
-Floats = NDArray[np.float64]
+Floats = NDArray[np.floating[Any]]
 Complex = NDArray[np.complexfloating[Any, Any]]
 
 
@@ -107,7 +114,7 @@ class Run:
     @property
     def amplification(self) -> float:
         """How many times larger the AUC's error is than that of the totals, relative to den, at the worst AUC."""
-        return float(amplification(self.equations))
+        return float(amplification(np.abs(self.factors) ** 2, self.den_factors))
 
     def vectors(self, counts: Counts) -> tuple[Slots, Slots]:
         """Return Y, shape (L,), and both X, shape (2, L), of one party's counts, as they are encrypted."""
@@ -131,11 +138,21 @@ def equations(products: Complex, den_factors: Complex) -> Floats:
     return np.asarray(np.stack([columns.real, columns.imag], axis=-2).reshape(*products.shape[:-1], -1, 3))
 
 
-def amplification(matrices: Floats) -> Floats:
-    """Return the larger of the norms of the linear forms that tell num, and num - den, from such totals."""
-    inverse = np.linalg.pinv(matrices)
-    ends = inverse[..., 0, :], inverse[..., 0, :] - inverse[..., 2, :]
-    return np.asarray(np.maximum(*(np.linalg.norm(each, axis=-1) for each in ends)))
+def amplification(weights: Floats, den_factors: Complex) -> Floats:
+    """Return the larger of the norms of the linear forms that tell num, and num - den, from a run's totals.
+
+    `weights` are |A·B|², and both arguments of the shape (…, 2). Divided by A·B, a number is num + i·tie + c·den, and
+    the equations are weighted ones: the inverse of their normal matrix is known.
+    """
+    total = dot(weights, 1.0)
+    mean = dot(weights, den_factors) / total
+    spread = dot(weights, np.abs(den_factors - mean[..., None]) ** 2)
+    return np.asarray(np.sqrt(1 / total + np.maximum(np.abs(mean.real), np.abs(1 + mean.real)) ** 2 / spread))
+
+
+def dot(weights: Floats, values: Any) -> Any:
+    """Return the weighted sum along the last axis, which is short."""
+    return sum(np.moveaxis(weights * values, -1, 0))
 
 
 def runs(secret: bytes, session: bytes, plan: AucPlan) -> list[Run]:

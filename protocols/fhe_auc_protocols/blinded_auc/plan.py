@@ -6,6 +6,9 @@ Capacity, in bits: no class total may wrap around the modulus Q,
 
 with n the bound on pooled rows, n²/2 the largest den = 2PN, ρ the blinding bits, B the slots that the sum is divided
 by, and s what redundancy or masks add to den.
+
+By how much noise and rounding may put the AUC off follows from the plan alone. Bounds on errors are relative to den =
+2PN, and hold for every balance of the classes, down to one row of either.
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ from fhe_auc.base.errors import CapacityError
 from fhe_auc.ckks import CkksParameters
 from fhe_auc.ckks.parameters import PRODUCTS
 from fhe_auc.question.thresholds import MAX_SIZE
+from fhe_auc.rlwe.error_sampling import FRESH_VARIANCE
 from fhe_auc.rlwe.statistical_security import DEFAULT_FLOODING_BITS
 from fhe_auc.session.plan import (
     Keys,
@@ -32,14 +36,19 @@ from fhe_auc.session.plan import (
     ring_as_dict,
 )
 from fhe_auc.session.protocol import DEFAULT_MAX_ROWS, DEFAULT_MIN_ROWS, integer
-from fhe_auc_protocols.blinded_auc.blinding import BLINDING_BITS, LEAST_MULTIPLIER
-from fhe_auc_protocols.blinded_auc.error_bound import disagreement, error_bound
+from fhe_auc_protocols.blinded_auc.blinding import BLINDING_BITS, FLOODED_BITS, LEAST_MULTIPLIER
 
 PRECISION = 1e-8  # largest error of the AUC, absolute
 MAX_TOLERANCE = 1e-3  # by how much the AUC of runs may ever be allowed to differ
 RUNS, CLASSES = 2, 2  # of masked shares: four executions in all
 EXTRA = CLASSES + 1  # positions of a run that are no bins: a correction a class, and the last
 MASK_RADIUS = 1 / 8  # of Y's masks, in N; X's have 1, in 2P
+CONFIDENCE = 7.0  # standard deviations: a bound broken once in 10^11 sessions
+MAX_AMPLIFICATION = 10.0  # secrets of masked shares are drawn so that they amplify errors at most so often
+WEIGHT = 4.0  # w of `encrypted_trapezoid`
+CHECK_WEIGHT = 2.0 ** (-5 / 3)  # κ of `semi_honest`
+_ENCODING = 2.0**-44  # of the double-precision transforms and of reading the result (measured: below 2^-47)
+_ERROR_VARIANCE = FRESH_VARIANCE + 1 / 12  # of a coefficient of an encryption: both errors, and rounding
 
 _LEAST = {"thresholds": 1, "parties": 1, "max_rows": 2, "min_rows": 2}
 
@@ -114,11 +123,6 @@ class AucPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     def parties(self) -> int:
         """Most parties that submit."""
         return self.workload.parties
-
-    @property
-    def min_rows(self) -> int:
-        """Fewest rows of all parties for which precision is promised."""
-        return self.workload.min_rows
 
     @property
     def keys(self) -> Keys:
@@ -277,3 +281,52 @@ def needed_bits(workload: Workload, parameters: CkksParameters) -> float:
     added = largest_den_factor(blocks_of_a_square(workload, slots) * slots) + 1.5 if workload.split else 1.25
     largest_den = 2 * math.log2(workload.max_rows) - 1
     return 2 * parameters.log2_scale + largest_den + BLINDING_BITS + 2 - math.log2(slots) + math.log2(added)
+
+
+def total_deviation(plan: AucPlan) -> float:
+    """Return the standard deviation of a class total, of its real and its imaginary part, by the encryptions' errors.
+
+    An error e on each coefficient moves Σ over the slots of Y·X by √B·e/Δ times the norm of w·Y and of both X/w, of all
+    runs in the ciphertext.
+    """
+    parameters = plan.parameters
+    errors = plan.parties * plan.runs_together
+    one = math.sqrt(errors * _ERROR_VARIANCE * parameters.slots) / parameters.scale
+    y_norm, x_norm = norms(plan)
+    # The worst balances: P = 1 for errors on X, which meet Y ≤ N·(its norm); N = 1 for those on Y.
+    return one * math.hypot(WEIGHT * y_norm / 2, x_norm / WEIGHT)
+
+
+def norms(plan: AucPlan) -> tuple[float, float]:
+    """Return bounds on the norms over all positions of Y, in N, and of both X together, in 2P.
+
+    Whole counts: Σ F² ≤ N²; |T + i·p|² ≤ (5/4)·(2P)² in every bin, and the class of den in every position. Masked
+    shares: twice what is expected of Σ|F + N·y|² and Σ|T + i·p + 2P·x|², of which random phases leave little to chance.
+    """
+    bins, positions = 1.25 * plan.thresholds, plan.positions
+    if not plan.split:
+        return 1.0, math.sqrt(bins + (1 + CHECK_WEIGHT**2) * positions)
+    return math.sqrt(2 * (4 + positions / 128)), math.sqrt(2 * (2 * bins + positions))
+
+
+def flooding_error(plan: AucPlan) -> float:
+    """Return a bound on the error of a class total by flooding, at the smallest multiplier and the fewest rows."""
+    parameters = plan.parameters
+    flood = 2.0 ** (FLOODED_BITS + 1) * parameters.slots / parameters.scale**2  # and rounding, which is smaller
+    return flood / (2 * LEAST_MULTIPLIER * 2 * (plan.workload.min_rows - 1))
+
+
+def total_error(plan: AucPlan) -> float:
+    """Return a bound on the error of a class total, of its real and its imaginary part."""
+    return CONFIDENCE * total_deviation(plan) + flooding_error(plan) + _ENCODING
+
+
+def error_bound(plan: AucPlan) -> float:
+    """Return a bound on |AUC error|, absolute, from min_rows rows on."""
+    # num and den err independently; or eight numbers do, which the equations amplify.
+    return total_error(plan) * (MAX_AMPLIFICATION if plan.split else math.sqrt(2))
+
+
+def disagreement(plan: AucPlan) -> float:
+    """Return a bound on what is left of honest equations, and on the difference of the AUCs of two honest runs."""
+    return math.sqrt(2) * MAX_AMPLIFICATION * total_error(plan)

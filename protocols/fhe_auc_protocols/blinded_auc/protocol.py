@@ -16,8 +16,7 @@ from fhe_auc_keys.roles.encrypted_protocol import EncryptedProtocol
 from fhe_auc_keys.roles.sealed_roles import SealedKeys
 from fhe_auc_protocols.blinded_auc import ckks_parameter_choice
 from fhe_auc_protocols.blinded_auc.encrypted_trapezoid import blinded_sums
-from fhe_auc_protocols.blinded_auc.error_bound import error_bound
-from fhe_auc_protocols.blinded_auc.plan import AucPlan, Workload
+from fhe_auc_protocols.blinded_auc.plan import AucPlan, Workload, error_bound
 from fhe_auc_protocols.blinded_auc.result_check import Recovered, Totals
 from fhe_auc_protocols.result_warnings import of_precise_auc
 

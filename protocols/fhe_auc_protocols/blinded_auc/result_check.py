@@ -14,9 +14,8 @@ from numpy.typing import NDArray
 
 from fhe_auc.base.errors import ResultCheckError, UndefinedAucError, VerificationError
 from fhe_auc_protocols.blinded_auc.blinding import BLINDING_BITS, LEAST_MULTIPLIER
-from fhe_auc_protocols.blinded_auc.error_bound import CHECK_WEIGHT, MAX_AMPLIFICATION, error_bound, total_error
-from fhe_auc_protocols.blinded_auc.masked_shares import Run
-from fhe_auc_protocols.blinded_auc.plan import AucPlan
+from fhe_auc_protocols.blinded_auc.masked_shares import Floats, Run
+from fhe_auc_protocols.blinded_auc.plan import CHECK_WEIGHT, MAX_AMPLIFICATION, AucPlan, error_bound, total_error
 
 Totals = NDArray[np.complexfloating[Any, Any]]
 """Decrypted class totals: twice a blinded Σ Y·X, shape (runs, 2)."""
@@ -131,5 +130,5 @@ def solve(totals: Totals, runs: Sequence[Run]) -> Solution:
     return Solution(num, tie, den, float(abs(first - second)), float(left))
 
 
-def _least_squares(matrix: NDArray[np.float64], numbers: NDArray[np.float64]) -> NDArray[np.float64]:
+def _least_squares(matrix: Floats, numbers: Floats) -> Floats:
     return np.asarray(np.linalg.lstsq(matrix, numbers, rcond=None)[0])

@@ -26,7 +26,7 @@ from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.manifest import Manifest
 from fhe_auc_protocols import options as options_of
 from fhe_auc_protocols.blinded_auc.encrypted_trapezoid import packed
-from fhe_auc_protocols.blinded_auc.error_bound import CHECK_WEIGHT
+from fhe_auc_protocols.blinded_auc.plan import CHECK_WEIGHT
 from fhe_auc_protocols.blinded_auc.protocol import BlindedAuc, BlindedTask
 from fhe_auc_protocols.blinded_auc.result_check import Totals, recover
 

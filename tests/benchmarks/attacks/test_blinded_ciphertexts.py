@@ -18,7 +18,6 @@ from fhe_auc.base.errors import (
     Check,
     FheAucError,
     InputError,
-    MessageError,
     ResultCheckError,
     UndefinedAucError,
     VerificationError,
@@ -34,7 +33,7 @@ from fhe_auc_benchmarks.attacks.blinded_auc import ciphertexts
 from fhe_auc_benchmarks.attacks.blinded_auc.aggregator_view import BlindedView
 from fhe_auc_benchmarks.attacks.blinded_auc.strategies import STRATEGIES, Lie
 from fhe_auc_benchmarks.attacks.laboratory import HARM, HARMLESS, AttackOutcome
-from fhe_auc_protocols.blinded_auc.error_bound import error_bound
+from fhe_auc_protocols.blinded_auc.plan import error_bound
 from tests.support.chosen import federated_auc
 from tests.support.reachable import reachable
 
@@ -99,7 +98,7 @@ def protocol(request: pytest.FixtureRequest) -> str:
 @pytest.mark.backends("all")
 def test_a_liar_that_does_not_lie_gives_every_party_the_right_auc(protocol: str, backend: str) -> None:
     scene = Scene(protocol, backend)
-    message = scene.message(BlindedView.honest)
+    message = scene.message(BlindedView.result)
     assert scene.parties.says_the_same(message)
     last = scene.parties.last(message)
     for party in scene.parties._parties:
@@ -172,17 +171,20 @@ def test_trials_have_nothing_in_common_and_every_strategy_can_be_asked_for(proto
     assert list(registry.attacks(protocol).descriptions) == list(STRATEGIES)
 
 
-@pytest.mark.parametrize("name", of_families(UNNOTICED))
+@pytest.mark.parametrize("name", of_families(CAUGHT_BY_AGREEMENT))
 def test_semi_honest_parties_accept_a_wrong_auc(name: str, backend: str) -> None:
+    """Unless den loses its redundancy; and of one run there is nothing to swap."""
     outcome = ciphertexts.run(name, "semi-honest", TRIALS, 1, backend=backend)
-    assert outcome == AttackOutcome(TRIALS, passed=TRIALS, changed=TRIALS, harmless=0, refused={})
-
-
-@pytest.mark.parametrize("name", of_families(MOSTLY_UNNOTICED))
-def test_semi_honest_parties_accept_the_auc_of_other_rows(name: str, backend: str) -> None:
-    outcome = ciphertexts.run(name, "semi-honest", TRIALS, 1, backend=backend)
-    assert (outcome.changed, outcome.refused) == (TRIALS, {})
-    assert outcome.passed >= 1
+    if name in UNNOTICED:
+        assert outcome == AttackOutcome(TRIALS, passed=TRIALS, changed=TRIALS, harmless=0, refused={})
+    elif name in MOSTLY_UNNOTICED:
+        assert (outcome.changed, outcome.refused) == (TRIALS, {})
+        assert outcome.passed >= 1
+    elif name in REDUNDANT:
+        assert (outcome.passed, outcome.harmless, outcome.changed) == (0, 0, TRIALS)
+        assert outcome.refused.keys() <= {"redundancy", "range"}
+    else:
+        assert outcome == AttackOutcome(TRIALS, passed=0, changed=0, harmless=TRIALS, refused={})
     assert adds_up(outcome)
 
 
@@ -192,19 +194,6 @@ def test_malicious_parties_see_their_executions_disagree(name: str, backend: str
     assert (outcome.passed, outcome.harmless, outcome.changed) == (0, 0, TRIALS)
     # Without all masks, totals are uniform modulo Q: any check may come first.
     assert outcome.refused.keys() <= {"executions", "equations", "denominator", "range"}
-
-
-@pytest.mark.parametrize("name", of_families(REDUNDANT, ("mix-classes",)))
-def test_semi_honest_parties_see_that_den_has_lost_its_redundancy(name: str, backend: str) -> None:
-    outcome = ciphertexts.run(name, "semi-honest", TRIALS, 1, backend=backend)
-    assert (outcome.passed, outcome.harmless, outcome.changed) == (0, 0, TRIALS)
-    assert outcome.refused.keys() <= {"redundancy", "range"}
-
-
-@pytest.mark.parametrize("name", of_families(OF_RUNS, ("swap-runs",)))
-def test_of_one_run_there_is_nothing_to_swap(name: str, backend: str) -> None:
-    outcome = ciphertexts.run(name, "semi-honest", TRIALS, 1, backend=backend)
-    assert outcome == AttackOutcome(TRIALS, passed=0, changed=0, harmless=TRIALS, refused={})
 
 
 def test_scaling_everything_changes_nothing(protocol: str, backend: str) -> None:
@@ -246,14 +235,6 @@ def test_what_was_made_under_other_keys_is_refused_in_both(protocol: str, backen
     assert isinstance(error, ResultCheckError | VerificationError | UndefinedAucError)
 
 
-def test_another_sessions_message_is_refused_for_its_session(protocol: str, backend: str) -> None:
-    scene, other = Scene(protocol, backend), Scene(protocol, backend, seed=8)
-    message = other.message(BlindedView.honest)
-    with pytest.raises(MessageError) as caught:
-        scene.parties.read(message)
-    assert caught.value.field == "session"
-
-
 @pytest.mark.parametrize("name", of_families([*CAUGHT_BY_AGREEMENT, "earlier-result"], ("scale-last", "drop-party")))
 def test_a_refusal_names_its_check_says_that_no_number_is_given_and_carries_none(name: str) -> None:
     scene = Scene("malicious", BACKENDS[0])
@@ -262,16 +243,6 @@ def test_a_refusal_names_its_check_says_that_no_number_is_given_and_carries_none
     assert error.check in get_args(Check)
     assert "no number is given" in str(error)
     assert not re.search(r"\d", str(error).replace("between 0 and 1", ""))
-
-
-def test_the_liar_sees_the_same_acknowledgement_whether_it_was_caught_or_not() -> None:
-    answers = []
-    for lie in (BlindedView.honest, STRATEGIES["scale-last"].lie):
-        scene = Scene("malicious", BACKENDS[0])
-        last = scene.parties.last(scene.message(lie))
-        answers.append(scene.parties._parties[1].respond(last))
-    first, second = (Message.from_bytes(answer, limit=2**16) for answer in answers)
-    assert (first, first.payload) == (second, b"")
 
 
 def demo(*arguments: str) -> Called:
@@ -356,18 +327,3 @@ def test_an_attack_below_harm_is_harmless_and_a_run_repeats_its_rows_and_lies() 
     assert scene.parties.verdict(message) == HARMLESS
     first, second = (ciphertexts.run("other-subset", "semi-honest", TRIALS, 3, backend=BACKENDS[0]) for _ in range(2))
     assert first == second
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("scale-everything", "malicious", 1, 0), "there is no attack 'scale-everything'"),
-        (("scale-last", "plain", 1, 0), "protocol 'plain' cannot be attacked"),
-        (("scale-last", "malicious", 0, 0), "trials must be at least 1, got 0"),
-        (("scale-last", "semi-honest", 1, 0, {"tolerance": 1e-5}), "has no option 'tolerance'"),
-    ],
-)
-def test_a_run_that_makes_no_sense_is_refused(arguments: tuple[Any, ...], message: str) -> None:
-    *positional, options = arguments if len(arguments) > 4 else (*arguments, None)
-    with pytest.raises(InputError, match=message):
-        ciphertexts.run(*positional, options=options)

@@ -1,4 +1,5 @@
 import dataclasses
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,16 +13,14 @@ from fhe_auc_benchmarks.attacks.blinded_auc.simulated_trials import (
     FULLEST,
     LAST,
     Trials,
-    amplification,
     generator,
     setting,
 )
 from fhe_auc_benchmarks.attacks.blinded_auc.strategies import STRATEGIES, _term
 from fhe_auc_benchmarks.attacks.laboratory import HARM, AttackOutcome, clopper_pearson
 from fhe_auc_protocols.blinded_auc import masked_shares
-from fhe_auc_protocols.blinded_auc.error_bound import MAX_AMPLIFICATION, WEIGHT
 from fhe_auc_protocols.blinded_auc.masked_shares import Run, Stream
-from fhe_auc_protocols.blinded_auc.plan import EXTRA, largest_den_factor
+from fhe_auc_protocols.blinded_auc.plan import EXTRA, MAX_AMPLIFICATION, WEIGHT, largest_den_factor
 from fhe_auc_protocols.blinded_auc.result_check import accept, solve
 
 
@@ -46,11 +45,10 @@ def drawn(of, trials, seed=1, *, everywhere=False):
     return Trials(of, trials, np.random.default_rng(seed), everywhere=everywhere)
 
 
-def run_of(products, shares, positions):
-    """Whose A·B and c are these; the rest does not matter to `accept`."""
-    x, y = np.zeros((2, positions), complex), np.zeros(positions, complex)
-    x[:, -1] = shares
-    return Run(products, 1.0, x, y, np.arange(positions), np.ones(positions, complex))
+def secrets_of(trials, index):
+    """What `accept` takes of a trial's runs."""
+    matrices = masked_shares.equations(trials.products[index], trials.den_factors[index])
+    return [SimpleNamespace(equations=each) for each in matrices]
 
 
 @pytest.mark.parametrize("tolerance", [None, 1e-3])
@@ -71,8 +69,7 @@ def test_checks_are_those_of_accept(tolerance):
     totals[6::100, 1, 0] = np.inf
     verdicts, seen = simulated.checked(trials, totals), set()
     for index, each in enumerate(totals):
-        pairs = zip(trials.products[index], trials.den_factors[index], strict=True)
-        secrets = [run_of(*pair, of.plan.positions) for pair in pairs]
+        secrets = secrets_of(trials, index)
         try:
             expected = accept(each, of.plan, secrets)
         except VerificationError as error:
@@ -103,24 +100,18 @@ def test_where_it_stands_on_the_border_both_say_the_same(default):
             verdicts = simulated.checked(trials, totals)
             assert (verdicts.refused_by == simulated.ACCEPTED).all() == (factor < 1)
             for index in range(0, 200, 20):
-                pairs = zip(trials.products[index], trials.den_factors[index], strict=True)
-                secrets = [run_of(*pair, of.plan.positions) for pair in pairs]
                 if factor < 1:
-                    accept(totals[index], of.plan, secrets)
+                    accept(totals[index], of.plan, secrets_of(trials, index))
                 else:
                     with pytest.raises(VerificationError) as caught:
-                        accept(totals[index], of.plan, secrets)
+                        accept(totals[index], of.plan, secrets_of(trials, index))
                     assert caught.value.check == verdicts.refused_by[index]
 
 
 def measured(trials, totals):
     """The larger of what is left and of the difference of the runs' AUCs."""
-    found = []
-    for index, each in enumerate(totals):
-        pairs = zip(trials.products[index], trials.den_factors[index], strict=True)
-        solution = solve(each, [run_of(*pair, trials.setting.plan.positions) for pair in pairs])
-        found.append(max(solution.left, solution.disagreement))
-    return np.array(found)
+    solutions = (solve(each, secrets_of(trials, index)) for index, each in enumerate(totals))
+    return np.array([max(found.left, found.disagreement) for found in solutions])
 
 
 @pytest.fixture(scope="module")
@@ -161,9 +152,7 @@ def test_positions_add_up_and_secrets_are_drawn_again_as_the_protocol_does(defau
     assert y.shape[-1] == default.plan.positions == len(default.bins[0]) + EXTRA
     assert np.abs(trials.den_factors).max() <= largest_den_factor(default.plan.positions)
     for products, shares in zip(trials.products.reshape(-1, 2), trials.den_factors.reshape(-1, 2), strict=True):
-        found = amplification(np.abs(products) ** 2, shares)
-        assert found == pytest.approx(masked_shares.amplification(masked_shares.equations(products, shares)))
-        assert found <= MAX_AMPLIFICATION
+        assert masked_shares.amplification(np.abs(products) ** 2, shares) <= MAX_AMPLIFICATION
 
 
 def test_terms_at_a_position_are_those_of_alpha_z_squared_and_beta_z(default):
@@ -190,9 +179,11 @@ def test_terms_at_a_position_are_those_of_alpha_z_squared_and_beta_z(default):
 @pytest.mark.parametrize("tolerance", [None, 1e-5])
 def test_honest_trials_are_accepted_and_little_is_left(tolerance, trials):
     of = setting(tolerance=tolerance)
-    assert simulated.honest(of, trials, seed=4) == AttackOutcome(trials, 0, 0, trials, {})
+    assert simulated.run("scale-all", of, trials, seed=4) == AttackOutcome(trials, 0, 0, trials, {})
     each = drawn(of, trials)
-    assert simulated.checked(each, each.totals(each.honest)).left.max() < of.plan.tolerance / 10
+    found = simulated.checked(each, each.totals(each.honest))
+    assert set(found.refused_by) == {simulated.ACCEPTED}
+    assert found.left.max() < of.plan.tolerance / 10
 
 
 @pytest.mark.parametrize("name", quick("add-constant", of=LUCKY))

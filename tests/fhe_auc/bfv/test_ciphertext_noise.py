@@ -26,7 +26,8 @@ from fhe_auc.rlwe.polynomials import Polynomials, PolynomialSum
 from fhe_auc.rlwe.primes import primes_above
 from fhe_auc_protocols.exact_auc.parameter_choice import plan_exact
 from fhe_auc_protocols.exact_auc.plan import ExactPlan
-from tests.support.bfv_contexts import PRIMES, SLOTS, Case, loaded, noise, parameters_of, scaled_noise, signed, some
+from tests.support.bfv_contexts import PRIMES, SLOTS, Case, loaded, noise, parameters_of, scaled_noise, some
+from tests.support.polynomials import signed
 
 pytestmark = pytest.mark.backends("one")  # encryptions of zero are the library's, what is done with them ours
 
@@ -212,14 +213,3 @@ def test_flooding_changes_both_polynomials_and_not_the_message(pair: bfv.KeyPair
     assert not (first == second).any(axis=1).all()
     assert ((first == second).mean(axis=1) < 0.01).all()
     assert pair.secret.decrypt(pair.public.dump_result(pair.public.ciphertext(first, 0)), 0).tolist() == plain.tolist()
-
-
-@pytest.mark.parametrize("times_capacity", [-1 - 2**-30, -1 + 2**-30, 1 - 2**-30, 1 + 2**-30])
-def test_noise_up_to_the_capacity_decrypts_and_beyond_it_does_not(pair: bfv.KeyPair, times_capacity: float) -> None:
-    half = pair.secret.mask_shape
-    added = round(times_capacity * 2**40) * (math.prod(half.moduli) // (2 * PRIME)) >> 40
-    constant = np.array([[added % modulus] * SLOTS for modulus in half.moduli], np.uint64)
-    ciphertext = loaded(pair, some(1, PRIME))
-    half.add_in_place(ciphertext.words[: len(half.moduli)], values_of(half, constant))
-    found = pair.secret.decrypt(pair.public.dump_result(ciphertext), 0)
-    assert (found.tolist() == some(1, PRIME).tolist()) == (abs(times_capacity) < 1)

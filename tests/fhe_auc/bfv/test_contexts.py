@@ -22,7 +22,7 @@ from fhe_auc.rlwe.number_theoretic_transform import values_of
 from fhe_auc.rlwe.polynomials import Polynomials, PolynomialSum
 from fhe_auc.rlwe.primes import primes_above
 from fhe_auc.rlwe.seeded import Seeded
-from tests.support.bfv_contexts import PRIMES, SLOTS, Case, loaded, noise, parameters_of
+from tests.support.bfv_contexts import PRIMES, SLOTS, Case, noise, parameters_of
 from tests.support.wire import DAMAGE
 
 SMALL, LARGE = PRIMES.values()
@@ -41,7 +41,7 @@ def test_sums_of_plaintext_products_come_out_exactly_at_every_size(case: Case, p
             assert secret.decrypt(public.dump_result(flooded, kept), prime, kept).tolist() == expected
 
 
-def test_submissions_add_up_exactly_and_two_sessions_and_all_primes_work_in_turns(case: Case) -> None:
+def test_submissions_add_up_exactly(case: Case) -> None:
     public, secret = case.pair
     for prime, t in enumerate(case.primes):
         parts = [case.some(seed, prime) for seed in range(5)]
@@ -51,15 +51,6 @@ def test_submissions_add_up_exactly_and_two_sessions_and_all_primes_work_in_turn
         expected = [sum(column) % t for column in zip(*(part.tolist() for part in parts), strict=True)]
         result = public.dump_result(public.ciphertext(total.words, prime))
         assert secret.decrypt(result, prime).tolist() == expected
-    turns = [(pair, prime) for prime in range(len(case.primes)) for pair in (case.pair, case.other)]
-    held = [loaded(pair, case.some(prime, prime), prime) for pair, prime in turns]
-    products = [
-        pair.public.multiply_values(each, case.some(prime, prime))
-        for (pair, prime), each in zip(turns, held, strict=True)
-    ]
-    for (pair, prime), product in zip(turns, products, strict=True):
-        expected = [x * x % case.primes[prime] for x in case.some(prime, prime).tolist()]
-        assert pair.secret.decrypt(pair.public.dump_result(product), prime).tolist() == expected
 
 
 @pytest.mark.backends("all")
@@ -74,16 +65,14 @@ def test_public_key_encryptions_add_to_secret_key_encryptions(case: Case) -> Non
 
 
 def test_results_are_short_all_primes_are_the_default_and_operands_are_left_as_they_were(case: Case) -> None:
-    flooded = case.pair.public.flood(case.sum_of_products(1)[0])
-    for kept in range(1, len(case.half.moduli) + 1):
-        assert 0 <= len(case.pair.public.dump_result(flooded, kept)) - 2 * 7 * SLOTS * kept < 200
     public, secret = case.pair
+    flooded = public.flood(case.sum_of_products(1)[0])
+    for kept in range(1, len(case.half.moduli) + 1):
+        assert 0 <= len(public.dump_result(flooded, kept)) - 2 * 7 * SLOTS * kept < 200
     values, total = case.some(1), len(case.half.moduli)
     ciphertext = public.encrypt(values, 0)
     assert public.dump_result(ciphertext, total) == public.dump_result(ciphertext)
     assert secret.decrypt(public.dump_result(ciphertext), 0, total).tolist() == values.tolist()
-    public, secret = case.pair
-    values = case.some(1)
     words = public.read_submission(secret.encrypt(values, 0), 0)
     before = words.copy()
     ciphertext, other = public.ciphertext(words, 0), public.encrypt(values, 0)
@@ -138,27 +127,22 @@ def test_libraries_take_ring_and_modulus_of_the_parameters(case: Case) -> None:
 
 
 def test_what_is_of_another_prime_key_or_number_of_primes_is_refused(case: Case) -> None:
-    t, other = case.primes[:2]
+    (public, secret), (t, other) = case.pair, case.primes[:2]
     with pytest.raises(DeserialisationError, match=f"a submission modulo {other}, got a 'submission modulo {t}'"):
-        case.pair.public.read_submission(case.pair.secret.encrypt(case.some(1), 0), 1)
-    for switched in [False, True]:
-        public, secret = case.pair
-        kept = case.kept if switched else None
+        public.read_submission(secret.encrypt(case.some(1), 0), 1)
+    for kept in (None, case.kept):
         data = public.dump_result(case.fresh(), kept)
         with pytest.raises(DeserialisationError, match="made under another key"):
             case.other.secret.decrypt(data, 0, kept)
-        with pytest.raises(DeserialisationError, match=f"expected a result .*modulo {case.primes[1]}"):
+        with pytest.raises(DeserialisationError, match=f"expected a result .*modulo {other}"):
             secret.decrypt(data, 1, kept)
         with pytest.raises(DeserialisationError, match="expected a result"):
             secret.decrypt(secret.encrypt(case.some(1), 0), 0, kept)
-    flooded = case.pair.public.flood(case.loaded(case.some(1)))
+    flooded = public.flood(case.loaded(case.some(1)))
     everyone: list[int | None] = [None, *range(1, len(case.half.moduli))]
-    for sent in everyone:
-        data = case.pair.public.dump_result(flooded, sent)
-        for agreed in everyone:
-            if agreed != sent:
-                with pytest.raises(DeserialisationError, match="expected a result"):
-                    case.pair.secret.decrypt(data, 0, agreed)
+    for sent, agreed in itertools.permutations(everyone, 2):
+        with pytest.raises(DeserialisationError, match="expected a result"):
+            secret.decrypt(public.dump_result(flooded, sent), 0, agreed)
 
 
 def test_damage_of_a_switched_result_is_refused_and_any_forged_one_decrypts_without_harm(case: Case) -> None:
@@ -274,12 +258,12 @@ def test_chains_stay_within_the_security_table_and_no_library_makes_keys_of_join
 
 @pytest.mark.openfhe
 def test_openfhe_with_another_modulus_than_asked_for_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    from fhe_auc.bfv import openfhe_backend
+    from fhe_auc.rlwe import openfhe_library
 
-    class Shallow(openfhe_backend.openfhe.CCParamsBFVRNS):
+    class Shallow(openfhe_library.openfhe.CCParamsBFVRNS):
         def SetMultiplicativeDepth(self, depth: int) -> None:
             super().SetMultiplicativeDepth(1)
 
-    monkeypatch.setattr(openfhe_backend.openfhe, "CCParamsBFVRNS", Shallow)
+    monkeypatch.setattr(openfhe_library.openfhe, "CCParamsBFVRNS", Shallow)
     with pytest.raises(CapacityError, match="no modulus of 208 bits"):
-        openfhe_backend.Scheme(parameters_of("openfhe", SMALL[2:], chain=1))
+        openfhe_library.Scheme(parameters_of("openfhe", SMALL[2:], chain=1))

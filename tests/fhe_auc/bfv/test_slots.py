@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from fhe_auc.bfv import slots
-from fhe_auc.rlwe.number_theoretic_transform import coefficients_of, values_of
-from fhe_auc.rlwe.polynomials import Polynomials, Words
+from fhe_auc.rlwe.number_theoretic_transform import coefficients_of
+from fhe_auc.rlwe.polynomials import Polynomials
 from fhe_auc.rlwe.primes import primes_above
-from tests.support.bfv_contexts import integers, signed
+from tests.support.polynomials import integers, polynomial, product, signed
 
 SIZE = 32
 HALVES = {
@@ -45,10 +45,6 @@ def rounded(numerator: int, denominator: int) -> int:
     return (2 * numerator + denominator) // (2 * denominator)
 
 
-def of_integers(half: Polynomials, numbers: list[int]) -> Words:
-    return values_of(half, np.array([[each % q for each in numbers] for q in half.moduli], np.uint64))
-
-
 def test_messages_factors_products_and_sums_are_their_definitions_slot_by_slot(half: Polynomials, t: int) -> None:
     values, modulus = some(1, t), math.prod(half.moduli)
     expected = [rounded(modulus * each, t) % modulus for each in plaintext(t, values)]
@@ -60,10 +56,7 @@ def test_messages_factors_products_and_sums_are_their_definitions_slot_by_slot(h
         factor = slots.factor(half, t, np.full(SIZE, constant % t, np.uint64))
         assert signed(half, coefficients_of(half, factor)) == [constant, *[0] * (SIZE - 1)]
     ring = Polynomials(SIZE, (t,))
-    left, right = (np.array(plaintext(t, some(seed, t)), object) for seed in (5, 6))
-    full = np.convolve(left, right)
-    product = [int(full[k]) - (int(full[k + SIZE]) if k + SIZE < len(full) else 0) for k in range(SIZE)]
-    found = values_of(ring, np.array([[each % t for each in product]], np.uint64))[0].tolist()
+    found = polynomial(ring, product(*(plaintext(t, some(seed, t)) for seed in (5, 6))))[0].tolist()
     assert found == [x * y % t for x, y in zip(some(5, t).tolist(), some(6, t).tolist(), strict=True)]
 
 
@@ -76,12 +69,12 @@ def test_noise_below_the_capacity_decrypts_and_any_phase_to_the_nearest_message(
         phase = [rounded(modulus * each, t) + noise + beyond * int(share) for each in plaintext(t, values)]
         if beyond:
             phase = [each + int(share) * (modulus >> 48) for each in phase]  # double precision decides nearer than that
-        found = slots.decrypted(half, t, of_integers(half, phase))
+        found = slots.decrypted(half, t, polynomial(half, phase))
         assert (found.tolist() == values.tolist()) == (abs(share) < 1)
     modulus = math.prod(half.moduli)
     generator = np.random.default_rng(4)
     phase = [int.from_bytes(generator.bytes(40), "little") % modulus for _ in range(SIZE)]
-    found = slots.decrypted(half, t, of_integers(half, phase))
+    found = slots.decrypted(half, t, polynomial(half, phase))
     assert plaintext(t, found) == [rounded(t * each, modulus) % t for each in phase]
 
 

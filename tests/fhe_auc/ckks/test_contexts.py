@@ -12,11 +12,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fhe_auc import ckks
-from fhe_auc.base.errors import BackendUnavailableError, CapacityError, DeserialisationError
+from fhe_auc.base.errors import CapacityError, DeserialisationError
 from fhe_auc.ckks.encoding import MOST_BITS
 from fhe_auc.rlwe import wire_format
 from fhe_auc.rlwe.polynomials import Polynomials
-from fhe_auc.rlwe.seeded import Seeded
 from tests.support.schemes import Ckks
 
 SCHEME = Ckks()
@@ -116,17 +115,3 @@ def test_results_that_hide_nothing_or_are_of_another_count_or_size_are_refused(p
         forged[part] = np.array([few_values, few_values])
         with pytest.raises(DeserialisationError, match="multiplies the secret key is small"):
             read()
-
-
-def test_a_square_whose_polynomials_stand_in_another_order_is_refused(pair: ckks.KeyPair) -> None:
-    scheme: Any = pair.public._scheme
-    words = pair.public.ciphertext_shape.uniform(bytes(32))
-    square = scheme.square(words)
-    scheme.verify_square(words, square)
-    first, second, third = np.split(square, 3)
-    half = Seeded(pair.public.ciphertext_shape).half
-    twice = second.copy()
-    half.add_in_place(twice, second)
-    for other in ((third, second, first), (second, first, third), (first, twice, third)):
-        with pytest.raises(BackendUnavailableError, match="multiplies ciphertexts in a way that fhe-auc does not know"):
-            scheme.verify_square(words, np.concatenate(other))

@@ -5,7 +5,6 @@ Oracles are sums over roots of unity, one by one, and Python's integers. No keys
 
 import cmath
 from fractions import Fraction
-from math import prod
 from typing import Any
 
 import numpy as np
@@ -15,9 +14,9 @@ from hypothesis import strategies as st
 
 from fhe_auc.ckks import encoding
 from fhe_auc.ckks.parameters import PRODUCTS
-from fhe_auc.rlwe.modular import combined
 from fhe_auc.rlwe.polynomials import Polynomials
 from fhe_auc.rlwe.primes import primes_above
+from tests.support.polynomials import signed
 
 MOST = 2.0**encoding.MOST_BITS
 PRIMES = primes_above(2**55, 3, 64)
@@ -42,10 +41,10 @@ def square(numbers: Any) -> Any:
 
 def integers(numbers: Any) -> list[int]:
     """What `message` makes of coefficients, from its residues: exact, from -Q/2 to Q/2."""
-    half, modulus = Polynomials(len(numbers), PRIMES), prod(PRIMES)
+    half = Polynomials(len(numbers), PRIMES)
     words = encoding.message(half, np.array(numbers, float))
     assert all(int(row.max()) < prime for row, prime in zip(words, PRIMES, strict=True))
-    return [(each + modulus // 2) % modulus - modulus // 2 for each in combined(list(words), PRIMES)]
+    return signed(half, words)
 
 
 @pytest.mark.parametrize("components", PRODUCTS)

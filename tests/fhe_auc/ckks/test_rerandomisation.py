@@ -7,28 +7,19 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fhe_auc import ckks
 from fhe_auc.ckks import rerandomisation
 from fhe_auc.ckks.rerandomisation import released
-from fhe_auc.rlwe import transparent_ciphertexts, wire_format
-from fhe_auc.rlwe.error_sampling import VARIANCE, second_error
-from fhe_auc.rlwe.modular import combined
+from fhe_auc.rlwe.error_sampling import VARIANCE, second_error, ternary
 from fhe_auc.rlwe.number_theoretic_transform import coefficients_of, values_of
 from fhe_auc.rlwe.polynomials import Polynomials, Words
 from fhe_auc.rlwe.primes import primes_above
 from tests.support import general_purpose_generators
-from tests.support.schemes import Ckks
+from tests.support.polynomials import signed
 
 FALSE_ALARM = 1e-9
 N = 16384
 HALF = Polynomials(N, primes_above(2**55, 3, N))
 EVERYWHERE = {"positions": range(N), "kept": 3}
-
-
-def centred(words: Words, moduli: tuple[int, ...] = HALF.moduli) -> list[int]:
-    """Coefficients as integers around zero."""
-    modulus = int(np.prod(np.array(moduli, object)))
-    return [each - modulus if 2 * each > modulus else each for each in combined(list(words), moduli)]
 
 
 def constant(value: int) -> Words:
@@ -40,7 +31,7 @@ def flood(bits: int) -> list[int]:
     """The flooding alone: every key and every product is zero."""
     zeros = HALF.zeros()
     parts = released(HALF, [zeros, zeros], [zeros] * 3, 1, bits, **EVERYWHERE)
-    return centred(parts[0])
+    return signed(HALF, parts[0])
 
 
 @pytest.mark.parametrize("bits", [30, 76, 120])
@@ -72,13 +63,13 @@ def test_u_and_v_are_ternary_and_errors_are_those_of_encryptions() -> None:
     """Read off with a public key of constants: c₁' = u·p₁ + v·p₀ + e₁ and c₂' = v·p₁ + e₂."""
     large = 2**40
     parts = released(HALF, [constant(large**2), constant(large)], [HALF.zeros()] * 3, 1, 30, **EVERYWHERE)
-    second, third = (np.array(centred(part), object) for part in parts[1:])
+    second, third = (np.array(signed(HALF, part), object) for part in parts[1:])
     v = np.array([round(each / large) for each in third])
     of_second = second - v.astype(object) * large**2
     u = np.array([round(each / large) for each in of_second])
-    for ternary in u, v:
-        assert set(ternary.tolist()) == {-1, 0, 1}
-        assert stats.chisquare(np.bincount(ternary + 1)).pvalue > FALSE_ALARM
+    for found in u, v:
+        assert set(found.tolist()) == {-1, 0, 1}
+        assert stats.chisquare(np.bincount(found + 1)).pvalue > FALSE_ALARM
     errors = [np.array(each, float) for each in (of_second - u * large, third - v * large)]
     for error in errors:
         assert np.abs(error).max() <= 21
@@ -91,7 +82,7 @@ def test_what_it_adds_to_the_phase_stays_below_two_to_the_nineteenth_at_seven_de
     """At the largest ring, in every coefficient, with flooding that is 0 or -1."""
     deviations, largest = [], 0.0
     for _ in range(4):
-        secret = values_of(HALF, rerandomisation._ternary(HALF))
+        secret = ternary(HALF, rerandomisation.secrets.token_bytes(32))
         second = HALF.uniform(rerandomisation.secrets.token_bytes(32))
         first = values_of(HALF, second_error(HALF, rerandomisation.secrets.token_bytes(32)))
         HALF.subtract_in_place(first, HALF.multiply(second, secret))
@@ -99,7 +90,7 @@ def test_what_it_adds_to_the_phase_stays_below_two_to_the_nineteenth_at_seven_de
         c0, c1, c2 = (values_of(HALF, part) for part in parts)
         HALF.add_in_place(c1, HALF.multiply(c2, secret))
         HALF.add_in_place(c0, HALF.multiply(c1, secret))
-        found = np.array(centred(coefficients_of(HALF, c0)), float)
+        found = np.array(signed(HALF, coefficients_of(HALF, c0)), float)
         deviations.append(found.std())
         largest = max(largest, np.abs(found).max())
     # e₂s², v·e·s and, far smaller, u·e and e₁s, as the module's docstring reckons.
@@ -107,56 +98,3 @@ def test_what_it_adds_to_the_phase_stays_below_two_to_the_nineteenth_at_seven_de
     assert np.mean(deviations) == pytest.approx(expected, rel=0.1)
     assert 7 * expected < 2**19
     assert largest < 2**19
-
-
-class Released:
-    """A result of one submission, and what somebody knows who holds the secret key and all submissions."""
-
-    multipliers = 12_345_678, 12_345_680, 12_345_679  # the last is the true one
-
-    def __init__(self, pair: ckks.KeyPair) -> None:
-        public, scheme = pair.public, Ckks()
-        self.half, self.secret = pair.secret.mask_shape, pair.secret.secret_words
-        words = public.read_submission(pair.secret.encrypt(scheme.some(5)))
-        data = public.dump_sums([public.sum_of_squares([words])], self.multipliers[-1], 76)
-        _, payload = wire_format.open_any("result", data)
-        moduli = self.half.moduli[: public.parameters.kept]
-        few, whole = Polynomials(4, moduli), Polynomials(self.half.ring_dimension, moduli)
-        # Of c₀ there are four coefficients, and no byte besides.
-        assert len(payload) == few.packed_size + 2 * whole.packed_size
-        ((_, *self.sent),) = transparent_ciphertexts.unpack_results(few, whole, payload, 1)
-        b, a = np.split(words, 2)
-        both = self.half.multiply(a, b)
-        self.half.add_in_place(both, both.copy())
-        self.known = [coefficients_of(self.half, each) for each in (both, self.half.multiply(a, a))]
-        self.moduli = moduli
-
-    def candidates(self, part: int) -> list[int]:
-        """Which multipliers leave c₁' or c₂' as they are known to be without u and v: small, divided by a prime."""
-        dropped, found = self.half.moduli[-1], []
-        for multiplier in self.multipliers:
-            left = []
-            for sent, known, prime in zip(self.sent[part], self.known[part], self.moduli, strict=False):
-                difference = sent.astype(object) * dropped - known.astype(object) * multiplier
-                left.append((difference % prime).astype(np.uint64))
-            size = max(map(abs, centred(np.array(left), self.moduli)))
-            if size < 2 * dropped:  # of some 112 bits that it could have
-                found.append(multiplier)
-        return found
-
-
-def test_the_multiplier_shows_in_no_polynomial_and_would_without_u_and_v(
-    pair: ckks.KeyPair, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Whoever knows all submissions knows c₁ and c₂: r·c₂ and a small error tell r, of however many candidates."""
-    found = Released(pair)
-    assert found.candidates(0) == found.candidates(1) == []
-    genuine = rerandomisation._ternary
-    monkeypatch.setattr(rerandomisation, "_ternary", Polynomials.zeros)
-    bare = Released(pair)
-    assert bare.candidates(0) == bare.candidates(1) == [12_345_679]
-    # v alone is missing: the prototypes' attack, one division of c₂.
-    drawn = iter([genuine(found.half), found.half.zeros()])
-    monkeypatch.setattr(rerandomisation, "_ternary", lambda half: next(drawn))
-    without_v = Released(pair)
-    assert (without_v.candidates(0), without_v.candidates(1)) == ([], [12_345_679])

@@ -25,25 +25,28 @@ print(json.dumps([available_backends(), choose_backend(), told]))
 """
 
 
-@pytest.mark.parametrize("version", ["1.6.10.0", slow("1.7.0.0"), slow("1.5.1.0"), slow(None)])
-def test_another_version_of_openfhe_than_the_tested_one_gives_way_to_seal_and_is_named_with_the_remedy(
-    run_child: Callable[..., Any], tmp_path: Path, version: str | None
+def of_version(version: str) -> tuple[str, str]:
+    """What is written into a stand-in for OpenFHE, and what is told of it."""
+    told = f"OpenFHE {version} is installed, and fhe-auc is tested with 1.6.1 alone: pip install 'openfhe==1.6.1.*'"
+    return f"__version__ = {version!r}\n" if version[0].isdigit() else "", told
+
+
+@pytest.mark.parametrize(
+    ("library", "told"),
+    [
+        of_version("1.6.10.0"),
+        *(slow(*of_version(version)) for version in ("1.7.0.0", "1.5.1.0", "of an old version")),
+        ("raise ImportError('version GLIBCXX_3.4.32 not found')\n", "version GLIBCXX_3.4.32 not found"),
+    ],
+)
+def test_openfhe_of_another_version_or_that_does_not_load_gives_way_to_seal_and_says_why(
+    run_child: Callable[..., Any], tmp_path: Path, library: str, told: str
 ) -> None:
-    (tmp_path / "openfhe.py").write_text("" if version is None else f"__version__ = {version!r}\n")
-    available, chosen, told = run_child(_TAKEN, str(tmp_path))
+    (tmp_path / "openfhe.py").write_text(library)
+    available, chosen, found = run_child(_TAKEN, str(tmp_path))
     assert (available, chosen) == (["tenseal"], "tenseal")
-    assert told.endswith(
-        f": OpenFHE {version or 'of an old version'} is installed, and fhe-auc is tested with 1.6.1 alone: "
-        "pip install 'openfhe==1.6.1.*'"
-    )
-
-
-def test_a_library_that_does_not_load_gives_way_and_says_why(run_child: Callable[..., Any], tmp_path: Path) -> None:
-    (tmp_path / "openfhe.py").write_text("raise ImportError('version GLIBCXX_3.4.32 not found')\n")
-    available, chosen, told = run_child(_TAKEN, str(tmp_path))
-    assert (available, chosen) == (["tenseal"], "tenseal")
-    assert told.startswith("backend 'openfhe' cannot be imported here (available: tenseal on Python 3.")
-    assert told.endswith("): version GLIBCXX_3.4.32 not found")
+    assert found.startswith("backend 'openfhe' cannot be imported here (available: tenseal on Python 3.")
+    assert found.endswith(f"): {told}")
 
 
 @pytest.mark.parametrize("name", ["palisade", "", "OpenFHE"])

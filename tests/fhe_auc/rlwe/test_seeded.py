@@ -8,6 +8,7 @@ from scipy import stats
 
 from fhe_auc import bfv, ckks
 from fhe_auc.base.errors import BackendUnavailableError, DeserialisationError
+from fhe_auc.rlwe.backends import library_for
 from fhe_auc.rlwe.error_sampling import FRESH_VARIANCE, VARIANCE, fresh_keys
 from fhe_auc.rlwe.number_theoretic_transform import coefficients_of
 from fhe_auc.rlwe.polynomials import Polynomials, Words
@@ -39,8 +40,7 @@ def small_coefficients(half: Polynomials, values: Words) -> np.ndarray:
 
 def encrypted_by_the_library(pair: ckks.KeyPair) -> Words:
     """An encryption of zero, before it is reseeded."""
-    secret: Any = pair.secret
-    return secret._scheme.words(secret._key.encrypt(secret._scheme.zero))
+    return pair.secret._zero()
 
 
 def zeros(pair: ckks.KeyPair) -> ckks.Slots:
@@ -73,12 +73,12 @@ def test_a_public_key_encrypts_zero_with_the_second_error_alone(name: str, backe
     """Under CKKS modulo Q, as only our own arithmetic takes it; under BFV modulo all primes of the library's keys."""
     bfv_parameters = parameters_of(backend, primes_above(2**41, 1, 8192))
     made: Any = ckks.generate(Ckks().parameters(backend)) if name == "ckks" else bfv.generate(bfv_parameters)
-    scheme, secret_key = made.secret._scheme, made.secret._stored.secret_key
-    seeded = Seeded(made.public.ciphertext_shape if name == "ckks" else scheme.public_key.polynomials)
+    library, secret_key = library_for(made.public.parameters), made.secret._stored.secret_key
+    seeded = Seeded(made.public.ciphertext_shape if name == "ckks" else library.public_key.polynomials)
     half, special = seeded.half, name == "bfv" and backend == "tenseal"
     assert len(half.moduli) == len(made.public.parameters.modulus_bits) + special
-    secret = scheme.secret_key.polynomials.unpack(secret_key)[: len(half.moduli)]
-    first, second = made.public._stored.public_key, scheme.new_public_key(secret_key)
+    secret = library.secret_key.polynomials.unpack(secret_key)[: len(half.moduli)]
+    first, second = made.public._stored.public_key, library.new_public_key(secret_key)
     assert len(first) == half.packed_size + SEED_BYTES
     found = []
     for packed in first, second:
@@ -95,7 +95,7 @@ def test_a_public_key_encrypts_zero_with_the_second_error_alone(name: str, backe
 
 def test_an_error_repeated_under_another_seed_tells_no_key(pair: ckks.KeyPair, monkeypatch: pytest.MonkeyPatch) -> None:
     repeated = encrypted_by_the_library(pair)
-    monkeypatch.setattr(type(pair.secret._scheme), "words", lambda self, ciphertext: repeated.copy())
+    monkeypatch.setattr(pair.secret, "_zero", repeated.copy)
     first, second = (pair.public.read_submission(pair.secret.encrypt(zeros(pair))) for _ in range(2))
     Seeded(pair.public.ciphertext_shape).whole.subtract_in_place(first, second)
     assert np.count_nonzero(first) > 0.999 * first.size  # the seeds differ
@@ -120,31 +120,30 @@ def test_other_messages_have_other_seeds_of_repeated_randomness(
 def test_a_library_that_keeps_polynomials_otherwise_is_refused(
     pair: ckks.KeyPair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    scheme = type(pair.secret._scheme)
-    scheme(pair.public.parameters)
+    library_for.__wrapped__(pair.public.parameters)
     product = Polynomials.multiply
     monkeypatch.setattr(Polynomials, "multiply", lambda self, x, y: product(self, x, np.roll(y, 1, axis=1)))
     with pytest.raises(BackendUnavailableError, match="install one that fhe-auc asks for"):
-        scheme(pair.public.parameters)
+        library_for.__wrapped__(pair.public.parameters)
 
 
 _FORKS = """
 import hashlib, json, os, sys
 from fhe_auc import ckks
 from fhe_auc.base.errors import EvaluationError
+from fhe_auc.rlwe.backends import library_for
 from tests.support.schemes import Ckks
 
 parameters, drawn = Ckks().parameters(sys.argv[1]), sys.argv[2]
 pair = ckks.generate(parameters)
-scheme, key = pair.secret._scheme, pair.secret._key
 if drawn == "keys":
     from fhe_auc.rlwe import openfhe_library
     openfhe_library._refuse_forks = lambda: None  # a fork stands for a machine that is resumed twice
 
 def draw():
     if drawn == "keys":
-        return scheme.new_secret_key()
-    words = scheme.words(key.encrypt(scheme.zero))
+        return library_for(parameters).new_secret_key()
+    words = pair.secret._zero()
     ckks.generate(parameters)
     return words.tobytes()
 

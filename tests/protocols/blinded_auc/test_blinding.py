@@ -1,7 +1,6 @@
 """Multipliers are uniform on the 23-smooth integers of their range, and come from `secrets` alone."""
 
 import random
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -9,7 +8,7 @@ from scipy import stats
 
 from fhe_auc_protocols.blinded_auc import blinding
 from tests.support import general_purpose_generators
-from tests.support.pinned_randomness import LARGEST_MULTIPLIER, SMALLEST_MULTIPLIER
+from tests.support.blinded_auc import largest_multiplier, smallest_multiplier
 
 
 def is_smooth(number: int) -> bool:
@@ -22,25 +21,24 @@ def is_smooth(number: int) -> bool:
 def test_each_smooth_integer_of_the_range_belongs_to_equally_many_random_numbers() -> None:
     smooth = [number for number in range(2, 2**17 + 1) if is_smooth(number)]
     starts = [-(-(place << 64) // len(smooth)) for place in range(len(smooth) + 1)]  # 2^64 cut into equal parts
-    drawn = [blinding.multiplier(17, SimpleNamespace(randbits=lambda k, start=start: start)) for start in starts[:-1]]
+    drawn = [blinding.multiplier(17, lambda bits, start=start: start) for start in starts[:-1]]
     assert sorted(drawn) == smooth
     for place in range(0, len(smooth), 50):
-        last = SimpleNamespace(randbits=lambda k, place=place: starts[place + 1] - 1)
-        assert blinding.multiplier(17, last) == drawn[place]
+        assert blinding.multiplier(17, lambda bits, place=place: starts[place + 1] - 1) == drawn[place]
 
 
 @pytest.mark.parametrize("bits", [17, 26, 34, 50])
 def test_multipliers_are_smooth_and_reach_both_ends_of_their_range(bits: int) -> None:
     drawn = [blinding.multiplier(bits) for _ in range(100)]
     assert all(type(r) is int and is_smooth(r) and 2 ** (bits - 16) <= r <= 2**bits for r in drawn)
-    assert blinding.multiplier(bits, LARGEST_MULTIPLIER) == 2**bits
-    assert blinding.multiplier(bits, SMALLEST_MULTIPLIER) == 2 ** (bits - 16)
+    assert blinding.multiplier(bits, largest_multiplier) == 2**bits
+    assert blinding.multiplier(bits, smallest_multiplier) == 2 ** (bits - 16)
 
 
 def test_places_of_drawn_multipliers_in_the_list_are_uniform() -> None:
     smooth = blinding.smooth_integers(blinding.PRIMES, 2**34)
     smooth = smooth[smooth >= 2**18]
-    seeded = SimpleNamespace(randbits=random.Random(1).getrandbits)
+    seeded = random.Random(1).getrandbits
     places = np.searchsorted(smooth, [blinding.multiplier(34, seeded) for _ in range(1000)])
     assert stats.kstest((places + 0.5) / len(smooth), "uniform").pvalue > 0.01
 

@@ -11,16 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fhe_auc.base.serialise import decode, encode
-from fhe_auc.rows.party_data import PartyData
+from fhe_auc.base.serialise import encode
 from fhe_auc.session.ckks_computation import pad_key
 from fhe_auc.session.manifest import Manifest
-from fhe_auc.session.protocol import Delivery, Session
-from fhe_auc_keys.bundles.session_keys import PartySecrets
-from fhe_auc_protocols.blinded_auc.malicious import Malicious, MaliciousTask
+from fhe_auc_protocols.blinded_auc.malicious import MaliciousTask
 from fhe_auc_protocols.blinded_auc.masked_shares import Stream
 from fhe_auc_protocols.blinded_auc.plan import AucPlan
-from tests.support.malicious_sessions import Roles, backends, engine, request, sites
+from tests.support.malicious_sessions import Roles, backends, engine, sites
 from tests.support.platforms import needs_linux
 from tests.support.reachable import reachable
 
@@ -83,37 +80,19 @@ print(len(result))
 """
 
 
-def played(plugin: Malicious, session: Session, delivery: Delivery, parties: list[PartyData]) -> tuple:
-    """Play a session; return the aggregator, the party roles, and every message of either side."""
-    aggregator = plugin.aggregator(session.manifest, delivery.aggregator)
-    roles = [plugin.party(session.manifest, delivery.parties[data.name], data) for data in parties]
-    messages = []
-    message = aggregator.start()
-    while message is not None:
-        messages.append(message)
-        for role in roles:
-            messages.append(role.respond(message))
-            aggregator.receive(role.name, messages[-1])
-        message = aggregator.finish_round()
-    return aggregator, roles, messages
-
-
 class TestTheSecretStaysWithTheParties:
     @backends
     def test_no_message_and_nothing_the_aggregator_holds_has_it(self, backend):
-        parties = sites(3)
-        plugin = Malicious()
-        session = plugin.prepare(request(parties, backend=backend))
-        delivery = session.delivery()
-        aggregator, roles, messages = played(plugin, session, delivery, parties)
-        secret = decode(session.party_material, PartySecrets, "").common_secret
-        assert {role._common_secret for role in roles} == {secret}
-        places = [*messages, session.manifest.to_bytes(), session.aggregator_material, delivery.aggregator]
-        places += held_by(aggregator)
-        assert any(session.manifest.digest in place for place in places)  # the search finds what is there
-        assert any(secret in place for place in held_by(roles[0]))
+        found = engine(backend)
+        roles = found.roles(sites(3))
+        roles.run()
+        (secret,) = {role._common_secret for role in roles.parties}
+        places = [*roles.messages, roles.manifest.to_bytes(), found.session.aggregator_material]
+        places += held_by(roles.aggregator)
+        assert any(roles.manifest.digest in place for place in places)  # the search finds what is there
+        assert any(secret in place for place in held_by(roles.parties[0]))
         assert sum(map(len, places)) > 10**6
-        for name, needle in needles(session.manifest, secret).items():
+        for name, needle in needles(roles.manifest, secret).items():
             for form in forms(needle):
                 assert not any(form in place for place in places), name
 

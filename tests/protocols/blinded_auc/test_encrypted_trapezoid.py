@@ -9,8 +9,8 @@ from fhe_auc import ckks
 from fhe_auc.session.ckks_computation import running_sum
 from fhe_auc_protocols.blinded_auc.blinding import BLINDING_BITS
 from fhe_auc_protocols.blinded_auc.encrypted_trapezoid import blinded_sums, packed
+from tests.support.blinded_auc import largest_multiplier, smallest_multiplier
 from tests.support.malicious_sessions import plan_for
-from tests.support.pinned_randomness import LARGEST_MULTIPLIER, SMALLEST_MULTIPLIER
 
 PLAN = plan_for(thresholds=3000, split=False)  # three blocks of 1,024 slots a run
 Vectors = tuple[np.ndarray, np.ndarray]
@@ -82,8 +82,8 @@ def test_the_result_is_every_runs_sums_of_products_times_the_multiplier(
     total = running_sum(keys.public, plan.blocks)
     for party in parties:
         total.add([keys.secret.encrypt(block) for block in packed(plan, party)])
-    for randomness, bits in ((SMALLEST_MULTIPLIER, BLINDING_BITS - 16), (LARGEST_MULTIPLIER, BLINDING_BITS)):
-        result = blinded_sums(plan, keys.public, total.totals, randomness=randomness)
+    for draw, bits in ((smallest_multiplier, BLINDING_BITS - 16), (largest_multiplier, BLINDING_BITS)):
+        result = blinded_sums(plan, keys.public, total.totals, draw=draw)
         found = keys.secret.decrypt_sums(result, plan.squares) / 2.0 ** (bits + 1)
         for run, sums in enumerate(found):
             y, x = padded(*(party[run] for party in parties), positions=plan.positions)

@@ -14,15 +14,14 @@ import pytest
 from fhe_auc import ckks
 from fhe_auc.ckks import rerandomisation
 from fhe_auc.ckks.encoding import sum_positions
-from fhe_auc.rlwe import modular
-from fhe_auc.rlwe.modular import combined
+from fhe_auc.rlwe.error_sampling import ternary
 from fhe_auc.rlwe.number_theoretic_transform import coefficients_of, values_of
 from fhe_auc.rlwe.polynomials import Words
 from fhe_auc.rows.counts import Counts
 from fhe_auc.session.ckks_computation import running_sum
 from fhe_auc_protocols.blinded_auc.blinding import BLINDING_BITS, FLOODED_BITS
-from tests.support.blinded_auc import Algebra, counts_of
-from tests.support.pinned_randomness import LARGEST_MULTIPLIER, SMALLEST_MULTIPLIER
+from tests.support.blinded_auc import Algebra, counts_of, largest_multiplier, smallest_multiplier
+from tests.support.polynomials import signed
 
 BINS = 100
 BACKENDS = ckks.available_backends()
@@ -65,8 +64,7 @@ class Attacked(Algebra):
         c0 = half.zeros()
         c0[:, self.positions if parts[0].shape[1] == len(self.positions) else slice(None)] = parts[0]
         half.add_in_place(phase, c0)
-        modulus = math.prod(half.moduli)
-        return [each - modulus if each > modulus // 2 else each for each in combined(list(phase), half.moduli)]
+        return signed(half, phase)
 
 
 @pytest.fixture(scope="module", params=BACKENDS)
@@ -134,35 +132,48 @@ class TestMultiplierAsCommonDivisor:
         parameters = attacked.plan.parameters
         flood = 2.0**FLOODED_BITS * parameters.slots / parameters.scale**2
         submission = attacked.submission(EMPTY)
-        for extreme in (SMALLEST_MULTIPLIER, LARGEST_MULTIPLIER):
+        for extreme in (smallest_multiplier, largest_multiplier):
             results = [attacked.result([submission], extreme) for _ in range(24)]
             seen = np.array([attacked.keys.secret.decrypt_sums(result, 1).view(float) for result in results])
             assert np.abs(seen).max() <= 1.02 * flood  # dropping a modulus adds a little
             assert np.sqrt(np.mean(seen**2)) == pytest.approx(flood / math.sqrt(3), rel=0.3)  # 96 values: 4.6 % a sigma
 
 
-class TestQuotientOfTheLastPolynomial:
-    """c₂ is r·a², a the sum of what the parties' seeds expand to: one division gives r. It is sent re-randomised."""
+class TestMultiplierInWholePolynomials:
+    """Whoever knows all submissions knows c₁ and c₂, a² with a sum of expanded seeds: r·c₂ and a small error tell r."""
 
-    def attack(self, parts: Sequence[Words], total: Sequence[Words], attacked: Attacked) -> set[int]:
+    def attack(self, parts: Sequence[Words], total: Sequence[Words], attacked: Attacked) -> list[list[int]]:
+        """Return which multipliers leave little of c₁', and of c₂', of the true one and its neighbours."""
         half = attacked.half
-        a = np.split(total[0], 2)[1]
-        quotients = set()
-        for row, square, prime in zip(values_of(half, parts[2]), half.multiply(a, a), half.moduli, strict=True):
-            quotients |= set(modular.multiply(row, modular.inverse(square, prime), prime).tolist())
-        return quotients
+        b, a = np.split(total[0], 2)
+        both = half.multiply(a, b)
+        half.add_in_place(both, both.copy())
+        found: list[list[int]] = []
+        for sent, known in zip(parts[1:], (both, half.multiply(a, a)), strict=True):
+            found.append([])
+            for multiplier in range(attacked.multiplier - 1, attacked.multiplier + 2):
+                left = sent.copy()
+                times = np.full(half.shape, multiplier, np.uint64)
+                half.subtract_in_place(left, half.multiply(coefficients_of(half, known), times))
+                if max(map(abs, signed(half, left))) < 2**10:  # of some 166 bits that it could have
+                    found[-1].append(multiplier)
+        return found
 
-    def test_it_is_the_multiplier_without_fresh_randomness_and_not_with_it(self, attacked, monkeypatch):
-        total = attacked.summed(random_counts(2, 500, 700))
-        assert len(self.attack(attacked.sent(total), total, attacked)) > 3 * 8192 - 10
-        with monkeypatch.context() as patched:
-            patched.setattr(rerandomisation, "_ternary", lambda half: half.zeros())
-            patched.setattr(rerandomisation, "second_error", lambda half, key: half.zeros())
-            assert self.attack(attacked.sent(total), total, attacked) == {attacked.multiplier}
+    def test_it_shows_without_fresh_ternary_polynomials_and_not_with_them(self, attacked, monkeypatch):
+        """Without v alone it shows in c₂, which is the prototypes' leak."""
+        total, zero = attacked.summed(random_counts(2, 500, 700)), attacked.half.zeros()
+        assert self.attack(attacked.sent(total), total, attacked) == [[], []]
+        u = ternary(attacked.half, secrets.token_bytes(32))
+        for drawn, seen in (((zero, zero), (1, 1)), ((u, zero), (0, 1))):
+            values = iter(drawn)
+            with monkeypatch.context() as patched:
+                patched.setattr(rerandomisation, "ternary", lambda half, seed, values=values: next(values))
+                found = self.attack(attacked.sent(total), total, attacked)
+            assert found == [[attacked.multiplier] * times for times in seen]
 
     def test_results_of_the_same_submissions_have_nothing_in_common(self, attacked):
         """Neither whole polynomials nor the multiplier are drawn from anything that is there twice."""
         submission = attacked.submission(random_counts(3, 500, 700))
-        one, other = (attacked.result([submission], LARGEST_MULTIPLIER) for _ in range(2))
+        one, other = (attacked.result([submission], largest_multiplier) for _ in range(2))
         sums, others = (np.frombuffer(each[-attacked.plan.download_bytes :], np.uint8) for each in (one, other))
         assert np.mean(sums != others) > 0.99  # of random bytes one in 256 is the same

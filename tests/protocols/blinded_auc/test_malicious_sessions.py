@@ -4,33 +4,36 @@ Other attacks on what it computes: tests/benchmarks/attacks.
 """
 
 import math
+import re
 from collections.abc import Callable
 from functools import lru_cache, partial
 
 import numpy as np
 import pytest
 
-from fhe_auc.base.errors import EvaluationError, MessageError, VerificationError
+from fhe_auc import ckks
+from fhe_auc.base.errors import EvaluationError, InputError, MessageError, VerificationError
 from fhe_auc.base.serialise import decode
-from fhe_auc.metrics.trapezoid import Trapezoid
-from fhe_auc.question import thresholds
-from fhe_auc.results.evaluation import Evaluation
 from fhe_auc.rows import datasets
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.ckks_computation import running_sum
+from fhe_auc.session.manifest import Manifest
 from fhe_auc_protocols.blinded_auc import malicious
-from fhe_auc_protocols.blinded_auc.ckks_parameter_choice import PRECISION
-from fhe_auc_protocols.blinded_auc.malicious import MaliciousTask
+from fhe_auc_protocols.blinded_auc.ckks_parameter_choice import PRECISION, plan
+from fhe_auc_protocols.blinded_auc.malicious import Malicious, MaliciousTask
+from fhe_auc_protocols.blinded_auc.plan import AucPlan, Workload
+from fhe_auc_protocols.blinded_auc.semi_honest import SemiHonestTask
+from tests.support.blinded_auc import encoded, manifest_with
 from tests.support.chosen import federated_auc
 from tests.support.malicious_sessions import (
     CLOSE,
-    Engine,
     Roles,
     assert_silent,
     backends,
     engine,
     exact,
     plan_for,
+    request,
     sites,
 )
 from tests.support.pooled import pooled
@@ -39,45 +42,25 @@ from tests.support.wire import changed, flipped, payload_of
 slow = partial(pytest.param, marks=pytest.mark.slow)
 
 
-def assert_close(found: Evaluation, expected: Evaluation | Trapezoid) -> None:
-    assert found.auc == pytest.approx(expected.auc, abs=CLOSE)
-    assert found.binning_error == pytest.approx(expected.binning_error, abs=CLOSE)
-
-
 @pytest.mark.backends("one")
 class TestHonestSessions:
-    @pytest.mark.backends("all")
-    @backends
-    @pytest.mark.parametrize(("number", "grid"), [slow(2, "uniform:16"), (5, "uniform:100")])
-    def test_the_auc_is_the_semi_honest_and_the_exact_one(self, backend, number, grid):
-        parties = sites(number, seed=number)
-        found = federated_auc(parties, protocol="malicious", thresholds=grid, backend=backend)
-        plain = federated_auc(parties, protocol="semi-honest", thresholds=grid, backend=backend)
-        truth = exact(parties, thresholds.resolve(grid))
-        assert_close(found, truth)
-        assert_close(found, plain)
-        assert abs(found.auc - truth.auc) <= found.numerical_error
-        from sklearn.metrics import roc_auc_score
-
-        rows = pooled(parties)
-        assert abs(found.auc - roc_auc_score(rows.y_true, rows.y_score)) <= found.binning_error + CLOSE
-
     @backends
     def test_parties_learn_that_it_was_verified_and_by_which_settings(self, backend):
-        asked = {"thresholds": "uniform:16", "backend": backend, "tolerance": 1e-5}
-        found = federated_auc(sites(4), protocol="malicious", **asked)
+        """By default, executions agree within ten times what they honestly do."""
+        asked = {"protocol": "malicious", "thresholds": "uniform:16", "backend": backend}
+        planned, found = (federated_auc(sites(4), **asked, **more) for more in ({}, {"tolerance": 1e-5}))
+        tolerance = planned.settings["tolerance"]
+        assert dict(planned.settings) == {"executions": 4, "tolerance": tolerance, "signed": False}
+        assert 10 * planned.numerical_error < tolerance < 20 * planned.numerical_error
+        assert planned.numerical_error <= PRECISION
+        said = [" ".join(each.warnings) for each in (planned, found)]
+        assert ["times the planned one" in each for each in said] == [False, True]
+        assert "assume that parties can work out how many pooled rows have each label; only differential" in said[0]
         settings = {"executions": 4, "tolerance": 1e-5, "signed": False}
         assert dict(found.settings) == found.as_dict()["settings"] == settings
         assert (found.protocol, found.backend, found.parties, found.keys) == ("malicious", backend, 4, "sealed")
         assert (found.verified, found.thresholds, found.rounds, found.security_bits) == (True, 16, 3, 128)
         assert issubclass(VerificationError, EvaluationError)
-
-    def test_without_options_executions_agree_within_ten_times_what_they_honestly_do(self):
-        found = federated_auc(sites(2), protocol="malicious", thresholds="uniform:16")
-        tolerance = found.settings["tolerance"]
-        assert dict(found.settings) == {"executions": 4, "tolerance": tolerance, "signed": False}
-        assert 10 * found.numerical_error < tolerance < 20 * found.numerical_error
-        assert found.numerical_error <= PRECISION
 
     @backends
     def test_parties_of_one_class_or_alone_are_welcome_and_every_party_learns_the_same(self, backend):
@@ -96,33 +79,10 @@ class TestHonestSessions:
         evaluations = engine(backend).run(sites(5))
         assert len({(each.auc, each.binning_error) for each in evaluations}) == 1
 
-    @backends
-    @pytest.mark.parametrize("auc", [0.0, 0.5, 1.0])
-    def test_the_extremes_are_accepted_and_stay_between_0_and_1(self, backend, auc):
-        scores = {0.0: ([0.1] * 60, [0.9] * 60), 0.5: ([0.4] * 60, [0.4] * 60), 1.0: ([0.9] * 60, [0.1] * 60)}[auc]
-        parties = [
-            PartyData.from_arrays("site 0", [1] * 60, scores[0]),
-            PartyData.from_arrays("site 1", [0] * 60, scores[1]),
-        ]
-        for evaluation in engine(backend).run(parties):
-            assert evaluation.auc == pytest.approx(auc, abs=CLOSE)
-            assert 0 <= evaluation.auc <= 1
-            assert evaluation.binning_error == pytest.approx(0.5 if auc == 0.5 else 0, abs=CLOSE)
-            assert evaluation.binning_error >= 0
-
     @pytest.mark.parametrize(("tolerance", "told"), [(None, 0), (5e-9, 0), (1e-5, 1), (1e-3, 1)])
     def test_a_tolerance_far_above_the_error_bound_is_warned_of(self, tolerance, told):
         warnings = malicious._loose(plan_for(tolerance=tolerance))
         assert ["times the planned one: a lying aggregator" in warning for warning in warnings] == [True] * told
-
-    @pytest.mark.slow
-    def test_a_result_warns_of_a_loose_tolerance_and_says_what_all_its_digits_tell(self):
-        pairs = [(data.y_true, data.y_score) for data in sites(2)]
-        for options, told in (({}, False), ({"tolerance": 1e-5}, True)):
-            found = federated_auc(pairs, protocol="malicious", thresholds="uniform:16", **options)
-            said = " ".join(found.warnings)
-            assert ("times the planned one" in said) is told
-            assert "assume that parties can work out how many pooled rows have each label; only differential" in said
 
     @backends
     @pytest.mark.parametrize(("label", "rows"), [(0, 1), (1, 5000), slow(0, 50)])
@@ -247,38 +207,96 @@ def bundled(name: str) -> tuple[np.ndarray, np.ndarray]:
     return rows.y_true, rows.y_score
 
 
-SESSIONS = 125
-LARGE_SESSIONS = 3
-
-
-@pytest.mark.slow
-@backends
-@pytest.mark.parametrize("grid", ["uniform:16", "uniform:100", "uniform:1000", "hybrid:2000"])
-def test_honest_sessions_are_accepted_every_time(backend, grid):
-    """1,000 sessions of 2 to 10 parties and 24 of 100, over both bundled sets, on both backends.
-
-    All on the messages and roles of real sessions. The sessions of one grid share a context for 100 parties, made once:
-    session id, and so all shares and masks, and the common secret are fresh in each. Splits are random (independent,
-    sorted by score, by label, one row each), of all rows or as few as 100. One refusal fails the test.
-    """
-    found = Engine(backend, parties=100, grid=grid)
-    rng = np.random.default_rng(len(found.grid))
-    for session in range(SESSIONS + LARGE_SESSIONS):
-        number = int(rng.integers(2, 11)) if session < SESSIONS else 100
-        parties = random_split(rng, datasets.NAMES[session % 2], number)
-        truth = exact(parties, found.grid)
-        for evaluation in found.run(parties):
-            assert evaluation.verified
-            assert_close(evaluation, truth)
+GRIDS = "uniform:16", "uniform:100", "uniform:1000", "hybrid:2000"
 
 
 @pytest.mark.backends("one")
 @backends
-def test_a_few_honest_sessions_of_the_bundled_sets_are_accepted(backend):
-    found = engine(backend)
-    rng = np.random.default_rng(5)
-    for session in range(6):
-        parties = random_split(rng, datasets.NAMES[session % 2], int(rng.integers(2, 6)))
+@pytest.mark.parametrize(
+    ("grid", "most", "sessions", "large"), [("uniform:16", 5, 6, 0), *(slow(grid, 100, 125, 3) for grid in GRIDS)]
+)
+def test_honest_sessions_are_accepted_every_time(backend, grid, most, sessions, large):
+    """Where it is slow, 1,000 sessions of 2 to 10 parties and 24 of 100, over both bundled sets, on both backends.
+
+    All on the messages and roles of real sessions. The sessions of one grid share a context, made once: session id, and
+    so all shares and masks, and the common secret are fresh in each. Splits are random (independent, sorted by score,
+    by label, one row each), of all rows or as few as 100. One refusal fails the test.
+    """
+    found = engine(backend, grid, parties=most)
+    rng = np.random.default_rng(len(found.grid))
+    for session in range(sessions + large):
+        number = int(rng.integers(2, min(most, 10) + 1)) if session < sessions else most
+        parties = random_split(rng, datasets.NAMES[session % 2], number)
         truth = exact(parties, found.grid)
         for evaluation in found.run(parties):
-            assert_close(evaluation, truth)
+            assert evaluation.verified
+            assert evaluation.auc == pytest.approx(truth.auc, abs=CLOSE)
+            assert evaluation.binning_error == pytest.approx(truth.binning_error, abs=CLOSE)
+
+
+def manifest_for(parties: int = 3, chosen: AucPlan | None = None, **changes: object) -> Manifest:
+    """A manifest without keys."""
+    plan_of = encoded(plan_for() if chosen is None else chosen)
+    return manifest_with(plan_of, parties=parties, **{"protocol": "malicious", **changes})
+
+
+def task_for(manifest: Manifest, index: int = 0) -> MaliciousTask:
+    return MaliciousTask(manifest, PartyData.from_arrays(manifest.parties[index], [0, 1], [0.2, 0.7]))
+
+
+class TestRefusals:
+    """Before anything is computed: requests and manifests."""
+
+    @pytest.mark.parametrize(
+        ("options", "shown"),
+        [
+            *(({name: 4}, f"no option '{name}'") for name in ("splits", "executions", "round_scores")),
+            *(({"tolerance": bad}, f"tolerance must be a number, got {bad!r}") for bad in ("1e-6", [1e-6], 1e-6j)),
+            *(({"tolerance": bad}, "tolerance must lie above 0") for bad in (0, -1e-6, 1, False, math.inf, math.nan)),
+            ({"tolerance": 1.1e-3}, "tolerance must lie above 0 and at most at 0.001"),
+            ({"tolerance": 1e-15}, "a tolerance of 1e-15; lower max_rows"),
+            ({"tolerance": True}, "tolerance"),
+        ],
+        ids=str,
+    )
+    def test_options_that_make_no_sense_are_refused_before_there_are_keys(self, options, shown, monkeypatch):
+        monkeypatch.setattr(ckks, "generate", None)
+        with pytest.raises(InputError, match=re.escape(shown)):
+            federated_auc(sites(2), protocol="malicious", thresholds="uniform:16", **options)
+
+    def test_nobody_can_be_left_out(self):
+        for least in [2, 3]:
+            with pytest.raises(InputError, match="min_parties does not apply"):
+                Malicious().prepare(request(sites(4), min_parties=least))
+        session = Malicious().prepare(request(sites(2), min_parties=2))
+        assert session.manifest.min_parties == 2
+
+    def test_manifests_of_other_plans_or_that_leave_parties_out_are_refused(self):
+        chosen = plan(Workload(thresholds=16, parties=5), "tenseal")
+        with pytest.raises(InputError, match="not one for masked shares of all parties"):
+            task_for(manifest_for(chosen=chosen))
+        data = PartyData.from_arrays("site 0", [0, 1], [0.2, 0.7])
+        with pytest.raises(InputError, match="not one for whole counts"):
+            SemiHonestTask(manifest_for(), data)
+        for least in [2, 3]:
+            with pytest.raises(InputError, match="of all parties"):
+                task_for(manifest_for(4, min_parties=least))
+        manifest = manifest_for(chosen=plan_for(max_rows=100))
+        with pytest.raises(InputError, match="more than max_rows = "):
+            MaliciousTask(manifest, PartyData.from_arrays("site 0", [0, 1] * 60, np.linspace(0, 1, 120)))
+
+    def test_every_part_of_the_manifest_changes_the_secrets_that_all_parties_derive_alike(self):
+        genuine = manifest_for()
+        others = [
+            manifest_for(session=b"\1" * 16),
+            manifest_for(parties=4),
+            manifest_for(context=b"\1" * 32),
+            manifest_for(grid=np.linspace(0, 2, 16).tobytes()),
+            manifest_for(chosen=plan_for(tolerance=1e-5)),
+        ]
+        factors = [task_for(each).runs(bytes(32))[0].factors for each in (genuine, *others)]
+        assert len({complex(value) for row in factors for value in row}) == 2 * len(factors)
+        manifest = manifest_for(4)
+        for mine, theirs in zip(*(task_for(manifest, index).runs(bytes(32)) for index in (0, 3)), strict=True):
+            np.testing.assert_array_equal(mine.factors, theirs.factors)
+            np.testing.assert_array_equal(mine.order, theirs.order)

@@ -1,4 +1,4 @@
-"""Masked shares against exact fractions, and the numbers that mask and blind them against their distributions."""
+"""Masked shares against extended precision, and the numbers that mask and blind them against their distributions."""
 
 from __future__ import annotations
 
@@ -7,10 +7,8 @@ import hmac
 import itertools
 import math
 from dataclasses import fields, replace
-from fractions import Fraction
 from functools import reduce
 from operator import add
-from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -18,13 +16,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom, chisquare, kstest, uniform
 
+from fhe_auc.base.keystream import KeyStream
 from fhe_auc.base.serialise import encode
 from fhe_auc.metrics.trapezoid import trapezoid
 from fhe_auc.rows.counts import Counts
 from fhe_auc_protocols.blinded_auc import masked_shares, semi_honest
-from fhe_auc_protocols.blinded_auc.error_bound import MAX_AMPLIFICATION, norms
 from fhe_auc_protocols.blinded_auc.masked_shares import Run, Stream
-from fhe_auc_protocols.blinded_auc.plan import EXTRA, MASK_RADIUS, largest_den_factor
+from fhe_auc_protocols.blinded_auc.plan import EXTRA, MASK_RADIUS, MAX_AMPLIFICATION, largest_den_factor, norms
 from tests.support import general_purpose_generators
 from tests.support.blinded_auc import counts_of
 from tests.support.malicious_sessions import plan_for
@@ -58,43 +56,15 @@ def pools(draw: st.DrawFn) -> tuple[Run, list[Counts]]:
     return draw(runs), [counts_of(*each) for each in parties]
 
 
-class Exact(NamedTuple):
-    """A complex number of two fractions."""
-
-    real: Fraction
-    imag: Fraction = Fraction(0)
-
-    @classmethod
-    def of(cls, value: complex) -> Exact:
-        return cls(Fraction(float(value.real)), Fraction(float(value.imag)))
-
-    def __add__(self, other: Exact) -> Exact:  # type: ignore[override]
-        return Exact(self.real + other.real, self.imag + other.imag)
-
-    def __sub__(self, other: Exact) -> Exact:
-        return Exact(self.real - other.real, self.imag - other.imag)
-
-    def __mul__(self, other: Exact) -> Exact:  # type: ignore[override]
-        return Exact(self.real * other.real - self.imag * other.imag, self.real * other.imag + self.imag * other.real)
-
-    def __abs__(self) -> float:
-        return math.hypot(float(self.real), float(self.imag))
-
-
-def expected(run: Run, parties: list[Counts]) -> list[Exact]:
-    """A·B·(num + i·tie + c·den) of both classes, exactly, from the run's secrets and the pooled counts."""
+def expected(run: Run, parties: list[Counts]) -> list[np.clongdouble]:
+    """A·B·(num + i·tie + c·den) of both classes, in extended precision, from secrets and pooled counts."""
     pool = reduce(add, parties)
     num = tie = den = 0
     if pool.positives and pool.negatives:
         found = trapezoid(pool)
         num, tie, den = found.num, found.tie, found.den
-    y, totals = [Exact.of(value) for value in run.y], []
-    for factor, row in zip(run.factors, run.x, strict=True):
-        x = [Exact.of(value) for value in row]
-        share = reduce(Exact.__add__, map(Exact.__mul__, x, y), x[-1])
-        value = Exact(Fraction(num), Fraction(tie)) + share * Exact(Fraction(den))
-        totals.append(Exact.of(factor) * Exact.of(run.common) * value)
-    return totals
+    a, b, x, y = (np.asarray(each, np.clongdouble) for each in (run.factors, run.common, run.x, run.y))
+    return list(a * b * (float(num) + 1j * float(tie) + ((x * y).sum(axis=1) + x[:, -1]) * float(den)))
 
 
 def totals(runs_of: list[Run], parties: list[Counts]) -> tuple[list[complex], list[float]]:
@@ -120,7 +90,7 @@ class TestAlgebra:
         run, parties = pool
         found, sizes = totals([run] * len(parties), parties)
         for one, exactly, size in zip(found, expected(run, parties), sizes, strict=True):
-            assert abs(Exact.of(one) - exactly) <= ROUNDING * size
+            assert abs(one - exactly) <= ROUNDING * size
 
     @examples
     @given(pools())
@@ -164,10 +134,7 @@ class TestAlgebra:
         right = expected(run, parties)
         for wrong in (other, *(replace(run, **{name: getattr(other, name)}) for name in vars(run))):
             found, _ = totals([run, wrong], parties)
-            assert (
-                max(abs(Exact.of(one) - exactly) / abs(exactly) for one, exactly in zip(found, right, strict=True))
-                > 1e-3
-            )
+            assert max(abs(one - exactly) / abs(exactly) for one, exactly in zip(found, right, strict=True)) > 1e-3
 
     @examples
     @given(secrets_, st.sampled_from([1, 16, 100, 1021, 3000]), st.integers(0, 3))
@@ -307,41 +274,16 @@ class TestIndependence:
         np.testing.assert_array_equal(np.concatenate([one.words(3), one.words(2, 5).ravel()]), other.words(13))
 
 
-def chacha20(key: bytes, blocks: int) -> bytes:
-    """RFC 8439 with a zero nonce and a counter from zero, written out."""
-
-    def rotated(value: int, bits: int) -> int:
-        return (value << bits | value >> (32 - bits)) & 0xFFFFFFFF
-
-    def quarter(s: list[int], a: int, b: int, c: int, d: int) -> None:
-        for x, y, z, bits in ((a, b, d, 16), (c, d, b, 12), (a, b, d, 8), (c, d, b, 7)):
-            s[x] = (s[x] + s[y]) & 0xFFFFFFFF
-            s[z] = rotated(s[z] ^ s[x], bits)
-
-    found = b""
-    for counter in range(blocks):
-        words = [int.from_bytes(part, "little") for part in (b"expa", b"nd 3", b"2-by", b"te k")]
-        words += [int.from_bytes(key[i : i + 4], "little") for i in range(0, 32, 4)] + [counter, 0, 0, 0]
-        state = list(words)
-        for _ in range(10):
-            for i in range(4):
-                quarter(state, i, 4 + i, 8 + i, 12 + i)
-            for i in range(4):
-                quarter(state, i, 4 + (i + 1) % 4, 8 + (i + 2) % 4, 12 + (i + 3) % 4)
-        found += b"".join(((a + b) & 0xFFFFFFFF).to_bytes(4, "little") for a, b in zip(state, words, strict=True))
-    return found
-
-
 class TestStream:
     @given(secrets_, secrets_)
     @settings(max_examples=20, deadline=None)
-    def test_it_is_the_chacha20_key_stream_of_an_hkdf_key(self, secret, session):
-        """Both written out here, from RFC 5869 and RFC 8439."""
+    def test_it_is_the_key_stream_of_an_hkdf_key(self, secret, session):
+        """Which is written out here, from RFC 5869. (ChaCha20: fhe_auc/rlwe/test_polynomials.py.)"""
         extracted = hmac.digest(session, secret, hashlib.sha256)
         info = b"fhe-auc malicious 2\0" + encode(("run", 3))
         key = hmac.digest(extracted, info + b"\1", hashlib.sha256)
         found = Stream(secret, session, "run", 3)
-        assert (found.key, found.words(24).tobytes()) == (key, chacha20(key, 3))
+        assert (found.key, found.words(24).tobytes()) == (key, KeyStream(key).words(24).tobytes())
 
     def test_fractions_are_uniform_and_never_an_end_even_for_the_extreme_words(self, monkeypatch):
         assert kstest(stream().fractions(50_000), uniform.cdf).pvalue > FALSE_ALARM

@@ -18,12 +18,11 @@ from fhe_auc import ckks
 from fhe_auc.base.errors import ResultCheckError, UndefinedAucError, VerificationError
 from fhe_auc.metrics.trapezoid import trapezoid
 from fhe_auc_protocols.blinded_auc.blinding import BLINDING_BITS, LEAST_MULTIPLIER
-from fhe_auc_protocols.blinded_auc.error_bound import CHECK_WEIGHT, disagreement, error_bound, total_error
 from fhe_auc_protocols.blinded_auc.masked_shares import Run, Stream, runs
+from fhe_auc_protocols.blinded_auc.plan import CHECK_WEIGHT, disagreement, error_bound, total_error
 from fhe_auc_protocols.blinded_auc.result_check import Totals, accept, recover
-from tests.support.blinded_auc import Algebra, counts_of
+from tests.support.blinded_auc import Algebra, counts_of, largest_multiplier, smallest_multiplier
 from tests.support.malicious_sessions import assert_silent, plan_for
-from tests.support.pinned_randomness import LARGEST_MULTIPLIER, SMALLEST_MULTIPLIER
 
 slow = partial(pytest.param, marks=pytest.mark.slow)
 BACKENDS = ckks.available_backends()
@@ -215,9 +214,9 @@ def test_every_balance_is_accepted_and_within_1e_9_of_the_exact_fraction(every, 
     """With the errors of a hundred encryptions; residual and difference of the runs below a tenth of the tolerance."""
     algebra, errors = every[split]
     strict = msgspec.structs.replace(algebra.plan, tolerance=algebra.plan.tolerance / 10)
-    randomness = SMALLEST_MULTIPLIER if positives % 2 else LARGEST_MULTIPLIER
+    draw = smallest_multiplier if positives % 2 else largest_multiplier
     for counts in pools(100, positives, negatives).values():
-        found = algebra.read(algebra.totals([counts], randomness, errors), strict)
+        found = algebra.read(algebra.totals([counts], draw, errors), strict)
         exact = trapezoid(counts)
         assert abs(Fraction(found.auc) - exact.fraction) < 1e-9
         assert abs(Fraction(found.auc) - exact.fraction) <= error_bound(algebra.plan)
@@ -233,7 +232,7 @@ def test_bounds_on_errors_hold_and_are_not_absurdly_loose(every, split) -> None:
     seen = 0.0
     for positives in (1, 99):
         for counts in pools(100, positives, 100 - positives).values():
-            found = algebra.recover([counts], SMALLEST_MULTIPLIER, errors)
+            found = algebra.recover([counts], smallest_multiplier, errors)
             seen = max(seen, abs(found.auc - trapezoid(counts).auc))
     assert error_bound(algebra.plan) / 1e4 < seen <= error_bound(algebra.plan)
 
@@ -244,7 +243,7 @@ def test_one_class_has_no_auc_however_many_rows_and_whatever_the_multiplier(ever
     algebra, errors = every[split]
     spread = np.random.default_rng(rows).multinomial(rows, np.full(100, 0.01))
     for sides in ((np.zeros(100), spread), (spread, np.zeros(100))):
-        for extreme in (LARGEST_MULTIPLIER, SMALLEST_MULTIPLIER):
+        for extreme in (largest_multiplier, smallest_multiplier):
             with pytest.raises((UndefinedAucError, VerificationError), match=r"one class only|one label"):
                 algebra.recover([counts_of(*sides)], extreme, errors)
 
@@ -258,7 +257,7 @@ def test_the_largest_workload_fits_either_ring_at_the_largest_multiplier(every, 
         algebra, errors = Algebra(algebra.plan.parameters.backend, split=split, max_rows=max_rows), None
     half = max_rows // 2
     for counts in pools(100, half, half).values():
-        found = algebra.recover([counts], LARGEST_MULTIPLIER, errors)
+        found = algebra.recover([counts], largest_multiplier, errors)
         assert found.auc == pytest.approx(trapezoid(counts).auc, abs=1e-9)
 
 
@@ -268,7 +267,7 @@ def test_more_rows_than_the_bound_are_refused_or_right(every, split, excess_bits
     """Up to 2^25 times 10^6 rows; at the largest multiplier four times the rows wrap around for sure."""
     algebra, errors = every[split]
     rng, refusals = np.random.default_rng(excess_bits), []
-    for extreme in (LARGEST_MULTIPLIER, SMALLEST_MULTIPLIER) * 3:
+    for extreme in (largest_multiplier, smallest_multiplier) * 3:
         counts = counts_of(*(rng.dirichlet(np.ones(100), 2) * (algebra.plan.workload.max_rows << excess_bits) / 2))
         try:
             found = algebra.recover([counts], extreme, errors)

@@ -1,7 +1,9 @@
 """The semi-honest protocol against exact integers and scikit-learn. At its limits and beyond: test_result_check."""
 
 import functools
+import tracemalloc
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,17 +14,15 @@ from fhe_auc import Setup, ckks
 from fhe_auc.base.errors import InputError
 from fhe_auc.metrics.trapezoid import trapezoid
 from fhe_auc.question import thresholds
+from fhe_auc.results.evaluation import Evaluation
 from fhe_auc.rows import datasets
 from fhe_auc.rows.counts import count
 from fhe_auc.rows.party_data import PartyData
-from fhe_auc_protocols.blinded_auc.ckks_parameter_choice import plan
-from fhe_auc_protocols.blinded_auc.error_bound import error_bound
-from fhe_auc_protocols.blinded_auc.plan import Workload
-from fhe_auc_protocols.blinded_auc.result_check import Recovered
-from fhe_auc_protocols.blinded_auc.semi_honest import SemiHonestTask
+from fhe_auc.session.ckks_computation import running_sum
+from fhe_auc_protocols.blinded_auc.plan import error_bound
 from tests.support import chosen
-from tests.support.blinded_auc import Algebra, counts_of, encoded, manifest_with
-from tests.support.pooled import exact_auc, pooled
+from tests.support.blinded_auc import Algebra, counts_of
+from tests.support.pooled import exact_auc, pooled, sklearns_auc
 
 BACKENDS = ckks.available_backends()
 backends = pytest.mark.parametrize("backend", BACKENDS)
@@ -32,13 +32,6 @@ slow = functools.partial(pytest.param, marks=pytest.mark.slow)
 federated_auc = functools.partial(chosen.federated_auc, protocol="semi-honest")
 
 
-def sklearn_auc(parties: list[PartyData]) -> float:
-    from sklearn.metrics import roc_auc_score
-
-    rows = pooled(parties)
-    return roc_auc_score(rows.y_true, rows.y_score)
-
-
 def split(y_true, y_score, pieces) -> list[PartyData]:
     return [PartyData.from_arrays(f"site {i}", y_true[rows], y_score[rows]) for i, rows in enumerate(pieces)]
 
@@ -46,6 +39,13 @@ def split(y_true, y_score, pieces) -> list[PartyData]:
 @pytest.fixture(scope="module", params=BACKENDS)
 def engine(request) -> Algebra:
     return Algebra(request.param)
+
+
+def accurate(parties: list[PartyData], grid: Any, backend: str) -> Evaluation:
+    """What a session finds: the exact AUC at these thresholds."""
+    evaluation = federated_auc(parties, thresholds=grid, setup=Setup(backend=backend))
+    assert evaluation.auc == pytest.approx(exact_auc(parties, thresholds.resolve(grid)), abs=PRECISION)
+    return evaluation
 
 
 def test_a_party_larger_than_the_bound_is_refused_before_it_submits():
@@ -82,8 +82,7 @@ class TestPrecision:
         order = np.argsort(y_score, kind="stable") if way == "sorted" else rng.permutation(len(y_true))
         pieces = np.split(order, np.arange(1, number)) if way == "uneven" else np.array_split(order, number)
         parties = split(y_true, y_score, pieces)
-        evaluation = federated_auc(parties, thresholds="uniform:100", setup=Setup(backend=backend))
-        assert evaluation.auc == pytest.approx(exact_auc(parties, thresholds.uniform(100)), abs=PRECISION)
+        evaluation = accurate(parties, "uniform:100", backend)
         assert evaluation.parties == number
         assert evaluation.upload_bytes_per_party <= 180_000
 
@@ -92,11 +91,10 @@ class TestPrecision:
     @pytest.mark.parametrize("name", datasets.NAMES)
     def test_the_default_grid_is_within_5e_4_of_scikit_learn_and_the_half_width_is_rigorous(self, backend, name):
         parties = datasets.load(name)
-        evaluation = federated_auc(parties, setup=Setup(backend=backend))
-        truth = sklearn_auc(parties)
+        evaluation, truth = accurate(parties, "hybrid:1000", backend), sklearns_auc(parties)
         assert evaluation.auc == pytest.approx(truth, abs=5e-4)
         assert abs(evaluation.auc - truth) <= evaluation.binning_error + 1e-6
-        assert evaluation.auc == pytest.approx(exact_auc(parties, thresholds.hybrid(1000)), abs=PRECISION)
+        assert federated_auc(parties, setup=Setup(backend=backend)).auc == pytest.approx(evaluation.auc, abs=PRECISION)
 
     @backends
     @pytest.mark.slow
@@ -106,9 +104,7 @@ class TestPrecision:
         y_true = rng.random(rows) < 0.2
         y_score = np.clip(rng.normal(0.4 + 0.2 * y_true, 0.2), 0, 1)
         pieces = [piece for piece in np.array_split(np.arange(rows), 1000) if len(piece)]
-        parties = split(y_true, y_score, pieces)
-        evaluation = federated_auc(parties, setup=Setup(backend=backend))
-        assert evaluation.auc == pytest.approx(exact_auc(parties, thresholds.hybrid(1000)), abs=PRECISION)
+        accurate(split(y_true, y_score, pieces), "hybrid:1000", backend)
 
     @backends
     @pytest.mark.parametrize("size", [1025, slow(4000)])
@@ -117,36 +113,15 @@ class TestPrecision:
         parties = [
             PartyData.from_arrays(f"site {i}", rng.random(500) < 0.3, rng.random(500).round(3)) for i in range(3)
         ]
-        evaluation = federated_auc(parties, thresholds=f"uniform:{size}", setup=Setup(backend=backend))
-        assert evaluation.auc == pytest.approx(exact_auc(parties, thresholds.uniform(size)), abs=PRECISION)
-        assert evaluation.auc == pytest.approx(sklearn_auc(parties), abs=evaluation.binning_error + 1e-6)
-
-    @pytest.mark.openfhe
-    @pytest.mark.slow
-    def test_backends_agree(self):
-        parties = datasets.load("covid-clinics")[:20]
-        first, second = (federated_auc(parties, setup=Setup(backend=backend)) for backend in BACKENDS)
-        assert first.auc == pytest.approx(second.auc, abs=PRECISION)
-        assert first.binning_error == pytest.approx(second.binning_error, abs=PRECISION)
+        evaluation = accurate(parties, f"uniform:{size}", backend)
+        assert evaluation.auc == pytest.approx(sklearns_auc(parties), abs=evaluation.binning_error + 1e-6)
 
 
-def test_a_result_says_what_all_its_digits_tell():
-    manifest = manifest_with(encoded(plan(Workload(thresholds=16, parties=2), "tenseal")))
-    task = SemiHonestTask(manifest, PartyData.from_arrays("site 0", [0, 1, 1], [0.1, 0.8, 0.4]))
-    told = " ".join(task.evaluation(Recovered(0.5, 0.0), 2, verified=False).warnings)
-    assert "assume that parties can work out how many pooled rows have each label; only differential privacy" in told
-
-
-class TestWarnings:
-    """What the reader of the number ought to know stands in the evaluation."""
-
-    def warnings(self, rows, **options):
-        return " ".join(federated_auc(rows, thresholds="uniform:5", **options).warnings)
-
-    @pytest.mark.parametrize(("least", "warned"), [(100, True), slow(92, False)])
-    def test_fewer_rows_than_the_precision_is_stated_for(self, least, warned):
-        rows = ([0, 1] * 23, [0.1, 0.9] * 23)
-        assert (f"fewer than min_rows = {least}" in self.warnings([rows, rows], min_rows=least)) is warned
+@pytest.mark.parametrize(("least", "warned"), [(100, True), slow(92, False)])
+def test_fewer_rows_than_the_precision_is_stated_for_are_warned_of(least, warned):
+    rows = ([0, 1] * 23, [0.1, 0.9] * 23)
+    found = federated_auc([rows, rows], thresholds="uniform:5", min_rows=least)
+    assert (f"fewer than min_rows = {least}" in " ".join(found.warnings)) is warned
 
 
 class TestCallers:
@@ -197,37 +172,15 @@ class TestInvariance:
         # The plan promises its precision from 100 rows on; den = 2 instead of 198 costs two digits.
         assert engine.recover(pieces).auc == pytest.approx(trapezoid(whole).auc, abs=100 * PRECISION)
 
-    @pytest.mark.slow
-    def test_a_monotone_transform_with_matching_thresholds_changes_nothing(self):
-        parties = datasets.load("credit-default")
-        grid = thresholds.hybrid(200)
-        bent = [PartyData.from_arrays(p.name, p.y_true, np.arctan(5 * p.y_score)) for p in parties]
-        before = federated_auc(parties, thresholds=grid)
-        after = federated_auc(bent, thresholds=np.arctan(5 * grid))
-        assert after.auc == pytest.approx(before.auc, abs=PRECISION)
 
-
-_MEMORY = """
-import json, sys
-import numpy as np
-import psutil
-from fhe_auc.session.ckks_computation import running_sum
-from tests.support.blinded_auc import Algebra, counts_of
-
-algebra = Algebra(sys.argv[1])
-submission = algebra.submission(counts_of(np.ones(100), np.ones(100)))
-total = running_sum(algebra.keys.public, algebra.plan.blocks)
-used = []
-for done in range(1, 301):
-    total.add(submission)
-    if done in (10, 300):
-        used.append(psutil.Process().memory_info().rss)
-print(json.dumps(used))
-"""
-
-
-@backends
-def test_the_aggregators_memory_does_not_grow_with_the_parties(backend, run_child):
-    """300 submissions of 172 kB: kept, they would take 52 MB; 10 MB is allowed for the allocator."""
-    after_10, after_300 = run_child(_MEMORY, backend)
-    assert after_300 - after_10 < 10 * 2**20
+def test_the_aggregators_memory_does_not_grow_with_the_parties(engine):
+    """300 submissions of 172 kB: kept, they would take 52 MB."""
+    submission = engine.submission(counts_of(np.ones(100), np.ones(100)))
+    total, used = running_sum(engine.keys.public, engine.plan.blocks), []
+    tracemalloc.start()
+    for number in (10, 290):
+        for _ in range(number):
+            total.add(submission)
+        used.append(tracemalloc.get_traced_memory()[0])
+    tracemalloc.stop()
+    assert used[1] - used[0] < 2**20

@@ -28,11 +28,10 @@ from fhe_auc.rlwe.number_theoretic_transform import values_of
 from fhe_auc.rlwe.polynomials import Polynomials, Words
 from fhe_auc.rlwe.seeded import Seeded
 from fhe_auc.rows.counts import Counts
-from fhe_auc_benchmarks.attacks.blinded_auc.simulated_trials import Floats
 from fhe_auc_protocols.blinded_auc import masked_shares
 from fhe_auc_protocols.blinded_auc.blinding import BLINDING_BITS
 from fhe_auc_protocols.blinded_auc.encrypted_trapezoid import packed
-from fhe_auc_protocols.blinded_auc.masked_shares import Complex
+from fhe_auc_protocols.blinded_auc.masked_shares import Complex, Floats
 from fhe_auc_protocols.blinded_auc.plan import AucPlan
 from fhe_auc_protocols.blinded_auc.semi_honest import vectors
 
@@ -122,10 +121,6 @@ class BlindedView:
         size = self.plan.blocks_of_a_square
         return [totals[start : start + size] for start in range(0, len(totals), size)]
 
-    def honest(self) -> bytes:
-        """Return the result's bytes that it should return."""
-        return self.result()
-
     def result(
         self,
         alpha: Weights = MappingProxyType({0: 1}),
@@ -136,7 +131,7 @@ class BlindedView:
         plus: Complex | None = None,
         change: Callable[[list[Words]], object] = list,
     ) -> bytes:
-        """Return a result's bytes: alpha·z² + beta·z, times the multiplier.
+        """Return a result's bytes: alpha·z² + beta·z, times the multiplier; by default the honest one.
 
         `sums` are z, and `times` what it is multiplied by, by default z. `plus`, shape (runs, 2), is added to what
         decrypts. `change` may alter each square's part of the result: four coefficients for each run in it, then two

@@ -10,7 +10,6 @@ as the modulus allows: weights are rounded to integer polynomials, and so become
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -19,7 +18,7 @@ import msgspec
 import numpy as np
 
 from fhe_auc import ckks
-from fhe_auc.base.errors import DeserialisationError, FheAucError, InputError, ResultCheckError, UndefinedAucError
+from fhe_auc.base.errors import DeserialisationError, FheAucError, ResultCheckError, UndefinedAucError
 from fhe_auc.base.keystream import COMMON_SECRET_BYTES
 from fhe_auc.base.serialise import decode
 from fhe_auc.ckks import PublicContext, Slots
@@ -125,11 +124,11 @@ class SharedKeys(NamedTuple):
 
 
 @lru_cache(maxsize=4)
-def shared_keys(protocol: str, backend: ckks.BackendName, options: tuple[tuple[str, Any], ...] = ()) -> SharedKeys:
+def shared_keys(protocol: str, backend: ckks.BackendName) -> SharedKeys:
     """Return keys for three parties; the same ones when asked again."""
     plugin = PROTOCOLS[protocol]()
     grid = thresholds.uniform(_THRESHOLDS)
-    session: Any = plugin.prepare(Request(parties=SITES, thresholds=grid, backend=backend, options=dict(options)))
+    session: Any = plugin.prepare(Request(parties=SITES, thresholds=grid, backend=backend))
     public, secret = ckks.load_public(session.aggregator_material), ckks.load_secret(session.common.context)
     return SharedKeys(plugin, session.manifest, public, secret)
 
@@ -200,39 +199,25 @@ class HonestParties:
         return [sum(blocks[1:], start=blocks[0]) for blocks in zip(*encoded, strict=True)]
 
 
-def run(
-    name: str,
-    protocol: str,
-    trials: int,
-    seed: int,
-    *,
-    backend: str | None = None,
-    options: Mapping[str, Any] | None = None,
-    change: float | None = None,
-) -> AttackOutcome:
+def run(name: str, protocol: str, trials: int, seed: int, *, backend: str | None = None) -> AttackOutcome:
     """Play a strategy against honest parties of "semi-honest" or "malicious", once a trial.
 
     Every trial is a session of its own, with its own id, rows and common secret. The CKKS keys are those of all trials,
     which takes nothing from the liar, and gives it earlier sessions under the same keys. Rows and the liar's choices
-    follow from the seed; keys do not, and with them neither noise nor what the common secret derives. `options` are the
-    protocol's, such as ``tolerance``; `change` is as for `LyingSealedAggregator`.
-
-    Raises `InputError`: unknown strategy, protocol or option, or no trials.
+    follow from the seed; keys do not, and with them neither noise nor what the common secret derives.
     """
     lie = strategy_of(name, STRATEGIES).lie
-    if protocol not in PROTOCOLS:
-        raise InputError(f"protocol {protocol!r} cannot be attacked (these can: {', '.join(PROTOCOLS)})")
-    if trials < 1:
-        raise InputError(f"trials must be at least 1, got {trials}")
-    keys = shared_keys(protocol, ckks.choose_backend(backend), tuple(sorted((options or {}).items())))
+    keys = shared_keys(protocol, ckks.choose_backend(backend))
     verdicts: Counter[str] = Counter()
     changed = 0
     for trial in range(trials):
         generator = np.random.default_rng([seed, trial])
         earlier = _earlier(keys, generator) if name in NEED_EARLIER else None
         parties = HonestParties(keys, generator)
-        own: dict[str, Any] = {"generator": generator, "rows": parties.rows, "earlier": earlier, "change": change}
-        message = parties.play(LyingSealedAggregator(parties.manifest, keys.public, lie, **own))
+        liar = LyingSealedAggregator(
+            parties.manifest, keys.public, lie, generator=generator, rows=parties.rows, earlier=earlier
+        )
+        message = parties.play(liar)
         changed += not parties.says_the_same(message)
         verdicts[parties.verdict(message)] += 1
     return AttackOutcome.counted(verdicts, changed=changed)
@@ -249,7 +234,7 @@ def check_of(error: FheAucError) -> str:
 
 def _earlier(keys: SharedKeys, generator: np.random.Generator) -> Earlier:
     """Return what an honest session under the same keys has left behind."""
-    parties, honest = HonestParties(keys, generator), BlindedView.honest
+    parties, honest = HonestParties(keys, generator), BlindedView.result
     aggregator = LyingSealedAggregator(parties.manifest, keys.public, honest, generator=generator, rows=parties.rows)
     parties.play(aggregator)
     return aggregator.kept

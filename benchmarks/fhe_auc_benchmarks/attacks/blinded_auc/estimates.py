@@ -27,9 +27,9 @@ from itertools import count
 import numpy as np
 
 from fhe_auc_benchmarks.attacks.blinded_auc.simulated import solved
-from fhe_auc_benchmarks.attacks.blinded_auc.simulated_trials import Floats, Trials, TrialSetting
+from fhe_auc_benchmarks.attacks.blinded_auc.simulated_trials import Trials, TrialSetting
 from fhe_auc_benchmarks.attacks.laboratory import HARM
-from fhe_auc_protocols.blinded_auc.masked_shares import Complex
+from fhe_auc_protocols.blinded_auc.masked_shares import Complex, Floats
 
 GUESSED, BLIND = 20.0, 2.0
 """C of the worst lies known: given that a bin or the last position is hit in both runs, with 1/L² for L positions; and

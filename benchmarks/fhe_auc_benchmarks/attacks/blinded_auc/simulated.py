@@ -12,12 +12,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fhe_auc_benchmarks.attacks.blinded_auc.simulated_trials import Floats, Trials, TrialSetting, dot, generator
+from fhe_auc_benchmarks.attacks.blinded_auc.simulated_trials import Trials, TrialSetting, generator
 from fhe_auc_benchmarks.attacks.blinded_auc.strategies import STRATEGIES, Parameter
 from fhe_auc_benchmarks.attacks.laboratory import HARM, HARMLESS, PASSED, AttackOutcome, strategy_of
 from fhe_auc_protocols.blinded_auc.blinding import BLINDING_BITS
-from fhe_auc_protocols.blinded_auc.error_bound import error_bound
-from fhe_auc_protocols.blinded_auc.masked_shares import Complex
+from fhe_auc_protocols.blinded_auc.masked_shares import Complex, Floats, dot
+from fhe_auc_protocols.blinded_auc.plan import error_bound
 from fhe_auc_protocols.blinded_auc.result_check import SLACK, largest_zero
 
 ACCEPTED = ""
@@ -73,15 +73,10 @@ def solved(values: Complex, weights: Floats, den_factors: Complex) -> tuple[Comp
 
 def _trials(name: str, of: TrialSetting, trials: int, seed: int) -> Iterator[Trials]:
     rng = generator(seed, *name.encode())
-    everywhere = name in STRATEGIES and STRATEGIES[name].everywhere
+    everywhere = STRATEGIES[name].everywhere
     chunk = max(1, _POSITION_CHUNK // of.plan.positions) if everywhere else _CHUNK
     for start in range(0, trials, chunk):
         yield Trials(of, min(chunk, trials - start), rng, everywhere=everywhere)
-
-
-def honest(of: TrialSetting, trials: int, seed: int) -> AttackOutcome:
-    """Return what comes of an aggregator that does what it should."""
-    return _tallied((each, each.honest) for each in _trials("", of, trials, seed))
 
 
 def best(name: str, of: TrialSetting, seed: int = 0) -> Parameter:

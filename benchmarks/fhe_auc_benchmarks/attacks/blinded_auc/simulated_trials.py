@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,11 +23,18 @@ from fhe_auc.rows.counts import Counts, count
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc_protocols.blinded_auc.blinding import BLINDING_BITS, FLOODED_BITS, MULTIPLIER_RANGE_BITS
 from fhe_auc_protocols.blinded_auc.ckks_parameter_choice import plan
-from fhe_auc_protocols.blinded_auc.error_bound import MAX_AMPLIFICATION, total_deviation
-from fhe_auc_protocols.blinded_auc.masked_shares import Complex
-from fhe_auc_protocols.blinded_auc.plan import CLASSES, EXTRA, MASK_RADIUS, RUNS, AucPlan, Workload, largest_den_factor
-
-Floats: TypeAlias = "NDArray[np.floating[Any]]"
+from fhe_auc_protocols.blinded_auc.masked_shares import Complex, Floats, amplification
+from fhe_auc_protocols.blinded_auc.plan import (
+    CLASSES,
+    EXTRA,
+    MASK_RADIUS,
+    MAX_AMPLIFICATION,
+    RUNS,
+    AucPlan,
+    Workload,
+    largest_den_factor,
+    total_deviation,
+)
 
 FULLEST, EMPTIEST, CORRECTION, LAST = 0, -EXTRA - 1, -EXTRA, -1
 """Where bins, the correction of class 0 (that of class 1 is the next one) and the last position are, as drawn."""
@@ -169,23 +175,6 @@ class Trials:
         largest = 2.0 ** (parameters.log2_modulus - 1 - 2 * parameters.log2_scale) * parameters.slots
         pairs = self.rng.uniform(-largest, largest, (*self.honest.shape, 2))
         return np.asarray(pairs.view(complex)[..., 0] / self.size)
-
-
-def amplification(weights: Floats, den_factors: Complex) -> Floats:
-    """Return `masked_shares.amplification` of runs with these |A·B|² and c, of the shape (…, 2) both.
-
-    Divided by A·B, a number is num + i·tie + c·den, and the equations are weighted ones: the inverse of their normal
-    matrix is known.
-    """
-    total = dot(weights, 1.0)
-    mean = dot(weights, den_factors) / total
-    spread = dot(weights, np.abs(den_factors - mean[..., None]) ** 2)
-    return np.asarray(np.sqrt(1 / total + np.maximum(np.abs(mean.real), np.abs(1 + mean.real)) ** 2 / spread))
-
-
-def dot(weights: Floats, values: Any) -> Any:
-    """Return the weighted sum along the last axis, which is short."""
-    return sum(np.moveaxis(weights * values, -1, 0))
 
 
 def phases(rng: np.random.Generator, *shape: int) -> Complex:

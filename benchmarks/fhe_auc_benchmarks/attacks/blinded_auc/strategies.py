@@ -39,8 +39,8 @@ from fhe_auc_benchmarks.attacks.blinded_auc.simulated_trials import (
     phases,
 )
 from fhe_auc_benchmarks.attacks.laboratory import HARM
-from fhe_auc_protocols.blinded_auc.error_bound import CHECK_WEIGHT, WEIGHT
 from fhe_auc_protocols.blinded_auc.masked_shares import Complex
+from fhe_auc_protocols.blinded_auc.plan import CHECK_WEIGHT, WEIGHT
 
 Lie: TypeAlias = Callable[[BlindedView], bytes]  # what a liar does with its view; returns the result's bytes
 Parameter: TypeAlias = "tuple[complex, ...]"
@@ -265,7 +265,7 @@ def _changed_coefficient(trials: Trials, parameter: Parameter) -> Complex:
 
 def _flip_bytes(view: BlindedView) -> bytes:
     """One of the ciphertext's coefficients, mending the checksums, or of the ciphertext, or of the message."""
-    content = view.honest()
+    content = view.result()
     place = int(view.generator.integers(3))
     if place == 0:
         return _sealed(view, _flipped(view, wire_format.open_any("result", content)[1]))
@@ -294,7 +294,7 @@ def _garbage(view: BlindedView) -> bytes:
     kind = int(view.generator.integers(5))
     if kind == 0:
         return view.result(change=change)
-    payload = wire_format.open_any("result", view.honest())[1]
+    payload = wire_format.open_any("result", view.result())[1]
     nan = np.full(len(payload) // 8 + 1, np.nan).tobytes()[: len(payload)]
     return _sealed(view, (view.generator.bytes(len(payload)), payload[:-1], payload + b"\0", nan)[kind - 1])
 
