@@ -14,7 +14,7 @@ from fhe_auc.base.errors import InputError
 from fhe_auc.base.extras import require
 from fhe_auc.cli import inputs, output
 from fhe_auc.cli.evaluation_table import binning_error_rows, interval_rows, print_tables
-from fhe_auc.cli.session_options import SessionOptions, histogram_options
+from fhe_auc.cli.session_options import SessionOptions, histogram_options, naming_the_aggregator
 from fhe_auc.question.analysis import MOST_MIN_CELL, Questions
 from fhe_auc.results import result_tables
 
@@ -123,21 +123,20 @@ def report(
     least = min(min_cell, MOST_MIN_CELL)
     asked = Questions(score_columns=score_columns, by=by, heterogeneity=heterogeneity, min_cell=least, cluster=cluster)
     parties, analysis = files.read_for(asked)
-    cards.refuse_panels(asked, session.options, threshold)
-    evaluation, wall_seconds = session.run(parties)
-    with output.progress("Groups and sites") as progress:
-        made = cards.make_report(
-            evaluation,
+    with output.progress("Keys and parties") as progress:
+        made = cards.report_of(
             parties,
             analysis,
-            thresholds=session.specification,
-            seconds=wall_seconds,
+            protocol=session.plugin.name,
+            options=session.options,
+            thresholds=session.thresholds,
+            specification=session.specification,
             threshold=threshold,
             title=title or "",
             interval=interval,
             min_cell=min_cell,
-            progress=progress,
             setup=session.setup,
+            progress=naming_the_aggregator(progress),
         )
     with output.progress("Drawing"):
         saved = made.save(out)

@@ -106,7 +106,7 @@ class SessionOptions:
                 analysis,
                 protocol=self.plugin.name,
                 thresholds=self.thresholds,
-                progress=_naming_the_aggregator(report),
+                progress=naming_the_aggregator(report),
                 cheat=cheat,
                 interval=self.interval,
                 setup=self.setup,
@@ -214,7 +214,7 @@ def histogram_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return with_session
 
 
-def _naming_the_aggregator(report: Progress) -> Progress:
+def naming_the_aggregator(report: Progress) -> Progress:
     """Say what the last tick of a round waits for: the aggregator, not the parties."""
 
     def progress(phase: str, done: int, total: int) -> None:

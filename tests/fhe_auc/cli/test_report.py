@@ -12,20 +12,16 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from fhe_auc.base.errors import EvaluationError
 from fhe_auc.metrics import Histogram
 from fhe_auc.metrics import roc_auc_score as roc_auc_score_of
 from fhe_auc.question import thresholds
-from fhe_auc.question.analysis import PLAIN
-from fhe_auc.report import FILES, Facts, as_dict, make_report, report_card
+from fhe_auc.report import FILES, Facts, as_dict, report_card
 from fhe_auc.rows import datasets
 from fhe_auc.rows.counts import count
 from fhe_auc.rows.party_data import PartyData
-from fhe_auc.session.protocol import Setup
 from fhe_auc_protocols.histograms.score_histogram import pooled_histogram
 from tests.support import command_line
 from tests.support.command_line import assert_refused
-from tests.support.evaluations import made_evaluation
 from tests.support.lazy import Lazy
 
 pytestmark = pytest.mark.usefixtures("without_figures")  # but for the module's own
@@ -202,12 +198,6 @@ def test_counts_at_thresholds_become_the_histogram_of_the_rows(grid: list[float]
     expected = Histogram.from_rows(data, [0, *grid[1:], 1])
     assert found.edges.tolist() == [0, *grid[1:], 1]
     assert np.array_equal([found.positives, found.negatives], [expected.positives, expected.negatives])
-
-
-def test_a_protocol_without_a_histogram_has_no_report() -> None:
-    options = {"thresholds": "", "seconds": 0.0, "threshold": 0.5, "title": "", "interval": None, "min_cell": 1}
-    with pytest.raises(EvaluationError, match="'verified' gives the parties no score histogram"):
-        make_report(made_evaluation(), [], PLAIN, progress=lambda *_: None, setup=Setup(), **options)
 
 
 @pytest.mark.parametrize(
