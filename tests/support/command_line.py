@@ -1,12 +1,15 @@
 """The command line as a test calls it, and how it is to fail."""
 
+import csv
 import json
 import re
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import click
+import numpy as np
 from click.testing import CliRunner, Result
 
 from fhe_auc.cli import main
@@ -17,6 +20,16 @@ PROGRAM = [sys.executable, "-c", "from fhe_auc.cli import main; main()"]
 
 def call(*arguments: str) -> Result:
     return CliRunner().invoke(main, arguments)
+
+
+def write_csv(file: Path | str, **columns: Any) -> str:
+    """Write a table by its columns, labels as 0 and 1, and return the name of the file."""
+    cells = (
+        np.multiply(each, 1).tolist() if np.asarray(each).dtype == bool else list(each) for each in columns.values()
+    )
+    with open(file, "w", newline="", encoding="utf-8") as opened:
+        csv.writer(opened, lineterminator="\n").writerows([list(columns), *zip(*cells, strict=True)])
+    return str(file)
 
 
 def commands(group: click.Group = main, *words: str) -> Iterator[tuple[str, ...]]:

@@ -23,7 +23,7 @@ from fhe_auc.metrics.trapezoid import Trapezoid, trapezoid
 from fhe_auc.question import thresholds
 from fhe_auc.rows import datasets
 from fhe_auc.rows.party_data import PartyData
-from tests.support.command_line import PROGRAM, assert_fails, call, told
+from tests.support.command_line import PROGRAM, assert_fails, call, told, write_csv
 from tests.support.lazy import Lazy
 from tests.support.pooled import exact_auc, pooled_counts, sklearns_auc
 
@@ -62,15 +62,7 @@ HOSPITALS = {name: rows(seed) for seed, name in enumerate(("north", "south", "we
 @pytest.fixture
 def hospitals(folder: Path) -> list[str]:
     """One CSV file a hospital."""
-    for name, (labels, scores) in HOSPITALS.items():
-        write_csv(f"{name}.csv", labels, scores)
-    return [f"{name}.csv" for name in HOSPITALS]
-
-
-def write_csv(name: str, labels: list[Any], scores: list[Any]) -> str:
-    lines = [f"{label},{score}" for label, score in zip(labels, scores, strict=True)]
-    Path(name).write_text("\n".join(["y_true,y_score", *lines, ""]))
-    return name
+    return [write_csv(f"{name}.csv", y_true=labels, y_score=scores) for name, (labels, scores) in HOSPITALS.items()]
 
 
 @pytest.fixture(scope="module")
@@ -238,7 +230,7 @@ def test_joint_keys_say_what_they_cost(hospitals: list[str]) -> None:
     ],
 )
 def test_bad_input_is_one_line_and_status_2(hospitals: list[str], arguments: str, message: str) -> None:
-    write_csv("nan.csv", [1, 0], [0.5, "nan"])
+    write_csv("nan.csv", y_true=[1, 0], y_score=[0.5, "nan"])
     result = call(*arguments.split(" "))
     assert_fails(result, 2, message)
     assert ESCAPE not in result.stderr
@@ -252,7 +244,7 @@ def test_an_option_that_is_true_or_false_is_given_as_such(hospitals: list[str]) 
 
 @pytest.mark.usefixtures("folder")
 def test_rows_of_one_label_have_no_auc_and_that_is_status_1() -> None:
-    files = [write_csv("a.csv", [1, 1], [0.2, 0.9]), write_csv("b.csv", [1], [0.4])]
+    files = [write_csv("a.csv", y_true=[1, 1], y_score=[0.2, 0.9]), write_csv("b.csv", y_true=[1], y_score=[0.4])]
     assert_fails(call("evaluate", *files, *SMALL), 1, "hold no negative row, so the AUC is undefined")
 
 

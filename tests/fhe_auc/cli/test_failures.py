@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 from fhe_auc import Columns, InputError, federated_auc
 from fhe_auc.cli import main
 from fhe_auc.session import registry
-from tests.support.command_line import PROGRAM, call, commands
+from tests.support.command_line import PROGRAM, call, commands, write_csv
 from tests.support.lazy import Lazy
 
 
@@ -168,19 +168,16 @@ def wide(*arguments: str) -> Result:
     return CliRunner().invoke(main, arguments, env={"COLUMNS": "100"})
 
 
-def write_csv(name: str, rows: int, seed: int) -> str:
+def write_rows(name: str, rows: int, seed: int) -> str:
     random = np.random.default_rng(seed)
     died = random.permutation(np.arange(rows) % 2)
-    risk = np.clip(random.normal(0.4 + 0.2 * died, 0.2), 0, 1).round(3)
-    lines = [f"{label},{score},F" for label, score in zip(died, risk, strict=True)]
-    Path(name).write_text("\n".join(["died,risk,sex", *lines, ""]))
-    return name
+    return write_csv(name, died=died, risk=np.clip(random.normal(0.4 + 0.2 * died, 0.2), 0, 1).round(3), sex="F" * rows)
 
 
 @pytest.fixture
 def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.chdir(tmp_path)
-    return [write_csv("north.csv", 60, 1), write_csv("south.csv", 80, 2)]
+    return [write_rows("north.csv", 60, 1), write_rows("south.csv", 80, 2)]
 
 
 def rewrite(name: str, old: str, new: str) -> None:
@@ -240,8 +237,8 @@ def test_one_data_frame_says_what_it_lacks_and_few_parties_and_rows_what_others_
     warnings = wide("evaluate", *files, *CHEAP, "--brief").stderr.splitlines()
     (told,) = (line for line in warnings if "only two parties" in line)
     assert "each can subtract its own rows" in told
-    three = [*files, write_csv("west.csv", 40, 3)]
+    three = [*files, write_rows("west.csv", 40, 3)]
     assert "only two parties" not in wide("evaluate", *three, *CHEAP, "--brief").stderr
-    few = [*files, write_csv("west.csv", 8, 3)]
+    few = [*files, write_rows("west.csv", 8, 3)]
     told = wide("evaluate", *few, *CHEAP, "--brief").stderr
     assert all(each in told for each in ("party 'west' has fewer than 10 rows: ", "dpauc-laplace"))

@@ -11,6 +11,7 @@ from cryptography.hazmat.primitives import hashes
 
 from fhe_auc.cli import main, output
 from fhe_auc_keys.cli.common import spelled
+from tests.support.command_line import write_csv
 
 FINGERPRINT = spelled(bytes(range(200, 232)))
 PLAIN = [
@@ -80,9 +81,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for site in ("north", "south", "west"):
         died = np.arange(80) % 2
         risk = np.clip(random.normal(0.4 + 0.2 * died, 0.2), 0, 1).round(2)
-        rows = zip(died, risk, risk.round(1), random.choice(["F", "M"], 80), strict=True)
-        lines = [",".join(map(str, row)) for row in rows]
-        (place / f"{site}.csv").write_text("\n".join(["died,risk_a,risk_b,sex", *lines, ""]))
+        sex = random.choice(["F", "M"], 80)
+        write_csv(place / f"{site}.csv", died=died, risk_a=risk, risk_b=risk.round(1), sex=sex)
     make_authority(place)
     return place
 

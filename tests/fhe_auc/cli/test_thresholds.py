@@ -9,7 +9,7 @@ from click.testing import Result
 
 from fhe_auc import ckks
 from fhe_auc.question import thresholds
-from tests.support.command_line import assert_refused, call, told
+from tests.support.command_line import assert_refused, call, told, write_csv
 from tests.support.lazy import Lazy
 
 roc_auc_score = Lazy("sklearn.metrics").roc_auc_score
@@ -33,8 +33,7 @@ def truth(folder: Path) -> float:
     for name in FILES:
         labels.append(random.random(400) < 0.4)
         scores.append(random.beta(2 + labels[-1], 3))
-        rows = zip(labels[-1].astype(int), scores[-1].tolist(), strict=True)
-        Path(name).write_text("y_true,y_score\n" + "".join(f"{label},{score!r}\n" for label, score in rows))
+        write_csv(name, y_true=labels[-1], y_score=scores[-1])
     return float(roc_auc_score(np.concatenate(labels), np.concatenate(scores)))
 
 
