@@ -17,9 +17,7 @@ from fhe_auc.metrics import roc_auc_score as roc_auc_score_of
 from fhe_auc.question import thresholds
 from fhe_auc.report import FILES, Facts, as_dict, report_card
 from fhe_auc.rows import datasets
-from fhe_auc.rows.counts import count
 from fhe_auc.rows.party_data import PartyData
-from fhe_auc_protocols.histograms.score_histogram import pooled_histogram
 from tests.support import command_line
 from tests.support.command_line import assert_refused, write_csv
 from tests.support.lazy import Lazy
@@ -184,18 +182,6 @@ def test_a_noisy_model_is_reported_with_its_budget_and_without_a_half_width(fold
     assert (said["session"]["settings"]["epsilon"], said["noisy"]) == (8, True)
     assert "random noise (epsilon 8" in said["privacy"]
     assert "No noise" not in said["privacy"]
-
-
-@pytest.mark.parametrize("grid", [[0.2, 0.5, 0.8], [0, 0.5, 1], [0, 1], [0.25, 0.5]])
-def test_counts_at_thresholds_become_the_histogram_of_the_rows(grid: list[float]) -> None:
-    """Rows at every threshold, beside it, and at both ends; the first threshold acts as 0."""
-    scores = np.unique([0, 1, *grid, *np.nextafter(grid, 0), *np.nextafter(grid, 1)])
-    data = PartyData.from_arrays("one", np.arange(len(scores)) % 3 == 0, scores)
-    counts = count(data, grid)
-    found = pooled_histogram(thresholds.explicit(grid), np.stack([counts.bin_positives, counts.bin_negatives]))
-    expected = Histogram.from_rows(data, [0, *grid[1:], 1])
-    assert found.edges.tolist() == [0, *grid[1:], 1]
-    assert np.array_equal([found.positives, found.negatives], [expected.positives, expected.negatives])
 
 
 @pytest.mark.parametrize(
