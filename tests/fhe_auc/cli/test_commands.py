@@ -116,25 +116,6 @@ def test_rounded_scores_give_scikit_learns_auc_as_a_fraction(hospitals: list[str
     assert all(text in shown for text in (exact, "every multiple of 0.1", "a lying party would not"))
 
 
-def test_every_kind_of_file_and_the_site_column_give_the_same_auc(hospitals: list[str], exact: Trapezoid) -> None:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    for name, (labels, scores) in HOSPITALS.items():
-        pq.write_table(pa.table({"y_true": labels, "y_score": scores}), f"{name}.parquet")
-        np.savez(f"{name}.npz", y_true=labels, y_score=scores)
-    pooled = {
-        "hospital": [name for name, (labels, _) in HOSPITALS.items() for _ in labels],
-        "outcome": [label for labels, _ in HOSPITALS.values() for label in labels],
-        "risk": [score for _, scores in HOSPITALS.values() for score in scores],
-    }
-    pq.write_table(pa.table(pooled), "all.parquet")
-    by_site = ("all.parquet", "--site-column", "hospital", "--label-column", "outcome", "--score-column", "risk")
-    for files in (["north.csv", "south.parquet", "west.npz"], by_site):
-        evaluation = told("evaluate", *files, *SMALL)
-        assert (evaluation["auc"], evaluation["parties"]) == (pytest.approx(exact.auc, abs=1e-7), 3)
-
-
 def test_people_get_a_table_or_one_line_without_colour_codes_that_fits_on_a_small_terminal(
     hospitals: list[str], exact: Trapezoid, monkeypatch: pytest.MonkeyPatch
 ) -> None:
