@@ -7,9 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
-from fhe_auc.cli import main
+from tests.support.command_line import call
 
 README = Path(__file__).parents[2] / "README.md"
 
@@ -30,7 +29,7 @@ def test_it_is_short_and_begins_with_two_commands_that_need_no_others_before_the
 
 def test_the_demo_prints_what_is_shown() -> None:
     (shown,) = re.findall(r"```\n(.*?)```", section("One command"), re.DOTALL)
-    result = CliRunner().invoke(main, ["demo"], env={"COLUMNS": "80"})
+    result = call("demo", COLUMNS="80")
     first, compared = result.stdout.split("\n\nThe same clinics by three protocols, at 1,000 thresholds.")
     assert len(first.splitlines()) <= 20 + 2  # what it is of, and a blank line
     assert max(map(len, result.stdout.splitlines())) <= 80
@@ -68,7 +67,7 @@ def test_the_commands_for_own_files_run_one_after_the_other(tmp_path: Path, monk
     printed = []
     for command in commands:
         words = [each for word in shlex.split(command)[1:] for each in (sorted(Path().glob(word)) or [word])]
-        result = CliRunner().invoke(main, list(map(str, words)))
+        result = call(*map(str, words))
         assert result.exit_code == 0, f"{command}\n{result.output}"
         printed.append(result.stdout)
     assert "83/108" in printed[0]

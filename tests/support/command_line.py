@@ -12,14 +12,14 @@ import click
 import numpy as np
 from click.testing import CliRunner, Result
 
-from fhe_auc.cli import main
+from fhe_auc.cli import defaults, main
 
 PROGRAM = [sys.executable, "-c", "from fhe_auc.cli import main; main()"]
 """For a process of its own."""
 
 
-def call(*arguments: str) -> Result:
-    return CliRunner().invoke(main, arguments)
+def call(*arguments: str, **variables: str | None) -> Result:
+    return CliRunner().invoke(main, arguments, env=variables)
 
 
 def write_csv(file: Path | str, **columns: Any) -> str:
@@ -32,15 +32,16 @@ def write_csv(file: Path | str, **columns: Any) -> str:
     return str(file)
 
 
-def commands(group: click.Group = main, *words: str) -> Iterator[tuple[str, ...]]:
-    """Every command that does something, by the words that call it; they are loaded as they are asked for."""
-    context = click.Context(group)
-    for name in group.list_commands(context):
-        command = group.get_command(context, name)
-        if isinstance(command, click.Group):
-            yield from commands(command, *words, name)
-        else:
-            yield (*words, name)
+def commands(context: click.Context | None = None) -> Iterator[click.Context]:
+    """The context of every command that does something; they are loaded as they are asked for."""
+    context = context or click.Context(main, info_name="fhe-auc", auto_envvar_prefix=defaults.PREFIX)
+    if isinstance(context.command, click.Group):
+        for name in context.command.list_commands(context):
+            command = context.command.get_command(context, name)
+            assert command is not None
+            yield from commands(click.Context(command, parent=context, info_name=name))
+    else:
+        yield context
 
 
 def told(*arguments: str) -> dict[str, Any]:

@@ -45,11 +45,6 @@ def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]
     return subprocess.run([*PROGRAM, *arguments], capture_output=True, text=True, env=variables, timeout=120)
 
 
-@pytest.fixture(autouse=True)
-def wide(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "110")  # lines are wrapped to this
-
-
 def rows(seed: int, size: int = 60) -> tuple[list[int], list[float]]:
     random = np.random.default_rng(seed)
     labels = random.integers(0, 2, size)

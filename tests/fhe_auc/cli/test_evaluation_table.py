@@ -6,9 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
-from fhe_auc.cli import main
 from fhe_auc.results.result_tables import p_text
 from tests.support.command_line import call, told
 from tests.support.lazy import Lazy
@@ -47,11 +45,8 @@ def pooled(folder: Path) -> pd.DataFrame:
 @pytest.fixture(scope="module")
 def shown(folder: Path) -> str:
     """What a terminal of 100 columns shows that is to have no colours, with the figure."""
-    result = CliRunner().invoke(
-        main,
-        ["evaluate", *files(folder), *OPTIONS, "--plot", str(folder / "forest.svg")],
-        env={"NO_COLOR": "1", "COLUMNS": "100", "TERM": "xterm-256color"},
-    )
+    plotted = ("evaluate", *files(folder), *OPTIONS, "--plot", str(folder / "forest.svg"))
+    result = call(*plotted, NO_COLOR="1", COLUMNS="100", TERM="xterm-256color")
     assert result.exit_code == 0, result.output
     assert "figure saved as" in result.stderr
     assert (folder / "forest.svg").read_bytes().startswith(b"<?xml")

@@ -5,13 +5,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 
-from fhe_auc.cli import main, output
+from fhe_auc.cli import output
 from fhe_auc_keys.cli.common import spelled
-from tests.support.command_line import write_csv
+from tests.support.command_line import call, write_csv
 
 FINGERPRINT = spelled(bytes(range(200, 232)))
 PLAIN = [
@@ -63,10 +62,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         risk = np.clip(random.normal(0.4 + 0.2 * died, 0.2), 0, 1).round(2)
         sex = random.choice(["F", "M"], 80)
         write_csv(place / f"{site}.csv", died=died, risk_a=risk, risk_b=risk.round(1), sex=sex)
-    made = CliRunner().invoke(
-        main,
-        ["keys", "ca-init", "Trust", "--store", str(place / "store"), "--out", str(place)],
-        env={"FHE_AUC_PASSPHRASE": "four words of a song", "COLUMNS": "40"},
+    made = call(
+        *("keys", "ca-init", "Trust", "--store", str(place / "store"), "--out", str(place)),
+        **{"FHE_AUC_PASSPHRASE": "four words of a song", "COLUMNS": "40"},
     )
     assert made.exit_code == 0, made.stderr
     assert_whole_fingerprint(place, made.stdout)
@@ -99,7 +97,7 @@ def test_every_command_shows_the_same_words_at_every_width(
     monkeypatch.chdir(folder)
 
     def shown(width: str | None) -> set[str]:
-        result = CliRunner().invoke(main, command.split(), env={"COLUMNS": width})
+        result = call(*command.split(), COLUMNS=width)
         assert result.exit_code == 0, result.stderr
         if command.startswith("keys"):
             assert_whole_fingerprint(folder, result.stdout)

@@ -20,16 +20,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
 from fhe_auc import report
-from fhe_auc.cli import main
 from fhe_auc.metrics import Histogram
 from fhe_auc.results.report_card import TwoModels
 from fhe_auc.results.report_measures import net_benefits
 from fhe_auc.rows import datasets
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc_protocols.histograms import hierarchical_counts as hierarchy
+from tests.support.command_line import call
 
 _NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome", "chrome-headless-shell")
 CHROMIUM = next(filter(None, map(shutil.which, (os.environ.get("CHROMIUM", ""), *_NAMES))), None)
@@ -176,7 +175,7 @@ def page_of_the_command(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What ``fhe-auc report`` writes."""
     folder = tmp_path_factory.mktemp("command")
     data = resources.files("fhe_auc") / "data" / "covid_clinics.npz"
-    result = CliRunner().invoke(main, ["report", str(data), "--site-column", "site", "--out", str(folder)])
+    result = call("report", str(data), "--site-column", "site", "--out", str(folder))
     assert result.exit_code == 0, result.stderr
     return folder / "report.html"
 
