@@ -10,7 +10,6 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from importlib import resources
@@ -42,37 +41,29 @@ _HOSTILE = (
 )
 
 
-# Where Chromium expects its debugging pipe; ours may be anywhere, there as well.
-_ON_DESCRIPTORS_3_AND_4 = """
-import os, sys
-reads, writes = (os.dup(int(given)) for given in sys.argv[1:3])
-while min(reads, writes) < 5:
-    reads, writes = os.dup(reads), os.dup(writes)
-os.dup2(reads, 3)
-os.dup2(writes, 4)
-os.execv(sys.argv[3], sys.argv[3:])
-"""
+# Chromium expects its debugging pipe at descriptors 3 and 4.
+_THROUGH_A_SHELL = ("sh", "-c", 'exec "$0" "$@" 3<&0 4>&1 </dev/null >/dev/null')
 
 
 class Browser:
     """One page of a headless Chromium, and all events that it has reported."""
 
     def __init__(self, profile: Path) -> None:
-        child_reads, self._write = os.pipe()
-        self._read, child_writes = os.pipe()
         self._process = subprocess.Popen(
             [
-                *(sys.executable, "-c", _ON_DESCRIPTORS_3_AND_4, str(child_reads), str(child_writes), str(CHROMIUM)),
+                *(*_THROUGH_A_SHELL, str(CHROMIUM)),
                 *("--headless", "--remote-debugging-pipe", "--disable-gpu", "--disable-dev-shm-usage"),
                 "--no-sandbox",  # it opens one page, of ours; without it root, as in containers, is refused
                 *("--disable-background-networking", "--no-first-run", f"--user-data-dir={profile}"),
             ],
-            pass_fds=(child_reads, child_writes),
-            stdout=subprocess.DEVNULL,
+            bufsize=0,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
         )
-        os.close(child_reads)
-        os.close(child_writes)
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._write, self._read = self._process.stdin.write, self._process.stdout.read
         self._pending = b""
         self._number = 0
         self.events: list[dict[str, Any]] = []
@@ -87,7 +78,7 @@ class Browser:
         command = {"id": self._number, "method": method, "params": parameters}
         if self._session:
             command["sessionId"] = self._session
-        os.write(self._write, json.dumps(command).encode() + b"\0")
+        self._write(json.dumps(command).encode() + b"\0")
         while True:
             message = self._receive()
             if message.get("id") == self._number:
@@ -97,7 +88,7 @@ class Browser:
 
     def _receive(self) -> dict[str, Any]:
         while b"\0" not in self._pending:
-            chunk = os.read(self._read, 2**16)
+            chunk = self._read(2**16)
             assert chunk, "Chromium has ended"
             self._pending += chunk
         first, _, self._pending = self._pending.partition(b"\0")
@@ -132,13 +123,11 @@ class Browser:
         return [event["params"] for event in self.events if event["method"] == method]
 
     def close(self) -> None:
-        os.close(self._write)
-        os.close(self._read)
-        self._process.terminate()
-        with suppress(subprocess.TimeoutExpired):
-            self._process.wait(10)
-        self._process.kill()
-        self._process.wait()
+        with self._process:
+            self._process.terminate()
+            with suppress(subprocess.TimeoutExpired):
+                self._process.wait(10)
+            self._process.kill()
 
 
 @pytest.fixture(scope="module")
