@@ -44,11 +44,16 @@ def commands(context: click.Context | None = None) -> Iterator[click.Context]:
         yield context
 
 
+def printed(*arguments: str, **variables: str | None) -> str:
+    """What a command that must succeed prints on stdout."""
+    result = call(*arguments, **variables)
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
 def told(*arguments: str) -> dict[str, Any]:
     """What a command that must succeed prints with ``--json``."""
-    result = call(*arguments, "--json")
-    assert result.exit_code == 0, result.output
-    return dict(json.loads(result.stdout))
+    return dict(json.loads(printed(*arguments, "--json")))
 
 
 def assert_fails(result: Result, status: int, message: str) -> None:

@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives import hashes
 
 from fhe_auc.cli import output
 from fhe_auc_keys.cli.common import spelled
-from tests.support.command_line import call, write_csv
+from tests.support.command_line import printed, write_csv
 
 FINGERPRINT = spelled(bytes(range(200, 232)))
 PLAIN = [
@@ -62,12 +62,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         risk = np.clip(random.normal(0.4 + 0.2 * died, 0.2), 0, 1).round(2)
         sex = random.choice(["F", "M"], 80)
         write_csv(place / f"{site}.csv", died=died, risk_a=risk, risk_b=risk.round(1), sex=sex)
-    made = call(
+    made = printed(
         *("keys", "ca-init", "Trust", "--store", str(place / "store"), "--out", str(place)),
         **{"FHE_AUC_PASSPHRASE": "four words of a song", "COLUMNS": "40"},
     )
-    assert made.exit_code == 0, made.stderr
-    assert_whole_fingerprint(place, made.stdout)
+    assert_whole_fingerprint(place, made)
     return place
 
 
@@ -97,11 +96,10 @@ def test_every_command_shows_the_same_words_at_every_width(
     monkeypatch.chdir(folder)
 
     def shown(width: str | None) -> set[str]:
-        result = call(*command.split(), COLUMNS=width)
-        assert result.exit_code == 0, result.stderr
+        text = printed(*command.split(), COLUMNS=width)
         if command.startswith("keys"):
-            assert_whole_fingerprint(folder, result.stdout)
-        return {word for word in words(result.stdout) if not word.startswith("─")}
+            assert_whole_fingerprint(folder, text)
+        return {word for word in words(text) if not word.startswith("─")}
 
     narrow, *others = map(shown, widths)
     assert len(narrow) > 20
