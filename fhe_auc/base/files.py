@@ -197,12 +197,7 @@ def read_toml(file: Path, shape: type[T], what: str) -> T:
 
 def read_config(file: Path, known: Iterable[str] | None) -> dict[str, Any]:
     """Return a configuration in TOML; raise `InputError` where it is none, or has entries other than the `known`."""
-    import msgspec  # takes longer to load than all else here
-
-    try:
-        found = msgspec.toml.decode(read_from_others(file), type=dict[str, Any])
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"{file}: {error}", file=str(file)) from None
+    found = read_toml(file, dict[str, Any], "configuration")
     for name in found if known is not None else ():
         if name not in (names := list(known or ())):
             raise InputError(f"{file}: there is no entry {name!r}{known_names(name, names)}", file=str(file))

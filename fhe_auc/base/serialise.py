@@ -24,7 +24,7 @@ FORMAT_VERSION = 4
 """Of messages, and of all else that a session needs and that ends with it: not read by other versions."""
 
 FIRST_KEPT_VERSION = 3
-"""Of each `KeptFormat`; below it are checkouts before the first release, which had one version for all."""
+"""Of each `KeptFormat`."""
 
 _MAGIC_BYTES = 7
 _HEAD = _MAGIC_BYTES + 1
@@ -127,11 +127,6 @@ class KeptFormat(Generic[T]):
         """Return the value, migrated from an older version; errors as of `unframe`, with field "version" for others."""
         version, rest = _parts(self.magic, data, self.what)
         digest, body = rest[:DIGEST], rest[DIGEST:]
-        if version and version[0] < FIRST_KEPT_VERSION and hashlib.sha256(body).digest() == digest:
-            raise DeserialisationError(
-                f"{self.what} of format version {version[0]}, from before the first release: make it again",
-                field="version",
-            )
         if hashlib.sha256(version + bytes(body)).digest() != digest:
             raise damaged(self.what)
         found = version[0]

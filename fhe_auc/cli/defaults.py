@@ -6,16 +6,15 @@ The file is named with ``--config``, else it is ``fhe-auc.toml`` in the current 
 """
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import click
-import msgspec
 from click.core import ParameterSource
 
 from fhe_auc.base.errors import InputError
-from fhe_auc.base.files import read_from_others
+from fhe_auc.base.files import read_toml
 from fhe_auc.base.suggestions import known_names
 from fhe_auc.cli import output
 
@@ -116,71 +115,69 @@ def _file(ctx: click.Context) -> Path | None:
     return named or (Path(FILE) if Path(FILE).is_file() else None)
 
 
+def _wrong(file: Path | None, text: str) -> InputError:
+    return InputError(f"settings file {str(file)!r}: {text}", file=str(file))
+
+
 def _values(file: Path, ctx: click.Context, name: str, options: Mapping[str, click.Option]) -> dict[str, Any]:
     """Return what a file says of a command's options: at its top, and in the command's table, which goes first."""
     try:
-        top = msgspec.toml.decode(read_from_others(file), type=dict[str, Any])
+        top = read_toml(file, dict[str, Any], "settings")
     except FileNotFoundError:
         raise InputError(f"settings file {str(file)!r} does not exist", file=str(file)) from None
     except OSError as error:
         raise InputError(f"settings file {str(file)!r} cannot be read: {error.strerror}", file=str(file)) from None
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"settings file {str(file)!r}: {error}", file=str(file)) from None
     own: Any = top
     for word in (*_words(ctx), name):
         own = own.get(word, {}) if isinstance(own, dict) else own
     if not isinstance(own, dict):
-        raise InputError(f"settings file {str(file)!r}: {name!r} is a command: write [{name}]", file=str(file))
+        raise _wrong(file, f"{name!r} is a command: write [{name}]")
     root = ctx.find_root()
-    tables = {key for key, value in top.items() if isinstance(value, dict)}
-    for key in tables:
-        _require_table(file, root.command, root, key, top[key])
-    shared = {key: value for key, value in top.items() if key not in tables}
+    shared = {key: value for key, value in top.items() if not isinstance(value, dict)}
+    _require_tables(file, root, {key: value for key, value in top.items() if key not in shared})
     if not shared.keys() <= options.keys():
-        _require_known(file, shared, "option of any command", sorted(_every_option(root.command, root)))
+        _require_known(file, shared, "option of any command", sorted(_every_option(root)))
     found = {**{key: value for key, value in shared.items() if key in options}, **own}
     for key in found:
         if (reason := WITHOUT_DEFAULT.get(options[key].name or "")) is not None:
-            raise InputError(
-                f"settings file {str(file)!r}: --{key} can only be given on the command line: it {reason}",
-                file=str(file),
-            )
+            raise _wrong(file, f"--{key} can only be given on the command line: it {reason}")
     return found
 
 
-def _require_table(file: Path, group: click.Command, ctx: click.Context, name: str, table: Mapping[str, Any]) -> None:
+def _require_tables(file: Path, group: click.Context, tables: Mapping[str, Any]) -> None:
     """Raise `InputError` where a table is of no command, or holds what is no option of its command."""
-    _require_known(file, [name], "command", group.list_commands(ctx) if isinstance(group, click.Group) else [])
-    command = group.get_command(ctx, name) if isinstance(group, click.Group) else None
-    if not isinstance(command, click.Group):
-        _require_known(file, table, f"option of {name}", {} if command is None else _options(command))
-        return
-    below = click.Context(command, parent=ctx, info_name=name)
-    for key, value in table.items():
-        if not isinstance(value, dict):
-            raise InputError(
-                f"settings file {str(file)!r}: in [{name}], {key!r} is no table of a command", file=str(file)
-            )
-        _require_table(file, command, below, key, value)
+    below = dict(_commands(group, tables))
+    for name, table in tables.items():
+        if not isinstance(table, dict):
+            raise _wrong(file, f"in [{group.info_name}], {name!r} is no table of a command")
+        if name not in below:
+            _require_known(file, [name], "command", _names(group))
+        elif isinstance(below[name].command, click.Group):
+            _require_tables(file, below[name], table)
+        else:
+            _require_known(file, table, f"option of {name}", _options(below[name].command))
 
 
 def _require_known(file: Path, keys: Iterable[str], what: str, known: Iterable[str]) -> None:
     names = list(known)
     for key in keys:
         if key not in names:
-            raise InputError(
-                f"settings file {str(file)!r}: {key!r} is no {what}{known_names(key, names)}", file=str(file)
-            )
+            raise _wrong(file, f"{key!r} is no {what}{known_names(key, names)}")
 
 
-def _every_option(command: click.Command, ctx: click.Context) -> set[str]:
-    if not isinstance(command, click.Group):
-        return set(_options(command))
-    found = set()
-    for name in command.list_commands(ctx):
-        if (below := command.get_command(ctx, name)) is not None:
-            found |= _every_option(below, click.Context(below, parent=ctx, info_name=name))
-    return found
+def _names(group: click.Context) -> list[str]:
+    return group.command.list_commands(group) if isinstance(group.command, click.Group) else []
+
+
+def _commands(group: click.Context, names: Iterable[str]) -> Iterator[tuple[str, click.Context]]:
+    """Return those of these commands that a group has, by name."""
+    for name in names:
+        if isinstance(group.command, click.Group) and (command := group.command.get_command(group, name)) is not None:
+            yield name, click.Context(command, parent=group, info_name=name)
+
+
+def _every_option(ctx: click.Context) -> set[str]:
+    return set(_options(ctx.command)).union(*(_every_option(each) for _, each in _commands(ctx, _names(ctx))))
 
 
 def _words(ctx: click.Context) -> list[str]:
@@ -189,10 +186,9 @@ def _words(ctx: click.Context) -> list[str]:
 
 def _as_given(key: str, option: click.Option, value: Any, file: Path | None) -> Any:
     """Return a value as it would be given: a list of texts where an option may be repeated, else text with commas."""
-    if option.is_flag or isinstance(value, bool):
-        if not (option.is_flag and isinstance(value, bool)):
-            wanted = "true or false" if option.is_flag else "a value"
-            raise InputError(f"settings file {str(file)!r}: {key} needs {wanted}", file=str(file))
+    if option.is_flag != isinstance(value, bool):
+        raise _wrong(file, f"{key} needs {'true or false' if option.is_flag else 'a value'}")
+    if option.is_flag:
         return value
     texts = [str(each) for each in (value if isinstance(value, list) else [value])]
     return texts if option.multiple else ",".join(texts)
@@ -213,7 +209,6 @@ class CommandGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the command that is called, and give it its defaults."""
         name, command, rest = super().resolve_command(ctx, args)
-        if ctx.resilient_parsing or name is None or command is None or isinstance(command, click.Group):
-            return name, command, rest
-        give(ctx, name, command, rest)
+        if not (ctx.resilient_parsing or name is None or command is None or isinstance(command, click.Group)):
+            give(ctx, name, command, rest)
         return name, command, rest

@@ -119,14 +119,6 @@ def demo(session: SessionOptions, dataset: str, cheat: str | None, plot: Path | 
         click.get_current_context().exit(1)
     with output.progress("Checking on the pooled rows"):
         pooled_auc = _pooled_auc(others)
-
-    def save() -> None:
-        if plot is None:
-            return
-        drawn = figures.draw(evaluation, others, pooled_auc, title=_TITLES[dataset], sites=f"{_SITES[dataset]}s")
-        figures.save_figure(drawn, plot)
-        output.print_line(f"figure saved as {plot}")
-
     title, lie = f"{_TITLES[dataset]}; each {_SITES[dataset]} is a party.", dict[str, Any]()
     if cheat is not None:
         come_to, lie = "Parties have accepted its result.", {"cheat": cheat}
@@ -150,7 +142,8 @@ def demo(session: SessionOptions, dataset: str, cheat: str | None, plot: Path | 
         beside_json={"pooled_auc": pooled_auc, **lie, **in_json},
         auc_note="" if cheat is None else "what the parties have accepted",
         sent_note=_IN_THE_PAPER if evaluation.security_bits else "",
-        save=save,
+        plot=plot,
+        draw=lambda: figures.draw(evaluation, others, pooled_auc, title=_TITLES[dataset], sites=f"{_SITES[dataset]}s"),
     )
     if compares and not form.as_json:  # only now: the first result need not wait
         _print_compared(_compared(parties, session.setup, pooled_auc), _SITES[dataset])

@@ -44,17 +44,11 @@ def evaluate(files: inputs.PartyFiles, session: SessionOptions, plot: Path | Non
 
     "verified" says whether a lying aggregator would be noticed. A lying party is not: it can enter any rows.
     """
-    if plot is not None:
-        from fhe_auc.figures import forest_plot
-        from fhe_auc.figures import plot as figures
+    from fhe_auc.figures import forest_plot
+    from fhe_auc.figures.plot import check_path
 
-        figures.check_path(plot)
+    if plot is not None:
+        check_path(plot)
     parties, analysis = files.read_for(session.questions)
     evaluation, wall_seconds = session.run(parties, analysis=analysis)
-
-    def save() -> None:
-        if plot is not None:
-            figures.save_figure(forest_plot.draw(evaluation), plot)
-            output.print_line(f"figure saved as {plot}")
-
-    print_evaluation(evaluation, wall_seconds, session, form, save=save)
+    print_evaluation(evaluation, wall_seconds, session, form, plot=plot, draw=lambda: forest_plot.draw(evaluation))

@@ -1,23 +1,30 @@
 """An evaluation, printed for a person to read."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import wraps
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
 
 from fhe_auc.base import quantities
 from fhe_auc.base.errors import InputError
 from fhe_auc.cli import output
+from fhe_auc.cli.inputs import gathered
 from fhe_auc.cli.session_options import SessionOptions
-from fhe_auc.question.analysis import Questions
 from fhe_auc.results import result_tables
 from fhe_auc.results.evaluation import FIRST_SESSION, Evaluation
 from fhe_auc.results.intervals import Interval
 from fhe_auc.session import registry
 from fhe_auc.session.plan import ONE_TIME_PADS
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_Row: TypeAlias = tuple[output.Cell, ...]
 
 _PHASES = {
     "keys": "before the first round: choose parameters, make keys; between processes, certify and seal",
@@ -63,24 +70,22 @@ class Form:
     brief: bool
     as_json: bool
 
+    def __post_init__(self) -> None:
+        if self.costs + self.brief + self.as_json > 1:
+            raise InputError("--brief, --costs and --json contradict one another; give one of them")
 
-def form_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorate a command that prints an evaluation: it receives ``form``, a `Form`."""
 
-    @click.option("--brief", is_flag=True, help="Print one line: AUC, interval, rows. Warnings go to stderr.")
-    @click.option(
+form_options = gathered(
+    "form",
+    Form,
+    click.option("--brief", is_flag=True, help="Print one line: AUC, interval, rows. Warnings go to stderr."),
+    click.option(
         "--costs",
         is_flag=True,
         help="Print thresholds, keys, encryption, rounds, bytes, and the time of each phase too.",
-    )
-    @output.json_option
-    @wraps(command)
-    def with_form(*args: Any, costs: bool, brief: bool, as_json: bool, **others: Any) -> Any:
-        if costs + brief + as_json > 1:
-            raise InputError("--brief, --costs and --json contradict one another; give one of them")
-        return command(*args, form=Form(costs, brief, as_json), **others)
-
-    return with_form
+    ),
+    output.json_option,
+)
 
 
 def print_evaluation(
@@ -90,42 +95,31 @@ def print_evaluation(
     form: Form,
     *,
     title: str = "",
-    beside_auc: Iterable[tuple[output.Cell, ...]] = (),
+    beside_auc: Iterable[_Row] = (),
     beside_json: Mapping[str, Any] | None = None,
     auc_note: str = "",
     sent_note: str = "",
     whole: str = "all roles in this process, one after another",
-    save: Callable[[], object] = lambda: None,
+    plot: Path | None = None,
+    draw: Callable[[], Figure] | None = None,
 ) -> None:
     """Print an evaluation on stdout, in the form that is wanted.
 
     In the table `title` is a paragraph above it, `beside_auc` are more rows below the AUC, and notes are about the rows
-    of their names (`whole`: `wall_seconds`). `beside_json` are more entries of the JSON object. `save` writes figures:
-    after text, which is not lost where that fails, and before JSON, which stays one object.
+    of their names (`whole`: `wall_seconds`). `beside_json` are more entries of the JSON object. What `draw` returns is
+    saved as `plot`: after text, which is not lost where that fails, and before JSON, which stays one object.
     """
     if form.as_json:
-        save()
+        _save(plot, draw)
         output.print_json({**evaluation.as_dict(), **(beside_json or {})})
         return
     if form.brief:
         click.echo(str(evaluation))
         for warning in evaluation.warnings:
             output.print_warning(warning)
-        save()
+        _save(plot, draw)
         return
-    rows: list[tuple[output.Cell, ...]] = [
-        _auc(evaluation, auc_note or _auc_of(session.questions)),
-        *interval_rows(evaluation.interval),
-    ]
-    if session.interval is not None and not session.plugin.several:  # where rows allow none, a warning says so
-        rows.append(("interval", "none", f"protocol {evaluation.protocol} releases too little; verified has DeLong's"))
-    rows += [
-        *_counts(evaluation),
-        *binning_error_rows(evaluation.auc, evaluation.binning_error, evaluation.numerical_error),
-        *_average_precision(evaluation),
-        *beside_auc,
-        *result_tables.of_sites(evaluation.sites),
-    ]
+    rows = [*_results(evaluation, session, auc_note), *beside_auc, *result_tables.of_sites(evaluation.sites)]
     if title:
         output.print_text(title + "\n")
     aggregator = _NOTHING if session.quantiles is None else _THRESHOLDS
@@ -139,31 +133,31 @@ def print_evaluation(
         output.print_text()
         output.print_text(_LEARNT.format(aggregator=aggregator) + "\n")
         rows = []
-    rows += [
-        *(() if evaluation.study is None else evaluation.study.rows()),
-        ("parties", f"{evaluation.parties:,}", ""),
-        *_fraction(evaluation),
-        ("protocol", evaluation.protocol, f"trust: {registry.load(evaluation.protocol).trust}"),
-        *_verified(evaluation),
-    ]
+    rows += _session_rows(evaluation)
     if evaluation.positives is not None and len(evaluation.estimates) == 1:  # of several it stands below their table
         learnt = f"these numbers and the sums behind them; to the aggregator: {aggregator}"
         rows.append(("disclosed", "to each party", learnt))
     if form.costs or evaluation.security_bits == 0:  # noise is to be named
         rows += _protection(evaluation)
-    output.print_table([*rows, *(_costs(evaluation, session, sent_note) if form.costs else ())])
     if form.costs:
+        rows += _costs(evaluation, session, sent_note)
+    output.print_table(rows)
+    if form.costs:
+        phases = [*_phases(evaluation), ("whole session", quantities.seconds_text(wall_seconds), whole)]
         output.print_text()
-        phases: list[tuple[output.Cell, ...]] = [
-            (phase, quantities.seconds_text(seconds), _who_does_what(phase, evaluation))
-            for phase, seconds in _in_order(evaluation.seconds)
-        ]
-        phases.append(("whole session", quantities.seconds_text(wall_seconds), whole))
         output.print_table(phases, header=("phase", "time", "who does what"), numbers=1)
     if evaluation.warnings:
         output.print_text()
     output.print_warnings(evaluation.warnings)
-    save()
+    _save(plot, draw)
+
+
+def _save(plot: Path | None, draw: Callable[[], Figure] | None) -> None:
+    if plot is not None and draw is not None:
+        from fhe_auc.figures.plot import save_figure
+
+        save_figure(draw(), plot)
+        output.print_line(f"figure saved as {plot}")
 
 
 def print_tables(tables: Sequence[result_tables.TextTable]) -> None:
@@ -175,7 +169,44 @@ def print_tables(tables: Sequence[result_tables.TextTable]) -> None:
         output.print_table(table.rows, header=table.header, words=table.words, numbers=numbers)
 
 
-def _verified(evaluation: Evaluation) -> Iterator[tuple[output.Cell, ...]]:
+def _results(evaluation: Evaluation, session: SessionOptions, note: str) -> Iterator[_Row]:
+    """Say what has been found of all rows; `note` is about the AUC."""
+    label, questions = "AUC, encrypted", session.questions
+    if math.isnan(evaluation.binning_error):
+        label, note = "AUC, with noise", "the noise is random and has no bound"
+        if (deviation := evaluation.settings.get("noise_standard_error")) is not None:
+            note = f"{note}; its standard error is {deviation:.2g}"
+    elif not note and questions.classes:
+        note = "the average over all pairs of classes (Hand and Till)"
+    elif not note:
+        of = f"{questions.score_columns[0]}, " if len(questions.score_columns) > 1 else ""
+        note = f"{of}of all parties' rows together"
+    yield output.styled(label, "bold"), output.styled(f"{evaluation.auc:.6f}", "bold"), note
+    yield from interval_rows(evaluation.interval)
+    if session.interval is not None and not session.plugin.several:  # where rows allow none, a warning says so
+        yield "interval", "none", f"protocol {evaluation.protocol} releases too little; verified has DeLong's"
+    if evaluation.rows is not None:
+        events = output.styled(f"{evaluation.positives:,} positive, {evaluation.negatives:,} negative", "bold not dim")
+        patients = f"; of {evaluation.settings['patients']:,} patients" if "patients" in evaluation.settings else ""
+        yield output.styled("rows", "bold"), output.styled(f"{evaluation.rows:,}", "bold"), events + patients
+    yield from binning_error_rows(evaluation.auc, evaluation.binning_error, evaluation.numerical_error)
+    if evaluation.average_precision is not None and evaluation.positives is not None and evaluation.rows is not None:
+        random = f"random scores would have {evaluation.positives / evaluation.rows:.4f}"
+        yield "average precision", f"{evaluation.average_precision:.4f}", f"at these thresholds; {random}"
+
+
+def _session_rows(evaluation: Evaluation) -> Iterator[_Row]:
+    """Say what was evaluated and how, and what is verified."""
+    if evaluation.study is not None:
+        yield from evaluation.study.rows()
+    yield "parties", f"{evaluation.parties:,}", ""
+    if evaluation.fraction is not None:  # the protocol computes in integers
+        decimals = evaluation.settings.get("round_scores")
+        of = (
+            "over these thresholds" if decimals is None else f"of scores rounded to multiples of {_step(int(decimals))}"
+        )
+        yield "fraction", "exact", f"{evaluation.fraction} {of}"
+    yield "protocol", evaluation.protocol, f"trust: {registry.load(evaluation.protocol).trust}"
     proved = evaluation.inputs_proved
     if evaluation.verified:
         chance = evaluation.soundness
@@ -188,14 +219,11 @@ def _verified(evaluation: Evaluation) -> Iterator[tuple[output.Cell, ...]]:
         yield "verified", "nothing", "neither a lying aggregator nor a lying party would be noticed"
     if proved:
         but = "".join(f"; {name}: not proved" for name in evaluation.inputs_not_proved)
-        yield (
-            "inputs",
-            proved,
-            f"no party's counts go beyond its cap, or below zero; rows can be made up within it{but}",
-        )
+        caps = f"no party's counts go beyond its cap, or below zero; rows can be made up within it{but}"
+        yield "inputs", proved, caps
 
 
-def _protection(evaluation: Evaluation) -> Iterator[tuple[output.Cell, ...]]:
+def _protection(evaluation: Evaluation) -> Iterator[_Row]:
     if evaluation.settings:
         texts = (
             f"{name} {value:.3g}" if isinstance(value, float) else f"{name} {value}".lower()
@@ -210,7 +238,7 @@ def _protection(evaluation: Evaluation) -> Iterator[tuple[output.Cell, ...]]:
     yield "keys", evaluation.keys, texts_of.get(evaluation.keys, "")
 
 
-def _costs(evaluation: Evaluation, session: SessionOptions, sent_note: str) -> list[tuple[output.Cell, ...]]:
+def _costs(evaluation: Evaluation, session: SessionOptions, sent_note: str) -> list[_Row]:
     decimals = session.options.get("round_scores")
     specification = session.specification if decimals is None else f"every multiple of {_step(decimals)}"
     if evaluation.key_bytes_per_party:
@@ -224,40 +252,22 @@ def _costs(evaluation: Evaluation, session: SessionOptions, sent_note: str) -> l
     ]
 
 
-def _who_does_what(phase: str, evaluation: Evaluation) -> str:
-    does = dict(_PHASES)
-    if evaluation.security_bits == 0:
-        does |= _PHASES_WITHOUT_ENCRYPTION
-    return does.get(phase.removeprefix(FIRST_SESSION), "")
-
-
-def _in_order(seconds: Mapping[str, float]) -> list[tuple[str, float]]:
-    """Return phases in the order in which they happen, those of a session for thresholds first."""
+def _phases(evaluation: Evaluation) -> Iterator[_Row]:
+    """Say how long phases took, in the order in which they happen, those of a session for thresholds first."""
+    does = _PHASES | (_PHASES_WITHOUT_ENCRYPTION if evaluation.security_bits == 0 else {})
     order = [prefix + phase for prefix in (FIRST_SESSION, "") for phase in _PHASES]
-    return sorted(seconds.items(), key=lambda item: order.index(item[0]) if item[0] in order else len(order))
+    order += [phase for phase in evaluation.seconds if phase not in order]
+    for phase in order:
+        if phase in evaluation.seconds:
+            seconds = quantities.seconds_text(evaluation.seconds[phase])
+            yield phase, seconds, does.get(phase.removeprefix(FIRST_SESSION), "")
 
 
 def _step(decimals: int) -> str:
     return f"{10**-decimals:.{decimals}f}"
 
 
-def _auc_of(questions: Questions) -> str:
-    if questions.classes:
-        return "the average over all pairs of classes (Hand and Till)"
-    of = f"{questions.score_columns[0]}, " if len(questions.score_columns) > 1 else ""
-    return f"{of}of all parties' rows together"
-
-
-def _auc(evaluation: Evaluation, note: str) -> tuple[output.Cell, ...]:
-    label = "AUC, encrypted"
-    if math.isnan(evaluation.binning_error):
-        label, note = "AUC, with noise", "the noise is random and has no bound"
-        if (deviation := evaluation.settings.get("noise_standard_error")) is not None:
-            note = f"{note}; its standard error is {deviation:.2g}"
-    return output.styled(label, "bold"), output.styled(f"{evaluation.auc:.6f}", "bold"), note
-
-
-def interval_rows(interval: Interval | None) -> list[tuple[output.Cell, ...]]:
+def interval_rows(interval: Interval | None) -> list[_Row]:
     """Return the row of a confidence interval, if there is one."""
     if interval is None:
         return []
@@ -267,7 +277,7 @@ def interval_rows(interval: Interval | None) -> list[tuple[output.Cell, ...]]:
 
 def binning_error_rows(
     auc: float, binning_error: float, numerical_error: float = 0.0, *, digits: int = 6
-) -> list[tuple[output.Cell, ...]]:
+) -> list[_Row]:
     """Return the row that says what thresholds leave open, where it is known (not NaN), to so many digits."""
     if math.isnan(binning_error):
         return []
@@ -278,29 +288,3 @@ def binning_error_rows(
     if numerical_error:
         note += f" (numerical error < {quantities.bound_text(numerical_error)})"
     return [("binning error", f"{output.sign('≤', '<=')} {bound:.{digits}f}", note)]
-
-
-def _counts(evaluation: Evaluation) -> list[tuple[output.Cell, ...]]:
-    """Return how many rows there are, where the protocol releases it."""
-    if evaluation.rows is None:
-        return []
-    events = output.styled(f"{evaluation.positives:,} positive, {evaluation.negatives:,} negative", "bold not dim")
-    patients = f"; of {evaluation.settings['patients']:,} patients" if "patients" in evaluation.settings else ""
-    return [(output.styled("rows", "bold"), output.styled(f"{evaluation.rows:,}", "bold"), events + patients)]
-
-
-def _average_precision(evaluation: Evaluation) -> list[tuple[output.Cell, ...]]:
-    """Return the row of average precision, where the thresholds allow it."""
-    if evaluation.average_precision is None or evaluation.positives is None or evaluation.rows is None:
-        return []
-    note = f"at these thresholds; random scores would have {evaluation.positives / evaluation.rows:.4f}"
-    return [("average precision", f"{evaluation.average_precision:.4f}", note)]
-
-
-def _fraction(evaluation: Evaluation) -> list[tuple[output.Cell, ...]]:
-    """Return the AUC over its thresholds as it is, where the protocol computes in integers."""
-    if evaluation.fraction is None:
-        return []
-    decimals = evaluation.settings.get("round_scores")
-    of = "over these thresholds" if decimals is None else f"of scores rounded to multiples of {_step(int(decimals))}"
-    return [("fraction", "exact", f"{evaluation.fraction} {of}")]

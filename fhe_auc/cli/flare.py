@@ -13,7 +13,7 @@ from fhe_auc.cli.local_session import local_options, play
 from fhe_auc.cli.session import CONFIG, FOLDER
 
 
-@click.group("flare", cls=CommandGroup, short_help="Run sessions between machines, carried by NVIDIA FLARE.")
+@click.group("flare", cls=CommandGroup)
 def flare() -> None:
     """Run sessions between machines, carried by NVIDIA FLARE (extra fhe-auc[flare]): docs/guide/flare.md."""
     require("flare")

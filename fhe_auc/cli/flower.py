@@ -23,7 +23,6 @@ _DEPLOYED_AT_MOST = 10
 @click.group(
     "flower",
     cls=CommandGroup,
-    short_help="Run sessions between machines, carried by Flower.",
     epilog=output.examples(
         "fhe-auc flower simulate all.csv --site-column hospital        each hospital a virtual site",
         "fhe-auc flower local-deployment north.csv south.csv west.csv  three nodes here, over TLS",

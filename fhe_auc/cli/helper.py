@@ -12,7 +12,6 @@ from fhe_auc.cli.session import answer_options, answer_rounds
 @click.group(
     "helper",
     cls=CommandGroup,
-    short_help="Play the helper of sessions, who has the key.",
     epilog=output.examples(
         "fhe-auc keys enrol registry                               once: its keys, as a site makes them",
         "fhe-auc keys open session.helper --holder north           for each session",

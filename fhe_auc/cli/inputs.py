@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
+import pkgutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -17,13 +18,11 @@ from fhe_auc.base.errors import InputError
 from fhe_auc.base.files import require_writable
 from fhe_auc.ckks import BACKENDS
 from fhe_auc.question.analysis import DEFAULT_MIN_CELL, MOST_MIN_CELL, Analysis, Questions
-from fhe_auc.question.thresholds import MAX_PLACES
 from fhe_auc.results.intervals import DEFAULT_LEVEL
 from fhe_auc.rows.score_scale import DEFAULT_SCALE, SCALES
-from fhe_auc.session.protocol import DEFAULT_MAX_ROWS, DEFAULT_MIN_ROWS, DEFAULT_PROTOCOL
+from fhe_auc.session.protocol import DEFAULT_MAX_ROWS
 
 if TYPE_CHECKING:
-    from fhe_auc.rows.csv_files import TextFormat
     from fhe_auc.rows.party_data import PartyData
     from fhe_auc.rows.party_files import Entries
 
@@ -58,6 +57,27 @@ class PartyFiles:
         )
 
 
+def gathered(name: str, kind: type | str, *options: Decorator) -> Decorator:
+    """Decorate a command: it takes these options, and receives their values as one argument, of the class `kind`.
+
+    The options have the names of its fields. A class that takes long to load is given as ``"module:Class"``.
+    """
+
+    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(command)
+        def with_gathered(*args: Any, **values: Any) -> Any:
+            made = pkgutil.resolve_name(kind) if isinstance(kind, str) else kind
+            own = {each.name: values.pop(each.name) for each in fields(made) if each.name in values}
+            return command(*args, **{name: made(**own)}, **values)
+
+        decorated: Callable[..., Any] = with_gathered
+        for option in reversed(options):
+            decorated = option(decorated)
+        return decorated
+
+    return decorate
+
+
 score_scale_option = click.option(
     "--score-scale",
     type=click.Choice(SCALES),
@@ -65,68 +85,47 @@ score_scale_option = click.option(
     help="What scores are. Logits (log-odds) and percentages are turned into probabilities first.",
 )
 
-
-def text_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorate a command that reads text files: it receives ``form``, a `fhe_auc.rows.csv_files.TextFormat`."""
-
-    @click.option(
+text_options = gathered(
+    "form",
+    "fhe_auc.rows.csv_files:TextFormat",
+    click.option(
         "--delimiter", metavar="CHAR", help="Between columns of text files. Default: , ; | or tab, whichever fits."
-    )
-    @click.option(
+    ),
+    click.option(
         "--decimal", type=click.Choice([".", ","]), default=".", help="Decimal mark of numbers in text files."
-    )
-    @click.option("--encoding", metavar="NAME", default="utf-8", help="Of text files: windows-1252, utf-16, …")
-    @functools.wraps(command)
-    def with_form(*args: Any, delimiter: str | None, decimal: str, encoding: str, **values: Any) -> Any:
-        from fhe_auc.rows.csv_files import TextFormat
+    ),
+    click.option("--encoding", metavar="NAME", default="utf-8", help="Of text files: windows-1252, utf-16, …"),
+)
 
-        return command(*args, form=TextFormat(delimiter=delimiter, decimal=decimal, encoding=encoding), **values)
-
-    return with_form
-
-
-def entry_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorate a command that reads labels and scores: it receives ``entries``, `fhe_auc.rows.party_files.Entries`."""
-
-    @click.option(
+entry_options = gathered(
+    "entries",
+    "fhe_auc.rows.party_files:Entries",
+    click.option(
         "--positive-label", metavar="TEXT", help="The label that counts as 1, where labels are not 0 and 1: yes, say."
-    )
-    @click.option(
+    ),
+    click.option(
         "--drop-missing", is_flag=True, help="Leave out rows with a missing entry, and say how many. Default: refuse."
-    )
-    @score_scale_option
-    @text_options
-    @functools.wraps(command)
-    def with_entries(*args: Any, form: TextFormat, **values: Any) -> Any:
-        from fhe_auc.rows.party_files import Entries
+    ),
+    score_scale_option,
+    text_options,
+)
 
-        means = {name: values.pop(name) for name in ("positive_label", "drop_missing", "score_scale")}
-        return command(*args, entries=Entries(form=form, **means), **values)
-
-    return with_entries
-
-
-def party_files(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorate a command that takes FILE…: it receives one keyword argument ``files``, a `PartyFiles`."""
-
-    @click.argument("paths", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path))
-    @click.option(
+party_files = gathered(
+    "files",
+    PartyFiles,
+    click.argument("paths", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path)),
+    click.option(
         "--site-column", metavar="NAME", help="Column that names each row's party. Default: each file is one party."
-    )
-    @click.option("--label-column", metavar="NAME", default="y_true", help="Column of labels, 0 or 1.")
-    @click.option(
+    ),
+    click.option("--label-column", metavar="NAME", default="y_true", help="Column of labels, 0 or 1."),
+    click.option(
         "--score-column",
         metavar="NAME",
         default="y_score",
         help="Column of the classifier's scores; higher means likelier 1.",
-    )
-    @entry_options
-    @functools.wraps(command)
-    def with_files(*args: Any, entries: Entries, **values: Any) -> Any:
-        named = {each.name: values.pop(each.name) for each in fields(PartyFiles) if each.name != "entries"}
-        return command(*args, files=PartyFiles(**named, entries=entries), **values)
-
-    return with_files
+    ),
+    entry_options,
+)
 
 
 def out_file_options(about: str) -> Decorator:
@@ -157,67 +156,39 @@ def whole_number(
     return click.option(name, metavar="N", type=click.IntRange(least, most), default=default, help=about)
 
 
-protocol_option = click.option(
-    "--protocol",
-    metavar="NAME",
-    default=DEFAULT_PROTOCOL,
-    help="See `fhe-auc protocols`. The published designs are semi-honest and malicious.",
-)
-
-thresholds_option = click.option(
-    "--thresholds",
-    metavar="SPEC",
-    help="Decision points: hybrid:SIZE (even in probability and log odds), uniform:SIZE, dpauc:SIZE (dense near 0), "
-    "a .npy, .txt or .csv file of numbers; or quantile:SIZE, for which a session before finds points with about "
-    "equally many rows between them: parties see the pooled scores, and everybody the points. "
-    "Default: hybrid:5000 with exact and verified, hybrid:1000 with all others, and for several AUCs.",
-)
-
 backend_option = click.option(
     "--backend",
     type=click.Choice(BACKENDS),
     help="Encryption library. Default: openfhe where it can be imported, else tenseal (of `plan`: both).",
 )
 
-round_scores_option = whole_number(
-    "--round-scores",
-    1,
-    MAX_PLACES,
-    about="With --protocol exact or verified: parties round scores to N decimals (as numpy does, halves to the even "
-    "digit), and every rounded score is a threshold, so that the AUC is exactly that of the rounded scores.",
+max_rows_option = whole_number(
+    "--max-rows",
+    2,
+    default=DEFAULT_MAX_ROWS,
+    about="Most rows of all parties together; more are refused. Intervals of up to 196,607 rows "
+    "(two models: 24,575) take 40 to 50 % less upload than those of more.",
 )
 
-
-def epsilon_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorate a command: it receives ``epsilon`` and ``epsilon_unit``, None where they are not given."""
-    unit = click.option(
-        "--epsilon-unit",
-        type=click.Choice(("row", "label")),
-        help="What --epsilon protects: a row, label and score (default); or the label of a row alone, as DPAUC does.",
-    )
-    return click.option(
-        "--epsilon",
-        type=float,
-        help="With --protocol verified: privacy budget of the session. The AUC is released with noise, made of shares "
-        "so that nobody knows it as a whole, and nothing else is. Noisy protocols such as dpauc-laplace need a budget.",
-    )(unit(command))
-
-
-keys_option = click.option(
-    "--keys",
-    type=click.Choice(("sealed", "joint", "helper")),
-    default="sealed",
-    help="Who can decrypt: each party, to which a key holder seals the secret key; only all parties together; or "
-    "a helper in their place.",
+setup_options = (
+    backend_option,
+    click.option(
+        "--keys",
+        type=click.Choice(("sealed", "joint", "helper")),
+        default="sealed",
+        help="Who can decrypt: each party, to which a key holder seals the secret key; only all parties together; or "
+        "a helper in their place.",
+    ),
+    whole_number(
+        "--smudging-bits",
+        30,
+        80,
+        about="With joint keys: a party's noise on its partial decryption is 2^N times what it hides; in exact "
+        "protocols that much at least. Default: 40.",
+    ),
+    max_rows_option,
 )
-
-smudging_bits_option = whole_number(
-    "--smudging-bits",
-    30,
-    80,
-    about="With joint keys: a party's noise on its partial decryption is 2^N times what it hides; in exact "
-    "protocols that much at least. Default: 40.",
-)
+"""For `gathered`, as a `fhe_auc.session.protocol.Setup`."""
 
 min_parties_option = whole_number(
     "--min-parties", 1, about="Go on without sites that do not answer, as long as N do. Default: all have to."
@@ -241,25 +212,8 @@ def interval_options(about: str, about_none: str) -> Decorator:
     return decorate
 
 
-max_rows_option = whole_number(
-    "--max-rows",
-    2,
-    default=DEFAULT_MAX_ROWS,
-    about="Most rows of all parties together; more are refused. Intervals of up to 196,607 rows "
-    "(two models: 24,575) take 40 to 50 % less upload than those of more.",
-)
-
-min_rows_option = whole_number(
-    "--min-rows",
-    2,
-    default=DEFAULT_MIN_ROWS,
-    about="Fewest rows of all parties together for which the stated precision must hold. What is computed in "
-    "integers holds for any.",
-)
-
-
-def _names(context: click.Context, parameter: click.Parameter, value: str | None) -> tuple[str, ...]:
-    return () if value is None else tuple(name.strip() for name in value.split(","))
+def _names(text: str | None) -> tuple[str, ...]:
+    return () if text is None else tuple(name.strip() for name in text.split(","))
 
 
 def _levels(context: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
@@ -267,11 +221,7 @@ def _levels(context: click.Context, parameter: click.Parameter, values: tuple[st
     found: dict[str, tuple[str, ...]] = {}
     for text in values:
         name, equals, levels = text.partition("=")
-        named = (
-            {name.strip(): _names(context, parameter, levels)}
-            if equals
-            else dict.fromkeys(_names(context, parameter, text), ())
-        )
+        named = {name.strip(): _names(levels)} if equals else dict.fromkeys(_names(text), ())
         if twice := sorted(found.keys() & named.keys()):
             raise click.BadParameter(f"{twice[0]!r} is given twice")
         found.update(named)
@@ -288,14 +238,12 @@ by_option = click.option(
 )
 """The command receives ``by``, a dict: levels of each variable, none where they are to be found."""
 
-
 heterogeneity_option = click.option(
     "--heterogeneity",
     is_flag=True,
     help="Also how far sites differ: the AUC within sites, and the prediction interval of a new one. Five parties at "
     "least. Parties learn sums over all sites: who knows all but two can work out these two's AUCs.",
 )
-
 
 cluster_option = click.option(
     "--cluster",
@@ -308,42 +256,39 @@ cluster_option = click.option(
 
 def score_columns_option(about: str) -> Decorator:
     """Decorate a command: it receives ``score_columns``, names, none where there is one model; `about` is the help."""
-    return click.option("--score-columns", metavar="NAME,NAME", callback=_names, help=about)
-
-
-def question_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorate a command: it receives ``questions`` (`Questions`); no columns of scores: one model."""
-
-    @score_columns_option(
-        "Columns of several models' scores. Further models are compared with the first one (paired DeLong)."
+    return click.option(
+        "--score-columns", metavar="NAME,NAME", callback=lambda ctx, param, value: _names(value), help=about
     )
-    @by_option
-    @click.option(
+
+
+question_options = gathered(
+    "questions",
+    Questions,
+    score_columns_option(
+        "Columns of several models' scores. Further models are compared with the first one (paired DeLong)."
+    ),
+    by_option,
+    click.option(
         "--classes",
         metavar="NAME,NAME,NAME",
-        callback=_names,
+        callback=lambda ctx, param, value: _names(value),
         help="Labels, where there are three or more; --score-columns then are those of the classes, in this order. "
         "Each class from the others, pairs, and their average (Hand and Till).",
-    )
-    @click.option(
+    ),
+    click.option(
         "--cross-groups", is_flag=True, help="With --by: positives of each group from negatives of each other (xAUC)."
-    )
-    @heterogeneity_option
-    @cluster_option
-    @click.option("--each-pair", is_flag=True, help="Compare each model with each other one, not with the first alone.")
-    @whole_number(
+    ),
+    heterogeneity_option,
+    cluster_option,
+    click.option("--each-pair", is_flag=True, help="Compare each model with each other one, not with the first alone."),
+    whole_number(
         "--min-cell",
         1,
         MOST_MIN_CELL,
         default=DEFAULT_MIN_CELL,
         about="Groups with fewer positive or negative rows are not shown; 1 shows all.",
-    )
-    @functools.wraps(command)
-    def with_questions(*args: Any, **values: Any) -> Any:
-        named = {each.name: values.pop(each.name) for each in fields(Questions)}
-        return command(*args, questions=Questions(**named), **values)
-
-    return with_questions
+    ),
+)
 
 
 def _parsed(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,18 +15,13 @@ from fhe_auc.base.errors import InputError
 from fhe_auc.base.extras import require
 from fhe_auc.cli import inputs, output
 from fhe_auc.cli.evaluation_table import binning_error_rows, interval_rows, print_tables
-from fhe_auc.cli.session_options import SessionOptions, histogram_options
+from fhe_auc.cli.session_options import SessionOptions, histogram_options, naming_the_aggregator
 from fhe_auc.question.analysis import MOST_MIN_CELL, Questions
 from fhe_auc.results import result_tables
 
 if TYPE_CHECKING:
     from fhe_auc.metrics import Estimate
     from fhe_auc.report import Decision, Facts, ReportCard
-
-_ABOUT_AUC = {
-    True: "of all parties' rows together",
-    False: "the noise is random and has no bound; the ranges below leave it out",
-}
 
 _SHOWN = ("average_precision", "expected_calibration_error", "brier")
 """Measures of scores that are printed; the page has all."""
@@ -75,18 +71,22 @@ def _printable(context: click.Context, parameter: click.Parameter, title: str | 
 @inputs.interval_options(
     "Level of all confidence intervals: DeLong's of the AUC, Wilson's of rates.", "Leave them out."
 )
-@inputs.score_columns_option(
-    "Columns of two models' scores: curves and metrics of both, and the difference of net benefit at --threshold."
-)
-@inputs.by_option
-@inputs.heterogeneity_option
-@inputs.cluster_option
-@inputs.whole_number(
-    "--min-cell",
-    1,
-    default=10,
-    about="Merge bins until no count that is shown is from 1 to N - 1, and leave out groups with fewer rows of a "
-    "label. 1: show small counts too.",
+@inputs.gathered(
+    "asked",
+    Questions,
+    inputs.score_columns_option(
+        "Columns of two models' scores: curves and metrics of both, and the difference of net benefit at --threshold."
+    ),
+    inputs.by_option,
+    inputs.heterogeneity_option,
+    inputs.cluster_option,
+    inputs.whole_number(
+        "--min-cell",
+        1,
+        default=10,
+        about="Merge bins until no count that is shown is from 1 to N - 1, and leave out groups with fewer rows of a "
+        "label. 1: show small counts too.",
+    ),
 )
 @click.option("--force", is_flag=True, help="Overwrite files of an earlier report.")
 @output.json_option
@@ -98,11 +98,7 @@ def report(
     out: Path,
     force: bool,
     interval: float | None,
-    score_columns: tuple[str, ...],
-    by: dict[str, tuple[str, ...]],
-    heterogeneity: bool,
-    cluster: str,
-    min_cell: int,
+    asked: Questions,
     as_json: bool,
 ) -> None:
     """Write the report card of a classifier, from padded counts of its scores (or noisy ones, by --model).
@@ -120,24 +116,21 @@ def report(
 
     require("plots")
     _check_folder(out, cards.FILES, force=force)
-    least = min(min_cell, MOST_MIN_CELL)
-    asked = Questions(score_columns=score_columns, by=by, heterogeneity=heterogeneity, min_cell=least, cluster=cluster)
-    parties, analysis = files.read_for(asked)
-    cards.refuse_panels(asked, session.options, threshold)
-    evaluation, wall_seconds = session.run(parties)
-    with output.progress("Groups and sites") as progress:
-        made = cards.make_report(
-            evaluation,
+    parties, analysis = files.read_for(replace(asked, min_cell=min(asked.min_cell, MOST_MIN_CELL)))
+    with output.progress("Keys and parties") as progress:
+        made = cards.report_of(
             parties,
             analysis,
-            thresholds=session.specification,
-            seconds=wall_seconds,
+            protocol=session.plugin.name,
+            options=session.options,
+            thresholds=session.thresholds,
+            specification=session.specification,
             threshold=threshold,
             title=title or "",
             interval=interval,
-            min_cell=min_cell,
-            progress=progress,
+            min_cell=asked.min_cell,
             setup=session.setup,
+            progress=naming_the_aggregator(progress),
         )
     with output.progress("Drawing"):
         saved = made.save(out)
@@ -167,8 +160,11 @@ def _check_folder(folder: Path, names: tuple[str, ...], *, force: bool) -> None:
 
 
 def _print(card: ReportCard, facts: Facts, saved: list[Path]) -> None:
+    note = "of all parties' rows together"
+    if card.noisy:
+        note = "the noise is random and has no bound; the ranges below leave it out"
     rows: list[tuple[output.Cell, ...]] = [
-        (output.styled("AUC", "bold"), output.styled(f"{card.auc.value:.4f}", "bold"), _ABOUT_AUC[not card.noisy]),
+        (output.styled("AUC", "bold"), output.styled(f"{card.auc.value:.4f}", "bold"), note),
         *interval_rows(card.interval),
         *(() if card.noisy else binning_error_rows(card.auc.value, card.auc.half_width, digits=4)),
     ]

@@ -15,7 +15,6 @@ from fhe_auc.cli.session import CONFIG, log_format_option
 
 
 @click.command(
-    short_help="Play a role in all sessions that come into a folder.",
     epilog=output.examples(
         "fhe-auc serve site.toml                    a site, key holder, helper or aggregator, as `role` says",
         "fhe-auc session status site.toml           how it stands; exit status 0 if all is well",

@@ -41,7 +41,6 @@ log_format_option = click.option(
 @click.group(
     "session",
     cls=CommandGroup,
-    short_help="Carry a session by files, or see how one stands.",
     epilog=output.examples(
         "fhe-auc session aggregate exchange run.toml    the aggregator; run again, it goes on",
         "fhe-auc session answer exchange site.toml      a site; run again, it sends the same",

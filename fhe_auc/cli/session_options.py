@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import click
@@ -23,7 +23,7 @@ from fhe_auc.question.analysis import PLAIN, Analysis, Questions
 from fhe_auc.results.evaluation import Evaluation
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
-from fhe_auc.session.protocol import Protocol, Request, Setup
+from fhe_auc.session.protocol import DEFAULT_MIN_ROWS, DEFAULT_PROTOCOL, Protocol, Request, Setup
 
 _MODELS = "histogram-"
 """Of the protocols that are models to commands with `histogram_options`: NAME stands for histogram-NAME."""
@@ -52,7 +52,6 @@ class SessionOptions:
         cls,
         plugin: Protocol[Any],
         options: Mapping[str, int | float | str],
-        *,
         thresholds: str | None,
         setup: Setup,
         questions: Questions = ONE_QUESTION,
@@ -106,7 +105,7 @@ class SessionOptions:
                 analysis,
                 protocol=self.plugin.name,
                 thresholds=self.thresholds,
-                progress=_naming_the_aggregator(report),
+                progress=naming_the_aggregator(report),
                 cheat=cheat,
                 interval=self.interval,
                 setup=self.setup,
@@ -116,29 +115,36 @@ class SessionOptions:
 
 
 def shared_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorate a command: it receives ``options``, the protocol's, and ``chosen``, for `SessionOptions.checked`."""
-
-    @inputs.protocol_options
-    @inputs.thresholds_option
-    @inputs.backend_option
-    @inputs.keys_option
-    @inputs.smudging_bits_option
-    @inputs.max_rows_option
-    @inputs.min_rows_option
-    @functools.wraps(command)
-    def with_shared(*args: Any, **values: Any) -> Any:
-        setup = Setup(**{each.name: values.pop(each.name) for each in fields(Setup) if each.name in values})
-        chosen = {"thresholds": values.pop("thresholds"), "setup": setup}
-        return command(*args, chosen=chosen, **values)
-
-    return with_shared
+    """Decorate a command: it receives ``options``, the protocol's, ``thresholds`` and ``setup``."""
+    thresholds = click.option(
+        "--thresholds",
+        metavar="SPEC",
+        help="Decision points: hybrid:SIZE (even in probability and log odds), uniform:SIZE, dpauc:SIZE (dense near "
+        "0), a .npy, .txt or .csv file of numbers; or quantile:SIZE, for which a session before finds points with "
+        "about equally many rows between them: parties see the pooled scores, and everybody the points. "
+        "Default: hybrid:5000 with exact and verified, hybrid:1000 with all others, and for several AUCs.",
+    )
+    min_rows = inputs.whole_number(
+        "--min-rows",
+        2,
+        default=DEFAULT_MIN_ROWS,
+        about="Fewest rows of all parties together for which the stated precision must hold. What is computed in "
+        "integers holds for any.",
+    )
+    setup = inputs.gathered("setup", Setup, *inputs.setup_options, min_rows)
+    return inputs.protocol_options(thresholds(setup(command)))
 
 
 def session_options(plugin: Callable[[str], Protocol[Any]]) -> inputs.Decorator:
     """Decorate a command: it receives ``session``; `plugin` returns the protocol of a name, or refuses it."""
 
     def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
-        @inputs.protocol_option
+        @click.option(
+            "--protocol",
+            metavar="NAME",
+            default=DEFAULT_PROTOCOL,
+            help="See `fhe-auc protocols`. The published designs are semi-honest and malicious.",
+        )
         @shared_options
         @inputs.question_options
         @inputs.interval_options(
@@ -146,14 +152,34 @@ def session_options(plugin: Callable[[str], Protocol[Any]]) -> inputs.Decorator:
             "with joint keys. Other protocols release too little for one.",
             "Leave intervals out: the session then costs less, and releases less.",
         )
-        @inputs.round_scores_option
-        @inputs.epsilon_options
+        @inputs.whole_number(
+            "--round-scores",
+            1,
+            grids.MAX_PLACES,
+            about="With --protocol exact or verified: parties round scores to N decimals (as numpy does, halves to the "
+            "even digit), and every rounded score is a threshold, so that the AUC is exactly that of the rounded "
+            "scores.",
+        )
+        @click.option(
+            "--epsilon",
+            type=float,
+            help="With --protocol verified: privacy budget of the session. The AUC is released with noise, made of "
+            "shares so that nobody knows it as a whole, and nothing else is. Noisy protocols such as dpauc-laplace "
+            "need a budget.",
+        )
+        @click.option(
+            "--epsilon-unit",
+            type=click.Choice(("row", "label")),
+            help="What --epsilon protects: a row, label and score (default); or the label of a row alone, as DPAUC "
+            "does.",
+        )
         @functools.wraps(command)
         def with_session(
             *args: Any,
             protocol: str,
             options: Mapping[str, int | float | str],
-            chosen: Mapping[str, Any],
+            thresholds: str | None,
+            setup: Setup,
             questions: Questions,
             interval: float | None,
             round_scores: int | None,
@@ -164,10 +190,9 @@ def session_options(plugin: Callable[[str], Protocol[Any]]) -> inputs.Decorator:
             flags = inputs.with_flags(options, round_scores=round_scores, epsilon=epsilon, epsilon_unit=epsilon_unit)
             if "round_scores" in flags and inputs.given("thresholds"):
                 raise InputError("--thresholds does not go with rounded scores: every rounded score is a threshold")
-            setup: Setup = chosen["setup"]
             if inputs.given("min_rows") and setup.min_rows > setup.max_rows:  # a default gives way
                 raise InputError(f"--min-rows is {setup.min_rows:,}, but --max-rows {setup.max_rows:,}")
-            session = SessionOptions.checked(plugin(protocol), flags, questions=questions, interval=interval, **chosen)
+            session = SessionOptions.checked(plugin(protocol), flags, thresholds, setup, questions, interval)
             return command(*args, session=session, **others)
 
         return with_session
@@ -192,7 +217,8 @@ def histogram_options(command: Callable[..., Any]) -> Callable[..., Any]:
         model: str,
         epsilon: float | None,
         options: dict[str, int | float | str],
-        chosen: Mapping[str, Any],
+        thresholds: str | None,
+        setup: Setup,
         **others: Any,
     ) -> Any:
         installed = [name.removeprefix(_MODELS) for name in registry.names() if name.startswith(_MODELS)]
@@ -201,8 +227,8 @@ def histogram_options(command: Callable[..., Any]) -> Callable[..., Any]:
                 f"model {model!r} is not installed: there is no protocol {_MODELS + model!r} (installed models: "
                 f"{', '.join(installed) or 'none'})"
             )
-        plugin = registry.evaluating(_MODELS + model)
-        session = SessionOptions.checked(plugin, inputs.with_flags(options, epsilon=epsilon), **chosen)
+        flags = inputs.with_flags(options, epsilon=epsilon)
+        session = SessionOptions.checked(registry.evaluating(_MODELS + model), flags, thresholds, setup)
         grid = session.thresholds
         if not isinstance(grid, str) and (grid[0] < 0 or grid[-1] > 1):
             raise InputError(
@@ -214,7 +240,7 @@ def histogram_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return with_session
 
 
-def _naming_the_aggregator(report: Progress) -> Progress:
+def naming_the_aggregator(report: Progress) -> Progress:
     """Say what the last tick of a round waits for: the aggregator, not the parties."""
 
     def progress(phase: str, done: int, total: int) -> None:

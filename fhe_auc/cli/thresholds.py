@@ -32,10 +32,7 @@ from fhe_auc.session.protocol import Setup
     help="One that finds thresholds; see `fhe-auc protocols`.",
 )
 @inputs.protocol_options
-@inputs.backend_option
-@inputs.keys_option
-@inputs.smudging_bits_option
-@inputs.max_rows_option
+@inputs.gathered("setup", Setup, *inputs.setup_options)
 @inputs.out_file_options("A .txt or .csv file.")
 @output.json_option
 def thresholds(
@@ -45,8 +42,8 @@ def thresholds(
     options: dict[str, Any],
     out: Path,
     force: bool,
+    setup: Setup,
     as_json: bool,
-    **common: Any,
 ) -> None:
     """Find thresholds between which about equally many rows of all parties lie.
 
@@ -63,7 +60,7 @@ def thresholds(
     parties = files.read()
     started = time.perf_counter()
     with output.progress("Keys and parties") as report:
-        found = federated_thresholds(parties, bins, protocol=chosen, setup=Setup(**common), progress=report)
+        found = federated_thresholds(parties, bins, protocol=chosen, setup=setup, progress=report)
     grids.save(out, found.grid)
     if as_json:
         about = {"protocol": found.protocol, "parties": found.parties, "keys": found.keys, "rounds": found.rounds}

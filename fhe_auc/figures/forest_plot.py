@@ -60,7 +60,7 @@ class _ForestRow(NamedTuple):
 
 def draw(evaluation: Evaluation) -> Figure:
     """Return the forest plot in a figure of its own, as high as its rows take."""
-    rows = _all_rows(evaluation)
+    rows = list(_rows(evaluation))
     models = _models(evaluation, rows)
     height = sum(row.height for row in rows) + 1.2 + 0.2 * len(models)
     figure = blank_figure(9, height)
@@ -89,7 +89,7 @@ def plot_forest(evaluation: Evaluation, ax: Axes | None = None) -> Axes:
     if not isinstance(evaluation, Evaluation):
         raise InputError(f"expected the evaluation that federated_auc returns, got {type(evaluation).__name__}")
     axes = current(ax)
-    rows = _all_rows(evaluation)
+    rows = list(_rows(evaluation))
     models = _models(evaluation, rows)
     styles = dict.fromkeys((each.model for each in evaluation.estimates), (INK, "o"))
     styles.update(zip(models, zip(cycle(_COLOURS), cycle(_MARKERS), strict=False), strict=False))
@@ -105,17 +105,15 @@ def plot_forest(evaluation: Evaluation, ax: Axes | None = None) -> Axes:
         _write(axes, centre, row.n, row.events, "")
         for at, mark in enumerate(row.marks):
             _draw_mark(axes, mark, centre + (at - (len(row.marks) - 1) / 2) * _MARK, *styles[mark.model])
-    for auc, colour in _references(evaluation, styles):
+    pooled = [each for each in evaluation.estimates if not each.group and not each.contrast]
+    lines = [(each.auc, styles[each.model][0]) for each in pooled if each.auc is not None]
+    for auc, colour in lines or [(evaluation.auc, GREY)]:
         axes.axvline(auc, color=colour, linestyle=":", linewidth=1, zorder=0)
     levels = (f"AUC ({each.interval.heading})" for each in evaluation.estimates if each.interval is not None)
     _write(axes, -0.15, "n", "events", next(levels, "AUC"), weight="bold")
     if models:
         _legend(axes, models, styles)
     return axes
-
-
-def _all_rows(evaluation: Evaluation) -> list[_ForestRow]:
-    return [*_rows(evaluation), *_new_site(evaluation)]
 
 
 def _models(evaluation: Evaluation, rows: list[_ForestRow]) -> list[str]:
@@ -125,6 +123,7 @@ def _models(evaluation: Evaluation, rows: list[_ForestRow]) -> list[str]:
 
 
 def _rows(evaluation: Evaluation) -> Iterator[_ForestRow]:
+    """Return a row for each group and contrast, and one of what a new site may expect, where that is known."""
     of_row: dict[tuple[str, str], list[GroupEstimate]] = {}
     for each in evaluation.estimates:
         of_row.setdefault((each.group, each.contrast), []).append(each)
@@ -134,17 +133,10 @@ def _rows(evaluation: Evaluation) -> Iterator[_ForestRow]:
         n, events = ("" if number is None else f"{number:,}" for number in (first.rows, first.positives))
         marks = [_Mark(each.model, each.auc, each.interval) for each in estimates]
         yield _ForestRow("\n".join(lines), n, events, marks)
-
-
-def _new_site(evaluation: Evaluation) -> Iterator[_ForestRow]:
-    """Return the row of what a new site may expect, where there is a prediction interval."""
-    marks, usable = [], 0
-    for each in evaluation.sites:
-        if each.prediction is not None and each.mean is not None:
-            marks.append(_Mark(each.model, each.mean, each.prediction, predicted=True))
-            usable = each.usable
-    if marks:
-        yield _ForestRow(f"a new site: prediction\n(IVhet, {usable} sites)", "", "", marks)
+    predicted = [each for each in evaluation.sites if each.prediction is not None and each.mean is not None]
+    if predicted:
+        marks = [_Mark(each.model, each.mean, each.prediction, predicted=True) for each in predicted]
+        yield _ForestRow(f"a new site: prediction\n(IVhet, {predicted[-1].usable} sites)", "", "", marks)
 
 
 def _draw_mark(axes: Axes, mark: _Mark, y: float, colour: str, marker: str) -> None:
@@ -174,14 +166,6 @@ def _write(axes: Axes, y: float, *texts: str, weight: str = "normal") -> None:
                 fontweight=weight,
                 annotation_clip=False,
             )
-
-
-def _references(evaluation: Evaluation, styles: dict[str, tuple[str, str]]) -> list[tuple[float, str]]:
-    """Return where lines stand, and in which colour: AUCs over all rows."""
-    pooled = [each for each in evaluation.estimates if not each.group and not each.contrast and each.auc is not None]
-    if not pooled:
-        return [(evaluation.auc, GREY)]
-    return [(each.auc, styles[each.model][0]) for each in pooled if each.auc is not None]
 
 
 def _legend(axes: Axes, models: list[str], styles: dict[str, tuple[str, str]]) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from fhe_auc.base.errors import InputError
-from fhe_auc.base.files import read_from_others
+from fhe_auc.base.files import read_toml
 
 MAX_CHARACTERS = 300
 MOST_ROWS = 2**40  # more than any session has; msgpack and JSON hold it
@@ -56,10 +56,7 @@ class Study(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     @classmethod
     def read(cls, path: Path) -> Study:
         """Read a TOML file with the fields as keys; `InputError` names file and key, also a key that is no field."""
-        try:
-            return msgspec.toml.decode(read_from_others(path), type=cls)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise InputError(f"study file {str(path)!r}: {error}", file=str(path)) from None
+        return read_toml(path, cls, "study")
 
     def differing(self, other: Study) -> list[str]:
         """Return the fields in which two differ."""

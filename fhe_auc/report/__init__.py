@@ -17,8 +17,7 @@ from fhe_auc.report.page import render as render
 from fhe_auc.report.page import save as save
 from fhe_auc.report.session import Report as Report
 from fhe_auc.report.session import federated_report as federated_report
-from fhe_auc.report.session import make_report as make_report
-from fhe_auc.report.session import refuse_panels as refuse_panels
+from fhe_auc.report.session import report_of as report_of
 from fhe_auc.results.report_card import Facts as Facts
 from fhe_auc.results.report_card import ReportCard as ReportCard
 from fhe_auc.results.report_card import report_card as report_card

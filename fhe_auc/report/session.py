@@ -4,7 +4,7 @@ import datetime
 import math
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -22,11 +22,11 @@ from fhe_auc.base.terminal import Progress, shown
 from fhe_auc.metrics import Histogram
 from fhe_auc.metrics.recalibration import NEAREST_END
 from fhe_auc.question import thresholds as grids
-from fhe_auc.question.analysis import MOST_MIN_CELL, PLAIN, Analysis, Questions
+from fhe_auc.question.analysis import MOST_MIN_CELL, PLAIN, Analysis
 from fhe_auc.report.page import render, save
 from fhe_auc.results.estimates import NESTED
 from fhe_auc.results.evaluation import NOT_TOLD_APART, Evaluation, QuantileThresholds, verified_as_dict
-from fhe_auc.results.group_decisions import GroupDecision, of_cells
+from fhe_auc.results.group_decisions import of_cells
 from fhe_auc.results.intervals import BELOW_HALF, DEFAULT_LEVEL, REVERSED, few_rows
 from fhe_auc.results.report_card import Facts, ReportCard, TwoModels, report_card
 from fhe_auc.results.report_json import as_dict
@@ -199,42 +199,106 @@ def federated_report(
         raise InputError("a report has no classes and no AUCs across groups: federated_auc has both")
     questions = replace(breakdown, min_cell=min(breakdown.min_cell, MOST_MIN_CELL)).questions(columns)
     name, options = name_and_options(protocol)
-    refuse_panels(questions, options, threshold)
     parties, analysis = parties_of(rows, columns, questions)
     if thresholds is None:
         thresholds = registry.evaluating(name).options.thresholds_for(several=False)
     found = f"quantile:{len(thresholds.grid)}" if isinstance(thresholds, QuantileThresholds) else "of one's own"
     specification = thresholds if isinstance(thresholds, str) else found
-    started = time.perf_counter()
     with shown(progress) as report:
-        evaluation = evaluate(
-            parties,
-            PLAIN,
-            protocol=name,
-            thresholds=thresholds,
-            interval=interval,
-            setup=setup,
-            progress=report,
-            options=options,
-        )
-        return make_report(
-            evaluation,
+        return report_of(
             parties,
             analysis,
-            thresholds=specification,
-            seconds=time.perf_counter() - started,
+            protocol=name,
+            options=options,
+            thresholds=thresholds,
+            specification=specification,
             threshold=threshold,
             title=title,
             interval=interval,
             min_cell=breakdown.min_cell,
-            progress=report,
             setup=setup,
+            progress=report,
         )
 
 
-def refuse_panels(questions: Questions, options: Mapping[str, object], threshold: float) -> None:
+def report_of(
+    parties: Sequence[PartyData],
+    analysis: Analysis,
+    *,
+    protocol: str,
+    options: Mapping[str, Any],
+    thresholds: str | ArrayLike | QuantileThresholds,
+    specification: str,
+    threshold: float,
+    title: str,
+    interval: float | None,
+    min_cell: int,
+    setup: Setup,
+    progress: Progress,
+) -> Report:
+    """Make the report of rows that have been read for an analysis; arguments and errors as of `federated_report`.
+
+    `specification` is what the page says of the thresholds. Groups and sites take one more session, a second model two.
+    """
+    _refuse_panels(analysis, options, threshold)
+    again = partial(evaluate, setup=setup, progress=progress)
+    started = time.perf_counter()
+    evaluation = again(parties, PLAIN, protocol=protocol, thresholds=thresholds, interval=interval, options=options)
+    seconds = time.perf_counter() - started
+    if (histogram := evaluation.histogram) is None:
+        raise EvaluationError(f"protocol {evaluation.protocol!r} gives the parties no score histogram")
+    noisy = math.isnan(evaluation.binning_error)
+    card = report_card(histogram, threshold=threshold, level=interval, min_cell=min_cell, noisy=noisy)
+    own_warnings = warnings_of(parties, histogram.edges)
+    warnings = [
+        *(warning for warning in evaluation.warnings if warning not in own_warnings),
+        *_cell_warnings(card, histogram.edges[:-1], threshold),
+        *_interval_warnings(card, interval),
+        *_end_warnings(histogram),
+    ]
+    privacy, panels = _privacy(evaluation, histogram, card, specification), dict[str, Any]()
+    again = partial(again, options={}, thresholds=histogram.edges[:-1])
+    if len(analysis.models) > 1:
+        panels["models"] = two = _two_models(card, parties, analysis, again)
+        privacy += _TWO_REPORTS
+        warnings += [f"{analysis.models[1]}: {text}" for text in _interval_warnings(two.card, interval)]
+        if not two.net_benefits or (interval and two.net_benefits[-1].interval is None):
+            warnings.append(_NO_DIFFERENCE)
+    if analysis.by or analysis.heterogeneity or analysis.cluster:
+        # From one more session. Its binning error is that of the session before, which has warned.
+        second = again(parties, analysis, protocol=DEFAULT_PROTOCOL, interval=interval)
+        old = {*own_warnings, *warnings}
+        new = [text for text in second.warnings if text not in old and not text.startswith(NOT_TOLD_APART)]
+        panels["groups"] = groups = tuple(estimate for estimate in second.estimates if estimate.group)
+        panels["sites"] = next(iter(second.sites), None)
+        privacy += _second_privacy(second.protocol, analysis)
+        if analysis.cluster:
+            warnings.append(_OTHER_INTERVALS)
+            first, *others = card.measures
+            card = replace(card, measures=(replace(first, interval=second.interval), *others))
+        if analysis.by:
+            hidden = [each.group for each in groups if each.auc is None and analysis.min_cell > 1]
+            cells = _cells(parties, analysis, card.chosen.threshold, again, setup)
+            panels["group_decisions"] = decisions = tuple(of_cells(cells, analysis, card.min_cell, hidden))
+            if len(analysis.by) > 1 and any(each.counts is None for each in decisions):
+                new.append(NESTED)
+        warnings += dict.fromkeys(new)
+    number = f"{evaluation.parties:,} {'party' if evaluation.parties == 1 else 'parties'}"
+    models = " and ".join(analysis.models) if len(analysis.models) > 1 else "Classifier"
+    facts = Facts(
+        title=title.strip() or f"{models} on the rows of {number}",
+        date=datetime.date.today(),
+        privacy=privacy,
+        session=_session(evaluation, specification, seconds),
+        warnings=tuple(warnings),
+        **panels,
+    )
+    return Report(card, facts, tuple(own_warnings))
+
+
+def _refuse_panels(analysis: Analysis, options: Mapping[str, object], threshold: float) -> None:
     """Raise `InputError` for what a report cannot have together, before a session spends the budget of noise."""
-    panels, models = questions.by or questions.heterogeneity or questions.cluster, len(questions.score_columns)
+    panels, models = analysis.by or analysis.heterogeneity or analysis.cluster, len(analysis.models)
     if (panels or models > 1) and "epsilon" in options:
         what = "AUCs of groups, sites and patients, and differences of models, are exact"
         raise InputError(f"{what}: they do not go with a model that adds noise")
@@ -243,119 +307,51 @@ def refuse_panels(questions: Questions, options: Mapping[str, object], threshold
         raise InputError(f"a report is of one model, or of two {without}; got {models} columns of scores")
 
 
-def make_report(
-    evaluation: Evaluation,
-    parties: Sequence[PartyData],
-    analysis: Analysis,
-    *,
-    thresholds: str,
-    seconds: float,
-    threshold: float,
-    title: str,
-    interval: float | None,
-    min_cell: int,
-    progress: Progress,
-    setup: Setup,
-) -> Report:
-    """Make the report of an evaluation that gave a histogram; groups and sites take one more session."""
-    histogram = evaluation.histogram
-    if histogram is None:
-        raise EvaluationError(f"protocol {evaluation.protocol!r} gives the parties no score histogram")
-    noisy = math.isnan(evaluation.binning_error)
-    card = report_card(histogram, threshold=threshold, level=interval, min_cell=min_cell, noisy=noisy)
-    own_warnings = warnings_of(parties, histogram.edges)
-    number = f"{evaluation.parties:,} {'party' if evaluation.parties == 1 else 'parties'}"
-    models = " and ".join(analysis.models) if len(analysis.models) > 1 else "Classifier"
-    facts = Facts(
-        title=title.strip() or f"{models} on the rows of {number}",
-        date=datetime.date.today(),
-        privacy=_privacy(evaluation, histogram, card, thresholds),
-        session=_session(evaluation, thresholds, seconds),
-        warnings=(
-            *(warning for warning in evaluation.warnings if warning not in own_warnings),
-            *_cell_warnings(card, histogram.edges[:-1], threshold),
-            *_interval_warnings(card, interval),
-            *_end_warnings(histogram),
-        ),
-    )
-    again = partial(evaluate, progress=progress, setup=setup, options={})
-    if len(analysis.models) > 1:
-        two = _two_models(card, parties, analysis, histogram.edges[:-1], again)
-        texts = [f"{analysis.models[1]}: {text}" for text in _interval_warnings(two.card, interval)]
-        if not two.net_benefits or (interval and two.net_benefits[-1].interval is None):
-            texts.append(_NO_DIFFERENCE)
-        facts = replace(facts, models=two, privacy=facts.privacy + _TWO_REPORTS, warnings=(*facts.warnings, *texts))
-    if analysis.by or analysis.heterogeneity or analysis.cluster:
-        # From one more session. Its binning error is that of the session before, which has warned.
-        second = again(parties, analysis, protocol=DEFAULT_PROTOCOL, thresholds=histogram.edges[:-1], interval=interval)
-        old = {*own_warnings, *facts.warnings}
-        new = [text for text in second.warnings if text not in old and not text.startswith(NOT_TOLD_APART)]
-        groups = tuple(estimate for estimate in second.estimates if estimate.group)
-        decisions: tuple[GroupDecision, ...] = ()
-        if analysis.by:
-            hidden = [each.group for each in groups if each.auc is None and analysis.min_cell > 1]
-            cells = _cells(parties, analysis, card.chosen.threshold, again, setup)
-            decisions = tuple(of_cells(cells, analysis, card.min_cell, hidden))
-        nested = [NESTED] if len(analysis.by) > 1 and any(each.counts is None for each in decisions) else []
-        facts = replace(
-            facts,
-            groups=groups,
-            group_decisions=decisions,
-            sites=next(iter(second.sites), None),
-            privacy=facts.privacy + _second_privacy(second.protocol, analysis),
-            warnings=(
-                *facts.warnings,
-                *([_OTHER_INTERVALS] if analysis.cluster else []),
-                *dict.fromkeys([*new, *nested]),
-            ),
-        )
-        if analysis.cluster:
-            first, *others = card.measures
-            card = replace(card, measures=(replace(first, interval=second.interval), *others))
-    return Report(card, facts, tuple(own_warnings))
-
-
 def _cells(
     parties: Sequence[PartyData], analysis: Analysis, threshold: float, again: _Again, setup: Setup
 ) -> Histogram:
-    """Return, for each level of each variable, the rows of each label below the threshold, and those at or above it.
+    """Return, for each level of each variable, the rows of each label below the threshold, and those at or above it."""
+    levels, times = [len(variable.levels) for variable in analysis.by], len(analysis.by)
+    firsts = np.cumsum([0, *levels[:-1]])
+
+    def cells(data: PartyData) -> NDArray[np.int64]:
+        above = data.y_score >= threshold
+        own = [2 * (first + codes.astype(np.int64)) + above for first, codes in zip(firsts, data.groups, strict=True)]
+        return np.concatenate(own)
+
+    of_several = partial(again, setup=replace(setup, max_rows=setup.max_rows * times))
+    return _counted(parties, cells, 2 * sum(levels), of_several)
+
+
+def _counted(
+    parties: Sequence[PartyData], cells_of: Callable[[PartyData], NDArray[np.int64]], bins: int, again: _Again
+) -> Histogram:
+    """Return how many rows of each label lie in each of so many cells, one for each row, or a multiple, of a party.
 
     They are bins of a histogram like that of scores, and added up and proved as such.
     """
-    levels, times = [len(variable.levels) for variable in analysis.by], len(analysis.by)
-    bins, firsts = 2 * sum(levels), np.cumsum([0, *levels[:-1]])
-
-    def recoded(data: PartyData) -> PartyData:
-        above = data.y_score >= threshold
-        cells = [2 * (first + codes.astype(np.int64)) + above for first, codes in zip(firsts, data.groups, strict=True)]
-        return PartyData.from_arrays(data.name, np.tile(data.y_true, times), (np.concatenate(cells) + 0.5) / bins)
-
-    of_several = partial(again, setup=replace(setup, max_rows=setup.max_rows * times))
-    return _pooled([recoded(data) for data in parties], np.arange(bins) / bins, of_several)
+    recoded = []
+    for data in parties:
+        cells = cells_of(data)
+        recoded.append(PartyData.from_arrays(data.name, np.resize(data.y_true, len(cells)), (cells + 0.5) / bins))
+    return _pooled(recoded, partial(again, thresholds=np.arange(bins) / bins))
 
 
-def _pooled(parties: Sequence[PartyData], thresholds: ArrayLike, again: _Again) -> Histogram:
+def _pooled(parties: Sequence[PartyData], again: _Again) -> Histogram:
     """Return the pooled histogram of the parties' scores, from one more session."""
-    evaluation = again(parties, PLAIN, protocol="histogram-federated", thresholds=thresholds, interval=None)
+    evaluation = again(parties, PLAIN, protocol="histogram-federated", interval=None)
     assert evaluation.histogram is not None  # noqa: S101 - that protocol has one
     return evaluation.histogram
 
 
-def _two_models(
-    card: ReportCard, parties: Sequence[PartyData], analysis: Analysis, grid: ArrayLike, again: _Again
-) -> TwoModels:
+def _two_models(card: ReportCard, parties: Sequence[PartyData], analysis: Analysis, again: _Again) -> TwoModels:
     """Return the second model's card, and net benefits from counts of rows by label and by both models' decisions."""
     second = [replace(data, scores=data.scores[1:], score_columns=data.score_columns[1:]) for data in parties]
-    pooled, at = _pooled(second, grid, again), card.chosen.threshold
-    other = report_card(pooled, threshold=at, level=card.level, min_cell=card.min_cell)
+    at = card.chosen.threshold
+    other = report_card(_pooled(second, again), threshold=at, level=card.level, min_cell=card.min_cell)
     if other.chosen.threshold != at:  # counts at a third one would tell small counts beside those of the cards
         return TwoModels(analysis.models, other, ())
-
-    def recoded(data: PartyData) -> PartyData:
-        cells = 2 * (data.scores[0] >= at) + (data.scores[1] >= at)
-        return PartyData.from_arrays(data.name, data.y_true, (cells + 0.5) / 4)
-
-    cells = _pooled([recoded(data) for data in parties], np.arange(4) / 4, again)
+    cells = _counted(parties, lambda data: 2 * (data.scores[0] >= at) + (data.scores[1] >= at), 4, again)
     return TwoModels(analysis.models, other, net_benefits(analysis.models, cells, at, card.level, card.min_cell))
 
 
@@ -375,28 +371,37 @@ def _second_privacy(protocol: str, analysis: Analysis) -> str:
     )
 
 
-def _interval_warnings(card: ReportCard, wanted: float | None) -> tuple[str, ...]:
+def _interval_warnings(card: ReportCard, wanted: float | None) -> Iterator[str]:
     """Say why the AUC has no interval, or of how few rows it is."""
     if card.noisy or wanted is None:
-        return ()
-    rows = int(min(card.histogram.positives.sum(), card.histogram.negatives.sum()))
-    rarer = few_rows(rows, card.auc.value)
+        return
     if card.interval is None:
-        return (
-            "the AUC has no confidence interval: a label has fewer than two rows, or all pairs of rows come out alike",
-        )
-    below = f"the AUC: {BELOW_HALF}, so {REVERSED}" if card.interval.high < 0.5 else ""
-    return tuple(filter(None, (rarer, below)))
+        yield "the AUC has no confidence interval: a label has fewer than two rows, or all pairs of rows come out alike"
+        return
+    rows = int(min(card.histogram.positives.sum(), card.histogram.negatives.sum()))
+    if rarer := few_rows(rows, card.auc.value):
+        yield rarer
+    if card.interval.high < 0.5:
+        yield f"the AUC: {BELOW_HALF}, so {REVERSED}"
 
 
-def _end_warnings(histogram: Histogram) -> tuple[str, ...]:
+def _end_warnings(histogram: Histogram) -> Iterator[str]:
     usable = histogram.cleaned()
-    if not usable.counts[np.minimum(usable.centres, 1 - usable.centres) < NEAREST_END].any():
-        return ()
-    return (
-        f"scores nearer than {NEAREST_END:.0e} to 0 or 1 count as {NEAREST_END:.0e} away from it in slope, intercept "
-        "and calibration in the large, which depend on that",
-    )
+    if usable.counts[np.minimum(usable.centres, 1 - usable.centres) < NEAREST_END].any():
+        yield (
+            f"scores nearer than {NEAREST_END:.0e} to 0 or 1 count as {NEAREST_END:.0e} away from it in slope, "
+            "intercept and calibration in the large, which depend on that"
+        )
+
+
+def _cell_warnings(card: ReportCard, edges: NDArray[np.float64], threshold: float) -> Iterator[str]:
+    if np.abs(edges - threshold).min() < abs(card.chosen.threshold - threshold):
+        yield (
+            f"threshold {threshold:.6g} parts too few rows from the others: {card.chosen.threshold:.6g}, the nearest "
+            "edge of the merged bins, stands for it"
+        )
+    elif card.min_cell == 1 and not card.noisy:
+        yield "small counts are shown (--min-cell 1, in Python min_cell=1): a count from 1 to 9 may tell who is meant"
 
 
 def _session(evaluation: Evaluation, thresholds: str, seconds: float) -> dict[str, object]:
@@ -418,23 +423,9 @@ def _session(evaluation: Evaluation, thresholds: str, seconds: float) -> dict[st
     }
 
 
-def _cell_warnings(card: ReportCard, edges: NDArray[np.float64], threshold: float) -> tuple[str, ...]:
-    if np.abs(edges - threshold).min() < abs(card.chosen.threshold - threshold):
-        return (
-            f"threshold {threshold:.6g} parts too few rows from the others: {card.chosen.threshold:.6g}, the nearest "
-            "edge of the merged bins, stands for it",
-        )
-    if card.min_cell == 1 and not card.noisy:
-        return (
-            "small counts are shown (--min-cell 1, in Python min_cell=1): a count from 1 to 9 may tell who is meant",
-        )
-    return ()
-
-
 def _privacy(evaluation: Evaluation, histogram: Histogram, card: ReportCard, thresholds: str) -> str:
     """Say what this session reveals, and to whom, from what it really was."""
     bins = f"{histogram.bins:,} bins of scores"
-    protocol = registry.load(evaluation.protocol)
     if evaluation.security_bits:
         aggregator = (
             "Parties sent counts under one-time pads; the aggregator saw numbers that say nothing, and added them up. "
@@ -443,44 +434,35 @@ def _privacy(evaluation: Evaluation, histogram: Histogram, card: ReportCard, thr
         )
     else:
         aggregator = "Nothing was encrypted: the aggregator saw what each party sent."
-    if not card.noisy:
+    if card.noisy:
+        settings = ", ".join(
+            f"{name} {value:.4g}" if isinstance(value, float) else f"{name} {value}"
+            for name, value in evaluation.settings.items()
+            if name != "signed"
+        )
         learnt = (
-            f"Each party learns the exact number of positive and of negative rows of all parties together in each of "
-            f"{bins}. {_on_the_page(card)} No noise is added. A bin in which one party alone has rows shows that "
-            "party's rows; whoever knows all rows but one party's learns that party's counts. Fewer thresholds reveal "
-            "less."
+            f"Counts in {bins} carry random noise ({settings or 'no settings stated'}). This page and report.json hold "
+            "nothing else about rows. What the noise protects, and from whom, is what the protocol states below."
         )
     else:
+        page = "report.json holds these numbers, and the curves on this page nearly do: readers learn them too."
+        if card.histogram.bins < card.fine_bins:
+            page = (
+                f"Here and in report.json there are {card.histogram.bins:,} bins, merged from these: no count is from "
+                f"1 to {card.min_cell - 1}, and curves and counts are of them. Measures of all rows, such as the AUC, "
+                "are of the bins before, with four digits."
+            )
         learnt = (
-            f"Counts in {bins} carry random noise ({_settings(evaluation)}). This page and report.json hold nothing "
-            "else about rows. What the noise protects, and from whom, is what the protocol states below."
+            f"Each party learns the exact number of positive and of negative rows of all parties together in each of "
+            f"{bins}. {page} No noise is added. A bin in which one party alone has rows shows that party's rows; "
+            "whoever knows all rows but one party's learns that party's counts. Fewer thresholds reveal less."
         )
     if grids.quantiles_wanted(thresholds):
         learnt += " Thresholds come from the scores themselves, by a session before; the warnings say what it revealed."
-    return "\n\n".join(
-        (
-            f"Model “{evaluation.protocol.removeprefix('histogram-')}”. {aggregator} {learnt}",
-            f"{_KEYS.get(evaluation.keys, 'There are no keys.')} To be trusted: {protocol.trust}.",
-            "For this page one process has read the rows of all parties and has played every role in turn. The above "
-            "describes what the roles exchange, and holds between sites where each runs its own role.",
-        )
-    )
-
-
-def _on_the_page(card: ReportCard) -> str:
-    if card.histogram.bins == card.fine_bins:
-        return "report.json holds these numbers, and the curves on this page nearly do: readers learn them too."
+    keys, trust = _KEYS.get(evaluation.keys, "There are no keys."), registry.load(evaluation.protocol).trust
     return (
-        f"Here and in report.json there are {card.histogram.bins:,} bins, merged from these: no count is from 1 to "
-        f"{card.min_cell - 1}, and curves and counts are of them. Measures of all rows, such as the AUC, are of the "
-        "bins before, with four digits."
+        f"Model “{evaluation.protocol.removeprefix('histogram-')}”. {aggregator} {learnt}\n\n"
+        f"{keys} To be trusted: {trust}.\n\n"
+        "For this page one process has read the rows of all parties and has played every role in turn. The above "
+        "describes what the roles exchange, and holds between sites where each runs its own role."
     )
-
-
-def _settings(evaluation: Evaluation) -> str:
-    texts = (
-        f"{name} {value:.4g}" if isinstance(value, float) else f"{name} {value}"
-        for name, value in evaluation.settings.items()
-        if name != "signed"
-    )
-    return ", ".join(texts) or "no settings stated"

@@ -12,6 +12,7 @@ pytest.importorskip("flwr", minversion="1.41.0", reason="the extra fhe-auc[flowe
 from fhe_auc import federated_auc
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc_keys.roles.local_consortium import TRIAL
+from tests.support.command_line import write_csv
 from tests.support.guides import SITES, Walk, steps
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("flower"), pytest.mark.timeout(1200)]
@@ -21,8 +22,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("flower"), pytest.mark.t
 def walk(tmp_path: Path, site_rows: list[PartyData]) -> Iterator[Walk]:
     made = Walk(tmp_path)
     for data, name in zip(site_rows, SITES, strict=True):
-        rows = [f"{int(y)},{float(s)!r}" for y, s in zip(data.y_true, data.y_score, strict=True)]
-        (tmp_path / f"{name}.csv").write_text("\n".join(["y_true,y_score", *rows]) + "\n")
+        write_csv(tmp_path / f"{name}.csv", y_true=data.y_true, y_score=data.y_score)
     yield made
     made.stop()
 

@@ -1,13 +1,11 @@
 """What the documents say of sizes is what `fhe-auc plan` says."""
 
-import json
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
 from fhe_auc.base.quantities import bytes_text
-from fhe_auc.cli import main
+from tests.support.command_line import told
 
 SECURITY = Path(__file__).parents[2] / "docs" / "security"
 
@@ -17,8 +15,7 @@ pytestmark = pytest.mark.openfhe
 def test_uploads_of_malicious_up_to_253_thresholds_and_above() -> None:
     found = []
     for thresholds in (253, 254, 1021):
-        asked = ["plan", "--protocol", "malicious", "--thresholds", f"uniform:{thresholds}", "--json"]
-        plans = json.loads(CliRunner().invoke(main, asked, catch_exceptions=False).stdout)["plans"]
+        plans = told("plan", "--protocol", "malicious", "--thresholds", f"uniform:{thresholds}")["plans"]
         (size,) = {bytes_text(plans[backend]["upload_bytes"]) for backend in ("openfhe", "tenseal")}
         found.append(size)
     few, many, most = found

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
-from fhe_auc.cli import main
+from tests.support.command_line import call, printed
 
 README = Path(__file__).parents[2] / "README.md"
 
@@ -30,7 +29,7 @@ def test_it_is_short_and_begins_with_two_commands_that_need_no_others_before_the
 
 def test_the_demo_prints_what_is_shown() -> None:
     (shown,) = re.findall(r"```\n(.*?)```", section("One command"), re.DOTALL)
-    result = CliRunner().invoke(main, ["demo"], env={"COLUMNS": "80"})
+    result = call("demo", COLUMNS="80")
     first, compared = result.stdout.split("\n\nThe same clinics by three protocols, at 1,000 thresholds.")
     assert len(first.splitlines()) <= 20 + 2  # what it is of, and a blank line
     assert max(map(len, result.stdout.splitlines())) <= 80
@@ -65,14 +64,12 @@ def test_the_commands_for_own_files_run_one_after_the_other(tmp_path: Path, monk
     shutil.copytree(README.parent / "examples" / "three_sites", "examples/three_sites")
     commands = [line.split("#")[0] for line in section("Your own files").splitlines() if line.startswith("    fhe-auc")]
     assert len(commands) == 5
-    printed = []
+    shown = []
     for command in commands:
         words = [each for word in shlex.split(command)[1:] for each in (sorted(Path().glob(word)) or [word])]
-        result = CliRunner().invoke(main, list(map(str, words)))
-        assert result.exit_code == 0, f"{command}\n{result.output}"
-        printed.append(result.stdout)
-    assert "83/108" in printed[0]
-    found = float(re.search(r"AUC, encrypted +(\S+)", printed[1])[1])
+        shown.append(printed(*map(str, words)))
+    assert "83/108" in shown[0]
+    found = float(re.search(r"AUC, encrypted +(\S+)", shown[1])[1])
     assert found == pytest.approx(roc_auc_score(everyone["died"], everyone["risk"]), abs=1e-3)
     assert Path("forest.png").read_bytes().startswith(b"\x89PNG")
     assert Path("report", "report.html").exists()

@@ -8,11 +8,16 @@ import pytest
 from tests.support import nothing
 
 
+@pytest.fixture(autouse=True)
+def wide(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What commands print is wrapped to 110 columns."""
+    monkeypatch.setenv("COLUMNS", "110")
+
+
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A working directory of our own, so that errors show short file names, and lines of 110 columns."""
+    """A working directory of our own, so that errors show short file names."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "110")
     return tmp_path
 
 

@@ -23,6 +23,7 @@ from fhe_auc_protocols import options
 from fhe_auc_protocols.options import DpaucGaussian, DpaucLaplace, Malicious
 
 ROWS = [([0, 1], [0.2, 0.9])]
+TABLE = {"y_true": [0, 1], "a": [0.2, 0.9], "b": [0.2, 0.9], "c": [0.2, 0.9]}
 _COLUMNS, _BREAKDOWN, _SETUP = Columns(), Breakdown(), Setup()
 FUNCTIONS: list[Any] = [federated_auc, federated_report, federated_thresholds]
 
@@ -64,7 +65,7 @@ def test_a_report_has_no_classes_and_no_aucs_across_groups_and_is_of_two_models_
             federated_report(ROWS, breakdown=breakdown)
     columns = Columns(score=["a", "b"])
     with pytest.raises(InputError, match=r"^a report is of one model, or of two .*; got 3 columns of scores$"):
-        federated_report(ROWS, columns=Columns(score=["a", "b", "c"]))
+        federated_report([TABLE], columns=Columns(score=["a", "b", "c"]))
     with pytest.raises(InputError, match=r"^a session that finds thresholds is of one column of scores, got 2$"):
         federated_thresholds(ROWS, 5, columns=columns)
 

@@ -3,7 +3,7 @@
 import os
 import socket
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -58,31 +58,32 @@ def test_a_link_that_others_have_put_there_leads_nobody_elsewhere(tmp_path: Path
     assert sorted(each.name for each in tmp_path.iterdir()) == ["mine", "round-1", "round-2"]
 
 
+def make_socket(file: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(file))
+
+
 @needs_unix_files
-@pytest.mark.parametrize("what", ["pipe", "folder", "link", "loop", "socket", "oversized"])
+@pytest.mark.parametrize(
+    "make",
+    [
+        *(os.mkfifo, Path.mkdir, make_socket, lambda file: file.symlink_to(file)),
+        *(lambda file: file.symlink_to(__file__), lambda file: file.write_bytes(bytes(101))),
+    ],
+    ids=["pipe", "folder", "socket", "loop", "link", "oversized"],
+)
 def test_what_is_no_file_of_ours_is_named_once_and_not_waited_for(
-    what: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    make: Callable[[Path], object], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     file = tmp_path / "file"
-    if what == "pipe":
-        os.mkfifo(file)
-    elif what == "folder":
-        file.mkdir()
-    elif what in ("link", "loop"):
-        (tmp_path / "whole").write_bytes(b"whole")
-        file.symlink_to(tmp_path / ("whole" if what == "link" else "file"))
-    elif what == "socket":
-        with socket.socket(socket.AF_UNIX) as server:
-            server.bind(str(file))
-    else:
-        file.write_bytes(bytes(101))
+    make(file)
     arrivals = Arrivals(RoleLog())
     for _ in range(3):
         assert arrivals.read(file, 100) is None
     (told,) = caplog.messages
     assert told == f"skipped {file}: {arrivals.skipped[file]}"
     assert "longer than 100 bytes" in told or "a link, a folder, a pipe or a device" in told
-    file.rmdir() if what == "folder" else file.unlink()
+    file.rmdir() if file.is_dir() else file.unlink()
     assert arrivals.read(file) is None
     assert arrivals.skipped == {}
     file.write_bytes(b"ours")

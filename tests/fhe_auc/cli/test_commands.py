@@ -23,7 +23,7 @@ from fhe_auc.metrics.trapezoid import Trapezoid, trapezoid
 from fhe_auc.question import thresholds
 from fhe_auc.rows import datasets
 from fhe_auc.rows.party_data import PartyData
-from tests.support.command_line import PROGRAM, assert_fails, call, told
+from tests.support.command_line import PROGRAM, assert_fails, call, told, write_csv
 from tests.support.lazy import Lazy
 from tests.support.pooled import exact_auc, pooled_counts, sklearns_auc
 
@@ -45,11 +45,6 @@ def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]
     return subprocess.run([*PROGRAM, *arguments], capture_output=True, text=True, env=variables, timeout=120)
 
 
-@pytest.fixture(autouse=True)
-def wide(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "110")  # lines are wrapped to this
-
-
 def rows(seed: int, size: int = 60) -> tuple[list[int], list[float]]:
     random = np.random.default_rng(seed)
     labels = random.integers(0, 2, size)
@@ -62,15 +57,7 @@ HOSPITALS = {name: rows(seed) for seed, name in enumerate(("north", "south", "we
 @pytest.fixture
 def hospitals(folder: Path) -> list[str]:
     """One CSV file a hospital."""
-    for name, (labels, scores) in HOSPITALS.items():
-        write_csv(f"{name}.csv", labels, scores)
-    return [f"{name}.csv" for name in HOSPITALS]
-
-
-def write_csv(name: str, labels: list[Any], scores: list[Any]) -> str:
-    lines = [f"{label},{score}" for label, score in zip(labels, scores, strict=True)]
-    Path(name).write_text("\n".join(["y_true,y_score", *lines, ""]))
-    return name
+    return [write_csv(f"{name}.csv", y_true=labels, y_score=scores) for name, (labels, scores) in HOSPITALS.items()]
 
 
 @pytest.fixture(scope="module")
@@ -103,13 +90,6 @@ def test_what_is_not_given_is_verified_at_5000_thresholds_and_1000_for_the_publi
     assert "semi-honest, for 1,000 thresholds" in call("plan", "--protocol", "semi-honest").stdout
 
 
-@pytest.mark.slow
-def test_an_evaluation_takes_as_many_thresholds_by_default_as_its_plan(hospitals: list[str]) -> None:
-    found, published = told("evaluate", *hospitals), told("evaluate", *hospitals, "--protocol", "semi-honest")
-    assert (found["protocol"], found["thresholds"], found["keys"]) == ("verified", 5000, "sealed")
-    assert published["thresholds"] == 1000
-
-
 def test_rounded_scores_give_scikit_learns_auc_as_a_fraction(hospitals: list[str]) -> None:
     rounded = ("--protocol", "verified", "--round-scores", "1", "--max-rows", "1000")
     found = told("evaluate", *hospitals, *rounded)
@@ -122,25 +102,6 @@ def test_rounded_scores_give_scikit_learns_auc_as_a_fraction(hospitals: list[str
     shown = " ".join(call("evaluate", *hospitals, *rounded, "--costs").stdout.split())
     exact = f"fraction exact {found['fraction']} of scores rounded to multiples of 0.1 "
     assert all(text in shown for text in (exact, "every multiple of 0.1", "a lying party would not"))
-
-
-def test_every_kind_of_file_and_the_site_column_give_the_same_auc(hospitals: list[str], exact: Trapezoid) -> None:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    for name, (labels, scores) in HOSPITALS.items():
-        pq.write_table(pa.table({"y_true": labels, "y_score": scores}), f"{name}.parquet")
-        np.savez(f"{name}.npz", y_true=labels, y_score=scores)
-    pooled = {
-        "hospital": [name for name, (labels, _) in HOSPITALS.items() for _ in labels],
-        "outcome": [label for labels, _ in HOSPITALS.values() for label in labels],
-        "risk": [score for _, scores in HOSPITALS.values() for score in scores],
-    }
-    pq.write_table(pa.table(pooled), "all.parquet")
-    by_site = ("all.parquet", "--site-column", "hospital", "--label-column", "outcome", "--score-column", "risk")
-    for files in (["north.csv", "south.parquet", "west.npz"], by_site):
-        evaluation = told("evaluate", *files, *SMALL)
-        assert (evaluation["auc"], evaluation["parties"]) == (pytest.approx(exact.auc, abs=1e-7), 3)
 
 
 def test_people_get_a_table_or_one_line_without_colour_codes_that_fits_on_a_small_terminal(
@@ -199,28 +160,21 @@ def test_joint_keys_say_what_they_cost(hospitals: list[str]) -> None:
     ("arguments", "message"),
     [
         ("evaluate", r"argument 'FILE\.\.\.'; see fhe-auc evaluate --help"),
-        ("evaluate north.csv north.csv", "given twice"),
         ("evaluate -- --debug", "file '--debug'"),
         (f"evaluate two\nlines{ESCAPE}[31m.csv", "does not exist"),
         ("evaluate north.csv --site-column site", "no column 'site'"),
-        ("evaluate nan.csv", r"party 'nan', nan\.csv, line 3, column 'y_score': score is missing"),
         ("evaluate north.csv --protocol magic", r"unknown protocol 'magic' \(there are: .*semi-honest"),
         ("evaluate north.csv --backend magic", "'--backend': 'magic' is not one of 'openfhe', 'tenseal'"),
         ("evaluate north.csv --thresholds magic", "thresholds 'magic' are unknown; known are uniform:SIZE"),
-        ("evaluate north.csv --thresholds uniform:x", "uniform:100"),
-        ("evaluate north.csv --thresholds none.txt", r"thresholds file 'none\.txt' does not exist"),
         ("evaluate north.csv --max-rows ten", "'--max-rows': 'ten' is not a valid integer"),
         ("evaluate north.csv --max-rows 10 --min-rows 20", "--min-rows is 20, but --max-rows 10"),
-        ("evaluate north.csv --max-rows 59 --min-rows 2", "60 rows in all, 1 more than max_rows = 59"),
         ("evaluate north.csv --round-scores 7", "'--round-scores': 7 is not in the range"),
         ("evaluate north.csv --round-scores 3 -o round_scores=4", "given twice, as --round-scores and with -o"),
         ("evaluate north.csv -o release_digits=4", "protocol 'verified' has no option 'release_digits'"),
-        ("evaluate north.csv --protocol semi-honest -o release_digits=4", "has no option 'release_digits'"),
         ("evaluate north.csv --protocol semi-honest --round-scores 3", "'semi-honest' has no option 'round_scores'"),
         ("evaluate north.csv --protocol exact -o plain_interval=yes", "must be true or false, got 'yes'"),
         ("evaluate north.csv --round-scores 3 --thresholds hybrid:1000", "every rounded score is a"),
         ("evaluate north.csv --protocol exact -o round_scores=3 --thresholds quantile:9", "every rounded score is a"),
-        ("evaluate north.csv --smudging-bits 50", "smudging_bits is for joint keys only"),
         ("evaluate north.csv --keys joint --smudging-bits 20", "20 is not in the range 30<=x<=80"),
         (
             "evaluate north.csv --keys joint --protocol semi-honest",
@@ -238,7 +192,6 @@ def test_joint_keys_say_what_they_cost(hospitals: list[str]) -> None:
     ],
 )
 def test_bad_input_is_one_line_and_status_2(hospitals: list[str], arguments: str, message: str) -> None:
-    write_csv("nan.csv", [1, 0], [0.5, "nan"])
     result = call(*arguments.split(" "))
     assert_fails(result, 2, message)
     assert ESCAPE not in result.stderr
@@ -252,7 +205,7 @@ def test_an_option_that_is_true_or_false_is_given_as_such(hospitals: list[str]) 
 
 @pytest.mark.usefixtures("folder")
 def test_rows_of_one_label_have_no_auc_and_that_is_status_1() -> None:
-    files = [write_csv("a.csv", [1, 1], [0.2, 0.9]), write_csv("b.csv", [1], [0.4])]
+    files = [write_csv("a.csv", y_true=[1, 1], y_score=[0.2, 0.9]), write_csv("b.csv", y_true=[1], y_score=[0.4])]
     assert_fails(call("evaluate", *files, *SMALL), 1, "hold no negative row, so the AUC is undefined")
 
 

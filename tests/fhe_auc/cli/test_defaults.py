@@ -2,15 +2,13 @@
 
 import json
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import click
 import pytest
-from click.testing import CliRunner, Result
 
-from fhe_auc.cli import defaults, main
-from tests.support.command_line import PROGRAM
+from fhe_auc.cli import defaults
+from tests.support.command_line import PROGRAM, call, commands
 from tests.support.programs import run
 
 SECRET_OR_WEAKER = {
@@ -20,32 +18,15 @@ SECRET_OR_WEAKER = {
 }
 
 
-def call(*arguments: str, **variables: str) -> Result:
-    return CliRunner().invoke(main, arguments, env={"COLUMNS": "100", **variables})
-
-
-def commands(ctx: click.Context) -> Iterator[click.Context]:
-    """The context of every command that does something."""
-    assert isinstance(ctx.command, click.Group)
-    for name in ctx.command.list_commands(ctx):
-        command = ctx.command.get_command(ctx, name)
-        assert command is not None
-        below = click.Context(command, parent=ctx, info_name=name)
-        yield from commands(below) if isinstance(command, click.Group) else [below]
-
-
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
+@pytest.fixture(autouse=True)
+def files(folder: Path) -> None:
     Path("north.csv").write_text("died,risk\n0,0.1\n1,0.8\n0,0.4\n1,0.3\n")
     Path("south.csv").write_text("died,risk\n0,0.2\n1,0.9\n")
-    return tmp_path
 
 
 def test_every_option_has_a_variable_or_a_reason_to_have_none() -> None:
-    root = click.Context(main, info_name="fhe-auc", auto_envvar_prefix=defaults.PREFIX)
     seen, excluded = set(), set()
-    for ctx in commands(root):
+    for ctx in commands():
         assert ctx.parent is not None
         assert ctx.info_name is not None
         defaults.give(ctx.parent, ctx.info_name, ctx.command, [])
@@ -65,7 +46,7 @@ def test_every_option_has_a_variable_or_a_reason_to_have_none() -> None:
     assert defaults.WITHOUT_DEFAULT.keys() <= seen  # no reason is there for an option that is gone
 
 
-def test_the_command_line_goes_before_the_variable_and_that_before_the_file_and_mistakes_are_told(folder: Path) -> None:
+def test_the_command_line_goes_before_the_variable_and_that_before_the_file_and_mistakes_are_told() -> None:
     Path("fhe-auc.toml").write_text('label-column = "died"\nscore-column = "from_file"\n')
     variable = {"FHE_AUC_EVALUATE_SCORE_COLUMN": "from_variable"}
     for arguments, variables, wanted in (
@@ -81,7 +62,7 @@ def test_the_command_line_goes_before_the_variable_and_that_before_the_file_and_
     assert "'ten' is not a valid integer range (from FHE_AUC_EVALUATE_MAX_ROWS)" in told
 
 
-def test_a_study_is_evaluated_with_its_settings_and_it_is_told(folder: Path) -> None:
+def test_a_study_is_evaluated_with_its_settings_and_it_is_told() -> None:
     Path("fhe-auc.toml").write_text(
         'label-column = "died"\nbackend = "tenseal"\n[evaluate]\nscore-column = "risk"\nthresholds = "uniform:50"\n'
     )
@@ -97,7 +78,7 @@ def test_a_study_is_evaluated_with_its_settings_and_it_is_told(folder: Path) -> 
     assert "--thresholds" not in there.stderr
 
 
-def test_tables_of_commands_in_groups_and_lists_are_understood(folder: Path) -> None:
+def test_tables_of_commands_in_groups_and_lists_are_understood() -> None:
     Path("s.toml").write_text('[calibrate.fit]\nscore-column = "rsk"\nlabel-column = "died"\n')
     told = call("--config", "s.toml", "calibrate", "fit", "north.csv", "--out", "map.json").stderr
     assert "there is no column 'rsk'" in told
@@ -125,7 +106,7 @@ def test_tables_of_commands_in_groups_and_lists_are_understood(folder: Path) -> 
         ("[keys.enroll]\nx = 3", "'enroll' is no command; did you mean 'enrol'?"),
     ],
 )
-def test_a_mistake_in_the_file_is_one_helpful_line(folder: Path, text: str, message: str) -> None:
+def test_a_mistake_in_the_file_is_one_helpful_line(text: str, message: str) -> None:
     Path("fhe-auc.toml").write_text(text)
     result = call("evaluate", "north.csv")
     assert (result.exit_code, result.stdout) == (2, "")
@@ -143,7 +124,7 @@ def test_a_mistake_in_the_file_is_one_helpful_line(folder: Path, text: str, mess
         ("FHE_AUC_EVALUATE_PROTOCOL", "can only be given on the command line: it decides who is trusted"),
     ],
 )
-def test_a_variable_that_would_be_ignored_is_refused(folder: Path, variable: str, message: str) -> None:
+def test_a_variable_that_would_be_ignored_is_refused(variable: str, message: str) -> None:
     result = call("evaluate", "north.csv", **{variable: "20"})
     assert (result.exit_code, result.stdout) == (2, "")
     assert message in result.stderr

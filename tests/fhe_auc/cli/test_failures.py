@@ -7,15 +7,11 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
-from fhe_auc import Columns, InputError, federated_auc
-from fhe_auc.cli import main
 from fhe_auc.session import registry
 from tests.support.command_line import PROGRAM, call, commands
-from tests.support.lazy import Lazy
 
 
 def failure(result: Result, status: int) -> dict[str, object]:
@@ -27,13 +23,14 @@ def failure(result: Result, status: int) -> dict[str, object]:
 
 
 def test_bad_usage_of_every_command_is_one_object_but_a_file_may_be_called_json() -> None:
-    for words in commands():
-        if words[-1] == "superlink":
+    for command in commands():
+        if command.info_name == "superlink":
             continue  # all its options are Flower's, and so is what it says
+        words = command.command_path.split()[1:]
         told = failure(call(*words, "--json", "--no-such-option"), 2)
         # The others where other options go to Flower.
         assert told["kind"] in ("NoSuchOption", "MissingParameter", "BadParameter")
-        assert str(told["error"]).endswith(f"see fhe-auc {' '.join(words)} --help")
+        assert str(told["error"]).endswith(f"see {command.command_path} --help")
     result = call("evaluate", "--", "--json")
     assert (result.exit_code, result.stdout) == (2, "")
 
@@ -157,91 +154,3 @@ def test_a_warning_that_cannot_be_written_loses_no_result(tmp_path: Path) -> Non
         done = subprocess.run(command, stdout=subprocess.PIPE, stderr=full, text=True, cwd=tmp_path, timeout=60)
     assert done.returncode == 0
     assert "0.75" in done.stdout
-
-
-pd = Lazy("pandas")
-
-CHEAP = ("--label-column", "died", "--score-column", "risk", "--thresholds", "uniform:50", "--backend", "tenseal")
-
-
-def wide(*arguments: str) -> Result:
-    return CliRunner().invoke(main, arguments, env={"COLUMNS": "100"})
-
-
-def write_csv(name: str, rows: int, seed: int) -> str:
-    random = np.random.default_rng(seed)
-    died = random.permutation(np.arange(rows) % 2)
-    risk = np.clip(random.normal(0.4 + 0.2 * died, 0.2), 0, 1).round(3)
-    lines = [f"{label},{score},F" for label, score in zip(died, risk, strict=True)]
-    Path(name).write_text("\n".join(["died,risk,sex", *lines, ""]))
-    return name
-
-
-@pytest.fixture
-def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    monkeypatch.chdir(tmp_path)
-    return [write_csv("north.csv", 60, 1), write_csv("south.csv", 80, 2)]
-
-
-def rewrite(name: str, old: str, new: str) -> None:
-    Path(name).write_text(Path(name).read_text().replace(old, new))
-
-
-def auc(files: list[str], *options: str) -> float:
-    return float(json.loads(wide("evaluate", *files, *CHEAP, *options, "--json").stdout)["auc"])
-
-
-def test_wrong_columns_and_percentages_are_named_with_the_option(files: list[str]) -> None:
-    said = "error: file 'north.csv': there is no column "
-    columns = "(there are: died, risk, sex)"
-    assert wide("evaluate", *files).stderr == f"{said}'y_true' {columns}; --label-column names the right one\n"
-    rsk = wide("evaluate", *files, *CHEAP, "--score-column", "rsk").stderr
-    assert rsk == f"{said}'rsk'; did you mean 'risk'? {columns}\n"
-    percent = pd.read_csv("south.csv")
-    percent["risk"] *= 100
-    percent.to_csv("south.csv", index=False)
-    line = 2 + int((percent["risk"] > 1).to_numpy().argmax())
-    (told,) = wide("evaluate", *files, *CHEAP).stderr.splitlines()
-    assert told.startswith(f"error: party 'south', south.csv, line {line}, column 'risk': score is ")
-    assert "then set the score scale to percent or logit (--score-scale, in Python score_scale=)" in told
-
-
-def test_semicolons_are_read_and_decimal_commas_name_their_option(files: list[str]) -> None:
-    expected = auc(files)
-    for name in files:
-        rewrite(name, ",", ";")
-    assert auc(files) == expected
-    for name in files:
-        rewrite(name, ".", ",")
-    (told,) = wide("evaluate", *files, *CHEAP).stderr.splitlines()
-    assert "has a decimal comma; say so with --decimal ," in told
-    assert auc(files, "--decimal", ",") == expected
-
-
-def test_labels_that_are_text_name_their_option(files: list[str]) -> None:
-    expected = auc(files)
-    for name in files:
-        rewrite(name, "\n0,", "\nalive,")
-        rewrite(name, "\n1,", "\ndead,")
-    (told,) = wide("evaluate", *files, *CHEAP).stderr.splitlines()
-    assert told.startswith("error: party 'north', north.csv, line 2, column 'died': label is '")
-    assert told.endswith("--positive-label names the label that counts as 1")
-    assert auc(files, "--positive-label", "dead") == expected
-
-
-def test_one_data_frame_says_what_it_lacks_and_few_parties_and_rows_what_others_learn(files: list[str]) -> None:
-    frame = pd.concat([pd.read_csv(name).assign(hospital=name) for name in files])
-    with pytest.raises(InputError, match=r"this is one table: .* as in site='hospital'"):
-        federated_auc(frame, columns=Columns(label="died", score="risk"))
-    with pytest.raises(
-        InputError, match=r"there is no column 'y_true' .*died, risk, sex, hospital.; label= names the right one$"
-    ):
-        federated_auc(frame, columns=Columns(site="hospital"))
-    warnings = wide("evaluate", *files, *CHEAP, "--brief").stderr.splitlines()
-    (told,) = (line for line in warnings if "only two parties" in line)
-    assert "each can subtract its own rows" in told
-    three = [*files, write_csv("west.csv", 40, 3)]
-    assert "only two parties" not in wide("evaluate", *three, *CHEAP, "--brief").stderr
-    few = [*files, write_csv("west.csv", 8, 3)]
-    told = wide("evaluate", *few, *CHEAP, "--brief").stderr
-    assert all(each in told for each in ("party 'west' has fewer than 10 rows: ", "dpauc-laplace"))

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 
-from fhe_auc.cli import main, output
+from fhe_auc.cli import output
 from fhe_auc_keys.cli.common import spelled
+from tests.support.command_line import printed, write_csv
 
 FINGERPRINT = spelled(bytes(range(200, 232)))
 PLAIN = [
@@ -52,39 +52,29 @@ def test_every_word_of_every_cell_is_there_whole(
     assert all(len(line) <= (width or 100) for line in shown.splitlines())
 
 
-@pytest.mark.parametrize("width", ["40", *(pytest.param(width, marks=pytest.mark.slow) for width in ("80", "100"))])
-def test_fingerprints_of_the_keys_commands_are_whole_at_every_width(width: str, tmp_path: Path) -> None:
-    shown = make_authority(tmp_path, width)
-    digits = x509.load_pem_x509_certificate((tmp_path / "ca.pem").read_bytes()).fingerprint(hashes.SHA256()).hex()
-    groups = [digits[start : start + 4] for start in range(0, 64, 4)]
-    for half in (groups[:8], groups[8:]):
-        assert " ".join(half) in shown
-
-
-def make_authority(folder: Path, width: str = "100") -> str:
-    """What making an authority shows; its certificate is in the folder then."""
-    made = CliRunner().invoke(
-        main,
-        ["keys", "ca-init", "Trust", "--store", str(folder / "store"), "--out", str(folder)],
-        env={"FHE_AUC_PASSPHRASE": "four words of a song", "COLUMNS": width},
-    )
-    assert made.exit_code == 0, made.stderr
-    return made.stdout
-
-
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the files of three sites and an authority."""
+    """A folder with the files of three sites and an authority's certificate."""
     place = tmp_path_factory.mktemp("sites")
     random = np.random.default_rng(3)
     for site in ("north", "south", "west"):
         died = np.arange(80) % 2
         risk = np.clip(random.normal(0.4 + 0.2 * died, 0.2), 0, 1).round(2)
-        rows = zip(died, risk, risk.round(1), random.choice(["F", "M"], 80), strict=True)
-        lines = [",".join(map(str, row)) for row in rows]
-        (place / f"{site}.csv").write_text("\n".join(["died,risk_a,risk_b,sex", *lines, ""]))
-    make_authority(place)
+        sex = random.choice(["F", "M"], 80)
+        write_csv(place / f"{site}.csv", died=died, risk_a=risk, risk_b=risk.round(1), sex=sex)
+    made = printed(
+        *("keys", "ca-init", "Trust", "--store", str(place / "store"), "--out", str(place)),
+        **{"FHE_AUC_PASSPHRASE": "four words of a song", "COLUMNS": "40"},
+    )
+    assert_whole_fingerprint(place, made)
     return place
+
+
+def assert_whole_fingerprint(folder: Path, shown: str) -> None:
+    digits = x509.load_pem_x509_certificate((folder / "ca.pem").read_bytes()).fingerprint(hashes.SHA256()).hex()
+    groups = [digits[start : start + 4] for start in range(0, 64, 4)]
+    for half in (groups[:8], groups[8:]):
+        assert " ".join(half) in shown
 
 
 @pytest.mark.parametrize("widths", [("40", None), pytest.param(("40", "80", "100"), marks=pytest.mark.slow)])
@@ -106,9 +96,10 @@ def test_every_command_shows_the_same_words_at_every_width(
     monkeypatch.chdir(folder)
 
     def shown(width: str | None) -> set[str]:
-        result = CliRunner().invoke(main, command.split(), env={"COLUMNS": width})
-        assert result.exit_code == 0, result.stderr
-        return {word for word in words(result.stdout) if not word.startswith("─")}
+        text = printed(*command.split(), COLUMNS=width)
+        if command.startswith("keys"):
+            assert_whole_fingerprint(folder, text)
+        return {word for word in words(text) if not word.startswith("─")}
 
     narrow, *others = map(shown, widths)
     assert len(narrow) > 20

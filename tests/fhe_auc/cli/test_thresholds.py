@@ -5,11 +5,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import Result
 
 from fhe_auc import ckks
 from fhe_auc.question import thresholds
-from tests.support.command_line import assert_refused, call, told
+from tests.support.command_line import assert_refused, call, printed, told, write_csv
 from tests.support.lazy import Lazy
 
 roc_auc_score = Lazy("sklearn.metrics").roc_auc_score
@@ -17,12 +16,6 @@ roc_auc_score = Lazy("sklearn.metrics").roc_auc_score
 FILES = ("north.csv", "south.csv", "west.csv")
 SUMS = ("--protocol", "histogram-federated")
 TENSEAL = ("--backend", "tenseal")
-
-
-def ok(*arguments: str) -> Result:
-    result = call(*arguments)
-    assert result.exit_code == 0, result.output
-    return result
 
 
 @pytest.fixture
@@ -33,8 +26,7 @@ def truth(folder: Path) -> float:
     for name in FILES:
         labels.append(random.random(400) < 0.4)
         scores.append(random.beta(2 + labels[-1], 3))
-        rows = zip(labels[-1].astype(int), scores[-1].tolist(), strict=True)
-        Path(name).write_text("y_true,y_score\n" + "".join(f"{label},{score!r}\n" for label, score in rows))
+        write_csv(name, y_true=labels[-1], y_score=scores[-1])
     return float(roc_auc_score(np.concatenate(labels), np.concatenate(scores)))
 
 
@@ -43,7 +35,7 @@ def test_evaluate_takes_quantiles_and_shows_both_sessions(truth: float) -> None:
     assert abs(found["auc"] - truth) < 5e-4
     assert list(found)[:3] == ["auc", "binning_error", "numerical_error"]
     assert (found["thresholds"], found["rounds"]) == (100, 5)
-    text = ok("evaluate", *FILES, "--thresholds", "quantile:100", *TENSEAL, *SUMS, "--costs").stdout
+    text = printed("evaluate", *FILES, "--thresholds", "quantile:100", *TENSEAL, *SUMS, "--costs")
     assert re.search(r"^thresholds +100 +quantile:100$", text, re.MULTILINE)
     phases = re.findall(r"^(boundaries: submit|boundaries: recover|submit|recover) +[0-9.]+ ", text, re.MULTILINE)
     assert phases == ["boundaries: submit", "boundaries: recover", "submit", "recover"]
@@ -51,7 +43,7 @@ def test_evaluate_takes_quantiles_and_shows_both_sessions(truth: float) -> None:
 
 
 def test_a_file_of_thresholds_serves_several_evaluations(truth: float) -> None:
-    said = ok("thresholds", *FILES, "--bins", "40", *TENSEAL, "--out", "found.txt").stdout
+    said = printed("thresholds", *FILES, "--bins", "40", *TENSEAL, "--out", "found.txt")
     assert re.search(r"^thresholds +40 +from 0 to 0\.\d+, in found\.txt$", said, re.MULTILINE)
     grid = thresholds.parse("found.txt")
     again = told("thresholds", *FILES, "--bins", "40", *TENSEAL, "--out", "again.csv")
@@ -81,7 +73,7 @@ def test_thresholds_are_not_written_where_they_should_not_be(truth: float) -> No
     ):
         assert_refused(call("thresholds", *FILES, "--out", out), message)
     assert Path("there.txt").read_text() == "0\n1\n"
-    ok("thresholds", *FILES, *TENSEAL, "--bins", "3", "--out", "there.txt", "--force")
+    printed("thresholds", *FILES, *TENSEAL, "--bins", "3", "--out", "there.txt", "--force")
     assert len(thresholds.parse("there.txt")) == 3
 
 
@@ -103,7 +95,7 @@ def test_thresholds_are_not_written_where_they_should_not_be(truth: float) -> No
 )
 def test_what_cannot_find_quantiles_says_so_before_a_file_is_read(folder: Path, arguments: str, message: str) -> None:
     assert_refused(call(*arguments.split()), message)
-    assert "no private way to find quantiles" in " ".join(ok("compare-protocols", "--help").stdout.split())
+    assert "no private way to find quantiles" in " ".join(printed("compare-protocols", "--help").split())
 
 
 @pytest.mark.usefixtures("without_figures")
@@ -127,6 +119,6 @@ def test_the_demo_takes_quantiles_and_plan_shows_both_sessions() -> None:
     found = told("plan", "--thresholds", "quantile:200", "--backend", name)
     first = found["plans"][name]["boundaries"]
     assert (found["thresholds"], first["sums"], first["upload_bytes"]) == (200, 2**14, 86_027)
-    shown = ok("plan", "--thresholds", "quantile:200", "--backend", name).stdout
+    shown = printed("plan", "--thresholds", "quantile:200", "--backend", name)
     assert re.search(r"a session that finds the thresholds:(.|\n)*sums +16,384", shown)
     assert "boundaries" not in told("plan", "--backend", name)["plans"][name]

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import fhe_auc
-from fhe_auc import InputError, Report
+from fhe_auc import EvaluationError, InputError, Report
 from fhe_auc.figures.report_card import FIGURES
 from fhe_auc.report import FILES
 from fhe_auc_protocols.options import DpaucLaplace, HistogramLocalDp
@@ -106,6 +106,8 @@ def test_groups_do_not_go_with_noise_and_no_budget_is_spent(rows: pd.DataFrame) 
             rows, **COLUMNS, by="sex", protocol=HistogramLocalDp(epsilon=1.0), progress=lambda *each: told.append(each)
         )
     assert not told
+    with pytest.raises(EvaluationError, match="'verified' gives the parties no score histogram"):
+        federated_report(rows, **COLUMNS, protocol="verified", thresholds=GRID)
 
 
 OF_REPORTS = [name for name in fhe_auc.__all__ if name.startswith("plot_") and name != "plot_forest"]
