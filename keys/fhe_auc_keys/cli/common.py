@@ -49,8 +49,6 @@ days_option = functools.partial(whole_number, "--days", 1, MAX_LIFETIME.days, de
 
 Rows: TypeAlias = "list[tuple[Any, ...]]"  # of a table: texts, and the values that `_cell` writes
 
-_FINGERPRINT_DIGITS = 64
-
 
 class Table(NamedTuple):
     """A table, and how `output.print_table` shows it."""
@@ -142,30 +140,29 @@ class InOrder(CommandGroup):
         return list(self.commands)
 
 
-def hexadecimal(text: str, digits: int = 2 * SESSION_BYTES) -> bytes:
-    """Return so many hexadecimal digits, in either case and grouped in any way, as bytes: by default a session's id."""
-    found = re.sub(r"[\s:.-]", "", text)
-    if not re.fullmatch(rf"[0-9A-Fa-f]{{{digits}}}", found):
-        raise click.BadParameter(f"expected {digits} hexadecimal digits, as the other side sees them")
-    return bytes.fromhex(found)
+class _Hexadecimal(click.ParamType):
+    """So many bytes, as hexadecimal digits in either case and grouped in any way."""
+
+    name = "hexadecimal"
+
+    def __init__(self, size: int) -> None:
+        self._digits = 2 * size
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> bytes:
+        found = re.sub(r"[\s:.-]", "", value)
+        if not re.fullmatch(rf"[0-9A-Fa-f]{{{self._digits}}}", found):
+            self.fail(f"expected {self._digits} hexadecimal digits, as the other side sees them", param, ctx)
+        return bytes.fromhex(found)
 
 
-def session_id(context: click.Context, parameter: click.Parameter, value: str | None) -> bytes | None:
-    """Return an option's value as a session's id; None where it is not given."""
-    return None if value is None else hexadecimal(value)
-
-
-def fingerprint_of(text: str) -> bytes:
-    """Return hexadecimal digits as a fingerprint, 32 bytes; `click.BadParameter` where they are none."""
-    return hexadecimal(text, _FINGERPRINT_DIGITS)
-
+SESSION_ID, FINGERPRINT = _Hexadecimal(SESSION_BYTES), _Hexadecimal(32)
 
 fingerprint_option = click.option(
     "--fingerprint",
     "fingerprints",
     metavar="HEX",
     multiple=True,
-    callback=lambda ctx, param, values: tuple(map(fingerprint_of, values)),
+    type=FINGERPRINT,
     help="What you were told by telephone, in place of being asked. May be repeated.",
 )
 """Decorator: the command receives ``fingerprints``, a tuple of bytes."""

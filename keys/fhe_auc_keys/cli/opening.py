@@ -53,7 +53,7 @@ from fhe_auc_keys.trust.certificates import verify
     "--session",
     "expected",
     metavar="HEX",
-    callback=common.session_id,
+    type=common.SESSION_ID,
     help="Id of the session agreed on: no other is taken.",
 )
 @common.file_option(

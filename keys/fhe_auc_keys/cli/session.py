@@ -68,8 +68,7 @@ _WITH_OLD = {"--from": {"old", "without", "stated", *_ALWAYS}, "--repeat": {"rep
     "--average-precision",
     "before",
     metavar="SESSION",
-    default="",
-    callback=lambda ctx, param, value: common.hexadecimal(value) if value else b"",
+    type=common.SESSION_ID,
     help="Of exact and verified: id of the session that has found the thresholds, in which each site has taken part.",
 )
 @common.no_proofs_option
@@ -78,7 +77,7 @@ _WITH_OLD = {"--from": {"old", "without", "stated", *_ALWAYS}, "--repeat": {"rep
     "--from",
     "old",
     metavar="SESSION",
-    callback=common.session_id,
+    type=common.SESSION_ID,
     help="Id of a session made with this key store: the new one is as that was, but for who is left out (--without).",
 )
 @click.option("--without", metavar="NAME", multiple=True, help="With --from: a party to leave out. May be repeated.")
@@ -92,7 +91,7 @@ _WITH_OLD = {"--from": {"old", "without", "stated", *_ALWAYS}, "--repeat": {"rep
     "--repeat",
     "repeats",
     metavar="SESSION",
-    callback=common.session_id,
+    type=common.SESSION_ID,
     help="Id of a session made with this key store, or of any that has repeated it: the same again, with new keys.",
 )
 @trust.list_option
@@ -112,7 +111,7 @@ def session(
     vault: Vault,
     session: SessionOptions,
     min_parties: int | None,
-    before: bytes,
+    before: bytes | None,
     no_proofs: bool,
     days: int,
     old: bytes | None,
@@ -179,7 +178,7 @@ def session(
             raise InputError(
                 "--average-precision is for exact and verified, at thresholds that a session before has found"
             )
-        request = replace(request, before=before)
+        request = replace(request, before=before or b"")
     else:
         if not without:
             raise click.UsageError("--from needs --without, and the name of a party to leave out")
