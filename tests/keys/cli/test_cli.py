@@ -8,7 +8,6 @@ import stat
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -77,20 +76,7 @@ from tests.support.programs import run
 from tests.support.wire import flipped, mended
 
 pytestmark = pytest.mark.usefixtures("consortium")
-NOISY = ("--protocol", "dpauc-laplace", "-o", "epsilon=1", "--thresholds", "uniform:8", "--out", "noisy")
-
-
-@contextmanager
-def full_disk(longest: int) -> Iterator[None]:
-    """Files longer than that cannot be written."""
-    import resource  # not on Windows
-
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (longest, before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+NOISY = ("--protocol", "dpauc-laplace", "-o", "epsilon=1", "--thresholds", "uniform:8")
 
 
 # --- The way it is meant ----------------------------------------------------------------------------------------------
@@ -129,14 +115,6 @@ def test_the_aggregator_alone_gets_keys_that_it_can_load_and_nothing_else() -> N
     assert bfv.load_public(context).fingerprint.hex() == told["context"]
     assert opening
     assert (told["holder"], list(told["parties"]), list(told["aggregator"])) == ("north", list(SITES), [ADDER])
-
-
-def test_a_session_names_its_aggregator_which_is_no_party_and_what_is_evaluated() -> None:
-    own, adder = ("south/south.credential", *NORTH, *SMALL), f"{ADDER}/{ADDER}.credential"
-    for missing, *named in (("--aggregator", "--study", "study.toml"), ("--study", "--aggregator", adder)):
-        result = CliRunner().invoke(main, ["keys", "session", *own, *named])
-        assert_fails(result, 2, f"missing option '{missing}'")
-    assert_fails(call("session", *own, "--aggregator", "south/south.credential"), 1, "aggregator")
 
 
 def test_a_joint_session_from_the_command_to_the_auc(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -198,25 +176,51 @@ def test_thresholds_found_in_one_session_are_what_parties_take_the_next_for(keys
     assert_fails(open_as_aggregator("--thresholds", "found.txt"), 2, "--thresholds is for parties")
 
 
-def test_options_of_a_protocol_go_into_the_session() -> None:
-    noisy = ("--protocol", "histogram-distributed-dp", "-o", "epsilon=1", "-o", "height=6", "--out", "noisy")
-    rounded = ("--protocol", "verified", "--round-scores", "2", "--out", "rounded")
-    found = [json_of(*SESSION, *QUANTILES, *noisy), json_of(*SESSION, *rounded)]
-    assert [[made[name] for name in ("protocol", "thresholds", "options")] for made in found] == [
-        ["boundaries-distributed-dp", 64, {"bins": 8, "epsilon": 0.25}],  # a quarter of both sessions' budget
-        ["verified", 101, {"interval": 0.95, "round_scores": 2}],
-    ]
-    assert (found[1]["max_rows"], found[1]["min_rows"]) == (10**6, None)
-    shown = open_as("south", "noisy/south.bundle").stdout + open_as("south", "rounded/south.bundle").stdout
-    for line in (
-        "thresholds +8 +to be found, from counts in 64 cells of scores",
-        r"option +epsilon +0\.25",
-        "rows +at most 1,000,000 +of all parties together",
-    ):
-        assert re.search(line, shown)
-
-
 QUANTILES = ("--backend", "tenseal", "--thresholds", "quantile:8")
+GROUPED = ("--thresholds", "uniform:10", "--score-columns")
+
+
+@pytest.mark.parametrize(
+    ("asked", "facts", "lines"),
+    [
+        (NOISY, {"files": {"everybody": "made/session.convened"}}, ("convened by +north", r"option +epsilon +1\.0")),
+        (
+            (*QUANTILES, "--protocol", "histogram-distributed-dp", "-o", "epsilon=1", "-o", "height=6"),
+            # a quarter of both sessions' budget
+            {"protocol": "boundaries-distributed-dp", "thresholds": 64, "options": {"bins": 8, "epsilon": 0.25}},
+            ("thresholds +8 +to be found, from counts in 64 cells of scores", r"option +epsilon +0\.25"),
+        ),
+        (
+            ("--protocol", "verified", "--round-scores", "2"),
+            {"thresholds": 101, "options": {"interval": 0.95, "round_scores": 2}, "max_rows": 10**6, "min_rows": None},
+            ("rows +at most 1,000,000 +of all parties together",),
+        ),
+        (
+            (*GROUPED, "risk_a,risk_b", "--by", "sex=F,M"),
+            {"models": ["risk_a", "risk_b"], "by": [{"name": "sex", "levels": ["F", "M"]}]},
+            ("groups +sex: F, M", "models +risk_a, risk_b"),
+        ),
+        (
+            (*GROUPED, "a,b,c", "--cluster", "patient_id", "--each-pair"),
+            {"cluster": "patient_id", "each_pair": True},
+            ("patients +patient_id", "models +a, b, c +columns of scores; each is compared with each"),
+        ),
+        (
+            (*SMALL, "--epsilon", "0.5"),  # row caps are numbers of rows
+            {"options": {"colluders": 0, "epsilon": 0.5, "epsilon_unit": "row", "interval": 0.95}},
+            ("epsilon +0.5 a row", "rows, in public +50 ", "released +D, P", "not cover whether a result is published"),
+        ),
+    ],
+)
+def test_what_is_asked_for_goes_into_the_session_and_every_site_is_shown_it_before_it_joins(
+    asked: tuple[str, ...], facts: dict[str, Any], lines: tuple[str, ...]
+) -> None:
+    write_study("study.toml", row_caps={"north": 30, "south": 20} if "--epsilon" in asked else None)
+    made = json_of(*SESSION, *asked, "--out", "made")
+    assert facts.items() <= {**made, **(made["analysis"] or {})}.items()
+    shown = re.sub(r"\s+", " ", open_as("south", made["files"].get("south", "made/session.convened")).stdout)
+    for line in lines:
+        assert re.search(line, shown), line
 
 
 def test_what_cannot_be_is_refused_in_one_line_and_leaves_nothing() -> None:
@@ -232,9 +236,14 @@ def test_what_cannot_be_is_refused_in_one_line_and_leaves_nothing() -> None:
     enrol, listed = ("enrol", "north", *NORTH), ("enrol", "north", *NORTH, "--revocation-list")
     opening = ("open", "week/north.bundle", *NORTH, "--holder", "north")
     others = "south/south.pem: the certificate is for 'south' or other keys, not for 'north'"
+    adder = ("--aggregator", f"{ADDER}/{ADDER}.credential")
     before = {*Path().rglob("*")}
+    for missing, given in (("--aggregator", ("--study", "study.toml")), ("--study", adder)):
+        result = CliRunner().invoke(main, ["keys", *SESSION, *SMALL, *given])
+        assert_fails(result, 2, f"missing option '{missing}'")
     for asked, status, why in (
         # Sessions.
+        ((*both, "--aggregator", "south/south.credential", *NORTH), 1, "aggregator"),
         ((*SESSION, *QUANTILES, *rounded), 2, "every rounded score is a threshold"),
         ((*SESSION, *QUANTILES, "-o", "epsilon=1"), 2, "thresholds must not come from the rows"),
         ((*SESSION, *QUANTILES, "--protocol", "exact", "--epsilon", "1"), 2, "'exact' has no option 'epsilon'"),
@@ -283,12 +292,6 @@ def test_what_cannot_be_is_refused_in_one_line_and_leaves_nothing() -> None:
         assert_fails(call(*asked), status, why)
     assert {*Path().rglob("*")} == before
     assert "not certified yet" in ok("show", "--store", "east").stdout
-
-
-def test_a_session_without_keys_is_convened_and_shows_its_budget_before_a_site_joins() -> None:
-    assert list(json_of(*SESSION, *NOISY)["files"].values()) == ["noisy/session.convened"]
-    shown = open_as("south", "noisy/session.convened").stdout
-    assert re.search(r"(?s)convened by +north.*option +epsilon +1", shown)
 
 
 def test_the_key_holder_answers_a_request_by_open_late() -> None:
@@ -443,7 +446,7 @@ def test_a_session_says_what_is_evaluated_to_everybody() -> None:
 def test_nothing_is_opened_unless_the_study_is_confirmed(keys: str) -> None:
     file = "week/south.bundle"
     if keys == "none":
-        ok(*SESSION, *NOISY)
+        ok(*SESSION, *NOISY, "--out", "noisy")
         file = "noisy/session.convened"
     ask = ("open", file, "--holder", "north", *SOUTH)
     assert_fails(call(*ask), 2, "nobody is there to confirm the study: give --study")
@@ -478,18 +481,11 @@ def test_caps_of_few_rows_lower_the_default_of_min_rows() -> None:
     assert (made["max_rows"], made["min_rows"]) == (50, 50)
 
 
-def test_a_privacy_budget_takes_the_row_caps_as_numbers_of_rows_and_every_site_is_shown_it() -> None:
-    asked = (*SESSION, *SMALL, "--epsilon", "0.5")
+def test_a_privacy_budget_takes_the_row_caps_as_numbers_of_rows() -> None:
     write_study("one.toml", row_caps={"north": 30})
     for study in ((), ("--study", "one.toml")):
-        assert_fails(call(*asked, *study), 2, "give the study a row cap for each")
-    write_study("both.toml", row_caps={"north": 30, "south": 20})
-    made = json_of(*asked, "--study", "both.toml", "--out", "private")
-    assert made["options"] == {"colluders": 0, "epsilon": 0.5, "epsilon_unit": "row", "interval": 0.95}
-    shown = " ".join(open_as("south", "private/south.bundle", study="both.toml").stdout.split())
-    uncovered = "epsilon does not cover whether a result is published"
-    for told in ("epsilon 0.5 a row", "rows, in public 50 ", "released D, P ", uncovered):
-        assert told in shown
+        asked = call(*SESSION, *SMALL, "--epsilon", "0.5", *study)
+        assert_fails(asked, 2, "give the study a row cap for each")
 
 
 def test_a_site_with_more_rows_than_its_cap_answers_nothing_and_results_show_the_caps(
@@ -672,6 +668,8 @@ def test_a_random_passphrase_is_written_once_before_its_store_and_never_over_ano
     assert_fails(call(*enrol, "void/secret"), 1, "void/secret")
     assert_fails(call(*enrol, "new", "--passphrase-file", "secret"), 2, "and not both")
     assert (file.read_text(), Path("new").exists(), Path("east").exists()) == ("of something else", False, False)
+    from tests.support.full_disk import full_disk  # not on Windows
+
     for longest in (40, 70):  # a disk that is full before the passphrase is written, and before the store's header is
         with full_disk(longest):
             failed = call(*enrol, "new")
@@ -840,24 +838,6 @@ def test_the_group_s_help_tells_the_story_in_order_and_in_whole_lines(monkeypatc
     assert re.search(r"(?s)\n  [^\n]* ca-init .*\n  [^\n]* enrol .*\n  [^\n]* session ", story)
     for command in group.commands:
         assert "..." not in re.search(rf"^  {command} .*$", story, re.MULTILINE)[0]
-
-
-def test_groups_are_made_with_all_their_levels_named_and_everybody_is_shown_them() -> None:
-    asked = ("--by", "sex=F,M", "--score-columns", "risk_a,risk_b", "--thresholds", "uniform:10", "--out", "grouped")
-    analysis = json_of(*SESSION, *asked)["analysis"]
-    assert (analysis["models"], analysis["by"]) == (["risk_a", "risk_b"], [{"name": "sex", "levels": ["F", "M"]}])
-    shown = ok("show", "grouped/north.bundle", *NORTH)
-    assert re.search("groups +sex: F, M", shown.stdout)
-    assert re.search("models +risk_a, risk_b", shown.stdout)
-
-
-def test_everybody_is_shown_that_a_session_is_by_patients_and_of_each_pair_of_models() -> None:
-    asked = ("--cluster", "patient_id", "--each-pair", "--score-columns", "a,b,c", "--thresholds", "uniform:10")
-    analysis = json_of(*SESSION, *asked, "--out", "patients")["analysis"]
-    assert (analysis["cluster"], analysis["each_pair"]) == ("patient_id", True)
-    shown = ok("show", "patients/north.bundle", *NORTH)
-    assert re.search("patients +patient_id", shown.stdout)
-    assert re.search("models +a, b, c +columns of scores; each is compared with each", shown.stdout)
 
 
 def test_a_site_sees_what_is_spent_and_sets_a_limit() -> None:
