@@ -208,10 +208,9 @@ def test_an_excerpt_does_not_pass_for_other_parts() -> None:
 # --- Rosters ----------------------------------------------------------------------------------------------------------
 
 
-def peer(name: str, identity: Identity, **changes: Any) -> Peer:
+def peer(name: str, identity: Identity) -> Peer:
     consortium = Consortium()
-    verified = verify(consortium.certified(identity).credential, consortium.trust(), at=NOW)
-    return replace(verified, name=name, **changes)
+    return replace(verify(consortium.certified(identity).credential, consortium.trust(), at=NOW), name=name)
 
 
 def test_a_roster_has_every_partys_own_keys_survives_its_bytes_and_cannot_be_changed() -> None:
@@ -228,19 +227,12 @@ def test_a_roster_has_every_partys_own_keys_survives_its_bytes_and_cannot_be_cha
     assert repr(material) == str(material) == "PartyMaterial(...)"
 
 
-def test_a_roster_of_two_of_the_same_name_or_key_is_refused() -> None:
+def test_a_roster_with_a_key_that_is_none_or_out_of_order_or_a_name_or_key_twice_is_refused() -> None:
     north, south = peer("north", IDENTITIES["north"]), peer("south", IDENTITIES["south"])
-    for second in (
-        peer("north", IDENTITIES["south"]),
-        peer("south", IDENTITIES["south"], signing_key=north.signing_key),
-        peer("south", IDENTITIES["south"], encryption_key=north.encryption_key),
-    ):
-        with pytest.raises(UnfitCertificateError, match="have the same"):
-            Roster.of([north, second])
     Roster.of([north, south])
-
-
-def test_a_roster_with_a_key_that_is_none_or_out_of_order_or_double_is_refused() -> None:
+    for same in ("name", "signing_key", "encryption_key"):
+        with pytest.raises(UnfitCertificateError, match="have the same"):
+            Roster.of([north, replace(south, **{same: getattr(north, same)})])
     for members in (
         *([("east", bytes(length), ROSTER.encryption_keys["east"])] for length in (0, 31, 33)),
         # zero is a point of small order
@@ -292,18 +284,37 @@ def idle(site_rows: list[PartyData]) -> JointPlay:
     return JointPlay(site_rows)
 
 
-def test_a_roster_of_other_parties_or_an_identity_that_is_not_the_partys_own_is_refused(idle: JointPlay) -> None:
-    mallory = Identity.create("mallory")
+def test_no_role_begins_with_other_parties_or_fewer_or_with_smudging_switched_off(idle: JointPlay) -> None:
+    mallory, replace, north = Identity.create("mallory"), msgspec.structs.replace, idle.identity("north")
     everybody = *idle.roster.members, Member("mallory", mallory.signing_key, mallory.encryption_key)
+    rosters = []
     for names in (("north", "south"), ("north", "south", "mallory"), ("north", "south", "east", "mallory")):
         chosen = sorted((each for each in everybody if each.name in names), key=lambda member: member.name)
-        for make in roles(idle, idle.manifest, Roster(tuple(chosen)), idle.identity("north")):
-            with pytest.raises(InputError, match="roster names other parties"):
+        rosters.append(Roster(tuple(chosen)))
+    for_four = idle.plugin.plan(Request(parties=("a", "b", "c", "d"), thresholds=GRID, keys="joint"))
+    lax = [replace(idle.manifest, min_parties=2), replace(idle.manifest, plan=encoded(for_four))]
+    fields, unmasked, outside = msgspec.to_builtins(idle.plan, builtin_types=(bytes,)), [], (0, 29, 81, -40)
+    for bits in outside:
+        with pytest.raises(CapacityError, match=f"smudging_bits must lie between 30 and 80, got {bits}"):
+            replace(idle.plan, smudging_bits=bits)
+        altered = EncodedPlan(idle.plan.kind, msgspec.msgpack.encode({**fields, "smudging_bits": bits}))
+        unmasked.append(replace(idle.manifest, plan=altered))
+    for manifest, roster, why in (
+        *((idle.manifest, each, "roster names other parties") for each in rosters),
+        *((each, idle.roster, "every party of the session takes part") for each in lax),
+        *((each, idle.roster, "smudging_bits") for each in unmasked),
+    ):
+        for make in roles(idle, manifest, roster, north):
+            with pytest.raises(InputError, match=why):
                 make()
     for identity in (Identity.create("north"), idle.identity("south"), mallory):
         _, make_party = roles(idle, idle.manifest, idle.roster, identity)
         with pytest.raises(InputError, match="is not that of party 'north'"):
             make_party()
+    asked: list[tuple[dict[str, Any], str]] = [({"min_parties": 2}, "no party can be left out")]
+    for given, why in asked + [({"smudging_bits": bits}, "smudging_bits") for bits in outside]:
+        with pytest.raises((InputError, CapacityError), match=why):
+            idle.plugin.prepare(Request(parties=("a", "b", "c"), thresholds=GRID, keys="joint", **given))
 
 
 def test_the_common_polynomials_hang_on_every_partys_keys(idle: JointPlay) -> None:
@@ -317,17 +328,6 @@ def test_the_common_polynomials_hang_on_every_partys_keys(idle: JointPlay) -> No
     assert seed(ROSTER) != seed(idle.roster)
     with pytest.raises(InputError, match="that of another session, or of other parties' keys"):
         JointAggregator(idle.manifest, idle.roster, idle.plugin.modes["joint"].computation(idle.manifest, bytes(32)))
-
-
-def test_a_manifest_that_lets_parties_drop_out_is_refused(idle: JointPlay) -> None:
-    lax = msgspec.structs.replace(idle.manifest, min_parties=2)
-    for_four = idle.plugin.plan(Request(parties=("a", "b", "c", "d"), thresholds=GRID, keys="joint"))
-    for manifest in (lax, msgspec.structs.replace(idle.manifest, plan=encoded(for_four))):
-        for make in roles(idle, manifest, idle.roster, idle.identity("north")):
-            with pytest.raises(InputError, match="every party of the session takes part"):
-                make()
-    with pytest.raises(InputError, match="no party can be left out"):
-        idle.plugin.prepare(Request(parties=("a", "b", "c"), thresholds=GRID, keys="joint", min_parties=2))
 
 
 def test_a_manifest_for_sealed_keys_is_refused_by_joint_roles_and_the_other_way_round(idle: JointPlay) -> None:
@@ -364,17 +364,3 @@ def test_a_manifest_for_sealed_keys_is_refused_by_joint_roles_and_the_other_way_
     for why, make in refusals:
         with pytest.raises(ValueError, match=why):
             make()
-
-
-def test_smudging_cannot_be_switched_off(idle: JointPlay) -> None:
-    fields = msgspec.to_builtins(idle.plan, builtin_types=(bytes,))
-    for bits in (0, 29, 81, -40):
-        with pytest.raises(CapacityError, match=f"smudging_bits must lie between 30 and 80, got {bits}"):
-            msgspec.structs.replace(idle.plan, smudging_bits=bits)
-        altered = EncodedPlan(idle.plan.kind, msgspec.msgpack.encode({**fields, "smudging_bits": bits}))
-        manifest = msgspec.structs.replace(idle.manifest, plan=altered)
-        for make in roles(idle, manifest, idle.roster, idle.identity("north")):
-            with pytest.raises(InputError, match="smudging_bits"):
-                make()
-        with pytest.raises(CapacityError, match="smudging_bits"):
-            idle.plugin.prepare(Request(parties=("a", "b"), thresholds=GRID, keys="joint", smudging_bits=bits))
