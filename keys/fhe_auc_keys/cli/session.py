@@ -18,7 +18,7 @@ from fhe_auc.results.evaluation import QuantileThresholds
 from fhe_auc.session import registry
 from fhe_auc.session.plan import large_download
 from fhe_auc.session.protocol import Request
-from fhe_auc_keys.bundles.announcement import Announcement, announce, open_announcement
+from fhe_auc_keys.bundles.announcement import Announcement, open_announcement
 from fhe_auc_keys.bundles.sealed_bundles import SealedBundles, seal_session
 from fhe_auc_keys.cli import common, describe, trust
 from fhe_auc_keys.site import made_sessions
@@ -327,26 +327,22 @@ def _make(
         session = prepared.manifest.session
         if repeats is not None or folder is None:
             folder = (folder or Path()) / f"session-{session.hex()[:8]}"
-        sealed = None
-        if prepared.manifest.keys in ("sealed", "helper"):
-            sealed = seal_session(holder, prepared, wanted.credentials, trusted, **given, at=common.now())
-            document = sealed.announcement
-        else:
-            document = announce(holder, prepared.manifest, wanted.credentials, trusted, **given, at=common.now())
+        sealed = seal_session(holder, prepared, wanted.credentials, trusted, **given, at=common.now())
+        document = sealed.announcement
         announced = open_announcement(document, trusted, holder=holder.name, at=common.now())
         if replaced is not None:
             made_sessions.replace_by(store, replaced, session, stated=stated)
         made_sessions.remember(store, document, wanted, repeats=repeats or b"")
         audit.append(store.directory, holder, "made", announced.manifest, holder.name, at=common.now())
         hold(store, prepared, document, announced.not_after)
-        return announced, _write(folder, document, sealed, prepared.manifest.keys)
+        return announced, _write(folder, sealed, prepared.manifest.keys)
 
 
 _ANNOUNCEMENTS = {"sealed": "announcement", "joint": "joint", "helper": "helper", "none": "convened"}
 """How the file ends that announces or convenes a session, by its keys."""
 
 
-def _write(folder: Path, document: bytes, sealed: SealedBundles | None, keys: str) -> list[tuple[Path, str, str]]:
+def _write(folder: Path, sealed: SealedBundles, keys: str) -> list[tuple[Path, str, str]]:
     """Write everything that leaves the key holder or convener; return each file, who gets it, and what it is."""
     make_folder(folder)
     files: list[tuple[Path, str, str]] = []
@@ -356,10 +352,8 @@ def _write(folder: Path, document: bytes, sealed: SealedBundles | None, keys: st
         files.append((folder / name, role, what))
 
     what = "public, signed: parties with their certificates, thresholds, parameters"
-    add(f"session.{_ANNOUNCEMENTS[keys]}", "everybody", what, document)
-    if sealed is None:
-        return files
-    if keys != "helper":
+    add(f"session.{_ANNOUNCEMENTS[keys]}", "everybody", what, sealed.announcement)
+    if keys == "sealed":
         what = "sealed, signed: what it computes with; only it can open it"
         add("aggregator.bundle", "the aggregator", what, sealed.aggregator)
     for name, bundle in sealed.parties.items():
