@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import os
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -18,6 +17,7 @@ from fhe_auc.base.exchange import SHARED
 from fhe_auc.base.files import write_atomically
 from fhe_auc.cli import failures, output
 from fhe_auc.cli.defaults import CommandGroup
+from fhe_auc.cli.inputs import check_out_file as check_out_file
 from fhe_auc.cli.inputs import whole_number
 from fhe_auc.session.manifest import SESSION_BYTES
 from fhe_auc_keys.bundles.announcement import MAX_LIFETIME
@@ -211,22 +211,12 @@ force_option = click.option("--force", is_flag=True, help="Overwrite files that 
 """Decorator: the command receives ``force``."""
 
 
-def check_free(path: Path, *, force: bool) -> None:
-    """Raise `InputError` where a file is there already, or its folder is not, before any work is done."""
-    if not path.parent.is_dir():
-        raise InputError(f"there is no folder {str(path.parent)!r} for {path.name!r}")
-    if os.path.lexists(path) and not force:
-        raise InputError(
-            f"{str(path)!r} is there already and is not overwritten: --force, or another --out", file=str(path)
-        )
-
-
 def write(path: Path, data: bytes, mode: int = SHARED, *, force: bool = False) -> None:
     """Write a file as a whole, with this `mode`; `InputError` where another is there, and `force` is not set."""
     if path.is_file() and path.read_bytes() == data:
         path.chmod(mode)
         return
-    check_free(path, force=force)
+    check_out_file(path, force=force)
     write_atomically(path, data, mode=mode)
 
 

@@ -155,7 +155,7 @@ def join(
         if name is None:
             raise click.UsageError("give NAME, or --certificate")
         if not vault.exists():
-            common.check_free(folder / f"{common.file_stem(check_name(name))}.csr", force=force)
+            common.check_out_file(folder / f"{common.file_stem(check_name(name))}.csr", force=force)
         with common.about(file):
             found.accepted(Trusted(), at=common.now())
         own, authority = fingerprint(found.certificate), subject_name(found.certificate.subject)
@@ -199,7 +199,7 @@ def _take_part(
     def free(name: str) -> Path:
         target = folder / f"{common.file_stem(check_name(name))}.{'credential' if certifying else 'csr'}"
         if certifying or not vault.exists():
-            common.check_free(target, force=force)
+            common.check_out_file(target, force=force)
         return target
 
     if name is not None:

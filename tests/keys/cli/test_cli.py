@@ -597,7 +597,7 @@ def test_no_file_is_overwritten_unasked(clock: Clock) -> None:
     for name in (*commands, "aggregator.keys"):
         Path(name).write_bytes(mine)
     for name, command in commands.items():
-        assert_fails(call(*command), 2, f"'{name}' is there already and is not overwritten")
+        assert_fails(call(*command), 2, f"'{name}' is there already; choose another --out, or say --force")
         assert Path(name).read_bytes() == mine
     assert_fails(open_as_aggregator(), 2, "'aggregator.keys' is there already")
     assert not Path("lung").exists()
