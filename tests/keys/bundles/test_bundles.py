@@ -20,14 +20,14 @@ from fhe_auc_keys.bundles import sealed_bundles as bundles
 from fhe_auc_keys.bundles.announcement import Announcement, open_announcement
 from fhe_auc_keys.bundles.sealed_bundles import OpenedBundle, SealedBundles, open_aggregator_bundle, open_party_bundle
 from fhe_auc_keys.bundles.session_keys import KeyHolderSession, PartySecrets, aggregator_material
-from fhe_auc_keys.errors import ExpiredError, KeysError, RevokedError, StoreError, TamperedError, UnfitCertificateError
+from fhe_auc_keys.errors import ExpiredError, KeysError, StoreError, TamperedError, UnfitCertificateError
 from fhe_auc_keys.site.session_files import kept_for_party
 from fhe_auc_keys.store.key_store import KeyStore
 from fhe_auc_keys.trust import sealing
 from fhe_auc_keys.trust import signed_documents as documents
 from fhe_auc_keys.trust.authority import Authority
 from fhe_auc_keys.trust.certificates import Trust
-from fhe_auc_keys.trust.identity import Identity, signed_bytes
+from fhe_auc_keys.trust.identity import Identity
 from fhe_auc_protocols.blinded_auc.semi_honest import SemiHonest
 from tests.support.certified import DAY, NOW, Consortium
 from tests.support.sealed_sessions import ADDER, HOLDER, Sealing
@@ -51,10 +51,6 @@ class Opening(Sealing):
 
     def __init__(self, *names: str) -> None:
         super().__init__(*names)
-        self.trusted = self.trust()
-
-    def revoke(self, name: str) -> None:
-        super().revoke(name)
         self.trusted = self.trust()
 
     def open(self, data: bytes, name: str = "north", *, at=NOW, trust: Trust | None = None, session=None):
@@ -120,26 +116,7 @@ def test_every_party_gets_the_keys_and_all_the_same_common_secret(consortium, se
     assert (announced.aggregator, announced.holder.name, announced.not_after) == (adder, HOLDER, NOW + 7 * DAY)
 
 
-# --- Who may sign -----------------------------------------------------------------------------------------------------
-
-
-def test_neither_an_unknown_issuer_nor_a_certified_party_is_thereby_the_key_holder(prepared, consortium) -> None:
-    strangers = Opening(*prepared.manifest.parties)
-    with pytest.raises(KeysError, match="is not signed by any authority trusted here"):
-        consortium.open(strangers.seal(prepared).parties["north"])
-    for data, opened in consortium.openers(consortium.seal(prepared, holder="east")):
-        with pytest.raises(KeysError, match="signed by 'east'"):
-            opened(data)
-
-
-def test_a_revoked_holder_or_recipient_or_the_same_party_under_a_new_certificate(prepared) -> None:
-    for who in (HOLDER, "north"):
-        consortium = Opening(*prepared.manifest.parties)
-        sealed = consortium.seal(prepared)
-        consortium.revoke(who)
-        for name in ("north", "south"):  # nobody goes on with who has lost its keys
-            with pytest.raises(RevokedError, match=who):
-                consortium.open(sealed.parties[name], name)
+def test_a_bundle_is_for_one_certificate_and_not_for_the_same_party_under_a_new_one(prepared) -> None:
     consortium = Opening(*prepared.manifest.parties)
     sealed, old = consortium.seal(prepared), consortium.identities["north"]
     consortium.identities["north"] = consortium.certified(old)
@@ -330,19 +307,6 @@ def test_what_is_kept_comes_back_and_the_bundle_is_used_up(consortium, sealed, p
     assert len(store.opened_bundles()) == 1
 
 
-def test_kept_keys_of_an_ended_session_or_a_revoked_holder_are_not_used(prepared, store) -> None:
-    consortium = Opening(*prepared.manifest.parties)
-    consortium.keep(consortium.seal(prepared).parties["north"], store)
-    session = prepared.manifest.session
-    with pytest.raises(ExpiredError, match="session announced"):
-        consortium.kept(store, session, at=NOW + 8 * DAY)
-    with pytest.raises(KeysError, match="was signed by"):
-        consortium.kept(store, session, holder="north")
-    consortium.revoke(HOLDER)
-    with pytest.raises(RevokedError):
-        consortium.kept(store, session)
-
-
 def test_what_is_loaded_to_check_a_bundle_is_what_the_aggregator_computes_with(
     consortium, sealed, prepared, other_prepared
 ) -> None:
@@ -352,28 +316,6 @@ def test_what_is_loaded_to_check_a_bundle_is_what_the_aggregator_computes_with(
     contexts = [session.manifest.context for session in (prepared, other_prepared)]
     assert [opened.loaded.fingerprint, other.fingerprint] == contexts
     assert ckks.load_public(opened.material) is opened.loaded
-
-
-# --- A session whose keys are made later ------------------------------------------------------------------------------
-
-
-def test_a_session_is_announced_without_a_context_but_nothing_is_sealed_to_it(consortium, prepared) -> None:
-    manifest = msgspec.structs.replace(prepared.manifest, keys="joint", context=b"")
-    signed = consortium.announce(manifest, lifetime=DAY)
-    announced = consortium.open_announcement(signed)
-    assert (announced.manifest, announced.not_after) == (consortium.announced(manifest), NOW + DAY)
-    session = KeyHolderSession(manifest, prepared.aggregator_material, prepared.party_material, None)
-    with pytest.raises(KeysError, match="the parties' secret keys are not those of the"):
-        consortium.seal(session)
-    with pytest.raises(KeysError, match="the aggregator's keys are of another context"):
-        consortium.open_aggregator(consortium.resigned_aggregator(signed, prepared.aggregator_material))
-    (recipient,) = consortium.peers("north")
-    about = manifest.session, recipient.fingerprint, b"", announced.holder.fingerprint, 2**33
-    header = msgspec.msgpack.encode(bundles._BundleHeader(bytes(16), *about))
-    info = signed_bytes(bundles.PARTY_KIND.purpose, hashlib.sha256(signed).digest() + header)
-    secret = sealing.seal(recipient.encryption_key, prepared.party_material, info=info)
-    with pytest.raises(KeysError, match="secret keys"):
-        consortium.open(consortium.resigned(signed, header, secret))
 
 
 def test_an_end_that_no_calendar_has_is_refused(consortium, prepared) -> None:

@@ -5,11 +5,9 @@ import hashlib
 import random
 from collections.abc import Callable
 from dataclasses import replace
-from itertools import permutations
 from typing import Any
 
 import msgspec
-import numpy as np
 import pytest
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
@@ -22,7 +20,6 @@ from fhe_auc.session.plan import EncodedPlan
 from fhe_auc.session.protocol import Request
 from fhe_auc_keys.bundles.roster import MAGIC, Member, PartyMaterial, Roster
 from fhe_auc_keys.errors import KeysError, TamperedError, UnfitCertificateError
-from fhe_auc_keys.roles.contributions import Contribution, open_excerpt
 from fhe_auc_keys.roles.joint_roles import JointAggregator, JointParty
 from fhe_auc_keys.trust import sealing
 from fhe_auc_keys.trust.certificates import Peer, verify
@@ -162,49 +159,11 @@ def test_sealing_is_fresh_and_shows_nothing_of_the_text() -> None:
     assert all(len(each) < 4096 + 16 + 3 * (80 + 16) + 32 for each in sealed)
 
 
-# --- Contributions ----------------------------------------------------------------------------------------------------
-
-
 def member_keys(name: str) -> tuple[bytes, bytes]:
     return IDENTITIES[name].signing_key, IDENTITIES[name].encryption_key
 
 
 ROSTER = Roster(tuple(Member(name, *member_keys(name)) for name in sorted(NAMES)))
-SESSION = b"s" * 32
-PARTS = (b"public key", b"switching key", b"common secret")
-SIGNED = Contribution.sign(IDENTITIES["north"], SESSION, 1, PARTS)
-
-
-def test_a_contribution_and_its_excerpts_are_its_authors_for_that_session_and_round() -> None:
-    SIGNED.check(ROSTER, SESSION, 1, "north")
-    for indices in (chosen for length in range(4) for chosen in permutations(range(3), length)):
-        excerpt = SIGNED.excerpt(*indices)
-        parts = [PARTS[index] for index in indices]
-        assert open_excerpt(excerpt, ROSTER, SESSION, 1, "north", indices=indices) == parts
-        assert {part for part in PARTS if part in encode(excerpt)} == set(parts)
-        for other in ({"session": b"t" * 32}, {"round_number": 2}, {"round_number": 0}, {"author": "south"}):
-            stated: dict[str, Any] = {"session": SESSION, "round_number": 1, "author": "north", **other}
-            with pytest.raises(TamperedError, match=f"no genuine signature of '{stated['author']}'"):
-                open_excerpt(excerpt, ROSTER, **stated, indices=indices)
-
-
-OTHER_INDICES: dict[tuple[int, ...], list[tuple[int, ...]]] = {
-    (1,): [(0,), (2,), (), (1, 1), (1, 2), (0, 1)],
-    (1, 2): [(), (1,), (2,), (2, 1), (1, 1), (0, 2), (0, 1, 2), (1, 2, 0)],
-    (3,): [(2,)],
-    (-1,): [(2,)],
-    (): [(1,)],
-}
-
-
-def test_an_excerpt_does_not_pass_for_other_parts() -> None:
-    """Altered ones neither: see `forged_parts` of test_joint_attacks.py."""
-    for indices, others in OTHER_INDICES.items():
-        for other in others:
-            with pytest.raises(TamperedError, match="not those that 'north' signed"):
-                open_excerpt(SIGNED.excerpt(*other), ROSTER, SESSION, 1, "north", indices=indices)
-
-
 # --- Rosters ----------------------------------------------------------------------------------------------------------
 
 
@@ -248,22 +207,6 @@ def test_a_roster_with_a_key_that_is_none_or_out_of_order_or_a_name_or_key_twice
     for data in (b"", b"\xc0", encode(({}, {}, {})), encode(("a", "b")), b"\xff" * 100):
         with pytest.raises(InputError, match="roster"):
             Roster.from_bytes(data)
-
-
-def test_what_parties_sign_hangs_on_the_session_and_on_every_partys_keys() -> None:
-    manifest = Manifest(
-        protocol="semi-honest", session=bytes(16), parties=NAMES, grid=np.linspace(0, 1, 3).tobytes(), min_parties=3
-    )
-    east, *rest = ROSTER.members
-    others = [
-        Roster((msgspec.structs.replace(east, **{key: getattr(IDENTITIES["mallory"], key)}), *rest))
-        for key in ("signing_key", "encryption_key")
-    ]
-    elsewhere = msgspec.structs.replace(manifest, session=bytes([1] * 16))
-    found = [roster.binding(which) for roster in (ROSTER, *others) for which in (manifest, elsewhere)]
-    assert len(set(found)) == 6
-    reordered = Roster.of(peer(name, IDENTITIES[name]) for name in reversed(NAMES))
-    assert reordered.binding(manifest) == ROSTER.binding(manifest)
 
 
 # --- Who may take part at all -----------------------------------------------------------------------------------------

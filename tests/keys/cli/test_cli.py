@@ -33,10 +33,9 @@ from fhe_auc.session.manifest import JOINT_KEYS_LEAVE
 from fhe_auc.session.party import Party
 from fhe_auc_keys.bundles.announcement import open_announcement
 from fhe_auc_keys.bundles.sealed_bundles import Kept
-from fhe_auc_keys.bundles.session_keys import party_secrets, public_context
+from fhe_auc_keys.bundles.session_keys import public_context
 from fhe_auc_keys.cli import keys as group
 from fhe_auc_keys.site import key_store_sites, late_opening
-from fhe_auc_keys.site.session_files import kept_for_party
 from fhe_auc_keys.store.trusted_authorities import Trusted
 from fhe_auc_keys.store.vault import Vault, certified_identity
 from fhe_auc_keys.trust.authority import Authority
@@ -80,26 +79,6 @@ NOISY = ("--protocol", "dpauc-laplace", "-o", "epsilon=1", "--thresholds", "unif
 
 
 # --- The way it is meant ----------------------------------------------------------------------------------------------
-
-
-def test_both_parties_get_the_same_keys_and_a_seed_each_and_the_store_says_so() -> None:
-    secrets, seeds = set(), set()
-    for name in SITES:
-        result = open_as(name)
-        assert (result.exit_code, result.stderr) == (0, "")
-        until = "can be opened +until 2030-05-08 12:00 UTC"
-        for line in ("party +north", rf"party +{name} +this is you; certificate", until):
-            assert re.search(line, result.stdout)
-        shown = json_of("show", *at(name))
-        with store_of(name) as store:
-            (session,) = map(bytes.fromhex, shown["sessions"])
-            me, trust = certified_identity(store), Trusted.stored(store).trust
-            announced, material = kept_for_party(store, session, me, trust, holder="north", at=NOW)
-        own = party_secrets(material, announced.manifest)
-        secrets.add((own.context, own.common_secret))
-        seeds.add(own.seed)
-        assert (shown["site"]["name"], shown["site"]["certified"]) == (name, True)
-    assert (len(secrets), len(seeds)) == (1, 2)
 
 
 def test_the_aggregator_alone_gets_keys_that_it_can_load_and_nothing_else() -> None:
@@ -276,6 +255,11 @@ def test_what_cannot_be_is_refused_in_one_line_and_leaves_nothing() -> None:
         (("ca-init", "Lung Study", *NORTH), 1, "is a party's"),
         (("ca-init", "Lung Study", *AUTHORITY), 1, "has the authority 'Heart Study'"),
         (("issue", "north/north.csr", "x", *NORTH), 1, "this key store has no authority"),
+        (("issue", "east.csr", "west", *AUTHORITY), 1, "east.csr: the certificate request is for 'east', not for"),
+        (("issue", "south/south.pem", "south", *AUTHORITY, "--force"), 1, "not a certificate request"),
+        (("issue", "east.csr", "east", *AUTHORITY, "--fingerprint", "abc"), 2, "expected 64 hexadecimal digits"),
+        (("issue", "east.csr", "east", *AUTHORITY, "--fingerprint", "ab" * 32), 1, "not the one given: do not use it"),
+        (("issue", "east.csr", "east", *AUTHORITY), 2, "nobody is there to confirm .*--fingerprint"),
         (("enrol", "aggregator", "--store", "new"), 1, "'aggregator'"),
         (("revoke", "west", *AUTHORITY), 2, "'west' is neither .* number .*certified: 'coordinator', 'north', 'south'"),
         (("revoke", *AUTHORITY), 2, "give a name or a serial number, or --refresh"),
@@ -530,26 +514,6 @@ def test_a_revoked_party_is_refused_at_the_session_and_cannot_open(clock: Clock)
     assert "south: REVOKED" in ok("show", *AUTHORITY).stdout
 
 
-def test_nothing_is_certified_unless_the_fingerprint_is_confirmed() -> None:
-    ok("enrol", "east", "--store", "east")
-    issue = ("issue", "east.csr", "east", *AUTHORITY)
-    wrong = "east.csr: the certificate request is for 'east', not for 'west'"
-    for asked, typed, status, why in (
-        (("issue", "east.csr", "west", *AUTHORITY), "y\n", 1, wrong),
-        (("issue", "south/south.pem", "south", *AUTHORITY, "--force"), "", 1, "not a certificate request"),
-        ((*issue, "--fingerprint", "ab" * 32), "", 1, "not the one given: do not use it"),
-        (issue, "n\n", 1, "not confirmed; nothing was changed"),
-        (issue, "", 2, "nobody is there to confirm .*--fingerprint"),
-        ((*issue, "--fingerprint", "abc"), "", 2, "expected 64 hexadecimal digits"),
-    ):
-        assert_fails(call(*asked, input=typed), status, why)
-    register = json_of("show", *AUTHORITY)["authority"]["issued"]
-    assert [line["name"] for line in register] == [*SITES, ADDER]
-    assert not list(Path().glob("*st.pem"))
-    assert request_fingerprint("east.csr") in re.sub(r"\s", "", ok(*issue, input="y\n").stderr)
-    assert x509.load_pem_x509_certificate(Path("east.pem").read_bytes())
-
-
 def test_no_authority_is_trusted_unless_its_fingerprint_is_confirmed() -> None:
     Path("other").mkdir()
     ok("ca-init", "Lung Study", *at("lung"), "--out", "other")
@@ -565,24 +529,6 @@ def test_no_authority_is_trusted_unless_its_fingerprint_is_confirmed() -> None:
     spelled = ":".join(re.findall("..", fingerprint_in("other").upper()))  # as other tools print it
     ok(*add, "--fingerprint", spelled)
     ok(*add)  # known by now
-
-
-def test_renewal_keeps_the_keys(clock: Clock) -> None:
-    news = refresh(clock, 300 * DAY)
-    ok("enrol", "north", *NORTH, "--out", "north")  # the request again: the same bytes
-    told = ("--fingerprint", request_fingerprint("north/north.csr"))
-    ok("issue", "north/north.csr", "north", *AUTHORITY, "--force", *told)
-    old = Path("north/north.credential").read_bytes()
-    renewing = ("enrol", "north", *NORTH, "--out", "north", "--certificate", "north.pem", *news)
-    assert_fails(call(*renewing), 2, "'north/north.credential' is there already")
-    ok(*renewing, "--force")
-    assert Path("north/north.credential").read_bytes() != old
-    clock.at += 100 * DAY
-    news = refresh(clock, timedelta(0))
-    make_site("later")
-    own = ("north/north.credential", "--aggregator", "later/later.credential", *NORTH)
-    alone = call("session", *own, "--out", "next", *SMALL, *news)
-    assert alone.exit_code == 0, alone.output
 
 
 def test_no_file_is_overwritten_unasked(clock: Clock) -> None:

@@ -134,24 +134,6 @@ def test_only_what_was_accepted_is_said_to_be_whatever_digest_a_message_claims(c
         assert not aggregator.has_accepted("north", other)
 
 
-def test_nobody_but_a_party_confirms_that_it_has_the_result(consortium: Consortium) -> None:
-    aggregator = consortium.aggregator()
-    result = consortium.deliver(aggregator, aggregator.start())
-    answers = dict(consortium.exchange(result))
-    for forged in (
-        changed(answers["north"], signature=b""),
-        changed(answers["south"], sender="north"),
-        resigned(consortium, answers["north"], "south"),
-        resigned(consortium, answers["north"]),
-    ):
-        assert refused_by_aggregator(aggregator, "north", forged).field == "signature"
-    for name in ("south", "east"):
-        aggregator.receive(name, answers[name])
-    assert aggregator.finish_round() is None
-    record = aggregator.result()
-    assert (record.delivered, record.refused) == (("south", "east"), ())
-
-
 def test_what_the_aggregator_has_not_signed_is_not_even_parsed(
     computed: tuple[Consortium, bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
