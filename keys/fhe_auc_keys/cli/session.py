@@ -163,8 +163,11 @@ def session(
     if repeats is not None:
         _require_nothing_else("--repeat")
     elif old is None:
-        adder_file, study_path = _the_rest(credentials, aggregator, study_file, without, stated)
-        study = Study.read(study_path)
+        if without or stated:
+            raise click.UsageError("--without and --no-result-was-released go with --from")
+        if not credentials or aggregator is None or study_file is None:
+            raise _missing("credentials" if not credentials else "aggregator" if aggregator is None else "study_file")
+        study, adder_files = Study.read(study_file), (aggregator,)
         request = session.request((), min_parties)  # who they are is known once their certificates are verified
         if bool(helpers) != (request.keys == "helper"):
             raise click.UsageError("--keys helper and --helper go together")
@@ -198,7 +201,7 @@ def session(
         elif repeats is not None:
             wanted = _repeated(store, repeats, {holder.name: holder.credential}, _verified(credentials, trusted))
         else:
-            shown, (adder,) = _verified(credentials, trusted), _verified((adder_file,), trusted).values()
+            shown, (adder,) = _verified(credentials, trusted), _verified(adder_files, trusted).values()
             request = _bounded(replace(request, parties=tuple(shown)), study)
             proves = _could_prove(protocol, request, study)
             if no_proofs and not proves:
@@ -240,23 +243,10 @@ def _could_prove(protocol: str, request: Request, study: Study) -> bool:
     return bool(study.row_caps) and request.keys == "helper" and registry.load(protocol).proves_inputs
 
 
-def _the_rest(
-    credentials: tuple[Path, ...],
-    aggregator: Path | None,
-    study_file: Path | None,
-    without: tuple[str, ...],
-    stated: bool,
-) -> tuple[Path, Path]:
-    """Return aggregator and study; raise `click.UsageError` where something is missing, or is for --from."""
-    if without or stated:
-        raise click.UsageError("--without and --no-result-was-released go with --from")
-    if credentials and aggregator is not None and study_file is not None:
-        return aggregator, study_file
-    missing = "credentials" if not credentials else "aggregator" if aggregator is None else "study_file"
+def _missing(name: str) -> click.UsageError:
     context = click.get_current_context()
-    raise click.MissingParameter(
-        ctx=context, param=next(each for each in context.command.params if each.name == missing)
-    )
+    param = next(each for each in context.command.params if each.name == name)
+    return click.MissingParameter(ctx=context, param=param)
 
 
 def _require_nothing_else(option: str) -> None:
