@@ -53,9 +53,9 @@ class Opening(Sealing):
         super().__init__(*names)
         self.trusted = self.trust()
 
-    def open(self, data: bytes, name: str = "north", *, at=NOW, trust: Trust | None = None, session=None):
-        trust = trust or (self.trusted if at == NOW else self.trust(at))
-        return open_party_bundle(data, self.identities[name], trust, holder=HOLDER, session=session, at=at)
+    def open(self, data: bytes, name: str = "north", *, at=NOW) -> OpenedBundle:
+        trust = self.trusted if at == NOW else self.trust(at)
+        return open_party_bundle(data, self.identities[name], trust, holder=HOLDER, session=None, at=at)
 
     def open_announcement(self, data: bytes) -> Announcement:
         return open_announcement(data, self.trusted, holder=HOLDER, at=NOW)
@@ -84,8 +84,8 @@ class Opening(Sealing):
         body = bundles._AggregatorBody(announcement, sealed)
         return documents.sign(bundles.AGGREGATOR_KIND, self.identities[HOLDER], body)
 
-    def kept(self, store: KeyStore, session: bytes, *, holder=HOLDER, at=NOW) -> Any:
-        return kept_for_party(store, session, self.identities["north"], self.trust(at), holder=holder, at=at)
+    def kept(self, store: KeyStore, session: bytes) -> tuple[Announcement, bytes]:
+        return kept_for_party(store, session, self.identities["north"], self.trusted, holder=HOLDER, at=NOW)
 
 
 @pytest.fixture(scope="module")
@@ -99,8 +99,7 @@ def sealed(consortium, prepared) -> SealedBundles:
 
 
 def test_every_party_gets_the_keys_and_all_the_same_common_secret(consortium, sealed, prepared, other_prepared) -> None:
-    session = prepared.manifest.session
-    opened = [consortium.open(sealed.parties[name], name, session=session) for name in prepared.manifest.parties]
+    opened = [consortium.open(sealed.parties[name], name) for name in prepared.manifest.parties]
     assert {each.kept.material for each in opened} == {prepared.party_material}
     (common_secret,) = {secrets_of(each).common_secret for each in opened}
     assert len(common_secret) == 32
