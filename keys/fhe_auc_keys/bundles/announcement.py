@@ -190,6 +190,7 @@ class Claimed(NamedTuple):
     credentials: Mapping[str, bytes]  # by party
     aggregator: bytes  # its credential
     helper: bytes  # its credential; empty where there is none
+    not_before: int  # Unix seconds
     not_after: datetime  # UTC
 
 
@@ -200,14 +201,10 @@ def claimed(data: bytes) -> Claimed:
     try:
         *credentials, aggregator = body.credentials
         helper = credentials.pop() if manifest.keys == "helper" else b""
-        return Claimed(manifest, dict(zip(manifest.parties, credentials, strict=True)), aggregator, helper, ends)
+        by_party = dict(zip(manifest.parties, credentials, strict=True))
+        return Claimed(manifest, by_party, aggregator, helper, body.not_before, ends)
     except (IndexError, ValueError):
         raise TamperedError("a session announcement is malformed") from None
-
-
-def claimed_begin(data: bytes) -> int:
-    """Return when a session begins, in Unix seconds, unverified; `TamperedError` where it is no announcement."""
-    return claimed_body(KIND, data, _Body).not_before
 
 
 def _manifest_and_end(body: _Body, whose: str) -> tuple[Manifest, datetime]:

@@ -73,8 +73,8 @@ class SealedBundles:
     """All that leaves the key holder; nothing in it can be read by others than the one it is for."""
 
     announcement: bytes = field(repr=False)  # public, for `open_announcement`
-    aggregator: bytes = field(repr=False)  # for `open_aggregator_bundle`; with a helper, the announcement
-    parties: Mapping[str, bytes] = field(repr=False)  # by name, for `open_party_bundle`
+    aggregator: bytes = field(repr=False)  # for `open_aggregator_bundle`; without a key holder, the announcement
+    parties: Mapping[str, bytes] = field(repr=False)  # by name, for `open_party_bundle`; empty where nothing is dealt
 
 
 class _AggregatorBody(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -133,21 +133,19 @@ def seal_session(
 ) -> SealedBundles:
     """Return the bundles of a session, from `fhe_auc.session.protocol.Protocol.prepare`; parameters as `announce`.
 
-    With a helper, `holder` convenes the session. Errors as `announce`; besides `KeysError` for keys that are not the
-    manifest's, or an aggregator's material that is no public context or holds secret key material.
+    With a helper, or where nobody deals secrets, `holder` convenes the session. Errors as `announce`; besides
+    `KeysError` for keys that are not the manifest's, or an aggregator's material that is no public context or holds
+    secret key material.
     """
     given: dict[str, Any] = {"helper": helper, "study": study, "lifetime": lifetime, "at": at}
     announcement = announce(holder, session.manifest, credentials, trust, aggregator=aggregator, **given)
     announced = open_announcement(announcement, trust, holder=holder.name, at=at)
-    if not isinstance(session, DealtSession):
-        raise TypeError("nothing is sealed in a session of which nobody deals secrets")
-    aggregator_bundle = announcement
+    digest, bundles, aggregator_bundle = announcement_digest(announcement), {}, announcement
     if isinstance(session, KeyHolderSession):
         aggregator_bundle = seal_to_aggregator(holder, session, announcement, announced)
-    own = {name: session.secrets_of(name) for name in announced.fingerprints}
-    digest, bundles = announcement_digest(announcement), {}
-    for name in announced.fingerprints:
-        header, sealed = seal_to_party(own[name], announced, digest, name)
+    own = {name: session.secrets_of(name) for name in announced.fingerprints if isinstance(session, DealtSession)}
+    for name, secret in own.items():
+        header, sealed = seal_to_party(secret, announced, digest, name)
         bundles[name] = sign(PARTY_KIND, holder, _PartyBody(digest if helper else announcement, header, sealed))
     return SealedBundles(announcement, aggregator_bundle, bundles)
 
@@ -219,11 +217,6 @@ class ClaimedBundle(NamedTuple):
     bundle_id: bytes
     recipient: bytes  # fingerprint of the certificate that it is sealed to
     announcement: bytes  # empty where it lies beside the bundle
-
-    @property
-    def stands_alone(self) -> bool:
-        """Whether the announcement is in it."""
-        return bool(self.announcement)
 
 
 def claimed_announcement(data: bytes) -> bytes:

@@ -5,8 +5,7 @@ import click
 from fhe_auc.cli import output
 from fhe_auc_keys.cli import common
 from fhe_auc_keys.cli.authority import ca_init, issue, revoke
-from fhe_auc_keys.cli.enrol import enrol
-from fhe_auc_keys.cli.join import join
+from fhe_auc_keys.cli.enrol import enrol, join
 from fhe_auc_keys.cli.limits import budget, policy
 from fhe_auc_keys.cli.opening import open_bundle, open_late
 from fhe_auc_keys.cli.session import session

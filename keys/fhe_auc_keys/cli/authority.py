@@ -53,7 +53,7 @@ def ca_init(name: str, vault: Vault, offered: Path | None, folder: Path, force: 
     offer = None if offered is None else Offer.read(offered)
     certificate, revocations, invitation = folder / _CERTIFICATE, folder / _LIST, folder / _INVITATION
     for path in (certificate, revocations, *([] if offer is None else [invitation])):
-        common.check_free(path, force=force)
+        common.check_out_file(path, force=force)
     with vault.open_or_make() as store:
         if OWN in store.names("identity"):
             raise StoreError("this key store is a party's; an authority needs one of its own: take another --store")
@@ -124,7 +124,7 @@ def issue(
             target = folder / f"{common.file_stem(check_name(name))}.pem"
             if len(chosen) > 1 and not force and target.exists():
                 return {}, [("passed over", request, f"{str(target)!r} is there already; --force certifies it again")]
-            common.check_free(target, force=force)
+            common.check_out_file(target, force=force)
             pem = authority.issue(data, name, days=days, at=common.now())
         asked = fingerprint(x509.load_pem_x509_csr(data))
         common.confirm(f"the request of {name!r} ({request})", asked, fingerprints, teller=f"the site {name!r}")
@@ -180,7 +180,7 @@ def revoke(serial_or_name: str | None, refresh: bool, vault: Vault, folder: Path
     target = folder / _LIST
     with vault.open() as store:
         authority = stored(store)
-        common.check_free(target, force=force or _is_list_of(authority, target))
+        common.check_out_file(target, force=force or _is_list_of(authority, target))
         before = authority.register
         for serial in _serials(authority, serial_or_name) if serial_or_name is not None else ():
             authority.revoke(serial, at=common.now())

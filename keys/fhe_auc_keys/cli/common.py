@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import os
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -18,6 +17,7 @@ from fhe_auc.base.exchange import SHARED
 from fhe_auc.base.files import write_atomically
 from fhe_auc.cli import failures, output
 from fhe_auc.cli.defaults import CommandGroup
+from fhe_auc.cli.inputs import check_out_file as check_out_file
 from fhe_auc.cli.inputs import whole_number
 from fhe_auc.session.manifest import SESSION_BYTES
 from fhe_auc_keys.bundles.announcement import MAX_LIFETIME
@@ -48,8 +48,6 @@ days_option = functools.partial(whole_number, "--days", 1, MAX_LIFETIME.days, de
 
 
 Rows: TypeAlias = "list[tuple[Any, ...]]"  # of a table: texts, and the values that `_cell` writes
-
-_FINGERPRINT_DIGITS = 64
 
 
 class Table(NamedTuple):
@@ -142,30 +140,29 @@ class InOrder(CommandGroup):
         return list(self.commands)
 
 
-def hexadecimal(text: str, digits: int = 2 * SESSION_BYTES) -> bytes:
-    """Return so many hexadecimal digits, in either case and grouped in any way, as bytes: by default a session's id."""
-    found = re.sub(r"[\s:.-]", "", text)
-    if not re.fullmatch(rf"[0-9A-Fa-f]{{{digits}}}", found):
-        raise click.BadParameter(f"expected {digits} hexadecimal digits, as the other side sees them")
-    return bytes.fromhex(found)
+class _Hexadecimal(click.ParamType):
+    """So many bytes, as hexadecimal digits in either case and grouped in any way."""
+
+    name = "hexadecimal"
+
+    def __init__(self, size: int) -> None:
+        self._digits = 2 * size
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> bytes:
+        found = re.sub(r"[\s:.-]", "", value)
+        if not re.fullmatch(rf"[0-9A-Fa-f]{{{self._digits}}}", found):
+            self.fail(f"expected {self._digits} hexadecimal digits, as the other side sees them", param, ctx)
+        return bytes.fromhex(found)
 
 
-def session_id(context: click.Context, parameter: click.Parameter, value: str | None) -> bytes | None:
-    """Return an option's value as a session's id; None where it is not given."""
-    return None if value is None else hexadecimal(value)
-
-
-def fingerprint_of(text: str) -> bytes:
-    """Return hexadecimal digits as a fingerprint, 32 bytes; `click.BadParameter` where they are none."""
-    return hexadecimal(text, _FINGERPRINT_DIGITS)
-
+SESSION_ID, FINGERPRINT = _Hexadecimal(SESSION_BYTES), _Hexadecimal(32)
 
 fingerprint_option = click.option(
     "--fingerprint",
     "fingerprints",
     metavar="HEX",
     multiple=True,
-    callback=lambda ctx, param, values: tuple(map(fingerprint_of, values)),
+    type=FINGERPRINT,
     help="What you were told by telephone, in place of being asked. May be repeated.",
 )
 """Decorator: the command receives ``fingerprints``, a tuple of bytes."""
@@ -214,22 +211,12 @@ force_option = click.option("--force", is_flag=True, help="Overwrite files that 
 """Decorator: the command receives ``force``."""
 
 
-def check_free(path: Path, *, force: bool) -> None:
-    """Raise `InputError` where a file is there already, or its folder is not, before any work is done."""
-    if not path.parent.is_dir():
-        raise InputError(f"there is no folder {str(path.parent)!r} for {path.name!r}")
-    if os.path.lexists(path) and not force:
-        raise InputError(
-            f"{str(path)!r} is there already and is not overwritten: --force, or another --out", file=str(path)
-        )
-
-
 def write(path: Path, data: bytes, mode: int = SHARED, *, force: bool = False) -> None:
     """Write a file as a whole, with this `mode`; `InputError` where another is there, and `force` is not set."""
     if path.is_file() and path.read_bytes() == data:
         path.chmod(mode)
         return
-    check_free(path, force=force)
+    check_out_file(path, force=force)
     write_atomically(path, data, mode=mode)
 
 

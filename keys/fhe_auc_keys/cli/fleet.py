@@ -121,7 +121,7 @@ def sign_list(members_file: str, target: Path, vault: Vault, force: bool) -> com
     members' certificates. Each must have a valid certificate of this authority. LIST is the file to write; the convener
     gives it to `convene`. It is accepted for 30 days.
     """
-    common.check_free(target, force=force)
+    common.check_out_file(target, force=force)
     known = tables.read_members(members_file)
     with vault.open() as store:
         signed = sign_members(stored(store), known, at=common.now())
@@ -183,7 +183,7 @@ def convene(
     study = Study.read(study_file)
     if no_proofs:
         output.print_warning(common.NOTHING_PROVED)
-    common.check_free(target, force=force)
+    common.check_out_file(target, force=force)
     fleet = Fleet.of(tables.read_members(members_file), row_cap=row_cap, listed=read_from_others(list_file))
     # Of the request are the options max_rows, min_parties, backend and interval, too.
     request = Request(

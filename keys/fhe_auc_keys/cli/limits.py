@@ -88,6 +88,7 @@ def policy(file: Path | None, vault: Vault, remove: bool) -> common.Report:
 @click.option(
     "--acknowledge",
     metavar="SESSION",
+    type=common.SESSION_ID,
     help="Say that somebody has looked into why this session's result was refused. Needs --by.",
 )
 @click.option(
@@ -103,7 +104,7 @@ def budget(
     limit: float | None,
     delta: float | None,
     data_set: str,
-    acknowledge: str | None,
+    acknowledge: bytes | None,
     reconcile: bool,
     by: str | None,
 ) -> common.Report:
@@ -124,11 +125,11 @@ def budget(
         raise click.UsageError("--delta goes with --limit")
     if (limit is not None) + (acknowledge is not None) + reconcile > 1:
         raise click.UsageError("give --limit, --acknowledge or --reconcile, one at a time")
-    session = None if acknowledge is None else common.hexadecimal(acknowledge).hex()
     with vault.open() as store:
         if limit is not None:
             _note(store, "limited", budgets.set_limit(store, data_set, limit, delta))
-        if session is not None and by is not None:
+        if acknowledge is not None and by is not None:
+            session = acknowledge.hex()
             ledger, entry = budgets.acknowledged(store, session, by)
             _note(store, "acknowledged", {"session": session, "by": by, "spent": entry.facts()})
             ledger.keep(store)

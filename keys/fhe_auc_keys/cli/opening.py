@@ -53,7 +53,7 @@ from fhe_auc_keys.trust.certificates import verify
     "--session",
     "expected",
     metavar="HEX",
-    callback=common.session_id,
+    type=common.SESSION_ID,
     help="Id of the session agreed on: no other is taken.",
 )
 @common.file_option(
@@ -113,7 +113,7 @@ def open_bundle(
             raise click.UsageError("--thresholds is for parties: the aggregator has none to compare with")
         if study_file is not None:
             raise click.UsageError("--study is for parties: the aggregator is only shown it")
-        common.check_free(target, force=force)
+        common.check_out_file(target, force=force)
     grid = None if agreed is None else thresholds.resolve(agreed).astype("<f8").tobytes()
     study = None if study_file is None else Study.read(study_file)
     with trust.opened(vault, lists) as (store, identity, trusted):
@@ -179,7 +179,7 @@ def open_late(file: Path, vault: Vault, lists: tuple[str, ...], target: Path, fo
     Asked again for the same parties it is the same file; for others it is refused. Making it erases the seeds. So
     does what opens this key store for a session 8 days or more after it was first seen that this one has ended.
     """
-    common.check_free(target, force=force)
+    common.check_out_file(target, force=force)
     with trust.opened(vault, lists) as (store, holder, trusted), common.about(file):
         document = late_opening.open_late(store, holder, trusted, read_from_others(file), at=common.now())
     common.write(target, document, force=force)

@@ -18,7 +18,7 @@ from fhe_auc.results.evaluation import QuantileThresholds
 from fhe_auc.session import registry
 from fhe_auc.session.plan import large_download
 from fhe_auc.session.protocol import Request
-from fhe_auc_keys.bundles.announcement import Announcement, announce, open_announcement
+from fhe_auc_keys.bundles.announcement import Announcement, open_announcement
 from fhe_auc_keys.bundles.sealed_bundles import SealedBundles, seal_session
 from fhe_auc_keys.cli import common, describe, trust
 from fhe_auc_keys.site import made_sessions
@@ -68,8 +68,7 @@ _WITH_OLD = {"--from": {"old", "without", "stated", *_ALWAYS}, "--repeat": {"rep
     "--average-precision",
     "before",
     metavar="SESSION",
-    default="",
-    callback=lambda ctx, param, value: common.hexadecimal(value) if value else b"",
+    type=common.SESSION_ID,
     help="Of exact and verified: id of the session that has found the thresholds, in which each site has taken part.",
 )
 @common.no_proofs_option
@@ -78,7 +77,7 @@ _WITH_OLD = {"--from": {"old", "without", "stated", *_ALWAYS}, "--repeat": {"rep
     "--from",
     "old",
     metavar="SESSION",
-    callback=common.session_id,
+    type=common.SESSION_ID,
     help="Id of a session made with this key store: the new one is as that was, but for who is left out (--without).",
 )
 @click.option("--without", metavar="NAME", multiple=True, help="With --from: a party to leave out. May be repeated.")
@@ -92,7 +91,7 @@ _WITH_OLD = {"--from": {"old", "without", "stated", *_ALWAYS}, "--repeat": {"rep
     "--repeat",
     "repeats",
     metavar="SESSION",
-    callback=common.session_id,
+    type=common.SESSION_ID,
     help="Id of a session made with this key store, or of any that has repeated it: the same again, with new keys.",
 )
 @trust.list_option
@@ -112,7 +111,7 @@ def session(
     vault: Vault,
     session: SessionOptions,
     min_parties: int | None,
-    before: bytes,
+    before: bytes | None,
     no_proofs: bool,
     days: int,
     old: bytes | None,
@@ -164,8 +163,11 @@ def session(
     if repeats is not None:
         _require_nothing_else("--repeat")
     elif old is None:
-        adder_file, study_path = _the_rest(credentials, aggregator, study_file, without, stated)
-        study = Study.read(study_path)
+        if without or stated:
+            raise click.UsageError("--without and --no-result-was-released go with --from")
+        if not credentials or aggregator is None or study_file is None:
+            raise _missing("credentials" if not credentials else "aggregator" if aggregator is None else "study_file")
+        study, adder_files = Study.read(study_file), (aggregator,)
         request = session.request((), min_parties)  # who they are is known once their certificates are verified
         if bool(helpers) != (request.keys == "helper"):
             raise click.UsageError("--keys helper and --helper go together")
@@ -179,7 +181,7 @@ def session(
             raise InputError(
                 "--average-precision is for exact and verified, at thresholds that a session before has found"
             )
-        request = replace(request, before=before)
+        request = replace(request, before=before or b"")
     else:
         if not without:
             raise click.UsageError("--from needs --without, and the name of a party to leave out")
@@ -199,7 +201,7 @@ def session(
         elif repeats is not None:
             wanted = _repeated(store, repeats, {holder.name: holder.credential}, _verified(credentials, trusted))
         else:
-            shown, (adder,) = _verified(credentials, trusted), _verified((adder_file,), trusted).values()
+            shown, (adder,) = _verified(credentials, trusted), _verified(adder_files, trusted).values()
             request = _bounded(replace(request, parties=tuple(shown)), study)
             proves = _could_prove(protocol, request, study)
             if no_proofs and not proves:
@@ -241,23 +243,10 @@ def _could_prove(protocol: str, request: Request, study: Study) -> bool:
     return bool(study.row_caps) and request.keys == "helper" and registry.load(protocol).proves_inputs
 
 
-def _the_rest(
-    credentials: tuple[Path, ...],
-    aggregator: Path | None,
-    study_file: Path | None,
-    without: tuple[str, ...],
-    stated: bool,
-) -> tuple[Path, Path]:
-    """Return aggregator and study; raise `click.UsageError` where something is missing, or is for --from."""
-    if without or stated:
-        raise click.UsageError("--without and --no-result-was-released go with --from")
-    if credentials and aggregator is not None and study_file is not None:
-        return aggregator, study_file
-    missing = "credentials" if not credentials else "aggregator" if aggregator is None else "study_file"
+def _missing(name: str) -> click.UsageError:
     context = click.get_current_context()
-    raise click.MissingParameter(
-        ctx=context, param=next(each for each in context.command.params if each.name == missing)
-    )
+    param = next(each for each in context.command.params if each.name == name)
+    return click.MissingParameter(ctx=context, param=param)
 
 
 def _require_nothing_else(option: str) -> None:
@@ -328,26 +317,22 @@ def _make(
         session = prepared.manifest.session
         if repeats is not None or folder is None:
             folder = (folder or Path()) / f"session-{session.hex()[:8]}"
-        sealed = None
-        if prepared.manifest.keys in ("sealed", "helper"):
-            sealed = seal_session(holder, prepared, wanted.credentials, trusted, **given, at=common.now())
-            document = sealed.announcement
-        else:
-            document = announce(holder, prepared.manifest, wanted.credentials, trusted, **given, at=common.now())
+        sealed = seal_session(holder, prepared, wanted.credentials, trusted, **given, at=common.now())
+        document = sealed.announcement
         announced = open_announcement(document, trusted, holder=holder.name, at=common.now())
         if replaced is not None:
             made_sessions.replace_by(store, replaced, session, stated=stated)
         made_sessions.remember(store, document, wanted, repeats=repeats or b"")
         audit.append(store.directory, holder, "made", announced.manifest, holder.name, at=common.now())
         hold(store, prepared, document, announced.not_after)
-        return announced, _write(folder, document, sealed, prepared.manifest.keys)
+        return announced, _write(folder, sealed, prepared.manifest.keys)
 
 
 _ANNOUNCEMENTS = {"sealed": "announcement", "joint": "joint", "helper": "helper", "none": "convened"}
 """How the file ends that announces or convenes a session, by its keys."""
 
 
-def _write(folder: Path, document: bytes, sealed: SealedBundles | None, keys: str) -> list[tuple[Path, str, str]]:
+def _write(folder: Path, sealed: SealedBundles, keys: str) -> list[tuple[Path, str, str]]:
     """Write everything that leaves the key holder or convener; return each file, who gets it, and what it is."""
     make_folder(folder)
     files: list[tuple[Path, str, str]] = []
@@ -357,10 +342,8 @@ def _write(folder: Path, document: bytes, sealed: SealedBundles | None, keys: st
         files.append((folder / name, role, what))
 
     what = "public, signed: parties with their certificates, thresholds, parameters"
-    add(f"session.{_ANNOUNCEMENTS[keys]}", "everybody", what, document)
-    if sealed is None:
-        return files
-    if keys != "helper":
+    add(f"session.{_ANNOUNCEMENTS[keys]}", "everybody", what, sealed.announcement)
+    if keys == "sealed":
         what = "sealed, signed: what it computes with; only it can open it"
         add("aggregator.bundle", "the aggregator", what, sealed.aggregator)
     for name, bundle in sealed.parties.items():

@@ -40,7 +40,9 @@ def ask_hidden(question: str, *, otherwise: str, confirm: bool = False) -> str:
     return answer
 
 
-def _with_store(command: Callable[..., Any], *, required: bool, new: bool = False) -> Callable[..., Any]:
+def key_store(command: Callable[..., Any], *, required: bool = True) -> Callable[..., Any]:
+    """Decorate a command: it receives ``vault``, a `Vault`, or None where none is `required`."""
+
     @click.option(
         "--store",
         metavar="DIR",
@@ -68,25 +70,19 @@ def _with_store(command: Callable[..., Any], *, required: bool, new: bool = Fals
         vault = None if store is None else Vault(store, file, _ask, _Watched, random=random_file is not None)
         return command(*args, vault=vault, **options)
 
-    return _random_option(with_store) if new else with_store
+    return with_store
 
 
-_random_option = click.option(
-    "--random-passphrase",
-    "random_file",
-    metavar="FILE",
-    type=common.NEW_FILE,
-    help="Write a random passphrase of 256 bits to the new FILE, and make the key store with it, which opens at once. "
-    "Other commands get it by --passphrase-file.",
-)
-
-key_store = functools.partial(_with_store, required=True)  # decorator: the command receives ``vault``, a `Vault`
-
-new_key_store = functools.partial(_with_store, required=True, new=True)
-"""Decorator: the same for a command that makes one where none is; its passphrase may be a random one."""
-
-optional_key_store = functools.partial(_with_store, required=False)
-"""Decorator: the command receives ``vault``, a `Vault` or None."""
+def new_key_store(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorate a command as `key_store` does that makes one where none is; its passphrase may be a random one."""
+    return click.option(
+        "--random-passphrase",
+        "random_file",
+        metavar="FILE",
+        type=common.NEW_FILE,
+        help="Write a random passphrase of 256 bits to the new FILE, and make the key store with it, which opens at "
+        "once. Other commands get it by --passphrase-file.",
+    )(key_store(command))
 
 
 class _Watched(KeyStore):
@@ -156,7 +152,7 @@ class TrustOptions:
 def trust_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Decorate a command that changes nothing: it receives ``options``, a `TrustOptions`."""
 
-    @optional_key_store
+    @functools.partial(key_store, required=False)
     @authority_option
     @list_option
     @functools.wraps(command)

@@ -42,7 +42,7 @@ def check(vault: Vault) -> common.Report:
     'fhe-auc keys close "31c4 ce5c 3af1 00a3 0dd3 d4d0 b719 1bc8" --lose-result',
     "        one that can still go on, as `show` writes it, say since another replaces it",
 )
-@click.argument("sessions", metavar="[SESSION]...", nargs=-1)
+@click.argument("sessions", metavar="[SESSION]...", nargs=-1, type=common.SESSION_ID)
 @key_store
 @click.option("--ended", is_flag=True, help="All sessions in the key store that have ended.")
 @click.option(
@@ -52,7 +52,7 @@ def check(vault: Vault) -> common.Report:
     "answer, or where this is the helper's store.",
 )
 @common.reported
-def close(sessions: tuple[str, ...], vault: Vault, ended: bool, lose_result: bool) -> common.Report:
+def close(sessions: tuple[bytes, ...], vault: Vault, ended: bool, lose_result: bool) -> common.Report:
     """Destroy the keys of each SESSION, named by its id, in the key store.
 
     The secret key goes, a party's seed, its share of joint keys, and what a key holder keeps for `open-late`. A site
@@ -67,10 +67,9 @@ def close(sessions: tuple[str, ...], vault: Vault, ended: bool, lose_result: boo
         raise click.UsageError("name a session, or give --ended, and not both")
     if ended and lose_result:
         raise click.UsageError("--lose-result is for sessions that are named")
-    named = [common.hexadecimal(each) for each in sessions]
     with vault.open() as store:
         at = common.now()
-        over, found = key_erasure.ended(store, at=at), _open(store) if ended else dict.fromkeys(named, True)
+        over, found = key_erasure.ended(store, at=at), _open(store) if ended else dict.fromkeys(sessions, True)
         closing = [session for session in found if session in over or not ended]
         for session in closing:
             key_erasure.close(store, session, at=at, lose_result=lose_result)

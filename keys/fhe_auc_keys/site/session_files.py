@@ -92,7 +92,7 @@ def is_for(data: bytes, announced: Announcement, me: Peer) -> bool:
 def announcement_beside(file: Path, data: bytes) -> bytes:
     """Return what lies beside a party's bundle, `data`, of a session with a helper; empty where nothing does."""
     announced = file.with_name("session.helper")
-    if not data.startswith(PARTY_KIND.magic) or claimed_in_bundle(data).stands_alone or not announced.is_file():
+    if not data.startswith(PARTY_KIND.magic) or claimed_in_bundle(data).announcement or not announced.is_file():
         return b""
     return read_from_others(announced, plain=True)
 
@@ -106,7 +106,7 @@ def newest_first(files: Iterable[Path]) -> list[Path]:
             if not claimed_id(data):
                 return 0
             announced = data if is_joint(data) else claimed_in_bundle(data).announcement
-            return announcement.claimed_begin(announced or announcement_beside(file, data))
+            return announcement.claimed(announced or announcement_beside(file, data)).not_before
         except (FheAucError, OSError):
             return 0
 

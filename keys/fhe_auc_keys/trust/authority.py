@@ -125,13 +125,12 @@ class Authority:
         return certificate.public_bytes(Encoding.PEM)
 
     def revoke(self, serial: str, *, at: datetime) -> None:
-        """Revoke a certificate for good, by its serial number (hexadecimal); `StoreError` where it was never issued."""
-        number = serial.lower().replace(":", "").lstrip("0")
-        if all(line.serial != number for line in self.register):
+        """Revoke a certificate for good, by its serial number in the register; `StoreError` where it was not issued."""
+        if all(line.serial != serial for line in self.register):
             raise StoreError(f"no certificate with serial {serial[:60]!r} was issued")
         when = int(check_time(at).timestamp())
         self.register = tuple(
-            msgspec.structs.replace(line, revoked=line.revoked or when) if line.serial == number else line
+            msgspec.structs.replace(line, revoked=line.revoked or when) if line.serial == serial else line
             for line in self.register
         )
 

@@ -5,11 +5,9 @@ import hashlib
 import random
 from collections.abc import Callable
 from dataclasses import replace
-from itertools import permutations
 from typing import Any
 
 import msgspec
-import numpy as np
 import pytest
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
@@ -22,7 +20,6 @@ from fhe_auc.session.plan import EncodedPlan
 from fhe_auc.session.protocol import Request
 from fhe_auc_keys.bundles.roster import MAGIC, Member, PartyMaterial, Roster
 from fhe_auc_keys.errors import KeysError, TamperedError, UnfitCertificateError
-from fhe_auc_keys.roles.contributions import Contribution, open_excerpt
 from fhe_auc_keys.roles.joint_roles import JointAggregator, JointParty
 from fhe_auc_keys.trust import sealing
 from fhe_auc_keys.trust.certificates import Peer, verify
@@ -162,56 +159,17 @@ def test_sealing_is_fresh_and_shows_nothing_of_the_text() -> None:
     assert all(len(each) < 4096 + 16 + 3 * (80 + 16) + 32 for each in sealed)
 
 
-# --- Contributions ----------------------------------------------------------------------------------------------------
-
-
 def member_keys(name: str) -> tuple[bytes, bytes]:
     return IDENTITIES[name].signing_key, IDENTITIES[name].encryption_key
 
 
 ROSTER = Roster(tuple(Member(name, *member_keys(name)) for name in sorted(NAMES)))
-SESSION = b"s" * 32
-PARTS = (b"public key", b"switching key", b"common secret")
-SIGNED = Contribution.sign(IDENTITIES["north"], SESSION, 1, PARTS)
-
-
-def test_a_contribution_and_its_excerpts_are_its_authors_for_that_session_and_round() -> None:
-    SIGNED.check(ROSTER, SESSION, 1, "north")
-    for indices in (chosen for length in range(4) for chosen in permutations(range(3), length)):
-        excerpt = SIGNED.excerpt(*indices)
-        parts = [PARTS[index] for index in indices]
-        assert open_excerpt(excerpt, ROSTER, SESSION, 1, "north", indices=indices) == parts
-        assert {part for part in PARTS if part in encode(excerpt)} == set(parts)
-        for other in ({"session": b"t" * 32}, {"round_number": 2}, {"round_number": 0}, {"author": "south"}):
-            stated: dict[str, Any] = {"session": SESSION, "round_number": 1, "author": "north", **other}
-            with pytest.raises(TamperedError, match=f"no genuine signature of '{stated['author']}'"):
-                open_excerpt(excerpt, ROSTER, **stated, indices=indices)
-
-
-OTHER_INDICES: dict[tuple[int, ...], list[tuple[int, ...]]] = {
-    (1,): [(0,), (2,), (), (1, 1), (1, 2), (0, 1)],
-    (1, 2): [(), (1,), (2,), (2, 1), (1, 1), (0, 2), (0, 1, 2), (1, 2, 0)],
-    (3,): [(2,)],
-    (-1,): [(2,)],
-    (): [(1,)],
-}
-
-
-def test_an_excerpt_does_not_pass_for_other_parts() -> None:
-    """Altered ones neither: see `forged_parts` of test_joint_attacks.py."""
-    for indices, others in OTHER_INDICES.items():
-        for other in others:
-            with pytest.raises(TamperedError, match="not those that 'north' signed"):
-                open_excerpt(SIGNED.excerpt(*other), ROSTER, SESSION, 1, "north", indices=indices)
-
-
 # --- Rosters ----------------------------------------------------------------------------------------------------------
 
 
-def peer(name: str, identity: Identity, **changes: Any) -> Peer:
+def peer(name: str, identity: Identity) -> Peer:
     consortium = Consortium()
-    verified = verify(consortium.certified(identity).credential, consortium.trust(), at=NOW)
-    return replace(verified, name=name, **changes)
+    return replace(verify(consortium.certified(identity).credential, consortium.trust(), at=NOW), name=name)
 
 
 def test_a_roster_has_every_partys_own_keys_survives_its_bytes_and_cannot_be_changed() -> None:
@@ -228,19 +186,12 @@ def test_a_roster_has_every_partys_own_keys_survives_its_bytes_and_cannot_be_cha
     assert repr(material) == str(material) == "PartyMaterial(...)"
 
 
-def test_a_roster_of_two_of_the_same_name_or_key_is_refused() -> None:
+def test_a_roster_with_a_key_that_is_none_or_out_of_order_or_a_name_or_key_twice_is_refused() -> None:
     north, south = peer("north", IDENTITIES["north"]), peer("south", IDENTITIES["south"])
-    for second in (
-        peer("north", IDENTITIES["south"]),
-        peer("south", IDENTITIES["south"], signing_key=north.signing_key),
-        peer("south", IDENTITIES["south"], encryption_key=north.encryption_key),
-    ):
-        with pytest.raises(UnfitCertificateError, match="have the same"):
-            Roster.of([north, second])
     Roster.of([north, south])
-
-
-def test_a_roster_with_a_key_that_is_none_or_out_of_order_or_double_is_refused() -> None:
+    for same in ("name", "signing_key", "encryption_key"):
+        with pytest.raises(UnfitCertificateError, match="have the same"):
+            Roster.of([north, replace(south, **{same: getattr(north, same)})])
     for members in (
         *([("east", bytes(length), ROSTER.encryption_keys["east"])] for length in (0, 31, 33)),
         # zero is a point of small order
@@ -256,22 +207,6 @@ def test_a_roster_with_a_key_that_is_none_or_out_of_order_or_double_is_refused()
     for data in (b"", b"\xc0", encode(({}, {}, {})), encode(("a", "b")), b"\xff" * 100):
         with pytest.raises(InputError, match="roster"):
             Roster.from_bytes(data)
-
-
-def test_what_parties_sign_hangs_on_the_session_and_on_every_partys_keys() -> None:
-    manifest = Manifest(
-        protocol="semi-honest", session=bytes(16), parties=NAMES, grid=np.linspace(0, 1, 3).tobytes(), min_parties=3
-    )
-    east, *rest = ROSTER.members
-    others = [
-        Roster((msgspec.structs.replace(east, **{key: getattr(IDENTITIES["mallory"], key)}), *rest))
-        for key in ("signing_key", "encryption_key")
-    ]
-    elsewhere = msgspec.structs.replace(manifest, session=bytes([1] * 16))
-    found = [roster.binding(which) for roster in (ROSTER, *others) for which in (manifest, elsewhere)]
-    assert len(set(found)) == 6
-    reordered = Roster.of(peer(name, IDENTITIES[name]) for name in reversed(NAMES))
-    assert reordered.binding(manifest) == ROSTER.binding(manifest)
 
 
 # --- Who may take part at all -----------------------------------------------------------------------------------------
@@ -292,18 +227,37 @@ def idle(site_rows: list[PartyData]) -> JointPlay:
     return JointPlay(site_rows)
 
 
-def test_a_roster_of_other_parties_or_an_identity_that_is_not_the_partys_own_is_refused(idle: JointPlay) -> None:
-    mallory = Identity.create("mallory")
+def test_no_role_begins_with_other_parties_or_fewer_or_with_smudging_switched_off(idle: JointPlay) -> None:
+    mallory, replace, north = Identity.create("mallory"), msgspec.structs.replace, idle.identity("north")
     everybody = *idle.roster.members, Member("mallory", mallory.signing_key, mallory.encryption_key)
+    rosters = []
     for names in (("north", "south"), ("north", "south", "mallory"), ("north", "south", "east", "mallory")):
         chosen = sorted((each for each in everybody if each.name in names), key=lambda member: member.name)
-        for make in roles(idle, idle.manifest, Roster(tuple(chosen)), idle.identity("north")):
-            with pytest.raises(InputError, match="roster names other parties"):
+        rosters.append(Roster(tuple(chosen)))
+    for_four = idle.plugin.plan(Request(parties=("a", "b", "c", "d"), thresholds=GRID, keys="joint"))
+    lax = [replace(idle.manifest, min_parties=2), replace(idle.manifest, plan=encoded(for_four))]
+    fields, unmasked, outside = msgspec.to_builtins(idle.plan, builtin_types=(bytes,)), [], (0, 29, 81, -40)
+    for bits in outside:
+        with pytest.raises(CapacityError, match=f"smudging_bits must lie between 30 and 80, got {bits}"):
+            replace(idle.plan, smudging_bits=bits)
+        altered = EncodedPlan(idle.plan.kind, msgspec.msgpack.encode({**fields, "smudging_bits": bits}))
+        unmasked.append(replace(idle.manifest, plan=altered))
+    for manifest, roster, why in (
+        *((idle.manifest, each, "roster names other parties") for each in rosters),
+        *((each, idle.roster, "every party of the session takes part") for each in lax),
+        *((each, idle.roster, "smudging_bits") for each in unmasked),
+    ):
+        for make in roles(idle, manifest, roster, north):
+            with pytest.raises(InputError, match=why):
                 make()
     for identity in (Identity.create("north"), idle.identity("south"), mallory):
         _, make_party = roles(idle, idle.manifest, idle.roster, identity)
         with pytest.raises(InputError, match="is not that of party 'north'"):
             make_party()
+    asked: list[tuple[dict[str, Any], str]] = [({"min_parties": 2}, "no party can be left out")]
+    for given, why in asked + [({"smudging_bits": bits}, "smudging_bits") for bits in outside]:
+        with pytest.raises((InputError, CapacityError), match=why):
+            idle.plugin.prepare(Request(parties=("a", "b", "c"), thresholds=GRID, keys="joint", **given))
 
 
 def test_the_common_polynomials_hang_on_every_partys_keys(idle: JointPlay) -> None:
@@ -317,17 +271,6 @@ def test_the_common_polynomials_hang_on_every_partys_keys(idle: JointPlay) -> No
     assert seed(ROSTER) != seed(idle.roster)
     with pytest.raises(InputError, match="that of another session, or of other parties' keys"):
         JointAggregator(idle.manifest, idle.roster, idle.plugin.modes["joint"].computation(idle.manifest, bytes(32)))
-
-
-def test_a_manifest_that_lets_parties_drop_out_is_refused(idle: JointPlay) -> None:
-    lax = msgspec.structs.replace(idle.manifest, min_parties=2)
-    for_four = idle.plugin.plan(Request(parties=("a", "b", "c", "d"), thresholds=GRID, keys="joint"))
-    for manifest in (lax, msgspec.structs.replace(idle.manifest, plan=encoded(for_four))):
-        for make in roles(idle, manifest, idle.roster, idle.identity("north")):
-            with pytest.raises(InputError, match="every party of the session takes part"):
-                make()
-    with pytest.raises(InputError, match="no party can be left out"):
-        idle.plugin.prepare(Request(parties=("a", "b", "c"), thresholds=GRID, keys="joint", min_parties=2))
 
 
 def test_a_manifest_for_sealed_keys_is_refused_by_joint_roles_and_the_other_way_round(idle: JointPlay) -> None:
@@ -364,17 +307,3 @@ def test_a_manifest_for_sealed_keys_is_refused_by_joint_roles_and_the_other_way_
     for why, make in refusals:
         with pytest.raises(ValueError, match=why):
             make()
-
-
-def test_smudging_cannot_be_switched_off(idle: JointPlay) -> None:
-    fields = msgspec.to_builtins(idle.plan, builtin_types=(bytes,))
-    for bits in (0, 29, 81, -40):
-        with pytest.raises(CapacityError, match=f"smudging_bits must lie between 30 and 80, got {bits}"):
-            msgspec.structs.replace(idle.plan, smudging_bits=bits)
-        altered = EncodedPlan(idle.plan.kind, msgspec.msgpack.encode({**fields, "smudging_bits": bits}))
-        manifest = msgspec.structs.replace(idle.manifest, plan=altered)
-        for make in roles(idle, manifest, idle.roster, idle.identity("north")):
-            with pytest.raises(InputError, match="smudging_bits"):
-                make()
-        with pytest.raises(CapacityError, match="smudging_bits"):
-            idle.plugin.prepare(Request(parties=("a", "b"), thresholds=GRID, keys="joint", smudging_bits=bits))

@@ -8,7 +8,6 @@ import stat
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -34,10 +33,9 @@ from fhe_auc.session.manifest import JOINT_KEYS_LEAVE
 from fhe_auc.session.party import Party
 from fhe_auc_keys.bundles.announcement import open_announcement
 from fhe_auc_keys.bundles.sealed_bundles import Kept
-from fhe_auc_keys.bundles.session_keys import party_secrets, public_context
+from fhe_auc_keys.bundles.session_keys import public_context
 from fhe_auc_keys.cli import keys as group
 from fhe_auc_keys.site import key_store_sites, late_opening
-from fhe_auc_keys.site.session_files import kept_for_party
 from fhe_auc_keys.store.trusted_authorities import Trusted
 from fhe_auc_keys.store.vault import Vault, certified_identity
 from fhe_auc_keys.trust.authority import Authority
@@ -77,43 +75,10 @@ from tests.support.programs import run
 from tests.support.wire import flipped, mended
 
 pytestmark = pytest.mark.usefixtures("consortium")
-NOISY = ("--protocol", "dpauc-laplace", "-o", "epsilon=1", "--thresholds", "uniform:8", "--out", "noisy")
-
-
-@contextmanager
-def full_disk(longest: int) -> Iterator[None]:
-    """Files longer than that cannot be written."""
-    import resource  # not on Windows
-
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (longest, before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+NOISY = ("--protocol", "dpauc-laplace", "-o", "epsilon=1", "--thresholds", "uniform:8")
 
 
 # --- The way it is meant ----------------------------------------------------------------------------------------------
-
-
-def test_both_parties_get_the_same_keys_and_a_seed_each_and_the_store_says_so() -> None:
-    secrets, seeds = set(), set()
-    for name in SITES:
-        result = open_as(name)
-        assert (result.exit_code, result.stderr) == (0, "")
-        until = "can be opened +until 2030-05-08 12:00 UTC"
-        for line in ("party +north", rf"party +{name} +this is you; certificate", until):
-            assert re.search(line, result.stdout)
-        shown = json_of("show", *at(name))
-        with store_of(name) as store:
-            (session,) = map(bytes.fromhex, shown["sessions"])
-            me, trust = certified_identity(store), Trusted.stored(store).trust
-            announced, material = kept_for_party(store, session, me, trust, holder="north", at=NOW)
-        own = party_secrets(material, announced.manifest)
-        secrets.add((own.context, own.common_secret))
-        seeds.add(own.seed)
-        assert (shown["site"]["name"], shown["site"]["certified"]) == (name, True)
-    assert (len(secrets), len(seeds)) == (1, 2)
 
 
 def test_the_aggregator_alone_gets_keys_that_it_can_load_and_nothing_else() -> None:
@@ -129,14 +94,6 @@ def test_the_aggregator_alone_gets_keys_that_it_can_load_and_nothing_else() -> N
     assert bfv.load_public(context).fingerprint.hex() == told["context"]
     assert opening
     assert (told["holder"], list(told["parties"]), list(told["aggregator"])) == ("north", list(SITES), [ADDER])
-
-
-def test_a_session_names_its_aggregator_which_is_no_party_and_what_is_evaluated() -> None:
-    own, adder = ("south/south.credential", *NORTH, *SMALL), f"{ADDER}/{ADDER}.credential"
-    for missing, *named in (("--aggregator", "--study", "study.toml"), ("--study", "--aggregator", adder)):
-        result = CliRunner().invoke(main, ["keys", "session", *own, *named])
-        assert_fails(result, 2, f"missing option '{missing}'")
-    assert_fails(call("session", *own, "--aggregator", "south/south.credential"), 1, "aggregator")
 
 
 def test_a_joint_session_from_the_command_to_the_auc(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -198,25 +155,51 @@ def test_thresholds_found_in_one_session_are_what_parties_take_the_next_for(keys
     assert_fails(open_as_aggregator("--thresholds", "found.txt"), 2, "--thresholds is for parties")
 
 
-def test_options_of_a_protocol_go_into_the_session() -> None:
-    noisy = ("--protocol", "histogram-distributed-dp", "-o", "epsilon=1", "-o", "height=6", "--out", "noisy")
-    rounded = ("--protocol", "verified", "--round-scores", "2", "--out", "rounded")
-    found = [json_of(*SESSION, *QUANTILES, *noisy), json_of(*SESSION, *rounded)]
-    assert [[made[name] for name in ("protocol", "thresholds", "options")] for made in found] == [
-        ["boundaries-distributed-dp", 64, {"bins": 8, "epsilon": 0.25}],  # a quarter of both sessions' budget
-        ["verified", 101, {"interval": 0.95, "round_scores": 2}],
-    ]
-    assert (found[1]["max_rows"], found[1]["min_rows"]) == (10**6, None)
-    shown = open_as("south", "noisy/south.bundle").stdout + open_as("south", "rounded/south.bundle").stdout
-    for line in (
-        "thresholds +8 +to be found, from counts in 64 cells of scores",
-        r"option +epsilon +0\.25",
-        "rows +at most 1,000,000 +of all parties together",
-    ):
-        assert re.search(line, shown)
-
-
 QUANTILES = ("--backend", "tenseal", "--thresholds", "quantile:8")
+GROUPED = ("--thresholds", "uniform:10", "--score-columns")
+
+
+@pytest.mark.parametrize(
+    ("asked", "facts", "lines"),
+    [
+        (NOISY, {"files": {"everybody": "made/session.convened"}}, ("convened by +north", r"option +epsilon +1\.0")),
+        (
+            (*QUANTILES, "--protocol", "histogram-distributed-dp", "-o", "epsilon=1", "-o", "height=6"),
+            # a quarter of both sessions' budget
+            {"protocol": "boundaries-distributed-dp", "thresholds": 64, "options": {"bins": 8, "epsilon": 0.25}},
+            ("thresholds +8 +to be found, from counts in 64 cells of scores", r"option +epsilon +0\.25"),
+        ),
+        (
+            ("--protocol", "verified", "--round-scores", "2"),
+            {"thresholds": 101, "options": {"interval": 0.95, "round_scores": 2}, "max_rows": 10**6, "min_rows": None},
+            ("rows +at most 1,000,000 +of all parties together",),
+        ),
+        (
+            (*GROUPED, "risk_a,risk_b", "--by", "sex=F,M"),
+            {"models": ["risk_a", "risk_b"], "by": [{"name": "sex", "levels": ["F", "M"]}]},
+            ("groups +sex: F, M", "models +risk_a, risk_b"),
+        ),
+        (
+            (*GROUPED, "a,b,c", "--cluster", "patient_id", "--each-pair"),
+            {"cluster": "patient_id", "each_pair": True},
+            ("patients +patient_id", "models +a, b, c +columns of scores; each is compared with each"),
+        ),
+        (
+            (*SMALL, "--epsilon", "0.5"),  # row caps are numbers of rows
+            {"options": {"colluders": 0, "epsilon": 0.5, "epsilon_unit": "row", "interval": 0.95}},
+            ("epsilon +0.5 a row", "rows, in public +50 ", "released +D, P", "not cover whether a result is published"),
+        ),
+    ],
+)
+def test_what_is_asked_for_goes_into_the_session_and_every_site_is_shown_it_before_it_joins(
+    asked: tuple[str, ...], facts: dict[str, Any], lines: tuple[str, ...]
+) -> None:
+    write_study("study.toml", row_caps={"north": 30, "south": 20} if "--epsilon" in asked else None)
+    made = json_of(*SESSION, *asked, "--out", "made")
+    assert facts.items() <= {**made, **(made["analysis"] or {})}.items()
+    shown = re.sub(r"\s+", " ", open_as("south", made["files"].get("south", "made/session.convened")).stdout)
+    for line in lines:
+        assert re.search(line, shown), line
 
 
 def test_what_cannot_be_is_refused_in_one_line_and_leaves_nothing() -> None:
@@ -232,9 +215,16 @@ def test_what_cannot_be_is_refused_in_one_line_and_leaves_nothing() -> None:
     enrol, listed = ("enrol", "north", *NORTH), ("enrol", "north", *NORTH, "--revocation-list")
     opening = ("open", "week/north.bundle", *NORTH, "--holder", "north")
     others = "south/south.pem: the certificate is for 'south' or other keys, not for 'north'"
+    adder = ("--aggregator", f"{ADDER}/{ADDER}.credential")
+    write_study("one.toml", row_caps={"north": 30})
+    private_rows = (*SESSION, *SMALL, "--epsilon", "0.5")
     before = {*Path().rglob("*")}
+    for missing, given in (("--aggregator", ("--study", "study.toml")), ("--study", adder)):
+        result = CliRunner().invoke(main, ["keys", *SESSION, *SMALL, *given])
+        assert_fails(result, 2, f"missing option '{missing}'")
     for asked, status, why in (
         # Sessions.
+        ((*both, "--aggregator", "south/south.credential", *NORTH), 1, "aggregator"),
         ((*SESSION, *QUANTILES, *rounded), 2, "every rounded score is a threshold"),
         ((*SESSION, *QUANTILES, "-o", "epsilon=1"), 2, "thresholds must not come from the rows"),
         ((*SESSION, *QUANTILES, "--protocol", "exact", "--epsilon", "1"), 2, "'exact' has no option 'epsilon'"),
@@ -242,6 +232,8 @@ def test_what_cannot_be_is_refused_in_one_line_and_leaves_nothing() -> None:
         ((*SESSION, *private), 2, "has no private way to find quantile thresholds"),
         ((*SESSION, "--keys", "joint", "--protocol", "semi-honest"), 2, "has no joint keys"),
         ((*SESSION, "--smudging-bits", "40"), 2, "is for joint keys only"),
+        (private_rows, 2, "give the study a row cap for each"),
+        ((*private_rows, "--study", "one.toml"), 2, "give the study a row cap for each"),
         ((*SESSION, *SMALL, "--min-parties", "9"), 2, "min_parties must lie between"),
         ((*SESSION, "--by", "sex", *SMALL), 2, "which levels does 'sex' have"),
         ((*SESSION, "--by", "sex=F,M", *SMALL, "--protocol", "semi-honest"), 2, "answers for one model over all rows"),
@@ -263,6 +255,11 @@ def test_what_cannot_be_is_refused_in_one_line_and_leaves_nothing() -> None:
         (("ca-init", "Lung Study", *NORTH), 1, "is a party's"),
         (("ca-init", "Lung Study", *AUTHORITY), 1, "has the authority 'Heart Study'"),
         (("issue", "north/north.csr", "x", *NORTH), 1, "this key store has no authority"),
+        (("issue", "east.csr", "west", *AUTHORITY), 1, "east.csr: the certificate request is for 'east', not for"),
+        (("issue", "south/south.pem", "south", *AUTHORITY, "--force"), 1, "not a certificate request"),
+        (("issue", "east.csr", "east", *AUTHORITY, "--fingerprint", "abc"), 2, "expected 64 hexadecimal digits"),
+        (("issue", "east.csr", "east", *AUTHORITY, "--fingerprint", "ab" * 32), 1, "not the one given: do not use it"),
+        (("issue", "east.csr", "east", *AUTHORITY), 2, "nobody is there to confirm .*--fingerprint"),
         (("enrol", "aggregator", "--store", "new"), 1, "'aggregator'"),
         (("revoke", "west", *AUTHORITY), 2, "'west' is neither .* number .*certified: 'coordinator', 'north', 'south'"),
         (("revoke", *AUTHORITY), 2, "give a name or a serial number, or --refresh"),
@@ -283,12 +280,6 @@ def test_what_cannot_be_is_refused_in_one_line_and_leaves_nothing() -> None:
         assert_fails(call(*asked), status, why)
     assert {*Path().rglob("*")} == before
     assert "not certified yet" in ok("show", "--store", "east").stdout
-
-
-def test_a_session_without_keys_is_convened_and_shows_its_budget_before_a_site_joins() -> None:
-    assert list(json_of(*SESSION, *NOISY)["files"].values()) == ["noisy/session.convened"]
-    shown = open_as("south", "noisy/session.convened").stdout
-    assert re.search(r"(?s)convened by +north.*option +epsilon +1", shown)
 
 
 def test_the_key_holder_answers_a_request_by_open_late() -> None:
@@ -435,7 +426,6 @@ def test_a_session_says_what_is_evaluated_to_everybody() -> None:
     for said in (ok("show", "week/south.bundle", *SOUTH).stdout, open_as("south").stdout, open_as_aggregator().stdout):
         for name in ("model", "outcome", "cohort", "period"):
             assert re.search(rf"{name} +{getattr(STUDY, name)}", said)
-    assert json.loads(open_as("north", None, "--json").stdout)["study"] == STUDY.as_dict()
     assert_fails(open_as_aggregator("--study", "study.toml", "--force"), 2, "--study is for parties")
 
 
@@ -443,7 +433,7 @@ def test_a_session_says_what_is_evaluated_to_everybody() -> None:
 def test_nothing_is_opened_unless_the_study_is_confirmed(keys: str) -> None:
     file = "week/south.bundle"
     if keys == "none":
-        ok(*SESSION, *NOISY)
+        ok(*SESSION, *NOISY, "--out", "noisy")
         file = "noisy/session.convened"
     ask = ("open", file, "--holder", "north", *SOUTH)
     assert_fails(call(*ask), 2, "nobody is there to confirm the study: give --study")
@@ -476,20 +466,6 @@ def test_caps_of_few_rows_lower_the_default_of_min_rows() -> None:
     write_study("few.toml", row_caps={"north": 30, "south": 20})
     made = json_of(*SESSION, "--protocol", "semi-honest", *SMALL, "--study", "few.toml")
     assert (made["max_rows"], made["min_rows"]) == (50, 50)
-
-
-def test_a_privacy_budget_takes_the_row_caps_as_numbers_of_rows_and_every_site_is_shown_it() -> None:
-    asked = (*SESSION, *SMALL, "--epsilon", "0.5")
-    write_study("one.toml", row_caps={"north": 30})
-    for study in ((), ("--study", "one.toml")):
-        assert_fails(call(*asked, *study), 2, "give the study a row cap for each")
-    write_study("both.toml", row_caps={"north": 30, "south": 20})
-    made = json_of(*asked, "--study", "both.toml", "--out", "private")
-    assert made["options"] == {"colluders": 0, "epsilon": 0.5, "epsilon_unit": "row", "interval": 0.95}
-    shown = " ".join(open_as("south", "private/south.bundle", study="both.toml").stdout.split())
-    uncovered = "epsilon does not cover whether a result is published"
-    for told in ("epsilon 0.5 a row", "rows, in public 50 ", "released D, P ", uncovered):
-        assert told in shown
 
 
 def test_a_site_with_more_rows_than_its_cap_answers_nothing_and_results_show_the_caps(
@@ -538,26 +514,6 @@ def test_a_revoked_party_is_refused_at_the_session_and_cannot_open(clock: Clock)
     assert "south: REVOKED" in ok("show", *AUTHORITY).stdout
 
 
-def test_nothing_is_certified_unless_the_fingerprint_is_confirmed() -> None:
-    ok("enrol", "east", "--store", "east")
-    issue = ("issue", "east.csr", "east", *AUTHORITY)
-    wrong = "east.csr: the certificate request is for 'east', not for 'west'"
-    for asked, typed, status, why in (
-        (("issue", "east.csr", "west", *AUTHORITY), "y\n", 1, wrong),
-        (("issue", "south/south.pem", "south", *AUTHORITY, "--force"), "", 1, "not a certificate request"),
-        ((*issue, "--fingerprint", "ab" * 32), "", 1, "not the one given: do not use it"),
-        (issue, "n\n", 1, "not confirmed; nothing was changed"),
-        (issue, "", 2, "nobody is there to confirm .*--fingerprint"),
-        ((*issue, "--fingerprint", "abc"), "", 2, "expected 64 hexadecimal digits"),
-    ):
-        assert_fails(call(*asked, input=typed), status, why)
-    register = json_of("show", *AUTHORITY)["authority"]["issued"]
-    assert [line["name"] for line in register] == [*SITES, ADDER]
-    assert not list(Path().glob("*st.pem"))
-    assert request_fingerprint("east.csr") in re.sub(r"\s", "", ok(*issue, input="y\n").stderr)
-    assert x509.load_pem_x509_certificate(Path("east.pem").read_bytes())
-
-
 def test_no_authority_is_trusted_unless_its_fingerprint_is_confirmed() -> None:
     Path("other").mkdir()
     ok("ca-init", "Lung Study", *at("lung"), "--out", "other")
@@ -575,24 +531,6 @@ def test_no_authority_is_trusted_unless_its_fingerprint_is_confirmed() -> None:
     ok(*add)  # known by now
 
 
-def test_renewal_keeps_the_keys(clock: Clock) -> None:
-    news = refresh(clock, 300 * DAY)
-    ok("enrol", "north", *NORTH, "--out", "north")  # the request again: the same bytes
-    told = ("--fingerprint", request_fingerprint("north/north.csr"))
-    ok("issue", "north/north.csr", "north", *AUTHORITY, "--force", *told)
-    old = Path("north/north.credential").read_bytes()
-    renewing = ("enrol", "north", *NORTH, "--out", "north", "--certificate", "north.pem", *news)
-    assert_fails(call(*renewing), 2, "'north/north.credential' is there already")
-    ok(*renewing, "--force")
-    assert Path("north/north.credential").read_bytes() != old
-    clock.at += 100 * DAY
-    news = refresh(clock, timedelta(0))
-    make_site("later")
-    own = ("north/north.credential", "--aggregator", "later/later.credential", *NORTH)
-    alone = call("session", *own, "--out", "next", *SMALL, *news)
-    assert alone.exit_code == 0, alone.output
-
-
 def test_no_file_is_overwritten_unasked(clock: Clock) -> None:
     mine, before = b"something of mine", Path("authority/ca.pem").read_bytes()
     told = ("--fingerprint", request_fingerprint("north/north.csr"))
@@ -605,7 +543,7 @@ def test_no_file_is_overwritten_unasked(clock: Clock) -> None:
     for name in (*commands, "aggregator.keys"):
         Path(name).write_bytes(mine)
     for name, command in commands.items():
-        assert_fails(call(*command), 2, f"'{name}' is there already and is not overwritten")
+        assert_fails(call(*command), 2, f"'{name}' is there already; choose another --out, or say --force")
         assert Path(name).read_bytes() == mine
     assert_fails(open_as_aggregator(), 2, "'aggregator.keys' is there already")
     assert not Path("lung").exists()
@@ -672,6 +610,8 @@ def test_a_random_passphrase_is_written_once_before_its_store_and_never_over_ano
     assert_fails(call(*enrol, "void/secret"), 1, "void/secret")
     assert_fails(call(*enrol, "new", "--passphrase-file", "secret"), 2, "and not both")
     assert (file.read_text(), Path("new").exists(), Path("east").exists()) == ("of something else", False, False)
+    from tests.support.full_disk import full_disk  # not on Windows
+
     for longest in (40, 70):  # a disk that is full before the passphrase is written, and before the store's header is
         with full_disk(longest):
             failed = call(*enrol, "new")
@@ -754,31 +694,22 @@ KINDS = {
 }
 
 
-def test_show_tells_what_is_verified_and_what_only_claimed() -> None:
+def test_show_tells_what_is_verified_and_what_only_claimed_and_programs_by_names_and_iso_8601_times() -> None:
+    """Nothing is a list of pairs or cells, and every time is one that Python reads back, in UTC."""
+
     def shown(*more: str) -> dict[str, dict[str, Any]]:
         return {each["file"]: each for each in json_of("show", *KINDS, *more)["files"]}
 
-    claimed = shown()
-    for verified in (shown(*SOUTH), shown(*TRUST)):
-        for path, (what, verifiable) in KINDS.items():
-            assert what in claimed[path]["what"]
-            assert (claimed[path]["verified"], verified[path]["verified"]) == (False, verifiable), path
-    assert "provided that authority/ca.pem is genuine" in verified["north/north.pem"]["verdict"]
+    open_as("south")
+    claimed, by_options, by_store = shown(), shown(*TRUST), shown(*SOUTH)
+    for path, (what, verifiable) in KINDS.items():
+        assert what in claimed[path]["what"]
+        found = [each[path]["verified"] for each in (claimed, by_options, by_store)]
+        assert found == [False, verifiable, verifiable], path
+    assert "provided that authority/ca.pem is genuine" in by_options["north/north.pem"]["verdict"]
     # What is inside a signed document is not even shown before its signature is verified.
     assert claimed["week/south.bundle"]["details"] == {"signed_by": "north"}
-    assert verified["week/south.bundle"]["details"]["sealed_to"] == "south"
-    assert re.search("verified +no +only what the file claims", ok("show", "week/south.bundle").stdout)
-    chance = verified["week/south.bundle"]["details"]["soundness"]
-    assert chance < 2**-40
-    assert re.search(
-        rf"a lie passes +< {re.escape(chance_text(chance))}", ok("show", "week/south.bundle", *SOUTH).stdout
-    )
-
-
-def test_what_show_tells_programs_has_names_and_times_as_iso_8601_has_them() -> None:
-    """Nothing is a list of pairs or cells, and every time is one that Python reads back, in UTC."""
-    open_as("south")
-    told = {each["file"]: each["details"] for each in json_of("show", *KINDS, *SOUTH)["files"]}
+    told = {path: each["details"] for path, each in by_store.items()}
     for path, names in (
         ("authority/ca.pem", {"name", "issuer", "serial", "fingerprint", "not_before", "not_after"}),
         ("authority/ca.crl", {"authority", "revoked", "last_update", "next_update"}),
@@ -789,7 +720,10 @@ def test_what_show_tells_programs_has_names_and_times_as_iso_8601_has_them() -> 
     assert datetime.fromisoformat(told["authority/ca.pem"]["not_after"]) == certificate.not_valid_after_utc
     bundle = told["week/south.bundle"]
     assert bundle == {**told["week/session.announcement"], "sealed_to": "south"}
-    assert list(bundle["parties"]) == list(SITES)
+    assert (list(bundle["parties"]), bundle["soundness"] < 2**-40) == (list(SITES), True)
+    assert re.search("verified +no +only what the file claims", ok("show", "week/south.bundle").stdout)
+    chance = f"a lie passes +< {re.escape(chance_text(bundle['soundness']))}"
+    assert re.search(chance, ok("show", "week/south.bundle", *SOUTH).stdout)
     stores = [json_of("show", *at(name)) for name in ("south", "authority")]
     (session,) = stores[0]["sessions"].values()
     held = {"late_seeds": False, "end_seen": None}
@@ -840,24 +774,6 @@ def test_the_group_s_help_tells_the_story_in_order_and_in_whole_lines(monkeypatc
     assert re.search(r"(?s)\n  [^\n]* ca-init .*\n  [^\n]* enrol .*\n  [^\n]* session ", story)
     for command in group.commands:
         assert "..." not in re.search(rf"^  {command} .*$", story, re.MULTILINE)[0]
-
-
-def test_groups_are_made_with_all_their_levels_named_and_everybody_is_shown_them() -> None:
-    asked = ("--by", "sex=F,M", "--score-columns", "risk_a,risk_b", "--thresholds", "uniform:10", "--out", "grouped")
-    analysis = json_of(*SESSION, *asked)["analysis"]
-    assert (analysis["models"], analysis["by"]) == (["risk_a", "risk_b"], [{"name": "sex", "levels": ["F", "M"]}])
-    shown = ok("show", "grouped/north.bundle", *NORTH)
-    assert re.search("groups +sex: F, M", shown.stdout)
-    assert re.search("models +risk_a, risk_b", shown.stdout)
-
-
-def test_everybody_is_shown_that_a_session_is_by_patients_and_of_each_pair_of_models() -> None:
-    asked = ("--cluster", "patient_id", "--each-pair", "--score-columns", "a,b,c", "--thresholds", "uniform:10")
-    analysis = json_of(*SESSION, *asked, "--out", "patients")["analysis"]
-    assert (analysis["cluster"], analysis["each_pair"]) == ("patient_id", True)
-    shown = ok("show", "patients/north.bundle", *NORTH)
-    assert re.search("patients +patient_id", shown.stdout)
-    assert re.search("models +a, b, c +columns of scores; each is compared with each", shown.stdout)
 
 
 def test_a_site_sees_what_is_spent_and_sets_a_limit() -> None:

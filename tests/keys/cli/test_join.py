@@ -32,7 +32,7 @@ from tests.support.keys_commands import (
     settings,
     store_of,
 )
-from tests.support.keys_folder import AUTHORITY, NORTH, SITES, SMALL, SOUTH, at
+from tests.support.keys_folder import AUTHORITY, NORTH, SITES, SOUTH, at
 from tests.support.wire import flipped
 
 POST = ("--out", "post")
@@ -86,31 +86,14 @@ def joined(name: str, typed: str = "y\ny\n") -> str:
     return first.stderr + ok(*JOIN, "--certificate", f"post/{name}.pem", *at(name), *POST).stderr
 
 
-def test_a_consortium_needs_two_commands_a_role_two_of_the_authority_and_two_comparisons_a_role(clock: Clock) -> None:
-    roles = (*SITES, "coordinator")
-    Path("coordinator").mkdir()
-    said = "".join(ok(*JOIN, name, *at(name), *POST, input="y\ny\n").stderr for name in roles)
-    requests = [f"post/{name}.csr" for name in roles]
-    issued = ok("issue", *requests, *AUTHORITY, *POST, input="y\n" * 3)
-    for name in roles:
-        ok(*JOIN, "--certificate", f"post/{name}.pem", *at(name), *POST)
+def test_whoever_joins_compares_the_authority_s_fingerprint_once_and_is_then_shown_what_the_invitation_says() -> None:
+    """How many commands and comparisons a consortium needs: `test_every_night.py`."""
+    before, after = joined("north").split("Does the authority read out the same")
+    assert fingerprint_in("post") in "".join(before.split())
     shown = ("sftp://exchange.example.org/heart", "+49 30 1234", STUDY.model, "hours-between", "tell differences")
-    assert [said.count("Does the authority read out the same"), issued.stderr.count("read out the same")] == [3, 3]
-    assert all(each in said for each in shown)
-    assert [fingerprint_in("post") in "".join(each.split()) for each in said.split("Does the authority")[:3]] == [
-        True
-    ] * 3
-    credentials = [f"post/{name}.credential" for name in SITES]
-    adder = ("--aggregator", "post/coordinator.credential")
-    Path("study.toml").write_text("\n".join(OFFER.split("[study]\n")[1].splitlines()[:4]))
-    ok("session", *credentials, *adder, *NORTH, *SMALL, "--protocol", "verified", "--out", "week")
-    found = json.loads(call("open", "--policy", "week", *SOUTH, "--json").stdout)["files"]
-    assert "opened" in [each["outcome"] for each in found]
-    # What stands in the invitation's place is fetched from then on.
-    clock.at += 2 * DAY
-    ok("revoke", "north", *AUTHORITY, "--out", "lists")
-    refused = call("open", "week/south.bundle", "--holder", "north", *SOUTH, "--study", "study.toml")
-    assert_fails(refused, 1, "has been revoked")
+    assert [each in after for each in shown] == [True] * len(shown)
+    with store_of("north") as store:
+        assert [Path(each).name for each in Trusted.stored(store).places] == ["lists"]
 
 
 def test_an_invitation_of_another_authority_is_refused_and_nothing_is_made() -> None:

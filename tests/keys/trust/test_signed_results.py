@@ -2,9 +2,8 @@
 
 import json
 import re
-from collections.abc import Callable, Iterator
-from datetime import datetime, timezone
-from functools import cache
+from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -40,48 +39,59 @@ def assert_says(told: Result, why: str, status: int = 1) -> None:
     assert (told.exit_code, why in " ".join(told.output.split())) == (status, True), told.output
 
 
-class Folder:
-    """Results of three sites of one session, and what it takes to verify them on another machine."""
-
-    def __init__(self, sites: list[PartyData], folder: Path, protocol: str) -> None:
-        self.consortium = Consortium(sites, folder / "c", protocol)
-        self.folder = folder
-        self.files: list[Path] = []
-        self.consortium.done = self._write  # type: ignore[method-assign]
-        conduct(self.consortium.aggregator(), self.consortium.exchange)
-        with self.consortium.store("north") as store:
-            trusted = Trusted.stored(store)
-        (authority,), (revoked,) = trusted.authorities, trusted.lists
-        (folder / "ca.pem").write_bytes(authority.public_bytes(Encoding.PEM))
-        (folder / "ca.crl").write_bytes(revoked.public_bytes(Encoding.PEM))
-        self.trust = ("--authority", folder / "ca.pem", "--revocation-list", folder / "ca.crl")
-
-    def _write(self, party: Party[Any], records: Records) -> None:
-        (folder := self.folder / party.name).mkdir()
-        self.files.append(outcomes.write(folder, party, records.signed))
+@pytest.fixture
+def certified(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Certified:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setattr("fhe_auc_keys.cli.common.now", lambda: NOW)
+    return Certified("north", "south", "west")
 
 
-Made = Callable[[str], Folder]
+def published(authority: bytes, revoked: bytes) -> tuple[str, ...]:
+    """Write what is trusted; return the options that say so."""
+    Path("ca.pem").write_bytes(authority)
+    Path("ca.crl").write_bytes(revoked)
+    return "--authority", "ca.pem", "--revocation-list", "ca.crl"
 
 
-@pytest.fixture(scope="module")
-def made(site_rows: list[PartyData], tmp_path_factory: pytest.TempPathFactory) -> Made:
-    """Return a function that returns the results of a protocol's session, which is played once."""
-    return cache(lambda protocol: Folder(site_rows, tmp_path_factory.mktemp("results"), protocol))
+def publish(made: Certified, at: datetime = NOW) -> tuple[str, ...]:
+    return published(made.authority.certificate_pem(), made.authority.revocation_list(at=at))
+
+
+def signed(certified: Certified, party: str, signer: str | None = None, **changes: Any) -> Path:
+    told = {"party": party, **RESULT_OF, "evaluation": EVALUATION} | changes
+    told = {name: value for name, value in told.items() if value is not None}
+    path = Path(f"{party}.json")
+    path.write_text(json.dumps(signed_json.sign(certified.identities[signer or party], RESULT, told)))
+    return path
 
 
 @pytest.mark.parametrize("protocol", ["verified", pytest.param("semi-honest", marks=pytest.mark.slow)])
-def test_the_results_of_all_sites_are_verified_and_say_the_same(made: Made, protocol: str) -> None:
-    folder = made(protocol)
-    found = json.loads(check(*folder.files, *folder.trust, "--json").stdout)
+def test_the_results_of_all_sites_are_verified_and_say_the_same(
+    site_rows: list[PartyData], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, protocol: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    consortium, files = Consortium(site_rows, tmp_path / "c", protocol), []
+
+    def write(party: Party[Any], records: Records) -> None:
+        (folder := tmp_path / party.name).mkdir()
+        files.append(outcomes.write(folder, party, records.signed))
+
+    consortium.done = write  # type: ignore[method-assign]
+    conduct(consortium.aggregator(), consortium.exchange)
+    with consortium.store("north") as store:
+        trusted = Trusted.stored(store)
+    (authority,), (revoked,) = trusted.authorities, trusted.lists
+    trust = published(authority.public_bytes(Encoding.PEM), revoked.public_bytes(Encoding.PEM))
+    found = json.loads(check(*files, *trust, "--json").stdout)
     told = [tuple(each[name] for name in ("party", "problem", "session", "manifest")) for each in found["results"]]
-    session = (None, folder.consortium.id.hex(), folder.consortium.aggregator().digest.hex())
+    session = (None, consortium.id.hex(), consortium.aggregator().digest.hex())
     assert (told, found["problems"]) == ([(name, *session) for name in ("north", "south", "east")], [])
-    assert check(folder.files[0], *folder.trust).exit_code == 0  # in words
-    assert check(*folder.files, *folder.consortium.options("south")).exit_code == 0
-    written = json.loads(folder.files[0].read_text())
+    assert check(files[0], *trust).exit_code == 0  # in words
+    assert check(*files, *consortium.options("south")).exit_code == 0
+    written = json.loads(files[0].read_text())
     assert (written["evaluation"]["soundness"] is not None, bool(written["version"])) == (protocol == "verified", True)
-    assert outcomes.read(folder.files[0]).auc == written["evaluation"]["auc"]  # type: ignore[union-attr]
+    assert outcomes.read(files[0]).auc == written["evaluation"]["auc"]  # type: ignore[union-attr]
 
 
 def leaves(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
@@ -93,13 +103,11 @@ def leaves(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
         yield path
 
 
-def test_whatever_is_changed_in_a_result_is_found(made: Made) -> None:
-    folder = made("verified")
-    text = folder.files[0].read_text()
-    with folder.consortium.store("north") as store:
-        trust = Trusted.stored(store).trust
-    now = datetime.now(timezone.utc)
-    assert signed_json.check(signed_json.parse(text), RESULT, trust, at=now).name == "north"
+def test_whatever_is_changed_in_a_result_is_found(certified: Certified) -> None:
+    counts = [{"threshold": k / 50, "tpr": [k, None], "name": "x"} for k in range(20)]
+    text = signed(certified, "north", evaluation=EVALUATION | {"counts": counts}).read_text()
+    trust = certified.trust()
+    assert signed_json.check(signed_json.parse(text), RESULT, trust, at=NOW).name == "north"
     paths = list(leaves(json.loads(text)))
     assert len(paths) > 50
     changed = [json.loads(text) | more for more in ({"note": 1}, {"evaluation": None})]
@@ -111,43 +119,20 @@ def test_whatever_is_changed_in_a_result_is_found(made: Made) -> None:
         changed.append(told)
     for told, where in zip(changed, (None, None, *paths), strict=True):
         with pytest.raises(Exception, match=r".") as refused:
-            signed_json.check(told, RESULT, trust, at=now)
+            signed_json.check(told, RESULT, trust, at=NOW)
         assert isinstance(refused.value, TamperedError), where
 
 
 def test_blanks_and_the_order_of_names_do_not_matter_and_a_name_that_is_there_twice_is_refused(
-    made: Made, tmp_path: Path
+    certified: Certified,
 ) -> None:
     """Readers differ about which of two values counts."""
-    folder = made("verified")
-    text = folder.files[0].read_text()
-    (copy := tmp_path / "copy.json").write_text(json.dumps(json.loads(text), indent=4, sort_keys=True))
-    assert check(copy, *folder.trust).exit_code == 0
-    copy.write_text(text.replace('{"auc": ', '{"auc": 0.99, "auc": ', 1))
-    assert_says(check(copy, *folder.trust), "not one well-formed JSON object")
-
-
-@pytest.fixture
-def certified(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Certified:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "200")
-    monkeypatch.setattr("fhe_auc_keys.cli.common.now", lambda: NOW)
-    return Certified("north", "south", "west")
-
-
-def publish(made: Certified, at: datetime = NOW) -> tuple[str, ...]:
-    """Write what is trusted; return the options that say so."""
-    Path("ca.pem").write_bytes(made.authority.certificate_pem())
-    Path("ca.crl").write_bytes(made.authority.revocation_list(at=at))
-    return "--authority", "ca.pem", "--revocation-list", "ca.crl"
-
-
-def signed(certified: Certified, party: str, signer: str | None = None, **changes: Any) -> Path:
-    told = {"party": party, **RESULT_OF, "evaluation": EVALUATION} | changes
-    told = {name: value for name, value in told.items() if value is not None}
-    path = Path(f"{party}.json")
-    path.write_text(json.dumps(signed_json.sign(certified.identities[signer or party], RESULT, told)))
-    return path
+    file, trust = signed(certified, "north"), publish(certified)
+    text = file.read_text()
+    file.write_text(json.dumps(json.loads(text), indent=4, sort_keys=True))
+    assert check(file, *trust).exit_code == 0
+    file.write_text(text.replace('{"auc": ', '{"auc": 0.99, "auc": ', 1))
+    assert_says(check(file, *trust), "not one well-formed JSON object")
 
 
 REFUSAL = {"type": "ResultCheckError", "message": "refused"}
@@ -176,13 +161,9 @@ def test_sites_that_say_different_things_are_named(
         assert re.search(f"south.json: differs from .*north.json .'north'.: {told}", problems[0]), problems
 
 
-def test_who_signs_in_anothers_name_is_refused(certified: Certified) -> None:
-    forged = signed(certified, "north", signer="south")
+def test_who_signs_in_anothers_name_another_authoritys_site_and_a_revoked_one_are_refused(certified: Certified) -> None:
+    forged, file = signed(certified, "west", signer="south"), signed(certified, "north")
     assert_says(check(forged, *publish(certified)), "signed by 'south', and said to be another's")
-
-
-def test_another_authoritys_site_and_a_revoked_one_are_refused(certified: Certified) -> None:
-    file = signed(certified, "north")
     assert_says(check(file, *publish(Certified("north"))), "not signed by any authority trusted here")
     certified.revoke("north")
     assert_says(check(file, *publish(certified)), "has been revoked")
