@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from fhe_auc.base.serialise import decode, encode
+from fhe_auc.rlwe.modular import Residues
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
 from fhe_auc.session.computation import Result
@@ -42,6 +43,10 @@ class VectorPlay:
     def party(self, data: PartyData) -> Party[Any]:
         """A party, made of its material."""
         return self.plugin.party(self.manifest, self.delivery.parties[data.name], data)
+
+    def pad(self, name: str, seed: bytes) -> Residues:
+        """A party's pad from its own seed."""
+        return self.computation._sums.pad(seed, self.manifest.session, self.manifest.parties.index(name))
 
     def answers(self, message: bytes, present: Sequence[str] = ()) -> dict[str, bytes]:
         """What those answer who are asked, and of the parties those who are present."""

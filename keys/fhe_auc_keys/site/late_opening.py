@@ -269,11 +269,11 @@ def _held(store: KeyStore, session: bytes) -> _Held:
     return store.load("late", session.hex(), _FORMAT)
 
 
-def _pads(manifest: Manifest) -> padded_roles.KeyHolderPads | None:
+def _pads(manifest: Manifest) -> padded_roles.SealedPads | None:
     """Return the key mode of a session in which a key holder opens pads; None for another."""
     plugin = registry.load(manifest.protocol)
     mode = plugin.mode_of(manifest) if isinstance(plugin, EncryptedProtocol) and manifest.keys == "sealed" else None
-    return mode if isinstance(mode, padded_roles.KeyHolderPads) else None
+    return mode if isinstance(mode, padded_roles.SealedPads) else None
 
 
 def _check_counted(manifest: Manifest, asked: _Request) -> None:

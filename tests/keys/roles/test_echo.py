@@ -30,7 +30,7 @@ def results(roles: Roles) -> list[bytes]:
     first, aggregator = roles.aggregator.finish_round(), roles.aggregator
 
     def again(_: bytes) -> bytes:
-        return encode(Result(aggregator.counted, aggregator._result(aggregator.counted, aggregator._sum.totals)))
+        return encode(Result(aggregator.counted, aggregator._result(aggregator._sum.totals)))
 
     return [first] + [with_payload(first, again) for _ in PARTIES[1:]]
 

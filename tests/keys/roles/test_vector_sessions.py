@@ -333,7 +333,7 @@ def test_the_aggregator_and_the_helper_together_see_uniform_numbers() -> None:
     play.until_result()
     assert set(seeds) == set(NAMES)
     for name, sent in play.sent.items():
-        bare = modular.subtract(entries(play, sent), play.computation.pad(name, seeds[name]), MODULUS)
+        bare = modular.subtract(entries(play, sent), play.pad(name, seeds[name]), MODULUS)
         assert looks_uniform(bare)
     # With any party they read everything, as helpers.md says.
     first = modular.subtract(bare, common_pads(play).total([2]), MODULUS)
@@ -379,7 +379,7 @@ def test_the_aggregator_and_the_key_holder_together_read_everything() -> None:
     play.until_result()
     for index, (name, data) in enumerate(zip(NAMES, SITES, strict=True)):
         bare = entries(play, play.sent[name])
-        for pad in (play.computation.pad(name, play.session.seeds[name]), common_pads(play).total([index])):
+        for pad in (play.pad(name, play.session.seeds[name]), common_pads(play).total([index])):
             bare = modular.subtract(bare, pad, MODULUS)
         np.testing.assert_array_equal(bare[:-2], rows_by_bin(data, WIDE["thresholds"]).ravel())
 

@@ -26,7 +26,7 @@ from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.ckks_computation import Circuit, SealedCkks
 from fhe_auc.session.protocol import Session
 from fhe_auc_keys.bundles.session_keys import PartySecrets
-from fhe_auc_keys.roles.sealed_roles import computing_aggregator, decrypting_party
+from fhe_auc_keys.roles.sealed_roles import SealedAggregator, SealedParty
 from fhe_auc_protocols.blinded_auc.encrypted_trapezoid import blinded_sums
 from fhe_auc_protocols.blinded_auc.plan import AucPlan
 from fhe_auc_protocols.blinded_auc.semi_honest import SemiHonest, SemiHonestTask
@@ -62,8 +62,8 @@ class Roles(SessionRoles):
         return cls(
             session,
             sites,
-            computing_aggregator(manifest, computation, keys.public),
-            [decrypting_party(manifest, computation, keys.secret, task, common_secret=bytes(32)) for task in tasks],
+            SealedAggregator(manifest, computation, keys.public),
+            [SealedParty(manifest, computation, keys.secret, task, common_secret=bytes(32)) for task in tasks],
         )
 
     def check(self, outcome: Any) -> None:
