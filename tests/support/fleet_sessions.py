@@ -3,6 +3,7 @@
 import hashlib
 import itertools
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from fractions import Fraction
 from functools import cached_property
@@ -47,7 +48,7 @@ CAP = 12  # rows of a device
 GRID = thresholds.uniform(12)
 
 
-class Play:
+class Play(AbstractContextManager["Play"]):
     """A fleet's session over files in a folder, with all its roles; devices prove their counts but for `proofs`."""
 
     def __init__(
@@ -71,6 +72,9 @@ class Play:
         self.announced = self.opened(self.announcement)
         self.aggregator, self.helper = self.role(made.aggregator), self.role(made.helper)
         self.store = KeyStore.create(folder / "store", "correct horse battery", log2_cost=10)
+
+    def __exit__(self, *error: object) -> None:
+        self.store.close()
 
     def place(self, name: str) -> str:
         return str(self.folder / name)
