@@ -58,21 +58,14 @@ Excerpts = list[Excerpt]
 Contributions = list[Contribution]
 
 
-def excerpts_of(message: bytes) -> Excerpts:
-    return list(decode(payload_of(message), tuple[Excerpt, ...], ""))
-
-
-def contributions_of(message: bytes) -> Contributions:
-    return list(decode(payload_of(message), tuple[Contribution, ...], ""))
+def passed_on(message: bytes, shape: type[Any]) -> list[Any]:
+    """The contributions, or excerpts of them, that the aggregator passes on of all parties."""
+    return list(decode(payload_of(message), tuple[shape, ...], ""))  # type: ignore[valid-type]
 
 
 def in_place(contributions: list[Any], contribution: Contribution | Excerpt) -> list[Any]:
     """With another contribution of south, or excerpt of it."""
     return [contributions[0], contribution, contributions[2]]
-
-
-def part_of(excerpt: Excerpt, index: int = RELINEARISATION) -> bytes:
-    return dict(excerpt.parts)[index]
 
 
 def with_parts(excerpts: Excerpts, *parts: tuple[int, bytes]) -> Excerpts:
@@ -133,7 +126,10 @@ def signed_secrets(play: JointPlay, sealed: dict[str, bytes]) -> Iterator[Excerp
             party._state = honest[name]
 
 
+CHOSEN_LAST, DRAWN_AGAIN = "chosen once it has seen the others'", "drawn again and signed by the party"
 CULPRITS = {
+    CHOSEN_LAST: NOT_COMMITTED,
+    DRAWN_AGAIN: NOT_COMMITTED,
     "all parts passed on": "bytes, at most",
     "order swapped": "north",
     "the last left out and the first doubled": "north|east",
@@ -144,6 +140,24 @@ CULPRITS = {
     "one missing": "2 parties, of 3",
 }
 """What the refusal of an attack names; of all others it is south."""
+
+
+def chosen_last(play: JointPlay) -> Contribution:
+    """South's signed parts, such that with the others' they add up to what it likes: H = 2^20, G = 0."""
+    _, shape = play.aggregator._computation.setup.key_parts
+    wanted = shape.zeros()
+    wanted[: len(shape.moduli) // 2] = 2**20
+    for name in ("north", "east"):
+        shape.subtract_in_place(wanted, shape.unpack(play.contributed(name, 2).parts[RELINEARISATION]))
+    parts = own_parts(play, "south", relinearisation=shape.pack(wanted))
+    return Contribution.sign(play.identity("south"), play.signed_binding, 2, parts)
+
+
+def drawn_again(play: JointPlay) -> Contribution:
+    """As when south was restarted in mid-session, or its signing key is in somebody else's hands."""
+    restarted = play.party(play.sites[1])
+    restarted.respond(play.wire[0])
+    return Contribution.sign(play.identity("south"), play.signed_binding, 2, restarted._state.key_parts)
 
 
 def forged_parts(play: JointPlay, other: JointPlay, e: Excerpts) -> dict[str, Excerpts]:
@@ -165,7 +179,7 @@ def forged_parts(play: JointPlay, other: JointPlay, e: Excerpts) -> dict[str, Ex
         "one everywhere": with_part(e, ones),
         "a bit flipped": with_part(e, flipped(part[1], 1000)),
         "empty": with_part(e, b""),
-        "one's part for another's": with_part(e, part_of(e[0])),
+        "one's part for another's": with_part(e, dict(e[0].parts)[RELINEARISATION]),
         "one's excerpt for another's": in_place(e, e[0]),
         "digests changed to fit": with_digests_that_fit(relinearisation=ones),
         "signed by the aggregator in a party's name": in_place(e, signed_by(play, stranger, relinearisation=ones)),
@@ -190,7 +204,7 @@ def forged_parts(play: JointPlay, other: JointPlay, e: Excerpts) -> dict[str, Ex
         "secret: doubled": with_parts(e, part, secret, secret),
         "secret: its index changed": with_parts(e, part, (3, secret[1])),
         "secret: its index counted from the end": with_parts(e, part, (-1, secret[1])),
-        "secret: one's for another's": with_part(e, part_of(e[0], SECRET), SECRET),
+        "secret: one's for another's": with_part(e, dict(e[0].parts)[SECRET], SECRET),
         "secret: the party's own of another session": with_part(e, own_parts(other, "south")[SECRET], SECRET),
         "secret: the aggregator's own, sealed to the parties": with_part(e, made_up, SECRET),
         "secret: the aggregator's own, digests changed to fit": with_digests_that_fit(secret=made_up),
@@ -198,6 +212,10 @@ def forged_parts(play: JointPlay, other: JointPlay, e: Excerpts) -> dict[str, Ex
         "secret: another's, signed by another party": in_place(e, signed_by(play, north, secret=norths)),
         "secret: a contribution with no such part": with_fields(digests=e[1].digests[:2]),
         "a contribution with no such part": with_fields(digests=e[1].digests[:1]),
+        **{
+            attack: in_place(e, signed.excerpt(RELINEARISATION, SECRET))
+            for attack, signed in ((CHOSEN_LAST, chosen_last(play)), (DRAWN_AGAIN, drawn_again(play)))
+        },
         "order swapped": [e[1], e[0], e[2]],
         "the last left out and the first doubled": [e[0], e[1], e[0]],
         "one left out": e[:2],
@@ -248,7 +266,7 @@ def test_parts_that_are_not_all_parties_own_of_this_session_are_not_answered(
     attacked: Attacked, other: JointPlay
 ) -> None:
     play, message = attacked(3)
-    for attack, forged in forged_parts(play, other, excerpts_of(message)).items():
+    for attack, forged in forged_parts(play, other, passed_on(message, Excerpt)).items():
         for party in play.parties.values():
             assert_refuses(party, carrying(message, forged), CULPRITS.get(attack, "south"), attack)
 
@@ -296,30 +314,9 @@ def test_a_part_of_the_common_secret_that_does_not_open_is_not_answered_whoever_
                 assert play.parties[name]._state.common_secret == b""
 
 
-def test_a_party_notices_that_its_own_part_was_replaced_even_by_one_that_it_signed(attacked: Attacked) -> None:
-    # As when a party was restarted in mid-session, or its signing key is in somebody else's hands.
-    play, message = attacked(3)
-    restarted = play.party(play.sites[1])
-    restarted.respond(play.wire[0])
-    drawn = Contribution.sign(play.identity("south"), play.signed_binding, 2, restarted._state.key_parts)
-    own = in_place(excerpts_of(message), drawn.excerpt(RELINEARISATION, SECRET))
-    assert_refuses(play.parties["south"], carrying(message, own), NOT_COMMITTED)
-
-
 # --- Commitments ------------------------------------------------------------------------------------------------------
 #
 # Whoever sends its parts last, having seen all others', would choose the sum, and read shares off the next answers.
-
-
-def chosen_last(play: JointPlay) -> Contribution:
-    """South's signed parts, such that with the others' they add up to what it likes: H = 2^20, G = 0."""
-    _, shape = play.aggregator._computation.setup.key_parts
-    wanted = shape.zeros()
-    wanted[: len(shape.moduli) // 2] = 2**20
-    for name in ("north", "east"):
-        shape.subtract_in_place(wanted, shape.unpack(play.contributed(name, 2).parts[RELINEARISATION]))
-    parts = own_parts(play, "south", relinearisation=shape.pack(wanted))
-    return Contribution.sign(play.identity("south"), play.signed_binding, 2, parts)
 
 
 def test_a_party_that_changes_its_parts_once_it_has_seen_the_others_is_refused_by_name(play: JointPlay) -> None:
@@ -331,22 +328,13 @@ def test_a_party_that_changes_its_parts_once_it_has_seen_the_others_is_refused_b
     play.finish(None, submissions)  # it sends what it had committed to, and all is well
 
 
-def test_nor_does_an_aggregator_help_it_that_shows_it_the_others_parts_and_passes_on_what_it_makes_of_them(
-    attacked: Attacked,
-) -> None:
-    play, message = attacked(3)
-    forged = in_place(excerpts_of(message), chosen_last(play).excerpt(RELINEARISATION, SECRET))
-    for party in play.parties.values():
-        assert_refuses(party, carrying(message, forged), NOT_COMMITTED)
-
-
 def test_parties_that_were_shown_different_commitments_refuse_each_other(play: JointPlay) -> None:
     """South has signed two, and shows each of the others the parts that it had committed to there."""
     message = play.until(2)
     play.wire.append(message)
     twin = play.party(play.sites[1])
     twins = contribution(twin.respond(play.wire[0]))
-    differently = carrying(message, in_place(contributions_of(message), twins))
+    differently = carrying(message, in_place(passed_on(message, Contribution), twins))
     answers = {
         "north": (play.parties["north"].respond(message), play.parties["south"].respond(message)),
         "east": (play.parties["east"].respond(differently), twin.respond(differently)),
@@ -391,7 +379,7 @@ def test_no_party_shows_its_parts_before_it_has_a_commitment_of_every_party(
     attacked: Attacked, other: JointPlay
 ) -> None:
     play, message = attacked(2)
-    for attack, forged in forged_commitments(play, other, contributions_of(message)).items():
+    for attack, forged in forged_commitments(play, other, passed_on(message, Contribution)).items():
         only_south = attack == "its own, but not what it has sent"  # the others cannot know
         for party in [play.parties["south"]] if only_south else play.parties.values():
             why = NOT_COMMITTED if only_south else CULPRITS.get(attack, "south")
@@ -432,15 +420,15 @@ def test_all_parties_of_a_session_derive_the_same_common_secret_and_in_another_s
         assert [len(each) for each in (common_secret, *parts)] == [32] * 4
         found += [common_secret, *parts]
     assert len(set(found)) == 8  # parts are drawn anew by every party in every session
-    for name, excerpt in zip(NAMES, excerpts_of(attacked(3)[1]), strict=True):
-        keys, ciphertext = msgspec.msgpack.decode(part_of(excerpt, SECRET))
+    for name, excerpt in zip(NAMES, passed_on(attacked(3)[1], Excerpt), strict=True):
+        keys, ciphertext = msgspec.msgpack.decode(dict(excerpt.parts)[SECRET])
         assert set(keys) == set(NAMES) - {name}  # sealed to all other parties and to nobody else
         assert len(ciphertext) == 32 + 32 + 16  # commitment, secret, tag
 
 
 def test_the_common_secret_depends_on_every_partys_part_and_on_whose_it_is(attacked: Attacked) -> None:
     play, message = attacked(3)
-    excerpts = excerpts_of(message)
+    excerpts = passed_on(message, Excerpt)
     (honest,) = {derived(play, name, excerpts) for name in NAMES}
     found = {honest}
     for author in NAMES:
@@ -542,13 +530,13 @@ def test_partial_decryptions_that_are_not_all_parties_own_of_this_result_are_ref
     attacked: Attacked, other: JointPlay
 ) -> None:
     play, message = attacked(5)
-    for attack, forged in forged_partials(play, other, contributions_of(message)).items():
+    for attack, forged in forged_partials(play, other, passed_on(message, Contribution)).items():
         for name in ("north", "east"):  # south takes its own partial decryption from itself
             assert_refuses(play.parties[name], carrying(message, forged), CULPRITS.get(attack, "south"), attack)
             with pytest.raises(EvaluationError, match="no result"):
                 play.parties[name].result()
     # The same sealed anew for its purpose opens: so it is for their purpose that others are refused.
-    payload = encode(tuple(signed_in_place(play, contributions_of(message), resealed(play, PARTIAL_PURPOSE))))
+    payload = encode(tuple(signed_in_place(play, passed_on(message, Contribution), resealed(play, PARTIAL_PURPOSE))))
     for name in ("north", "east"):
         partials = list(play.parties[name]._all_partials(payload))
         honest = list(play.parties[name]._all_partials(payload_of(message)))
