@@ -36,6 +36,10 @@ class Play(exact_sessions.Play):
                     self.aggregator.receive(role.name, spoil(number, role.name, said))
             message = self.aggregator.finish_round()
 
+    def another_helper(self) -> Any:
+        """A helper of the session that has answered nothing yet."""
+        return self.plugin.helper(self.manifest, self.delivery.helper)
+
     def counted(self, *left_out: int) -> list[PartyData]:
         return [data for number, data in enumerate(self.sites) if number not in left_out]
 
