@@ -1,7 +1,5 @@
 """What a site keeps: a round is answered in one way, whatever dies in between, and only for sessions that it joined."""
 
-import threading
-import time
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +8,7 @@ import numpy as np
 import pytest
 
 from fhe_auc.base.errors import InputError, MessageError, UndefinedAucError
-from fhe_auc.machines.site_state import _FORMAT, SiteState, answer, site_storage
+from fhe_auc.machines.site_state import _FORMAT, answer, site_storage
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.aggregator import conduct
 from fhe_auc.session.party import Party
@@ -160,23 +158,6 @@ def test_a_site_wants_its_own_passphrase_its_own_holder_and_private_files(consor
             Path(north["passphrase-file"]).chmod(0o644)
         with pytest.raises(error, match=why), site_storage().site({**north, **changes}) as kept:
             answer(kept, opening, lambda name, _: consortium.sites[name], consortium.done)
-
-
-def test_a_key_store_that_another_process_has_open_is_waited_for(consortium: Consortium) -> None:
-    opened = threading.Event()
-
-    def hold() -> None:
-        with site_storage().site(consortium.made.sites["north"]):
-            opened.set()
-            time.sleep(0.5)
-
-    holder = threading.Thread(target=hold)
-    holder.start()
-    opened.wait(10)
-    with site_storage().site(consortium.made.sites["north"]) as kept:
-        assert isinstance(kept, SiteState)
-        assert kept.name == "north"
-    holder.join()
 
 
 @pytest.mark.parametrize(
