@@ -14,10 +14,10 @@ from click.testing import CliRunner, Result
 from fhe_auc.base.errors import MessageError
 from fhe_auc.base.files import read_config
 from fhe_auc.base.logs import RoleLog
+from fhe_auc.base.party_names import HELPER
 from fhe_auc.base.serialise import decode
 from fhe_auc.cli import main
 from fhe_auc.machines import file_transport, outcomes
-from fhe_auc.machines.aggregator_role import run
 from fhe_auc.machines.site_state import _FORMAT
 from fhe_auc_keys.bundles.announcement import claimed
 from fhe_auc_keys.bundles.sealed_bundles import PARTY_KIND, _PartyBody, announcement_digest, open_party_bundle
@@ -32,6 +32,7 @@ from fhe_auc_keys.trust.sealing import OVERHEAD, PrivateKey
 from fhe_auc_keys.trust.signed_documents import claimed_body
 from fhe_auc_protocols.exact_auc.plan import ExactPlan
 from tests.support.certified import DAY
+from tests.support.helped_sessions import played_over_files
 from tests.support.keys_commands import (
     Clock,
     assert_fails,
@@ -76,29 +77,10 @@ def config(name: str) -> dict[str, Any]:
     return read_config(Path(f"{name}.toml"), None)
 
 
-class Attended(file_transport.FileTransport):
-    """All who are asked answer as soon as the message is there, and asked twice say the same."""
-
-    killed_in: int | None = None
-
-    def tell(self, awaited: Any, deadline: float) -> None:
-        super().tell(awaited, deadline)
-        helping = self.aggregator.asked == ("helper-1",)
-        for name in ("registry",) if helping else SITES:
-            folder = EXCHANGE / "helpers" if helping else EXCHANGE
-            answers = []
-            for _ in range(2):
-                file, _ = file_transport.answer(folder, config(name), self.aggregator.round, RoleLog())
-                answers.append((file.stem, file.read_bytes()))
-            assert answers[0] == answers[1]
-            assert file.stem == ("helper-1" if helping else name)
-        if self.aggregator.round == self.killed_in:
-            raise KeyboardInterrupt
-
-
-def played(transport: type[Attended] = Attended) -> Any:
-    settings = {**config(ADDER), "session": "helped/session.helper", "round-timeout": 60.0}
-    return run(settings, lambda aggregator, journal, timeout: transport(EXCHANGE, aggregator, journal, timeout))
+def played(**options: int) -> Any:
+    roles = {name: config(name) for name in SITES} | {HELPER: config("registry")}
+    settings = {**config(ADDER), "session": "helped/session.helper"}
+    return played_over_files(settings, roles, EXCHANGE, **options)
 
 
 @pytest.mark.usefixtures("consortium", "clock")
@@ -194,13 +176,8 @@ def test_a_session_that_was_opened_with_a_helpers_older_certificate_is_found_by_
 
 @pytest.mark.usefixtures("helped")
 def test_closing_erases_at_the_helper_what_a_session_that_never_ended_has_left(clock: Clock) -> None:
-    class Killed(Attended):
-        """The aggregator is killed once the helper has opened the sum of the pads."""
-
-        killed_in = 2
-
     with pytest.raises(KeyboardInterrupt):
-        played(Killed)
+        played(killed_in=2)  # once the helper has opened the sum of the pads
     assert all(left())
     for _ in range(2):
         assert all(left())

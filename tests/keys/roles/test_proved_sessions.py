@@ -6,7 +6,6 @@ Which lies a party may tell: tests/benchmarks/attacks. Here one lie stands for a
 import json
 import logging
 import re
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +21,7 @@ from fhe_auc.base.party_names import HELPER
 from fhe_auc.base.serialise import decode
 from fhe_auc.cli import main
 from fhe_auc.machines import site_role
-from fhe_auc.machines.aggregator_role import run
-from fhe_auc.machines.file_transport import FileTransport, answer
+from fhe_auc.machines.file_transport import answer
 from fhe_auc.machines.site_state import site_storage
 from fhe_auc.session.journal import Journal
 from fhe_auc.session.messages import Message
@@ -32,7 +30,7 @@ from fhe_auc_keys.roles.helper_roles import _HelpedResult, _OpeningUnderKey
 from fhe_auc_keys.store.key_store import TRAIL
 from fhe_auc_protocols.options import Verified
 from tests.support.exact_sessions import PLUGINS, found_in, pairs_of, rows
-from tests.support.helped_sessions import SITES, Play, payload_of
+from tests.support.helped_sessions import SITES, Play, payload_of, played_over_files
 from tests.support.lying_parties import lying
 from tests.support.machines import GRID, MachineSession, toml
 from tests.support.wire import flipped, with_fields
@@ -314,26 +312,8 @@ def test_with_epsilon_rows_are_proved_and_the_noise_is_not() -> None:
     assert found.as_dict()["verified"] == {"aggregation": True, "parties": "row caps, not the noise"}
 
 
-class Attended(FileTransport):
-    """Everybody who is asked answers at once, from its key store; the helper's messages have a folder of their own."""
-
-    def __init__(self, session: MachineSession, *of: Any) -> None:
-        super().__init__(session.folder / "exchange", *of)
-        self._session = session
-
-    def tell(self, awaited: Any, deadline: float) -> None:
-        super().tell(awaited, deadline)
-        for name in self.aggregator.asked:
-            folder = self._session.folder / "exchange" / ("helpers" if name == HELPER else "")
-            answer(folder, self._session.roles[name], self.aggregator.round, RoleLog())
-
-
 def between_machines(folder: Path, **asked: Any) -> MachineSession:
     return MachineSession(rows(SITES, 7), folder, "verified", keys="helper", row_caps=CAP, max_rows=2000, **asked)
-
-
-def played(session: MachineSession) -> Any:
-    return run({**session.aggregator, "round-timeout": 60.0}, partial(Attended, session))
 
 
 def test_between_machines_record_logs_trail_and_every_site_name_who_is_left_out(
@@ -342,7 +322,7 @@ def test_between_machines_record_logs_trail_and_every_site_name_who_is_left_out(
     liars.add(NAMES[1])
     session = between_machines(tmp_path / "session", min_parties=2)
     with caplog.at_level(logging.INFO):
-        record = played(session)
+        record = played_over_files(session.aggregator, session.roles, session.folder / "exchange")
     assert (record.counted, record.missing) == ((NAMES[0], *NAMES[2:]), (NAMES[1],))
     why = "its proof did not hold that its rows are counts within its cap"
     assert session.told()["refused"][NAMES[1]].startswith(why)
@@ -372,7 +352,7 @@ def test_where_all_must_take_part_the_one_whose_proof_does_not_hold_is_named_and
     session = between_machines(tmp_path / "session")
     for _ in range(2):  # nor does it help to run the aggregator again
         with pytest.raises(TooFewPartiesError, match=r"3 parties open and their proofs hold, .*site 1: its proof did"):
-            played(session)
+            played_over_files(session.aggregator, session.roles, session.folder / "exchange")
     assert "site 1: its proof did not hold" in session.told()["error"]["message"]
     assert any(each.getMessage().startswith(f"{NAMES[1]}: its proof did not hold") for each in caplog.records)
     trail = (Path(session.roles[HELPER]["store"]) / TRAIL).read_text(encoding="utf-8")
