@@ -71,26 +71,24 @@ from tests.support.wire import flipped
 
 @pytest.fixture
 def play(tmp_path: Path) -> Iterator[Play]:
-    made = Play(tmp_path, 8)
-    yield made
-    made.store.close()
+    with Play(tmp_path, 8) as made:
+        yield made
 
 
 @pytest.mark.parametrize("proofs", [True, False], ids=["proved", "not proved"])
 @pytest.mark.parametrize("number", [40, pytest.param(300, marks=pytest.mark.slow)])
 def test_devices_have_the_exact_fraction_of_all_their_rows(tmp_path: Path, number: int, proofs: bool) -> None:
-    play = Play(tmp_path, number, least=number - 10, interval=0.9, proofs=proofs)
-    play.write(play.records[:12], play.records[12:])
-    collected, verdicts = play.to_the_end()
-    assert (collected.records, verdicts) == (number, {"counts": number})
-    for index in (0, number // 2, number - 1):
-        found = play.read(index)
-        assert found.fraction == fraction_of(play.rows)
-        assert (found.parties, found.keys) == (number, "helper")
-        assert found.as_dict()["verified"] == {"aggregation": False, "parties": proofs and "row caps"}
-        assert found.interval is not None
-        assert found.interval.method == HANLEY_MCNEIL + WIDENED  # at twelve thresholds
-    play.store.close()
+    with Play(tmp_path, number, least=number - 10, interval=0.9, proofs=proofs) as play:
+        play.write(play.records[:12], play.records[12:])
+        collected, verdicts = play.to_the_end()
+        assert (collected.records, verdicts) == (number, {"counts": number})
+        for index in (0, number // 2, number - 1):
+            found = play.read(index)
+            assert found.fraction == fraction_of(play.rows)
+            assert (found.parties, found.keys) == (number, "helper")
+            assert found.as_dict()["verified"] == {"aggregation": False, "parties": proofs and "row caps"}
+            assert found.interval is not None
+            assert found.interval.method == HANLEY_MCNEIL + WIDENED  # at twelve thresholds
 
 
 @pytest.mark.parametrize(("members", "caps", "most"), [(10**5, 20, 7500), (10**6, 20, 8100), (10**6, None, 4000)])
@@ -195,17 +193,15 @@ def test_a_file_that_is_cut_off_or_of_another_kind_is_named_and_the_others_count
 
 
 def test_fewer_than_agreed_are_not_opened_and_nothing_is_spent(tmp_path: Path) -> None:
-    play = Play(tmp_path, 8, least=6)
-    records = play.records
-    play.write(records[:5])
-    play.collect()
-    with pytest.raises(TooFewPartiesError, match="5 members count, at least 6 are needed"):
-        play.open()
-    play.write(records)
-    (tmp_path / "blobs" / "list").unlink()
-    play.to_the_end()
-    assert play.reads(7, play.rows)
-    play.store.close()
+    with Play(tmp_path, 8, least=6) as play:
+        play.write(play.records[:5])
+        play.collect()
+        with pytest.raises(TooFewPartiesError, match="5 members count, at least 6 are needed"):
+            play.open()
+        play.write()
+        (tmp_path / "blobs" / "list").unlink()
+        play.to_the_end()
+        assert play.reads(7, play.rows)
 
 
 # --- Devices: what they refuse, and what one can do that runs other code ----------------------------------------------
@@ -290,13 +286,9 @@ def test_members_whom_no_trusted_authority_has_signed_are_refused_by_all(play: P
         play.opened(announcement)
     # A list ends after thirty days, so that a device that is revoked does not count for ever.
     old = sign_list(made.authority, play.known, at=made.at - timedelta(days=30))
+    strangers = "no authority trusted here has signed the list of the fleet's 8 members"
     for members, listed, error, why in (
-        (
-            sybils,
-            play.fleet.listed,
-            KeysError,
-            "no authority trusted here has signed the list of the fleet's 8 members",
-        ),
+        (sybils, play.fleet.listed, KeysError, strangers),
         (sybils, b"", TamperedError, "signed list of a fleet's members"),
         (play.known, old, ExpiredError, "the list of the fleet's members is accepted until"),
     ):
@@ -334,7 +326,10 @@ def counts_in(play: Play, sketch: bytes, seed: bytes, index: int) -> list[int]:
 
 
 def test_who_reads_everything_but_the_aggregator_s_store_reads_no_device_s_counts(play: Play, tmp_path: Path) -> None:
-    """With the helper's store it knows all pads, and yet no sketch opens; nor with a device's."""
+    """With the helper's store it knows all pads, and yet no sketch opens; nor with a device's.
+
+    The helper is given no sketch, and of a sealed one the digest, which is another one each time.
+    """
     play.write()
     play.to_the_end()
     record, info = play.records[5], sketch_info(play.announced.manifest.digest, 5)
@@ -346,6 +341,11 @@ def test_who_reads_everything_but_the_aggregator_s_store_reads_no_device_s_count
     every_file = b"".join(path.read_bytes() for path in sorted(tmp_path.rglob("*")) if path.is_file())
     assert padded[:32] not in every_file
     assert record.sketch in every_file
+    given = b"".join(path.read_bytes() for path in sorted((tmp_path / "blobs").iterdir()))
+    for sent in (record.blob, hashlib.sha256(record.sketch).digest()):
+        assert sent in given
+    for kept in (record.sketch[:32], padded[:32], hashlib.sha256(padded).digest()):
+        assert kept not in given
     assert sum(counts_in(play, padded, seed, 5)[: 2 * len(GRID)]) == play.rows[5].rows  # so the seal alone keeps them
 
 
@@ -362,19 +362,6 @@ def test_what_helper_and_aggregator_send_each_other_opens_for_the_other_alone(pl
         assert recipient.unseal(kind, sealed)
         with pytest.raises(TamperedError):
             sender.unseal(kind, sealed)
-
-
-def test_the_helper_is_given_no_sketch(play: Play, tmp_path: Path) -> None:
-    """And of a sealed sketch the digest, which is another one each time."""
-    play.write()
-    play.to_the_end()
-    given = b"".join(path.read_bytes() for path in sorted((tmp_path / "blobs").iterdir()))
-    for record in play.records:
-        padded = play.aggregator.identity.unseal(record.sketch, info=sketch_info(record.session, record.member))
-        for sent in (record.blob, hashlib.sha256(record.sketch).digest()):
-            assert sent in given
-        for kept in (record.sketch[:32], padded[:32], hashlib.sha256(padded).digest()):
-            assert kept not in given
 
 
 def test_asked_again_the_helper_gives_the_same_bytes_and_refuses_another_list_to_which_no_answer_fits(

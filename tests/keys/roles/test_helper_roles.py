@@ -121,17 +121,22 @@ def of_other_parameters() -> bytes:
     return generate_context(other)[0].to_bytes()
 
 
-def test_the_helper_sees_no_submission_and_no_digest_of_one() -> None:
-    """It knows the pads: with a digest it could try counts."""
-    play = Play()
+@pytest.mark.parametrize("caps", [None, 60], ids=["plain", "proved"])
+def test_the_helper_sees_no_submission_and_no_digest_of_one(caps: int | None) -> None:
+    """It knows the pads: with a digest it could try counts, as with the blind of what binds a proof to them."""
+    play = Play(row_caps=caps)
     play.play()
     told = b"".join(play.sent[1:3])
     assert len(play.submissions) == SITES
     for data in play.submissions.values():
         found = payload_of(data, HelpedSubmission)
         assert found.blobs[0] in told
-        for secret in (data, *found.parts, encode(found.parts), Message.from_bytes(data, limit=LIMIT).payload):
-            assert secret[:64] not in told
+        hidden = [data, *found.parts, encode(found.parts), Message.from_bytes(data, limit=LIMIT).payload]
+        if caps is not None:
+            assert found.proof.parts[0] in told
+            hidden += [found.proof.blind, found.proof.share]
+        for secret in hidden:
+            assert secret[:32] not in told
             assert hashlib.sha256(secret).digest() not in told
 
 

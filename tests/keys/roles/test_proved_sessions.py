@@ -167,18 +167,6 @@ def test_who_changes_what_the_helper_is_told_of_a_proof_makes_it_fail_and_passes
             play.another_helper().respond(with_fields(question, Blobs, key=key))
 
 
-def test_the_helper_is_told_nothing_that_it_could_try_counts_against() -> None:
-    """It knows the pads: it is given no padded digits, and not the blind of what binds them."""
-    play = proving()
-    play.play()
-    told = b"".join(play.sent[1:3])
-    for data in play.submissions.values():
-        found = payload_of(data, HelpedSubmission)
-        assert found.proof.parts[0] in told
-        for secret in (found.parts[0], found.proof.blind, found.proof.share):
-            assert secret[:32] not in told
-
-
 def test_the_key_of_the_query_is_fresh_and_no_party_is_told_it() -> None:
     play = proving()
     messages = [play.until(2)]

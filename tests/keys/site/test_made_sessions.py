@@ -201,14 +201,14 @@ def test_a_session_without_proofs_shows_that_and_one_that_finds_thresholds_has_n
     assert_fails(done, 2, "exact or verified, nor in a session that finds thresholds")
 
 
-def repeated(session: str, *options: str, out: str = "exchange") -> dict[str, Any]:
-    Path(out).mkdir(exist_ok=True)
-    said: dict[str, Any] = json_of("session", "--repeat", session, *options, *NORTH, "--out", out)
-    return said
-
-
 def call_repeat(session: str, *options: str) -> Result:
+    Path("exchange").mkdir(exist_ok=True)
     return call("session", "--repeat", session, *options, *NORTH, "--out", "exchange", "--json")
+
+
+def repeated(session: str, *options: str) -> dict[str, Any]:
+    said: dict[str, Any] = json.loads(call_repeat(session, *options).stdout)
+    return said
 
 
 def test_a_study_is_repeated_by_one_constant_command_and_nothing_but_keys_and_id_changes() -> None:

@@ -322,10 +322,9 @@ def test_a_tampered_policy_opens_nothing() -> None:
     set_policy()
     path = Path("south/store/trust/policy")
     whole = path.read_bytes()
-    for bad in (b"", whole[:-1], flipped(whole, 0), Path("south/store/trust/own").read_bytes()):
+    for bad in (flipped(whole, 0), Path("south/store/trust/own").read_bytes()):
         path.write_bytes(bad)
         assert_fails(call("open", "--policy", "week", *SOUTH), 1, "trust/policy is damaged, or another entry's file")
-    path.write_bytes(whole)
     with store_of("south") as store:
         store.put("trust", "policy", b"\x80", replace=True)  # of another version
     assert_fails(call("open", "--policy", "week", *SOUTH), 1, "trust/policy is malformed: set it again")
