@@ -58,11 +58,10 @@ from tests.support.fleet_sessions import (
     convened,
     fraction_of,
     info_of,
+    padded,
     resealed,
     sending,
     signed,
-    submitted_by,
-    under_pad,
 )
 from tests.support.keys_commands import store_of
 from tests.support.keys_folder import ADDER, SITES, at
@@ -131,7 +130,7 @@ def test_what_is_written_for_devices_is_read_again_however_long_their_records_ar
 def test_records_that_are_not_whole_are_named_and_the_others_count(play: Play) -> None:
     records = play.records
     whole, inside = records[3], len(records[3].sketch) - sealing.OVERHEAD
-    too_large = sending(play, 3, b"\xff" * inside, bytes(32))
+    too_large = sending(play, 3, b"\xff" * inside)
     spoilt = [
         (too_large, aggregator.NO_SKETCH),
         (whole._replace(session=bytes(32)), aggregator.OTHER_SESSION),
@@ -155,9 +154,9 @@ def test_blobs_that_do_not_open_are_left_out_and_the_others_count(play: Play) ->
     records[1] = records[1]._replace(blob=records[2].blob, signature=records[2].signature)
     records[3] = records[3]._replace(blob=flipped(records[3].blob, -1))
     records[4] = records[4]._replace(sketch=play.device(4).submit(play.rows[4], b"").record.sketch)
-    padded = under_pad(play, 7, submitted_by(play, 7), bytes(32))
-    sent = sending(play, 7, padded, bytes(32))
-    records[7] = signed(sent, flipped(sent.blob, -1), play.identities[7], b"".join(padded.proof.parts))
+    own = padded(play, 7)
+    sent = sending(play, 7, own)
+    records[7] = signed(sent, flipped(sent.blob, -1), play.identities[7], b"".join(own.proof.parts))
     play.write(records)
     _, verdicts = play.to_the_end()
     assert verdicts == {"counts": 3, Verdict.UNSIGNED.sentence: 4, Verdict.UNOPENED.sentence: 1}
@@ -337,16 +336,16 @@ def test_who_reads_everything_but_the_aggregator_s_store_reads_no_device_s_count
     for identity in (play.helper.identity, play.identities[4], play.identities[5]):
         with pytest.raises(TamperedError):
             identity.unseal(record.sketch, info=info)
-    padded = play.aggregator.identity.unseal(record.sketch, info=info)
+    inside = play.aggregator.identity.unseal(record.sketch, info=info)
     every_file = b"".join(path.read_bytes() for path in sorted(tmp_path.rglob("*")) if path.is_file())
-    assert padded[:32] not in every_file
+    assert inside[:32] not in every_file
     assert record.sketch in every_file
     given = b"".join(path.read_bytes() for path in sorted((tmp_path / "blobs").iterdir()))
     for sent in (record.blob, hashlib.sha256(record.sketch).digest()):
         assert sent in given
-    for kept in (record.sketch[:32], padded[:32], hashlib.sha256(padded).digest()):
+    for kept in (record.sketch[:32], inside[:32], hashlib.sha256(inside).digest()):
         assert kept not in given
-    assert sum(counts_in(play, padded, seed, 5)[: 2 * len(GRID)]) == play.rows[5].rows  # so the seal alone keeps them
+    assert sum(counts_in(play, inside, seed, 5)[: 2 * len(GRID)]) == play.rows[5].rows  # so the seal alone keeps them
 
 
 def test_what_helper_and_aggregator_send_each_other_opens_for_the_other_alone(play: Play) -> None:

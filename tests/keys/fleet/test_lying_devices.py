@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
 
 import msgspec
 import numpy as np
@@ -19,31 +18,23 @@ from fhe_auc.input_proofs.sessions import NOT_PROVED
 from fhe_auc.input_proofs.verify import Query
 from fhe_auc.rlwe.modular import Residues, add, subtract, uniform
 from fhe_auc.rows.party_data import PartyData
-from fhe_auc.session.computation import Padded
-from fhe_auc_benchmarks.attacks.exact_auc.lying_parties import LIES, Lie, View, _LyingComputation, _LyingTask
+from fhe_auc_benchmarks.attacks.exact_auc.lying_parties import LIES, Lie, View
 from fhe_auc_keys.errors import TamperedError
 from fhe_auc_keys.fleet import aggregator, tables
 from fhe_auc_keys.fleet.aggregator import NO_PROOF, NOT_SEALED, BlobList
 from fhe_auc_keys.fleet.device import Record
 from fhe_auc_keys.fleet.session import LIST, Verdict
 from fhe_auc_keys.trust.signed_documents import claimed_body
-from tests.support.fleet_sessions import CAP, GRID, Play, convened, fraction_of, sending, submitted_by, under_pad
+from fhe_auc_protocols.exact_auc.party_task import ExactTask
+from tests.support.fleet_sessions import CAP, GRID, Play, convened, fraction_of, padded, sending
 from tests.support.wire import flipped
 
-SEED = bytes(range(32))
 HONEST = 8  # the first devices of a session
 
 
 def lying(play: Play, index: int, lie: Lie) -> Record:
     """What a device sends whose program lies as a party may, of which `lying_parties` has the lies."""
-    device, computation = play.device(index), _LyingComputation(play.announced.manifest, lie, len(play.rows))
-    plugin = SimpleNamespace(task=lambda manifest, data: _LyingTask(manifest, data, computation))
-    device._loaded = device._loaded._replace(plugin=plugin, computation=computation)
-    return device.submit(play.rows[index], b"").record
-
-
-def honest(play: Play, index: int) -> Padded:
-    return under_pad(play, index, submitted_by(play, index), SEED)
+    return sending(play, index, padded(play, index, lie))
 
 
 def a_record_of_another_session(play: Play, index: int) -> Record:
@@ -54,17 +45,17 @@ def a_record_of_another_session(play: Play, index: int) -> Record:
 
 def no_proof(play: Play, index: int) -> Record:
     inside = len(play.submitted[index].record.sketch) - aggregator.OVERHEAD
-    return sending(play, index, honest(play, index).parts[0].ljust(inside, b"\0"), SEED)
+    return sending(play, index, padded(play, index).parts[0].ljust(inside, b"\0"))
 
 
 def other_parts_signed_than_sent(play: Play, index: int) -> Record:
-    padded = honest(play, index)
-    return sending(play, index, padded, SEED, padded.proof.parts[::-1])
+    own = padded(play, index)
+    return sending(play, index, own, own.proof.parts[::-1])
 
 
 def changed_on_its_way(play: Play, index: int) -> Record:
     """Its counts are wrong, and somebody exchanges its sketch for one that is right."""
-    sketch = sending(play, index, honest(play, index), SEED).sketch
+    sketch = sending(play, index, padded(play, index)).sketch
     return lying(play, index, LIES["party-negative"])._replace(sketch=sketch)
 
 
@@ -203,7 +194,8 @@ def test_a_list_without_a_key_or_with_answers_that_are_none_is_refused(play: Pla
 def test_with_answers_under_two_keys_the_helper_would_read_counts_so_a_session_has_one(play: Play) -> None:
     """What masks a digit's wire is the same at both points; without it, what is left is the same for every mask."""
     statement, digest = play.computation.plan.proved.statement, play.announced.manifest.digest
-    shape, t, digits = statement.shape, statement.prime, submitted_by(play, 0)
+    shape, t, task = statement.shape, statement.prime, ExactTask(play.announced.manifest, play.rows[0])
+    digits = play.computation.plan.proved.submitted(task.encode(b"")[0], CAP)
     queries = [Query(statement, bytes([number]) * 32, digest) for number in (1, 2)]
     weighing = uniform(KeyStream(bytes(32)), t, 4, statement.digits)
     found = set()
@@ -226,11 +218,12 @@ def test_with_answers_under_two_keys_the_helper_would_read_counts_so_a_session_h
 
 def test_a_device_and_the_server_together_pass_any_counts(play: Play) -> None:
     """As in Prio: the helper is given answers about other counts than the device has submitted, under the same pad."""
-    shown, claimed = honest(play, 3), PartyData.from_arrays("made up", [1] * 30, [1.0] * 30)
+    shown, claimed = padded(play, 3), PartyData.from_arrays("made up", [1] * 30, [1.0] * 30)
     submitted = np.zeros(play.computation.plan.proved.statement.digits, np.uint64)
     submitted[(2 * len(GRID) - 1) * play.computation.plan.proved.statement.length] = claimed.rows  # all in one digit
-    sent = sending(play, 3, under_pad(play, 3, submitted, SEED), SEED, shown.proof.parts)
-    play.write([*play.records[:3], sending(play, 3, shown, SEED), play.records[4]])
+    lie = Lie("", digits=lambda digits, _: submitted.reshape(digits.shape))
+    sent = sending(play, 3, padded(play, 3, lie), shown.proof.parts)
+    play.write([*play.records[:3], sending(play, 3, shown), play.records[4]])
     play.collect()
     digest = hashlib.sha256(sent.sketch).digest()
     listed_anew(play, sketch_digest=digest, blob=sent.blob, signature=sent.signature)
