@@ -14,10 +14,9 @@ from fhe_auc.base.files import read_from_others
 from fhe_auc.cli import output
 from fhe_auc_keys.cli import common, trust
 from fhe_auc_keys.errors import KeysError, StoreError
-from fhe_auc_keys.site import enrolment
 from fhe_auc_keys.store.list_places import is_url
 from fhe_auc_keys.store.trusted_authorities import Trusted, read_certificates
-from fhe_auc_keys.store.vault import Vault
+from fhe_auc_keys.store.vault import Vault, identity_of
 from fhe_auc_keys.trust.certificates import Peer, verify
 from fhe_auc_keys.trust.existing_certificate import CertifiedKey
 from fhe_auc_keys.trust.identity import Identity
@@ -86,7 +85,7 @@ def enrol(
     if certificate is not None and not vault.exists():
         raise StoreError(f"no key store in {str(vault.directory)!r}, so no keys that {str(certificate)!r} could be for")
     with vault.open_or_make() as store:
-        identity, is_new = enrolment.identity_of(store, name)
+        identity, is_new = identity_of(store, name)
         trusted = Trusted.stored(store)
         if chain is not None:
             trusted = replace(trusted, intermediates=tuple(read_certificates(chain)[1:]))
@@ -100,7 +99,7 @@ def enrol(
         elif chain is not None and key is not None:
             identity = _bound(identity, chain, key)
         peer = verify(identity.credential, trusted.trust, at=common.now()) if certifying else None
-        enrolment.keep(store, identity, trusted)
+        trusted.keep(store, identity)
 
     facts: dict[str, Any] = {}
     rows: common.Rows = []

@@ -9,11 +9,10 @@ from fhe_auc.base.files import read_from_others
 from fhe_auc_keys.cli import common, describe, trust
 from fhe_auc_keys.cli.enrol import as_certified, as_requested
 from fhe_auc_keys.errors import KeysError, StoreError
-from fhe_auc_keys.site import enrolment
 from fhe_auc_keys.site.invitation import Invitation, open_invitation
 from fhe_auc_keys.site.policy import Policy
 from fhe_auc_keys.store.trusted_authorities import Trusted
-from fhe_auc_keys.store.vault import OWN, Vault
+from fhe_auc_keys.store.vault import OWN, Vault, identity_of
 from fhe_auc_keys.trust.certificates import verify
 from fhe_auc_keys.trust.identity import Identity
 from fhe_auc_keys.trust.public_keys import check_name, fingerprint, subject_name
@@ -85,10 +84,10 @@ def join(
     click.echo("".join(f"{label:<24} {text}\n" for label, text, _ in describe.invitation_rows(found)), err=True)
     policy = _agreed(found.offer.policy, takes_policy)
     with vault.open_or_make() as store:
-        identity, _ = enrolment.identity_of(store, name)
+        identity, _ = identity_of(store, name)
         with common.about(file):
             trusted = found.accepted(Trusted.stored(store), at=common.now())
-        enrolment.keep(store, identity, trusted)
+        trusted.keep(store, identity)
         if policy is not None:
             policy.keep(store)
     facts, rows = as_requested(identity, target, vault, force=force)
@@ -118,7 +117,7 @@ def _certified(
     with vault.open() as store:
         if OWN not in store.names("identity"):
             raise StoreError("this key store has no keys that a certificate could be for: run `join` without one first")
-        identity, _ = enrolment.identity_of(store, name or Identity.from_bytes(store.get("identity", OWN)).name)
+        identity, _ = identity_of(store, name or Identity.from_bytes(store.get("identity", OWN)).name)
         target = folder / f"{common.file_stem(identity.name)}.credential"
         common.check_free(target, force=force)
         trusted = trust.renewed(store, ())
@@ -129,7 +128,7 @@ def _certified(
         with common.about(certificate):
             identity = identity.certified(read_from_others(certificate))
         peer = verify(identity.credential, trusted.trust, at=common.now())
-        enrolment.keep(store, identity, trusted)
+        trusted.keep(store, identity)
     facts, rows = as_certified(identity, peer, target, force=force)
     rows[1:1] = trust.rows(trusted)
     return common.Report({"name": identity.name, **trust.as_dict(trusted), **facts}, rows)

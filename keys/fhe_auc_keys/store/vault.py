@@ -137,6 +137,18 @@ def drop_variable() -> None:
     os.environ.pop(PASSPHRASE_VARIABLE, None)
 
 
+def identity_of(store: KeyStore, name: str) -> tuple[Identity, bool]:
+    """Return a store's identity, or a fresh one and True; `StoreError` where the store is somebody else's."""
+    if OWN in store.names("authority"):
+        raise StoreError("this key store is the authority's; a site needs one of its own: take another --store")
+    if OWN not in store.names("identity"):
+        return Identity.create(name), True
+    found = Identity.from_bytes(store.get("identity", OWN))
+    if found.name != name:
+        raise StoreError(f"this key store is that of {found.name!r}; for {name!r} take another --store")
+    return found, False
+
+
 def certified_identity(store: KeyStore) -> Identity:
     """Return a store's identity; raise `StoreError` where it has none, or none that is certified."""
     if OWN not in store.names("identity"):
