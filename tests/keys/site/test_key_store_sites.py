@@ -13,7 +13,7 @@ from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.aggregator import conduct
 from fhe_auc.session.party import Party
 from fhe_auc_keys.cli.common import now
-from fhe_auc_keys.errors import KeysError, StoreError, UnsafeModeError
+from fhe_auc_keys.errors import KeysError, StoreError
 from fhe_auc_keys.roles.local_consortium import TRIAL
 from fhe_auc_keys.site.key_erasure import is_closed
 from fhe_auc_keys.site.session_files import keep_for_party
@@ -145,18 +145,10 @@ def test_sessions_that_a_site_has_not_joined_or_whose_files_are_removed_are_neit
         keep_for_party(document, certified_identity(store), Trusted.stored(store).trust, store, **usual)
 
 
-def test_a_site_wants_its_own_passphrase_its_own_holder_and_private_files(consortium: Consortium) -> None:
-    north, south = (consortium.made.sites[name] for name in ("north", "south"))
-    opening = consortium.aggregator().start()
-    for changes, error, why in (
-        ({"passphrase-file": south["passphrase-file"]}, StoreError, "the passphrase is not this key store's"),
-        ({"holder": "mallory"}, KeysError, "was signed by"),
-        ({"holder": ""}, InputError, "holder is not configured"),
-        ({}, UnsafeModeError, "chmod 600"),
-    ):
-        if not changes:
-            Path(north["passphrase-file"]).chmod(0o644)
-        with pytest.raises(error, match=why), site_storage().site({**north, **changes}) as kept:
+def test_a_site_wants_its_own_holder(consortium: Consortium) -> None:
+    north, opening = consortium.made.sites["north"], consortium.aggregator().start()
+    for holder, error, why in (("mallory", KeysError, "was signed by"), ("", InputError, "holder is not configured")):
+        with pytest.raises(error, match=why), site_storage().site({**north, "holder": holder}) as kept:
             answer(kept, opening, lambda name, _: consortium.sites[name], consortium.done)
 
 
