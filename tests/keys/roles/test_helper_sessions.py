@@ -93,8 +93,13 @@ def test_row_caps_are_proved_by_default_and_a_session_without_proofs_says_so_als
 
     def proved(result: Result) -> bool:
         """Whether the session's parties prove their caps; a command warns where they do not."""
-        assert ("no party proves what it puts in" in result.stderr) != bool(caps_in(result))
-        return caps_in(result) == tuple(caps.values())
+        there = caps_in(result) == tuple(caps.values())
+        assert ("no party proves what it puts in" in result.stderr) is not there
+        told = json.loads(result.stdout)
+        assert told["row_caps_proved"] is there
+        shown = " ".join(ok("show", told["files"]["everybody"], *NORTH).stdout.split())
+        assert ("row caps not proved a party that lies can decide the AUC" in shown) is not there
+        return there
 
     ok(*made, "--study", "study.toml", "--out", "bare")  # a study without caps, in which there is nothing to prove
     assert_fails(call(*made, "--study", "one.toml", "--out", "one"), 2, "'south' has none, and each party is to prove")
@@ -105,8 +110,11 @@ def test_row_caps_are_proved_by_default_and_a_session_without_proofs_says_so_als
     for old, there in ((first, True), (bare, False)):
         session = json.loads(old.stdout)["session"]
         assert proved(ok("session", "--repeat", session, *NORTH, "--out", "exchange", "--json")) == there
-    dealt = call(*SESSION, *SMALL, "--study", "capped.toml", "--out", "third", "--no-proofs")
-    assert_fails(dealt, 2, "there are none without --keys helper")
+    for asked, why in (
+        ((*SESSION, *SMALL), "there are none without --keys helper"),
+        ((*made, "--thresholds", "quantile:8"), "exact or verified, nor in a session that finds thresholds"),
+    ):
+        assert_fails(call(*asked, "--study", "capped.toml", "--out", "third", "--no-proofs"), 2, why)
 
 
 def caps_in(result: Result) -> tuple[int, ...]:

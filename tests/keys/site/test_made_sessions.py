@@ -188,19 +188,6 @@ def test_a_party_that_was_revoked_meanwhile_is_named_and_a_damaged_record_with_t
     assert found["entry"] == f"made/{old['session']}"
 
 
-def test_a_session_without_proofs_shows_that_and_one_that_finds_thresholds_has_none_to_leave_out() -> None:
-    make_site("registry")
-    write_study("capped.toml", row_caps={"north": 500, "south": 500, "east": 300, "west": 400})
-    helped = "--keys", "helper", "--helper", "registry/registry.credential", "--study", "capped.toml"
-    for out, options, proved in (("proved", (), True), ("unproved", ("--no-proofs",), False)):
-        assert made(out, *helped, *options)["row_caps_proved"] is proved
-        shown = " ".join(ok("show", f"{out}/session.helper", *NORTH).stdout.split())
-        assert ("row caps not proved a party that lies can decide the AUC" in shown) is not proved
-    finding = ("--no-proofs", "--thresholds", "quantile:8", "--out", "other")
-    done = call("session", *(f"{name}/{name}.credential" for name in FOUR), *NORTH, *helped, *finding)
-    assert_fails(done, 2, "exact or verified, nor in a session that finds thresholds")
-
-
 def call_repeat(session: str, *options: str) -> Result:
     Path("exchange").mkdir(exist_ok=True)
     return call("session", "--repeat", session, *options, *NORTH, "--out", "exchange", "--json")
