@@ -130,7 +130,10 @@ class VectorTask(ABC, Generic[R]):
 
 
 class VectorComputation:
-    """One session's sum of vectors, of a manifest that has a `VectorPlan`; everything about it is public."""
+    """One session's sum of vectors, of a manifest that has a `VectorPlan`; everything about it is public.
+
+    Roles ask the same of it as of a `PaddedComputation`; but there are no keys to load.
+    """
 
     def __init__(self, manifest: Manifest) -> None:
         self.plan = manifest.decoded_plan(VectorPlan)
@@ -148,7 +151,7 @@ class VectorComputation:
     opening_limit = payload_limit
 
     def load_public(self, material: bytes) -> None:
-        """Return None, as `load_secret`: there are no keys. This and the next four are as of `PaddedComputation`."""
+        """Return None."""
 
     load_secret = load_public
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
 import sys
 import time
 from collections import deque
@@ -95,6 +96,7 @@ class Workers(AbstractContextManager["Workers"]):
 def _begin(function: Callable[..., Any], shared: tuple[Any, ...]) -> None:
     global _given
     _given = function, shared
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interrupted parent ends its workers
     Thread(target=_end_with_parent, daemon=True).start()
 
 

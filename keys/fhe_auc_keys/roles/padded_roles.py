@@ -65,10 +65,10 @@ class PaddedAggregator(SealedAggregator):
 
 
 class PaddedParty(SealedParty[R]):
-    """Pads with the pad of its `seed` and submits, once; the seed is empty once it is used."""
+    """Submits under the pad of its `seed`, which is empty where the site has used it; all else as `SealedParty`."""
 
-    def __init__(self, *roles: Any, seed: bytes, common_secret: bytes) -> None:
-        super().__init__(*roles, common_secret=common_secret)
+    def __init__(self, *of: Any, seed: bytes, common_secret: bytes) -> None:
+        super().__init__(*of, common_secret=common_secret)
         self._seed = seed
 
     def _submission(self) -> tuple[bytes, ...]:
@@ -136,8 +136,8 @@ class SealedPads(KeyMode):
     def party(self, manifest: Manifest, material: bytes, task: Any) -> PaddedParty[Any]:
         """Return the party; `material` is `fhe_auc_keys.bundles.session_keys.PartySecrets`, with its seed."""
         own, computation = own_secrets(material, manifest), self.computation(manifest)
-        roles = manifest, computation, computation.load_secret(own.context), task, self.echo
-        return PaddedParty(*roles, seed=own.seed, common_secret=own.common_secret)
+        made = manifest, computation, computation.load_secret(own.context), task, self.echo
+        return PaddedParty(*made, seed=own.seed, common_secret=own.common_secret)
 
 
 class SealedVectors(SealedPads):
