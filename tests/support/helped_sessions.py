@@ -80,7 +80,4 @@ def played_over_files(
     aggregator: Mapping[str, Any], roles: Mapping[str, Any], exchange: Path, *, killed_in: int = 0
 ) -> Any:
     """The record of a session of these roles, by their configurations."""
-    return run(
-        {**aggregator, "round-timeout": 60.0},
-        lambda *of: Attended(exchange, roles, killed_in, *of),
-    )
+    return run({**aggregator, "round-timeout": 60.0}, lambda *of: Attended(exchange, roles, killed_in, *of))

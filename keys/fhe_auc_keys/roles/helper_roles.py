@@ -43,14 +43,7 @@ from fhe_auc.session.party import R
 from fhe_auc.session.vector_computation import VectorComputation
 from fhe_auc_keys.bundles.session_keys import SEED_BYTES, generate_context
 from fhe_auc_keys.errors import TamperedError
-from fhe_auc_keys.roles.helper_opening import (
-    OPEN,
-    HelperMode,
-    LeftOut,
-    OpeningAggregator,
-    OpeningHelper,
-    PaddingParty,
-)
+from fhe_auc_keys.roles.helper_opening import OPEN, HelperMode, LeftOut, OpeningAggregator, OpeningHelper, PaddingParty
 from fhe_auc_keys.trust import sealing
 from fhe_auc_keys.trust.group_sealing import seal_under, unseal_under
 

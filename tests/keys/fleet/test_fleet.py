@@ -34,14 +34,7 @@ from fhe_auc_keys.cli.fleet import fleet as command
 from fhe_auc_keys.errors import ExpiredError, KeysError, TamperedError, UnfitCertificateError
 from fhe_auc_keys.fleet import aggregator, tables
 from fhe_auc_keys.fleet.device import Device, Floor, Record, write_records
-from fhe_auc_keys.fleet.session import (
-    LIST,
-    OPENING,
-    RESULT,
-    Verdict,
-    loaded,
-    sketch_info,
-)
+from fhe_auc_keys.fleet.session import LIST, OPENING, RESULT, Verdict, loaded, sketch_info
 from fhe_auc_keys.store.key_store import TRAIL
 from fhe_auc_keys.store.trusted_authorities import Trusted
 from fhe_auc_keys.trust import member_lists, sealing

@@ -319,10 +319,7 @@ def test_a_trail_whose_line_says_another_outcome_than_was_signed_stops_sessions(
 
 @pytest.mark.parametrize(
     ("how", "told"),
-    [
-        ("its line is gone", "the audit trail does not say so"),
-        ("a line was added", "none that a role has written"),
-    ],
+    [("its line is gone", "the audit trail does not say so"), ("a line was added", "none that a role has written")],
 )
 def test_a_trail_that_was_changed_stops_nothing_without_a_budget_and_can_be_reconciled(
     site: Site, how: str, told: str
