@@ -10,7 +10,6 @@ EXTRAS = {
     "flare": (("nvflare",), "sessions over FLARE"),
     "flower": (("flwr",), "sessions over Flower"),
     "plots": (("matplotlib",), "figures and reports"),
-    "ray": (("ray",), "more workers than one"),
     "simulation": (("flwr", "ray"), "simulations over Flower"),
 }
 """By the extra's name: modules that it installs, and what needs them."""

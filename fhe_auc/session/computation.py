@@ -105,6 +105,10 @@ class WholeKeyComputation(Computation[Task, Public, Secret, Decrypted]):
     def decrypt(self, keys: Secret, result: bytes) -> Decrypted:
         """Return what an encrypted result holds; raise `DeserialisationError` where it is none of this session."""
 
+    def outcome(self, keys: Secret, task: PartyTask[Any, Decrypted, R], result: Result, common_secret: bytes) -> R:
+        """Return what a party reads of a result; errors as `decrypt` and `task.read`."""
+        return task.read(self.decrypt(keys, result.content), result.counted, common_secret)
+
     def _checked(self, context: BasePublicContext[Any] | BaseSecretContext[Any]) -> Any:
         if self._manifest.joint_keys:
             raise InputError("the session's manifest asks for joint keys")

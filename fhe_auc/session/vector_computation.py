@@ -23,6 +23,7 @@ from fhe_auc.base import quantities
 from fhe_auc.base.errors import CapacityError
 from fhe_auc.rlwe.modular import Residues
 from fhe_auc.rlwe.polynomials import Polynomials, Words
+from fhe_auc.session.computation import Padded, Result
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.party import R
 from fhe_auc.session.plan import VECTOR_SUMS, Keys, Parameter, Terms, describe_download, describe_upload
@@ -129,7 +130,10 @@ class VectorTask(ABC, Generic[R]):
 
 
 class VectorComputation:
-    """One session's sum of vectors, of a manifest that has a `VectorPlan`; everything about it is public."""
+    """One session's sum of vectors, of a manifest that has a `VectorPlan`; everything about it is public.
+
+    Roles ask the same of it as of a `PaddedComputation`; but there are no keys to load.
+    """
 
     def __init__(self, manifest: Manifest) -> None:
         self.plan = manifest.decoded_plan(VectorPlan)
@@ -144,13 +148,25 @@ class VectorComputation:
         """More bytes than any honest submission, opening or result has, with what a helper gets, but for names."""
         return self._sums.packed_bytes + HELPED_BYTES + 1024
 
-    def pad(self, party: str, seed: bytes) -> Residues:
-        """Return the pad of a party from its own seed, 32 bytes."""
-        return self._sums.pad(seed, self._manifest.session, self._indices[party])
+    opening_limit = payload_limit
 
-    def opening(self, seeds: Mapping[str, bytes]) -> bytes:
-        """Return the sum of the pads from these seeds, by party; one only in a session, as of `PaddedComputation`."""
+    def load_public(self, material: bytes) -> None:
+        """Return None."""
+
+    load_secret = load_public
+
+    def opening(self, material: bytes, seeds: Mapping[str, bytes]) -> bytes:
+        """Return the sum of the pads from these seeds, by party; one only in a session."""
         return self._sums.opening(self._manifest.session, {self._indices[party]: seeds[party] for party in seeds})
+
+    def opened(self, public: None, opening: bytes) -> bytes:
+        """Return the opening; raise `DeserialisationError` for bytes that are none."""
+        self._sums.unpacked(opening)
+        return opening
+
+    def under_pad(self, task: VectorTask[Any], index: int, seed: bytes, common_secret: bytes) -> Padded:
+        """Return a submission under the pad of this index and seed, 32 bytes."""
+        return Padded(self.submission(task, self._sums.pad(seed, self._manifest.session, index), common_secret))
 
     def submission(self, task: VectorTask[Any], pad: Residues, common_secret: bytes) -> tuple[bytes]:
         """Return a party's submission, of one part; the pad is for nothing else."""
@@ -163,22 +179,15 @@ class VectorComputation:
         )
 
     def aggregate(self, opening: bytes | None, totals: Sequence[Words]) -> bytes:
-        """Return the result from the sum of submissions; `opening` is None where the pads add up to zero.
-
-        Raises `DeserialisationError` for bytes that are no opening.
-        """
+        """Return the result from the sum of submissions; `opening` is None where the pads add up to zero."""
         ((total,),) = totals
         return self._sums.result(total, opening)
 
-    def check_opening(self, opening: bytes) -> None:
-        """Raise `DeserialisationError` for bytes that are no opening."""
-        self._sums.unpacked(opening)
-
-    def outcome(self, task: VectorTask[R], result: bytes, counted: Sequence[str], common_secret: bytes) -> R:
-        """Return the outcome of a result over these parties; errors as `VectorAuthenticator.read` and `task.read`."""
-        authenticator = self._authenticator(common_secret)
-        sums = authenticator.read(result, [self._indices[party] for party in counted], task.least, task.most)
-        return task.read(sums, counted)
+    def outcome(self, keys: None, task: VectorTask[R], result: Result, common_secret: bytes) -> R:
+        """Return the outcome of a result; errors as `VectorAuthenticator.read` and `task.read`."""
+        counted = [self._indices[party] for party in result.counted]
+        sums = self._authenticator(common_secret).read(result.content, counted, task.least, task.most)
+        return task.read(sums, result.counted)
 
     def soundness(self) -> float:
         """Return a bound on the probability that any party accepts a wrong sum: 1/t^tags for each of them."""

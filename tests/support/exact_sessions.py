@@ -1,4 +1,4 @@
-"""Sessions of `exact` and `verified`, all roles in one process, round by round."""
+"""Sessions of `exact`, `verified` and others with keys, all roles in one process, round by round."""
 
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
@@ -13,6 +13,7 @@ from fhe_auc.question import thresholds
 from fhe_auc.results.evaluation import Evaluation
 from fhe_auc.rlwe.backends import available_backends
 from fhe_auc.rows.party_data import PartyData
+from fhe_auc.session import registry
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.messages import Message
 from fhe_auc.session.party import Party
@@ -59,9 +60,9 @@ class Play:
     def __init__(
         self, protocol: str, sites: Sequence[PartyData], grid: Any = GRID, *, max_rows: int = 2000, **request: Any
     ) -> None:
-        self.plugin, self.sites, self.grid = PLUGINS[protocol], sites, grid
+        self.plugin, self.sites, self.grid = PLUGINS.get(protocol) or registry.load(protocol), sites, grid
         names = tuple(data.name for data in sites)
-        self.session = self.plugin.prepare(Request(parties=names, thresholds=grid, max_rows=max_rows, **request))
+        self.session: Any = self.plugin.prepare(Request(parties=names, thresholds=grid, max_rows=max_rows, **request))
         self.manifest = self.session.manifest
         self.plan = self.plugin.plan_of(self.manifest)
         self.helper: Any = None

@@ -3,6 +3,7 @@
 import hashlib
 import itertools
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from fractions import Fraction
 from functools import cached_property
@@ -15,24 +16,15 @@ from numpy.typing import NDArray
 from fhe_auc.question import thresholds
 from fhe_auc.question.fleet import Fleet
 from fhe_auc.results.evaluation import Evaluation
-from fhe_auc.rlwe.modular import Residues, add
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
 from fhe_auc.session.computation import Padded
 from fhe_auc.session.protocol import Request
-from fhe_auc.sums.residues import pack
+from fhe_auc_benchmarks.attacks.exact_auc.lying_parties import Lie, _LyingComputation, _LyingTask
 from fhe_auc_keys.bundles.announcement import Announcement, announce, open_announcement
 from fhe_auc_keys.fleet import aggregator, helper, tables
 from fhe_auc_keys.fleet.device import Device, Floor, Record, Submitted, write_records
-from fhe_auc_keys.fleet.session import (
-    BLOB,
-    FleetSession,
-    blob_info,
-    loaded,
-    sealed_in,
-    signed_of,
-    sketch_info,
-)
+from fhe_auc_keys.fleet.session import BLOB, FleetSession, blob_info, loaded, sealed_in, signed_of, sketch_info
 from fhe_auc_keys.fleet.tasks import Workers
 from fhe_auc_keys.roles.local_consortium import LIFETIME, TRIAL, Consortium
 from fhe_auc_keys.store.key_store import KeyStore
@@ -41,13 +33,15 @@ from fhe_auc_keys.trust.certificates import Trust
 from fhe_auc_keys.trust.identity import Identity
 from fhe_auc_keys.trust.member_lists import sign_members
 from fhe_auc_protocols.exact_auc.computations import ExactPaddedComputation
+from fhe_auc_protocols.exact_auc.party_task import ExactTask
 from tests.support.exact_sessions import pairs_of, rows
 
 CAP = 12  # rows of a device
 GRID = thresholds.uniform(12)
+SEED = bytes(range(32))  # of a pad that tests know
 
 
-class Play:
+class Play(AbstractContextManager["Play"]):
     """A fleet's session over files in a folder, with all its roles; devices prove their counts but for `proofs`."""
 
     def __init__(
@@ -71,6 +65,9 @@ class Play:
         self.announced = self.opened(self.announcement)
         self.aggregator, self.helper = self.role(made.aggregator), self.role(made.helper)
         self.store = KeyStore.create(folder / "store", "correct horse battery", log2_cost=10)
+
+    def __exit__(self, *error: object) -> None:
+        self.store.close()
 
     def place(self, name: str) -> str:
         return str(self.folder / name)
@@ -182,8 +179,8 @@ def resealed(play: Play, record: Record, identity: Identity) -> Record:
     return signed(record, sealing.seal(key, bytes(64), info=info_of(record)), identity)
 
 
-def sending(play: Play, index: int, padded: Padded | bytes, seed: bytes, parts: tuple[bytes, ...] = ()) -> Record:
-    """What a device that runs other code sends: whatever it likes, sealed and signed as its own.
+def sending(play: Play, index: int, padded: Padded | bytes, parts: tuple[bytes, ...] = ()) -> Record:
+    """What a device that runs other code sends: whatever it likes, sealed and signed as its own, with `SEED`.
 
     `parts` are those of the joint randomness that it signs, if they are not the ones in its proof.
     """
@@ -193,23 +190,14 @@ def sending(play: Play, index: int, padded: Padded | bytes, seed: bytes, parts: 
         padded = sealed_in(padded)
     key = play.announced.aggregator.encryption_key
     record = Record(index, digest, sealing.seal(key, padded, info=sketch_info(digest, index)), b"", b"")
-    blob = sealing.seal(play.announced.helper.encryption_key, seed + bytes(32), info=info_of(record))
+    blob = sealing.seal(play.announced.helper.encryption_key, SEED + bytes(32), info=info_of(record))
     return signed(record, blob, play.identities[index], b"".join(parts))
 
 
-def submitted_by(play: Play, index: int) -> Residues:
-    """What an honest device submits of its rows, without the pad."""
-    session = loaded(play.announced.manifest.to_bytes())
-    (sketch,) = session.plugin.task(session.manifest, play.rows[index]).encode(b"")
-    proved = play.computation.plan.proved
-    return sketch if proved is None else proved.submitted(sketch, CAP)
-
-
-def under_pad(play: Play, index: int, submitted: Residues, seed: bytes) -> Padded:
-    """Any numbers under the pad of a seed, with a proof that is made as an honest device makes it."""
-    computation = play.computation
-    (prime,), (pad,) = computation.plan.parameters.plain_moduli, computation.pads(index, seed)
-    part, proofs, proved = pack(add(submitted, pad, prime), prime), computation.proofs, computation.plan.proved
-    if proofs is None or proved is None:
-        return Padded((part,))
-    return Padded((part,), proofs.made(index, submitted[: proved.statement.digits], part, seed))
+def padded(play: Play, index: int, lie: Lie | None = None) -> Padded:
+    """What a device submits under the pad of `SEED`, or one that lies as a party may."""
+    manifest, data = play.announced.manifest, play.rows[index]
+    if lie is None:
+        return play.computation.under_pad(ExactTask(manifest, data), index, SEED, b"")
+    computation = _LyingComputation(manifest, lie, len(play.rows))
+    return computation.under_pad(_LyingTask(manifest, data, computation), index, SEED, b"")

@@ -20,7 +20,7 @@ from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.protocol import Request
 from fhe_auc_keys.bundles.session_keys import PartySecrets
 from fhe_auc_keys.roles.key_mode import Echo
-from fhe_auc_keys.roles.sealed_roles import computing_aggregator, decrypting_party
+from fhe_auc_keys.roles.sealed_roles import SealedAggregator, SealedParty
 from fhe_auc_protocols.blinded_auc.ckks_parameter_choice import plan
 from fhe_auc_protocols.blinded_auc.malicious import Malicious, MaliciousTask
 from fhe_auc_protocols.blinded_auc.plan import AucPlan, Workload
@@ -68,10 +68,9 @@ class Roles:
     ) -> None:
         self.manifest = manifest
         computation = trapezoid_computation(manifest)
-        self.aggregator = computing_aggregator(manifest, computation, keys.public, Echo())
+        self.aggregator = SealedAggregator(manifest, computation, keys.public, Echo())
         self.parties = [
-            decrypting_party(manifest, computation, keys.secret, task, Echo(), common_secret=common_secret)
-            for task in tasks
+            SealedParty(manifest, computation, keys.secret, task, Echo(), common_secret=common_secret) for task in tasks
         ]
         self.messages: list[bytes] = []
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from fhe_auc.base.serialise import decode, encode
 from fhe_auc.session.messages import Message
 
 LIMIT = 2**25
@@ -28,6 +29,12 @@ DAMAGE: dict[str, Callable[[bytes], bytes]] = {
 def changed(message: bytes, **fields: Any) -> bytes:
     """The same message with other field values."""
     return msgspec.structs.replace(Message.from_bytes(message, limit=LIMIT), **fields).to_bytes()
+
+
+def with_fields(message: bytes, shape: Any, **fields: Any) -> bytes:
+    """The same message with other field values in its payload."""
+    found = decode(payload_of(message), shape, "payload")
+    return changed(message, payload=encode(msgspec.structs.replace(found, **fields)))
 
 
 def payload_of(message: bytes) -> bytes:

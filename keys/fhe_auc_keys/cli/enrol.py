@@ -21,7 +21,7 @@ from fhe_auc_keys.site.policy import Policy
 from fhe_auc_keys.store.key_store import KeyStore
 from fhe_auc_keys.store.list_places import is_url
 from fhe_auc_keys.store.trusted_authorities import Trusted, read_certificates
-from fhe_auc_keys.store.vault import OWN, Vault
+from fhe_auc_keys.store.vault import Vault, identity_of
 from fhe_auc_keys.trust.certificates import verify
 from fhe_auc_keys.trust.existing_certificate import CertifiedKey
 from fhe_auc_keys.trust.identity import Identity
@@ -207,7 +207,7 @@ def _take_part(
     if certificate is not None and not vault.exists():
         raise StoreError(f"no key store in {str(vault.directory)!r}, so no keys that {str(certificate)!r} could be for")
     with vault.open_or_make() as store:
-        identity, is_new = _identity_of(store, name)
+        identity, is_new = identity_of(store, name)
         target, trusted = free(identity.name), trusting(store)
         if certificate is not None:
             with common.about(certificate):
@@ -215,8 +215,7 @@ def _take_part(
         elif bind is not None:
             identity = bind(identity)
         peer = verify(identity.credential, trusted.trust, at=common.now()) if certifying else None
-        trusted.keep(store)
-        store.put("identity", OWN, identity.to_bytes(), replace=True)
+        trusted.keep(store, identity)
         if policy is not None:
             policy.keep(store)
 
@@ -249,20 +248,6 @@ def _take_part(
         rows.insert(1, ("policy", "set", kept))
     rows[1:1] = trust.rows(trusted)
     return facts, rows
-
-
-def _identity_of(store: KeyStore, name: str | None) -> tuple[Identity, bool]:
-    """Return the store's identity, or a fresh one and True; `StoreError` where the store is somebody else's."""
-    if OWN in store.names("authority"):
-        raise StoreError("this key store is the authority's; a site needs one of its own: take another --store")
-    if OWN in store.names("identity"):
-        found = Identity.from_bytes(store.get("identity", OWN))
-        if found.name != (name or found.name):
-            raise StoreError(f"this key store is that of {found.name!r}; for {name!r} take another --store")
-        return found, False
-    if name is None:
-        raise StoreError("this key store has no keys that a certificate could be for: run `join` without one first")
-    return Identity.create(name), True
 
 
 def _agreed(proposed: Policy | None, takes: bool | None) -> Policy | None:

@@ -64,9 +64,7 @@ def fleet() -> None:
     """Evaluate on a fleet."""
 
 
-_workers = inputs.whole_number(
-    "--workers", 1, default=1, about="Processes that share the work; more than one need Ray (extra ray)."
-)
+_workers = inputs.whole_number("--workers", 1, default=1, about="Processes that share the work.")
 
 
 class _Role(NamedTuple):

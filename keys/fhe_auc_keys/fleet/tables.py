@@ -8,6 +8,7 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -48,11 +49,8 @@ class RowGroup(NamedTuple):
 
 def parts_of(folder: str, schema: pa.Schema) -> tuple[list[RowGroup], dict[str, str]]:
     """Return the row groups of Parquet files in or below a folder, in order, and why files are refused."""
-    system, path = _opened(folder)
-    try:
+    with _at(folder, "read") as (system, path):
         found = system.get_file_info(fs.FileSelector(path, recursive=True))
-    except OSError as error:
-        raise InputError(f"{folder!r} cannot be read: {error}") from None
     parts: list[RowGroup] = []
     refused: dict[str, str] = {}
     for each in sorted(info.path for info in found if info.path.endswith(_SUFFIX)):
@@ -82,21 +80,14 @@ def rows_of(part: RowGroup, schema: pa.Schema) -> Iterator[tuple[Any, ...]]:
 
 def is_there(place: str) -> bool:
     """Return whether there is a file; raise `InputError` where that cannot be seen."""
-    system, path = _opened(place)
-    try:
+    with _at(place, "looked up") as (system, path):
         return bool(system.get_file_info(path).type != fs.FileType.NotFound)
-    except OSError as error:
-        raise InputError(f"{place!r} cannot be looked up: {error}", file=place) from None
 
 
 def read(place: str) -> bytes:
     """Return a file's contents; raise `InputError` where it cannot be read."""
-    system, path = _opened(place)
-    try:
-        with system.open_input_stream(path) as file:
-            return bytes(file.readall())
-    except OSError as error:
-        raise InputError(f"{place!r} cannot be read: {error}", file=place) from None
+    with _at(place, "read") as (system, path), system.open_input_stream(path) as file:
+        return bytes(file.readall())
 
 
 def rows_in(data: bytes, schema: pa.Schema, columns: Sequence[str] | None = None) -> pa.Table:
@@ -109,16 +100,13 @@ def rows_in(data: bytes, schema: pa.Schema, columns: Sequence[str] | None = None
 
 def write(place: str, data: bytes) -> None:
     """Write a file as a whole, in a folder that is made where there is none; raise `InputError` where that fails."""
-    system, path = _opened(place)
-    try:
+    with _at(place, "written") as (system, path):
         if isinstance(system, fs.LocalFileSystem):
             Path(path).parent.mkdir(parents=True, exist_ok=True)
             write_atomically(path, data, mode=0o600, durable=True)
         else:
             with system.open_output_stream(path) as file:
                 file.write(data)
-    except OSError as error:
-        raise InputError(f"{place!r} cannot be written: {error}", file=place) from None
 
 
 def as_file(columns: Sequence[Any], schema: pa.Schema) -> bytes:
@@ -171,6 +159,16 @@ def _checked(file: pq.ParquetFile, schema: pa.Schema) -> pq.ParquetFile:
                 f"it has row groups of more than {_MOST_ROWS:,} records or {_MOST_BYTES:,} bytes"
             )
     return file
+
+
+@contextmanager
+def _at(place: str, done: str) -> Iterator[tuple[fs.FileSystem, str]]:
+    """Give what a place is in, and its path there; raise `InputError` where something cannot be `done` with it."""
+    found = _opened(place)
+    try:
+        yield found
+    except OSError as error:
+        raise InputError(f"{place!r} cannot be {done}: {error}", file=place) from None
 
 
 def _opened(place: str) -> tuple[fs.FileSystem, str]:

@@ -18,7 +18,7 @@ import secrets
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, NoReturn
+from typing import Any, ClassVar, NoReturn, cast
 
 import msgspec
 
@@ -28,9 +28,8 @@ from fhe_auc.base.party_names import HELPER, NAME_BYTES
 from fhe_auc.base.serialise import SecretStruct, decode, encode
 from fhe_auc.input_proofs.joint_randomness import PART_BYTES
 from fhe_auc.input_proofs.sessions import KEY_BYTES, NOT_PROVED, InputProof, InputProofs, Opened, Submitted
-from fhe_auc.rlwe.polynomials import Words
 from fhe_auc.session.aggregator import Aggregator
-from fhe_auc.session.computation import Padded, Result
+from fhe_auc.session.computation import Result
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.messages import Message
 from fhe_auc.session.party import Party, R
@@ -109,6 +108,8 @@ class OpeningAggregator(Aggregator):
     """Keeps submissions until the helper has said whose blobs open, and adds these up."""
 
     blob_bytes: ClassVar[int]  # of each party's blob
+    opening_type: ClassVar[type[Any]]  # of the helper's answer: `left_out`, public `context`, `opening`
+    _keys: Any = None  # what is computed under; none is made where too few count
 
     def __init__(self, manifest: Manifest, computation: Any) -> None:
         super().__init__(manifest)
@@ -117,22 +118,12 @@ class OpeningAggregator(Aggregator):
         self._digests: dict[str, bytes] = {}
         self._left_out = LeftOut((), ())
 
-    @abstractmethod
-    def _opened(self, payload: bytes) -> LeftOut:
-        """Keep the opening that the helper has made; return whom it has left out, or raise `DeserialisationError`.
-
-        There is no opening where too few count (`_are_enough`).
-        """
-
-    @abstractmethod
-    def _result(self, totals: list[Words]) -> bytes:
-        """Return the result, from the sum of submissions and the opening."""
-
     @property
     def submission_limit(self) -> int:  # type: ignore[override] # it depends on who answers
         """Largest payload of an answer in this round, in bytes."""
-        limit: int = self._computation.payload_limit
-        return limit + (NAME_BYTES * len(self.manifest.parties) if self.round in self.helper_rounds else 0)
+        if self.round == OPEN:
+            return int(self._computation.opening_limit) + NAME_BYTES * len(self.manifest.parties)
+        return int(self._computation.payload_limit)
 
     @property
     def helper_rounds(self) -> range:  # type: ignore[override] # those between the first and the last
@@ -152,7 +143,7 @@ class OpeningAggregator(Aggregator):
             self._check_proof(party, submission)
             self._submissions[party] = submission
         elif self.round == OPEN:
-            left_out, found = self._opened(payload), list[str]()
+            left_out, found = self._kept(payload), list[str]()
             for names in (left_out.unfit, left_out.unproved):
                 if names != tuple(party for party in self.counted if party in names):
                     raise DeserialisationError("the helper leaves out strangers, or somebody twice")
@@ -161,9 +152,16 @@ class OpeningAggregator(Aggregator):
                 raise DeserialisationError("the helper leaves out somebody twice")
             self._left_out = left_out
 
-    def _are_enough(self, left_out: LeftOut) -> bool:
-        """Whether the session goes on without these."""
-        return len(self.counted) - len(left_out.names) >= self.manifest.min_parties
+    def _kept(self, payload: bytes) -> LeftOut:
+        """Keep the opening that the helper has made; return whom it has left out, or raise `DeserialisationError`."""
+        answer: Any = decode(payload, self.opening_type, "opening")
+        if len(self.counted) - len(answer.left_out.names) >= self.manifest.min_parties:
+            try:
+                public = self._computation.load_public(answer.context)
+                self._keys = self._computation.opened(public, answer.opening)
+            except InputError as error:  # of another session
+                raise DeserialisationError(str(error)) from None
+        return cast("LeftOut", answer.left_out)
 
     def _count(self, answered: tuple[str, ...]) -> None:
         if self.round == 1:
@@ -190,7 +188,7 @@ class OpeningAggregator(Aggregator):
         total = self._computation.running_sum()
         for submission in sent.values():
             total.add(submission.parts)
-        return encode(Result(self.counted, self._result(total.totals)))
+        return encode(Result(self.counted, self._computation.aggregate(self._keys, total.totals)))
 
     def _query_key(self) -> bytes:
         """Return the key for the query of proofs, 32 bytes; between machines the same one each time in a session.
@@ -208,8 +206,8 @@ class OpeningAggregator(Aggregator):
         proofs: InputProofs | None = self._computation.proofs
         if proofs is None:
             return Blobs(tuple(blobs))
-        indices = {party: index for index, party in enumerate(self.manifest.parties)}
-        submitted = [Submitted(indices[party], each.parts[0], each.proof) for party, each in sent.items() if each.proof]
+        index = self.manifest.parties.index
+        submitted = [Submitted(index(party), each.parts[0], each.proof) for party, each in sent.items() if each.proof]
         key = self._query_key()
         told = zip(blobs, submitted, proofs.answers(key, submitted), strict=True)
         return Blobs(
@@ -231,16 +229,11 @@ class PaddingParty(KeyedParty[R]):
         self._identity = Identity.from_bytes(own.identity)
         (self._helper,) = own.helpers
         self._common_secret = own.common_secret
-        self.download_limit = self._result_limit + (NAME_BYTES + 64) * len(manifest.parties)
+        self.download_limit = self._result_limit() + (NAME_BYTES + 64) * len(manifest.parties)
 
-    @property
-    @abstractmethod
     def _result_limit(self) -> int:
-        """More bytes than a result has, beside what it holds of each party."""
-
-    @abstractmethod
-    def _padded(self, seed: bytes) -> Padded:
-        """Return the submission under the pad of this seed."""
+        """Return more bytes than a result has, beside what it holds of each party."""
+        return int(self._computation.payload_limit)
 
     @abstractmethod
     def _read(self, payload: bytes) -> R:
@@ -266,7 +259,8 @@ class PaddingParty(KeyedParty[R]):
             return b""
         with self._timed("submit"):
             seed, associated = secrets.token_bytes(SEED_BYTES), _associated(self.digest, self.name)
-            parts, proof = self._padded(seed)
+            index = self.manifest.parties.index(self.name)
+            parts, proof = self._computation.under_pad(self._task, index, seed, self._common_secret)
             blob = sealing.seal(self._helper, seed + self._for_helper(), info=signed_bytes(_BLOB, associated))
             randomness = () if proof is None else proof.parts
             signature = self._identity.sign(_BLOB, _signed_of(associated, blob, randomness))
@@ -344,11 +338,11 @@ class OpeningHelper(Party[Any]):
             return ()
         if len(key) != KEY_BYTES or any(len(blob.randomness) != 2 for blob in blobs.values()):
             raise DeserialisationError("the key of the query, or what proofs hang on, is missing")
-        indices = {party: index for index, party in enumerate(self.manifest.parties)}
+        index = self.manifest.parties.index
         held = proofs.held(
             key,
             (
-                Opened(indices[name], opened[name][:SEED_BYTES], (blob.randomness[0], blob.randomness[1]), blob.answers)
+                Opened(index(name), opened[name][:SEED_BYTES], (blob.randomness[0], blob.randomness[1]), blob.answers)
                 for name, blob in blobs.items()
             ),
         )

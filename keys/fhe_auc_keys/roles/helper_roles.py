@@ -28,20 +28,19 @@ import secrets
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import msgspec
 import numpy as np
 
-from fhe_auc.base.errors import DeserialisationError, EvaluationError, InputError
-from fhe_auc.base.party_names import HELPER, NAME_BYTES
+from fhe_auc.base.errors import DeserialisationError, EvaluationError
+from fhe_auc.base.party_names import HELPER
 from fhe_auc.base.serialise import decode, encode
 from fhe_auc.input_proofs.sessions import NOT_PROVED
 from fhe_auc.rlwe.modular import Residues
-from fhe_auc.rlwe.polynomials import Words
-from fhe_auc.session.computation import Padded, PaddedComputation, PartyTask, Result
+from fhe_auc.session.computation import PaddedComputation, PartyTask, Result
 from fhe_auc.session.party import R
-from fhe_auc.session.vector_computation import VectorComputation, VectorTask
+from fhe_auc.session.vector_computation import VectorComputation
 from fhe_auc_keys.bundles.session_keys import SEED_BYTES, generate_context
 from fhe_auc_keys.errors import TamperedError
 from fhe_auc_keys.roles.helper_opening import OPEN, HelperMode, LeftOut, OpeningAggregator, OpeningHelper, PaddingParty
@@ -79,15 +78,12 @@ class HelpedAggregator(OpeningAggregator):
 
     rounds = DECRYPT + 1
     blob_bytes = sealing.OVERHEAD + SEED_BYTES + _KEY_BYTES
-    _keys: Any = None  # of the helper's making, with the opening; it makes none where too few count
+    opening_type = _OpeningUnderKey
     _response: Response  # the helper's
 
     @property
     def submission_limit(self) -> int:  # type: ignore[override]
         """Largest payload of an answer in this round, in bytes."""
-        if self.round == OPEN:
-            limit: int = self._computation.opening_limit
-            return limit + NAME_BYTES * len(self.manifest.parties)
         return _response_limit(self._computation) if self.round == DECRYPT else super().submission_limit
 
     def _accept(self, party: str, payload: bytes) -> None:
@@ -99,33 +95,19 @@ class HelpedAggregator(OpeningAggregator):
             raise DeserialisationError("the helper's response is not one for all parties that count")
         self._response = response
 
-    def _opened(self, payload: bytes) -> LeftOut:
-        opened = decode(payload, _OpeningUnderKey, "opening")
-        if self._are_enough(opened.left_out):
-            try:
-                self._keys = self._computation.opened(self._computation.load_public(opened.context), opened.opening)
-            except InputError as error:  # of another session
-                raise DeserialisationError(str(error)) from None
-        return opened.left_out
-
     def _close(self) -> bytes:
         if self.round != DECRYPT:
             return super()._close()
         return encode(_HelpedResult(self.counted, (self._response,), self._left_out.unproved))
-
-    def _result(self, totals: list[Words]) -> bytes:
-        return cast("bytes", self._computation.aggregate(self._keys, totals))
 
 
 class HelpedParty(PaddingParty[R]):
     """Reads the sums that the helper seals under the party's response key."""
 
     rounds = DECRYPT + 1
-    _computation: PaddedComputation[Any, Any, Any]
     _task: PartyTask[Any, Any, R]
     _response_key = b""
 
-    @property
     def _result_limit(self) -> int:
         return _response_limit(self._computation)
 
@@ -134,10 +116,6 @@ class HelpedParty(PaddingParty[R]):
 
     def _restore_own(self, own: bytes) -> None:
         (self._response_key,) = decode(own, tuple[bytes], "response key")
-
-    def _padded(self, seed: bytes) -> Padded:
-        index = self.manifest.parties.index(self.name)
-        return self._computation.under_pad(self._task, index, seed, self._common_secret)
 
     def _for_helper(self) -> bytes:
         self._response_key = secrets.token_bytes(_KEY_BYTES)
@@ -217,6 +195,8 @@ class HelperKeys(HelperMode):
 
 
 class _PadsOpened(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    context: ClassVar[bytes] = b""
+
     left_out: LeftOut
     opening: bytes
 
@@ -226,39 +206,18 @@ class VectorAggregator(OpeningAggregator):
 
     rounds = _VECTOR_ROUNDS
     blob_bytes = sealing.OVERHEAD + SEED_BYTES
-    _pads: bytes
-
-    def _opened(self, payload: bytes) -> LeftOut:
-        opened = decode(payload, _PadsOpened, "opening")
-        if self._are_enough(opened.left_out):
-            self._computation.check_opening(opened.opening)
-            self._pads = opened.opening
-        return opened.left_out
-
-    def _result(self, totals: list[Words]) -> bytes:
-        result: bytes = self._computation.aggregate(self._pads, totals)
-        return result
+    opening_type = _PadsOpened
 
 
 class VectorParty(PaddingParty[R]):
     """Takes the common pads off the sum, and checks the tags, by the common secret."""
 
     rounds = _VECTOR_ROUNDS
-    _computation: VectorComputation
-    _task: VectorTask[R]
-
-    @property
-    def _result_limit(self) -> int:
-        return self._computation.payload_limit
-
-    def _padded(self, seed: bytes) -> Padded:
-        pad = self._computation.pad(self.name, seed)
-        return Padded(self._computation.submission(self._task, pad, self._common_secret))
 
     def _read(self, payload: bytes) -> R:
         result = decode(payload, Result, "result")
         self._check_named(result.counted)
-        return self._computation.outcome(self._task, result.content, result.counted, self._common_secret)
+        return cast("R", self._computation.outcome(None, self._task, result, self._common_secret))
 
 
 class VectorHelper(OpeningHelper):
@@ -271,7 +230,7 @@ class VectorHelper(OpeningHelper):
 
     def _answer(self, round_number: int, payload: bytes) -> bytes:
         seeds, left_out = self._secrets_in(payload)
-        return encode(_PadsOpened(left_out, self._computation.opening(seeds) if seeds else b""))
+        return encode(_PadsOpened(left_out, self._computation.opening(b"", seeds) if seeds else b""))
 
 
 class HelperVectors(HelperMode):

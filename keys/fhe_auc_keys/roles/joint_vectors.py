@@ -106,7 +106,7 @@ class JointVectorParty(ContributingParty[R]):
         with self._timed("recover"):
             result, secret = decode(payload, Result, "result"), self._state.common_secret
             self._check_named(result.counted)
-            outcome = self._computation.outcome(self._task, result.content, result.counted, secret)
+            outcome = self._computation.outcome(None, self._task, result, secret)
             self._end(outcome, key_bytes_per_party=len(self._state.contribution))
         return b""
 

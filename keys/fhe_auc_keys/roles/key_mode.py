@@ -9,7 +9,7 @@ import hashlib
 import hmac
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache
@@ -85,20 +85,29 @@ class KeyMode(ABC):
         raise InputError("the session has no helper")
 
 
-class Modes(Mapping[str, KeyMode]):
-    """The modes of a protocol, by name, each made once it is asked for: those of few sessions load much."""
+class MadeWhenAsked(Mapping[str, T]):
+    """What `make` makes of these names, each when it is asked for."""
 
-    def __init__(self, **made: Callable[[], KeyMode]) -> None:
-        self._made = {name: cache(make) for name, make in made.items()}
+    def __init__(self, make: Callable[[str], T], names: Collection[str]) -> None:
+        self._make, self._names = make, names
 
-    def __getitem__(self, name: str) -> KeyMode:
-        return self._made[name]()
+    def __getitem__(self, name: str) -> T:
+        if name not in self._names:
+            raise KeyError(name)
+        return self._make(name)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._made)
+        return iter(self._names)
 
     def __len__(self) -> int:
-        return len(self._made)
+        return len(self._names)
+
+
+class Modes(MadeWhenAsked[KeyMode]):
+    """The modes of a protocol, by name, each made once: those of few sessions load much."""
+
+    def __init__(self, **made: Callable[[], KeyMode]) -> None:
+        super().__init__(cache(lambda name: made[name]()), made)
 
 
 class KeyedParty(Party[R]):

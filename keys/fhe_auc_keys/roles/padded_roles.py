@@ -11,21 +11,22 @@ lie passes with a probability of 1/t² for each party, whatever the others were 
 """
 
 import secrets
-from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
 from fhe_auc.base.errors import EvaluationError, InputError
 from fhe_auc.rlwe.polynomials import Words
-from fhe_auc.session.computation import PartyTask, Result
+from fhe_auc.session.computation import Padded
 from fhe_auc.session.manifest import Manifest
+from fhe_auc.session.party import R
 from fhe_auc.session.plan import EncryptedPlan
 from fhe_auc.session.protocol import Delivery
-from fhe_auc.session.vector_computation import VectorComputation, VectorPlan, VectorTask
+from fhe_auc.session.running_sum import RunningSum
+from fhe_auc.session.vector_computation import VectorComputation, VectorPlan
 from fhe_auc_keys.bundles.session_keys import (
     SEED_BYTES,
     PartySecrets,
@@ -36,43 +37,46 @@ from fhe_auc_keys.bundles.session_keys import (
     public_context,
 )
 from fhe_auc_keys.roles.key_mode import Echo, KeyMode
-from fhe_auc_keys.roles.sealed_roles import SealedAggregator, SealedParty, SealedSession, decrypting_party, own_secrets
+from fhe_auc_keys.roles.sealed_roles import SealedAggregator, SealedParty, SealedSession, own_secrets
 
 
 class PaddedAggregator(SealedAggregator):
-    """Adds up what is padded; `aggregate` computes under an `opening`, which is empty where it is to come."""
+    """Adds up what is padded, and computes under an `opening`, which is empty where it is to come."""
 
     def __init__(
-        self,
-        manifest: Manifest,
-        computation: Any,
-        aggregate: Callable[[bytes, list[Words]], bytes],
-        opening: bytes,
-        echo: Echo | None = None,
+        self, manifest: Manifest, computation: Any, keys: Any, opening: bytes, echo: Echo | None = None
     ) -> None:
-        limit = computation.payload_limit
-        super().__init__(manifest, computation.running_sum(), self._opened_result, limit=limit, echo=echo)
-        self._aggregate, self._early = aggregate, opening
+        super().__init__(manifest, computation, keys, echo)
+        # Damage shows before anybody has submitted.
+        self._opened = computation.opened(keys, opening) if opening else None
 
-    def _opened_result(self, counted: tuple[str, ...], totals: list[Words]) -> bytes:
-        if not is_late(self.manifest):
-            if not self._early:
-                raise EvaluationError("the key holder has not opened the sum of these parties' pads yet")
-            return self._aggregate(self._early, totals)
-        if self.open_late is None:
-            raise EvaluationError("nobody is there to ask for the opening of these parties' pads")
-        return self._aggregate(self.open_late(counted), totals)
+    def _empty_sum(self) -> RunningSum:
+        return cast("RunningSum", self._computation.running_sum())
+
+    def _result(self, totals: list[Words]) -> bytes:
+        opened = self._opened
+        if is_late(self.manifest):
+            if self.open_late is None:
+                raise EvaluationError("nobody is there to ask for the opening of these parties' pads")
+            opened = self._computation.opened(self._keys, self.open_late(self.counted))
+        elif opened is None:
+            raise EvaluationError("the key holder has not opened the sum of these parties' pads yet")
+        return cast("bytes", self._computation.aggregate(opened, totals))
 
 
-def padding(name: str, seed: bytes, pad: Callable[[bytes], tuple[bytes, ...]]) -> Callable[[], tuple[bytes, ...]]:
-    """Return what makes the submission, `pad` of the party's seed; it raises `EvaluationError` where that is used."""
+class PaddedParty(SealedParty[R]):
+    """Submits under the pad of its `seed`, which is empty where the site has used it; all else as `SealedParty`."""
 
-    def submit() -> tuple[bytes, ...]:
-        if not seed:
-            raise EvaluationError(f"party {name!r} has submitted already: its pad is for one submission")
-        return pad(seed)
+    def __init__(self, *of: Any, seed: bytes, common_secret: bytes) -> None:
+        super().__init__(*of, common_secret=common_secret)
+        self._seed = seed
 
-    return submit  # no `partial`, which would print the seed
+    def _submission(self) -> tuple[bytes, ...]:
+        if not self._seed:
+            raise EvaluationError(f"party {self.name!r} has submitted already: its pad is for one submission")
+        index = self.manifest.parties.index(self.name)
+        padded = self._computation.under_pad(self._task, index, self._seed, self._common_secret)
+        return cast("Padded", padded).parts
 
 
 @dataclass(frozen=True)
@@ -102,90 +106,49 @@ class SealedPadsSession(SealedSession):
         return replace(delivery, open_late=open_late)
 
 
-class KeyHolderPads(KeyMode):
-    """A key holder draws the seeds of the parties' pads, and opens the sum of the pads."""
+class SealedPads(KeyMode):
+    """A key holder makes the keys, and opens the sum of the pads; parties pad, and decrypt.
 
-    @abstractmethod
+    `computation` makes a `PaddedComputation`.
+    """
+
     def opening(self, manifest: Manifest, context: bytes, seeds: Mapping[str, bytes]) -> bytes:
         """Return the only opening of the sum of the pads from these seeds, by party; `context` as of `PartySecrets`."""
+        opening: bytes = self.computation(manifest).opening(context, seeds)
+        return opening
 
-    def drawn(self, manifest: Manifest, context: bytes, party: bytes, loaded: object) -> SealedPadsSession:
-        """Return a session on keys that are made, with seeds, and the opening unless it is late."""
+    def prepare(self, plan: EncryptedPlan, announced: Callable[..., Manifest]) -> SealedPadsSession:
+        """Make keys and seeds, and the opening unless it is late."""
+        return self._drawn(*new_session_keys(plan.parameters, announced))
+
+    def _drawn(self, manifest: Manifest, context: bytes, party: bytes, loaded: object) -> SealedPadsSession:
         seeds = {name: secrets.token_bytes(SEED_BYTES) for name in manifest.parties}
         secret = party_secrets(party, manifest).context
         opens = partial(self.opening, manifest, secret)
         opening = b"" if is_late(manifest) else opens(seeds)
         return SealedPadsSession(manifest, aggregator_material(context, opening), party, loaded, seeds, opens)
 
-
-class SealedPads(KeyHolderPads):
-    """A key holder makes the keys; parties pad, and decrypt. `computation` makes a `PaddedComputation`."""
-
-    def opening(self, manifest: Manifest, context: bytes, seeds: Mapping[str, bytes]) -> bytes:
-        """Return the opening, encrypted under the secret `context`."""
-        opening: bytes = self.computation(manifest).opening(context, seeds)
-        return opening
-
-    def prepare(self, plan: EncryptedPlan, announced: Callable[..., Manifest]) -> SealedPadsSession:
-        """Make keys and seeds, and the opening unless it is late."""
-        return self.drawn(*new_session_keys(plan.parameters, announced))
-
     def aggregator(self, manifest: Manifest, material: bytes) -> PaddedAggregator:
-        """Return the aggregator; `material` is a public context, and an opening unless that is late."""
+        """Return the aggregator; `material` is a public context, if there is any, and an opening unless it is late."""
         computation, (context, opening) = self.computation(manifest), opening_in(material, manifest)
-        public = computation.load_public(context)
-        early = computation.opened(public, opening) if opening else None  # damage shows before anybody has submitted
+        return PaddedAggregator(manifest, computation, computation.load_public(context), opening, self.echo)
 
-        def aggregate(late: bytes, totals: list[Words]) -> bytes:
-            opened = computation.opened(public, late) if early is None else early
-            result: bytes = computation.aggregate(opened, totals)
-            return result
-
-        return PaddedAggregator(manifest, computation, aggregate, opening, self.echo)
-
-    def party(self, manifest: Manifest, material: bytes, task: PartyTask[Any, Any, Any]) -> SealedParty[Any]:
+    def party(self, manifest: Manifest, material: bytes, task: Any) -> PaddedParty[Any]:
         """Return the party; `material` is `fhe_auc_keys.bundles.session_keys.PartySecrets`, with its seed."""
         own, computation = own_secrets(material, manifest), self.computation(manifest)
-        keys, secret = computation.load_secret(own.context), own.common_secret
-        index = manifest.parties.index(task.party)
-        submit = padding(task.party, own.seed, lambda seed: computation.under_pad(task, index, seed, secret).parts)
-        return decrypting_party(manifest, computation, keys, task, self.echo, common_secret=secret, submit=submit)
+        made = manifest, computation, computation.load_secret(own.context), task, self.echo
+        return PaddedParty(*made, seed=own.seed, common_secret=own.common_secret)
 
 
-class SealedVectors(KeyHolderPads):
-    """A key holder draws the common secret and the seeds of the pads."""
+class SealedVectors(SealedPads):
+    """A key holder draws the common secret and the seeds of the pads; there are no keys."""
 
     def __init__(self) -> None:
         super().__init__(VectorComputation)
 
-    def opening(self, manifest: Manifest, context: bytes, seeds: Mapping[str, bytes]) -> bytes:
-        """Return the sum of the pads; `context` is empty."""
-        return VectorComputation(manifest).opening(seeds)
-
-    def prepare(self, plan: VectorPlan, announced: Callable[..., Manifest]) -> SealedPadsSession:
+    def prepare(self, plan: VectorPlan, announced: Callable[..., Manifest]) -> SealedPadsSession:  # type: ignore[override]
         """Draw the common secret and the seeds; add up the pads unless the opening is late."""
-        return self.drawn(*new_common_secret(announced))
-
-    def aggregator(self, manifest: Manifest, material: bytes) -> PaddedAggregator:
-        """Return the aggregator; `material` is the opening, or empty where that is late."""
-        computation, (_, opening) = VectorComputation(manifest), opening_in(material, manifest)
-        if opening:
-            computation.check_opening(opening)
-        return PaddedAggregator(manifest, computation, computation.aggregate, opening)
-
-    def party(self, manifest: Manifest, material: bytes, task: VectorTask[Any]) -> SealedParty[Any]:
-        """Return the party; `material` is `fhe_auc_keys.bundles.session_keys.PartySecrets`, with its seed."""
-        own, computation = own_secrets(material, manifest), VectorComputation(manifest)
-        secret = own.common_secret
-
-        def padded(seed: bytes) -> tuple[bytes]:
-            return computation.submission(task, computation.pad(task.party, seed), secret)
-
-        def read(result: Result) -> Any:
-            return computation.outcome(task, result.content, result.counted, secret)
-
-        submit, limit = padding(task.party, own.seed, padded), computation.payload_limit
-        return SealedParty(manifest, task.party, submit, read, limit=limit, common_secret=secret)
+        return self._drawn(*new_common_secret(announced))
 
 
 def opening_in(material: bytes, manifest: Manifest) -> tuple[bytes, bytes]:

@@ -12,47 +12,45 @@ Where the result is checked against an aggregator that may lie, parties compare 
 Where parties submit under pads: `fhe_auc_keys.roles.padded_roles`.
 """
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable
+from typing import Any, cast
 
 from fhe_auc.base.errors import DeserialisationError
 from fhe_auc.base.party_names import NAME_BYTES
 from fhe_auc.base.serialise import decode, encode
 from fhe_auc.rlwe.polynomials import Words
 from fhe_auc.session.aggregator import Aggregator
-from fhe_auc.session.computation import PartyTask, Result, SealedComputation
+from fhe_auc.session.computation import PartyTask, Result
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.party import R
 from fhe_auc.session.plan import EncryptedPlan
 from fhe_auc.session.protocol import Delivery
 from fhe_auc.session.running_sum import RunningSum
 from fhe_auc_keys.bundles.session_keys import KeyHolderSession, PartySecrets, new_session_keys, party_secrets
-from fhe_auc_keys.roles.key_mode import ECHO_BYTES, Echo, KeyedParty, KeyMode, reading_material
+from fhe_auc_keys.roles.key_mode import ECHO_BYTES, Echo, KeyedParty, KeyMode, MadeWhenAsked, reading_material
 
 
 class SealedAggregator(Aggregator):
-    """Adds submissions up as they arrive, then computes the result.
+    """Adds submissions up as they arrive, then computes the result; `keys` are from the computation's `load_public`.
 
-    `running_sum` is empty; `result` computes, of the parties that count and the sum of their submissions. No honest
-    message has as many bytes as `limit`. With an `echo`, parties compare the result.
+    With an `echo`, parties compare the result.
     """
 
-    def __init__(
-        self,
-        manifest: Manifest,
-        running_sum: RunningSum,
-        result: Callable[[tuple[str, ...], list[Words]], bytes],
-        *,
-        limit: int,
-        echo: Echo | None = None,
-    ) -> None:
+    def __init__(self, manifest: Manifest, computation: Any, keys: Any, echo: Echo | None = None) -> None:
         super().__init__(manifest)
         self.rounds = 2 if echo is None else 3
         self.open_rounds = self.rounds - 1  # whoever sees an echo learns nothing from it
-        self.submission_limit = limit
-        self._sum = running_sum
-        self._result = result
+        self.submission_limit = computation.payload_limit
+        self._computation, self._keys = computation, keys
+        self._sum = self._empty_sum()
         self._echoes: dict[str, bytes] = {}
+
+    def _empty_sum(self) -> RunningSum:
+        return cast("RunningSum", self._computation.running_sum(self._keys))
+
+    def _result(self, totals: list[Words]) -> bytes:
+        """Return the result over the parties that count, from the sum of their submissions."""
+        return cast("bytes", self._computation.aggregate(self._keys, totals))
 
     def _accept(self, party: str, payload: bytes) -> None:
         if self.round == 1:
@@ -65,36 +63,34 @@ class SealedAggregator(Aggregator):
     def _close(self) -> bytes:
         if self.round > 1:
             return encode(tuple(self._echoes[party] for party in self.counted))
-        return encode(Result(self.counted, self._result(self.counted, self._sum.totals)))
+        return encode(Result(self.counted, self._result(self._sum.totals)))
 
     def _least(self) -> int:
         return self.manifest.min_parties if self.round == 1 else len(self.counted)  # nobody counted may miss the echo
 
 
 class SealedParty(KeyedParty[R]):
-    """Submits, then reads the result.
+    """Encrypts and submits, then decrypts and reads the result; `keys` are from the computation's `load_secret`.
 
-    `submit` makes the parts of its submission, `read` the outcome of a result. No honest message has as many bytes as
-    `limit`, beside names. With an `echo`, parties compare the result, by the `common_secret` that all have, 32 bytes.
+    With an `echo`, parties compare the result, by the `common_secret` that all have, 32 bytes.
     """
 
     def __init__(
         self,
         manifest: Manifest,
-        name: str,
-        submit: Callable[[], tuple[bytes, ...]],
-        read: Callable[[Result], R],
-        *,
-        limit: int,
+        computation: Any,
+        keys: Any,
+        task: Any,
         echo: Echo | None = None,
+        *,
         common_secret: bytes,
     ) -> None:
-        super().__init__(manifest, name)
+        super().__init__(manifest, task.party)
         self.rounds = 2 if echo is None else 3
         self.open_rounds = self.rounds - 1  # whoever sees an echo learns nothing from it
         # A result names all that count; an echo is shorter than the longest name.
-        self.download_limit = limit + NAME_BYTES * len(manifest.parties)
-        self._submit, self._read = submit, read
+        self.download_limit = computation.payload_limit + NAME_BYTES * len(manifest.parties)
+        self._computation, self._keys, self._task = computation, keys, task
         self._echo = echo
         self._common_secret = common_secret
         self._compared = b""  # the result, until the parties have compared it
@@ -105,10 +101,13 @@ class SealedParty(KeyedParty[R]):
     def _restore_own(self, own: bytes) -> None:
         self._compared = own
 
+    def _submission(self) -> tuple[bytes, ...]:
+        return cast("tuple[bytes, ...]", self._computation.encrypt(self._keys, self._task, self._common_secret))
+
     def _answer(self, round_number: int, payload: bytes) -> bytes:
         if round_number == 1:
             with self._timed("submit"):
-                return encode(self._submit())
+                return encode(self._submission())
         if round_number == 2:
             result = decode(payload, Result, "result")
             self._check_named(result.counted)
@@ -120,7 +119,7 @@ class SealedParty(KeyedParty[R]):
                 result, echoes = decode(self._compared, Result, "result"), decode(payload, tuple[bytes, ...], "echoes")
                 expected = self._echo.of(self._compared, self.manifest, self._common_secret)
                 self._echo.compare(echoes, expected, result.counted)
-            self._end(self._read(result))
+            self._end(self._computation.outcome(self._keys, self._task, result, self._common_secret))
         return b""
 
 
@@ -129,7 +128,9 @@ class SealedSession(KeyHolderSession):
 
     def delivery(self) -> Delivery:
         """Return what each role finds in its bundle: in one process nothing is sealed, only to be opened again."""
-        return Delivery(self.aggregator_material, _Materials(self))
+        return Delivery(
+            self.aggregator_material, MadeWhenAsked(lambda name: encode(self.secrets_of(name)), self.manifest.parties)
+        )
 
 
 class SealedKeys(KeyMode):
@@ -142,69 +143,16 @@ class SealedKeys(KeyMode):
     def aggregator(self, manifest: Manifest, material: bytes) -> SealedAggregator:
         """Return the aggregator; `material` is a public context."""
         computation = self.computation(manifest)
-        return computing_aggregator(manifest, computation, computation.load_public(material), self.echo)
+        return SealedAggregator(manifest, computation, computation.load_public(material), self.echo)
 
     def party(self, manifest: Manifest, material: bytes, task: PartyTask[Any, Any, Any]) -> SealedParty[Any]:
         """Return the party; `material` is `fhe_auc_keys.bundles.session_keys.PartySecrets`."""
         own, computation = own_secrets(material, manifest), self.computation(manifest)
-        keys, secret = computation.load_secret(own.context), own.common_secret
-        return decrypting_party(manifest, computation, keys, task, self.echo, common_secret=secret)
-
-
-def computing_aggregator(
-    manifest: Manifest, computation: SealedComputation[Any, Any, Any, Any], keys: Any, echo: Echo | None = None
-) -> SealedAggregator:
-    """Return the aggregator of ciphertexts; `keys` come from the computation's `load_public`."""
-
-    def result(_: tuple[str, ...], totals: list[Words]) -> bytes:
-        return computation.aggregate(keys, totals)
-
-    limit = computation.payload_limit
-    return SealedAggregator(manifest, computation.running_sum(keys), result, limit=limit, echo=echo)
-
-
-def decrypting_party(
-    manifest: Manifest,
-    computation: Any,
-    keys: Any,
-    task: PartyTask[Any, Any, R],
-    echo: Echo | None = None,
-    *,
-    common_secret: bytes,
-    submit: Callable[[], tuple[bytes, ...]] | None = None,
-) -> SealedParty[R]:
-    """Return a party that decrypts with `keys`, from `load_secret`; without a `submit`, it encrypts with them, too."""
-
-    def encrypt() -> tuple[bytes, ...]:  # no `partial`, which would print the secret
-        parts: tuple[bytes, ...] = computation.encrypt(keys, task, common_secret)
-        return parts
-
-    def read(result: Result) -> R:
-        return task.read(computation.decrypt(keys, result.content), result.counted, common_secret)
-
-    limit = computation.payload_limit
-    return SealedParty(
-        manifest, task.party, submit or encrypt, read, limit=limit, echo=echo, common_secret=common_secret
-    )
+        keys = computation.load_secret(own.context)
+        return SealedParty(manifest, computation, keys, task, self.echo, common_secret=own.common_secret)
 
 
 def own_secrets(material: bytes, manifest: Manifest) -> PartySecrets:
     """Return what a party's material holds; raise `InputError` where it is malformed or another session's."""
     with reading_material():
         return party_secrets(material, manifest)
-
-
-class _Materials(Mapping[str, bytes]):
-    """What each party has of a session: made when it is asked for, as all at once is big."""
-
-    def __init__(self, session: KeyHolderSession) -> None:
-        self._session = session
-
-    def __getitem__(self, name: str) -> bytes:
-        return encode(self._session.secrets_of(name))
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._session.manifest.parties)
-
-    def __len__(self) -> int:
-        return len(self._session.manifest.parties)

@@ -14,6 +14,7 @@ can have begun tells nothing: so looks a clock that starts in the past at each b
 
 from contextlib import suppress
 from datetime import datetime, timedelta, timezone
+from typing import Any
 
 import msgspec
 
@@ -36,11 +37,16 @@ _FORMAT = KeptFormat[dict[str, int]](b"fheends", dict[str, int], "list of ended 
 
 def end(store: KeyStore, session: bytes) -> datetime:
     """Return until when a session can go on; errors as `is_closed`."""
+    return datetime.fromtimestamp(_entry(store, session).not_after, timezone.utc)
+
+
+def _entry(store: KeyStore, session: bytes) -> Any:
+    """Return what is kept of a session, as a party or else as its key holder: with `announcement` and `not_after`."""
     name = session.hex()
     if name in store.names("bundle"):
-        return datetime.fromtimestamp(Kept.stored(store, session).not_after, timezone.utc)
+        return Kept.stored(store, session)
     if name in store.names("late"):
-        return late_opening.end(store, session)
+        return late_opening.held_in(store, session)
     raise StoreError(f"the key store has no session {name}: `fhe-auc keys show` lists them")
 
 
@@ -105,10 +111,8 @@ def is_closed(store: KeyStore, session: bytes) -> bool:
 
 def is_of_this_version(store: KeyStore, session: bytes) -> bool:
     """Return whether this version of fhe-auc could go on with a session; errors as `KeyStore.load`."""
-    opened = session.hex() in store.names("bundle")
-    document = Kept.stored(store, session).announcement if opened else late_opening.announcement(store, session)
     try:
-        claimed(document)
+        claimed(_entry(store, session).announcement)
     except VersionError:
         return False
     return True

@@ -21,14 +21,7 @@ from fhe_auc_keys.errors import DamagedFileError, StoreError, about
 from fhe_auc_keys.roles.local_consortium import LIFETIME, TRIAL, Consortium
 from fhe_auc_keys.site import unattended
 from fhe_auc_keys.site.key_erasure import destroy_keys, purge
-from fhe_auc_keys.site.late_opening import (
-    OPENING_KIND,
-    REQUEST_KIND,
-    answering_by_file,
-    ask_by_file,
-    hold,
-    is_late,
-)
+from fhe_auc_keys.site.late_opening import OPENING_KIND, REQUEST_KIND, answering_by_file, ask_by_file, hold, is_late
 from fhe_auc_keys.site.policy import Policy, is_in
 from fhe_auc_keys.site.session_files import (
     announced_to_aggregator,

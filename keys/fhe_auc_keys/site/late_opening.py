@@ -109,7 +109,7 @@ def open_late(store: KeyStore, holder: Identity, trust: Trust, data: bytes, *, a
     name = session.hex()
     if name not in store.names("late"):
         raise StoreError(f"the key store holds no seeds of a session {name}: it is another, or has ended")
-    held = _held(store, session)
+    held = held_in(store, session)
     announced = open_announcement(held.announcement, trust, holder=holder.name, at=at)
     found, asking = open_signed(REQUEST_KIND, data, _Request, trust, signer=announced.aggregator.name, at=at)
     if found.fingerprint != announced.aggregator.fingerprint:
@@ -232,48 +232,39 @@ def _files(folder: Path, manifest: Manifest) -> tuple[Path, Path]:
     return folder / f"{name}.request", folder / f"{name}.opening"
 
 
-def end(store: KeyStore, session: bytes) -> datetime:
-    """Return until when a session held here can be opened; errors as `fhe_auc_keys.store.key_store.KeyStore.get`."""
-    return datetime.fromtimestamp(_held(store, session).not_after, timezone.utc)
-
-
-def announcement(store: KeyStore, session: bytes) -> bytes:
-    """Return the announcement of a session held here; errors as `fhe_auc_keys.store.key_store.KeyStore.get`."""
-    return _held(store, session).announcement
-
-
 def is_held(store: KeyStore, session: bytes) -> bool:
     """Return whether a session can still be opened late, from here."""
-    return session.hex() in store.names("late") and bool(_held(store, session).seeds)
+    return session.hex() in store.names("late") and bool(held_in(store, session).seeds)
 
 
 def is_opened(store: KeyStore, session: bytes) -> bool:
     """Return whether a session has been opened late, from here."""
-    return session.hex() in store.names("late") and bool(_held(store, session).opening)
+    return session.hex() in store.names("late") and bool(held_in(store, session).opening)
 
 
 def erase(store: KeyStore, session: bytes) -> None:
     """Erase a session's seeds and secret key, where they are held here; an opening that was made stays."""
     if is_held(store, session):
-        left = msgspec.structs.replace(_held(store, session), context=b"", seeds=())
+        left = msgspec.structs.replace(held_in(store, session), context=b"", seeds=())
         store.put("late", session.hex(), _FORMAT.frame(left), replace=True)
 
 
 def verify_held(store: KeyStore, session: bytes, holder: Identity, trust: Trust, *, at: datetime) -> None:
     """Raise where a session that is held here could not be opened late; errors as `open_announcement`."""
     if is_held(store, session):
-        open_announcement(_held(store, session).announcement, trust, holder=holder.name, at=at)
+        open_announcement(held_in(store, session).announcement, trust, holder=holder.name, at=at)
 
 
-def _held(store: KeyStore, session: bytes) -> _Held:
+def held_in(store: KeyStore, session: bytes) -> _Held:
+    """Return what is kept of a session held here; errors as `fhe_auc_keys.store.key_store.KeyStore.load`."""
     return store.load("late", session.hex(), _FORMAT)
 
 
-def _pads(manifest: Manifest) -> padded_roles.KeyHolderPads | None:
+def _pads(manifest: Manifest) -> padded_roles.SealedPads | None:
     """Return the key mode of a session in which a key holder opens pads; None for another."""
     plugin = registry.load(manifest.protocol)
     mode = plugin.mode_of(manifest) if isinstance(plugin, EncryptedProtocol) and manifest.keys == "sealed" else None
-    return mode if isinstance(mode, padded_roles.KeyHolderPads) else None
+    return mode if isinstance(mode, padded_roles.SealedPads) else None
 
 
 def _check_counted(manifest: Manifest, asked: _Request) -> None:

@@ -22,7 +22,6 @@ import numpy as np
 
 from fhe_auc.base.errors import InputError
 from fhe_auc.base.serialise import KeptFormat
-from fhe_auc.question.analysis import Analysis
 from fhe_auc.question.study import Study
 from fhe_auc.session.protocol import Request
 from fhe_auc_keys.bundles.announcement import claimed
@@ -159,16 +158,10 @@ def made(store: KeyStore, session: bytes) -> Wanted:
     with about(f"session {session.hex()} is not made again"):
         announced = claimed(found.announcement)
     try:
-        known = {each.name for each in fields(Request)}
-        said = {
-            **{name: value for name, value in found.request.items() if name in known},  # not what older versions asked
-            "parties": tuple(found.request["parties"]),
-            "thresholds": np.frombuffer(found.request["thresholds"], "<f8"),
-            "analysis": msgspec.convert(found.request["analysis"], Analysis),
-        }
-        request = Request(**said)
+        # What older versions asked beside these fields is passed over.
+        request = msgspec.convert(found.request, Request, dec_hook=lambda _, data: np.frombuffer(data, "<f8"))
         credentials = tuple(announced.credentials[name] for name in request.parties)
-    except (KeyError, TypeError, ValueError, InputError):
+    except (KeyError, TypeError, ValueError, InputError, msgspec.ValidationError):
         raise DamagedFileError(
             f"made/{session.hex()} is malformed, or of another version: make the session by its credentials"
         ) from None

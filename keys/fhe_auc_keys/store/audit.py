@@ -29,7 +29,6 @@ from fhe_auc_keys.trust.identity import Identity
 
 _PURPOSE = b"audit line 1"
 _PACKAGES = ("fhe-auc", "openfhe", "tenseal", "numpy")
-_BLOCK = 2**14  # bytes; most lines are shorter
 
 
 def append(
@@ -152,15 +151,10 @@ def _digest(line: bytes) -> str:
 
 
 def _end(trail: int) -> tuple[int, bytes]:
-    """Return where the last whole line of an open file ends, and that line without its line feed."""
-    size = os.fstat(trail).st_size
-    length = _BLOCK
-    while True:
-        start = max(size - length, 0)
-        os.lseek(trail, start, os.SEEK_SET)
-        tail = os.read(trail, size - start)
-        end = tail.rfind(b"\n")
-        begin = tail.rfind(b"\n", 0, max(end, 0))
-        if start == 0 or begin >= 0:
-            return start + end + 1, tail[begin + 1 : max(end, 0)]
-        length *= 2
+    """Return where the last whole line of an open file ends, and that line without its line feed.
+
+    The file is read as a whole: a trail of years has some megabytes.
+    """
+    os.lseek(trail, 0, os.SEEK_SET)
+    whole, end, _ = os.read(trail, os.fstat(trail).st_size).rpartition(b"\n")
+    return len(whole + end), whole.rpartition(b"\n")[2]

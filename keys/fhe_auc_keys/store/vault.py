@@ -137,6 +137,23 @@ def drop_variable() -> None:
     os.environ.pop(PASSPHRASE_VARIABLE, None)
 
 
+def identity_of(store: KeyStore, name: str | None) -> tuple[Identity, bool]:
+    """Return a store's identity, of the name if there is one, or a fresh one and True.
+
+    Raises `StoreError` where the store is somebody else's, or has no identity and `name` is None.
+    """
+    if OWN in store.names("authority"):
+        raise StoreError("this key store is the authority's; a site needs one of its own: take another --store")
+    if OWN in store.names("identity"):
+        found = Identity.from_bytes(store.get("identity", OWN))
+        if found.name != (name or found.name):
+            raise StoreError(f"this key store is that of {found.name!r}; for {name!r} take another --store")
+        return found, False
+    if name is None:
+        raise StoreError("this key store has no keys that a certificate could be for: run `join` without one first")
+    return Identity.create(name), True
+
+
 def certified_identity(store: KeyStore) -> Identity:
     """Return a store's identity; raise `StoreError` where it has none, or none that is certified."""
     if OWN not in store.names("identity"):

@@ -34,14 +34,7 @@ from fhe_auc_keys.cli.fleet import fleet as command
 from fhe_auc_keys.errors import ExpiredError, KeysError, TamperedError, UnfitCertificateError
 from fhe_auc_keys.fleet import aggregator, tables
 from fhe_auc_keys.fleet.device import Device, Floor, Record, write_records
-from fhe_auc_keys.fleet.session import (
-    LIST,
-    OPENING,
-    RESULT,
-    Verdict,
-    loaded,
-    sketch_info,
-)
+from fhe_auc_keys.fleet.session import LIST, OPENING, RESULT, Verdict, loaded, sketch_info
 from fhe_auc_keys.store.key_store import TRAIL
 from fhe_auc_keys.store.trusted_authorities import Trusted
 from fhe_auc_keys.trust import member_lists, sealing
@@ -58,11 +51,10 @@ from tests.support.fleet_sessions import (
     convened,
     fraction_of,
     info_of,
+    padded,
     resealed,
     sending,
     signed,
-    submitted_by,
-    under_pad,
 )
 from tests.support.keys_commands import store_of
 from tests.support.keys_folder import ADDER, SITES, at
@@ -71,26 +63,24 @@ from tests.support.wire import flipped
 
 @pytest.fixture
 def play(tmp_path: Path) -> Iterator[Play]:
-    made = Play(tmp_path, 8)
-    yield made
-    made.store.close()
+    with Play(tmp_path, 8) as made:
+        yield made
 
 
 @pytest.mark.parametrize("proofs", [True, False], ids=["proved", "not proved"])
 @pytest.mark.parametrize("number", [40, pytest.param(300, marks=pytest.mark.slow)])
 def test_devices_have_the_exact_fraction_of_all_their_rows(tmp_path: Path, number: int, proofs: bool) -> None:
-    play = Play(tmp_path, number, least=number - 10, interval=0.9, proofs=proofs)
-    play.write(play.records[:12], play.records[12:])
-    collected, verdicts = play.to_the_end()
-    assert (collected.records, verdicts) == (number, {"counts": number})
-    for index in (0, number // 2, number - 1):
-        found = play.read(index)
-        assert found.fraction == fraction_of(play.rows)
-        assert (found.parties, found.keys) == (number, "helper")
-        assert found.as_dict()["verified"] == {"aggregation": False, "parties": proofs and "row caps"}
-        assert found.interval is not None
-        assert found.interval.method == HANLEY_MCNEIL + WIDENED  # at twelve thresholds
-    play.store.close()
+    with Play(tmp_path, number, least=number - 10, interval=0.9, proofs=proofs) as play:
+        play.write(play.records[:12], play.records[12:])
+        collected, verdicts = play.to_the_end()
+        assert (collected.records, verdicts) == (number, {"counts": number})
+        for index in (0, number // 2, number - 1):
+            found = play.read(index)
+            assert found.fraction == fraction_of(play.rows)
+            assert (found.parties, found.keys) == (number, "helper")
+            assert found.as_dict()["verified"] == {"aggregation": False, "parties": proofs and "row caps"}
+            assert found.interval is not None
+            assert found.interval.method == HANLEY_MCNEIL + WIDENED  # at twelve thresholds
 
 
 @pytest.mark.parametrize(("members", "caps", "most"), [(10**5, 20, 7500), (10**6, 20, 8100), (10**6, None, 4000)])
@@ -133,7 +123,7 @@ def test_what_is_written_for_devices_is_read_again_however_long_their_records_ar
 def test_records_that_are_not_whole_are_named_and_the_others_count(play: Play) -> None:
     records = play.records
     whole, inside = records[3], len(records[3].sketch) - sealing.OVERHEAD
-    too_large = sending(play, 3, b"\xff" * inside, bytes(32))
+    too_large = sending(play, 3, b"\xff" * inside)
     spoilt = [
         (too_large, aggregator.NO_SKETCH),
         (whole._replace(session=bytes(32)), aggregator.OTHER_SESSION),
@@ -157,9 +147,9 @@ def test_blobs_that_do_not_open_are_left_out_and_the_others_count(play: Play) ->
     records[1] = records[1]._replace(blob=records[2].blob, signature=records[2].signature)
     records[3] = records[3]._replace(blob=flipped(records[3].blob, -1))
     records[4] = records[4]._replace(sketch=play.device(4).submit(play.rows[4], b"").record.sketch)
-    padded = under_pad(play, 7, submitted_by(play, 7), bytes(32))
-    sent = sending(play, 7, padded, bytes(32))
-    records[7] = signed(sent, flipped(sent.blob, -1), play.identities[7], b"".join(padded.proof.parts))
+    own = padded(play, 7)
+    sent = sending(play, 7, own)
+    records[7] = signed(sent, flipped(sent.blob, -1), play.identities[7], b"".join(own.proof.parts))
     play.write(records)
     _, verdicts = play.to_the_end()
     assert verdicts == {"counts": 3, Verdict.UNSIGNED.sentence: 4, Verdict.UNOPENED.sentence: 1}
@@ -195,17 +185,15 @@ def test_a_file_that_is_cut_off_or_of_another_kind_is_named_and_the_others_count
 
 
 def test_fewer_than_agreed_are_not_opened_and_nothing_is_spent(tmp_path: Path) -> None:
-    play = Play(tmp_path, 8, least=6)
-    records = play.records
-    play.write(records[:5])
-    play.collect()
-    with pytest.raises(TooFewPartiesError, match="5 members count, at least 6 are needed"):
-        play.open()
-    play.write(records)
-    (tmp_path / "blobs" / "list").unlink()
-    play.to_the_end()
-    assert play.reads(7, play.rows)
-    play.store.close()
+    with Play(tmp_path, 8, least=6) as play:
+        play.write(play.records[:5])
+        play.collect()
+        with pytest.raises(TooFewPartiesError, match="5 members count, at least 6 are needed"):
+            play.open()
+        play.write()
+        (tmp_path / "blobs" / "list").unlink()
+        play.to_the_end()
+        assert play.reads(7, play.rows)
 
 
 # --- Devices: what they refuse, and what one can do that runs other code ----------------------------------------------
@@ -290,13 +278,9 @@ def test_members_whom_no_trusted_authority_has_signed_are_refused_by_all(play: P
         play.opened(announcement)
     # A list ends after thirty days, so that a device that is revoked does not count for ever.
     old = sign_list(made.authority, play.known, at=made.at - timedelta(days=30))
+    strangers = "no authority trusted here has signed the list of the fleet's 8 members"
     for members, listed, error, why in (
-        (
-            sybils,
-            play.fleet.listed,
-            KeysError,
-            "no authority trusted here has signed the list of the fleet's 8 members",
-        ),
+        (sybils, play.fleet.listed, KeysError, strangers),
         (sybils, b"", TamperedError, "signed list of a fleet's members"),
         (play.known, old, ExpiredError, "the list of the fleet's members is accepted until"),
     ):
@@ -334,7 +318,10 @@ def counts_in(play: Play, sketch: bytes, seed: bytes, index: int) -> list[int]:
 
 
 def test_who_reads_everything_but_the_aggregator_s_store_reads_no_device_s_counts(play: Play, tmp_path: Path) -> None:
-    """With the helper's store it knows all pads, and yet no sketch opens; nor with a device's."""
+    """With the helper's store it knows all pads, and yet no sketch opens; nor with a device's.
+
+    The helper is given no sketch, and of a sealed one the digest, which is another one each time.
+    """
     play.write()
     play.to_the_end()
     record, info = play.records[5], sketch_info(play.announced.manifest.digest, 5)
@@ -342,11 +329,16 @@ def test_who_reads_everything_but_the_aggregator_s_store_reads_no_device_s_count
     for identity in (play.helper.identity, play.identities[4], play.identities[5]):
         with pytest.raises(TamperedError):
             identity.unseal(record.sketch, info=info)
-    padded = play.aggregator.identity.unseal(record.sketch, info=info)
+    inside = play.aggregator.identity.unseal(record.sketch, info=info)
     every_file = b"".join(path.read_bytes() for path in sorted(tmp_path.rglob("*")) if path.is_file())
-    assert padded[:32] not in every_file
+    assert inside[:32] not in every_file
     assert record.sketch in every_file
-    assert sum(counts_in(play, padded, seed, 5)[: 2 * len(GRID)]) == play.rows[5].rows  # so the seal alone keeps them
+    given = b"".join(path.read_bytes() for path in sorted((tmp_path / "blobs").iterdir()))
+    for sent in (record.blob, hashlib.sha256(record.sketch).digest()):
+        assert sent in given
+    for kept in (record.sketch[:32], inside[:32], hashlib.sha256(inside).digest()):
+        assert kept not in given
+    assert sum(counts_in(play, inside, seed, 5)[: 2 * len(GRID)]) == play.rows[5].rows  # so the seal alone keeps them
 
 
 def test_what_helper_and_aggregator_send_each_other_opens_for_the_other_alone(play: Play) -> None:
@@ -362,19 +354,6 @@ def test_what_helper_and_aggregator_send_each_other_opens_for_the_other_alone(pl
         assert recipient.unseal(kind, sealed)
         with pytest.raises(TamperedError):
             sender.unseal(kind, sealed)
-
-
-def test_the_helper_is_given_no_sketch(play: Play, tmp_path: Path) -> None:
-    """And of a sealed sketch the digest, which is another one each time."""
-    play.write()
-    play.to_the_end()
-    given = b"".join(path.read_bytes() for path in sorted((tmp_path / "blobs").iterdir()))
-    for record in play.records:
-        padded = play.aggregator.identity.unseal(record.sketch, info=sketch_info(record.session, record.member))
-        for sent in (record.blob, hashlib.sha256(record.sketch).digest()):
-            assert sent in given
-        for kept in (record.sketch[:32], padded[:32], hashlib.sha256(padded).digest()):
-            assert kept not in given
 
 
 def test_asked_again_the_helper_gives_the_same_bytes_and_refuses_another_list_to_which_no_answer_fits(

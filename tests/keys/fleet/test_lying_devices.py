@@ -2,8 +2,9 @@
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -12,112 +13,28 @@ import pytest
 
 from fhe_auc.base.errors import DeserialisationError, TooFewPartiesError
 from fhe_auc.base.keystream import KeyStream
-from fhe_auc.input_proofs.joint_randomness import helpers_share, joint_seed, weights
 from fhe_auc.input_proofs.prove import prove, seeds_shape
-from fhe_auc.input_proofs.sessions import NOT_PROVED, aggregators_share
+from fhe_auc.input_proofs.sessions import NOT_PROVED
 from fhe_auc.input_proofs.verify import Query
-from fhe_auc.rlwe.modular import Residues, uniform
+from fhe_auc.rlwe.modular import Residues, add, subtract, uniform
 from fhe_auc.rows.party_data import PartyData
-from fhe_auc.session.computation import Padded
+from fhe_auc_benchmarks.attacks.exact_auc.lying_parties import LIES, Lie, View
 from fhe_auc_keys.errors import TamperedError
 from fhe_auc_keys.fleet import aggregator, tables
 from fhe_auc_keys.fleet.aggregator import NO_PROOF, NOT_SEALED, BlobList
 from fhe_auc_keys.fleet.device import Record
-from fhe_auc_keys.fleet.session import LIST, Verdict, sketch_info
+from fhe_auc_keys.fleet.session import LIST, Verdict
 from fhe_auc_keys.trust.signed_documents import claimed_body
-from tests.support.fleet_sessions import CAP, GRID, Play, convened, fraction_of, sending, submitted_by, under_pad
+from fhe_auc_protocols.exact_auc.party_task import ExactTask
+from tests.support.fleet_sessions import CAP, GRID, Play, convened, fraction_of, padded, sending
 from tests.support.wire import flipped
 
-SEED = bytes(range(32))
-HONEST = 6  # the first devices of a session
-Lie = Callable[[Play, int], Record]
-Change = Callable[[list[int], list[int], int], None]
+HONEST = 8  # the first devices of a session
 
 
-def digits_of(play: Play, counts: list[int]) -> Residues:
-    """Digits of counts; what is no count of so many digits stands as a whole in its lowest digit."""
-    statement = play.computation.plan.proved.statement
-    base, length, prime = statement.base, statement.length, statement.prime
-    places = [
-        [each // base**place % base for place in range(length)]
-        if 0 <= each < base**length
-        else [each % prime] + [0] * (length - 1)
-        for each in counts
-    ]
-    return np.array(places, np.uint64).reshape(-1)
-
-
-def claiming(change: Change) -> Lie:
-    """A device with other counts; `change` is given all, the last is what is left, which are zero, and the prime."""
-
-    def lie(play: Play, index: int) -> Record:
-        counts = play.computation.plan.proved.statement.counts_of(submitted_by(play, index)).tolist()
-        empty = [place for place, each in enumerate(counts[:-1]) if each == 0]
-        change(counts, empty, play.computation.plan.proved.prime)
-        return sending(play, index, under_pad(play, index, digits_of(play, counts), SEED), SEED)
-
-    lie.__name__ = change.__name__
-    return lie
-
-
-def negative(counts: list[int], empty: list[int], prime: int) -> None:
-    counts[empty[0]], counts[-1] = -1, counts[-1] + 1
-
-
-def over_the_cap(counts: list[int], empty: list[int], prime: int) -> None:
-    counts[empty[0]], counts[-1] = CAP, 0
-
-
-def over_the_cap_with_less_than_nothing_left(counts: list[int], empty: list[int], prime: int) -> None:
-    counts[empty[0]], counts[-1] = CAP, counts[-1] - CAP
-
-
-def wrapping_around(counts: list[int], empty: list[int], prime: int) -> None:
-    counts[empty[0]], counts[empty[1]] = 10**6, -(10**6)
-
-
-def halves(counts: list[int], empty: list[int], prime: int) -> None:
-    counts[empty[0]] = counts[empty[1]] = (prime + 1) // 2
-    counts[-1] -= 1
-
-
-def a_digit_beyond_the_base(play: Play, index: int) -> Record:
-    """The same count, by a digit more than the base and one less in the place above."""
-    submitted, statement = submitted_by(play, index), play.computation.plan.proved.statement
-    submitted[:2] = statement.base + int(submitted[0]), (int(submitted[1]) - 1) % statement.prime
-    return sending(play, index, under_pad(play, index, submitted, SEED), SEED)
-
-
-def with_proof(padded: Padded, **changes: object) -> Padded:
-    assert padded.proof is not None
-    return padded._replace(proof=msgspec.structs.replace(padded.proof, **changes))
-
-
-def honest(play: Play, index: int, seed: bytes = SEED) -> Padded:
-    return under_pad(play, index, submitted_by(play, index), seed)
-
-
-def a_proof_for_other_counts(play: Play, index: int) -> Record:
-    """Counts that could be proved, and with them the proof of others; the parts are those of the counts."""
-    others = digits_of(play, [CAP, *[0] * (2 * len(GRID))])
-    return sending(
-        play, index, with_proof(honest(play, index), share=under_pad(play, index, others, SEED).proof.share), SEED
-    )
-
-
-def anothers_sketch_and_proof(play: Play, index: int) -> Record:
-    return sending(play, index, honest(play, 0), SEED)
-
-
-def anothers_proof_under_parts_of_its_own(play: Play, index: int) -> Record:
-    return sending(play, index, with_proof(honest(play, index), share=honest(play, 0).proof.share), SEED)
-
-
-def of_another_session(play: Play, index: int) -> bytes:
-    """What it has submitted to another session of the fleet, unsealed."""
-    announced = play.opened(convened(play, play.known))
-    record = play.device(index, announced=announced).submit(play.rows[index], b"").record
-    return play.aggregator.identity.unseal(record.sketch, info=sketch_info(announced.manifest.digest, index))
+def lying(play: Play, index: int, lie: Lie) -> Record:
+    """What a device sends whose program lies as a party may, of which `lying_parties` has the lies."""
+    return sending(play, index, padded(play, index, lie))
 
 
 def a_record_of_another_session(play: Play, index: int) -> Record:
@@ -126,73 +43,41 @@ def a_record_of_another_session(play: Play, index: int) -> Record:
     return record._replace(session=play.announced.manifest.digest)
 
 
-def an_earlier_proof_resealed(play: Play, index: int) -> Record:
-    return sending(play, index, of_another_session(play, index), SEED, (bytes(32), bytes(32)))
-
-
 def no_proof(play: Play, index: int) -> Record:
     inside = len(play.submitted[index].record.sketch) - aggregator.OVERHEAD
-    return sending(play, index, honest(play, index).parts[0].ljust(inside, b"\0"), SEED)
-
-
-def another_part_of_the_aggregator_s(play: Play, index: int) -> Record:
-    padded = honest(play, index)
-    return sending(play, index, with_proof(padded, parts=(bytes(32), padded.proof.parts[1])), SEED)
-
-
-def randomness_of_its_own_choice(play: Play, index: int) -> Record:
-    """A proof that would hold: it is made for another part of the helper's than the seed has."""
-    padded, statement, digest = (
-        honest(play, index),
-        play.computation.plan.proved.statement,
-        play.announced.manifest.digest,
-    )
-    parts = padded.proof.parts[0], bytes(32)
-    own, helpers = weights(statement, joint_seed(digest, index, parts)), helpers_share(statement, SEED, digest, index)
-    share = aggregators_share(statement, submitted_by(play, index), own, helpers)
-    return sending(play, index, with_proof(padded, parts=parts, share=share), SEED)
+    return sending(play, index, padded(play, index).parts[0].ljust(inside, b"\0"))
 
 
 def other_parts_signed_than_sent(play: Play, index: int) -> Record:
-    padded = honest(play, index)
-    return sending(play, index, padded, SEED, padded.proof.parts[::-1])
-
-
-def another_seed(play: Play, index: int) -> Record:
-    """The helper would subtract another pad than the device has added: any numbers at all."""
-    return sending(play, index, honest(play, index), SEED[::-1])
+    own = padded(play, index)
+    return sending(play, index, own, own.proof.parts[::-1])
 
 
 def changed_on_its_way(play: Play, index: int) -> Record:
     """Its counts are wrong, and somebody exchanges its sketch for one that is right."""
-    sketch = sending(play, index, honest(play, index), SEED).sketch
-    return claiming(negative)(play, index)._replace(sketch=sketch)
+    sketch = sending(play, index, padded(play, index)).sketch
+    return lying(play, index, LIES["party-negative"])._replace(sketch=sketch)
 
 
-LIES: dict[Lie, str] = {
+NO_PROOFS = {"replayed-proof", "anothers-proof", "chosen-aggregators-part", "chosen-parts"}
+TOLD: dict[str, tuple[Callable[[Play, int], Record], str]] = {
     **{
-        claiming(each): NOT_PROVED
-        for each in (negative, over_the_cap, over_the_cap_with_less_than_nothing_left, wrapping_around, halves)
+        name: (partial(lying, lie=lie), NO_PROOF if name.removeprefix("party-") in NO_PROOFS else NOT_PROVED)
+        for name, lie in LIES.items()
+        if not (lie.spoils_tags or lie.columns or lie.models > 1 or lie.no_proof)
     },
-    a_digit_beyond_the_base: NOT_PROVED,
-    a_proof_for_other_counts: NOT_PROVED,
-    anothers_sketch_and_proof: NO_PROOF,
-    anothers_proof_under_parts_of_its_own: NOT_PROVED,
-    a_record_of_another_session: NOT_SEALED,
-    an_earlier_proof_resealed: NO_PROOF,
-    no_proof: NO_PROOF,
-    another_part_of_the_aggregator_s: NO_PROOF,
-    randomness_of_its_own_choice: NOT_PROVED,
-    other_parts_signed_than_sent: Verdict.UNSIGNED.sentence,
-    another_seed: NOT_PROVED,
-    changed_on_its_way: Verdict.UNSIGNED.sentence,
+    "a record of another session": (a_record_of_another_session, NOT_SEALED),
+    "no proof": (no_proof, NO_PROOF),
+    "other parts signed than sent": (other_parts_signed_than_sent, Verdict.UNSIGNED.sentence),
+    "changed on its way": (changed_on_its_way, Verdict.UNSIGNED.sentence),
 }
+"""By a lie's name, what makes the record, and why it does not count."""
 
 
-def refused(play: Play, *lies: Lie) -> dict[str, int]:
+def refused(play: Play, *lies: str) -> dict[str, int]:
     """Play a session in which the devices after the honest ones tell these lies; how many are left out for what."""
     records = [play.submitted[index].record for index in range(HONEST)]
-    play.write([*records, *(lie(play, index) for index, lie in enumerate(lies, HONEST))])
+    play.write([*records, *(TOLD[lie][0](play, index) for index, lie in enumerate(lies, HONEST))])
     collected, verdicts = play.to_the_end()
     assert verdicts.pop("counts") == HONEST
     assert play.reads(1, play.rows[:HONEST])
@@ -200,17 +85,15 @@ def refused(play: Play, *lies: Lie) -> dict[str, int]:
 
 
 def test_every_lie_is_left_out_under_its_reason_and_the_others_have_their_exact_fraction(tmp_path: Path) -> None:
-    play = Play(tmp_path, HONEST + len(LIES), least=HONEST)
-    assert refused(play, *LIES) == Counter(LIES.values())
-    play.store.close()
+    with Play(tmp_path, HONEST + len(TOLD), least=HONEST) as play:
+        assert refused(play, *TOLD) == Counter(why for _, why in TOLD.values())
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("lie", LIES, ids=lambda lie: lie.__name__)
-def test_so_is_each_alone(tmp_path: Path, lie: Lie) -> None:
-    play = Play(tmp_path, HONEST + 1, least=HONEST)
-    assert refused(play, lie) == {LIES[lie]: 1}
-    play.store.close()
+@pytest.mark.parametrize("lie", TOLD)
+def test_so_is_each_alone(tmp_path: Path, lie: str) -> None:
+    with Play(tmp_path, HONEST + 1, least=HONEST) as play:
+        assert refused(play, lie) == {TOLD[lie][1]: 1}
 
 
 @pytest.mark.parametrize("proofs", [False, True], ids=["nothing is proved", "counts are proved"])
@@ -218,50 +101,45 @@ def test_one_device_that_runs_other_code_decides_the_auc_but_where_counts_are_pr
     tmp_path: Path, proofs: bool
 ) -> None:
     """Its counts are below zero, and take away those of the others, as nobody sees what is under a pad."""
-    play = Play(tmp_path, 8, proofs=proofs)
-    bins, (prime,) = len(GRID), play.computation.plan.parameters.plain_moduli
-    pooled = sum(np.histogram(data.y_score[data.y_true], [-1, *GRID[1:], 2])[0] for data in play.rows)
-    lie = np.zeros(2 * bins, np.int64)
-    lie[bins:] = -pooled
-    lie[-1] += pooled.sum()  # all positives into the bin of the highest scores
-    true = submitted_by(play, 2)
-    if proofs:
-        submitted = digits_of(
-            play, [*(play.computation.plan.proved.statement.counts_of(true)[:-1].astype(int) + lie), 0]
-        )
-    else:
-        submitted = true.copy()
-        submitted[: 2 * bins] = (true[: 2 * bins].astype(np.int64) + lie) % prime
-    play.write([*play.records[:2], sending(play, 2, under_pad(play, 2, submitted, SEED), SEED), *play.records[3:]])
-    _, verdicts = play.to_the_end()
-    found, others = play.read(0), play.rows[:2] + play.rows[3:]
-    assert fraction_of(play.rows) < Fraction(9, 10)
-    if proofs:
-        assert verdicts == {"counts": 7, NOT_PROVED: 1}
-        assert found.fraction == fraction_of(others)
-    else:
-        assert verdicts == {"counts": 8}
-        assert found.auc > 0.95
-    play.store.close()
+    with Play(tmp_path, 8, proofs=proofs) as play:
+        edges = [-1, *GRID[1:], 2]
+        taken = sum(np.histogram(data.y_score[data.y_true], edges)[0] for data in play.rows).astype(np.uint64)
+
+        def all_positives_into_the_highest_bin(counts: Residues, view: View) -> Residues:
+            found = counts.copy()
+            found[:, 0, 1] = subtract(found[:, 0, 1], taken, view.prime)
+            found[:, 0, 1, -1] = add(found[:, 0, 1, -1], taken.sum(), view.prime)
+            return found
+
+        lie = lying(play, 2, Lie("", all_positives_into_the_highest_bin))
+        play.write([*play.records[:2], lie, *play.records[3:]])
+        _, verdicts = play.to_the_end()
+        found, others = play.read(0), play.rows[:2] + play.rows[3:]
+        assert fraction_of(play.rows) < Fraction(9, 10)
+        if proofs:
+            assert verdicts == {"counts": 7, NOT_PROVED: 1}
+            assert found.fraction == fraction_of(others)
+        else:
+            assert verdicts == {"counts": 8}
+            assert found.auc > 0.95
 
 
 @pytest.fixture
-def play(tmp_path: Path) -> object:
-    made = Play(tmp_path, 5, least=4)
-    yield made
-    made.store.close()
+def play(tmp_path: Path) -> Iterator[Play]:
+    with Play(tmp_path, 5, least=4) as made:
+        yield made
 
 
 def test_of_a_member_s_records_the_first_counts_whose_proof_holds_in_whichever_file(play: Play) -> None:
-    lying = claiming(negative)(play, 2)
-    play.write([lying, *play.records], [lying])
+    lie = lying(play, 2, LIES["party-negative"])
+    play.write([lie, *play.records], [lie])
     _, verdicts = play.to_the_end()
     assert verdicts == {"counts": 5, NOT_PROVED: 2}
     assert play.reads(2, play.rows)
 
 
 def test_where_too_few_proofs_hold_nothing_is_opened(play: Play) -> None:
-    play.write([*play.records[:3], *(claiming(negative)(play, index) for index in (3, 4))])
+    play.write([*play.records[:3], *(lying(play, index, LIES["party-negative"]) for index in (3, 4))])
     play.collect()
     with pytest.raises(TooFewPartiesError, match=r"3 members count, at least 4 are needed \(2: its proof did not hold"):
         play.open()
@@ -316,7 +194,8 @@ def test_a_list_without_a_key_or_with_answers_that_are_none_is_refused(play: Pla
 def test_with_answers_under_two_keys_the_helper_would_read_counts_so_a_session_has_one(play: Play) -> None:
     """What masks a digit's wire is the same at both points; without it, what is left is the same for every mask."""
     statement, digest = play.computation.plan.proved.statement, play.announced.manifest.digest
-    shape, t, digits = statement.shape, statement.prime, submitted_by(play, 0)
+    shape, t, task = statement.shape, statement.prime, ExactTask(play.announced.manifest, play.rows[0])
+    digits = play.computation.plan.proved.submitted(task.encode(b"")[0], CAP)
     queries = [Query(statement, bytes([number]) * 32, digest) for number in (1, 2)]
     weighing = uniform(KeyStream(bytes(32)), t, 4, statement.digits)
     found = set()
@@ -339,10 +218,12 @@ def test_with_answers_under_two_keys_the_helper_would_read_counts_so_a_session_h
 
 def test_a_device_and_the_server_together_pass_any_counts(play: Play) -> None:
     """As in Prio: the helper is given answers about other counts than the device has submitted, under the same pad."""
-    shown, claimed = honest(play, 3), PartyData.from_arrays("made up", [1] * 30, [1.0] * 30)
-    lie = under_pad(play, 3, digits_of(play, [*[0] * (2 * len(GRID) - 1), claimed.rows, 0]), SEED)
-    sent = sending(play, 3, lie, SEED, shown.proof.parts)
-    play.write([*play.records[:3], sending(play, 3, shown, SEED), play.records[4]])
+    shown, claimed = padded(play, 3), PartyData.from_arrays("made up", [1] * 30, [1.0] * 30)
+    submitted = np.zeros(play.computation.plan.proved.statement.digits, np.uint64)
+    submitted[(2 * len(GRID) - 1) * play.computation.plan.proved.statement.length] = claimed.rows  # all in one digit
+    lie = Lie("", digits=lambda digits, _: submitted.reshape(digits.shape))
+    sent = sending(play, 3, padded(play, 3, lie), shown.proof.parts)
+    play.write([*play.records[:3], sending(play, 3, shown), play.records[4]])
     play.collect()
     digest = hashlib.sha256(sent.sketch).digest()
     listed_anew(play, sketch_digest=digest, blob=sent.blob, signature=sent.signature)

@@ -1,14 +1,14 @@
 """Parties of `malicious` with sealed keys compare the result that each was given before any of them reads it."""
 
-from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from fhe_auc.base.errors import MessageError, VerificationError
-from fhe_auc.base.serialise import decode, encode
 from fhe_auc.session.computation import Result
+from tests.support.exact_sessions import with_payload
 from tests.support.malicious_sessions import BACKENDS, CLOSE, Roles, engine, exact, sites
-from tests.support.wire import changed, payload_of
+from tests.support.wire import changed, payload_of, with_fields
 
 PARTIES = sites(5)
 
@@ -21,18 +21,12 @@ def roles(request: pytest.FixtureRequest) -> Roles:
     return made
 
 
-def with_payload(message: bytes, change: Callable[[bytes], bytes]) -> bytes:
-    return changed(message, payload=change(payload_of(message)))
-
-
 def results(roles: Roles) -> list[bytes]:
     """As many honest results as there are parties: the same AUC, blinded and flooded anew."""
-    first, aggregator = roles.aggregator.finish_round(), roles.aggregator
-
-    def again(_: bytes) -> bytes:
-        return encode(Result(aggregator.counted, aggregator._result(aggregator.counted, aggregator._sum.totals)))
-
-    return [first] + [with_payload(first, again) for _ in PARTIES[1:]]
+    aggregator: Any = roles.aggregator
+    first = aggregator.finish_round()
+    others = (aggregator._result(aggregator._sum.totals) for _ in PARTIES[1:])
+    return [first] + [with_fields(first, Result, content=content) for content in others]
 
 
 def echoed(roles: Roles, given: list[bytes]) -> bytes:
@@ -69,14 +63,14 @@ def test_the_same_result_for_all_is_read_once_every_echo_is_there(roles: Roles) 
     echo = first.respond(same)
     assert len(payload_of(echo)) == 32
     with pytest.raises(MessageError, match=r"'site 0'.*expected an echo of 32 bytes, got 31"):
-        roles.aggregator.receive(first.name, with_payload(echo, lambda payload: payload[:-1]))
+        roles.aggregator.receive(first.name, changed(echo, payload=payload_of(echo)[:-1]))
     roles.aggregator.receive(first.name, echo)
     with pytest.raises(MessageError, match="duplicate"):
         roles.aggregator.receive(first.name, echo)
     for party in others:
         roles.aggregator.receive(party.name, party.respond(same))
     last = roles.aggregator.finish_round()
-    cut = with_payload(last, lambda payload: encode(decode(payload, tuple[bytes, ...], "echoes")[:-1]))
+    cut = with_payload(last, lambda echoes: echoes[:-1])
     with pytest.raises(MessageError, match="echoes of 4 parties, of 5"):
         first.respond(cut)
     truth = exact(PARTIES, [each / 15 for each in range(16)]).auc
@@ -89,9 +83,5 @@ def test_the_same_result_for_all_is_read_once_every_echo_is_there(roles: Roles) 
 def test_the_aggregator_cannot_make_up_an_echo_nor_pass_on_another_partys(roles: Roles) -> None:
     same, other, *_ = results(roles)
     last = echoed(roles, [same] * 4 + [other])
-
-    def one_for_all(payload: bytes) -> bytes:
-        first, *rest = decode(payload, tuple[bytes, ...], "echoes")
-        return encode((first,) * (1 + len(rest)))
-
-    assert failed_checks(roles, with_payload(last, one_for_all)) == ["echo"] * len(PARTIES)
+    one_for_all = with_payload(last, lambda echoes: echoes[:1] * len(echoes))
+    assert failed_checks(roles, one_for_all) == ["echo"] * len(PARTIES)

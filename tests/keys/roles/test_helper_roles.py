@@ -12,6 +12,7 @@ from fhe_auc.base.party_names import HELPER
 from fhe_auc.base.serialise import decode, encode
 from fhe_auc.rlwe.primes import primes_above
 from fhe_auc.session import registry
+from fhe_auc.session.computation import Result
 from fhe_auc.session.messages import Message
 from fhe_auc.session.protocol import Request
 from fhe_auc_keys.bundles.session_keys import generate_context
@@ -23,13 +24,13 @@ from fhe_auc_keys.roles.helper_opening import (
     LeftOut,
     _SignedBlob,
 )
-from fhe_auc_keys.roles.helper_roles import _HelpedResult, _OpeningUnderKey, _response_of
+from fhe_auc_keys.roles.helper_roles import Response, _HelpedResult, _OpeningUnderKey, _response_of
 from fhe_auc_keys.trust.group_sealing import seal_under, unseal_under
 from fhe_auc_keys.trust.identity import Identity
 from fhe_auc_protocols.exact_auc.plan import ExactPlan
 from tests.support.exact_sessions import GRID, PLUGINS, found_in, pairs_of
 from tests.support.helped_sessions import SITES, Play, payload_of
-from tests.support.wire import LIMIT, changed, flipped
+from tests.support.wire import LIMIT, changed, flipped, with_fields
 
 both_protocols = pytest.mark.parametrize("protocol", [pytest.param("exact", marks=pytest.mark.slow), "verified"])
 
@@ -54,28 +55,19 @@ def test_every_party_has_the_exact_fraction_and_one_that_vanishes_costs_the_othe
             play.parties[1].result()
 
 
-def spoilt(name: str, fields: Callable[[HelpedSubmission], dict[str, Any]]) -> Callable[[int, str, bytes], bytes]:
+def spoilt(name: str, **fields: Any) -> Callable[[int, str, bytes], bytes]:
     """What a party submits, with other fields."""
-
-    def spoil(number: int, sender: str, data: bytes) -> bytes:
-        if (number, sender) != (1, name):
-            return data
-        found = payload_of(data, HelpedSubmission)
-        return changed(data, payload=encode(msgspec.structs.replace(found, **fields(found))))
-
-    return spoil
+    return lambda number, sender, data: (
+        with_fields(data, HelpedSubmission, **fields) if (number, sender) == (1, name) else data
+    )
 
 
 @both_protocols
 def test_a_party_whose_blob_does_not_open_is_left_out_and_named(protocol: str) -> None:
-    fields: list[Callable[[HelpedSubmission], dict[str, Any]]] = [
-        lambda found: {"blobs": (bytes(len(found.blobs[0])),)},
-        lambda found: {"signature": bytes(64)},
-        lambda found: {"blobs": (flipped(found.blobs[0], -1),)},
-    ]
-    for each in fields:
+    blob = payload_of(Play(protocol).until(2), Blobs).signed[2].blobs[0]  # of another session
+    for fields in ({"blobs": (bytes(len(blob)),)}, {"signature": bytes(64)}, {"blobs": (blob,)}):
         play = Play(protocol)
-        play.play(spoil=spoilt("site 2", each))
+        play.play(spoil=spoilt("site 2", **fields))
         record = play.aggregator.result()
         assert record.missing == ("site 2",)
         assert "not signed by it, or not sealed to the helper" in dict(record.refused)["site 2"]
@@ -87,10 +79,10 @@ def test_where_too_few_parties_submit_or_too_few_blobs_open_there_is_no_result()
     with pytest.raises(TooFewPartiesError, match="missing: 'site 1', 'site 2'"):
         Play(least=3).play(absent=lambda number, name: name in ("site 1", "site 2"))
     with pytest.raises(TooFewPartiesError, match="the blobs of 3 parties open, at least 4 are needed"):
-        Play(least=4).play(spoil=spoilt("site 2", lambda found: {"signature": bytes(64)}))
+        Play(least=4).play(spoil=spoilt("site 2", signature=bytes(64)))
     for length in (0, 111, 113):  # refused at once
         with pytest.raises(MessageError, match=r"'site 0' refused: .*of another length"):
-            Play().play(spoil=spoilt("site 0", lambda found, length=length: {"blobs": (bytes(length),)}))
+            Play().play(spoil=spoilt("site 0", blobs=(bytes(length),)))
 
 
 def test_a_wrong_answer_of_the_helper_is_refused_and_named_and_the_right_one_still_counts() -> None:
@@ -106,9 +98,8 @@ def test_a_wrong_answer_of_the_helper_is_refused_and_named_and_the_right_one_sti
         ({"left_out": LeftOut((), ("site 1", "site 0"))}, "leaves out"),
         ({"left_out": LeftOut(("site 1",), ("site 1",))}, "somebody twice"),
     ):
-        wrong = changed(right, payload=encode(msgspec.structs.replace(found, **change)))
         with pytest.raises(MessageError, match=rf"'helper-1' refused: .*{why}"):
-            play.aggregator.receive(HELPER, wrong)
+            play.aggregator.receive(HELPER, with_fields(right, _OpeningUnderKey, **change))
         assert why in play.aggregator.refusals[HELPER]
     # Nor can it make the aggregator or parties take in much more than is right.
     assert len(right) < play.aggregator.submission_limit < 10 * len(right)
@@ -130,17 +121,22 @@ def of_other_parameters() -> bytes:
     return generate_context(other)[0].to_bytes()
 
 
-def test_the_helper_sees_no_submission_and_no_digest_of_one() -> None:
-    """It knows the pads: with a digest it could try counts."""
-    play = Play()
+@pytest.mark.parametrize("caps", [None, 60], ids=["plain", "proved"])
+def test_the_helper_sees_no_submission_and_no_digest_of_one(caps: int | None) -> None:
+    """It knows the pads: with a digest it could try counts, as with the blind of what binds a proof to them."""
+    play = Play(row_caps=caps)
     play.play()
     told = b"".join(play.sent[1:3])
     assert len(play.submissions) == SITES
     for data in play.submissions.values():
         found = payload_of(data, HelpedSubmission)
         assert found.blobs[0] in told
-        for secret in (data, *found.parts, encode(found.parts), Message.from_bytes(data, limit=LIMIT).payload):
-            assert secret[:64] not in told
+        hidden = [data, *found.parts, encode(found.parts), Message.from_bytes(data, limit=LIMIT).payload]
+        if caps is not None:
+            assert found.proof.parts[0] in told
+            hidden += [found.proof.blind, found.proof.share]
+        for secret in hidden:
+            assert secret[:32] not in told
             assert hashlib.sha256(secret).digest() not in told
 
 
@@ -152,8 +148,9 @@ def test_parties_that_the_aggregator_makes_up_and_blobs_of_another_session_do_no
     replace = msgspec.structs.replace
 
     def respond(*listed: _SignedBlob) -> Any:
-        helper = PLUGINS["verified"].helper(play.manifest, play.delivery.helper)
-        return payload_of(helper.respond(changed(question, payload=encode(Blobs(listed)))), _OpeningUnderKey)
+        return payload_of(
+            play.another_helper().respond(changed(question, payload=encode(Blobs(listed)))), _OpeningUnderKey
+        )
 
     signature = Identity.create("site 1").sign(b"helper's blob 1", b"anything")
     alone = respond(blobs[0], *(replace(each, blobs=blobs[0].blobs, signature=signature) for each in blobs[1:]))
@@ -169,17 +166,16 @@ def test_the_helper_opens_once_and_decrypts_once_for_the_parties_whose_pads_it_o
     play = Play()
     question = play.until(2)
     answer = play.helper.respond(question)
-    fewer = changed(question, payload=encode(Blobs(payload_of(question, Blobs).signed[1:])))
+    fewer = with_fields(question, Blobs, signed=payload_of(question, Blobs).signed[1:])
     for again in (question, fewer):
         with pytest.raises(MessageError, match="round 2, expected 3"):
             play.helper.respond(again)
     play.aggregator.receive(HELPER, answer)
     result = play.aggregator.finish_round()
-    counted, ciphertext = payload_of(result, tuple[tuple[str, ...], bytes])
-    deceived = PLUGINS["verified"].helper(play.manifest, play.delivery.helper)
+    deceived = play.another_helper()
     deceived.restore(play.helper.saved())
     with pytest.raises(EvaluationError, match="not of the parties whose pads were opened"):
-        deceived.respond(changed(result, payload=encode((counted[1:], ciphertext))))
+        deceived.respond(with_fields(result, Result, counted=play.manifest.parties[1:]))
     play.helper.respond(result)
     with pytest.raises(MessageError):
         play.helper.respond(result)
@@ -194,9 +190,9 @@ def test_a_response_that_was_changed_is_refused(protocol: str) -> None:
     (response,) = given.responses
     another_partys = (response.parts[1], *response.parts[1:])
     for lie in ({"parts": another_partys}, {"parts": ()}, {"sealed": flipped(response.sealed, -1)}):
-        forged = msgspec.structs.replace(given, responses=(msgspec.structs.replace(response, **lie),))
+        forged = with_fields(message, _HelpedResult, responses=(msgspec.structs.replace(response, **lie),))
         with pytest.raises(MessageError):
-            play.parties[0].respond(changed(message, payload=encode(forged)))
+            play.parties[0].respond(forged)
         assert not play.parties[0].ended
     with pytest.raises(MessageError, match="length 1"):  # nor does a second helper answer
         play.parties[0].respond(changed(message, payload=encode((given.counted, given.responses * 2))))
@@ -214,8 +210,7 @@ def forging(play: Play, change: Callable[[bytes], tuple[bytes, ...]]) -> bytes:
     text = unseal_under(key, response.parts[0], response.sealed, associated=associated)
     (sums,) = decode(text, tuple[bytes, ...], "sums")
     sealed, parts = seal_under([key] * SITES, encode(change(sums)), associated=associated, content_key=bytes(32))
-    forged = msgspec.structs.replace(response, sealed=sealed, parts=tuple(parts))
-    return changed(message, payload=encode(msgspec.structs.replace(given, responses=(forged,))))
+    return with_fields(message, _HelpedResult, responses=(Response(sealed, tuple(parts)),))
 
 
 @both_protocols

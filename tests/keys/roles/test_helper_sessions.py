@@ -14,10 +14,10 @@ from click.testing import CliRunner, Result
 from fhe_auc.base.errors import MessageError
 from fhe_auc.base.files import read_config
 from fhe_auc.base.logs import RoleLog
+from fhe_auc.base.party_names import HELPER
 from fhe_auc.base.serialise import decode
 from fhe_auc.cli import main
 from fhe_auc.machines import file_transport, outcomes
-from fhe_auc.machines.aggregator_role import run
 from fhe_auc.machines.site_state import _FORMAT
 from fhe_auc_keys.bundles.announcement import claimed
 from fhe_auc_keys.bundles.sealed_bundles import PARTY_KIND, _PartyBody, announcement_digest, open_party_bundle
@@ -32,6 +32,7 @@ from fhe_auc_keys.trust.sealing import OVERHEAD, PrivateKey
 from fhe_auc_keys.trust.signed_documents import claimed_body
 from fhe_auc_protocols.exact_auc.plan import ExactPlan
 from tests.support.certified import DAY
+from tests.support.helped_sessions import played_over_files
 from tests.support.keys_commands import (
     Clock,
     assert_fails,
@@ -76,29 +77,10 @@ def config(name: str) -> dict[str, Any]:
     return read_config(Path(f"{name}.toml"), None)
 
 
-class Attended(file_transport.FileTransport):
-    """All who are asked answer as soon as the message is there, and asked twice say the same."""
-
-    killed_in: int | None = None
-
-    def tell(self, awaited: Any, deadline: float) -> None:
-        super().tell(awaited, deadline)
-        helping = self.aggregator.asked == ("helper-1",)
-        for name in ("registry",) if helping else SITES:
-            folder = EXCHANGE / "helpers" if helping else EXCHANGE
-            answers = []
-            for _ in range(2):
-                file, _ = file_transport.answer(folder, config(name), self.aggregator.round, RoleLog())
-                answers.append((file.stem, file.read_bytes()))
-            assert answers[0] == answers[1]
-            assert file.stem == ("helper-1" if helping else name)
-        if self.aggregator.round == self.killed_in:
-            raise KeyboardInterrupt
-
-
-def played(transport: type[Attended] = Attended) -> Any:
-    settings = {**config(ADDER), "session": "helped/session.helper", "round-timeout": 60.0}
-    return run(settings, lambda aggregator, journal, timeout: transport(EXCHANGE, aggregator, journal, timeout))
+def played(**options: int) -> Any:
+    roles = {name: config(name) for name in SITES} | {HELPER: config("registry")}
+    settings = {**config(ADDER), "session": "helped/session.helper"}
+    return played_over_files(settings, roles, EXCHANGE, **options)
 
 
 @pytest.mark.usefixtures("consortium", "clock")
@@ -111,8 +93,13 @@ def test_row_caps_are_proved_by_default_and_a_session_without_proofs_says_so_als
 
     def proved(result: Result) -> bool:
         """Whether the session's parties prove their caps; a command warns where they do not."""
-        assert ("no party proves what it puts in" in result.stderr) != bool(caps_in(result))
-        return caps_in(result) == tuple(caps.values())
+        there = caps_in(result) == tuple(caps.values())
+        assert ("no party proves what it puts in" in result.stderr) is not there
+        told = json.loads(result.stdout)
+        assert told["row_caps_proved"] is there
+        shown = " ".join(ok("show", told["files"]["everybody"], *NORTH).stdout.split())
+        assert ("row caps not proved a party that lies can decide the AUC" in shown) is not there
+        return there
 
     ok(*made, "--study", "study.toml", "--out", "bare")  # a study without caps, in which there is nothing to prove
     assert_fails(call(*made, "--study", "one.toml", "--out", "one"), 2, "'south' has none, and each party is to prove")
@@ -123,8 +110,11 @@ def test_row_caps_are_proved_by_default_and_a_session_without_proofs_says_so_als
     for old, there in ((first, True), (bare, False)):
         session = json.loads(old.stdout)["session"]
         assert proved(ok("session", "--repeat", session, *NORTH, "--out", "exchange", "--json")) == there
-    dealt = call(*SESSION, *SMALL, "--study", "capped.toml", "--out", "third", "--no-proofs")
-    assert_fails(dealt, 2, "there are none without --keys helper")
+    for asked, why in (
+        ((*SESSION, *SMALL), "there are none without --keys helper"),
+        ((*made, "--thresholds", "quantile:8"), "exact or verified, nor in a session that finds thresholds"),
+    ):
+        assert_fails(call(*asked, "--study", "capped.toml", "--out", "third", "--no-proofs"), 2, why)
 
 
 def caps_in(result: Result) -> tuple[int, ...]:
@@ -194,13 +184,8 @@ def test_a_session_that_was_opened_with_a_helpers_older_certificate_is_found_by_
 
 @pytest.mark.usefixtures("helped")
 def test_closing_erases_at_the_helper_what_a_session_that_never_ended_has_left(clock: Clock) -> None:
-    class Killed(Attended):
-        """The aggregator is killed once the helper has opened the sum of the pads."""
-
-        killed_in = 2
-
     with pytest.raises(KeyboardInterrupt):
-        played(Killed)
+        played(killed_in=2)  # once the helper has opened the sum of the pads
     assert all(left())
     for _ in range(2):
         assert all(left())

@@ -8,12 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from fhe_auc.base.errors import (
-    DeserialisationError,
-    EvaluationError,
-    MessageError,
-    TooFewPartiesError,
-)
+from fhe_auc.base.errors import DeserialisationError, EvaluationError, MessageError, TooFewPartiesError
 from fhe_auc.base.serialise import encode
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.manifest import JOINT_KEYS_LEAVE
@@ -111,10 +106,7 @@ def assert_refused(play: JointPlay, forged: bytes, why: str = "(?!the key parts)
     before, parts = sums(play), ()
     with suppress(DeserialisationError):
         parts = contribution(forged).parts
-    with (
-        committed_to(play, "south", parts),
-        pytest.raises(MessageError, match=f"'south' refused: {why}"),
-    ):
+    with committed_to(play, "south", parts), pytest.raises(MessageError, match=f"'south' refused: {why}"):
         play.aggregator.receive("south", forged)
     assert sums(play) == before, mistake
 
@@ -144,9 +136,7 @@ def test_every_mistake_in_every_round_is_refused_by_name_and_the_session_still_e
     assert [party for party, _ in play.aggregator.result().refused] == ["south", "north"]
 
 
-def test_a_part_of_the_common_secret_that_is_too_long_is_refused_and_the_session_ends_right(
-    play: JointPlay,
-) -> None:
+def test_a_part_of_the_common_secret_that_is_too_long_is_refused_and_the_session_ends_right(play: JointPlay) -> None:
     submissions = play.answers(play.until(2))
     play.aggregator.receive("north", submissions["north"])
     *key_parts, honest = contribution(submissions["south"]).parts

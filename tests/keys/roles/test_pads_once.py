@@ -157,7 +157,7 @@ def test_nothing_secret_is_printed_or_pickled(consortium: Consortium, site_rows:
     secret = decode(joined.material, PartySecrets, "")
     assert secret.seed == consortium.session.seeds["north"]
     party.respond(consortium.aggregator().start())
-    things = [party, party._submit, party._read, joined, consortium.session, secret]
+    things = [party, joined, consortium.session, secret]
     for each in things:
         for hidden in (secret.seed, secret.common_secret):
             assert repr(hidden)[2:-1] not in repr(each)

@@ -18,11 +18,10 @@ from fhe_auc.api import federated_auc
 from fhe_auc.base.errors import EvaluationError, InputError, MessageError, TooFewPartiesError
 from fhe_auc.base.logs import RoleLog
 from fhe_auc.base.party_names import HELPER
-from fhe_auc.base.serialise import decode, encode
+from fhe_auc.base.serialise import decode
 from fhe_auc.cli import main
 from fhe_auc.machines import site_role
-from fhe_auc.machines.aggregator_role import run
-from fhe_auc.machines.file_transport import FileTransport, answer
+from fhe_auc.machines.file_transport import answer
 from fhe_auc.machines.site_state import site_storage
 from fhe_auc.session.journal import Journal
 from fhe_auc.session.messages import Message
@@ -31,10 +30,10 @@ from fhe_auc_keys.roles.helper_roles import _HelpedResult, _OpeningUnderKey
 from fhe_auc_keys.store.key_store import TRAIL
 from fhe_auc_protocols.options import Verified
 from tests.support.exact_sessions import PLUGINS, found_in, pairs_of, rows
-from tests.support.helped_sessions import SITES, Play, payload_of
+from tests.support.helped_sessions import SITES, Play, payload_of, played_over_files
 from tests.support.lying_parties import lying
 from tests.support.machines import GRID, MachineSession, toml
-from tests.support.wire import changed, flipped
+from tests.support.wire import flipped, with_fields
 
 CAP = 60
 both_protocols = pytest.mark.parametrize("protocol", [pytest.param("exact", marks=pytest.mark.slow), "verified"])
@@ -90,14 +89,13 @@ def test_a_party_whose_proof_does_not_hold_is_left_out_and_named_to_all_and_neve
 def test_a_party_that_is_left_out_is_told_why() -> None:
     play = proving()
     last = play.until(play.aggregator.rounds)
-    told = payload_of(last, _HelpedResult)
-    without = msgspec.structs.replace(told, counted=NAMES[1:], unproved=NAMES[:1])
-    play.parties[0].respond(changed(last, payload=encode(without)))
+    without = with_fields(last, _HelpedResult, counted=NAMES[1:], unproved=NAMES[:1])
+    play.parties[0].respond(without)
     with pytest.raises(EvaluationError, match="'site 0' is left out: its proof did not hold"):
         play.parties[0].result()
     # Nobody else believes the aggregator what the helper has not said: the names are sealed with the sums.
     with pytest.raises(MessageError, match="not sealed to 'site 1'"):
-        play.parties[1].respond(changed(last, payload=encode(without)))
+        play.parties[1].respond(without)
     play.parties[1].respond(last)
     assert found_in(play.parties[1].result()) == pairs_of(play.sites)
 
@@ -126,25 +124,24 @@ def test_a_submission_without_a_proof_with_another_s_or_for_other_numbers_is_ref
     own, of_another, replayed = (
         payload_of(each, HelpedSubmission) for each in (sent[NAMES[0]], sent[NAMES[1]], elsewhere[NAMES[0]])
     )
-    for proof in (None, of_another.proof, replayed.proof):
-        forged = changed(sent[NAMES[0]], payload=encode(msgspec.structs.replace(own, proof=proof)))
-        with pytest.raises(MessageError, match=r"'site 0' refused: .*proof"):
-            play.aggregator.receive(NAMES[0], forged)
-    for part, change in (("blind", flipped(own.proof.blind, 3)), ("share", own.proof.share[:-1])):
-        proof = msgspec.structs.replace(own.proof, **{part: change})
-        with pytest.raises(MessageError, match=r"'site 0' refused: .*proof"):
-            play.aggregator.receive(
-                NAMES[0], changed(sent[NAMES[0]], payload=encode(msgspec.structs.replace(own, proof=proof)))
+    blind, share = flipped(own.proof.blind, 3), own.proof.share[:-1]
+    for fields, why in (
+        *(
+            ({"proof": proof}, r"'site 0' refused: .*proof")
+            for proof in (
+                *(None, of_another.proof, replayed.proof),
+                *(msgspec.structs.replace(own.proof, **change) for change in ({"blind": blind}, {"share": share})),
             )
-    others = changed(sent[NAMES[0]], payload=encode(msgspec.structs.replace(own, parts=(flipped(own.parts[0], 5),))))
-    with pytest.raises(MessageError, match="its proof is not about the numbers that it has submitted"):
-        play.aggregator.receive(NAMES[0], others)
+        ),
+        ({"parts": (flipped(own.parts[0], 5),)}, "its proof is not about the numbers that it has submitted"),
+    ):
+        with pytest.raises(MessageError, match=why):
+            play.aggregator.receive(NAMES[0], with_fields(sent[NAMES[0]], HelpedSubmission, **fields))
     assert play.deliver(sent) is not None
     plain = Play()
     message = plain.answers(plain.aggregator.start())[NAMES[0]]
-    bare = msgspec.structs.replace(payload_of(message, HelpedSubmission), proof=own.proof)
     with pytest.raises(MessageError, match="or with one where the session has none"):
-        plain.aggregator.receive(NAMES[0], changed(message, payload=encode(bare)))
+        plain.aggregator.receive(NAMES[0], with_fields(message, HelpedSubmission, proof=own.proof))
 
 
 def test_who_changes_what_the_helper_is_told_of_a_proof_makes_it_fail_and_passes_nothing() -> None:
@@ -154,9 +151,7 @@ def test_who_changes_what_the_helper_is_told_of_a_proof_makes_it_fail_and_passes
 
     def left_out(**changes: Any) -> Any:
         first = msgspec.structs.replace(asked.signed[0], **changes)
-        lie = msgspec.structs.replace(asked, signed=(first, *asked.signed[1:]))
-        helper = PLUGINS["verified"].helper(play.manifest, play.delivery.helper)
-        answer = helper.respond(changed(question, payload=encode(lie)))
+        answer = play.another_helper().respond(with_fields(question, Blobs, signed=(first, *asked.signed[1:])))
         return payload_of(answer, _OpeningUnderKey).left_out
 
     first, second = asked.signed[:2]
@@ -168,21 +163,8 @@ def test_who_changes_what_the_helper_is_told_of_a_proof_makes_it_fail_and_passes
     with pytest.raises(MessageError, match="of residues"):
         left_out(answers=first.answers[:-1])
     for key in (b"", bytes(31)):
-        lie = changed(question, payload=encode(msgspec.structs.replace(asked, key=key)))
         with pytest.raises(MessageError, match="key of the query"):
-            PLUGINS["verified"].helper(play.manifest, play.delivery.helper).respond(lie)
-
-
-def test_the_helper_is_told_nothing_that_it_could_try_counts_against() -> None:
-    """It knows the pads: it is given no padded digits, and not the blind of what binds them."""
-    play = proving()
-    play.play()
-    told = b"".join(play.sent[1:3])
-    for data in play.submissions.values():
-        found = payload_of(data, HelpedSubmission)
-        assert found.proof.parts[0] in told
-        for secret in (found.parts[0], found.proof.blind, found.proof.share):
-            assert secret[:32] not in told
+            play.another_helper().respond(with_fields(question, Blobs, key=key))
 
 
 def test_the_key_of_the_query_is_fresh_and_no_party_is_told_it() -> None:
@@ -200,7 +182,7 @@ def test_the_key_of_the_query_is_fresh_and_no_party_is_told_it() -> None:
 
 def test_an_aggregator_that_has_lost_its_journal_asks_under_the_same_key(tmp_path: Path) -> None:
     """From answers about one submission under two keys the helper could work out counts."""
-    session = MachineSession(rows(2, 7), tmp_path / "session", "verified", keys="helper", row_caps=CAP, max_rows=2000)
+    session = between_machines(tmp_path / "session")
 
     def asked() -> Blobs:
         aggregator = site_storage().aggregator(session.aggregator).aggregator()
@@ -234,7 +216,7 @@ def test_a_helper_and_an_aggregator_that_go_on_elsewhere_say_the_same(tmp_path: 
             again = PLUGINS["verified"].aggregator(play.manifest, play.delivery.aggregator)
             again.journal = journal
             assert again.start() == message
-            helper = PLUGINS["verified"].helper(play.manifest, play.delivery.helper)
+            helper = play.another_helper()
             helper.restore(play.helper.saved())
             for role in (*play.parties, play.helper):
                 if role.name in again.asked:
@@ -318,35 +300,17 @@ def test_with_epsilon_rows_are_proved_and_the_noise_is_not() -> None:
     assert found.as_dict()["verified"] == {"aggregation": True, "parties": "row caps, not the noise"}
 
 
-class Attended(FileTransport):
-    """Everybody who is asked answers at once, from its key store; the helper's messages have a folder of their own."""
-
-    session: MachineSession
-
-    def tell(self, awaited: Any, deadline: float) -> None:
-        super().tell(awaited, deadline)
-        for name in self.aggregator.asked:
-            folder = self.session.folder / "exchange" / ("helpers" if name == HELPER else "")
-            answer(folder, self.session.roles[name], self.aggregator.round, RoleLog())
+def between_machines(folder: Path, **asked: Any) -> MachineSession:
+    return MachineSession(rows(SITES, 7), folder, "verified", keys="helper", row_caps=CAP, max_rows=2000, **asked)
 
 
 def test_between_machines_record_logs_trail_and_every_site_name_who_is_left_out(
     tmp_path: Path, liars: set[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     liars.add(NAMES[1])
-    sites = rows(SITES, 7)
-    session = MachineSession(
-        sites, tmp_path / "session", "verified", keys="helper", row_caps=CAP, min_parties=2, max_rows=2000
-    )
-    settings = {**session.aggregator, "round-timeout": 60.0}
-
-    def connect(*of: Any) -> Attended:
-        made = Attended(session.folder / "exchange", *of)
-        made.session = session
-        return made
-
+    session = between_machines(tmp_path / "session", min_parties=2)
     with caplog.at_level(logging.INFO):
-        record = run(settings, connect)
+        record = played_over_files(session.aggregator, session.roles, session.folder / "exchange")
     assert (record.counted, record.missing) == ((NAMES[0], *NAMES[2:]), (NAMES[1],))
     why = "its proof did not hold that its rows are counts within its cap"
     assert session.told()["refused"][NAMES[1]].startswith(why)
@@ -354,9 +318,10 @@ def test_between_machines_record_logs_trail_and_every_site_name_who_is_left_out(
     assert any(line.startswith("left out: ") for line in lines)  # at the aggregator
     assert any(line.startswith(f"{NAMES[1]}: ") for line in lines)  # at the helper
     found = session.outcome(NAMES[0])
-    expected, *_ = pairs_of([data for data in sites if data.name != NAMES[1]], GRID)
+    expected, *_ = pairs_of([data for data in session.sites.values() if data.name != NAMES[1]], GRID)
     assert (found.fraction, found.unproved_parties, found.inputs_proved) == (expected, (NAMES[1],), "row caps")
-    status = CliRunner().invoke(main, ["session", "status", str(written(session, settings))])
+    (config := session.folder / "aggregator.toml").write_text(toml(session.aggregator))
+    status = CliRunner().invoke(main, ["session", "status", str(config)])
     assert re.search(rf"left out +{NAMES[1]}: its proof did not hold", status.output)
     trail = (Path(session.roles[HELPER]["store"]) / TRAIL).read_text(encoding="utf-8").splitlines()
     assert any(f'"not_proved": ["{NAMES[1]}"]' in line or f'"not_proved":["{NAMES[1]}"]' in line for line in trail)
@@ -372,27 +337,12 @@ def test_where_all_must_take_part_the_one_whose_proof_does_not_hold_is_named_and
 ) -> None:
     """It stops the session, and at once: nobody waits for a helper that would not answer, or looks for who it was."""
     liars.add(NAMES[1])
-    session = MachineSession(
-        rows(SITES, 7), tmp_path / "session", "verified", keys="helper", row_caps=CAP, max_rows=2000
-    )
-
-    def connect(*of: Any) -> Attended:
-        made = Attended(session.folder / "exchange", *of)
-        made.session = session
-        return made
-
+    session = between_machines(tmp_path / "session")
     for _ in range(2):  # nor does it help to run the aggregator again
         with pytest.raises(TooFewPartiesError, match=r"3 parties open and their proofs hold, .*site 1: its proof did"):
-            run({**session.aggregator, "round-timeout": 60.0}, connect)
+            played_over_files(session.aggregator, session.roles, session.folder / "exchange")
     assert "site 1: its proof did not hold" in session.told()["error"]["message"]
     assert any(each.getMessage().startswith(f"{NAMES[1]}: its proof did not hold") for each in caplog.records)
     trail = (Path(session.roles[HELPER]["store"]) / TRAIL).read_text(encoding="utf-8")
     assert re.search(r'"not_proved": ?\["site 1"\]', trail)
     assert re.search(r'"outcome": ?"TooFewPartiesError"', trail)
-
-
-def written(session: MachineSession, settings: dict[str, Any]) -> Path:
-    """The aggregator's configuration, as a file."""
-    file = session.folder / "aggregator.toml"
-    file.write_text(toml(settings))
-    return file

@@ -1,7 +1,5 @@
 """What a site keeps: a round is answered in one way, whatever dies in between, and only for sessions that it joined."""
 
-import threading
-import time
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +8,12 @@ import numpy as np
 import pytest
 
 from fhe_auc.base.errors import InputError, MessageError, UndefinedAucError
-from fhe_auc.machines.site_state import _FORMAT, SiteState, answer, site_storage
+from fhe_auc.machines.site_state import _FORMAT, answer, site_storage
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.aggregator import conduct
 from fhe_auc.session.party import Party
 from fhe_auc_keys.cli.common import now
-from fhe_auc_keys.errors import KeysError, StoreError, UnsafeModeError
+from fhe_auc_keys.errors import KeysError, StoreError
 from fhe_auc_keys.roles.local_consortium import TRIAL
 from fhe_auc_keys.site.key_erasure import is_closed
 from fhe_auc_keys.site.session_files import keep_for_party
@@ -147,36 +145,11 @@ def test_sessions_that_a_site_has_not_joined_or_whose_files_are_removed_are_neit
         keep_for_party(document, certified_identity(store), Trusted.stored(store).trust, store, **usual)
 
 
-def test_a_site_wants_its_own_passphrase_its_own_holder_and_private_files(consortium: Consortium) -> None:
-    north, south = (consortium.made.sites[name] for name in ("north", "south"))
-    opening = consortium.aggregator().start()
-    for changes, error, why in (
-        ({"passphrase-file": south["passphrase-file"]}, StoreError, "the passphrase is not this key store's"),
-        ({"holder": "mallory"}, KeysError, "was signed by"),
-        ({"holder": ""}, InputError, "holder is not configured"),
-        ({}, UnsafeModeError, "chmod 600"),
-    ):
-        if not changes:
-            Path(north["passphrase-file"]).chmod(0o644)
-        with pytest.raises(error, match=why), site_storage().site({**north, **changes}) as kept:
+def test_a_site_wants_its_own_holder(consortium: Consortium) -> None:
+    north, opening = consortium.made.sites["north"], consortium.aggregator().start()
+    for holder, error, why in (("mallory", KeysError, "was signed by"), ("", InputError, "holder is not configured")):
+        with pytest.raises(error, match=why), site_storage().site({**north, "holder": holder}) as kept:
             answer(kept, opening, lambda name, _: consortium.sites[name], consortium.done)
-
-
-def test_a_key_store_that_another_process_has_open_is_waited_for(consortium: Consortium) -> None:
-    opened = threading.Event()
-
-    def hold() -> None:
-        with site_storage().site(consortium.made.sites["north"]):
-            opened.set()
-            time.sleep(0.5)
-
-    holder = threading.Thread(target=hold)
-    holder.start()
-    opened.wait(10)
-    with site_storage().site(consortium.made.sites["north"]) as kept:
-        assert isinstance(kept, SiteState)
-        assert kept.name == "north"
-    holder.join()
 
 
 @pytest.mark.parametrize(

@@ -35,11 +35,11 @@ FOUR = ("north", "south", "east", "west")
 STATED = "--no-result-was-released"
 
 
-@pytest.fixture
-def four(consortium: Path) -> Path:
+@pytest.fixture(autouse=True)
+def four(consortium: Path) -> None:
+    """A consortium of four sites."""
     for name in FOUR[2:]:
         make_site(name)
-    return consortium
 
 
 def made(out: str, *options: str, parties: tuple[str, ...] = FOUR) -> dict[str, Any]:
@@ -67,7 +67,7 @@ def request_of_all(old: str, counted: tuple[str, ...]) -> Path:
     return path
 
 
-def test_one_command_leaves_a_party_out_and_keeps_all_else(four: Path) -> None:
+def test_one_command_leaves_a_party_out_and_keeps_all_else() -> None:
     write_study("capped.toml", row_caps={"north": 5000, "south": 20_000, "east": 300, "west": 4000})
     thresholds.save("grid.txt", np.arange(9) / 11)
     asked = "--study capped.toml --thresholds grid.txt --by sex=F,M --interval 0.9 --days 3"
@@ -102,7 +102,7 @@ def test_one_command_leaves_a_party_out_and_keeps_all_else(four: Path) -> None:
         ),
     ],
 )
-def test_sessions_of_every_kind_can_be_made_again(four: Path, options: tuple[str, ...]) -> None:
+def test_sessions_of_every_kind_can_be_made_again(options: tuple[str, ...]) -> None:
     old = made("old", *options)
     new = json.loads(again(old, "new", "--without", "west", STATED).stdout)
     same = ("protocol", "options", "thresholds", "joint_keys", "backend")
@@ -110,7 +110,7 @@ def test_sessions_of_every_kind_can_be_made_again(four: Path, options: tuple[str
     assert list(new["parties"]) == ["north", "south", "east"]
 
 
-def test_a_session_is_replaced_once_and_only_where_somebody_states_that_no_result_was_released(four: Path) -> None:
+def test_a_session_is_replaced_once_and_only_where_somebody_states_that_no_result_was_released() -> None:
     """Two replacements, each without another site, would tell about both."""
     old = made("old")
     refused = again(old, "new", "--without", "south")
@@ -122,9 +122,7 @@ def test_a_session_is_replaced_once_and_only_where_somebody_states_that_no_resul
     assert f"replaced by {new['session']}" in ok("show", *NORTH).stdout.replace("\n", "")
 
 
-def test_where_the_key_holder_opens_late_nobody_has_to_state_anything_and_the_old_session_can_not_be_opened(
-    four: Path,
-) -> None:
+def test_where_the_key_holder_opens_late_nobody_has_to_state_anything_and_the_old_session_can_not_be_opened() -> None:
     three = made("three", "--protocol", "verified", "--min-parties", "3")
     assert_fails(again(three, "new", "--without", "south", "--without", "east"), 2, "2 parties .* needs 3 at least")
     old = made("old", "--protocol", "verified", "--min-parties", "2")
@@ -143,13 +141,13 @@ def assert_never_again(old: dict[str, Any], why: str) -> None:
             assert_fails(again(old, "new", "--without", "south", *stated), 1, why)
 
 
-def test_a_session_that_was_opened_late_is_not_made_again_whatever_anybody_states(four: Path) -> None:
+def test_a_session_that_was_opened_late_is_not_made_again_whatever_anybody_states() -> None:
     old = made("old", "--protocol", "verified", "--min-parties", "2")
     ok("open-late", str(request_of_all("old/session.announcement", FOUR)), *NORTH, "--out", "opening")
     assert_never_again(old, "was opened by `open-late`, so that its parties")
 
 
-def test_a_key_holder_that_has_the_result_itself_makes_nothing_again_whatever_anybody_states(four: Path) -> None:
+def test_a_key_holder_that_has_the_result_itself_makes_nothing_again_whatever_anybody_states() -> None:
     old = made("old")
     assert open_as("north", "old/north.bundle").exit_code == 0
     with store_of("north") as store:
@@ -158,7 +156,7 @@ def test_a_key_holder_that_has_the_result_itself_makes_nothing_again_whatever_an
     assert "closed, with its result; its keys are destroyed" in " ".join(ok("show", *NORTH).stdout.split())
 
 
-def test_what_does_not_go_with_from_is_refused(four: Path, clock: Clock) -> None:
+def test_what_does_not_go_with_from_is_refused(clock: Clock) -> None:
     old = made("old")
     assert_fails(again(old, "new"), 2, "--from needs --without")
     assert_fails(again(old, "new", "--without", "nobody", STATED), 2, "'nobody' is no party of the session, whose are")
@@ -175,9 +173,7 @@ def test_what_does_not_go_with_from_is_refused(four: Path, clock: Clock) -> None
     assert again(old, "new", "--without", "south", STATED).exit_code == 0  # also once the old one has ended
 
 
-def test_a_party_that_was_revoked_meanwhile_is_named_and_a_damaged_record_with_the_remedy(
-    four: Path, clock: Clock
-) -> None:
+def test_a_party_that_was_revoked_meanwhile_is_named_and_a_damaged_record_with_the_remedy(clock: Clock) -> None:
     old = made("old")
     clock.at += DAY
     ok("revoke", "east", *AUTHORITY, "--out", "authority")
@@ -192,30 +188,17 @@ def test_a_party_that_was_revoked_meanwhile_is_named_and_a_damaged_record_with_t
     assert found["entry"] == f"made/{old['session']}"
 
 
-def test_a_session_without_proofs_shows_that_and_one_that_finds_thresholds_has_none_to_leave_out(four: Path) -> None:
-    make_site("registry")
-    write_study("capped.toml", row_caps={"north": 500, "south": 500, "east": 300, "west": 400})
-    helped = "--keys", "helper", "--helper", "registry/registry.credential", "--study", "capped.toml"
-    for out, options, proved in (("proved", (), True), ("unproved", ("--no-proofs",), False)):
-        assert made(out, *helped, *options)["row_caps_proved"] is proved
-        shown = " ".join(ok("show", f"{out}/session.helper", *NORTH).stdout.split())
-        assert ("row caps not proved a party that lies can decide the AUC" in shown) is not proved
-    finding = ("--no-proofs", "--thresholds", "quantile:8", "--out", "other")
-    done = call("session", *(f"{name}/{name}.credential" for name in FOUR), *NORTH, *helped, *finding)
-    assert_fails(done, 2, "exact or verified, nor in a session that finds thresholds")
-
-
-def repeated(session: str, *options: str, out: str = "exchange") -> dict[str, Any]:
-    Path(out).mkdir(exist_ok=True)
-    said: dict[str, Any] = json_of("session", "--repeat", session, *options, *NORTH, "--out", out)
-    return said
-
-
 def call_repeat(session: str, *options: str) -> Result:
+    Path("exchange").mkdir(exist_ok=True)
     return call("session", "--repeat", session, *options, *NORTH, "--out", "exchange", "--json")
 
 
-def test_a_study_is_repeated_by_one_constant_command_and_nothing_but_keys_and_id_changes(four: Path) -> None:
+def repeated(session: str, *options: str) -> dict[str, Any]:
+    said: dict[str, Any] = json.loads(call_repeat(session, *options).stdout)
+    return said
+
+
+def test_a_study_is_repeated_by_one_constant_command_and_nothing_but_keys_and_id_changes() -> None:
     write_study("capped.toml", row_caps={"north": 5000, "south": 20_000, "east": 300, "west": 4000})
     before = json_of("show", *NORTH)["sessions"]
     asked = ("--study", "capped.toml", "--by", "sex=F,M", "--interval", "0.9", "--days", "3", "--min-parties", "3")
@@ -238,7 +221,7 @@ def test_a_study_is_repeated_by_one_constant_command_and_nothing_but_keys_and_id
     assert_fails(call_repeat("ab" * 16), 1, "no session .* was made with this key store")
 
 
-def test_a_renewed_certificate_takes_its_place_for_good_and_who_has_to_renew_is_named(four: Path, clock: Clock) -> None:
+def test_a_renewed_certificate_takes_its_place_for_good_and_who_has_to_renew_is_named(clock: Clock) -> None:
     first = made("first", "--days", "7")
     stranger = call_repeat(first["session"], f"{ADDER}/{ADDER}.credential")
     assert stranger.exit_code == 0  # the same again
@@ -262,7 +245,7 @@ def test_a_renewed_certificate_takes_its_place_for_good_and_who_has_to_renew_is_
     assert_fails(call_repeat(first["session"], *news), 1, "the certificate of 'CN=south' .* has been revoked")
 
 
-def test_a_session_that_was_replaced_or_finds_thresholds_is_not_repeated(four: Path) -> None:
+def test_a_session_that_was_replaced_or_finds_thresholds_is_not_repeated() -> None:
     finds = made("finds", "--protocol", "verified", "--thresholds", "quantile:8")
     assert_fails(call_repeat(finds["session"]), 2, "finds thresholds, and is not repeated: repeat the evaluation")
     precise = made("precise", "--average-precision", finds["session"], "--protocol", "exact")
@@ -276,7 +259,7 @@ def test_a_session_that_was_replaced_or_finds_thresholds_is_not_repeated(four: P
     assert list(repeated(new["session"])["parties"]) == ["north", "south", "east"]
 
 
-def test_repeating_says_what_results_over_time_tell_and_that_budgets_are_spent(four: Path) -> None:
+def test_repeating_says_what_results_over_time_tell_and_that_budgets_are_spent() -> None:
     noisy = made("noisy", "--protocol", "dpauc-laplace", "-o", "epsilon=1", "--thresholds", "uniform:8")
     for session, spends in ((noisy["session"], True), (made("plain")["session"], False)):
         said = call_repeat(session).stderr

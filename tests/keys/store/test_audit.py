@@ -279,12 +279,6 @@ def test_lines_that_are_added_at_once_follow_one_another(new: TrailFile) -> None
     assert found.problems == ()
 
 
-def test_a_line_longer_than_a_block_is_followed(trail: TrailFile) -> None:
-    trail.add(4, counted=[f"site {number}" for number in range(5000)])
-    trail.add(5)
-    assert trail.found().problems == ()
-
-
 def test_a_trail_outlives_its_certificate_and_not_its_revocation(trail: TrailFile, tmp_path: Path) -> None:
     later = NOW + 300 * DAY  # the certificate was for 90
     assert audit.read(trail.path.read_bytes(), certified().trust(later), at=later).problems == ()

@@ -23,7 +23,6 @@ from fhe_auc.machines.flower.certificates import TlsFiles
 from fhe_auc.machines.site_state import site_storage
 from fhe_auc.rlwe import backends
 from fhe_auc.rows.party_data import PartyData
-from fhe_auc.session.aggregator import conduct
 from fhe_auc_keys.bundles.sealed_bundles import Kept
 from fhe_auc_keys.bundles.session_keys import PartySecrets
 from fhe_auc_keys.cli import keys as group
@@ -230,23 +229,17 @@ def test_a_site_that_closes_a_session_answers_the_same_again_and_nothing_new(
     site_rows: list[PartyData], tmp_path: Path
 ) -> None:
     consortium = Consortium(site_rows, tmp_path / "c", "verified")
-    messages: list[bytes] = []
-    answers: list[bytes] = []
-
-    def exchange(message: bytes) -> Iterator[tuple[str, bytes]]:
-        messages.append(message)
-        for name, submission in consortium.exchange(message):
-            answers.append(submission)
-            yield name, submission
-
-    conduct(consortium.aggregator(), exchange)
-    last = answers[-len(site_rows)]
+    aggregator = consortium.aggregator()
+    result = consortium.deliver(aggregator, aggregator.start())
+    while aggregator.round < aggregator.rounds:
+        result = consortium.deliver(aggregator, result)
+    last = consortium.answer("north", result)
     for _ in range(2):  # closing again does nothing
         with site_storage().site(consortium.made.sites["north"]) as site:
             site.close(consortium.id)
             with pytest.raises(KeysError, match="its keys are destroyed, and it answers nothing new"):
                 site.session(consortium.id)
-        assert consortium.answer("north", messages[-1]) == last
+        assert consortium.answer("north", result) == last
     for days, stays in ((0, True), (40, True), (48, False)):  # until nobody can ask any more
         with consortium.store("north") as store:
             key_erasure.close(store, consortium.id, at=now() + days * DAY)

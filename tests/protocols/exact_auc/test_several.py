@@ -125,17 +125,17 @@ def test_a_lie_on_one_group_one_comparison_the_sites_or_patients_is_refused(vect
     play = Play("verified", sites, GRID, analysis=analysis, interval=0.95, backend=BACKENDS[-1])
     names, lengths = zip(*play.plan.release.sketch.vectors, strict=True)
     place = sum(lengths[: names.index(vector)])
-    honest = play.aggregator._aggregate
+    honest = play.aggregator._result
 
-    def lying(opening: bytes, totals: list[Any]) -> bytes:
+    def lying(totals: list[Any]) -> bytes:
         words = [each.copy() for each in totals]
         for words_of, prime in zip(words, play.plan.parameters.plain_moduli, strict=True):
             one = np.zeros_like(words_of[0])
             one[place] = 1
             words_of[0] = modular.add(words_of[0], one, prime)
-        return bytes(honest(opening, words))
+        return bytes(honest(words))
 
-    play.aggregator._aggregate = lying
+    play.aggregator._result = lying
     list(play.messages())
     for party in play.parties:
         with pytest.raises(VerificationError):

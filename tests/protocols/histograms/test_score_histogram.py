@@ -85,9 +85,9 @@ def test_more_pooled_rows_than_the_bound_give_no_number_wherever_they_lie(scores
     """The bound on sums is the request's max_rows, not the rows that there are; nobody can count all beforehand."""
     sites = [PartyData.from_arrays(f"site {number}", [0, *[1] * 14], scores) for number in range(2)]
     session = partial(VectorPlay, sites, thresholds=thresholds.uniform(10), min_rows=2, backend=BACKENDS[0])
-    assert session(max_rows=30).read().histogram.positives.sum() == 28
+    assert session(max_rows=30).first_reads().histogram.positives.sum() == 28
     with pytest.raises(ResultCheckError) as caught:
-        session(max_rows=29).read()
+        session(max_rows=29).first_reads()
     assert caught.value.check == "rows"
     assert str(caught.value) == (
         "no number is given: the parties have 30 rows in all, 1 more than max_rows = 29; give --max-rows 30 "
@@ -199,7 +199,7 @@ def noise_of(parties: list[PartyData], answering: int, size: int, **changes: Any
     """Return the noise of a real encrypted session in which the last parties vanish."""
     asked = {"thresholds": thresholds.uniform(size), "options": {"epsilon": 1.0}, "backend": "tenseal", **changes}
     play = VectorPlay(parties, protocol="histogram-distributed-dp", **asked)
-    found = play.read([data.name for data in parties[:answering]])
+    found = play.first_reads([data.name for data in parties[:answering]])
     assert found.parties == answering
     histogram = found.histogram
     return np.stack([histogram.positives, histogram.negatives]) - exact(parties[:answering], size)

@@ -25,6 +25,7 @@ from fhe_auc.ckks import PublicContext, Slots
 from fhe_auc.ckks.parameters import PRODUCTS
 from fhe_auc.metrics.trapezoid import trapezoid
 from fhe_auc.question import thresholds
+from fhe_auc.results.evaluation import Evaluation
 from fhe_auc.rows.counts import count
 from fhe_auc.session.computation import Result
 from fhe_auc.session.manifest import SESSION_BYTES, Manifest
@@ -33,7 +34,7 @@ from fhe_auc.session.protocol import Attacks, Request
 from fhe_auc_benchmarks.attacks.blinded_auc.aggregator_view import BlindedView, Earlier, Submission
 from fhe_auc_benchmarks.attacks.blinded_auc.strategies import NEED_EARLIER, STRATEGIES, Lie
 from fhe_auc_benchmarks.attacks.laboratory import HARM, SITES, AttackOutcome, made_up_sites, strategy_of, verdict
-from fhe_auc_keys.roles.sealed_roles import SealedAggregator, decrypting_party
+from fhe_auc_keys.roles.sealed_roles import SealedAggregator, SealedParty
 from fhe_auc_protocols.blinded_auc.malicious import Malicious
 from fhe_auc_protocols.blinded_auc.plan import AucPlan
 from fhe_auc_protocols.blinded_auc.protocol import BlindedAuc, trapezoid_computation
@@ -68,8 +69,7 @@ class LyingSealedAggregator(SealedAggregator):
         change: float | None = None,
     ) -> None:
         computation, echo = trapezoid_computation(manifest), PROTOCOLS[manifest.protocol].modes["sealed"].echo
-        limit = computation.payload_limit
-        super().__init__(manifest, computation.running_sum(context), self._lies, limit=limit, echo=echo)
+        super().__init__(manifest, computation, context, echo)
         self._lie, self._context = lie, context
         self._submissions: dict[str, Submission] = {}
         if change is None:
@@ -89,7 +89,7 @@ class LyingSealedAggregator(SealedAggregator):
             blocks = decode(payload, tuple[bytes, ...], "submission")
             self._submissions[party] = [self._context.read_submission(block) for block in blocks]
 
-    def _lies(self, *_: object) -> bytes:
+    def _result(self, _: object) -> bytes:
         self._content = self._lie(self._view)
         return self._content
 
@@ -144,8 +144,8 @@ class HonestParties:
         computation, echo = trapezoid_computation(self.manifest), keys.protocol.modes["sealed"].echo
         sites = made_up_sites(generator)
         self._tasks = [keys.protocol.task(self.manifest, data) for data in sites]
-        self._parties = [
-            decrypting_party(self.manifest, computation, keys.secret, task, echo, common_secret=secret)
+        self._parties: list[SealedParty[Evaluation]] = [
+            SealedParty(self.manifest, computation, keys.secret, task, echo, common_secret=secret)
             for task in self._tasks
         ]
         first, *others = (count(data, self.manifest.thresholds) for data in sites)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any, ClassVar, NamedTuple
 
 import msgspec
@@ -37,8 +37,7 @@ from fhe_auc_benchmarks.attacks.laboratory import PASSED, SITES, AttackOutcome, 
 from fhe_auc_keys.bundles.session_keys import SEED_BYTES, public_context
 from fhe_auc_keys.roles.helper_opening import OPEN, _SignedBlob
 from fhe_auc_keys.roles.helper_roles import HelpedAggregator, HelpedParty
-from fhe_auc_keys.roles.padded_roles import PaddedAggregator
-from fhe_auc_keys.roles.sealed_roles import SealedParty, decrypting_party
+from fhe_auc_keys.roles.padded_roles import PaddedAggregator, PaddedParty
 from fhe_auc_protocols.exact_auc.computations import ExactPaddedComputation
 from fhe_auc_protocols.exact_auc.party_task import ExactTask
 from fhe_auc_protocols.exact_auc.plan import ExactPlan
@@ -126,7 +125,7 @@ class LyingPaddedAggregator(PaddedAggregator):
         self, manifest: Manifest, public: bfv.PublicContext, openings: Mapping[OpeningName, Opening], liar: Liar
     ) -> None:
         echo = PROTOCOLS[manifest.protocol].modes["sealed"].echo
-        super().__init__(manifest, ExactPaddedComputation(manifest), lambda *_: b"", b"", echo)
+        super().__init__(manifest, ExactPaddedComputation(manifest), public, b"", echo)
         self._public, self.openings = public, openings
         self._liar = liar
         self._kept: dict[str, list[Residues]] = {}
@@ -306,21 +305,10 @@ def _play(
     computation, echo = ExactPaddedComputation(manifest), PROTOCOLS[manifest.protocol].modes["sealed"].echo
     seeds = {site: generator.bytes(SEED_BYTES) for site in SITES}
     sites = Sites.made_up(generator)
-    roles: list[SealedParty[Evaluation]] = []
-    for index, each in enumerate(sites.data):
-        task = ExactTask(manifest, each)
-        padded = computation.under_pad(task, index, seeds[each.name], common_secret).parts
-        roles.append(
-            decrypting_party(
-                manifest,
-                computation,
-                keys.secret,
-                task,
-                echo,
-                common_secret=common_secret,
-                submit=partial(tuple, padded),
-            )
-        )
+    roles: list[PaddedParty[Evaluation]] = []
+    for each in sites.data:
+        made = manifest, computation, keys.secret, ExactTask(manifest, each), echo
+        roles.append(PaddedParty(*made, seed=seeds[each.name], common_secret=common_secret))
 
     def opening(parties: Sequence[int]) -> Opening:
         made = computation.opening(keys.material, {SITES[each]: seeds[SITES[each]] for each in parties})
