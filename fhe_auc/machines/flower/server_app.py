@@ -11,10 +11,9 @@ from fhe_auc.base.errors import InputError
 from fhe_auc.base.logs import write_to_stderr
 from fhe_auc.machines import aggregator_role
 from fhe_auc.machines.flower.mail import Mail
-from fhe_auc.session.aggregator import Aggregator
+from fhe_auc.session.aggregator import Aggregator, SessionRecord
 from fhe_auc.session.journal import Journal
 from fhe_auc.session.manifest import Manifest
-from fhe_auc.session.record import SessionRecord
 
 DEFAULTS: Mapping[str, str | int | float] = {**aggregator_role.DEFAULTS, "nodes": "", "ask-again": True}
 """The entries of the run configuration that `evaluate` reads, with their defaults."""

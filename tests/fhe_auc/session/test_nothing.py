@@ -11,11 +11,10 @@ import pytest
 from fhe_auc.base.errors import EvaluationError, InputError, MessageError, TooFewPartiesError
 from fhe_auc.results.evaluation import Evaluation
 from fhe_auc.rows.party_data import PartyData
-from fhe_auc.session.aggregator import conduct
+from fhe_auc.session.aggregator import SessionRecord, conduct
 from fhe_auc.session.nothing import STEPS, Nothing
 from fhe_auc.session.party import Party
 from fhe_auc.session.protocol import Request
-from fhe_auc.session.record import SessionRecord
 
 NAMES = ("north", "south", "east")
 SITES = [PartyData.from_arrays(name, [0, 1] * rows, [0.25, 0.75] * rows) for rows, name in enumerate(NAMES, start=1)]

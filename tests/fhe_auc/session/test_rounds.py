@@ -15,10 +15,10 @@ from fhe_auc.base.party_names import AGGREGATOR
 from fhe_auc.base.serialise import encode
 from fhe_auc.results.evaluation import Evaluation
 from fhe_auc.rows.party_data import PartyData
+from fhe_auc.session.aggregator import SessionRecord
 from fhe_auc.session.messages import Message
 from fhe_auc.session.nothing import Nothing
 from fhe_auc.session.protocol import Request, Session
-from fhe_auc.session.record import SessionRecord
 from tests.support.roles import SessionRoles
 from tests.support.wire import LIMIT, changed, flipped, reframed
 

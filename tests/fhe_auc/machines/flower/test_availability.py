@@ -19,13 +19,12 @@ from fhe_auc.base.errors import TooFewPartiesError
 from fhe_auc.machines import aggregator_role
 from fhe_auc.machines.flower import mail
 from fhe_auc.machines.flower.payload import packed, unpacked
-from fhe_auc.session.aggregator import Aggregator, conduct
+from fhe_auc.session.aggregator import Aggregator, SessionRecord, conduct
 from fhe_auc.session.journal import Journal
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.messages import Message as Envelope
 from fhe_auc.session.nothing import Nothing
 from fhe_auc.session.protocol import Request
-from fhe_auc.session.record import SessionRecord
 
 pytestmark = pytest.mark.usefixtures("in_a_run")
 
