@@ -36,11 +36,11 @@ from flwr.supernode import start_client_internal as internals
 from fhe_auc import federated_auc
 from fhe_auc.base.errors import EvaluationError, InputError, ResultCheckError, TooFewPartiesError
 from fhe_auc.machines import outcomes
-from fhe_auc.machines.flower import client_app, mail, supernode
+from fhe_auc.machines.flower import client_app, server_app, supernode
 from fhe_auc.machines.flower.bundle import write_config
-from fhe_auc.machines.flower.mail import limited_replies
-from fhe_auc.machines.flower.payload import REFUSED, packed, unpacked
+from fhe_auc.machines.flower.client_app import REFUSED, packed, unpacked
 from fhe_auc.machines.flower.runtime import Flower
+from fhe_auc.machines.flower.server_app import limited_replies
 from fhe_auc.machines.local_sites import Stage
 from fhe_auc.machines.site_state import site_storage
 from fhe_auc.results.evaluation import Evaluation
@@ -257,7 +257,7 @@ def test_a_session_whose_messages_are_not_signed_does_not_leave_the_machine(cons
     joined = site_storage().aggregator(consortium.aggregator)
     aggregator = registry.load(joined.manifest.protocol).aggregator(joined.manifest, joined.material)
     with pytest.raises(EvaluationError, match="between machines messages are sealed and signed"):
-        mail.Mail(FakeGrid({}), aggregator, None, 1.0, nodes={}, again=True)  # type: ignore[arg-type]
+        server_app.Mail(FakeGrid({}), aggregator, None, 1.0, nodes={}, again=True)  # type: ignore[arg-type]
 
 
 def test_a_node_that_is_configured_as_one_party_cannot_answer_as_another(consortium: Consortium) -> None:
@@ -303,7 +303,7 @@ def test_after_a_restart_sites_that_are_away_are_waited_for_though_no_nodes_are_
         raise KilledError  # once north's submission is there
 
     with monkeypatch.context() as patched:
-        patched.setattr(mail, "time", SimpleNamespace(monotonic=time.monotonic, sleep=killed))
+        patched.setattr(server_app, "time", SimpleNamespace(monotonic=time.monotonic, sleep=killed))
         with pytest.raises(KilledError):
             consortium.run(first)
     late = consortium.node("east", joins_at=1.0)
@@ -320,7 +320,7 @@ def test_a_site_that_fails_or_whose_answer_is_lost_is_asked_again_until_it_answe
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Flower does not tell of a node that was killed with a message, and is back before its absence is noticed."""
-    monkeypatch.setattr(mail, "_AFTER_SILENCE", (0.01, 0.1))
+    monkeypatch.setattr(server_app, "_AFTER_SILENCE", (0.01, 0.1))
     well, asked = whole_consortium.node("east").answer, []
 
     def answer(message: Message) -> Message | None:

@@ -17,8 +17,8 @@ from flwr.app import Error, Message
 
 from fhe_auc.base.errors import TooFewPartiesError
 from fhe_auc.machines import aggregator_role
-from fhe_auc.machines.flower import mail
-from fhe_auc.machines.flower.payload import packed, unpacked
+from fhe_auc.machines.flower import server_app
+from fhe_auc.machines.flower.client_app import packed, unpacked
 from fhe_auc.session.aggregator import Aggregator, SessionRecord, conduct
 from fhe_auc.session.journal import Journal
 from fhe_auc.session.manifest import Manifest
@@ -117,7 +117,7 @@ def manifest_of(*names: str) -> Manifest:
 
 def set_clock(grid: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """The mail, and what says when a site is asked again, read the grid's clock and never the machine's."""
-    for module in (mail, aggregator_role):
+    for module in (server_app, aggregator_role):
         monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=grid.monotonic, sleep=grid.sleep))
 
 
@@ -127,7 +127,7 @@ def played(grid: Any, folder: Path) -> SessionRecord:
     aggregator.protection = UNSIGNED
     nodes = {node: site.name for node, site in grid._sites.items()}
     with Journal(folder) as journal:
-        post = mail.Mail(grid, aggregator, journal, 86_400.0, nodes=nodes, again=True)
+        post = server_app.Mail(grid, aggregator, journal, 86_400.0, nodes=nodes, again=True)
         return conduct(aggregator, post.exchange)
 
 

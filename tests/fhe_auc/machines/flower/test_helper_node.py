@@ -12,7 +12,7 @@ from flwr.app import Message
 
 from fhe_auc.base.errors import InputError, TooFewPartiesError
 from fhe_auc.base.party_names import AGGREGATOR, HELPER
-from fhe_auc.machines.flower.payload import packed, unpacked
+from fhe_auc.machines.flower.client_app import packed, unpacked
 from fhe_auc.machines.site_state import site_storage
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.messages import Message as Envelope

@@ -23,7 +23,7 @@ import httpx
 from flwr.supercore.error import ApiErrorCode
 
 from fhe_auc.base.errors import InputError
-from fhe_auc.machines.flower import admission, superlink
+from fhe_auc.machines.flower import superlink, supernode
 from fhe_auc.machines.flower.certificates import TlsFiles, node_keys
 from fhe_auc.machines.flower.superlink import FleetAlone
 from fhe_auc.machines.processes import Processes, reserved_port
@@ -229,8 +229,8 @@ def response(status: int, *, seconds_ahead: float = 0, code: int | None = None) 
 def test_answers_are_sentences_at_the_site(
     found: httpx.Response | list[tuple[int, float]], reason: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(admission, "now", lambda: NOW)
-    refusals = admission.SuperLinkRefusals()
+    monkeypatch.setattr(supernode, "now", lambda: NOW)
+    refusals = supernode.SuperLinkRefusals()
     single = isinstance(found, httpx.Response)
     answers = [found] * 3 if single else [response(status, seconds_ahead=ahead) for status, ahead in found]
     for each in answers:
@@ -269,7 +269,7 @@ def test_a_certificate_that_does_not_verify_is_told_apart_from_a_wrong_clock_and
     def fail(_: object) -> httpx.Response:
         raise httpx.ConnectError("[SSL: UNEXPECTED_EOF_WHILE_READING] certificate") from error
 
-    refusals = admission.SuperLinkRefusals()
+    refusals = supernode.SuperLinkRefusals()
     with pytest.raises(httpx.ConnectError, match=told or "certificate"):
         refusals.intercept(None, fail)  # type: ignore[arg-type]
     assert reason in refusals.reason
@@ -279,7 +279,7 @@ def test_a_certificate_that_does_not_verify_is_told_apart_from_a_wrong_clock_and
 def test_a_clock_that_is_off_by_three_answers_is_told_once_before_it_is_refused(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(admission, "now", lambda: NOW)
+    monkeypatch.setattr(supernode, "now", lambda: NOW)
     for seconds, warned in (
         ([0, 0, 0, 0], False),
         ([10, 10], False),
@@ -289,7 +289,7 @@ def test_a_clock_that_is_off_by_three_answers_is_told_once_before_it_is_refused(
         ([-10, -10, -10, -10], True),
     ):
         caplog.clear()
-        refusals = admission.SuperLinkRefusals()
+        refusals = supernode.SuperLinkRefusals()
         for ahead in seconds:
             refusals.intercept(None, lambda _, ahead=ahead: response(200, seconds_ahead=ahead))  # type: ignore[arg-type]
         assert caplog.text.count("this machine's clock is") == warned
