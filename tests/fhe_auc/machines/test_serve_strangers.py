@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -14,9 +13,7 @@ import pytest
 
 from fhe_auc.base.files import LONGEST
 from fhe_auc.session.messages import Message
-from tests.fhe_auc.machines.test_serve import here, template
 from tests.support.command_line import call
-from tests.support.keys_commands import write_study
 from tests.support.keys_folder import ADDER
 from tests.support.served import (
     _HERE,
@@ -33,8 +30,6 @@ from tests.support.served import (
     step,
     until,
 )
-
-__all__ = ["here", "template"]  # fixtures
 
 
 def look(times: int = 4) -> None:
@@ -119,15 +114,6 @@ def test_what_strangers_put_into_the_inbox_changes_no_health_and_steers_no_termi
         assert step("north").startswith("round 1 answered")  # whatever the number of the forged one is
         shown = call("session", "status", "north.toml")
         assert (shown.exit_code, "[2J" in shown.stdout, "\x1b" in shown.stdout) == (0, True, False)
-
-
-def test_what_the_key_holder_has_signed_and_a_site_refuses_is_wrong(here: Path) -> None:
-    write_study("other.toml", model="another net")
-    with serving("north"):
-        make_session("night-1", "--study", "other.toml")
-        until(lambda: "outside this site's policy" in status("north")["wrong"])
-        shutil.rmtree("inbox/night-1")
-        until(lambda: status("north")["wrong"] == "")
 
 
 def test_a_submission_that_is_lost_on_the_way_comes_again(here: Path) -> None:
