@@ -53,11 +53,11 @@ class Runtime(AbstractContextManager["Runtime"]):
             (folder / f"{number}.json").write_text(json.dumps(dict(site)), encoding="utf-8")
         self._start_superlink(["--insecure", "--simulation"], **{VIRTUAL_SITES: str(folder)})
 
-    def start_superlink(self) -> None:
-        """Start a SuperLink for nodes that show a registered key, over TLS."""
+    def start_superlink(self, *more: str) -> None:
+        """Start a SuperLink for nodes that show a registered key, over TLS, with more arguments."""
         assert self._tls is not None  # noqa: S101 - for the type checker
         arguments = ["--ssl-ca-certfile", str(self._tls.authority), "--ssl-certfile", str(self._tls.certificate)]
-        self._start_superlink([*arguments, "--ssl-keyfile", str(self._tls.key), "--enable-supernode-auth"])
+        self._start_superlink([*arguments, "--ssl-keyfile", str(self._tls.key), "--enable-supernode-auth", *more])
 
     def _start_superlink(self, arguments: Sequence[str], **variables: str) -> None:
         connection = "insecure = true\n" if self._tls is None else f'root-certificates = "{self._tls.authority}"\n'

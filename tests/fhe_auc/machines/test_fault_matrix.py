@@ -36,18 +36,13 @@ from tests.support.served import (
     HOLDER,
     POLICY,
     SITES,
-    Started,
     change,
     check_results,
     delivered,
     exists,
-    kill,
     make_session,
-    results,
     serving,
-    start,
     status,
-    step,
     until,
 )
 
@@ -532,29 +527,3 @@ def test_what_a_process_has_read_or_writes_for_others_can_vanish(here: Path) -> 
         started = call("serve", "north.toml")
         assert (started.exit_code, lock in started.stderr) == (1, True)
         Path(lock).rmdir()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("number", [1, 2, 3])
-@pytest.mark.parametrize("role", ["north", ADDER, HOLDER])
-def test_a_role_killed_in_a_round_is_told_and_goes_on(
-    role: str, number: int, here: Path, request: pytest.FixtureRequest
-) -> None:
-    """The key holder is asked for a late opening, as west is away."""
-    change(ADDER, close_at=2)
-    put("late")
-    processes: Started = {}
-    request.addfinalizer(lambda: [kill(processes, each) for each in processes])
-    start(processes, role)
-    with serving(*({ADDER, HOLDER, "north", "south"} - {role})):
-        until(exists(f"inbox/night-1/round-{number}.message"))
-        kill(processes, role)
-        sent = {file: file.read_bytes() for file in NIGHT.glob("round-*/*.submission")}
-        shown = call("session", "status", f"{role}.toml")
-        assert (shown.exit_code, "it does not run: start `fhe-auc serve`" in shown.stdout) == (1, True)
-        start(processes, role)
-        until(lambda: delivered("north", "south"))
-        until(lambda: status(role)["wrong"] == "" and step(ADDER).startswith("ended: all"))
-        assert all(file.read_bytes() == data for file, data in sent.items())
-        check_results("north", "south", counted=("north", "south"))
-        assert len(results("north")) == len(results("south")) == 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import re
@@ -37,6 +36,7 @@ pytestmark = pytest.mark.usefixtures("nothing_installed")
 
 CLI = (sys.executable, "-c", "from fhe_auc.cli import main; main()")
 PATIENCE = 300.0  # seconds, for a step that takes one; only a broken test waits for them
+limits_files = needs_linux("limits on a process's files, which stand for a full disk")
 
 
 class Session(MachineSession):
@@ -264,47 +264,21 @@ def test_a_killed_site_answers_the_same_when_it_is_run_again(session: Session, r
     session.check()
 
 
-@pytest.fixture
-def disk() -> Iterator[Callable[[Path], Path]]:
-    """Make a folder a disk of its own, which one file fills; return that file."""
-    mounted: list[Path] = []
-
-    def mount(folder: Path) -> Path:
-        folder.mkdir(mode=0o700)
-        command = ["mount", "-t", "tmpfs", "-o", "size=8m,mode=700", "tmpfs", str(folder)]
-        if subprocess.run(command, capture_output=True, check=False).returncode:
-            pytest.skip("a disk of one's own needs root")
-        mounted.append(folder)
-        return folder / "filler"
-
-    yield mount
-    for folder in mounted:
-        subprocess.run(["umount", "--lazy", str(folder)], check=True)  # noqa: S607 - wherever it is
-
-
-def fill(filler: Path) -> None:
-    with filler.open("wb", buffering=0) as file, contextlib.suppress(OSError):
-        while file.write(bytes(4096)):
-            pass
-
-
-needs_tmpfs = needs_linux("a disk of one's own, in memory")
-
-
 @pytest.mark.slow
-@needs_tmpfs
+@limits_files
 @pytest.mark.parametrize("round_number", [1, 2])
 def test_an_aggregator_whose_disk_is_full_says_so_and_goes_on_once_there_is_room(
-    session: Session, disk: Callable[[Path], Path], round_number: int
+    session: Session, round_number: int
 ) -> None:
-    filler = disk(session.journal)
-    if round_number == 2:  # the message is out, and there is no room for what comes back
+    from tests.support.full_disk import full_disk
+
+    if round_number == 2:
         kill(session.open())
         session.attend()
-    fill(filler)
-    status, told = finished(session.aggregate())
-    assert (status, "No space left on device" in told, "internal" in told) == (1, True, False), told
-    filler.unlink()
+    with full_disk():
+        refused = session.invoke("aggregate", "exchange", "run.toml")
+    assert (refused.exit_code, "internal" in refused.stderr) == (1, False)
+    assert re.search(rf"File too large: '{session.folder}/", refused.stderr)
     again = session.open()
     if round_number == 1:
         session.attend()
@@ -313,20 +287,18 @@ def test_an_aggregator_whose_disk_is_full_says_so_and_goes_on_once_there_is_room
 
 
 @pytest.mark.slow
-@needs_tmpfs
-def test_a_site_whose_disk_is_full_says_so_and_gets_its_result_once_there_is_room(
-    session: Session, disk: Callable[[Path], Path]
-) -> None:
-    filler = disk(session.folder / "results of south")
+@limits_files
+def test_a_site_whose_disk_is_full_says_so_and_gets_its_result_once_there_is_room(session: Session) -> None:
+    from tests.support.full_disk import full_disk
+
     aggregator = session.open()
     session.attend_first()
-    fill(filler)
-    refused = session.invoke("answer", "exchange", "south.toml")
-    assert (refused.exit_code, "No space left on device" in refused.stderr) == (1, True)
-    assert "internal" not in refused.stderr
+    with full_disk():
+        refused = session.invoke("answer", "exchange", "south.toml")
+    assert (refused.exit_code, "internal" in refused.stderr) == (1, False)
+    assert re.search(r"File too large: '.*results of south/", refused.stderr)
     assert not session.results("south")
     assert not session.submission(2, "south").exists()  # what is not kept is not confirmed
-    filler.unlink()
     session.finish(aggregator)
 
 

@@ -2,8 +2,6 @@
 
 import json
 import os
-import shutil
-import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -20,7 +18,8 @@ from fhe_auc.machines.flower.certificates import node_keys
 from fhe_auc.machines.flower.runtime import Runtime
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.journal import is_running
-from tests.support.exact_sessions import both_protocols, pairs_of
+from tests.support.exact_sessions import pairs_of
+from tests.support.faked_time import LIBRARY, needs_faketime
 from tests.support.machines import GRID, MachineSession
 from tests.support.processes import kill, marked, wait_for
 
@@ -172,15 +171,10 @@ class Clock:
     """The time of day at a site, as all its processes see it; it can be changed while they run."""
 
     def __init__(self, folder: Path) -> None:
-        program = shutil.which("faketime")
-        if program is None:
-            pytest.skip("faketime is not installed (a package of Debian)")
         self._file = folder / "clock"
         self.set(0)
-        asked = [program, "-m", "-f", "+0s", "printenv", "LD_PRELOAD"]
-        library = subprocess.run(asked, stdout=subprocess.PIPE, check=True, text=True).stdout.strip()
         self.variables = {
-            "LD_PRELOAD": library,
+            "LD_PRELOAD": LIBRARY,
             "FAKETIME_TIMESTAMP_FILE": str(self._file),
             "FAKETIME_NO_CACHE": "1",
             "FAKETIME_DONT_FAKE_MONOTONIC": "1",  # nobody sets that one
@@ -269,6 +263,7 @@ def test_a_node_that_is_killed_while_it_answers_leaves_no_process_with_keys_and_
     wait_for(lambda: not deployment.children_of("east", ""))
 
 
+@needs_faketime
 @pytest.mark.parametrize("ahead", [3, -200])
 def test_a_site_whose_clock_is_off_by_what_is_allowed_has_the_result(ahead: int, deploy: Deploy) -> None:
     deployment = deploy(3)
@@ -280,6 +275,7 @@ def test_a_site_whose_clock_is_off_by_what_is_allowed_has_the_result(ahead: int,
     assert "this machine's clock is" in deployment.log_of("east").read_text()
 
 
+@needs_faketime
 @pytest.mark.parametrize(("ahead", "which"), [(10, "ahead of"), (-400, "behind")])
 @pytest.mark.parametrize("while_it_answers", [False, True])
 def test_a_site_whose_clock_is_wrong_says_so_and_has_the_result_once_it_is_set_right(
@@ -315,28 +311,6 @@ def test_a_site_whose_clock_is_wrong_says_so_and_has_the_result_once_it_is_set_r
 # --- With a helper ----------------------------------------------------------------------------------------------------
 
 HELPED: dict[str, Any] = {"protocol": "exact", "keys": "helper", "max_rows": 20_000}
-
-
-@both_protocols
-def test_every_site_has_the_exact_fraction(protocol: str, deploy: Deploy) -> None:
-    deployment = deploy(3, "north", "south", "east", HELPER, **{**HELPED, "protocol": protocol})
-    assert_all_have_it(deployment, deployment.run(**{"round-timeout": LONG}))
-
-
-def test_a_site_that_vanishes_once_it_has_submitted_counts_and_gets_its_result_from_a_rerun(deploy: Deploy) -> None:
-    deployment = deploy(2, "north", "south", **HELPED)
-    deployment.start("east", {"FHE_AUC_SITE": "east"})
-
-    def vanish() -> None:
-        wait_for(deployment.sent(2).exists, LONG)
-        deployment.kill("east")
-        deployment.start(HELPER)
-
-    record = deployment.run_during(vanish, **{"round-timeout": 2 * PATIENCE})
-    assert (record["counted"], record["delivered"]) == (["north", "south", "east"], ["north", "south"])
-    assert_they_have_it(deployment, tuple(deployment.names), "north", "south")
-    deployment.start("east")
-    assert_all_have_it(deployment, deployment.run(**{"round-timeout": LONG}))
 
 
 @pytest.mark.parametrize(("who", "number"), [("superlink", 2), ("superlink", 3), (HELPER, 3)])
