@@ -284,7 +284,7 @@ ROWS = {
     ),
     "an oversized bundle": bundle(
         ADDER,
-        r"'inbox/night-1/aggregator\.bundle' is longer than 268,435,456 bytes, .*: remove it",
+        r"aggregator\.bundle: 'inbox/night-1/aggregator\.bundle' is longer than 268,435,456 bytes, .*: remove it",
         lambda: huge(NIGHT / "aggregator.bundle"),
         name="aggregator.bundle",
         others=True,
@@ -404,7 +404,7 @@ ROWS = {
     ),
     "a site's clock 8 days behind": clock(
         "north",
-        f"the revocation list of 'CN=Heart Study' is outdated or not yet valid: .* {CLOCK}take in a new one",
+        f"the revocation list of 'CN=Heart Study' is outdated or not yet valid: .* {CLOCK}the authority has ",
         -8,
     ),
     "an aggregator's clock 8 days ahead": clock(
