@@ -22,20 +22,15 @@ from fhe_auc.base.logs import RoleLog
 from fhe_auc.machines import aggregator_role, file_transport
 from fhe_auc.machines.file_transport import FileTransport, answer, forward, newest_round
 from fhe_auc.machines.site_state import site_storage
-from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.journal import CLAIM, Journal, read_status
 from fhe_auc.session.messages import Message
 from tests.fhe_auc.machines.test_file_transport import PATIENCE, Session, finished, kill, play
+from tests.fhe_auc.machines.test_file_transport import made_session as made_session
 from tests.support.platforms import needs_unix_files
 from tests.support.processes import wait_for
 from tests.support.users import give, needs_root, start
 
 pytestmark = pytest.mark.usefixtures("nothing_installed")
-
-
-@pytest.fixture(scope="module")
-def made_session(site_rows: list[PartyData], tmp_path_factory: pytest.TempPathFactory) -> Session:
-    return Session(site_rows, tmp_path_factory.mktemp("made") / "session")
 
 
 @pytest.fixture
@@ -110,7 +105,7 @@ def test_what_else_lies_in_the_folder_is_named_once_and_hides_nothing_genuine(
 ) -> None:
     run = read_config(session.folder / "run.toml", None)
     aggregator_role.run({**run, "round-timeout": PATIENCE}, partial(Littered, session))
-    session.check()
+    session.check_all()
     told = Counter(each for each in caplog.messages if each.startswith(f"skipped {session.exchange / 'round-1'}/"))
     assert (len(told), set(told.values())) == (5, {1})
     # A site that is run again knows the last round, though a forged one is above it, and answers as before.
@@ -151,7 +146,7 @@ def test_an_inbox_that_is_away_is_named_and_gets_its_message_later_and_submissio
     run = read_config(session.folder / "run.toml", None)
     connect = partial(Carried, [session.exchange, inbox])
     aggregator_role.run({**run, "round-timeout": PATIENCE}, connect)
-    session.check()
+    session.check_all()
     assert sum("the message is not there yet" in each for each in caplog.messages) == 1
 
 
@@ -322,7 +317,7 @@ def test_roles_that_are_different_users_carry_a_session_whatever_their_umask(
         begin(name, belongs, "answer", str(places[name]), f"{name}.toml", "--wait", "1")
     done = [finished(process) for process in shared.started]
     assert [status for status, _ in done] == [0] * 4, "\n".join(told for _, told in done)
-    shared.check()
+    shared.check_all()
     assert "round-99.message: it bears no genuine signature" in done[1 + sites.index("east")][1]
     for folder in folders:
         assert (folder / "aggregator.bundle").read_bytes() == opening

@@ -14,7 +14,6 @@ import re
 import resource
 import shutil
 import signal
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
@@ -32,6 +31,7 @@ from fhe_auc_keys.site import key_store_sites
 from tests.support.command_line import call
 from tests.support.keys_commands import ok, write_study
 from tests.support.keys_folder import ADDER, AUTHORITY, PASSPHRASE, at
+from tests.support.platforms import full_disk, needs_limits
 from tests.support.served import (
     HOLDER,
     POLICY,
@@ -46,10 +46,7 @@ from tests.support.served import (
     until,
 )
 
-if sys.platform != "linux":
-    pytest.skip("limits on a process's files stand for a full disk", allow_module_level=True)
-from tests.support.full_disk import full_disk
-
+pytestmark = needs_limits
 NIGHT, MADE = Path("inbox/night-1"), Path("made/night-1")
 CLOCK = r"only, and the clock says \d{4}-\d\d-\d\d \d\dh: set the clock, or "
 OLDER = "from an older fhe-auc than this, which reads 200 alone: whoever made it upgrades, and a session from"

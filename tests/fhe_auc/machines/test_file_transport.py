@@ -29,14 +29,13 @@ from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.journal import Journal
 from tests.support.exact_sessions import pairs_of
 from tests.support.machines import GRID, MachineSession, toml
-from tests.support.platforms import needs_linux
+from tests.support.platforms import full_disk, needs_limits
 from tests.support.processes import wait_for
 
 pytestmark = pytest.mark.usefixtures("nothing_installed")
 
 CLI = (sys.executable, "-c", "from fhe_auc.cli import main; main()")
 PATIENCE = 300.0  # seconds, for a step that takes one; only a broken test waits for them
-limits_files = needs_linux("limits on a process's files, which stand for a full disk")
 
 
 class Session(MachineSession):
@@ -87,7 +86,7 @@ class Session(MachineSession):
         """Have the sites answer the last round, and check what everybody has."""
         self.attend()
         assert finished(aggregator)[0] == 0
-        self.check()
+        self.check_all()
 
     def answer(self, site: str, *arguments: str) -> subprocess.Popen[str]:
         return self.start("answer", "exchange", f"{site}.toml", *arguments)
@@ -111,9 +110,9 @@ class Session(MachineSession):
     def submission(self, number: int, site: str) -> Path:
         return self.exchange / f"round-{number}" / f"{site}.submission"
 
-    def check(self) -> None:
+    def check_all(self) -> None:
         """All sites have the result, all have confirmed it, and each was counted once."""
-        assert {self.rows_at(site) for site in self.sites} == {self.rows()}
+        self.check()
         told = self.told()
         assert (told["counted"], told["missing"], told["delivered"]) == (list(self.sites), [], list(self.sites))
 
@@ -147,7 +146,7 @@ def test_every_site_gets_the_result_and_the_aggregator_learns_who_took_part(sess
     assert [finished(process)[0] for process in sites] == [0, 0, 0]
     status, told = finished(aggregator)
     assert (status, json.loads(told[told.index("{") :])["delivered"]) == (0, list(session.sites))
-    session.check()
+    session.check_all()
     assert "auc" not in (session.journal / "record.json").read_text()
     again = session.invoke("aggregate", "exchange", "run.toml", "--json")
     assert (again.exit_code, "finished: all 3 sites have its result" in again.stderr) == (0, True)
@@ -189,12 +188,13 @@ def test_a_session_with_a_helper_closes_at_the_number_that_is_configured(
     play(session, "east", **{"close-at": 2})
     told = session.told()
     assert (told["counted"], told["missing"]) == (["north", "south"], ["east"])
-    counted = [session.sites["north"], session.sites["south"]]
-    assert session.outcome("south").fraction == pairs_of(counted, GRID)[0]
+    session.check("north", "south")
     assert trail_of(session, "helper.toml") == ["opened", "ended"]
+    play(session, *session.sites, **{"close-at": 2})  # it is over: nobody is asked
+    assert session.told() == told
     late = session.invoke("answer", "exchange", "east.toml")
     assert (late.exit_code, "gone on to round 4 without 'east'" in late.stderr) == (1, True)
-    assert not session.results("east")
+    session.check("north", "south")
 
 
 def store_of(session: Session, role: str) -> tuple[str, ...]:
@@ -261,17 +261,15 @@ def test_a_killed_site_answers_the_same_when_it_is_run_again(session: Session, r
         wait_for(session.opened(2), PATIENCE)
         session.attend()
     assert finished(aggregator)[0] == 0
-    session.check()
+    session.check_all()
 
 
 @pytest.mark.slow
-@limits_files
+@needs_limits
 @pytest.mark.parametrize("round_number", [1, 2])
 def test_an_aggregator_whose_disk_is_full_says_so_and_goes_on_once_there_is_room(
     session: Session, round_number: int
 ) -> None:
-    from tests.support.full_disk import full_disk
-
     if round_number == 2:
         kill(session.open())
         session.attend()
@@ -287,10 +285,8 @@ def test_an_aggregator_whose_disk_is_full_says_so_and_goes_on_once_there_is_room
 
 
 @pytest.mark.slow
-@limits_files
+@needs_limits
 def test_a_site_whose_disk_is_full_says_so_and_gets_its_result_once_there_is_room(session: Session) -> None:
-    from tests.support.full_disk import full_disk
-
     aggregator = session.open()
     session.attend_first()
     with full_disk():
@@ -395,7 +391,7 @@ def test_a_message_that_is_there_in_part_is_waited_for(session: Session) -> None
     session.attend("south")
     assert finished(waiting)[0] == 0
     assert finished(aggregator)[0] == 0
-    session.check()
+    session.check_all()
 
 
 def test_each_session_has_a_folder_of_its_own(session: Session, tmp_path: Path) -> None:
@@ -451,4 +447,4 @@ def test_a_submission_unreadable_for_a_moment_is_read_again(session: Session, mo
     monkeypatch.setattr(file_transport, "_POLL", 0.01)
     play(session)
     assert failed
-    session.check()
+    session.check_all()

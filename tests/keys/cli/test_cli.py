@@ -8,7 +8,6 @@ import stat
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -72,25 +71,12 @@ from tests.support.keys_folder import (
     at,
 )
 from tests.support.own_certificates import Site
-from tests.support.platforms import needs_modes
+from tests.support.platforms import full_disk, needs_modes
 from tests.support.programs import run
 from tests.support.wire import flipped, mended
 
 pytestmark = pytest.mark.usefixtures("consortium")
 NOISY = ("--protocol", "dpauc-laplace", "-o", "epsilon=1", "--thresholds", "uniform:8", "--out", "noisy")
-
-
-@contextmanager
-def full_disk(longest: int) -> Iterator[None]:
-    """Files longer than that cannot be written."""
-    import resource  # not on Windows
-
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (longest, before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 # --- The way it is meant ----------------------------------------------------------------------------------------------

@@ -54,7 +54,6 @@ from fhe_auc_keys.roles.local_consortium import TRIAL
 from tests.support.certified import STUDY
 from tests.support.fake_grid import Answer, FakeGrid, GridSession, Node
 from tests.support.machines import GRID
-from tests.support.nothing import rows_in
 
 pytestmark = pytest.mark.usefixtures("in_a_run", "impatient", "nothing_installed")
 
@@ -143,9 +142,8 @@ def test_a_site_reads_its_file_as_its_configuration_says(consortium: Consortium)
     columns = {"label-column": "Ausgang", "score-column": "Wert für Risiko", "positive-label": "krank"}
     north: Any = {"data": str(file), "drop-missing": True, **form, **columns}
     assert consortium.run(consortium.grid(north=consortium.node("north", **north))).counted == NAMES
-    found = consortium.outcome("north")
-    assert rows_in(found) == consortium.rows()
-    assert "party 'north': 1 rows with a missing entry were left out" in found.warnings
+    consortium.check()
+    assert "party 'north': 1 rows with a missing entry were left out" in consortium.outcome("north").warnings
 
 
 def test_each_site_writes_down_the_auc_and_the_server_learns_who_took_part(
@@ -155,11 +153,9 @@ def test_each_site_writes_down_the_auc_and_the_server_learns_who_took_part(
     grid = consortium.grid()
     record = consortium.run(grid)
     assert record.counted == NAMES
+    consortium.check()
     for name in consortium.sites:
-        found = consortium.outcome(name)
-        assert rows_in(found) == consortium.rows()
-        assert found.parties == 3
-        assert found.study == TRIAL
+        assert consortium.outcome(name).study == TRIAL
         assert consortium.results(name)[0].stat().st_mode & 0o777 == 0o600
     assert set(consortium.told()) == {"session", "counted", "missing", "delivered", "refused"}
     assert len(grid.pushed) == 6  # two rounds, nobody asked twice
@@ -188,10 +184,7 @@ def test_a_site_at_fault_is_named_and_the_others_go_on_or_nobody_does(
     changes = {"round-timeout": 1.0, "nodes": nodes}
     record = consortium.run(consortium.grid(east=Node(fault)), **changes)
     assert (record.counted, record.missing) == (("north", "south"), ("east",))
-    found = consortium.outcome("north")
-    assert rows_in(found) == consortium.rows("north", "south")
-    assert found.parties == 2
-    assert not consortium.results("east")
+    consortium.check("north", "south")
     assert any("node 3" in line and why in line for line in caplog.messages), caplog.text
 
 
@@ -216,7 +209,7 @@ def test_a_site_lost_after_round_1_counts_and_gets_its_result_in_a_rerun(whole_c
 
     first = whole_consortium.run(whole_consortium.grid(east=Node(lost)), **{"round-timeout": 1.0})
     assert (first.counted, first.delivered) == (NAMES, ("north", "south"))
-    assert (whole_consortium.rows_at("north"), whole_consortium.results("east")) == (whole_consortium.rows(), [])
+    whole_consortium.check("north", "south", counted=NAMES)
     with pytest.raises(StoreError, match="`fhe-auc keys enrol NAME` makes a site's"):
         whole_consortium.run(store="/nowhere")
     told = whole_consortium.told()
@@ -250,7 +243,7 @@ def test_a_stranger_node_cannot_be_a_party_though_it_is_the_first_to_say_so(
     assert not record.refused  # of which north has sent nothing
     assert "no genuine signature of 'north'" in caplog.text
     assert len(set(asked)) == 1  # it is not sent the result
-    assert whole_consortium.rows_at("north") == whole_consortium.rows()
+    whole_consortium.check()
 
 
 def test_a_session_whose_messages_are_not_signed_does_not_leave_the_machine(consortium: Consortium) -> None:

@@ -18,9 +18,8 @@ from fhe_auc.machines.flower.certificates import node_keys
 from fhe_auc.machines.flower.runtime import Runtime
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.journal import is_running
-from tests.support.exact_sessions import pairs_of
 from tests.support.faked_time import LIBRARY, needs_faketime
-from tests.support.machines import GRID, MachineSession
+from tests.support.machines import MachineSession
 from tests.support.processes import kill, marked, wait_for
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("flower"), pytest.mark.timeout(900)]
@@ -151,20 +150,9 @@ def deploy(site_rows: list[PartyData]) -> Iterator[Deploy]:
         yield deployed
 
 
-def assert_they_have_it(deployment: Deployment, counted: tuple[str, ...], *have: str) -> None:
-    expected = pairs_of([data for data in deployment.sites if data.name in counted], GRID)[0]
-    for name in deployment.names:
-        assert deployment.has_result(name) == (name in have)
-        if name in have:
-            found = deployment.session.outcome(name)
-            assert found.parties == len(counted)
-            assert found.auc == pytest.approx(float(expected), abs=1e-6)
-            assert found.protocol == "semi-honest" or found.fraction == expected
-
-
 def assert_all_have_it(deployment: Deployment, record: dict[str, Any]) -> None:
     assert record["counted"] == record["delivered"] == deployment.names
-    assert_they_have_it(deployment, tuple(deployment.names), *deployment.names)
+    deployment.session.check()
 
 
 class Clock:
@@ -190,7 +178,7 @@ def test_a_site_that_raises_is_left_out_and_its_words_stay_with_it(deploy: Deplo
     deployment = deploy(2, "north", "south")
     deployment.start("east", data="/nowhere/patient-4711.csv")
     assert deployment.run()["counted"] == ["north", "south"]
-    assert_they_have_it(deployment, ("north", "south"), "north", "south")
+    deployment.session.check("north", "south")
     log = deployment.log_of_run()
     assert "InputError" in log
     assert "4711" not in log
