@@ -15,7 +15,7 @@ pytest.importorskip("flwr", minversion="1.41.0", reason="the extra fhe-auc[flowe
 from fhe_auc.base.errors import EvaluationError, TooFewPartiesError
 from fhe_auc.base.party_names import HELPER
 from fhe_auc.machines.flower.certificates import node_keys
-from fhe_auc.machines.flower.runtime import Runtime
+from fhe_auc.machines.flower.runtime import Flower
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.journal import is_running
 from tests.support.faked_time import LIBRARY, needs_faketime
@@ -54,9 +54,7 @@ LONG = 300.0
 class Deployment:
     """A SuperLink and a SuperNode for each site, and the helper if any, with a session that they have all joined."""
 
-    def __init__(
-        self, runtime: Runtime, sites: list[PartyData], *, protocol: str = "semi-honest", **asked: Any
-    ) -> None:
+    def __init__(self, runtime: Flower, sites: list[PartyData], *, protocol: str = "semi-honest", **asked: Any) -> None:
         self.runtime, self.sites = runtime, sites
         self.session = MachineSession(sites, runtime.folder / "session", protocol, **asked)
         self.names, self.configs = [data.name for data in sites], self.session.roles
@@ -76,7 +74,7 @@ class Deployment:
             self.start(name)
 
     def run(self, **changes: Any) -> dict[str, Any]:
-        return self.runtime.run({**self.config, **changes})
+        return self.runtime.run_app({**self.config, **changes})
 
     def run_during(self, action: Callable[[], None], **changes: Any) -> dict[str, Any]:
         """Run the session, and do something meanwhile."""
@@ -140,7 +138,7 @@ def patched(deployment: Deployment, code: str, name: str = "east") -> dict[str, 
 @pytest.fixture
 def deploy(site_rows: list[PartyData]) -> Iterator[Deploy]:
     """Deploys a session of three sites, some of which are there from the start."""
-    with Runtime(secured=True) as runtime:
+    with Flower(deployed=True) as runtime:
 
         def deployed(min_parties: int, *names: str, **asked: Any) -> Deployment:
             made = Deployment(runtime, site_rows, min_parties=min_parties, **asked)

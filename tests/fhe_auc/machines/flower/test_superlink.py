@@ -24,7 +24,7 @@ from flwr.supercore.error import ApiErrorCode
 from fhe_auc.base.errors import InputError
 from fhe_auc.machines.flower import superlink, supernode
 from fhe_auc.machines.flower.certificates import node_keys
-from fhe_auc.machines.flower.runtime import Runtime
+from fhe_auc.machines.flower.runtime import Flower
 from fhe_auc.machines.flower.superlink import FleetAlone
 from fhe_auc.machines.processes import reserved_port
 from tests.support.processes import wait_for
@@ -49,11 +49,11 @@ def ahead_of_all(folder: Path) -> str:
     return os.pathsep.join(filter(None, (str(folder), os.environ.get("PYTHONPATH"))))
 
 
-class Link(Runtime):
+class Link(Flower):
     """A SuperLink that listens on all addresses of this machine, as one for other machines does."""
 
     def __init__(self) -> None:
-        super().__init__(secured=True)
+        super().__init__(deployed=True)
         self.numbers = count()
         assert self._tls is not None
         self.authority = str(self._tls.authority)
