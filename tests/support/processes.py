@@ -5,6 +5,7 @@ import os
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
 
 def marked(*marks: str, words: Iterable[str] = ()) -> list[int]:
@@ -30,8 +31,18 @@ def kill(pids: Iterable[int], sent: int = 9) -> list[int]:
     return found
 
 
-def wait_for(condition: Callable[[], bool], seconds: float = 60.0) -> None:
+def wait_for(
+    condition: Callable[[], Any],
+    seconds: float = 60.0,
+    *,
+    meanwhile: Callable[[], object] = lambda: None,
+    told: Callable[[], object] = lambda: None,
+    pause: float = 0.05,
+) -> Any:
+    """Return what a condition is, once it is; else fail after so many seconds with what is `told`."""
     deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    while not (found := condition()):
+        assert time.monotonic() < deadline, told()
+        meanwhile()
+        time.sleep(pause)
+    return found

@@ -9,7 +9,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -26,6 +25,7 @@ from tests.support import users
 from tests.support.keys_commands import make_site, ok, write_study
 from tests.support.keys_folder import ADDER, AUTHORITY, PASSPHRASE, at
 from tests.support.machines import toml
+from tests.support.processes import wait_for
 
 SITES, HOLDER, HELPER = ("north", "south", "west"), "keeper", "registry"
 PATIENCE = 120.0  # seconds; only a broken test waits for them
@@ -113,14 +113,15 @@ def serving(*names: str) -> Iterator[None]:
             _HERE[:] = [each for each in _HERE if each not in own]
 
 
+def look() -> None:
+    for each in _HERE:
+        each.look()
+
+
 def until(condition: Callable[[], bool]) -> None:
     """Wait, while the roles in this process look."""
-    deadline = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < deadline, [status(each.config["store"].split("/")[0]) for each in _HERE]
-        for each in _HERE:
-            each.look()
-        time.sleep(0.02)
+    told = lambda: [status(each.config["store"].split("/")[0]) for each in _HERE]  # noqa: E731
+    wait_for(condition, PATIENCE, meanwhile=look, told=told, pause=0.02)
 
 
 def make_session(folder: str = "night-1", *options: str, into: str = "inbox", holder: str = HOLDER) -> str:

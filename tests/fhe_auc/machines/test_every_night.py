@@ -23,6 +23,7 @@ from fhe_auc.machines import outcomes, serve
 from fhe_auc.results.evaluation import Evaluation
 from tests.support.machines import toml
 from tests.support.platforms import needs_unix_files
+from tests.support.processes import wait_for
 from tests.support.served import auc_of
 from tests.support.users import give, is_root, start
 
@@ -128,11 +129,7 @@ class Consortium:
         return (steps or [""])[0], wrong
 
     def wait(self, condition: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + PATIENCE
-        while not condition():
-            told = [file.read_text()[-2000:] for file in self.folder.glob("*.log")]
-            assert time.monotonic() < deadline, "\n".join(told)
-            time.sleep(0.05)
+        wait_for(condition, PATIENCE, told=lambda: [file.read_text()[-2000:] for file in self.folder.glob("*.log")])
 
 
 @pytest.fixture

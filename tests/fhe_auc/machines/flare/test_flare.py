@@ -47,7 +47,7 @@ from fhe_auc.session.messages import Message
 from fhe_auc.session.protocol import Request
 from tests.support.lying_parties import lying
 from tests.support.machines import GRID, MachineSession, toml
-from tests.support.processes import kill, marked
+from tests.support.processes import kill, marked, wait_for
 from tests.support.programs import check_training_example
 
 pytestmark = [pytest.mark.xdist_group("flare"), pytest.mark.usefixtures("nothing_installed")]
@@ -524,12 +524,8 @@ def poc(tmp_path: Path) -> Iterator[Poc]:
 
 
 def until(there: Callable[[], Any], poc: Poc) -> Any:
-    deadline = time.monotonic() + PATIENCE
-    while not (found := there()):
-        ends = {log.stem: log.read_text(errors="replace")[-3000:] for log in poc.folder.glob("*.log")}
-        assert time.monotonic() < deadline, ends
-        time.sleep(0.5)
-    return found
+    told = lambda: {log.stem: log.read_text(errors="replace")[-3000:] for log in poc.folder.glob("*.log")}  # noqa: E731
+    return wait_for(there, PATIENCE, told=told, pause=0.5)
 
 
 @pytest.mark.slow
