@@ -1,7 +1,6 @@
 """Real faults in a real deployment: processes are killed, stopped, started late, and made to say nonsense."""
 
 import json
-import os
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -20,7 +19,7 @@ from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.journal import is_running
 from tests.support.faked_time import LIBRARY, needs_faketime
 from tests.support.machines import MachineSession
-from tests.support.processes import kill, marked, wait_for
+from tests.support.processes import kill, marked, running_first, wait_for
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("flower"), pytest.mark.timeout(900)]
 
@@ -128,11 +127,7 @@ class Deployment:
 
 def patched(deployment: Deployment, code: str, name: str = "east") -> dict[str, str]:
     """Variables with which a node's Python runs some code of the test's first."""
-    folder = deployment.runtime.folder / f"patch-{name}"
-    folder.mkdir(exist_ok=True)
-    (folder / "sitecustomize.py").write_text(code)
-    others = filter(None, [os.environ.get("PYTHONPATH")])
-    return {"PYTHONPATH": os.pathsep.join([str(folder), *others]), "FHE_AUC_SITE": name}
+    return {**running_first(deployment.runtime.folder / f"patch-{name}", code), "FHE_AUC_SITE": name}
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import os
 import socket
 import ssl
 import subprocess
@@ -27,7 +26,7 @@ from fhe_auc.machines.flower.certificates import node_keys
 from fhe_auc.machines.flower.runtime import Flower
 from fhe_auc.machines.flower.superlink import FleetAlone
 from fhe_auc.machines.processes import reserved_port
-from tests.support.processes import wait_for
+from tests.support.processes import running_first, wait_for
 
 pytestmark = [pytest.mark.xdist_group("flower"), pytest.mark.timeout(300)]
 
@@ -42,11 +41,6 @@ class Shifted(datetime.datetime):
         return super().now(tz) + datetime.timedelta(seconds=seconds)
 datetime.datetime = Shifted
 """
-
-
-def ahead_of_all(folder: Path) -> str:
-    """PYTHONPATH for a program that is to find a folder's modules first."""
-    return os.pathsep.join(filter(None, (str(folder), os.environ.get("PYTHONPATH"))))
 
 
 class Link(Flower):
@@ -143,8 +137,7 @@ def test_where_a_request_was_sent_decides_what_it_reaches(server: Any, path: str
 )
 def test_a_node_whose_clock_is_wrong_says_by_how_much(seconds: int, which: str, link: Link, tmp_path: Path) -> None:
     key = link.key(which.split()[0], registered=True)
-    (tmp_path / "sitecustomize.py").write_text(SHIFTED.format(seconds=seconds))
-    status, told = link.ending(*key, PYTHONPATH=ahead_of_all(tmp_path))
+    status, told = link.ending(*key, **running_first(tmp_path, SHIFTED.format(seconds=seconds)))
     assert (status, told.startswith("error: this machine's clock is ")) == (1, True)
     assert f"{which} the SuperLink's" in told
     assert "set the clock (NTP)" in told
@@ -154,8 +147,7 @@ def test_a_node_whose_clock_is_wrong_says_by_how_much(seconds: int, which: str, 
 def test_a_refusal_that_passes_ends_no_node(link: Link, tmp_path: Path) -> None:
     """As under load; here the node's clock is put right meanwhile."""
     key = link.key("late", registered=True)
-    (tmp_path / "sitecustomize.py").write_text(SHIFTED.format(seconds=100))
-    node, log = link.node(*key, PYTHONPATH=ahead_of_all(tmp_path))
+    node, log = link.node(*key, **running_first(tmp_path, SHIFTED.format(seconds=100)))
     wait_for(lambda: "as it also does under load: asking again 2 times" in log.read_text())
     (tmp_path / "right").touch()
     wait_for(lambda: "SuperNode ID" in log.read_text())
