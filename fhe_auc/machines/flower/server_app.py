@@ -22,15 +22,15 @@ from flwr.superlink.grid import http_grid
 
 from fhe_auc.base.errors import InputError, MessageError
 from fhe_auc.base.logs import write_to_stderr
-from fhe_auc.machines import aggregator_role
-from fhe_auc.machines.aggregator_role import Asked, Transport, kind_of_error
+from fhe_auc.machines.aggregator_role import DEFAULTS as COMMON
+from fhe_auc.machines.aggregator_role import Asked, Transport, kind_of_error, require_absolute_paths, run
 from fhe_auc.machines.flower.client_app import MESSAGE_TYPE, packed, unpacked
 from fhe_auc.session.aggregator import Aggregator, SessionRecord
 from fhe_auc.session.journal import Journal
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.messages import Message as Envelope
 
-DEFAULTS: Mapping[str, str | int | float] = {**aggregator_role.DEFAULTS, "nodes": "", "ask-again": True}
+DEFAULTS: Mapping[str, str | int | float] = {**COMMON, "nodes": "", "ask-again": True}
 """The entries of the run configuration that `evaluate` reads, with their defaults."""
 
 _ENTRY = r"\s*(\S.*?):([0-9]+)\s*(?:,|$)"  # of `nodes`; a party's name may hold a comma, or a colon
@@ -71,8 +71,8 @@ def evaluate(grid: Grid, config: Mapping[str, Any]) -> SessionRecord:
         mail.log.info(named or "all connected nodes are asked")
         return mail
 
-    aggregator_role.require_absolute_paths(config)
-    return aggregator_role.run(config, connect)
+    require_absolute_paths(config)
+    return run(config, connect)
 
 
 def _nodes(text: str, manifest: Manifest) -> dict[int, str]:

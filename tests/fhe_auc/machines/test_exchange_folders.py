@@ -71,11 +71,8 @@ class Littered(FileTransport):
                 assert named == {"nroth.submission", "  [2J", *(f"{name}.submission" for name in self._session.sites)}
                 assert all(told["awaited"][name] != "nothing has come" for name in self._session.sites)
                 status = self._session.invoke("status", "run.toml")
-                assert (status.exit_code, "nroth.submission" in status.stdout, "\x1b" in status.stdout) == (
-                    0,
-                    True,
-                    False,
-                )
+                shown = status.stdout
+                assert (status.exit_code, "nroth.submission" in shown, "\x1b" in shown) == (0, True, False)
                 (answers / "south.submission").rmdir()
             for name in self._session.sites:
                 done = self._session.invoke("answer", "exchange", f"{name}.toml", "--json")

@@ -34,6 +34,7 @@ from tests.support.keys_folder import AUTHORITY, PASSPHRASE, at
 from tests.support.machines import toml
 from tests.support.pooled import exact_auc
 from tests.support.processes import wait_for
+from tests.support.served import config_of
 
 HOLDER, ADDER = "keeper", "adder"
 LIST_ENDS = NOW + 30 * DAY
@@ -102,14 +103,11 @@ class Nights:
             ok("join", "post/ca.invitation", name, *at(name), *compared, policy)
             days = (certified_until - self.clock.at).days if name == self.sites[-1] else 365
             self.certify(name, days)
-            config = {"role": "site", "inbox": "exchange", "state": f"{name}/state", "store": f"{name}/store"}
-            config |= {"passphrase-file": "passphrase"}
+            config = config_of(name, "key holder", inbox="exchange")
             if name in self.sites:
-                config |= {"data": f"{name}.npz", "results": f"{name}/results"}
+                config = config_of(name, "site", inbox="exchange", data=f"{name}.npz")
             elif name == ADDER:
-                config |= {"role": "aggregator", "holder": HOLDER}
-            else:
-                config |= {"role": "key holder"}
+                config = config_of(name, "aggregator", inbox="exchange", holder=HOLDER)
             Path(f"{name}.toml").write_text(toml(config))
 
     @property

@@ -63,38 +63,34 @@ def test_each_role_is_killed_in_a_session_and_goes_on(here: Path, processes: Sta
     change(ADDER, close_at=2)
     session = make_session("night-1", "--min-parties", "2")
     with serving("south"):
-        _kill_each(processes, session)
-
-
-def _kill_each(processes: Started, session: str) -> None:
-    start(processes, ADDER, "north")
-    until(exists("inbox/night-1/round-1.message"))
-    kill(processes, ADDER)
-    until(exists("inbox/night-1/round-1/north.submission"))
-    kill(processes, "north")
-    first = Path("inbox/night-1/round-1/north.submission").read_bytes()
-    start(processes, ADDER)
-    until(exists(f"inbox/night-1/{session}.request"))
-    kill(processes, ADDER)
-    start(processes, HOLDER)
-    until(exists(f"inbox/night-1/{session}.opening"))
-    opening = Path(f"inbox/night-1/{session}.opening").read_bytes()
-    kill(processes, HOLDER)
-    Path(f"inbox/night-1/{session}.opening").unlink()  # lost on the way: the same one comes again
-    start(processes, HOLDER, ADDER, "north")
-    until(lambda: delivered("north", "south"))
-    assert Path(f"inbox/night-1/{session}.opening").read_bytes() == opening
-    assert Path("inbox/night-1/round-1/north.submission").read_bytes() == first
-    check_results("north", "south", counted=("north", "south"))
-    until(lambda: step(ADDER) == "ended: all have their results; not counted: west")
-    assert (step("north"), step(HOLDER)) == ("result delivered", "opening made")
-    assert all(status(name)["wrong"] == "" for name in processes)
-    if sys.platform == "linux":
-        told = Path(f"/proc/{processes['north'].pid}/status").read_text()
-        assert int(told.partition("VmRSS:")[2].split()[0]) * 1024 < MOST_MEMORY
-    assert kill(processes, "north", signal.SIGTERM) == 0
-    assert Path("north.log").read_text().endswith("heavy: nothing\n")  # what rounds need is in their processes
-    assert not results("west")
+        start(processes, ADDER, "north")
+        until(exists("inbox/night-1/round-1.message"))
+        kill(processes, ADDER)
+        until(exists("inbox/night-1/round-1/north.submission"))
+        kill(processes, "north")
+        first = Path("inbox/night-1/round-1/north.submission").read_bytes()
+        start(processes, ADDER)
+        until(exists(f"inbox/night-1/{session}.request"))
+        kill(processes, ADDER)
+        start(processes, HOLDER)
+        until(exists(f"inbox/night-1/{session}.opening"))
+        opening = Path(f"inbox/night-1/{session}.opening").read_bytes()
+        kill(processes, HOLDER)
+        Path(f"inbox/night-1/{session}.opening").unlink()  # lost on the way: the same one comes again
+        start(processes, HOLDER, ADDER, "north")
+        until(lambda: delivered("north", "south"))
+        assert Path(f"inbox/night-1/{session}.opening").read_bytes() == opening
+        assert Path("inbox/night-1/round-1/north.submission").read_bytes() == first
+        check_results("north", "south", counted=("north", "south"))
+        until(lambda: step(ADDER) == "ended: all have their results; not counted: west")
+        assert (step("north"), step(HOLDER)) == ("result delivered", "opening made")
+        assert all(status(name)["wrong"] == "" for name in processes)
+        if sys.platform == "linux":
+            told = Path(f"/proc/{processes['north'].pid}/status").read_text()
+            assert int(told.partition("VmRSS:")[2].split()[0]) * 1024 < MOST_MEMORY
+        assert kill(processes, "north", signal.SIGTERM) == 0
+        assert Path("north.log").read_text().endswith("heavy: nothing\n")  # what rounds need is in their processes
+        assert not results("west")
 
 
 @pytest.mark.slow

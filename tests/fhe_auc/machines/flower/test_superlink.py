@@ -159,10 +159,8 @@ def test_a_refusal_that_passes_ends_no_node(link: Link, tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_node_without_a_key_says_so_and_one_with_an_unknown_key_after_a_while(link: Link) -> None:
     status, told = link.ending()
-    assert (status, told.startswith("error: the SuperLink admits nodes with a registered key only, and this")) == (
-        1,
-        True,
-    )
+    assert status == 1
+    assert told.startswith("error: the SuperLink admits nodes with a registered key only, and this")
     node, log = link.node(*link.key("unknown", registered=False))
     assert node.wait(timeout=200) == 1
     assert "it is a minute until the SuperLink has noticed; if the key is not registered there" in log.read_text()
@@ -215,25 +213,17 @@ def test_answers_are_sentences_at_the_site(
 
 
 @pytest.mark.parametrize(
-    ("cause", "reason", "told"),
+    ("cause", "reason"),
     [
-        (
-            (9, "certificate is not yet valid"),
-            "certificate is not yet valid, by this machine's clock: set the clock",
-            "",
-        ),
-        ((10, "certificate has expired"), "certificate has expired, by this machine's clock: set the clock", ""),
-        ((20, "unable to get local issuer"), "not trusted here (unable to get local issuer)", ""),
-        ((62, "Hostname mismatch"), "not trusted here (Hostname mismatch)", ""),
-        (
-            None,
-            "",
-            "^the connection was closed while it was made$",
-        ),  # tried again: Flower gives up where a text has SSL
+        ((9, "certificate is not yet valid"), "certificate is not yet valid, by this machine's clock: set the clock"),
+        ((10, "certificate has expired"), "certificate has expired, by this machine's clock: set the clock"),
+        ((20, "unable to get local issuer"), "not trusted here (unable to get local issuer)"),
+        ((62, "Hostname mismatch"), "not trusted here (Hostname mismatch)"),
+        (None, ""),  # closed: tried again, whereas Flower gives up where a text has SSL
     ],
 )
 def test_a_certificate_that_does_not_verify_is_told_apart_from_a_wrong_clock_and_a_closed_connection(
-    cause: tuple[int, str] | None, reason: str, told: str
+    cause: tuple[int, str] | None, reason: str
 ) -> None:
     error: Any = ssl.SSLCertVerificationError() if cause else ssl.SSLEOFError("EOF")
     if cause:
@@ -243,7 +233,7 @@ def test_a_certificate_that_does_not_verify_is_told_apart_from_a_wrong_clock_and
         raise httpx.ConnectError("[SSL: UNEXPECTED_EOF_WHILE_READING] certificate") from error
 
     refusals = supernode.SuperLinkRefusals()
-    with pytest.raises(httpx.ConnectError, match=told or "certificate"):
+    with pytest.raises(httpx.ConnectError, match="certificate" if cause else "^the connection was closed while it was"):
         refusals.intercept(None, fail)  # type: ignore[arg-type]
     assert reason in refusals.reason
     assert bool(refusals.reason) is bool(reason)
