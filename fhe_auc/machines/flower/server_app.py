@@ -12,6 +12,7 @@ import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import httpx
@@ -25,8 +26,7 @@ from fhe_auc.base.logs import write_to_stderr
 from fhe_auc.machines.aggregator_role import DEFAULTS as COMMON
 from fhe_auc.machines.aggregator_role import Asked, Transport, kind_of_error, require_absolute_paths, run
 from fhe_auc.machines.flower.client_app import MESSAGE_TYPE, packed, unpacked
-from fhe_auc.session.aggregator import Aggregator, SessionRecord
-from fhe_auc.session.journal import Journal
+from fhe_auc.session.aggregator import SessionRecord
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.messages import Message as Envelope
 
@@ -62,17 +62,8 @@ def evaluate(grid: Grid, config: Mapping[str, Any]) -> SessionRecord:
     as in "north:123, south:456"; empty asks all that are connected, and a node is a party once it has signed as that
     party. Where ``ask-again`` is false, a site that fails to answer is not asked again in that round.
     """
-
-    def connect(aggregator: Aggregator, journal: Journal, timeout: float) -> Mail:
-        nodes = _nodes(str(config.get("nodes") or ""), aggregator.manifest)
-        again = bool(config.get("ask-again", DEFAULTS["ask-again"]))
-        mail = Mail(grid, aggregator, journal, timeout, nodes=nodes, again=again)
-        named = ", ".join(f"{party!r} is node {node}" for node, party in nodes.items())
-        mail.log.info(named or "all connected nodes are asked")
-        return mail
-
     require_absolute_paths(config)
-    return run(config, connect)
+    return run(config, partial(Mail, grid, config))
 
 
 def _nodes(text: str, manifest: Manifest) -> dict[int, str]:
@@ -93,27 +84,17 @@ def _nodes(text: str, manifest: Manifest) -> dict[int, str]:
 
 
 class Mail(Transport):
-    """Carries rounds, to the parties by node id, or to all that are connected where there are no `nodes`.
+    """Carries rounds over a grid, to the parties by node id, or to all that are connected where none are configured."""
 
-    Without `again`, a node that fails is not asked again in that round.
-    """
-
-    def __init__(
-        self,
-        grid: Grid,
-        aggregator: Aggregator,
-        journal: Journal,
-        timeout: float,
-        *,
-        nodes: Mapping[int, str],
-        again: bool,
-    ) -> None:
-        super().__init__(aggregator, journal, timeout)
+    def __init__(self, grid: Grid, config: Mapping[str, Any], *session: Any) -> None:
+        super().__init__(*session)
         self._grid = grid
-        self._party_of = dict(nodes)
-        self._claimed = not nodes
-        self._again = again
+        self._party_of = _nodes(str(config.get("nodes") or ""), self.aggregator.manifest)
+        self._claimed = not self._party_of
+        self._again = bool(config.get("ask-again", DEFAULTS["ask-again"]))
         self._seen: set[int] = set()  # nodes that have been connected
+        named = ", ".join(f"{party!r} is node {node}" for node, party in self._party_of.items())
+        self.log.info(named or "all connected nodes are asked")
 
     def exchange(self, message: bytes) -> Iterator[tuple[str, bytes]]:
         """Send a message to all parties; yield (party, submission) until all have answered, or the time is over."""

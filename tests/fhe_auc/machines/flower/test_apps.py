@@ -250,7 +250,7 @@ def test_a_session_whose_messages_are_not_signed_does_not_leave_the_machine(cons
     joined = site_storage().aggregator(consortium.aggregator)
     aggregator = registry.load(joined.manifest.protocol).aggregator(joined.manifest, joined.material)
     with pytest.raises(EvaluationError, match="between machines messages are sealed and signed"):
-        server_app.Mail(FakeGrid({}), aggregator, None, 1.0, nodes={}, again=True)  # type: ignore[arg-type]
+        server_app.Mail(FakeGrid({}), {}, aggregator, None, 1.0)  # type: ignore[arg-type]
 
 
 def test_a_node_that_is_configured_as_one_party_cannot_answer_as_another(consortium: Consortium) -> None:

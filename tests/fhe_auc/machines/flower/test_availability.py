@@ -107,12 +107,13 @@ def played(grid: Grid, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Session
     """Play a session over a grid, of which a round may take a day; nobody reads the machine's clock."""
     for module in (server_app, aggregator_role):
         monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=grid.monotonic, sleep=grid.sleep))
-    nodes = {node: site.name for node, site in grid.sites.items()}
-    manifest = Nothing().prepare(Request(parties=tuple(nodes.values()), thresholds=np.linspace(0, 1, 5))).manifest
+    names = tuple(site.name for site in grid.sites.values())
+    nodes = ", ".join(f"{site.name}:{node}" for node, site in grid.sites.items())
+    manifest = Nothing().prepare(Request(parties=names, thresholds=np.linspace(0, 1, 5))).manifest
     aggregator = ThreeRounds(manifest)
     aggregator.protection = UNSIGNED
     with Journal(folder) as journal:
-        post = server_app.Mail(grid, aggregator, journal, 86_400.0, nodes=nodes, again=True)  # type: ignore[arg-type]
+        post = server_app.Mail(grid, {"nodes": nodes}, aggregator, journal, 86_400.0)  # type: ignore[arg-type]
         return conduct(aggregator, post.exchange)
 
 
