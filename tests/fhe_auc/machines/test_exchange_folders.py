@@ -12,23 +12,22 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
 from fhe_auc.base.errors import EvaluationError, InputError
 from fhe_auc.base.exchange import Arrivals
-from fhe_auc.base.files import LONGEST, read_config
+from fhe_auc.base.files import read_config
 from fhe_auc.base.logs import RoleLog
 from fhe_auc.machines import aggregator_role, file_transport
 from fhe_auc.machines.file_transport import FileTransport, answer, forward, newest_round
 from fhe_auc.machines.site_state import site_storage
 from fhe_auc.session.journal import CLAIM, Journal, read_status
-from fhe_auc.session.messages import Message
 from tests.fhe_auc.machines.test_file_transport import PATIENCE, Session, finished, kill, play
 from tests.fhe_auc.machines.test_file_transport import made_session as made_session
 from tests.support.platforms import needs_unix_files
 from tests.support.processes import wait_for
 from tests.support.users import give, needs_root, start
+from tests.support.wire import changed
 
 pytestmark = pytest.mark.usefixtures("nothing_installed")
 
@@ -40,11 +39,6 @@ def session(made_session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     yield made
     for process in made.started:
         kill(process)
-
-
-def changed(message: bytes, **fields: Any) -> bytes:
-    """A message that is whole, and says something else; whoever has no key can make it."""
-    return msgspec.structs.replace(Message.from_bytes(message, limit=LONGEST), **fields).to_bytes()
 
 
 NO_TEXT = os.fsdecode(b"\xff\x1b[2J\n")  # the rest would clear a screen

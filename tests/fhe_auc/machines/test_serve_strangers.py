@@ -8,11 +8,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-import msgspec
 import pytest
 
-from fhe_auc.base.files import LONGEST
-from fhe_auc.session.messages import Message
 from tests.support.command_line import call
 from tests.support.keys_folder import ADDER
 from tests.support.served import (
@@ -31,6 +28,7 @@ from tests.support.served import (
     step,
     until,
 )
+from tests.support.wire import changed
 
 
 def written_anew(data: bytes) -> bytes:
@@ -43,8 +41,7 @@ def written_anew(data: bytes) -> bytes:
 
 def forged(inbox: str, **fields: object) -> bytes:
     """A message of the first round that is whole, and says something else; whoever has no key can make it."""
-    message = Message.from_bytes(Path(inbox, "night-1/round-1.message").read_bytes(), limit=LONGEST)
-    return msgspec.structs.replace(message, **fields).to_bytes()
+    return changed(Path(inbox, "night-1/round-1.message").read_bytes(), **fields)
 
 
 # --- One inbox for all ------------------------------------------------------------------------------------------------

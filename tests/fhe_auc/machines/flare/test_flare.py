@@ -74,10 +74,6 @@ class Session(MachineSession):
             (local(name) / "fhe-auc" / f"{name}.toml").write_text(toml(self.roles[name]))
         return self
 
-    def is_finished(self) -> bool:
-        record = self.record()
-        return record is not None and is_finished(record)
-
 
 # FLARE's own server of tasks in this process, without its network: what controller and executor make of failures.
 
@@ -549,7 +545,7 @@ def test_a_killed_site_costs_a_job_and_no_job_brings_code(poc: Poc, site_rows: l
     assert re.search(r"submit it again to go on \[east: .*client 'east' was asked", failed["error"]["message"])
     own.write_text(right)
     poc.submit(job)
-    until(session.is_finished, poc)
+    until(lambda: is_finished(session.record()), poc)
     session.check("north", "south", "east")
     spy = tmp_path / "spied"
     config = next(job.rglob("config_fed_client.json"))
