@@ -8,7 +8,7 @@ from pathlib import Path
 
 from evaluations import EVERY, HEADER, ROUNDS, new_session, print_line, site_configs
 
-from fhe_auc.machines.flower.runtime import Runtime
+from fhe_auc.machines.flower.runtime import Flower
 
 APP = Path(__file__).parent / "app"
 
@@ -17,7 +17,7 @@ def main() -> None:
     print(HEADER)
     state = None
     for number in range(EVERY, ROUNDS + 1, EVERY):  # a run of the app is ten rounds of training, and an evaluation
-        with Runtime(secured=False, app=APP) as runtime:
+        with Flower(deployed=False, app=APP) as runtime:
             file, folder = runtime.folder / "state.json", runtime.folder / "session"
             if state is not None:
                 file.write_text(state, encoding="utf-8")
@@ -25,7 +25,7 @@ def main() -> None:
             configs = site_configs(made, folder)
             runtime.start_simulating(list(configs.values()))
             config = {**made.aggregator, "state": str(file), "round-timeout": 120.0}
-            runtime.run(config, virtual_sites=len(configs))
+            runtime.run_app(config, virtual_sites=len(configs))
             state = file.read_text(encoding="utf-8")
             print_line(number, configs, file)
 

@@ -29,8 +29,6 @@ from fhe_auc.base.logs import RoleLog, one_line
 from fhe_auc.base.party_names import AGGREGATOR, HELPER
 from fhe_auc.machines import site_role
 from fhe_auc.machines.aggregator_role import Transport
-from fhe_auc.session.aggregator import Aggregator
-from fhe_auc.session.journal import Journal
 from fhe_auc.session.messages import ENVELOPE_BYTES, MESSAGE, Message, Protection
 
 _POLL, _SLOW_POLL = 0.5, 5.0  # seconds; the longer it has waited, the slower
@@ -61,16 +59,9 @@ class FileTransport(Transport):
     """
 
     def __init__(
-        self,
-        folders: Path | Sequence[Path],
-        aggregator: Aggregator,
-        journal: Journal,
-        timeout: float,
-        *,
-        check: Check | None = None,
-        inside: bool = False,
+        self, folders: Path | Sequence[Path], *session: Any, check: Check | None = None, inside: bool = False
     ) -> None:
-        super().__init__(aggregator, journal, timeout)
+        super().__init__(*session)
         self._inside = inside
         self._arrivals = Arrivals(self.log)
         given = [folders] if isinstance(folders, Path) else list(folders)

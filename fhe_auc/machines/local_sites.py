@@ -16,6 +16,7 @@ import numpy as np
 
 from fhe_auc.base.errors import EvaluationError
 from fhe_auc.machines import outcomes
+from fhe_auc.machines.processes import Processes
 from fhe_auc.machines.site_state import LocalSites, remember, site_storage
 from fhe_auc.question.analysis import Analysis
 from fhe_auc.results.evaluation import Evaluation, Outcome, QuantileThresholds, preceded
@@ -30,9 +31,17 @@ T = TypeVar("T", bound=Outcome)
 
 
 class LocalCarrier(AbstractContextManager["LocalCarrier"], ABC):
-    """What carries one session on this machine; a context manager that ends it all."""
+    """What carries one session on this machine; a context manager that ends its processes.
 
-    folder: Path  # private; holds the rows, keys and results of all sites
+    `folder` is private; it holds the rows, keys and results of all sites.
+    """
+
+    def __init__(self) -> None:
+        self.processes = Processes()
+        self.folder = self.processes.folder
+
+    def __exit__(self, *error: object) -> None:
+        self.processes.close()
 
     @abstractmethod
     def run(self, config: dict[str, Any], nodes: Mapping[str, Mapping[str, str]]) -> Mapping[str, Any]:

@@ -1,6 +1,5 @@
 """On a full disk every write says which file it was for, and what was there goes on once there is room."""
 
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -21,11 +20,10 @@ from fhe_auc_keys.store.vault import certified_identity
 from tests.support.certified import DAY
 from tests.support.keys_commands import Clock, assert_fails, call, ok, open_as, store_of
 from tests.support.keys_folder import NORTH, SESSION, at
+from tests.support.platforms import full_disk, needs_limits
 from tests.support.stored_sites import Consortium
 
-if sys.platform != "linux":
-    pytest.skip("limits on a process's files stand for a full disk, and /dev/full", allow_module_level=True)
-from tests.support.full_disk import full_disk
+pytestmark = needs_limits
 
 
 def _journalled(act: Callable[[Journal], object]) -> Callable[[Path], None]:

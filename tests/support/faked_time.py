@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 _PLACES = ("/usr/lib/*/faketime/libfaketime.so.1", "/usr/lib*/faketime/libfaketime.so.1")
-_LIBRARY = next((str(found) for place in _PLACES for found in Path("/").glob(place[1:])), "")
+LIBRARY = next((str(found) for place in _PLACES for found in Path("/").glob(place[1:])), "")
 
-needs_faketime = pytest.mark.skipif(not _LIBRARY, reason="needs libfaketime (Debian: apt-get install libfaketime)")
+needs_faketime = pytest.mark.skipif(not LIBRARY, reason="needs libfaketime (Debian: apt-get install libfaketime)")
 
 # Processes are forked from one that has imported everything: 22 roles start in the time of one.
 _PROGRAM = """
@@ -81,7 +81,7 @@ class FakedTime:
         self._given = json.dumps([modules, settings])
 
     def __enter__(self) -> "FakedTime":
-        faked = {"LD_PRELOAD": _LIBRARY, "FAKETIME_NO_CACHE": "1", "DONT_FAKE_MONOTONIC": "1", "NO_FAKE_STAT": "1"}
+        faked = {"LD_PRELOAD": LIBRARY, "FAKETIME_NO_CACHE": "1", "DONT_FAKE_MONOTONIC": "1", "NO_FAKE_STAT": "1"}
         faked["FAKETIME_TIMESTAMP_FILE"] = str(self._clocks / "all")
         pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
         command = [sys.executable, "-c", _PROGRAM, self._given]

@@ -3,11 +3,12 @@
 import copy
 import json
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
+import pytest
 
 from fhe_auc.machines import outcomes
 from fhe_auc.machines.site_state import site_storage
@@ -15,6 +16,7 @@ from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
 from fhe_auc.session.journal import read_record
 from fhe_auc.session.protocol import Request
+from tests.support.exact_sessions import pairs_of
 from tests.support.nothing import rows_in
 
 GRID = np.linspace(0, 1, 16)
@@ -25,7 +27,7 @@ class MachineSession:
     """In a folder of its own; `aggregator` and `roles`, of the sites and the helper if any, are configurations."""
 
     def __init__(self, sites: list[PartyData], folder: Path, protocol: str = "nothing", **asked: Any) -> None:
-        self.folder, self.sites = folder, {data.name: data for data in sites}
+        self.folder, self.protocol, self.sites = folder, protocol, {data.name: data for data in sites}
         request = Request(**{"parties": tuple(self.sites), "thresholds": GRID, **asked})
         prepared = registry.load(protocol).prepare(request)
         (folder / "keys").mkdir(mode=0o700, parents=True)
@@ -58,9 +60,20 @@ class MachineSession:
         """How many rows these sites have, or all."""
         return sum(self.sites[name].rows for name in names or self.sites)
 
-    def rows_at(self, name: str) -> int:
-        """How many rows are in the result that a site has written down, of `nothing`."""
-        return rows_in(self.outcome(name))
+    def check(self, *names: str, counted: Sequence[str] = ()) -> None:
+        """These sites (by default all), and no others, have the right result over these rows (by default theirs)."""
+        names = names or tuple(self.sites)
+        counted = counted or names
+        assert {name for name in self.sites if self.results(name)} == set(names)
+        right = None if self.protocol == "nothing" else pairs_of([self.sites[name] for name in counted], GRID)[0]
+        for name in names:
+            found = self.outcome(name)
+            assert found.parties == len(counted)
+            if right is None:
+                assert rows_in(found) == self.rows(*counted)
+            else:
+                assert found.auc == pytest.approx(float(right), abs=1e-6)
+                assert found.fraction in ((None, right) if self.protocol == "semi-honest" else (right,))
 
     def record(self) -> dict[str, Any] | None:
         return read_record(self.folder / "journal")

@@ -12,13 +12,19 @@ from fhe_auc.results.evaluation import Outcome
 from fhe_auc.session import registry
 
 
+def add_distribution(folder: Path, name: str, group: str = registry.GROUP, **points: str) -> None:
+    """Write what says that a distribution with these entry points is installed in a folder."""
+    information = folder / f"{name}-1.0.dist-info"
+    information.mkdir()
+    (information / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+    lines = [f"{point} = {value}" for point, value in points.items()]
+    (information / "entry_points.txt").write_text("\n".join([f"[{group}]", *lines, ""]))
+
+
 @contextmanager
 def installed(folder: Path) -> Iterator[None]:
     """Install `examples/protocol_plugin` in a folder, for this process and those that it starts."""
-    information = folder / "nothing_protocol-0.1.0.dist-info"
-    information.mkdir()
-    (information / "METADATA").write_text("Metadata-Version: 2.1\nName: nothing-protocol\nVersion: 0.1.0\n")
-    (information / "entry_points.txt").write_text(f"[{registry.GROUP}]\nnothing = fhe_auc.session.nothing:Nothing\n")
+    add_distribution(folder, "nothing_protocol", nothing="fhe_auc.session.nothing:Nothing")
     with pytest.MonkeyPatch.context() as patched:
         patched.syspath_prepend(str(folder))
         patched.setenv("PYTHONPATH", str(folder), prepend=os.pathsep)

@@ -2,10 +2,10 @@
 look like one (`tests.support.without_posix`) alike."""
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
-
-__all__ = ["needs_fork", "needs_linux", "needs_modes", "needs_synced_folders", "needs_unix_files"]
 
 
 def _not_on_windows(reason: str) -> pytest.MarkDecorator:
@@ -20,3 +20,19 @@ needs_synced_folders = _not_on_windows("Windows has no call for it: NTFS keeps c
 
 def needs_linux(what: str) -> pytest.MarkDecorator:
     return pytest.mark.skipif(sys.platform != "linux", reason=f"{what}: only Linux has it")
+
+
+needs_limits = needs_linux("limits on a process's files, which stand for a full disk")
+
+
+@contextmanager
+def full_disk(bytes_left: int = 0) -> Iterator[None]:
+    """No file of this process takes more than so many bytes: beyond, `OSError` is raised as on a full disk."""
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (bytes_left, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))

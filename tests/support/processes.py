@@ -5,6 +5,7 @@ import os
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
 
 def marked(*marks: str, words: Iterable[str] = ()) -> list[int]:
@@ -30,8 +31,25 @@ def kill(pids: Iterable[int], sent: int = 9) -> list[int]:
     return found
 
 
-def wait_for(condition: Callable[[], bool], seconds: float = 60.0) -> None:
+def running_first(folder: Path, code: str) -> dict[str, str]:
+    """Variables with which a process's Python runs some code first, that is written into this folder."""
+    folder.mkdir(exist_ok=True)
+    (folder / "sitecustomize.py").write_text(code)
+    return {"PYTHONPATH": os.pathsep.join(filter(None, (str(folder), os.environ.get("PYTHONPATH"))))}
+
+
+def wait_for(
+    condition: Callable[[], Any],
+    seconds: float = 60.0,
+    *,
+    meanwhile: Callable[[], object] = lambda: None,
+    told: Callable[[], object] = lambda: None,
+    pause: float = 0.05,
+) -> Any:
+    """Return what a condition is, once it is; else fail after so many seconds with what is `told`."""
     deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    while not (found := condition()):
+        assert time.monotonic() < deadline, told()
+        meanwhile()
+        time.sleep(pause)
+    return found

@@ -9,7 +9,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -26,6 +25,7 @@ from tests.support import users
 from tests.support.keys_commands import make_site, ok, write_study
 from tests.support.keys_folder import ADDER, AUTHORITY, PASSPHRASE, at
 from tests.support.machines import toml
+from tests.support.processes import wait_for
 
 SITES, HOLDER, HELPER = ("north", "south", "west"), "keeper", "registry"
 PATIENCE = 120.0  # seconds; only a broken test waits for them
@@ -54,6 +54,13 @@ interval = 0.95
 """
 
 
+def config_of(name: str, role: str, **more: Any) -> dict[str, Any]:
+    """What a role's process reads that serves, with a site's rows in ``NAME.csv``."""
+    own = {"data": f"{name}.csv", "results": f"{name}/results"} if role == "site" else {}
+    places = {"inbox": "inbox", "state": f"{name}/state", "store": f"{name}/store", "passphrase-file": "passphrase"}
+    return {"role": role, **places, **own, **more}
+
+
 def make_roles(folder: Path) -> Path:
     """Certified roles with policies, rows and configurations, whose paths are relative; no session yet."""
     with pytest.MonkeyPatch.context() as patch:
@@ -69,16 +76,13 @@ def make_roles(folder: Path) -> Path:
         ok("ca-init", "Heart Study", *AUTHORITY, "--out", "authority")
         for number, name in enumerate((*SITES, HELPER, HOLDER, ADDER)):
             make_site(name)
-            config = {"inbox": "inbox", "state": f"{name}/state", "store": f"{name}/store"}
-            config |= {"passphrase-file": "passphrase"}
+            config = config_of(name, "helper" if name == HELPER else "key holder")
             if name in SITES:
                 rows = "".join(f"{row % 2},{(row * 7 + number) % 16 / 16}\n" for row in range(20 + number))
                 Path(f"{name}.csv").write_text("y_true,y_score\n" + rows)
-                config |= {"role": "site", "data": f"{name}.csv", "results": f"{name}/results"}
+                config = config_of(name, "site")
             elif name == ADDER:
-                config |= {"role": "aggregator", "holder": HOLDER}
-            else:
-                config |= {"role": "helper" if name == HELPER else "key holder"}
+                config = config_of(name, "aggregator", holder=HOLDER)
             if name in (*SITES, HELPER):
                 ok("policy", "policy.toml", *at(name))
             Path(f"{name}.toml").write_text(toml(config))
@@ -113,14 +117,15 @@ def serving(*names: str) -> Iterator[None]:
             _HERE[:] = [each for each in _HERE if each not in own]
 
 
+def look() -> None:
+    for each in _HERE:
+        each.look()
+
+
 def until(condition: Callable[[], bool]) -> None:
     """Wait, while the roles in this process look."""
-    deadline = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < deadline, [status(each.config["store"].split("/")[0]) for each in _HERE]
-        for each in _HERE:
-            each.look()
-        time.sleep(0.02)
+    told = lambda: [status(each.config["store"].split("/")[0]) for each in _HERE]  # noqa: E731
+    wait_for(condition, PATIENCE, meanwhile=look, told=told, pause=0.02)
 
 
 def make_session(folder: str = "night-1", *options: str, into: str = "inbox", holder: str = HOLDER) -> str:

@@ -13,7 +13,6 @@ from fhe_auc.machines.flare import TASK
 from fhe_auc.machines.flare.controller import SessionController
 from fhe_auc.machines.flare.executor import SessionExecutor
 from fhe_auc.machines.local_sites import LocalCarrier
-from fhe_auc.machines.processes import Processes
 from fhe_auc.session.journal import read_record
 
 CLASSES = ["fhe_auc.machines.flare.controller.SessionController", "fhe_auc.machines.flare.executor.SessionExecutor"]
@@ -35,13 +34,6 @@ def write_job(folder: Path, config: Mapping[str, Any], *, min_clients: int) -> N
 class Simulator(LocalCarrier):
     """FLARE's simulator on this machine: a process for its server, and one for each client."""
 
-    def __init__(self) -> None:
-        self._processes = Processes()
-        self.folder = self._processes.folder
-
-    def __exit__(self, *error: object) -> None:
-        self._processes.close()
-
     def run(self, config: dict[str, Any], nodes: Mapping[str, Mapping[str, str]]) -> Mapping[str, Any]:
         """Run the session and return its record; raise `EvaluationError` where there is none."""
         workspace, job = self.folder / "workspace", self.folder / "job"
@@ -55,7 +47,7 @@ class Simulator(LocalCarrier):
         write_job(job, {**config, "journal": str(self.folder / "journal"), "clients": clients}, min_clients=len(nodes))
         command = ["nvflare", "simulator", str(job), "-w", str(workspace), "-c", ",".join(clients.values())]
         limit = 5 * float(config["round-timeout"]) + 300.0  # for its rounds, and to start and to end
-        said = self._processes.call([*command, "-t", str(len(nodes))], timeout=limit, check=False)
+        said = self.processes.call([*command, "-t", str(len(nodes))], timeout=limit, check=False)
         if (record := read_record(self.folder / "journal")) is None:
             raise EvaluationError(f"FLARE has not run the job: {said.strip()[-2000:]}")
         return record

@@ -16,7 +16,7 @@ from fhe_auc.base.errors import InputError
 from fhe_auc.base.extras import require
 from fhe_auc.machines.processes import QUIET
 
-FLOWER = "1.41.0"  # the version of Flower on whose internals `mail`, `superlink`, `supernode` and `admission` rely
+FLOWER = "1.41.0"  # the version of Flower on whose internals `server_app`, `superlink` and `supernode` rely
 
 
 def require_flower(extra: str = "flower") -> None:

@@ -4,7 +4,7 @@ import json
 import socket
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from fhe_auc.machines.flower.certificates import TlsFiles, node_keys
 from fhe_auc.machines.flower.client_app import VIRTUAL_SITES
 from fhe_auc.machines.local_sites import LocalCarrier
 from fhe_auc.machines.outcomes import told_error
-from fhe_auc.machines.processes import Processes, reserved_port, usable_cores
+from fhe_auc.machines.processes import reserved_port, usable_cores
 
 _POLL = 0.1
 _LAST_WORDS = 2000  # characters of a log that an error quotes
@@ -24,26 +24,38 @@ _MOST_ROUNDS = 5
 _BESIDES = 120.0  # seconds, beyond the rounds' own limits, for Flower to start and for the circuit
 
 
-class Runtime(AbstractContextManager["Runtime"]):
-    """A SuperLink and what it runs; a context manager.
+class Flower(LocalCarrier):
+    """A SuperLink and what it runs: `deployed` gives each site a SuperNode, else the sites are simulated.
 
-    `secured`: the SuperLink speaks TLS only, as it must where nodes come in; a simulation has no TLS. `app` is the
-    folder of the Flower app to run; by default this package's own.
+    Where nodes come in, the SuperLink speaks TLS only; a simulation has no TLS. `app` is the folder of the Flower app
+    to run; by default this package's own.
     """
 
-    def __init__(self, *, secured: bool, app: Path | None = None) -> None:
-        self.processes = Processes()
-        self.folder = self.processes.folder
+    def __init__(self, *, deployed: bool, app: Path | None = None) -> None:
+        super().__init__()
         self.app = app or self.folder / "app"
         self.bundle_sha256 = bundle.write(self.app) if app is None else bundle.sha256(app)
-        self._tls = TlsFiles.create(self.folder) if secured else None
+        self._tls = TlsFiles.create(self.folder) if deployed else None
         self._held = ExitStack()
         self._port = self._held.enter_context(reserved_port())
         self.superlink = f"127.0.0.1:{self._port}"
 
     def __exit__(self, *error: object) -> None:
-        self.processes.close()
+        super().__exit__(*error)
         self._held.close()
+
+    def run(self, config: dict[str, Any], nodes: Mapping[str, Mapping[str, str]]) -> Mapping[str, Any]:
+        """Start Flower, run the session and return who took part; errors are those of `run_app`."""
+        if self._tls is None:
+            self.start_simulating(list(nodes.values()))
+            return self.run_app(config, virtual_sites=len(nodes))
+        self.start_superlink()
+        folder = self.folder / "session"
+        keys = {name: node_keys(folder, f"node-{number}") for number, name in enumerate(nodes)}
+        ids = {name: self.register(public) for name, (_, public) in keys.items()}
+        for number, (name, own) in enumerate(nodes.items()):
+            self.start_supernode(f"supernode-{number}", keys[name][0], own)
+        return self.run_app({**config, "nodes": ", ".join(f"{name}:{node}" for name, node in ids.items())})
 
     def start_simulating(self, sites: Sequence[Mapping[str, str]]) -> None:
         """Start a SuperLink that simulates these sites, each with a configuration as a node would have it."""
@@ -53,11 +65,11 @@ class Runtime(AbstractContextManager["Runtime"]):
             (folder / f"{number}.json").write_text(json.dumps(dict(site)), encoding="utf-8")
         self._start_superlink(["--insecure", "--simulation"], **{VIRTUAL_SITES: str(folder)})
 
-    def start_superlink(self) -> None:
-        """Start a SuperLink for nodes that show a registered key, over TLS."""
+    def start_superlink(self, *more: str) -> None:
+        """Start a SuperLink for nodes that show a registered key, over TLS, with more arguments."""
         assert self._tls is not None  # noqa: S101 - for the type checker
         arguments = ["--ssl-ca-certfile", str(self._tls.authority), "--ssl-certfile", str(self._tls.certificate)]
-        self._start_superlink([*arguments, "--ssl-keyfile", str(self._tls.key), "--enable-supernode-auth"])
+        self._start_superlink([*arguments, "--ssl-keyfile", str(self._tls.key), "--enable-supernode-auth", *more])
 
     def _start_superlink(self, arguments: Sequence[str], **variables: str) -> None:
         connection = "insecure = true\n" if self._tls is None else f'root-certificates = "{self._tls.authority}"\n'
@@ -93,7 +105,7 @@ class Runtime(AbstractContextManager["Runtime"]):
         command += ["--bundle-sha256", self.bundle_sha256, "--node-config", str(settings)]
         self.processes.start(name, command, **variables)
 
-    def run(self, config: Mapping[str, str | int | float], *, virtual_sites: int = 0) -> dict[str, Any]:
+    def run_app(self, config: Mapping[str, str | int | float], *, virtual_sites: int = 0) -> dict[str, Any]:
         """Run one session and return who took part, as the ServerApp has recorded it.
 
         `config` is the run configuration, with ``round-timeout``; `virtual_sites` is their number where sites are
@@ -143,28 +155,3 @@ def _written(file: Path) -> int | None:
         return file.stat().st_mtime_ns
     except FileNotFoundError:
         return None
-
-
-class Flower(LocalCarrier):
-    """Flower on this machine: `deployed` gives each site a SuperNode, over TLS; else the sites are simulated."""
-
-    def __init__(self, *, deployed: bool) -> None:
-        self._deployed = deployed
-        self._runtime = Runtime(secured=deployed)
-        self.folder = self._runtime.folder
-
-    def __exit__(self, *error: object) -> None:
-        self._runtime.__exit__(*error)
-
-    def run(self, config: dict[str, Any], nodes: Mapping[str, Mapping[str, str]]) -> Mapping[str, Any]:
-        """Start Flower, run the session and return who took part; errors are those of `Runtime.run`."""
-        if not self._deployed:
-            self._runtime.start_simulating(list(nodes.values()))
-            return self._runtime.run(config, virtual_sites=len(nodes))
-        self._runtime.start_superlink()
-        folder = self.folder / "session"
-        keys = {name: node_keys(folder, f"node-{number}") for number, name in enumerate(nodes)}
-        ids = {name: self._runtime.register(public) for name, (_, public) in keys.items()}
-        for number, (name, own) in enumerate(nodes.items()):
-            self._runtime.start_supernode(f"supernode-{number}", keys[name][0], own)
-        return self._runtime.run({**config, "nodes": ", ".join(f"{name}:{node}" for name, node in ids.items())})

@@ -23,7 +23,8 @@ from fhe_auc.machines import outcomes, serve
 from fhe_auc.results.evaluation import Evaluation
 from tests.support.machines import toml
 from tests.support.platforms import needs_unix_files
-from tests.support.served import auc_of
+from tests.support.processes import wait_for
+from tests.support.served import auc_of, config_of
 from tests.support.users import give, is_root, start
 
 pytestmark = needs_unix_files
@@ -128,11 +129,7 @@ class Consortium:
         return (steps or [""])[0], wrong
 
     def wait(self, condition: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + PATIENCE
-        while not condition():
-            told = [file.read_text()[-2000:] for file in self.folder.glob("*.log")]
-            assert time.monotonic() < deadline, "\n".join(told)
-            time.sleep(0.05)
+        wait_for(condition, PATIENCE, told=lambda: [file.read_text()[-2000:] for file in self.folder.glob("*.log")])
 
 
 @pytest.fixture
@@ -173,12 +170,11 @@ def set_up(they: Consortium) -> None:
 def configure(they: Consortium, **more: Any) -> None:
     """Write what each role's process reads, with new rows at the sites: those of the first or of another night."""
     for name in (SERVER, *SITES):
-        config = {"inbox": "exchange", "state": f"{name}/state", "store": f"{name}/store"}
-        config["passphrase-file"] = f"{name}/secret"
+        own = {"inbox": "exchange", "passphrase-file": f"{name}/secret"}
         if name == SERVER:
-            config |= {"role": "aggregator", "holder": HOLDER, **more}
+            config = config_of(name, "aggregator", holder=HOLDER, **own, **more)
         else:
-            config |= {"role": "site", "data": f"{name}/rows.csv", "results": f"{name}/results"}
+            config = config_of(name, "site", data=f"{name}/rows.csv", **own)
             rows = [(they.rows.random() < 0.4, (they.rows.randrange(15) + 0.5) / 15) for _ in range(40)]
             lines = "".join(f"{label:d},{score}\n" for label, score in rows)
             they.write(f"{name}/rows.csv", f"y_true,y_score\n{lines}")

@@ -12,40 +12,33 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
-from fhe_auc.base.errors import InputError
+from fhe_auc.base.errors import EvaluationError, InputError
 from fhe_auc.base.exchange import Arrivals
-from fhe_auc.base.files import LONGEST, read_config
+from fhe_auc.base.files import read_config
 from fhe_auc.base.logs import RoleLog
 from fhe_auc.machines import aggregator_role, file_transport
 from fhe_auc.machines.file_transport import FileTransport, answer, forward, newest_round
-from fhe_auc.rows.party_data import PartyData
-from fhe_auc.session.journal import read_status
-from fhe_auc.session.messages import Message
+from fhe_auc.machines.site_state import site_storage
+from fhe_auc.session.journal import CLAIM, Journal, read_status
 from tests.fhe_auc.machines.test_file_transport import PATIENCE, Session, finished, kill, play
+from tests.fhe_auc.machines.test_file_transport import made_session as made_session
 from tests.support.platforms import needs_unix_files
 from tests.support.processes import wait_for
 from tests.support.users import give, needs_root, start
+from tests.support.wire import changed
 
 pytestmark = pytest.mark.usefixtures("nothing_installed")
 
 
-@pytest.fixture(scope="module")
-def made_session(site_rows: list[PartyData], tmp_path_factory: pytest.TempPathFactory) -> Session:
-    return Session(site_rows, tmp_path_factory.mktemp("made") / "session")
-
-
 @pytest.fixture
-def session(made_session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Session:
+def session(made_session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Session]:
     monkeypatch.setattr(file_transport, "_POLL", 0.01)
-    return made_session.copied(tmp_path / "session").configure()
-
-
-def changed(message: bytes, **fields: Any) -> bytes:
-    """A message that is whole, and says something else; whoever has no key can make it."""
-    return msgspec.structs.replace(Message.from_bytes(message, limit=LONGEST), **fields).to_bytes()
+    made = made_session.copied(tmp_path / "session").configure()
+    yield made
+    for process in made.started:
+        kill(process)
 
 
 NO_TEXT = os.fsdecode(b"\xff\x1b[2J\n")  # the rest would clear a screen
@@ -72,11 +65,8 @@ class Littered(FileTransport):
                 assert named == {"nroth.submission", "  [2J", *(f"{name}.submission" for name in self._session.sites)}
                 assert all(told["awaited"][name] != "nothing has come" for name in self._session.sites)
                 status = self._session.invoke("status", "run.toml")
-                assert (status.exit_code, "nroth.submission" in status.stdout, "\x1b" in status.stdout) == (
-                    0,
-                    True,
-                    False,
-                )
+                shown = status.stdout
+                assert (status.exit_code, "nroth.submission" in shown, "\x1b" in shown) == (0, True, False)
                 (answers / "south.submission").rmdir()
             for name in self._session.sites:
                 done = self._session.invoke("answer", "exchange", f"{name}.toml", "--json")
@@ -106,7 +96,7 @@ def test_what_else_lies_in_the_folder_is_named_once_and_hides_nothing_genuine(
 ) -> None:
     run = read_config(session.folder / "run.toml", None)
     aggregator_role.run({**run, "round-timeout": PATIENCE}, partial(Littered, session))
-    session.check()
+    session.check_all()
     told = Counter(each for each in caplog.messages if each.startswith(f"skipped {session.exchange / 'round-1'}/"))
     assert (len(told), set(told.values())) == (5, {1})
     # A site that is run again knows the last round, though a forged one is above it, and answers as before.
@@ -147,7 +137,7 @@ def test_an_inbox_that_is_away_is_named_and_gets_its_message_later_and_submissio
     run = read_config(session.folder / "run.toml", None)
     connect = partial(Carried, [session.exchange, inbox])
     aggregator_role.run({**run, "round-timeout": PATIENCE}, connect)
-    session.check()
+    session.check_all()
     assert sum("the message is not there yet" in each for each in caplog.messages) == 1
 
 
@@ -198,6 +188,60 @@ def test_what_the_key_holder_has_put_into_one_inbox_is_forwarded_to_all_and_neve
     named = Counter(each.split(": ")[0].removeprefix(f"skipped {tmp_path}/") for each in caplog.messages)
     assert named.keys() == {"south/east.bundle", "east/north.bundle", "north/north.bundle"}
     assert set(named.values()) == {1}
+
+
+# --- One aggregator a folder: a second one, with whatever journal, is refused before it sends -------------------------
+
+
+def transported(session: Session, journal: Journal) -> FileTransport:
+    """What an aggregator with this open journal begins with."""
+    aggregator = site_storage().aggregator(session.aggregator).aggregator()
+    return FileTransport(session.exchange, aggregator, journal, 60.0)
+
+
+def test_another_journal_and_a_copy_are_refused_before_anything_is_sent(session: Session) -> None:
+    own, other, copy = (session.folder / name for name in ("journal", "other", "copy"))
+    with Journal(own) as journal, Journal(other) as second:
+        transported(session, journal)
+        why = r"another aggregator runs .*, with another journal .*exchange/aggregator'$"
+        with pytest.raises(InputError, match=why):
+            transported(session, second)
+        shutil.copytree(own, copy)
+        with Journal(copy) as copied, pytest.raises(EvaluationError, match="with a copy of this journal"):
+            transported(session, copied)
+    with Journal(own) as journal:  # run again, it goes on
+        transported(session, journal)
+
+
+def test_a_killed_aggregator_goes_on_and_a_round_of_another_journal_is_nobodys_to_repeat(session: Session) -> None:
+    with Journal(session.folder / "other") as journal:
+        for _ in range(2):
+            process = session.open()
+            with pytest.raises(InputError, match="another aggregator"):
+                transported(session, journal)
+            kill(process)
+        (session.exchange / CLAIM).unlink()  # its journal is lost, and somebody helps himself
+        with pytest.raises(EvaluationError, match=r"round 1 .* new session$"):
+            transported(session, journal)
+
+
+@needs_unix_files
+def test_a_claim_that_a_crash_has_left_empty_or_that_is_no_file_stops_nobody_for_long(session: Session) -> None:
+    session.exchange.mkdir()
+    claim = session.exchange / CLAIM
+    with Journal(session.journal) as journal:
+        for make, remove in ((lambda: claim.symlink_to("/etc/hostname"), claim.unlink), (claim.mkdir, claim.rmdir)):
+            make()
+            with pytest.raises(OSError, match=f"exchange/{CLAIM}'$"):
+                transported(session, journal)
+            remove()
+        os.mkfifo(claim)
+        with pytest.raises(OSError, match=f"exchange/{CLAIM}'$"):
+            transported(session, journal)
+        claim.unlink()
+        claim.touch()
+        transported(session, journal)
+    assert claim.read_bytes() == (session.journal / "name").read_bytes()
 
 
 # --- Several users ----------------------------------------------------------------------------------------------------
@@ -264,7 +308,7 @@ def test_roles_that_are_different_users_carry_a_session_whatever_their_umask(
         begin(name, belongs, "answer", str(places[name]), f"{name}.toml", "--wait", "1")
     done = [finished(process) for process in shared.started]
     assert [status for status, _ in done] == [0] * 4, "\n".join(told for _, told in done)
-    shared.check()
+    shared.check_all()
     assert "round-99.message: it bears no genuine signature" in done[1 + sites.index("east")][1]
     for folder in folders:
         assert (folder / "aggregator.bundle").read_bytes() == opening

@@ -14,7 +14,6 @@ import re
 import resource
 import shutil
 import signal
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
@@ -26,36 +25,28 @@ import pytest
 
 from fhe_auc.base import serialise
 from fhe_auc.base.logs import LOGGER, RoleFormatter
-from fhe_auc.machines import file_transport, result_hook, serve
+from fhe_auc.machines import file_transport, serve
 from fhe_auc_keys.cli import common
 from fhe_auc_keys.site import key_store_sites
 from tests.support.command_line import call
 from tests.support.keys_commands import ok, write_study
 from tests.support.keys_folder import ADDER, AUTHORITY, PASSPHRASE, at
+from tests.support.platforms import full_disk, needs_limits
 from tests.support.served import (
     HOLDER,
     POLICY,
     SITES,
-    Started,
     change,
     check_results,
     delivered,
     exists,
-    kill,
-    make_roles,
     make_session,
-    results,
     serving,
-    start,
     status,
-    step,
     until,
 )
 
-if sys.platform != "linux":
-    pytest.skip("limits on a process's files stand for a full disk", allow_module_level=True)
-from tests.support.full_disk import full_disk
-
+pytestmark = needs_limits
 NIGHT, MADE = Path("inbox/night-1"), Path("made/night-1")
 CLOCK = r"only, and the clock says \d{4}-\d\d-\d\d \d\dh: set the clock, or "
 OLDER = "from an older fhe-auc than this, which reads 200 alone: whoever made it upgrades, and a session from"
@@ -69,6 +60,10 @@ class World:
         self.full: set[str] = set()
         self.upgraded: set[str] = set()
         self.looks = ""
+
+    def heal(self) -> None:
+        for each in (self.off, self.full, self.upgraded):
+            each.clear()
 
     def now(self) -> datetime:
         return datetime.now(timezone.utc) + self.off.get(self.looks, timedelta(0))
@@ -90,9 +85,9 @@ _WARNING = re.compile(r"[0-9T:.-]{23}\+00:00 (WARNING|ERROR) ")
 
 
 @pytest.fixture(scope="module")
-def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def template(template: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Roles, and sessions that are not in the inbox yet."""
-    folder = make_roles(tmp_path_factory.mktemp("hospitals"))
+    folder = Path(shutil.copytree(template, tmp_path_factory.mktemp("made") / "here"))
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         patch.setenv("FHE_AUC_PASSPHRASE", PASSPHRASE)
@@ -105,22 +100,15 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture
-def here(template: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A copy, as the current folder; what fails is tried again soon."""
-    shutil.copytree(template, tmp_path / "here")
-    monkeypatch.chdir(tmp_path / "here")
-    monkeypatch.setenv("FHE_AUC_PASSPHRASE", PASSPHRASE)
+@pytest.fixture(autouse=True)
+def as_the_world_is(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "1000")
-    monkeypatch.setattr(result_hook, "_RETRY", (0.1, 0.2))
     monkeypatch.setattr(serve, "_AFTER_FAILURE", 0.1)
     monkeypatch.setattr(file_transport, "_POLL", 0.05)
-    for each in (WORLD.off, WORLD.full, WORLD.upgraded):
-        each.clear()
+    WORLD.heal()
     monkeypatch.setattr(serve.Server, "look", lambda server, *stop: WORLD.look(server, *stop))
     for module, name in ((key_store_sites, "_now"), (common, "now")):
         monkeypatch.setattr(module, name, WORLD.now)
-    return tmp_path / "here"
 
 
 @contextmanager
@@ -169,9 +157,9 @@ def put(folder: str = "night-1", name: str = "night-1", *, but: str = "") -> Non
             shutil.copy(file, Path("inbox", name))
 
 
-def half(source: Path, target: Path) -> None:
+def half(source: Path) -> None:
     data = source.read_bytes()
-    target.write_bytes(data[: len(data) // 2])
+    (NIGHT / source.name).write_bytes(data[: len(data) // 2])
 
 
 def huge(file: Path) -> None:
@@ -193,9 +181,9 @@ def set_policy(name: str, policy: str) -> None:
     keys("policy", "policy.toml", *at(name))
 
 
-def open_by_hand(*names: str, folder: str, study: str = "study.toml") -> None:
-    for name in names:
-        keys("open", f"inbox/{folder}/{name}.bundle", "--holder", HOLDER, *at(name), "--study", study)
+def open_by_hand() -> None:
+    for name in SITES:
+        keys("open", f"inbox/night-1/{name}.bundle", "--holder", HOLDER, *at(name), "--study", "other.toml")
 
 
 def without_west() -> None:
@@ -204,9 +192,25 @@ def without_west() -> None:
     keys("session", "--from", old, *at(HOLDER), *asked)
 
 
-def add_row(name: str) -> None:
-    with Path(f"{name}.csv").open("a") as file:
+def add_row() -> None:
+    shutil.copy("north.csv", "kept.csv")
+    with Path("north.csv").open("a") as file:
         file.write("1,0.5\n")
+
+
+def spoil_rows() -> None:
+    shutil.move("north.csv", "kept.csv")
+    Path("north.csv").write_text("a,b\n1,2\n")
+
+
+def exchange_store() -> None:
+    shutil.move("north/store", "north/away")
+    shutil.copytree("south/store", "north/store")
+
+
+def put_store_back() -> None:
+    shutil.rmtree("north/store", ignore_errors=True)
+    shutil.move("north/away", "north/store")
 
 
 def child() -> int:
@@ -225,315 +229,230 @@ def nothing() -> None:
     pass
 
 
+FIRST = "inbox/night-1/round-1/north.submission"
+MESSAGE = "inbox/night-1/round-1.message"
+
+
 @dataclass(frozen=True)
 class Row:
     """A fault, and what `role` says of it: in its status `says`, in the log that or `logs`."""
 
-    fault: Callable[[], object]
     role: str
     says: str
-    mend: Callable[[], object] = nothing
+    fault: Callable[[], object] = nothing
+    mend: Callable[[], object] = WORLD.heal
     logs: str = ""
     healthy: bool = False  # what anybody could have put there makes nobody ill
-    before: Callable[[], object] = put  # the roles begin to serve
-    when: str = ""  # the fault comes once this file is there
-    away: tuple[str, ...] = ()  # who serves from mending on only
+    made: str = "night-1"  # the session, which arrives after the fault
+    lacks: str = ""  # or before, without this file
+    when: str = ""  # or so that the fault comes once this file is there
+    west_is_away: bool = False  # until the fault is mended
     ends: tuple[str, ...] = SITES  # who has a result in the end, of these sites' rows
-    close_at: int = 0
     timeout: float = 1000.0
-    others: bool = True  # whether another session goes on meanwhile
+    others: bool = False  # whether another session goes on meanwhile
     restart: bool = False  # whether the role's process is another one afterwards
-    slow: bool = False
+    quick: bool = False
 
 
-FIRST = "inbox/night-1/round-1/north.submission"
+def bundle(role: str, says: str, fault: Callable[[], object], *, name: str = "", **more: Any) -> Row:
+    """A file that does not arrive as it should: it is put there again, and nobody is ill of it."""
+    return Row(role, f"refused: {says}", fault, put, lacks=name or f"{role}.bundle", healthy=True, **more)
+
+
+def clock(role: str, says: str, days: int, **more: Any) -> Row:
+    return Row(role, says, lambda: WORLD.off.update({role: timedelta(days=days)}), **more)
+
+
+def disk_full(role: str, *, fault: Callable[[], object] | None = None, logs: str = "", **more: Any) -> Row:
+    says = rf"it runs, but no status can be read or written in '{role}/state' \(a full disk\?\): see its log"
+    told = logs or rf"night-1: failed: \[Errno 27\] File too large: '.*{role}/store/"
+    return Row(role, says, fault or (lambda: WORLD.full.add(role)), logs=told, **more)
+
+
+LATE: dict[str, Any] = {"made": "late", "west_is_away": True, "ends": ("north", "south")}
+DAMAGED = "truncated or damaged .*: copy it here again"
 ROWS = {
-    "half a bundle": Row(
-        lambda: half(MADE / "north.bundle", NIGHT / "north.bundle"),
+    "half a bundle": bundle(
         "north",
-        r"refused: north\.bundle: party bundle truncated or damaged \(checksum mismatch\): copy it here again",
-        put,
-        healthy=True,
-        before=lambda: put(but="north.bundle"),
+        rf"north\.bundle: party bundle {DAMAGED}",
+        lambda: half(MADE / "north.bundle"),
+        others=True,
+        quick=True,
     ),
-    "half of the aggregator's": Row(
-        lambda: half(MADE / "aggregator.bundle", NIGHT / "aggregator.bundle"),
+    "an oversized bundle": bundle(
         ADDER,
-        r"refused: inbox/night-1/aggregator\.bundle: aggregator bundle truncated or damaged .*: copy it here again",
-        put,
-        healthy=True,
-        before=lambda: put(but="aggregator.bundle"),
-        slow=True,
-    ),
-    "an oversized bundle": Row(
+        r"aggregator\.bundle: 'inbox/night-1/aggregator\.bundle' is longer than 268,435,456 bytes, .*: remove it",
         lambda: huge(NIGHT / "aggregator.bundle"),
-        ADDER,
-        r"refused: 'inbox/night-1/aggregator\.bundle' is longer than 268,435,456 bytes, .*: remove it",
-        put,
-        healthy=True,
-        before=lambda: put(but="aggregator.bundle"),
-        slow=True,
+        name="aggregator.bundle",
+        others=True,
+    ),
+    "another certificate": bundle(
+        "north",
+        r"north\.bundle: it is not for the certificate that 'north' has now: ask for a new session",
+        lambda: shutil.copy(MADE / "south.bundle", NIGHT / "north.bundle"),
     ),
     "an oversized submission": Row(
-        lambda: huge(NIGHT / "round-1/west.submission"),
         ADDER,
         r"round 1 of 3, awaits west \('inbox.*/west\.submission' is longer than .*: remove it\), until 2",
+        lambda: huge(NIGHT / "round-1/west.submission"),
         lambda: (NIGHT / "round-1/west.submission").unlink(),
         logs=r"skipped inbox/night-1/round-1/west\.submission: .* is longer than .*: remove it",
         healthy=True,
         when=FIRST,
-        others=False,
-        away=("west",),
-        slow=True,
+        west_is_away=True,
     ),
     "another's submission": Row(
-        lambda: shutil.copy(FIRST, NIGHT / "round-1/west.submission"),
         ADDER,
         r"awaits west \(it is not whole, or not the party's for this round .*: have it copied again\)",
+        lambda: shutil.copy(FIRST, NIGHT / "round-1/west.submission"),
         logs="submission of party 'west' refused: message with sender 'north', expected 'west'",
         healthy=True,
         when=FIRST,
-        others=False,
-        away=("west",),
-        slow=True,
+        west_is_away=True,
     ),
     "half a message": Row(
-        lambda: half(NIGHT / "round-1.message", NIGHT / "round-1.message"),
         "north",
-        r"round 1 answered; skipped round-1\.message: fhe-auc message truncated or damaged .*: copy it here again",
+        rf"round 1 answered; skipped round-1\.message: fhe-auc message {DAMAGED}",
+        lambda: half(NIGHT / "round-1.message"),
         lambda: shutil.copy(next(Path(ADDER).glob("state/journals/*/round-1.message")), NIGHT),
-        logs=r"skipped inbox/night-1/round-1\.message: fhe-auc message truncated or damaged .*: copy it here again",
+        logs=rf"skipped inbox/night-1/round-1\.message: fhe-auc message {DAMAGED}",
         healthy=True,
         when=FIRST,
-        others=False,
-        away=("west",),
-        slow=True,
+        west_is_away=True,
     ),
     "a site away": Row(
-        nothing,
         ADDER,
         "2 of 3 parties submitted.* missing: 'west' .*: have them answer, or ask for a session without them ",
-        away=("west",),
+        west_is_away=True,
         timeout=0.5,
-        others=False,
+        quick=True,
     ),
-    "a site late": Row(
-        nothing,
-        "west",
-        "round . has begun, and 'west' was not there for the first: .* There is nothing to do here; to count 'west', ",
-        healthy=True,
-        before=lambda: put("late"),
-        close_at=2,
-        away=("west",),
-        ends=("north", "south"),
-        others=False,
-        slow=True,
+    "a share away": Row(
+        "north",
+        r"inbox: \[Errno 2\] No such file or directory: 'inbox'",
+        lambda: Path("inbox").rename("elsewhere"),
+        lambda: Path("elsewhere").rename("inbox"),
+        when=FIRST,
+        west_is_away=True,
     ),
     "other rows": Row(
-        lambda: add_row("north"),
         "north",
         "result delivered",
-        lambda: Path("north.csv").write_text("".join(Path("north.csv").read_text().splitlines(keepends=True)[:-1])),
+        add_row,
+        lambda: shutil.move("kept.csv", "north.csv"),
         logs="party 'north': the rows have changed since they were submitted, .* and was not compared with them",
         healthy=True,
         when=FIRST,
-        others=False,
-        slow=True,
     ),
     "rows of another form": Row(
-        lambda: (shutil.move("north.csv", "kept.csv"), Path("north.csv").write_text("a,b\n1,2\n")),
         "north",
         r"failed: file 'north\.csv': there is no column 'y_true' \(there are: a, b\)",
-        lambda: Path("kept.csv").rename("north.csv"),
-        others=False,
-        slow=True,
+        spoil_rows,
+        lambda: shutil.move("kept.csv", "north.csv"),
+    ),
+    "no rows": Row(
+        "south",
+        r"failed: .*south\.csv",
+        lambda: Path("south.csv").rename("away.csv"),
+        lambda: Path("away.csv").rename("south.csv"),
     ),
     "an outdated list": Row(
-        lambda: WORLD.off.update(dict.fromkeys((*SITES, ADDER), timedelta(days=31))),
         "north",
         f"the revocation list of 'CN=Heart Study' is outdated or not yet valid: .* {CLOCK}the authority has ",
-        WORLD.off.clear,
-        before=nothing,
-        others=False,
-        slow=True,
+        lambda: WORLD.off.update(dict.fromkeys((*SITES, ADDER), timedelta(days=31))),
     ),
     "an expired certificate": Row(
-        lambda: new_list(timedelta(days=500)),
         "north",
         f"the party's certificate 'CN=north' is valid from 2.* {CLOCK}have it renewed",
-        before=nothing,
+        lambda: new_list(timedelta(days=500)),
+        nothing,
         ends=(),
-        others=False,
+        quick=True,
     ),
     "a revoked certificate": Row(
-        lambda: new_list(timedelta(0), "west"),
         "north",
         r"refused: north\.bundle: the certificate of 'CN=west' .* has been revoked: its sessions are made again",
+        lambda: new_list(timedelta(0), "west"),
         without_west,
         healthy=True,
-        before=nothing,
-        away=("west",),
+        west_is_away=True,
         ends=("north", "south"),
-        others=False,
-        slow=True,
-    ),
-    "another certificate": Row(
-        lambda: shutil.copy(MADE / "south.bundle", NIGHT / "north.bundle"),
-        "north",
-        r"refused: north\.bundle: it is not for the certificate that 'north' has now: ask for a new session",
-        put,
-        healthy=True,
-        before=lambda: put(but="north.bundle"),
-        others=False,
-        slow=True,
     ),
     "another study": Row(
-        lambda: put("foreign"),
         "north",
         r"outside this site's policy, so that a person has to open it \(`fhe-auc keys open`\): model is 'another net",
-        lambda: open_by_hand(*SITES, folder="night-1", study="other.toml"),
-        before=nothing,
-        others=False,
-        slow=True,
+        mend=open_by_hand,
+        made="foreign",
     ),
     "another policy": Row(
-        lambda: set_policy("north", POLICY.replace(HOLDER, "somebody")),
         "north",
         r"refused: north\.bundle: the party bundle was signed by 'keeper', not by 'somebody'",
+        lambda: set_policy("north", POLICY.replace(HOLDER, "somebody")),
         lambda: set_policy("north", POLICY),
         healthy=True,
-        before=nothing,
-        others=False,
-        slow=True,
     ),
-    "a site's clock 8 days ahead": Row(
-        lambda: WORLD.off.update(north=timedelta(days=8)),
+    "a site's clock 8 days ahead": clock(
         "north",
         f"the session announced by 'keeper' is outdated, or has not begun: it counts .* {CLOCK}ask 'keeper' for a new",
-        WORLD.off.clear,
+        8,
         when=FIRST,
         logs=" ",
-        others=False,
+        quick=True,
     ),
-    "a site's clock 8 days behind": Row(
-        lambda: WORLD.off.update(north=-timedelta(days=8)),
+    "a site's clock 8 days behind": clock(
         "north",
-        f"the revocation list of 'CN=Heart Study' is outdated or not yet valid: .* {CLOCK}take in a new one",
-        WORLD.off.clear,
-        before=nothing,
-        others=False,
-        slow=True,
+        f"the revocation list of 'CN=Heart Study' is outdated or not yet valid: .* {CLOCK}the authority has ",
+        -8,
     ),
-    "an aggregator's clock 8 days ahead": Row(
-        lambda: WORLD.off.update({ADDER: timedelta(days=8)}),
+    "an aggregator's clock 8 days ahead": clock(
         ADDER,
         f"the session announced by 'keeper' is outdated, or has not begun: .* {CLOCK}ask 'keeper' for a new session",
-        WORLD.off.clear,
+        8,
         healthy=True,
-        before=nothing,
-        others=False,
-        slow=True,
     ),
-    "a key holder's clock 8 days ahead": Row(
-        lambda: WORLD.off.update({HOLDER: timedelta(days=8)}),
-        HOLDER,
-        "refused: .*request: ",
-        WORLD.off.clear,
-        healthy=True,
-        before=lambda: put("late"),
-        close_at=2,
-        away=("west",),
-        ends=("north", "south"),
-        others=False,
-        slow=True,
-    ),
+    "a key holder's clock 8 days ahead": clock(HOLDER, "refused: .*request: ", 8, healthy=True, **LATE),
     "a site upgraded": Row(
-        lambda: WORLD.upgraded.add("north"),
         "north",
         rf"skipped (inbox/night-1/)?round-.\.message: fhe-auc message of format version 4, {OLDER} before the",
-        WORLD.upgraded.clear,
+        lambda: WORLD.upgraded.add("north"),
         healthy=True,
         restart=True,
         when=FIRST,
-        others=False,
+        quick=True,
     ),
     "an aggregator upgraded": Row(
-        lambda: WORLD.upgraded.add(ADDER),
         ADDER,
         f"aggregator bundle of format version 4, {OLDER} before the",
-        WORLD.upgraded.clear,
+        lambda: WORLD.upgraded.add(ADDER),
         healthy=True,
-        before=nothing,
-        others=False,
-        slow=True,
     ),
     "an aggregator's process killed": Row(
-        lambda: os.kill(child(), signal.SIGKILL),
         ADDER,
         "its process was ended by signal 9, and is started again",
+        lambda: os.kill(child(), signal.SIGKILL),
         when=FIRST,
-        away=("west",),
-        others=False,
+        west_is_away=True,
+        quick=True,
     ),
-    "a site's disk full": Row(
-        lambda: WORLD.full.add("north"),
-        "north",
-        r"it runs, but no status can be read or written in 'north/state' \(a full disk\?\): see its log",
-        WORLD.full.clear,
-        logs=r"night-1: failed: \[Errno 27\] File too large: '.*north/store/",
-        before=nothing,
-        others=False,
-        slow=True,
-    ),
-    "a site's disk full after it has submitted": Row(
-        lambda: WORLD.full.add("north"),
-        "north",
-        r"it runs, but no status can be read or written in 'north/state' \(a full disk\?\): see its log",
-        WORLD.full.clear,
-        logs=r"night-1: failed: \[Errno 27\] File too large: '.*north/store/",
-        when=FIRST,
-        others=False,
-    ),
-    "an aggregator's disk full": Row(
-        fill_disk_of_session,
-        ADDER,
-        r"it runs, but no status can be read or written in 'coordinator/state' \(a full disk\?\): see its log",
-        WORLD.full.clear,
-        logs=r"File too large: '.*coordinator/state/journals/",
-        when="inbox/night-1/round-1.message",
-        others=False,
-        slow=True,
-    ),
-    "a key holder's disk full": Row(
-        lambda: WORLD.full.add(HOLDER),
-        HOLDER,
-        r"it runs, but no status can be read or written in 'keeper/state' \(a full disk\?\): see its log",
-        WORLD.full.clear,
-        logs=r"night-1: failed: \[Errno 27\] File too large: '.*keeper/store/",
-        before=lambda: put("late"),
-        close_at=2,
-        others=False,
-        away=("west",),
-        ends=("north", "south"),
-        slow=True,
+    "a site's disk full": disk_full("north"),
+    "a site's disk full after it has submitted": disk_full("north", when=FIRST, quick=True),
+    "a key holder's disk full": disk_full(HOLDER, **LATE),
+    "an aggregator's disk full": disk_full(
+        ADDER, fault=fill_disk_of_session, logs=r"File too large: '.*coordinator/state/journals/", when=MESSAGE
     ),
     "a key store away": Row(
-        lambda: Path("north/store").rename("north/away"),
         "north",
         "failed: no key store in 'north/store'",
-        lambda: Path("north/away").rename("north/store"),
-        when="inbox/night-1/round-1.message",
-        others=False,
-        slow=True,
+        lambda: Path("north/store").rename("north/away"),
+        put_store_back,
+        when=MESSAGE,
     ),
     "a key store exchanged": Row(
-        lambda: (shutil.move("north/store", "north/away"), shutil.copytree("south/store", "north/store")),
         "north",
         "failed: the key store has been exchanged since it was opened first: start this process again",
-        lambda: (shutil.move("north/store", "north/other"), shutil.move("north/away", "north/store")),
-        when="inbox/night-1/round-1.message",
-        others=False,
-        slow=True,
+        exchange_store,
+        put_store_back,
+        when=MESSAGE,
     ),
 }
 
@@ -546,26 +465,23 @@ def says(row: Row) -> bool:
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.slow if row.slow else ()) for name, row in ROWS.items()]
+    "name", [pytest.param(name, marks=() if row.quick else pytest.mark.slow) for name, row in ROWS.items()]
 )
-def test_a_fault_is_told_with_what_to_do(name: str, here: Path) -> None:
+def test_a_fault_is_told_with_what_to_do(name: str) -> None:
     row = ROWS[name]
-    change(ADDER, close_at=row.close_at, round_timeout=row.timeout)
-    row.before()
-    there = {ADDER, HOLDER, *SITES} - {row.role, *row.away}
+    change(ADDER, close_at=2 if row.made == "late" else 0, round_timeout=row.timeout)
+    if row.when or row.lacks:
+        put(row.made, but=row.lacks)
+    away = {"west"} if row.west_is_away else set[str]()
     with logging_into() as logged, ExitStack() as all_roles, ExitStack() as role:
-        all_roles.enter_context(serving(*sorted(there)))
-        if row.role not in row.away:
-            role.enter_context(serving(row.role))
+        all_roles.enter_context(serving(*sorted({ADDER, HOLDER, *SITES} - {row.role} - away)))
+        role.enter_context(serving(row.role))
         if row.when:
             until(exists(row.when))
         submitted = Path(FIRST).read_bytes() if Path(FIRST).exists() else b""
         row.fault()
-        if row.before is nothing and not NIGHT.exists():
-            put()
-        if row.role in row.away:
-            until(lambda: delivered(*row.ends))
-            role.enter_context(serving(row.role))
+        if not row.when and not row.lacks:
+            put(row.made)
         until(lambda: logged(row.logs or row.says) and says(row))
         if row.others:
             put("night-0", "night-0")
@@ -574,7 +490,7 @@ def test_a_fault_is_told_with_what_to_do(name: str, here: Path) -> None:
         if row.restart:
             role.close()
             role.enter_context(serving(row.role))
-        all_roles.enter_context(serving(*(set(row.away) - {row.role})))
+        all_roles.enter_context(serving(*away))
         until(lambda: delivered(*row.ends, number=1 + row.others))
         check_results(*row.ends, counted=row.ends)
         if row.ends:
@@ -608,29 +524,3 @@ def test_what_a_process_has_read_or_writes_for_others_can_vanish(here: Path) -> 
         started = call("serve", "north.toml")
         assert (started.exit_code, lock in started.stderr) == (1, True)
         Path(lock).rmdir()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("number", [1, 2, 3])
-@pytest.mark.parametrize("role", ["north", ADDER, HOLDER])
-def test_a_role_killed_in_a_round_is_told_and_goes_on(
-    role: str, number: int, here: Path, request: pytest.FixtureRequest
-) -> None:
-    """The key holder is asked for a late opening, as west is away."""
-    change(ADDER, close_at=2)
-    put("late")
-    processes: Started = {}
-    request.addfinalizer(lambda: [kill(processes, each) for each in processes])
-    start(processes, role)
-    with serving(*({ADDER, HOLDER, "north", "south"} - {role})):
-        until(exists(f"inbox/night-1/round-{number}.message"))
-        kill(processes, role)
-        sent = {file: file.read_bytes() for file in NIGHT.glob("round-*/*.submission")}
-        shown = call("session", "status", f"{role}.toml")
-        assert (shown.exit_code, "it does not run: start `fhe-auc serve`" in shown.stdout) == (1, True)
-        start(processes, role)
-        until(lambda: delivered("north", "south"))
-        until(lambda: status(role)["wrong"] == "" and step(ADDER).startswith("ended: all"))
-        assert all(file.read_bytes() == data for file, data in sent.items())
-        check_results("north", "south", counted=("north", "south"))
-        assert len(results("north")) == len(results("south")) == 1

@@ -9,7 +9,6 @@ import json
 import re
 import shutil
 import signal
-import time
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
@@ -34,6 +33,8 @@ from tests.support.keys_commands import Clock, fingerprint_in, ok, request_finge
 from tests.support.keys_folder import AUTHORITY, PASSPHRASE, at
 from tests.support.machines import toml
 from tests.support.pooled import exact_auc
+from tests.support.processes import wait_for
+from tests.support.served import config_of
 
 HOLDER, ADDER = "keeper", "adder"
 LIST_ENDS = NOW + 30 * DAY
@@ -74,10 +75,13 @@ interval = 0.95
 
 
 class Nights:
-    """A consortium in the current folder, and all that has become of its nights."""
+    """A consortium in the current folder, from a day on that is counted from `NOW`; and what becomes of its nights."""
 
-    def __init__(self, sites: int, faked: FakedTime, clock: Clock, certified_until: datetime) -> None:
+    def __init__(self, sites: int, day: int, faked: FakedTime, clock: Clock, certified_until: datetime) -> None:
+        self.day = day - 1
         self.sites = tuple(f"site-{number:02}" for number in range(1, sites + 1))
+        self.early, self.last = self.sites[:-1], self.sites[-1]
+        self.series = {"some": "", "all": ""}
         self.faked, self.clock, self.least = faked, clock, max(2, sites - 3)
         self.rows: dict[str, PartyData] = {}
         self.sessions: dict[str, dict[str, PartyData]] = {}  # of those who are to count, as they answered
@@ -99,14 +103,11 @@ class Nights:
             ok("join", "post/ca.invitation", name, *at(name), *compared, policy)
             days = (certified_until - self.clock.at).days if name == self.sites[-1] else 365
             self.certify(name, days)
-            config = {"role": "site", "inbox": "exchange", "state": f"{name}/state", "store": f"{name}/store"}
-            config |= {"passphrase-file": "passphrase"}
+            config = config_of(name, "key holder", inbox="exchange")
             if name in self.sites:
-                config |= {"data": f"{name}.npz", "results": f"{name}/results"}
+                config = config_of(name, "site", inbox="exchange", data=f"{name}.npz")
             elif name == ADDER:
-                config |= {"role": "aggregator", "holder": HOLDER}
-            else:
-                config |= {"role": "key holder"}
+                config = config_of(name, "aggregator", inbox="exchange", holder=HOLDER)
             Path(f"{name}.toml").write_text(toml(config))
 
     @property
@@ -157,12 +158,8 @@ class Nights:
             assert self.sent.setdefault((file.parent.parent.name, file.stem), data) == data, file
 
     def until(self, condition: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + PATIENCE
-        while not condition():
-            self.collect()
-            if time.monotonic() > deadline:
-                pytest.fail("\n".join(f"{name}: {self.status(name)}" for name in self.roles))
-            time.sleep(0.05)
+        told = lambda: [f"{name}: {self.status(name)}" for name in self.roles]  # noqa: E731
+        wait_for(condition, PATIENCE, meanwhile=self.collect, told=told)
         self.collect()
 
     def status(self, name: str) -> dict[str, Any]:
@@ -212,6 +209,139 @@ class Nights:
             with store_of(name) as store:
                 assert Ledger.stored(store) == Ledger()
 
+    # --- One night after the other ------------------------------------------------------------------------------------
+
+    def evening(self) -> None:
+        """It is 22:00 UTC, and since last night all sites have other rows."""
+        self.day += 1
+        self.at(NOW + self.day * DAY + timedelta(hours=10))
+        self.new_rows(self.day)
+
+    def noon(self) -> None:
+        """It is noon after the night."""
+        self.at(NOW + (self.day + 1) * DAY)
+
+    def session(self, kind: str = "some", *renewed: str, refused: str = "") -> str:
+        """The key holder's one command; before the first one, the study's session of that kind is made."""
+        if not self.series[kind]:
+            least = ("--min-parties", str(self.least)) if kind == "some" else ()
+            self.series[kind] = made = self.first("made", *least)
+            Path("made").rename(Path("exchange", folder_of(made)))
+            return made
+        return self.made("--repeat", self.series[kind], *renewed, "--out", "exchange", refused=refused)
+
+    def restart(self, close_at: int = 0) -> None:
+        """Who runs the aggregator has it go on without those who are away, or wait for all again."""
+        self.faked.end(ADDER, signal.SIGTERM)
+        config = Path(f"{ADDER}.toml")
+        lines = [line for line in config.read_text().splitlines() if not line.startswith("close-at")]
+        config.write_text("\n".join([*lines, f"close-at = {close_at}"]))
+        self.faked.start(ADDER)
+
+    # --- Kinds of nights ----------------------------------------------------------------------------------------------
+
+    def ordinary(self, nights: int = 1) -> None:
+        for _ in range(nights):
+            self.evening()
+            self.delivered(self.session("some" if self.day % 4 else "all"))
+
+    def killed_and_upgraded(self) -> None:
+        """All roles are killed in mid-session, and their stores are as the version before has left them."""
+        self.evening()
+        self.faked.end(self.last)
+        session = self.session()
+        self.until(lambda: self.sent_by(session, self.early))
+        for name in list(self.faked.roles):
+            self.faked.end(name)
+        assert write_as_before(self.roles) > len(self.early)  # and the sessions made
+        self.faked.start(*self.roles)
+        self.delivered(session)
+
+    def cleaned(self) -> None:
+        """Somebody has removed everything from the exchange, also of the session that runs."""
+        self.evening()
+        self.faked.end(self.last)
+        session = self.session()
+        self.until(lambda: self.sent_by(session, self.early))
+        bundle = Path("exchange", folder_of(session), "aggregator.bundle")
+        backup = bundle.read_bytes()
+        for folder in Path("exchange").iterdir():
+            shutil.rmtree(folder)
+        self.until(lambda: self.sent_by(session, self.early))  # the same again: see `collect`
+        self.faked.start(self.last)
+        self.sentence(f"has not been opened here: .* {HOLDER!r} makes another", self.last, session=session)
+        self.restart(close_at=len(self.early))
+        self.sentence("aggregator.bundle, .* is not here any more: put that back", ADDER, session=session)
+        bundle.write_bytes(backup)
+        self.delivered(session, *self.early)
+        self.restart()
+
+    def away(self, nights: int) -> None:
+        """The last site is away for so many nights, and comes back at noon."""
+        missed = []
+        self.faked.end(self.last)
+        for _ in range(nights):
+            self.evening()
+            missed.append(session := self.session())
+            self.sentence(f"awaits {self.last}", ADDER, session=session)
+            self.restart(close_at=len(self.early))
+            self.delivered(session, *self.early)
+            self.restart()
+        self.noon()
+        self.faked.start(self.last)
+        for session in missed:
+            self.sentence(_MISSED.format(name=self.last), self.last, session=session)
+
+    def clock_ahead(self) -> None:
+        """The second site's clock is eight days ahead until the next morning."""
+        name = self.sites[1]
+        self.evening()
+        self.faked.set(self.clock.at + 8 * DAY, name)
+        session = self.session()
+        self.sentence(_WRONG_CLOCK, name, session=session)
+        self.sentence(f"awaits {name}", ADDER, session=session)
+        self.restart(close_at=len(self.early))
+        self.delivered(session, *(each for each in self.sites if each != name))
+        self.faked.set_right(name)
+        self.restart()
+        self.sentence(_MISSED.format(name=name), name, session=session)
+        self.sentence("^ok$", *self.sites)
+
+    def list_expired(self, *, late: int) -> None:
+        """The revocation list ends in mid-session, its authority is a day late, and so are some nights after that."""
+        self.evening()
+        assert self.clock.at < LIST_ENDS < self.clock.at + DAY
+        self.faked.end(self.last)
+        session, before = self.session(), dict(self.rows)
+        self.until(lambda: self.sent_by(session, self.early))
+        self.at(LIST_ENDS + timedelta(hours=1))
+        self.faked.start(self.last)
+        self.sentence(_LIST_ENDED, *self.roles)
+        self.sentence(_LIST_ENDED, self.last, session=session)
+        self.evening()
+        assert not self.session(refused=_LIST_ENDED)
+        self.noon()
+        ok("revoke", "--refresh", *AUTHORITY, "--out", "post")
+        self.delivered(session, **{name: before[name] for name in self.early})
+        self.sentence("^ok$", *self.roles)
+        for _ in range(late):
+            self.evening()
+            session = self.session()
+            told = self.sentence(_TURN, self.last, session=session)
+            self.sentence(f"awaits {self.last}", ADDER, session=session)
+            turn = datetime.strptime(re.findall(_TURN, told)[0], "%Y-%m-%d %H:%M").replace(tzinfo=timezone.utc)
+            self.at(turn + timedelta(minutes=1))
+            self.delivered(session)
+
+    def certificate_ends(self) -> None:
+        """The last site's certificate would end before the session does: it is renewed, for each series of sessions."""
+        self.evening()
+        assert not self.session(refused=f"{self.last!r} has to renew it; then name its new credential beside --repeat")
+        self.certify(self.last)
+        self.delivered(self.session("some", f"post/{self.last}.credential"))
+        self.evening()
+        self.delivered(self.session("all", f"post/{self.last}.credential"))
+
 
 def folder_of(session: str) -> str:
     return f"session-{session[:8]}"
@@ -235,165 +365,24 @@ def write_as_before(names: Iterable[str]) -> int:
     return written
 
 
-class Calendar:
-    """The nights of a consortium, one after the other, from a day on that is counted from `NOW`."""
-
-    def __init__(self, nights: Nights, day: int) -> None:
-        self.nights, self.faked, self.day, self.events = nights, nights.faked, day - 1, 0
-        self.first, self.last = nights.sites[:-1], nights.sites[-1]
-        self.series = {"some": "", "all": ""}
-
-    def evening(self) -> None:
-        """It is 22:00 UTC, and since last night all sites have other rows."""
-        self.day += 1
-        self.nights.at(NOW + self.day * DAY + timedelta(hours=10))
-        self.nights.new_rows(self.day)
-
-    def noon(self) -> None:
-        """It is noon after the night."""
-        self.nights.at(NOW + (self.day + 1) * DAY)
-
-    def session(self, kind: str = "some", *renewed: str, refused: str = "") -> str:
-        """The key holder's one command; before the first one, the study's session of that kind is made."""
-        if not self.series[kind]:
-            least = ("--min-parties", str(self.nights.least)) if kind == "some" else ()
-            self.series[kind] = made = self.nights.first("made", *least)
-            Path("made").rename(Path("exchange", folder_of(made)))
-            return made
-        return self.nights.made("--repeat", self.series[kind], *renewed, "--out", "exchange", refused=refused)
-
-    def restart(self, close_at: int = 0) -> None:
-        """Who runs the aggregator has it go on without those who are away, or wait for all again."""
-        self.faked.end(ADDER, signal.SIGTERM)
-        config = Path(f"{ADDER}.toml")
-        lines = [line for line in config.read_text().splitlines() if not line.startswith("close-at")]
-        config.write_text("\n".join([*lines, f"close-at = {close_at}"]))
-        self.faked.start(ADDER)
-
-    # --- Kinds of nights ----------------------------------------------------------------------------------------------
-
-    def ordinary(self, nights: int = 1) -> None:
-        for _ in range(nights):
-            self.evening()
-            self.nights.delivered(self.session("some" if self.day % 4 else "all"))
-
-    def killed_and_upgraded(self) -> None:
-        """All roles are killed in mid-session, and their stores are as the version before has left them."""
-        self.evening()
-        self.faked.end(self.last)
-        session = self.session()
-        self.nights.until(lambda: self.nights.sent_by(session, self.first))
-        for name in list(self.faked.roles):
-            self.faked.end(name)
-        assert write_as_before(self.nights.roles) > len(self.first)  # and the sessions made
-        self.faked.start(*self.nights.roles)
-        self.nights.delivered(session)
-
-    def cleaned(self) -> None:
-        """Somebody has removed everything from the exchange, also of the session that runs."""
-        self.evening()
-        self.faked.end(self.last)
-        session = self.session()
-        self.nights.until(lambda: self.nights.sent_by(session, self.first))
-        bundle = Path("exchange", folder_of(session), "aggregator.bundle")
-        backup = bundle.read_bytes()
-        for folder in Path("exchange").iterdir():
-            shutil.rmtree(folder)
-        self.nights.until(lambda: self.nights.sent_by(session, self.first))  # the same again: see `collect`
-        self.faked.start(self.last)
-        self.nights.sentence(f"has not been opened here: .* {HOLDER!r} makes another", self.last, session=session)
-        self.restart(close_at=len(self.first))
-        self.nights.sentence("aggregator.bundle, .* is not here any more: put that back", ADDER, session=session)
-        bundle.write_bytes(backup)
-        self.nights.delivered(session, *self.first)
-        self.restart()
-
-    def away(self, nights: int) -> None:
-        """The last site is away for so many nights, and comes back at noon."""
-        missed = []
-        self.faked.end(self.last)
-        for _ in range(nights):
-            self.evening()
-            missed.append(session := self.session())
-            self.nights.sentence(f"awaits {self.last}", ADDER, session=session)
-            self.restart(close_at=len(self.first))
-            self.nights.delivered(session, *self.first)
-            self.restart()
-        self.noon()
-        self.faked.start(self.last)
-        for session in missed:
-            self.nights.sentence(_MISSED.format(name=self.last), self.last, session=session)
-
-    def clock_ahead(self) -> None:
-        """The second site's clock is eight days ahead until the next morning."""
-        nights, name = self.nights, self.nights.sites[1]
-        self.evening()
-        self.faked.set(nights.clock.at + 8 * DAY, name)
-        session = self.session()
-        nights.sentence(_WRONG_CLOCK, name, session=session)
-        nights.sentence(f"awaits {name}", ADDER, session=session)
-        self.restart(close_at=len(self.first))
-        nights.delivered(session, *(each for each in nights.sites if each != name))
-        self.faked.set_right(name)
-        self.restart()
-        nights.sentence(_MISSED.format(name=name), name, session=session)
-        nights.sentence("^ok$", *nights.sites)
-
-    def list_expired(self, *, late: int) -> None:
-        """The revocation list ends in mid-session, its authority is a day late, and so are some nights after that."""
-        nights = self.nights
-        self.evening()
-        assert nights.clock.at < LIST_ENDS < nights.clock.at + DAY
-        self.faked.end(self.last)
-        session, before = self.session(), dict(nights.rows)
-        nights.until(lambda: nights.sent_by(session, self.first))
-        nights.at(LIST_ENDS + timedelta(hours=1))
-        self.faked.start(self.last)
-        nights.sentence(_LIST_ENDED, *nights.roles)
-        nights.sentence(_LIST_ENDED, self.last, session=session)
-        self.evening()
-        assert not self.session(refused=_LIST_ENDED)
-        self.noon()
-        ok("revoke", "--refresh", *AUTHORITY, "--out", "post")
-        nights.delivered(session, **{name: before[name] for name in self.first})
-        nights.sentence("^ok$", *nights.roles)
-        for _ in range(late):
-            self.evening()
-            session = self.session()
-            told = nights.sentence(_TURN, self.last, session=session)
-            nights.sentence(f"awaits {self.last}", ADDER, session=session)
-            turn = datetime.strptime(re.findall(_TURN, told)[0], "%Y-%m-%d %H:%M").replace(tzinfo=timezone.utc)
-            nights.at(turn + timedelta(minutes=1))
-            nights.delivered(session)
-
-    def certificate_ends(self) -> None:
-        """The last site's certificate would end before the session does: it is renewed, for each series of sessions."""
-        self.evening()
-        assert not self.session(refused=f"{self.last!r} has to renew it; then name its new credential beside --repeat")
-        self.nights.certify(self.last)
-        self.nights.delivered(self.session("some", f"post/{self.last}.credential"))
-        self.evening()
-        self.nights.delivered(self.session("all", f"post/{self.last}.credential"))
-
-
 _MISSED = r"round \d has begun, and '{name}' was not there .* to count '{name}', its key holder makes another session"
 _LIST_ENDED = r"revocation list of 'CN=Heart Study' is outdated .* the authority has to write a new one"
 _WRONG_CLOCK = r"this machine's (date|clock)|the clock says"
 _TURN = r"outside this site's policy, .* it is this one's turn from (.*) UTC on"
 
 
-def played(sites: int, day: int, certificate_ends: int) -> Iterator[Calendar]:
-    """A calendar from a day on, counted from `NOW`, and a day on which the last site's certificate ends too soon."""
+def played(sites: int, day: int, certificate_ends: int) -> Iterator[Nights]:
+    """Nights from a day on, counted from `NOW`, and a day on which the last site's certificate ends too soon."""
     clock = Clock()
     with TemporaryDirectory(ignore_cleanup_errors=True) as folder, pytest.MonkeyPatch.context() as patch:
         settings(patch, clock)
         patch.chdir(folder)
         with FakedTime(MODULES, PAUSES) as faked:
-            nights = Nights(sites, faked, clock, NOW + (certificate_ends + 7) * DAY)
+            nights = Nights(sites, day, faked, clock, NOW + (certificate_ends + 7) * DAY)
             nights.at(NOW + (day - 1) * DAY)
             nights.new_rows(0)
             faked.start(*nights.roles)
-            yield Calendar(nights, day)
+            yield nights
             for name in nights.roles:
                 assert faked.end(name, signal.SIGTERM) == 0
             nights.check()
@@ -402,31 +391,31 @@ def played(sites: int, day: int, certificate_ends: int) -> Iterator[Calendar]:
 @needs_faketime
 @pytest.mark.slow
 def test_three_sites_every_night() -> None:
-    for calendar in played(3, 25, 33):
-        calendar.killed_and_upgraded()
-        calendar.away(1)
-        calendar.clock_ahead()
-        calendar.cleaned()
-        calendar.list_expired(late=1)
-        calendar.day = 32
-        calendar.certificate_ends()
+    for nights in played(3, 25, 33):
+        nights.killed_and_upgraded()
+        nights.away(1)
+        nights.clock_ahead()
+        nights.cleaned()
+        nights.list_expired(late=1)
+        nights.day = 32
+        nights.certificate_ends()
 
 
 @needs_faketime
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 def test_twenty_sites_for_thirty_nights() -> None:
-    for calendar in played(20, 12, 35):
-        calendar.killed_and_upgraded()
-        calendar.ordinary(2)
-        calendar.away(3)
-        calendar.ordinary(2)
-        calendar.clock_ahead()
-        calendar.ordinary(3)
-        calendar.cleaned()
-        calendar.ordinary(4)
-        calendar.list_expired(late=3)
-        calendar.ordinary()
-        calendar.certificate_ends()
-        calendar.ordinary(5)
-        assert calendar.day == 12 + 29
+    for nights in played(20, 12, 35):
+        nights.killed_and_upgraded()
+        nights.ordinary(2)
+        nights.away(3)
+        nights.ordinary(2)
+        nights.clock_ahead()
+        nights.ordinary(3)
+        nights.cleaned()
+        nights.ordinary(4)
+        nights.list_expired(late=3)
+        nights.ordinary()
+        nights.certificate_ends()
+        nights.ordinary(5)
+        assert nights.day == 12 + 29

@@ -19,6 +19,7 @@ from fhe_auc.machines.cleanup import Family
 from fhe_auc.machines.processes import QUIET, Processes
 from tests.support.processes import marked, wait_for
 
+STUBBORN = "import signal, time; [signal.signal(each, signal.SIG_IGN) for each in (1, 2, 15)]; time.sleep(600)"
 STARTED = """
 import signal, subprocess, sys, time
 from fhe_auc.machines.processes import Processes
@@ -26,7 +27,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell that runs te
 signal.signal(signal.SIGHUP, signal.SIG_DFL)  # and so has nohup
 made = Processes()
 (made.folder / "secret").write_text("share")
-stubborn = "import signal, time; [signal.signal(each, signal.SIG_IGN) for each in (1, 2, 15)]; time.sleep(600)"
+stubborn = sys.argv[1]
 starting = f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {stubborn!r}], start_new_session=True)"
 made.start("one", [sys.executable, "-c", starting]).wait()
 print(made.folder, flush=True)
@@ -47,7 +48,7 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 )
 def test_a_command_that_cannot_clean_up_leaves_nothing_behind(sent: signal.Signals, temporary: Path) -> None:
     with subprocess.Popen(
-        [sys.executable, "-c", STARTED], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+        [sys.executable, "-c", STARTED, STUBBORN], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
     ) as process:
         assert process.stdout is not None
         folder = process.stdout.readline().decode().strip()
@@ -64,9 +65,8 @@ SUPERNODE = """
 import os, subprocess, sys, time
 from flwr.supernode import cli
 from fhe_auc.machines.flower import supernode
-stubborn = "import signal, time; [signal.signal(each, signal.SIG_IGN) for each in (1, 2, 15)]; time.sleep(600)"
 def answering():
-    subprocess.Popen([sys.executable, "-c", stubborn], start_new_session=True)
+    subprocess.Popen([sys.executable, "-c", sys.argv[1]], start_new_session=True)
     print(os.environ["FHE_AUC_SUPERNODE"], flush=True)
     time.sleep(600)
 cli.flower_supernode = answering
@@ -77,7 +77,7 @@ supernode.run([], bundle_sha256="0" * 64)
 def test_a_supernode_that_is_killed_leaves_no_answering_process_behind() -> None:
     """Such a process may hold keys; it ends though it takes no notice of signals, or is busy in a library."""
     pytest.importorskip("flwr", minversion="1.41.0", reason="the extra fhe-auc[flower] is not installed")
-    with subprocess.Popen([sys.executable, "-c", SUPERNODE], stdout=subprocess.PIPE) as process:
+    with subprocess.Popen([sys.executable, "-c", SUPERNODE, STUBBORN], stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         mark = f"FHE_AUC_SUPERNODE={process.stdout.readline().decode().strip()}"
         wait_for(lambda: len(marked(mark)) == 1)

@@ -17,7 +17,6 @@ from typing import Any
 import pytest
 
 from fhe_auc.cli.serve import ending
-from fhe_auc.machines import result_hook
 from fhe_auc_keys.site import openings
 from fhe_auc_keys.store.key_store import KeyStore
 from tests.support.command_line import call
@@ -36,7 +35,6 @@ from tests.support.served import (
     delivered,
     exists,
     kill,
-    make_roles,
     make_session,
     results,
     serving,
@@ -45,22 +43,6 @@ from tests.support.served import (
     step,
     until,
 )
-
-
-@pytest.fixture(scope="module")
-def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_roles(tmp_path_factory.mktemp("hospitals"))
-
-
-@pytest.fixture
-def here(template: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A copy of its own, as the current folder; what fails is tried again soon."""
-    shutil.copytree(template, tmp_path / "here")
-    monkeypatch.chdir(tmp_path / "here")
-    monkeypatch.setenv("FHE_AUC_PASSPHRASE", PASSPHRASE)
-    monkeypatch.setenv("COLUMNS", "200")
-    monkeypatch.setattr(result_hook, "_RETRY", (0.1, 0.2))
-    return tmp_path / "here"
 
 
 @pytest.fixture
@@ -81,38 +63,34 @@ def test_each_role_is_killed_in_a_session_and_goes_on(here: Path, processes: Sta
     change(ADDER, close_at=2)
     session = make_session("night-1", "--min-parties", "2")
     with serving("south"):
-        _kill_each(processes, session)
-
-
-def _kill_each(processes: Started, session: str) -> None:
-    start(processes, ADDER, "north")
-    until(exists("inbox/night-1/round-1.message"))
-    kill(processes, ADDER)
-    until(exists("inbox/night-1/round-1/north.submission"))
-    kill(processes, "north")
-    first = Path("inbox/night-1/round-1/north.submission").read_bytes()
-    start(processes, ADDER)
-    until(exists(f"inbox/night-1/{session}.request"))
-    kill(processes, ADDER)
-    start(processes, HOLDER)
-    until(exists(f"inbox/night-1/{session}.opening"))
-    opening = Path(f"inbox/night-1/{session}.opening").read_bytes()
-    kill(processes, HOLDER)
-    Path(f"inbox/night-1/{session}.opening").unlink()  # lost on the way: the same one comes again
-    start(processes, HOLDER, ADDER, "north")
-    until(lambda: delivered("north", "south"))
-    assert Path(f"inbox/night-1/{session}.opening").read_bytes() == opening
-    assert Path("inbox/night-1/round-1/north.submission").read_bytes() == first
-    check_results("north", "south", counted=("north", "south"))
-    until(lambda: step(ADDER) == "ended: all have their results; not counted: west")
-    assert (step("north"), step(HOLDER)) == ("result delivered", "opening made")
-    assert all(status(name)["wrong"] == "" for name in processes)
-    if sys.platform == "linux":
-        told = Path(f"/proc/{processes['north'].pid}/status").read_text()
-        assert int(told.partition("VmRSS:")[2].split()[0]) * 1024 < MOST_MEMORY
-    assert kill(processes, "north", signal.SIGTERM) == 0
-    assert Path("north.log").read_text().endswith("heavy: nothing\n")  # what rounds need is in their processes
-    assert not results("west")
+        start(processes, ADDER, "north")
+        until(exists("inbox/night-1/round-1.message"))
+        kill(processes, ADDER)
+        until(exists("inbox/night-1/round-1/north.submission"))
+        kill(processes, "north")
+        first = Path("inbox/night-1/round-1/north.submission").read_bytes()
+        start(processes, ADDER)
+        until(exists(f"inbox/night-1/{session}.request"))
+        kill(processes, ADDER)
+        start(processes, HOLDER)
+        until(exists(f"inbox/night-1/{session}.opening"))
+        opening = Path(f"inbox/night-1/{session}.opening").read_bytes()
+        kill(processes, HOLDER)
+        Path(f"inbox/night-1/{session}.opening").unlink()  # lost on the way: the same one comes again
+        start(processes, HOLDER, ADDER, "north")
+        until(lambda: delivered("north", "south"))
+        assert Path(f"inbox/night-1/{session}.opening").read_bytes() == opening
+        assert Path("inbox/night-1/round-1/north.submission").read_bytes() == first
+        check_results("north", "south", counted=("north", "south"))
+        until(lambda: step(ADDER) == "ended: all have their results; not counted: west")
+        assert (step("north"), step(HOLDER)) == ("result delivered", "opening made")
+        assert all(status(name)["wrong"] == "" for name in processes)
+        if sys.platform == "linux":
+            told = Path(f"/proc/{processes['north'].pid}/status").read_text()
+            assert int(told.partition("VmRSS:")[2].split()[0]) * 1024 < MOST_MEMORY
+        assert kill(processes, "north", signal.SIGTERM) == 0
+        assert Path("north.log").read_text().endswith("heavy: nothing\n")  # what rounds need is in their processes
+        assert not results("west")
 
 
 @pytest.mark.slow
@@ -174,7 +152,11 @@ def test_strays_foreign_and_half_copied_files_stop_no_session(here: Path) -> Non
         (folder / "link.bundle").symlink_to("/dev/zero")
         for name, data in whole.items():
             (folder / f"{name}.bundle").write_bytes(data[: len(data) // 2])
-        until(lambda: all(step(name, "made").startswith("refused") for name in (ADDER, *SITES)))
+        until(
+            lambda: all(
+                "damaged (checksum mismatch): copy it here again" in step(name, "made") for name in (ADDER, *SITES)
+            )
+        )
         for name, data in whole.items():
             with (folder / f"{name}.bundle").open("ab") as file:
                 file.write(data[len(data) // 2 :])
@@ -194,27 +176,12 @@ def test_what_a_policy_does_not_allow_waits_for_a_person_and_other_sessions_go_o
         until(lambda: delivered(*SITES))
         outside = "outside this site's policy, so that a person has to open it (`fhe-auc keys open`): model is"
         assert outside in step("north", "foreign")
+        assert outside in status("north")["wrong"]
         assert step(ADDER, "foreign").startswith("round 1 of 3, awaits north, south, west, until 2")
-
-
-@pytest.mark.slow
-def test_a_site_without_its_rows_says_so_and_goes_on_when_they_are_there(here: Path) -> None:
-    Path("south.csv").rename("away.csv")
-    with serving(ADDER, *SITES):
-        make_session()
-        until(lambda: step("south").startswith("failed"))
-        assert status("south")["wrong"].startswith("night-1: ")
-        assert "south.csv" in status("south")["wrong"]
-        shown = call("session", "status", "south.toml")
-        assert (shown.exit_code, "south.csv" in shown.stdout) == (1, True)
-        Path("away.csv").rename("south.csv")
-        until(lambda: delivered(*SITES))
-        until(lambda: step("south") == "result delivered")
-        shown = call("session", "status", "south.toml")
-        assert (shown.exit_code, "result delivered" in shown.stdout) == (0, True)
-        told = Path("south/state/status.json")
-        assert told.stat().st_mode & 0o777 == 0o600
-        assert "auc" not in told.read_text()
+        shutil.rmtree("inbox/foreign")
+        until(lambda: status("north")["wrong"] == "")
+        told = Path("north/state/status.json")
+        assert (told.stat().st_mode & 0o777, "auc" in told.read_text()) == (0o600, False)
 
 
 @pytest.mark.slow
@@ -225,6 +192,8 @@ def test_who_comes_too_late_is_told_so_and_its_policy_is_not_spent_on_what_is_ov
         until(lambda: delivered("north", "south"))
     with serving("west"):  # has not been there at all
         until(lambda: "round 3 has begun, and 'west' was not there for the first" in step("west"))
+        assert "There is nothing to do here; to count 'west', " in step("west")
+        assert status("west")["wrong"] == ""
         with KeyStore(Path("west/store"), PASSPHRASE) as store:
             assert not store.names("bundle")
             assert openings.NAME not in store.names("trust")
@@ -334,14 +303,3 @@ def test_what_cannot_be_ends_it_at_once(here: Path, role: str, entries: dict[str
     change(role, **entries)
     found = call("serve", f"{role}.toml")
     assert (found.exit_code, found.stderr.count("\n"), words in found.stderr) == (code, 1, True), found.stderr
-
-
-@pytest.mark.slow
-def test_a_share_that_is_away_is_told_and_waited_for(here: Path) -> None:
-    Path("inbox").rename("away")
-    with serving(ADDER, *SITES):
-        until(lambda: status("north")["wrong"].startswith("inbox: "))
-        Path("away").rename("inbox")
-        make_session()
-        until(lambda: delivered(*SITES))
-        until(lambda: status("north")["wrong"] == "")

@@ -6,8 +6,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.fhe_auc.machines.test_serve import here as here
-from tests.fhe_auc.machines.test_serve import template as template
 from tests.fhe_auc.test_public_names import NEVER
 from tests.support.keys_folder import ADDER, at
 from tests.support.machines import toml

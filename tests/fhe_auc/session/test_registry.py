@@ -1,6 +1,7 @@
 """Protocols are found by name, also other people's; what is no protocol is refused."""
 
 from collections.abc import Iterator
+from functools import partial
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from fhe_auc.base.errors import UnknownProtocolError
 from fhe_auc.session import registry
 from fhe_auc.session.protocol import Protocol
 from fhe_auc_protocols.blinded_auc.semi_honest import SemiHonest
+from tests.support.nothing import add_distribution
 
 _MODULE = """
 from fhe_auc.session.protocol import Attacks, Protocol
@@ -62,17 +64,9 @@ def looked_up_anew() -> Iterator[None]:
 def third_party(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Return a function that installs a distribution with these entry points."""
     monkeypatch.syspath_prepend(str(tmp_path))
-
-    def install(distribution: str = "coin", group: str = registry.GROUP, **entry_points: str) -> None:
-        (tmp_path / "coin_protocol.py").write_text(_MODULE)
-        (tmp_path / "coin_broken.py").write_text("import a_module_that_is_not_there\n")
-        information = tmp_path / f"{distribution}-1.0.dist-info"
-        information.mkdir()
-        (information / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {distribution}\nVersion: 1.0\n")
-        lines = [f"{name} = {value}" for name, value in entry_points.items()]
-        (information / "entry_points.txt").write_text("\n".join([f"[{group}]", *lines, ""]))
-
-    return install
+    (tmp_path / "coin_protocol.py").write_text(_MODULE)
+    (tmp_path / "coin_broken.py").write_text("import a_module_that_is_not_there\n")
+    return partial(add_distribution, tmp_path)
 
 
 def test_an_unknown_name_lists_what_there_is_or_that_nothing_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -93,7 +87,7 @@ BROKEN = ("coin_protocol:Unfinished", "coin_protocol:Missing", "coin_broken:Coin
 
 @pytest.mark.parametrize("value", [*NO_CLASSES, *NO_PROTOCOLS, *BROKEN])
 def test_what_is_no_protocol_or_cannot_be_loaded_is_named_and_not_constructed(third_party: Any, value: str) -> None:
-    third_party(odd=value)
+    third_party("coin", odd=value)
     told = "" if value in BROKEN else rf" \({value}\) is not a fhe_auc\.session\.protocol\.P"
     with pytest.raises(UnknownProtocolError, match=f"plug-in 'odd'{told}"):
         registry.load("odd")
@@ -112,7 +106,7 @@ def test_a_plugin_cannot_take_the_name_of_an_installed_protocol(monkeypatch: pyt
 
 
 def test_a_third_party_protocol_is_found_beside_ours_and_one_without_typed_options_refused(third_party: Any) -> None:
-    third_party(coin="coin_protocol:Coin", aa="coin_protocol:Untyped")
+    third_party("coin", coin="coin_protocol:Coin", aa="coin_protocol:Untyped")
     assert {"aa", "coin", "semi-honest"} <= set(registry.names())
     assert list(registry.names()) == sorted(registry.names())
     with pytest.raises(UnknownProtocolError, match=r"'aa': its options are no subclass of fhe_auc\.base\.opt"):
@@ -128,7 +122,7 @@ def test_attacks_on_a_third_partys_protocol_are_found_unless_two_packages_bring_
     with pytest.raises(UnknownProtocolError, match="no attacks on protocol 'coin' are installed"):
         registry.attacks("coin")
     registry._installed.cache_clear()
-    third_party(group=registry.ATTACKS_GROUP, coin="coin_protocol:Bribes", toss="coin_protocol:Coin")
+    third_party("coin", group=registry.ATTACKS_GROUP, coin="coin_protocol:Bribes", toss="coin_protocol:Coin")
     assert list(registry.attacks("coin").descriptions) == ["two heads"]
     with pytest.raises(UnknownProtocolError, match=r"is not a fhe_auc\.session\.protocol\.Attacks"):
         registry.attacks("toss")

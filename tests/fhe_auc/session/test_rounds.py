@@ -1,8 +1,8 @@
-"""Both roles refuse what they should, survive it, and then still finish right (protocol: nothing)."""
+"""Both roles refuse what they should, survive it and steps that fail, and still finish right (protocol: nothing)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import fields
 from typing import Any
 
@@ -10,15 +10,15 @@ import msgspec
 import numpy as np
 import pytest
 
-from fhe_auc.base.errors import EvaluationError, FheAucError, MessageError, TooFewPartiesError
+from fhe_auc.base.errors import EvaluationError, FheAucError, InputError, MessageError, TooFewPartiesError
 from fhe_auc.base.party_names import AGGREGATOR
 from fhe_auc.base.serialise import encode
 from fhe_auc.results.evaluation import Evaluation
 from fhe_auc.rows.party_data import PartyData
+from fhe_auc.session.aggregator import SessionRecord, conduct
 from fhe_auc.session.messages import Message
-from fhe_auc.session.nothing import Nothing
+from fhe_auc.session.nothing import STEPS, Nothing
 from fhe_auc.session.protocol import Request, Session
-from fhe_auc.session.record import SessionRecord
 from tests.support.roles import SessionRoles
 from tests.support.wire import LIMIT, changed, flipped, reframed
 
@@ -40,6 +40,15 @@ class Roles(SessionRoles):
     def of(cls, session: Session, sites: list[PartyData]) -> Roles:
         parties = [Nothing().party(session.manifest, b"", data) for data in sites]
         return cls(session, sites, Nothing().aggregator(session.manifest, b""), parties)
+
+    @classmethod
+    def failing(cls, step: str, sites: list[PartyData]) -> Roles:
+        """Those of a session that needs all three, in which a step fails."""
+        return cls.of(prepare(options={"fails": step}, min_parties=3), sites)
+
+    def exchange(self, message: bytes) -> Iterator[tuple[str, bytes]]:
+        for party in self.parties:
+            yield party.name, party.respond(message)
 
     def check(self, outcome: Any) -> None:
         assert said(self.sites) in outcome.warnings
@@ -285,5 +294,65 @@ def test_the_evaluation_counts_every_byte_of_both_directions(roles: Roles, submi
     answers = [party.respond(result) for party in roles.parties]
     for party, submission, answer in zip(roles.parties, submissions, answers, strict=True):
         evaluation = party.result()
+        assert (evaluation.auc, evaluation.binning_error, evaluation.parties, evaluation.rounds) == (0.5, 0.5, 3, 2)
         assert evaluation.upload_bytes_per_party == len(submission) + len(answer)
         assert evaluation.download_bytes_per_party == len(opening) + len(result)
+
+
+# --- Steps that fail on purpose ---------------------------------------------------------------------------------------
+
+
+def test_every_step_is_tried_and_a_role_that_cannot_be_made_says_so(site_rows: list[PartyData]) -> None:
+    assert set(STEPS) == {"prepare", "aggregator", "party", "submit", "accept", "close", "receive", "read"}
+    for step in ("prepare", "aggregator", "party"):
+        with pytest.raises(InputError, match=f"^{step} fails on purpose$"):
+            Roles.failing(step, site_rows)
+    with pytest.raises(InputError, match=r"fails must be one of prepare, aggregator, .*, got 'never'"):
+        Roles.failing("never", site_rows)
+
+
+def test_a_party_that_cannot_submit_ends_for_good_and_one_that_refuses_a_message_stays_as_it_was(
+    site_rows: list[PartyData],
+) -> None:
+    roles = Roles.failing("submit", site_rows)
+    opening, north = roles.aggregator.start(), roles.parties[0]
+    for error, why in ((EvaluationError, "submit fails on purpose"), (MessageError, "has ended for party 'north'")):
+        with pytest.raises(error, match=why):
+            north.respond(opening)
+        assert (north.ended, north.submitted, north.bytes_sent) == (True, False, 0)
+    roles = Roles.failing("receive", site_rows)
+    result, north = roles.deliver(roles.submit()), roles.parties[0]
+    before = north.saved()
+    with pytest.raises(MessageError, match="message of the aggregator refused: receive fails on purpose"):
+        north.respond(result)
+    assert (north.saved(), north.ended, north.failure) == (before, False, None)
+
+
+def test_a_submission_that_is_refused_leaves_the_session_open_as_does_a_round_that_cannot_be_closed(
+    site_rows: list[PartyData],
+) -> None:
+    roles = Roles.failing("accept", site_rows)
+    with pytest.raises(MessageError, match="submission of party 'south' refused: accept fails on purpose"):
+        roles.aggregator.receive("south", roles.submit()[1])
+    assert roles.aggregator.refusals == {"south": "accept fails on purpose"}
+    with pytest.raises(TooFewPartiesError, match="0 of 3 parties submitted"):
+        roles.aggregator.finish_round()
+    roles = Roles.failing("close", site_rows)
+    submissions = roles.submit()
+    with pytest.raises(EvaluationError, match="close fails on purpose"):
+        roles.deliver(submissions)
+    with pytest.raises(EvaluationError, match="close fails on purpose"):
+        roles.aggregator.finish_round()
+    assert roles.aggregator.round == 1
+
+
+def test_an_aggregator_is_not_told_that_a_result_failed_its_check(site_rows: list[PartyData]) -> None:
+    good, bad = Roles.of(prepare(), site_rows), Roles.failing("read", site_rows)
+    names = tuple(data.name for data in site_rows)
+    for roles in (good, bad):
+        record = conduct(roles.aggregator, roles.exchange)
+        assert (record.counted, record.missing, record.delivered, record.refused) == (names, (), names, ())
+    for well, party in zip(good.parties, bad.parties, strict=True):
+        assert party.bytes_sent == well.bytes_sent
+        with pytest.raises(EvaluationError, match="read fails on purpose"):
+            party.result()

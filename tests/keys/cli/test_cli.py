@@ -70,7 +70,7 @@ from tests.support.keys_folder import (
     at,
 )
 from tests.support.own_certificates import Site
-from tests.support.platforms import needs_modes
+from tests.support.platforms import full_disk, needs_modes
 from tests.support.programs import run
 from tests.support.wire import flipped, mended
 

@@ -45,10 +45,9 @@ from fhe_auc.session import journal, registry
 from fhe_auc.session.journal import is_finished
 from fhe_auc.session.messages import Message
 from fhe_auc.session.protocol import Request
-from tests.support.exact_sessions import pairs_of
 from tests.support.lying_parties import lying
 from tests.support.machines import GRID, MachineSession, toml
-from tests.support.processes import kill, marked
+from tests.support.processes import kill, marked, wait_for
 from tests.support.programs import check_training_example
 
 pytestmark = [pytest.mark.xdist_group("flare"), pytest.mark.usefixtures("nothing_installed")]
@@ -74,24 +73,6 @@ class Session(MachineSession):
             (local(name) / "fhe-auc").mkdir(exist_ok=True)
             (local(name) / "fhe-auc" / f"{name}.toml").write_text(toml(self.roles[name]))
         return self
-
-    def is_finished(self) -> bool:
-        record = self.record()
-        return record is not None and is_finished(record)
-
-    def check(self, *names: str) -> None:
-        """These sites, and no others, have the result over their rows."""
-        assert {name for name in self.sites if self.results(name)} == set(names)
-        assert {self.rows_at(name) for name in names} == {self.rows(*names)}
-
-
-class ExactSession(Session):
-    """Its result is a fraction."""
-
-    def check(self, *names: str) -> None:
-        assert {name for name in self.sites if self.results(name)} == set(names)
-        right = pairs_of([self.sites[name] for name in names], GRID)[0]
-        assert {self.outcome(name).fraction for name in names} == {right}
 
 
 # FLARE's own server of tasks in this process, without its network: what controller and executor make of failures.
@@ -185,7 +166,7 @@ def session(made_session: Session, tmp_path: Path) -> Session:
 
 @pytest.fixture
 def exact_session(site_rows: list[PartyData], tmp_path: Path) -> Session:
-    return ExactSession(site_rows, tmp_path / "session", "exact", min_parties=2).configure(lambda _: tmp_path)
+    return Session(site_rows, tmp_path / "session", "exact", min_parties=2).configure(lambda _: tmp_path)
 
 
 def test_all_sites_get_the_exact_result_and_an_ended_session_asks_none(exact_session: Session, tmp_path: Path) -> None:
@@ -203,9 +184,9 @@ def test_a_site_whose_proof_does_not_hold_is_left_out_and_named(
 ) -> None:
     lying(monkeypatch).add("south")
     caps = {data.name: data.rows for data in site_rows}
-    session = ExactSession(
-        site_rows, tmp_path / "session", "exact", keys="helper", min_parties=2, row_caps=caps
-    ).configure(lambda _: tmp_path)
+    session = Session(site_rows, tmp_path / "session", "exact", keys="helper", min_parties=2, row_caps=caps).configure(
+        lambda _: tmp_path
+    )
     record = Server(tmp_path, untouched, *session.sites, HELPER).play(session)
     assert (record.counted, record.missing) == (("north", "east"), ("south",))
     assert "its proof did not hold" in dict(record.refused)["south"]
@@ -290,19 +271,16 @@ def test_a_site_that_is_silent_is_missing_and_the_others_have_their_result(
     session.check("north", "south")
 
 
-def test_no_round_waits_for_a_site_that_is_not_in_the_job(exact_session: Session, tmp_path: Path) -> None:
+def test_no_round_waits_for_a_site_that_is_not_in_the_job_and_who_needs_it_fails_with_that_word(
+    exact_session: Session, site_rows: list[PartyData], tmp_path: Path
+) -> None:
     """Else the test would take the whole round: as long as any may. The key holder opens it for the other two."""
     with exact_session.meanwhile:
         assert Server(tmp_path, untouched, "north", "south").play(exact_session).missing == ("east",)
     exact_session.check("north", "south")
-
-
-def test_a_session_that_needs_a_site_that_is_not_in_the_job_fails_with_that_word(
-    site_rows: list[PartyData], tmp_path: Path
-) -> None:
-    session = Session(site_rows, tmp_path / "session").configure(lambda _: tmp_path)
+    needing = Session(site_rows, tmp_path / "needing").configure(lambda _: tmp_path)
     with pytest.raises(EvaluationError, match="east: client 'east' is not in this job"):
-        Server(tmp_path, untouched, "north", "south").play(session)
+        Server(tmp_path, untouched, "north", "south").play(needing)
 
 
 def test_a_task_that_flare_ends_without_an_answer_is_a_failure(session: Session, tmp_path: Path) -> None:
@@ -542,18 +520,14 @@ def poc(tmp_path: Path) -> Iterator[Poc]:
 
 
 def until(there: Callable[[], Any], poc: Poc) -> Any:
-    deadline = time.monotonic() + PATIENCE
-    while not (found := there()):
-        ends = {log.stem: log.read_text(errors="replace")[-3000:] for log in poc.folder.glob("*.log")}
-        assert time.monotonic() < deadline, ends
-        time.sleep(0.5)
-    return found
+    told = lambda: {log.stem: log.read_text(errors="replace")[-3000:] for log in poc.folder.glob("*.log")}  # noqa: E731
+    return wait_for(there, PATIENCE, told=told, pause=0.5)
 
 
 @pytest.mark.slow
 def test_a_killed_site_costs_a_job_and_no_job_brings_code(poc: Poc, site_rows: list[PartyData], tmp_path: Path) -> None:
     """East is killed while it is awaited: its rows are a pipe, which it refuses, and is asked again for."""
-    session = ExactSession(site_rows, tmp_path / "session", "exact").configure(poc.local)
+    session = Session(site_rows, tmp_path / "session", "exact").configure(poc.local)
     job = tmp_path / "job"
     (tmp_path / "run.toml").write_text(toml(session.run))
     made = CliRunner().invoke(main, ["flare", "job", str(job), str(tmp_path / "run.toml"), "--min-clients", "3"])
@@ -571,7 +545,7 @@ def test_a_killed_site_costs_a_job_and_no_job_brings_code(poc: Poc, site_rows: l
     assert re.search(r"submit it again to go on \[east: .*client 'east' was asked", failed["error"]["message"])
     own.write_text(right)
     poc.submit(job)
-    until(session.is_finished, poc)
+    until(lambda: is_finished(session.record()), poc)
     session.check("north", "south", "east")
     spy = tmp_path / "spied"
     config = next(job.rglob("config_fed_client.json"))

@@ -15,5 +15,5 @@ def in_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """The mail looks and asks again at once."""
-    monkeypatch.setattr("fhe_auc.machines.flower.mail._POLL", 0.01)
+    monkeypatch.setattr("fhe_auc.machines.flower.server_app._POLL", 0.01)
     monkeypatch.setattr("fhe_auc.machines.aggregator_role._AFTER_FAILURE", (0.01, 0.1))

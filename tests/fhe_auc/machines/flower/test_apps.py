@@ -36,11 +36,11 @@ from flwr.supernode import start_client_internal as internals
 from fhe_auc import federated_auc
 from fhe_auc.base.errors import EvaluationError, InputError, ResultCheckError, TooFewPartiesError
 from fhe_auc.machines import outcomes
-from fhe_auc.machines.flower import client_app, mail, supernode
+from fhe_auc.machines.flower import client_app, server_app, supernode
 from fhe_auc.machines.flower.bundle import write_config
-from fhe_auc.machines.flower.mail import limited_replies
-from fhe_auc.machines.flower.payload import REFUSED, packed, unpacked
+from fhe_auc.machines.flower.client_app import REFUSED, packed, unpacked
 from fhe_auc.machines.flower.runtime import Flower
+from fhe_auc.machines.flower.server_app import limited_replies
 from fhe_auc.machines.local_sites import Stage
 from fhe_auc.machines.site_state import site_storage
 from fhe_auc.results.evaluation import Evaluation
@@ -54,7 +54,6 @@ from fhe_auc_keys.roles.local_consortium import TRIAL
 from tests.support.certified import STUDY
 from tests.support.fake_grid import Answer, FakeGrid, GridSession, Node
 from tests.support.machines import GRID
-from tests.support.nothing import rows_in
 
 pytestmark = pytest.mark.usefixtures("in_a_run", "impatient", "nothing_installed")
 
@@ -143,9 +142,8 @@ def test_a_site_reads_its_file_as_its_configuration_says(consortium: Consortium)
     columns = {"label-column": "Ausgang", "score-column": "Wert für Risiko", "positive-label": "krank"}
     north: Any = {"data": str(file), "drop-missing": True, **form, **columns}
     assert consortium.run(consortium.grid(north=consortium.node("north", **north))).counted == NAMES
-    found = consortium.outcome("north")
-    assert rows_in(found) == consortium.rows()
-    assert "party 'north': 1 rows with a missing entry were left out" in found.warnings
+    consortium.check()
+    assert "party 'north': 1 rows with a missing entry were left out" in consortium.outcome("north").warnings
 
 
 def test_each_site_writes_down_the_auc_and_the_server_learns_who_took_part(
@@ -155,11 +153,9 @@ def test_each_site_writes_down_the_auc_and_the_server_learns_who_took_part(
     grid = consortium.grid()
     record = consortium.run(grid)
     assert record.counted == NAMES
+    consortium.check()
     for name in consortium.sites:
-        found = consortium.outcome(name)
-        assert rows_in(found) == consortium.rows()
-        assert found.parties == 3
-        assert found.study == TRIAL
+        assert consortium.outcome(name).study == TRIAL
         assert consortium.results(name)[0].stat().st_mode & 0o777 == 0o600
     assert set(consortium.told()) == {"session", "counted", "missing", "delivered", "refused"}
     assert len(grid.pushed) == 6  # two rounds, nobody asked twice
@@ -188,10 +184,7 @@ def test_a_site_at_fault_is_named_and_the_others_go_on_or_nobody_does(
     changes = {"round-timeout": 1.0, "nodes": nodes}
     record = consortium.run(consortium.grid(east=Node(fault)), **changes)
     assert (record.counted, record.missing) == (("north", "south"), ("east",))
-    found = consortium.outcome("north")
-    assert rows_in(found) == consortium.rows("north", "south")
-    assert found.parties == 2
-    assert not consortium.results("east")
+    consortium.check("north", "south")
     assert any("node 3" in line and why in line for line in caplog.messages), caplog.text
 
 
@@ -216,7 +209,7 @@ def test_a_site_lost_after_round_1_counts_and_gets_its_result_in_a_rerun(whole_c
 
     first = whole_consortium.run(whole_consortium.grid(east=Node(lost)), **{"round-timeout": 1.0})
     assert (first.counted, first.delivered) == (NAMES, ("north", "south"))
-    assert (whole_consortium.rows_at("north"), whole_consortium.results("east")) == (whole_consortium.rows(), [])
+    whole_consortium.check("north", "south", counted=NAMES)
     with pytest.raises(StoreError, match="`fhe-auc keys enrol NAME` makes a site's"):
         whole_consortium.run(store="/nowhere")
     told = whole_consortium.told()
@@ -250,14 +243,14 @@ def test_a_stranger_node_cannot_be_a_party_though_it_is_the_first_to_say_so(
     assert not record.refused  # of which north has sent nothing
     assert "no genuine signature of 'north'" in caplog.text
     assert len(set(asked)) == 1  # it is not sent the result
-    assert whole_consortium.rows_at("north") == whole_consortium.rows()
+    whole_consortium.check()
 
 
 def test_a_session_whose_messages_are_not_signed_does_not_leave_the_machine(consortium: Consortium) -> None:
     joined = site_storage().aggregator(consortium.aggregator)
     aggregator = registry.load(joined.manifest.protocol).aggregator(joined.manifest, joined.material)
     with pytest.raises(EvaluationError, match="between machines messages are sealed and signed"):
-        mail.Mail(FakeGrid({}), aggregator, None, 1.0, nodes={}, again=True)  # type: ignore[arg-type]
+        server_app.Mail(FakeGrid({}), {}, aggregator, None, 1.0)  # type: ignore[arg-type]
 
 
 def test_a_node_that_is_configured_as_one_party_cannot_answer_as_another(consortium: Consortium) -> None:
@@ -303,7 +296,7 @@ def test_after_a_restart_sites_that_are_away_are_waited_for_though_no_nodes_are_
         raise KilledError  # once north's submission is there
 
     with monkeypatch.context() as patched:
-        patched.setattr(mail, "time", SimpleNamespace(monotonic=time.monotonic, sleep=killed))
+        patched.setattr(server_app, "time", SimpleNamespace(monotonic=time.monotonic, sleep=killed))
         with pytest.raises(KilledError):
             consortium.run(first)
     late = consortium.node("east", joins_at=1.0)
@@ -320,7 +313,7 @@ def test_a_site_that_fails_or_whose_answer_is_lost_is_asked_again_until_it_answe
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Flower does not tell of a node that was killed with a message, and is back before its absence is noticed."""
-    monkeypatch.setattr(mail, "_AFTER_SILENCE", (0.01, 0.1))
+    monkeypatch.setattr(server_app, "_AFTER_SILENCE", (0.01, 0.1))
     well, asked = whole_consortium.node("east").answer, []
 
     def answer(message: Message) -> Message | None:

@@ -3,7 +3,6 @@
 The mail is the real one, and so are the rounds; keys and ciphertexts are left out, as they take no time here.
 """
 
-from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,15 +16,14 @@ from flwr.app import Error, Message
 
 from fhe_auc.base.errors import TooFewPartiesError
 from fhe_auc.machines import aggregator_role
-from fhe_auc.machines.flower import mail
-from fhe_auc.machines.flower.payload import packed, unpacked
-from fhe_auc.session.aggregator import Aggregator, conduct
+from fhe_auc.machines.flower import server_app
+from fhe_auc.machines.flower.client_app import packed, unpacked
+from fhe_auc.session.aggregator import Aggregator, SessionRecord, conduct
 from fhe_auc.session.journal import Journal
-from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.messages import Message as Envelope
 from fhe_auc.session.nothing import Nothing
 from fhe_auc.session.protocol import Request
-from fhe_auc.session.record import SessionRecord
+from tests.support.fake_grid import Answer, FakeGrid, Node
 
 pytestmark = pytest.mark.usefixtures("in_a_run")
 
@@ -77,70 +75,54 @@ class Site:
         return self.up
 
 
-class Grid:
-    """Flower's, with a clock that `sleep` moves on to when something happens next."""
+def answering(name: str) -> Answer:
+    """What a site of this name says to everything."""
 
-    def __init__(self, sites: dict[int, Site], manifest: Manifest) -> None:
-        self.now = 0.0
-        self._sites, self._manifest = sites, manifest
-        self._replies: list[Message] = []
-        self._pushed = 0
+    def answer(message: Message) -> Message:
+        asked = Envelope.from_bytes(unpacked(message), limit=2**20)
+        reply = Envelope(asked.protocol, asked.session, asked.round, name, asked.manifest, b"", (), b"-")
+        return Message(packed(reply.to_bytes()), reply_to=message)
+
+    return answer
+
+
+class Grid(FakeGrid):
+    """Of sites that come and go, with a clock that `sleep` moves on to when something happens next."""
+
+    def __init__(self, sites: list[Site]) -> None:
+        super().__init__({node: Node(answering(site.name)) for node, site in enumerate(sites, 1)})
+        self.now, self.sites = 0.0, dict(enumerate(sites, 1))
 
     def monotonic(self) -> float:
         return self.now
 
     def sleep(self, seconds: float) -> None:
-        self.now = max(self.now + seconds, min(site.changes for site in self._sites.values()))
+        self.now = max(self.now + seconds, min(site.changes for site in self.sites.values()))
 
     def get_node_ids(self) -> list[int]:
-        return [node for node, site in self._sites.items() if site.at(self.now)]
-
-    def push_messages(self, messages: Iterable[Message]) -> list[str]:
-        ids = []
-        for message in messages:
-            self._pushed += 1
-            message.metadata.__dict__["_message_id"] = f"m{self._pushed}"
-            asked = Envelope.from_bytes(unpacked(message), limit=2**20)
-            name = self._sites[message.metadata.dst_node_id].name
-            answer = Envelope(asked.protocol, asked.session, asked.round, name, asked.manifest, b"", (), b"-")
-            self._replies.append(Message(packed(answer.to_bytes()), reply_to=message))
-            ids.append(message.metadata.message_id)
-        return ids
-
-    def pull_messages(self, message_ids: Iterable[str]) -> Iterator[Message]:
-        found, self._replies = self._replies, []
-        return iter(found)
+        return [node for node, site in self.sites.items() if site.at(self.now)]
 
 
-def manifest_of(*names: str) -> Manifest:
-    return Nothing().prepare(Request(parties=names, thresholds=np.linspace(0, 1, 5))).manifest
-
-
-def set_clock(grid: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The mail, and what says when a site is asked again, read the grid's clock and never the machine's."""
-    for module in (mail, aggregator_role):
+def played(grid: Grid, folder: Path, monkeypatch: pytest.MonkeyPatch) -> SessionRecord:
+    """Play a session over a grid, of which a round may take a day; nobody reads the machine's clock."""
+    for module in (server_app, aggregator_role):
         monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=grid.monotonic, sleep=grid.sleep))
-
-
-def played(grid: Any, folder: Path) -> SessionRecord:
-    """Play a session over a grid, of which a round may take a day."""
-    aggregator = ThreeRounds(grid._manifest)
+    names = tuple(site.name for site in grid.sites.values())
+    nodes = ", ".join(f"{site.name}:{node}" for node, site in grid.sites.items())
+    manifest = Nothing().prepare(Request(parties=names, thresholds=np.linspace(0, 1, 5))).manifest
+    aggregator = ThreeRounds(manifest)
     aggregator.protection = UNSIGNED
-    nodes = {node: site.name for node, site in grid._sites.items()}
     with Journal(folder) as journal:
-        post = mail.Mail(grid, aggregator, journal, 86_400.0, nodes=nodes, again=True)
+        post = server_app.Mail(grid, {"nodes": nodes}, aggregator, journal, 86_400.0)  # type: ignore[arg-type]
         return conduct(aggregator, post.exchange)
 
 
 def minutes(sessions: int, folder: Path, monkeypatch: pytest.MonkeyPatch, *, exponential: bool = False) -> list[float]:
     """How long so many sessions took, each over sites of its own."""
-    names = tuple(f"site {number}" for number in range(SITES))
-    manifest, generator, taken = manifest_of(*names), np.random.default_rng(23), []
+    names, generator, taken = [f"site {number}" for number in range(SITES)], np.random.default_rng(23), []
     for number in range(sessions):
-        sites = {node: Site(name, generator, exponential=exponential) for node, name in enumerate(names, 1)}
-        grid: Any = Grid(sites, manifest)
-        set_clock(grid, monkeypatch)
-        assert played(grid, folder / str(number)).delivered == names
+        grid = Grid([Site(name, generator, exponential=exponential) for name in names])
+        assert played(grid, folder / str(number), monkeypatch).delivered == tuple(names)
         taken.append(grid.now / 60)
     return taken
 
@@ -166,26 +148,16 @@ def test_with_exponential_repairs_half_of_all_sessions_end_within_two_hours(
 def test_a_site_that_fails_for_a_day_is_asked_for_a_day(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    sites = {node: Site(name, np.random.default_rng(1)) for node, name in enumerate(("north", "south"), 1)}
-    for site in sites.values():
+    sites = [Site(name, np.random.default_rng(1)) for name in ("north", "south")]
+    for site in sites:
         site.up, site.changes = True, float("inf")
-    grid: Any = Grid(sites, manifest_of("north", "south"))
-    answered = grid.push_messages
-
-    def push(messages: Iterable[Message]) -> list[str]:
-        found = list(messages)
-        ids: list[str] = answered(found)
-        if found[-1].metadata.dst_node_id == 2:
-            grid._replies[-1] = Message(Error(101, "OSError"), reply_to=found[-1])
-        return ids
-
-    grid.push_messages = push
-    grid.sleep = lambda seconds: setattr(grid, "now", grid.now + max(seconds, 30.0))
-    set_clock(grid, monkeypatch)
+    grid = Grid(sites)
+    grid.nodes[2] = Node(lambda message: Message(Error(101, "OSError"), reply_to=message))
+    monkeypatch.setattr(grid, "sleep", lambda seconds: setattr(grid, "now", grid.now + max(seconds, 30.0)))
     with pytest.raises(TooFewPartiesError, match="missing: 'south'"):
-        played(grid, tmp_path / "journal")
+        played(grid, tmp_path / "journal", monkeypatch)
     assert grid.now >= 86_400
-    assert grid._pushed > 1000
+    assert len(grid.pushed) > 1000
     (told,) = caplog.records
     assert told.getMessage() == "node 2: it could not answer (Flower code 101): OSError"
     assert (told.party, told.levelname) == ("south", "WARNING")  # type: ignore[attr-defined]

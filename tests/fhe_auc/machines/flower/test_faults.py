@@ -1,9 +1,6 @@
 """Real faults in a real deployment: processes are killed, stopped, started late, and made to say nonsense."""
 
 import json
-import os
-import shutil
-import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -17,12 +14,12 @@ pytest.importorskip("flwr", minversion="1.41.0", reason="the extra fhe-auc[flowe
 from fhe_auc.base.errors import EvaluationError, TooFewPartiesError
 from fhe_auc.base.party_names import HELPER
 from fhe_auc.machines.flower.certificates import node_keys
-from fhe_auc.machines.flower.runtime import Runtime
+from fhe_auc.machines.flower.runtime import Flower
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.journal import is_running
-from tests.support.exact_sessions import both_protocols, pairs_of
-from tests.support.machines import GRID, MachineSession
-from tests.support.processes import kill, marked, wait_for
+from tests.support.faked_time import LIBRARY, needs_faketime
+from tests.support.machines import MachineSession
+from tests.support.processes import kill, marked, running_first, wait_for
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("flower"), pytest.mark.timeout(900)]
 
@@ -56,9 +53,7 @@ LONG = 300.0
 class Deployment:
     """A SuperLink and a SuperNode for each site, and the helper if any, with a session that they have all joined."""
 
-    def __init__(
-        self, runtime: Runtime, sites: list[PartyData], *, protocol: str = "semi-honest", **asked: Any
-    ) -> None:
+    def __init__(self, runtime: Flower, sites: list[PartyData], *, protocol: str = "semi-honest", **asked: Any) -> None:
         self.runtime, self.sites = runtime, sites
         self.session = MachineSession(sites, runtime.folder / "session", protocol, **asked)
         self.names, self.configs = [data.name for data in sites], self.session.roles
@@ -78,7 +73,7 @@ class Deployment:
             self.start(name)
 
     def run(self, **changes: Any) -> dict[str, Any]:
-        return self.runtime.run({**self.config, **changes})
+        return self.runtime.run_app({**self.config, **changes})
 
     def run_during(self, action: Callable[[], None], **changes: Any) -> dict[str, Any]:
         """Run the session, and do something meanwhile."""
@@ -132,17 +127,13 @@ class Deployment:
 
 def patched(deployment: Deployment, code: str, name: str = "east") -> dict[str, str]:
     """Variables with which a node's Python runs some code of the test's first."""
-    folder = deployment.runtime.folder / f"patch-{name}"
-    folder.mkdir(exist_ok=True)
-    (folder / "sitecustomize.py").write_text(code)
-    others = filter(None, [os.environ.get("PYTHONPATH")])
-    return {"PYTHONPATH": os.pathsep.join([str(folder), *others]), "FHE_AUC_SITE": name}
+    return {**running_first(deployment.runtime.folder / f"patch-{name}", code), "FHE_AUC_SITE": name}
 
 
 @pytest.fixture
 def deploy(site_rows: list[PartyData]) -> Iterator[Deploy]:
     """Deploys a session of three sites, some of which are there from the start."""
-    with Runtime(secured=True) as runtime:
+    with Flower(deployed=True) as runtime:
 
         def deployed(min_parties: int, *names: str, **asked: Any) -> Deployment:
             made = Deployment(runtime, site_rows, min_parties=min_parties, **asked)
@@ -152,35 +143,19 @@ def deploy(site_rows: list[PartyData]) -> Iterator[Deploy]:
         yield deployed
 
 
-def assert_they_have_it(deployment: Deployment, counted: tuple[str, ...], *have: str) -> None:
-    expected = pairs_of([data for data in deployment.sites if data.name in counted], GRID)[0]
-    for name in deployment.names:
-        assert deployment.has_result(name) == (name in have)
-        if name in have:
-            found = deployment.session.outcome(name)
-            assert found.parties == len(counted)
-            assert found.auc == pytest.approx(float(expected), abs=1e-6)
-            assert found.protocol == "semi-honest" or found.fraction == expected
-
-
 def assert_all_have_it(deployment: Deployment, record: dict[str, Any]) -> None:
     assert record["counted"] == record["delivered"] == deployment.names
-    assert_they_have_it(deployment, tuple(deployment.names), *deployment.names)
+    deployment.session.check()
 
 
 class Clock:
     """The time of day at a site, as all its processes see it; it can be changed while they run."""
 
     def __init__(self, folder: Path) -> None:
-        program = shutil.which("faketime")
-        if program is None:
-            pytest.skip("faketime is not installed (a package of Debian)")
         self._file = folder / "clock"
         self.set(0)
-        asked = [program, "-m", "-f", "+0s", "printenv", "LD_PRELOAD"]
-        library = subprocess.run(asked, stdout=subprocess.PIPE, check=True, text=True).stdout.strip()
         self.variables = {
-            "LD_PRELOAD": library,
+            "LD_PRELOAD": LIBRARY,
             "FAKETIME_TIMESTAMP_FILE": str(self._file),
             "FAKETIME_NO_CACHE": "1",
             "FAKETIME_DONT_FAKE_MONOTONIC": "1",  # nobody sets that one
@@ -196,7 +171,7 @@ def test_a_site_that_raises_is_left_out_and_its_words_stay_with_it(deploy: Deplo
     deployment = deploy(2, "north", "south")
     deployment.start("east", data="/nowhere/patient-4711.csv")
     assert deployment.run()["counted"] == ["north", "south"]
-    assert_they_have_it(deployment, ("north", "south"), "north", "south")
+    deployment.session.check("north", "south")
     log = deployment.log_of_run()
     assert "InputError" in log
     assert "4711" not in log
@@ -269,6 +244,7 @@ def test_a_node_that_is_killed_while_it_answers_leaves_no_process_with_keys_and_
     wait_for(lambda: not deployment.children_of("east", ""))
 
 
+@needs_faketime
 @pytest.mark.parametrize("ahead", [3, -200])
 def test_a_site_whose_clock_is_off_by_what_is_allowed_has_the_result(ahead: int, deploy: Deploy) -> None:
     deployment = deploy(3)
@@ -280,6 +256,7 @@ def test_a_site_whose_clock_is_off_by_what_is_allowed_has_the_result(ahead: int,
     assert "this machine's clock is" in deployment.log_of("east").read_text()
 
 
+@needs_faketime
 @pytest.mark.parametrize(("ahead", "which"), [(10, "ahead of"), (-400, "behind")])
 @pytest.mark.parametrize("while_it_answers", [False, True])
 def test_a_site_whose_clock_is_wrong_says_so_and_has_the_result_once_it_is_set_right(
@@ -315,28 +292,6 @@ def test_a_site_whose_clock_is_wrong_says_so_and_has_the_result_once_it_is_set_r
 # --- With a helper ----------------------------------------------------------------------------------------------------
 
 HELPED: dict[str, Any] = {"protocol": "exact", "keys": "helper", "max_rows": 20_000}
-
-
-@both_protocols
-def test_every_site_has_the_exact_fraction(protocol: str, deploy: Deploy) -> None:
-    deployment = deploy(3, "north", "south", "east", HELPER, **{**HELPED, "protocol": protocol})
-    assert_all_have_it(deployment, deployment.run(**{"round-timeout": LONG}))
-
-
-def test_a_site_that_vanishes_once_it_has_submitted_counts_and_gets_its_result_from_a_rerun(deploy: Deploy) -> None:
-    deployment = deploy(2, "north", "south", **HELPED)
-    deployment.start("east", {"FHE_AUC_SITE": "east"})
-
-    def vanish() -> None:
-        wait_for(deployment.sent(2).exists, LONG)
-        deployment.kill("east")
-        deployment.start(HELPER)
-
-    record = deployment.run_during(vanish, **{"round-timeout": 2 * PATIENCE})
-    assert (record["counted"], record["delivered"]) == (["north", "south", "east"], ["north", "south"])
-    assert_they_have_it(deployment, tuple(deployment.names), "north", "south")
-    deployment.start("east")
-    assert_all_have_it(deployment, deployment.run(**{"round-timeout": LONG}))
 
 
 @pytest.mark.parametrize(("who", "number"), [("superlink", 2), ("superlink", 3), (HELPER, 3)])

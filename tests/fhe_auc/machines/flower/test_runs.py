@@ -142,6 +142,7 @@ def test_78_clinics_simulated_give_the_auc_of_evaluate(terminal: Terminal) -> No
     [
         *(("--protocol", protocol) for protocol in ("malicious", "verified", "histogram-federated")),
         *(("--protocol", protocol, "--keys", "joint") for protocol in ("exact", "verified", "histogram-federated")),
+        *(("--protocol", protocol, "--keys", "helper") for protocol in ("exact", "verified")),
         ("--thresholds", "quantile:10"),
     ],
     ids=" ".join,

@@ -2,11 +2,9 @@
 
 import asyncio
 import json
-import os
 import socket
 import ssl
 import subprocess
-import time
 from collections.abc import Iterator
 from contextlib import closing
 from datetime import datetime, timedelta, timezone
@@ -23,11 +21,12 @@ import httpx
 from flwr.supercore.error import ApiErrorCode
 
 from fhe_auc.base.errors import InputError
-from fhe_auc.machines.flower import admission, superlink
-from fhe_auc.machines.flower.certificates import TlsFiles, node_keys
+from fhe_auc.machines.flower import superlink, supernode
+from fhe_auc.machines.flower.certificates import node_keys
+from fhe_auc.machines.flower.runtime import Flower
 from fhe_auc.machines.flower.superlink import FleetAlone
-from fhe_auc.machines.processes import Processes, reserved_port
-from tests.support.processes import wait_for
+from fhe_auc.machines.processes import reserved_port
+from tests.support.processes import running_first, wait_for
 
 pytestmark = [pytest.mark.xdist_group("flower"), pytest.mark.timeout(300)]
 
@@ -44,60 +43,36 @@ datetime.datetime = Shifted
 """
 
 
-def ahead_of_all(folder: Path) -> str:
-    """PYTHONPATH for a program that is to find a folder's modules first."""
-    return os.pathsep.join(filter(None, (str(folder), os.environ.get("PYTHONPATH"))))
-
-
-class Link:
+class Link(Flower):
     """A SuperLink that listens on all addresses of this machine, as one for other machines does."""
 
-    def __init__(self, processes: Processes, port: int) -> None:
-        self.processes, self.port = processes, port
+    def __init__(self) -> None:
+        super().__init__(deployed=True)
         self.numbers = count()
-        self.folder = processes.folder
-        self.tls = TlsFiles.create(self.folder)
-        self.start()
-        (self.folder / "flwr" / "config.toml").write_text(
-            f'[superlink]\ndefault = "local"\n[superlink.local]\naddress = "127.0.0.1:{port}"\n'
-            f'root-certificates = "{self.tls.authority}"\n'
-        )
-
-    def start(self) -> None:
-        arguments = ["--ssl-ca-certfile", str(self.tls.authority), "--ssl-certfile", str(self.tls.certificate)]
-        arguments += ["--ssl-keyfile", str(self.tls.key), "--enable-supernode-auth"]
-        command = ["fhe-auc", "flower", "superlink", "--host", EVERYWHERE, "--port", str(self.port)]
-        self.process = self.processes.start("superlink", [*command, *arguments])
-        while not self.answers():
-            self.processes.require_alive(self.process)
-            time.sleep(0.1)
-
-    def answers(self) -> bool:
-        try:
-            return self.status("127.0.0.1", "/health") == 200
-        except httpx.TransportError:
-            return False
+        assert self._tls is not None
+        self.authority = str(self._tls.authority)
+        self.start_superlink("--host", EVERYWHERE)
 
     def status(self, address: str, path: str, **headers: str) -> int:
-        trusted = ssl.create_default_context(cafile=str(self.tls.authority))
+        trusted = ssl.create_default_context(cafile=self.authority)
         trusted.check_hostname = False  # it is for 127.0.0.1
         with httpx.Client(verify=trusted) as client:
-            url = f"https://{address}:{self.port}{path}"
+            url = f"https://{address}:{self._port}{path}"
             return client.request("GET" if path == "/health" else "POST", url, headers=headers).status_code
 
-    def key(self, name: str, *, registered: bool) -> Path:
+    def key(self, name: str, *, registered: bool) -> tuple[str, str]:
+        """The option with a new key."""
         private, public = node_keys(self.folder, name)
         if registered:
-            self.processes.call(["flwr", "supernode", "register", str(public), "--format", "json"])
-        return private
+            self.register(public)
+        return "--auth-supernode-private-key", str(private)
 
     def node(self, *arguments: str, **variables: str) -> tuple[subprocess.Popen[bytes], Path]:
         """Start a node; return it and its log."""
-        command = ["fhe-auc", "flower", "supernode", "--bundle-sha256", "0" * 64]
-        command += ["--superlink", f"127.0.0.1:{self.port}"]
-        trusting = [] if "--root-certificates" in arguments else ["--root-certificates", str(self.tls.authority)]
+        command = ["fhe-auc", "flower", "supernode", "--bundle-sha256", "0" * 64, "--superlink", self.superlink]
+        command += ["--root-certificates", self.authority, *arguments]
         name = f"node-{next(self.numbers)}"
-        return self.processes.start(name, [*command, *trusting, *arguments], **variables), self.folder / f"{name}.log"
+        return self.processes.start(name, command, **variables), self.folder / f"{name}.log"
 
     def ending(self, *arguments: str, **variables: str) -> tuple[int, str]:
         """Status and last line of a node that does not get in."""
@@ -107,8 +82,8 @@ class Link:
 
 @pytest.fixture(scope="module")
 def link() -> Iterator[Link]:
-    with reserved_port() as port, Processes() as processes:
-        yield Link(processes, port)
+    with Link() as made:
+        yield made
 
 
 def test_other_machines_reach_the_fleet_api_and_nothing_else(link: Link) -> None:
@@ -162,8 +137,7 @@ def test_where_a_request_was_sent_decides_what_it_reaches(server: Any, path: str
 )
 def test_a_node_whose_clock_is_wrong_says_by_how_much(seconds: int, which: str, link: Link, tmp_path: Path) -> None:
     key = link.key(which.split()[0], registered=True)
-    (tmp_path / "sitecustomize.py").write_text(SHIFTED.format(seconds=seconds))
-    status, told = link.ending("--auth-supernode-private-key", str(key), PYTHONPATH=ahead_of_all(tmp_path))
+    status, told = link.ending(*key, **running_first(tmp_path, SHIFTED.format(seconds=seconds)))
     assert (status, told.startswith("error: this machine's clock is ")) == (1, True)
     assert f"{which} the SuperLink's" in told
     assert "set the clock (NTP)" in told
@@ -173,8 +147,7 @@ def test_a_node_whose_clock_is_wrong_says_by_how_much(seconds: int, which: str, 
 def test_a_refusal_that_passes_ends_no_node(link: Link, tmp_path: Path) -> None:
     """As under load; here the node's clock is put right meanwhile."""
     key = link.key("late", registered=True)
-    (tmp_path / "sitecustomize.py").write_text(SHIFTED.format(seconds=100))
-    node, log = link.node("--auth-supernode-private-key", str(key), PYTHONPATH=ahead_of_all(tmp_path))
+    node, log = link.node(*key, **running_first(tmp_path, SHIFTED.format(seconds=100)))
     wait_for(lambda: "as it also does under load: asking again 2 times" in log.read_text())
     (tmp_path / "right").touch()
     wait_for(lambda: "SuperNode ID" in log.read_text())
@@ -186,11 +159,9 @@ def test_a_refusal_that_passes_ends_no_node(link: Link, tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_node_without_a_key_says_so_and_one_with_an_unknown_key_after_a_while(link: Link) -> None:
     status, told = link.ending()
-    assert (status, told.startswith("error: the SuperLink admits nodes with a registered key only, and this")) == (
-        1,
-        True,
-    )
-    node, log = link.node("--auth-supernode-private-key", str(link.key("unknown", registered=False)))
+    assert status == 1
+    assert told.startswith("error: the SuperLink admits nodes with a registered key only, and this")
+    node, log = link.node(*link.key("unknown", registered=False))
     assert node.wait(timeout=200) == 1
     assert "it is a minute until the SuperLink has noticed; if the key is not registered there" in log.read_text()
     assert log.read_text().splitlines()[-1].startswith("error: the SuperLink does not admit this node: its key is not")
@@ -229,8 +200,8 @@ def response(status: int, *, seconds_ahead: float = 0, code: int | None = None) 
 def test_answers_are_sentences_at_the_site(
     found: httpx.Response | list[tuple[int, float]], reason: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(admission, "now", lambda: NOW)
-    refusals = admission.SuperLinkRefusals()
+    monkeypatch.setattr(supernode, "now", lambda: NOW)
+    refusals = supernode.SuperLinkRefusals()
     single = isinstance(found, httpx.Response)
     answers = [found] * 3 if single else [response(status, seconds_ahead=ahead) for status, ahead in found]
     for each in answers:
@@ -242,25 +213,17 @@ def test_answers_are_sentences_at_the_site(
 
 
 @pytest.mark.parametrize(
-    ("cause", "reason", "told"),
+    ("cause", "reason"),
     [
-        (
-            (9, "certificate is not yet valid"),
-            "certificate is not yet valid, by this machine's clock: set the clock",
-            "",
-        ),
-        ((10, "certificate has expired"), "certificate has expired, by this machine's clock: set the clock", ""),
-        ((20, "unable to get local issuer"), "not trusted here (unable to get local issuer)", ""),
-        ((62, "Hostname mismatch"), "not trusted here (Hostname mismatch)", ""),
-        (
-            None,
-            "",
-            "^the connection was closed while it was made$",
-        ),  # tried again: Flower gives up where a text has SSL
+        ((9, "certificate is not yet valid"), "certificate is not yet valid, by this machine's clock: set the clock"),
+        ((10, "certificate has expired"), "certificate has expired, by this machine's clock: set the clock"),
+        ((20, "unable to get local issuer"), "not trusted here (unable to get local issuer)"),
+        ((62, "Hostname mismatch"), "not trusted here (Hostname mismatch)"),
+        (None, ""),  # closed: tried again, whereas Flower gives up where a text has SSL
     ],
 )
 def test_a_certificate_that_does_not_verify_is_told_apart_from_a_wrong_clock_and_a_closed_connection(
-    cause: tuple[int, str] | None, reason: str, told: str
+    cause: tuple[int, str] | None, reason: str
 ) -> None:
     error: Any = ssl.SSLCertVerificationError() if cause else ssl.SSLEOFError("EOF")
     if cause:
@@ -269,8 +232,8 @@ def test_a_certificate_that_does_not_verify_is_told_apart_from_a_wrong_clock_and
     def fail(_: object) -> httpx.Response:
         raise httpx.ConnectError("[SSL: UNEXPECTED_EOF_WHILE_READING] certificate") from error
 
-    refusals = admission.SuperLinkRefusals()
-    with pytest.raises(httpx.ConnectError, match=told or "certificate"):
+    refusals = supernode.SuperLinkRefusals()
+    with pytest.raises(httpx.ConnectError, match="certificate" if cause else "^the connection was closed while it was"):
         refusals.intercept(None, fail)  # type: ignore[arg-type]
     assert reason in refusals.reason
     assert bool(refusals.reason) is bool(reason)
@@ -279,7 +242,7 @@ def test_a_certificate_that_does_not_verify_is_told_apart_from_a_wrong_clock_and
 def test_a_clock_that_is_off_by_three_answers_is_told_once_before_it_is_refused(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(admission, "now", lambda: NOW)
+    monkeypatch.setattr(supernode, "now", lambda: NOW)
     for seconds, warned in (
         ([0, 0, 0, 0], False),
         ([10, 10], False),
@@ -289,7 +252,7 @@ def test_a_clock_that_is_off_by_three_answers_is_told_once_before_it_is_refused(
         ([-10, -10, -10, -10], True),
     ):
         caplog.clear()
-        refusals = admission.SuperLinkRefusals()
+        refusals = supernode.SuperLinkRefusals()
         for ahead in seconds:
             refusals.intercept(None, lambda _, ahead=ahead: response(200, seconds_ahead=ahead))  # type: ignore[arg-type]
         assert caplog.text.count("this machine's clock is") == warned

@@ -58,17 +58,12 @@ def test_every_line_has_a_time_and_none_a_colour(tmp_path: Path, monkeypatch: py
         assert all(re.match(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+\+00:00 (INFO|WARNING) ", line) for line in lines)
 
 
-def test_a_foreign_line_keeps_its_level() -> None:
-    for line, level, text in (
-        ("\x1b[92mINFO \x1b[0m:      Start `flwr-clientapp` process\n", "INFO", "Start `flwr-clientapp` process"),
-        ("2026-11-23T20:13:52.833Z ERROR [uvicorn.error] Exiting.\n", "ERROR", "[uvicorn.error] Exiting."),
-        ("ERROR:    Exception in ASGI application\n", "ERROR", "Exception in ASGI application"),
-        ("Traceback (most recent call last):\n", "INFO", "Traceback (most recent call last):"),
-    ):
-        told = json.loads(uniform(line, RoleFormatter("json")))
-        assert (told["level"], told["message"]) == (level, text)
-
-
+LEVELS = (
+    ("\x1b[92mINFO \x1b[0m:      Start `flwr-clientapp` process\n", "INFO", "Start `flwr-clientapp` process"),
+    ("2026-11-23T20:13:52.833Z ERROR [uvicorn.error] Exiting.\n", "ERROR", "[uvicorn.error] Exiting."),
+    ("ERROR:    Exception in ASGI application\n", "ERROR", "Exception in ASGI application"),
+    ("Traceback (most recent call last):\n", "INFO", "Traceback (most recent call last):"),
+)
 OURS = {
     "json": '{"time": "2030-05-01T12:00:00.000+00:00", "level": "INFO", "message": "two  blanks"}',
     "text": "2030-05-01T12:00:00.000+00:00 INFO party=north two  blanks",
@@ -82,6 +77,9 @@ FOREIGN = (
 @pytest.mark.parametrize("form", ["json", "text"])
 def test_lines_of_ours_pass_as_they_are_others_are_made_such_and_none_steers_a_terminal(form: Format) -> None:
     made = RoleFormatter(form)
+    for line, level, text in LEVELS:
+        told = json.loads(uniform(line, RoleFormatter("json")))
+        assert (told["level"], told["message"]) == (level, text)
     assert uniform(f"{OURS[form]}\n", made) == OURS[form]
     assert uniform("\x1b[0m \n", made) == ""
     for foreign in FOREIGN:
