@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
-from itertools import pairwise
 
 import msgspec
 import numpy as np
@@ -36,23 +34,12 @@ class Sketch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """Entries of all vectors together."""
         return sum(length for _, length in self.vectors)
 
-    def join(self, values: Mapping[str, Residues]) -> Residues:
-        """Return the vectors one after another, shape (size,); `InputError` for one that is missing or does not fit."""
-        if unknown := sorted(set(values) - {name for name, _ in self.vectors}):
-            raise InputError(f"the sketch has no vector {unknown[0]!r}")
-        for name, length in self.vectors:
-            if name not in values:
-                raise InputError(f"vector {name!r} is missing")
-            if values[name].shape != (length,) or values[name].dtype != np.uint64:
-                raise InputError(f"vector {name!r} must be {length} residues, of type uint64")
-        return np.concatenate([values[name] for name, _ in self.vectors])
-
     def split(self, values: Residues) -> dict[str, Residues]:
-        """Return the vectors, as views, of `values`, shape (size,); raise ValueError for another shape."""
-        if values.shape != (self.size,):
+        """Return the vectors, as views, of `values`, shape (…, size); raise ValueError for another shape."""
+        if values.shape[-1:] != (self.size,):
             raise ValueError(f"a sketch has {self.size} entries, got shape {values.shape}")
-        ends = np.cumsum([0, *(length for _, length in self.vectors)]).tolist()
-        return {name: values[start:end] for (name, _), (start, end) in zip(self.vectors, pairwise(ends), strict=True)}
+        names, lengths = zip(*self.vectors, strict=True)
+        return dict(zip(names, np.split(values, np.cumsum(lengths)[:-1], axis=-1), strict=True))
 
 
 def check_names(what: str, names: list[str]) -> None:

@@ -48,11 +48,11 @@ class Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise InputError(f"part of vector {self.vector[:MOST_CHARACTERS]!a}: the weight cannot be {self.weight}")
 
     def evaluate(self, values: Residues, modulus: int) -> Residues:
-        """Return the map of the vector `values`: as many entries, or one for a total."""
+        """Return the map of the vector `values`, shape (…, length): as many entries, or one for a total."""
         mapped = values
         if self.over != "each":
             running = running_sums(values, modulus)
-            mapped = running[-1:]
+            mapped = running[..., -1:]
             if self.over == "below":
                 mapped = modular.subtract(running, values, modulus)
             elif self.over == "above":
@@ -97,12 +97,12 @@ class Factor(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return distinct.pop() * self.each * self.times if distinct else None
 
     def evaluate(self, vectors: Mapping[str, Residues], modulus: int) -> Residues:
-        """Return its entries modulo a prime, shape (length,), or (1,) where there are totals alone."""
+        """Return its entries modulo a prime, shape (…, length), or (…, 1) where there are totals alone."""
         if self.constants:
             return modular.residues(self.constants, modulus)
         parts = (part.evaluate(vectors[part.vector], modulus) for part in self.parts)
         entries = reduce(lambda x, y: modular.add(x, y, modulus), parts)
-        return np.tile(np.repeat(entries, self.each), self.times)
+        return np.tile(np.repeat(entries, self.each, axis=-1), self.times)
 
 
 class Term(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -173,7 +173,7 @@ class Release(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise CapacityError(f"all sums together evaluate at most {MOST_EVALUATED:,} entries, got {entries:,}")
 
     def evaluate(self, values: Residues, modulus: int) -> dict[Factor, Residues]:
-        """Return each different factor's entries at a sketch, shape (size,), modulo a prime of at most 50 bits."""
+        """Return each different factor's entries at a sketch, shape (…, size), modulo a prime of at most 50 bits."""
         if modulus.bit_length() > MOST_MODULUS_BITS:
             raise ValueError(f"only modulo primes of at most {MOST_MODULUS_BITS} bits")
         if values.dtype != np.uint64 or int(values.max(initial=0)) >= modulus:
@@ -182,27 +182,27 @@ class Release(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return {factor: factor.evaluate(vectors, modulus) for factor in dict.fromkeys(self._factors())}
 
     def totals(self, values: Residues, modulus: int) -> Residues:
-        """Return each sum at a sketch modulo a prime, shape (sums,); ValueError as `evaluate`."""
+        """Return each sum at sketches, shape (…, size), modulo a prime, shape (…, sums); ValueError as `evaluate`."""
         at = self.evaluate(values, modulus)
 
         def product(term: Term) -> Residues:
             return reduce(lambda x, y: modular.multiply(x, y, modulus), (at[factor] for factor in term.factors))
 
-        products = (np.concatenate([product(term) for term in total.terms]) for total in self.sums)
-        return np.array([running_sums(entries, modulus)[-1] for entries in products], np.uint64)
+        products = (np.concatenate([product(term) for term in total.terms], axis=-1) for total in self.sums)
+        return np.stack([modular.total(entries, modulus) for entries in products], axis=-1)
 
     def _factors(self) -> Iterator[Factor]:
         return (factor for total in self.sums for term in total.terms for factor in term.factors)
 
 
 def running_sums(values: Residues, modulus: int) -> Residues:
-    """Return Σ_{j≤k} values_j for each k, modulo a number of at most 50 bits."""
+    """Return Σ_{j≤k} values_j for each k of the last axis, modulo a number of at most 50 bits."""
     sums = np.empty_like(values)
-    before = np.uint64(0)
-    for start in range(0, len(values), _CHUNK):  # as many as fit into 64 bits unreduced
-        piece = sums[start : start + _CHUNK]
-        np.cumsum(values[start : start + _CHUNK], out=piece)
+    before: Residues = np.zeros(1, np.uint64)
+    for start in range(0, values.shape[-1], _CHUNK):  # as many as fit into 64 bits unreduced
+        piece = sums[..., start : start + _CHUNK]
+        np.cumsum(values[..., start : start + _CHUNK], axis=-1, out=piece)
         piece += before
         piece %= np.uint64(modulus)
-        before = piece[-1]
+        before = piece[..., -1:]
     return sums

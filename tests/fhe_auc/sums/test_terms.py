@@ -37,6 +37,16 @@ def test_factors_are_those_of_integers(release: Release, prime: int, data: st.Da
                 assert found[factor].tolist() == [plain_sums.entry(factor, vectors, k) % prime for k in range(length)]
 
 
+def test_sums_at_several_sketches_are_those_at_each() -> None:
+    factors = (Factor((Part("p", "below", -3), Part("n"))), Factor((Part("tag", "total"), Part("p", "above"))), ONES)
+    release = Release(SKETCH, (Sum("s", (Term(factors), Term((P, P)))), Sum("t", (Term((P,)),))))
+    several = plain_sums.random_residues(3, 10_000 * 7, 101).reshape(2, 5_000, 7)
+    found = release.totals(several, 101)
+    assert found.shape == (2, 5_000, 2)
+    assert found[1, 4_321].tolist() == release.totals(several[1, 4_321], 101).tolist()
+    assert {name: each.shape[-1] for name, each in SKETCH.split(several).items()} == dict(SKETCH.vectors)
+
+
 @pytest.mark.parametrize("over", ["each", "below", "above", "total"])
 def test_sums_over_the_longest_vectors_of_the_largest_residues_do_not_overflow(over: Any) -> None:
     prime = PRIMES[-1]
@@ -203,45 +213,6 @@ def test_coefficients_times_monomials_give_the_difference_s_product(release: Rel
             )
             pairs = zip(np.concatenate(factors).tolist(), np.concatenate(encrypted).tolist(), strict=True)
             assert (sum(constant.tolist()) + sum(x * y for x, y in pairs) - expected) % prime == 0
-
-
-JOINED = Sketch((("p", 3), ("n'", 1), ("mu 1", 2)))
-
-
-def vector(*values: int) -> np.ndarray[tuple[int, ...], np.dtype[np.uint64]]:
-    return np.array(values, np.uint64)
-
-
-PARTS = {"mu 1": vector(5, 6), "p": vector(1, 2, 3), "n'": vector(4)}
-
-
-def test_vectors_stand_one_after_another_in_the_sketch_s_order_and_come_apart_again() -> None:
-    joined = JOINED.join(PARTS)
-    assert (joined.tolist(), joined.dtype, JOINED.size) == ([1, 2, 3, 4, 5, 6], np.uint64, 6)
-    found = JOINED.split(joined)
-    assert list(found) == ["p", "n'", "mu 1"]
-    assert {name: each.tolist() for name, each in found.items()} == {k: v.tolist() for k, v in PARTS.items()}
-    for shape in ((5,), (7,), (1, 6)):
-        with pytest.raises(ValueError, match="6 entries"):
-            JOINED.split(np.zeros(shape, np.uint64))
-
-
-@pytest.mark.parametrize(
-    ("changes", "shown"),
-    [
-        ({"q": vector(1)}, "no vector 'q'"),
-        ({"p": vector(1, 2)}, "'p' must be 3 residues"),
-        ({"p": vector(1, 2, 3)[None]}, "'p' must be 3 residues"),
-        ({"p": np.array([1, 2, 3])}, "'p' must be 3 residues"),
-        ({"p": np.array([1.0, 2.0, 3.0])}, "'p' must be 3 residues"),
-    ],
-    ids=["unknown", "too short", "two-dimensional", "signed", "floats"],
-)
-def test_other_vectors_are_not_joined(changes: dict[str, np.ndarray], shown: str) -> None:  # type: ignore[type-arg]
-    with pytest.raises(InputError, match=shown):
-        JOINED.join({**PARTS, **changes})
-    with pytest.raises(InputError, match="vector 'p' is missing"):
-        JOINED.join({"n'": vector(4), "mu 1": vector(5, 6)})
 
 
 @pytest.mark.parametrize(
