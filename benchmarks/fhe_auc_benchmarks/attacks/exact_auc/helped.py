@@ -23,9 +23,16 @@ from fhe_auc.rlwe.modular import Residues
 from fhe_auc.session.aggregator import conduct
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.messages import Message
-from fhe_auc_benchmarks.attacks.exact_auc.ciphertexts import PROTOCOLS, LyingHelpedAggregator, Sites, request_for
+from fhe_auc_benchmarks.attacks.exact_auc.ciphertexts import (
+    PROTOCOLS,
+    LyingHelpedAggregator,
+    answering,
+    guess_of,
+    judged,
+    request_for,
+)
 from fhe_auc_benchmarks.attacks.exact_auc.strategies import STRATEGIES, ExactStrategy, ExactView
-from fhe_auc_benchmarks.attacks.laboratory import PASSED, SITES, AttackOutcome
+from fhe_auc_benchmarks.attacks.laboratory import AttackOutcome, made_up_sites
 from fhe_auc_keys.roles.helper_opening import OPEN, Blobs, HelperMaterial, _SignedBlob
 from fhe_auc_keys.roles.helper_roles import DECRYPT, Helper, Response, _HelpedResult
 from fhe_auc_keys.trust.identity import Identity
@@ -154,12 +161,12 @@ def _play(
     generator: np.random.Generator,
     earlier: LyingHelpedAggregator | None,
 ) -> tuple[LyingHelpedAggregator, str]:
-    """Play a session; return its aggregator and what comes of it: `Sites.verdict`, or `THE_HELPER`, which refused."""
+    """Play a session; return its aggregator and what comes of it: `judged`, or `THE_HELPER`, which refused."""
     plugin = PROTOCOLS[protocol]()
     session = plugin.prepare(request_for(backend, min_parties=2, keys="helper"))
-    manifest, delivery, sites = session.manifest, session.delivery(), Sites.made_up(generator)
-    aggregator = LyingHelpedAggregator(manifest, attack.strategy, generator, earlier=earlier, guess=sites.guess)
-    roles = [plugin.party(manifest, delivery.parties[each.name], each) for each in sites.data]
+    manifest, delivery, sites = session.manifest, session.delivery(), made_up_sites(generator)
+    aggregator = LyingHelpedAggregator(manifest, attack.strategy, generator, earlier=earlier, guess=guess_of(sites))
+    roles = [plugin.party(manifest, delivery.parties[each.name], each) for each in sites]
     material = delivery.helper or b""
     helper = plugin.helper(manifest, material)
     if attack.forged is not None:
@@ -168,31 +175,25 @@ def _play(
         helper = LyingHelper(manifest, computation, own, responses=len(roles) if attack.apart else 1)
 
     def exchange(message: bytes) -> Iterator[tuple[str, bytes]]:
-        if aggregator.asked == (helper.name,):
-            if attack.blobs is not None and aggregator.round == OPEN:
-                message = _with(
-                    message, encode(Blobs(tuple(attack.blobs(aggregator.blobs(), earlier.blobs() if earlier else ()))))
-                )
-            yield helper.name, helper.respond(message)
-            if attack.again == aggregator.round:
-                other = encode(Blobs(aggregator.blobs()[:2])) if attack.again == OPEN else aggregator.encrypted_result()
-                helper.respond(_with(message, other))
+        if attack.blobs is not None and aggregator.round == OPEN:
+            given = attack.blobs(aggregator.blobs(), earlier.blobs() if earlier else ())
+            message = _with(message, encode(Blobs(tuple(given))))
+        if attack.apart and aggregator.round == aggregator.rounds and isinstance(helper, LyingHelper):
+            for role, response in zip(roles, helper.responses, strict=True):
+                own = encode(_HelpedResult(aggregator.counted, (response,)))
+                yield role.name, role.respond(_with(message, own))
             return
-        for number, role in enumerate(roles):
-            if role.name not in aggregator.asked:
-                continue
-            own = message
-            if attack.apart and aggregator.round == aggregator.rounds and isinstance(helper, LyingHelper):
-                own = _with(message, encode(_HelpedResult(aggregator.counted, (helper.responses[number],))))
-            yield role.name, role.respond(own)
+        yield from answering(aggregator, [*roles, helper])(message)
+        if attack.again == aggregator.round:
+            other = encode(Blobs(aggregator.blobs()[:2])) if attack.again == OPEN else aggregator.encrypted_result()
+            helper.respond(_with(message, other))
 
     try:
         conduct(aggregator, exchange)
     except (EvaluationError, MessageError):
         return aggregator, THE_HELPER
-    claimed = [SITES.index(party) for party in aggregator.counted]
-    found = [sites.verdict(roles[each], claimed) for each in claimed]
-    return aggregator, PASSED if PASSED in found else found[0]
+    claimed = [number for number, role in enumerate(roles) if role.name in aggregator.counted]
+    return aggregator, judged([roles[each] for each in claimed], [sites[each] for each in claimed])
 
 
 def _with(message: bytes, payload: bytes) -> bytes:

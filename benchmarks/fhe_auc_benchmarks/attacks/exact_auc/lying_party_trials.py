@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from fractions import Fraction
-from functools import partial
-from typing import NamedTuple, TypeAlias
+from collections.abc import Mapping
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fhe_auc.base.errors import EvaluationError
-from fhe_auc.question import thresholds
 from fhe_auc.question.analysis import PLAIN, Analysis, Variable
 from fhe_auc.results.evaluation import Evaluation
-from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
 from fhe_auc.session.aggregator import conduct
 from fhe_auc.session.party import Party
-from fhe_auc.session.protocol import Request
+from fhe_auc_benchmarks.attacks.exact_auc.ciphertexts import answering, judged, request_for
 from fhe_auc_benchmarks.attacks.exact_auc.lying_parties import LIES, Lie, lying_party
-from fhe_auc_benchmarks.attacks.laboratory import HARMLESS, PASSED, SITES, AttackOutcome, made_up_sites, verdict
+from fhe_auc_benchmarks.attacks.laboratory import HARMLESS, SITES, AttackOutcome, made_up_sites
 
 PARTIES = (*SITES, "west")
 TOLD_BY = 2  # who lies where one party does
@@ -29,12 +24,8 @@ SEVERAL = Analysis(
     models=("a", "b"), by=(Variable("sex", ("f", "m")), Variable("age", ("young", "middle", "old"))), min_cell=1
 )
 THE_AGGREGATOR, THE_HELPER, NOBODY = "the aggregator", "the helper", "nobody"
-_GRID = thresholds.uniform(8)
-_CAP = 90  # of each party; none has so many rows
-
-
 LEFT_OUT = "left out"
-Numbers: TypeAlias = tuple[Fraction | None, int | None, int | None]  # an AUC, its positives and negatives
+_CAP = 90  # of each party; none has so many rows
 
 
 class Trial(NamedTuple):
@@ -63,16 +54,8 @@ def play(
     """
     analysis = SEVERAL if any(lie.columns or lie.models > 1 for lie in lies.values()) else PLAIN
     plugin = registry.evaluating(protocol)
-    request = Request(
-        parties=PARTIES,
-        thresholds=_GRID,
-        backend=backend,
-        max_rows=1_000,
-        min_parties=2,
-        keys="helper",
-        row_caps=_CAP if proofs else None,
-        analysis=analysis,
-    )
+    caps = _CAP if proofs else None
+    request = request_for(backend, parties=PARTIES, min_parties=2, keys="helper", row_caps=caps, analysis=analysis)
     session, sites = plugin.prepare(request), made_up_sites(generator, PARTIES, analysis)
     manifest, delivery = session.manifest, session.delivery()
     aggregator, helper = plugin.aggregator(manifest, b""), plugin.helper(manifest, delivery.helper or b"")
@@ -85,28 +68,17 @@ def play(
         else:
             roles.append(plugin.party(manifest, material, data))
 
-    def exchange(message: bytes) -> Iterator[tuple[str, bytes]]:
-        for role in (*roles, helper):
-            if role.name in aggregator.asked:
-                yield role.name, role.respond(message)
-
     try:
-        conduct(aggregator, exchange, refused=lambda error: None)
+        conduct(aggregator, answering(aggregator, [*roles, helper]), refused=lambda error: None)
     except EvaluationError as error:
         return Trial(type(error).__name__, {})
     counted, named = aggregator.counted, aggregator.refusals
     named_by = {party: THE_HELPER if party in helper.unproved else THE_AGGREGATOR for party in named}
-    expected = right([data for data in sites if data.name in counted], analysis)
     honest = [role for index, role in enumerate(roles) if index not in lies]
-    found = {verdict(partial(_accepts, role, expected), lambda error: type(error).__name__) for role in honest}
-    worst = PASSED if PASSED in found else min(found - {HARMLESS}, default=HARMLESS)
+    worst = judged(honest, [data for data in sites if data.name in counted], analysis)
     if worst == HARMLESS and not any(PARTIES[index] in counted for index in lies):
         worst = LEFT_OUT
     return Trial(worst, named_by)
-
-
-def _accepts(role: Party[Evaluation], expected: Sequence[Numbers]) -> bool:
-    return [(each.fraction, each.positives, each.negatives) for each in role.result().estimates] == expected
 
 
 def run(name: str, protocol: str, trials: int, seed: int, *, proofs: bool = True) -> AttackOutcome:
@@ -116,22 +88,3 @@ def run(name: str, protocol: str, trials: int, seed: int, *, proofs: bool = True
         trial = play({TOLD_BY: LIES[name]}, protocol, generator, proofs=proofs)
         found[trial.named_by.get(PARTIES[TOLD_BY], NOBODY) if trial.verdict == LEFT_OUT else trial.verdict] += 1
     return AttackOutcome.counted(found, changed=trials)
-
-
-def right(parties: Sequence[PartyData], analysis: Analysis) -> list[Numbers]:
-    """Return the exact AUC of each model and group, pair by pair of pooled rows, and its rows of each label."""
-    labels = np.concatenate([data.labels for data in parties]).astype(bool)
-    everybody: NDArray[np.bool_] = np.ones(len(labels), np.bool_)
-    groups = [everybody]
-    for index, variable in enumerate(analysis.by):
-        levels = np.concatenate([data.groups[index] for data in parties])
-        groups += [levels == level for level in range(len(variable.levels))]
-    found: list[Numbers] = []
-    for model in range(len(analysis.models)):
-        bins = np.searchsorted(_GRID, np.concatenate([data.scores[model] for data in parties]), side="right")
-        for group in groups:
-            positives, negatives = bins[group & labels], bins[group & ~labels]
-            signs = np.sign(positives[:, None] - negatives[None, :])
-            auc = Fraction(1, 2) + Fraction(int(signs.sum()), 2 * signs.size)
-            found.append((auc, len(positives), len(negatives)))
-    return found
