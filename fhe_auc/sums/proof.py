@@ -123,7 +123,7 @@ class Authenticator:
             part = values[..., z]
             for y in range(number):
                 if y != z:
-                    part = modular.multiply(part, modular.subtract(self._point, np.uint64(y), t), t)
+                    part = modular.multiply(part, modular.subtract(self._point, np.full((), y, np.uint64), t), t)
                     part = modular.multiply(part, np.uint64(pow(z - y, -1, t)), t)
             found = modular.add(found, part, t)
         return found

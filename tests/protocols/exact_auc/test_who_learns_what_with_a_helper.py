@@ -190,7 +190,7 @@ def test_the_aggregator_and_a_party_read_a_few_pooled_counts_of_their_choice() -
     play, chosen = helped(), [2, 5, 11, 17]
     play.until(3)
     opening, (prime,), layout = play.aggregator._keys, play.plan.parameters.plain_moduli, play.plan.layout
-    public = opening._public
+    public = opening.public
     sent = sum(sketch.astype(object) for sketch in sketches_sent(play))
     # The sum "ties" takes the products of positives and negatives: first −negatives, then −positives, of all pads.
     weights, start = np.zeros(layout.slots, np.uint64), sum(layout.widths[:1])
@@ -198,7 +198,7 @@ def test_the_aggregator_and_a_party_read_a_few_pooled_counts_of_their_choice() -
     for power, each in enumerate(chosen):
         weights[start + each] = 1 << 10 * power
     totals[1] = sum(int(sent[each]) << 10 * power for power, each in enumerate(chosen)) % prime
-    asked = public.multiply_values(opening._ciphertexts[0][0], weights)
+    asked = public.multiply_values(opening.ciphertexts[0][0], weights)
     asked = public.add_values(asked, layout.mask(KeyStream(bytes(32)), totals, prime))
     lie = Result(NAMES, encode((public.dump_result(public.flood(asked), play.plan.kept),)))
     about = play.manifest.protocol, play.manifest.session, 3, "aggregator", play.manifest.digest
@@ -229,7 +229,7 @@ def test_to_whom_a_party_gives_the_common_secret_any_sums_pass(liar: str) -> Non
     if liar == "helper":
         play.helper._computation.decrypt = lambda keys, result: forged
     else:
-        public = play.aggregator._keys._public
+        public = play.aggregator._keys.public
         masks = (plan.layout.mask(KeyStream(bytes(32)), *each) for each in zip(forged, moduli, strict=True))
         encrypted = (public.flood(public.encrypt(mask, which)) for which, mask in enumerate(masks))
         parts = tuple(public.dump_result(each, plan.kept) for each in encrypted)

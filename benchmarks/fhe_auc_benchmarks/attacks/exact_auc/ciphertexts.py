@@ -94,7 +94,7 @@ class Liar:
             computed = []
             for each in claim.computed:
                 opening = openings[each.opening]
-                weighted = _LyingOpening(public, each.release, opening._layout, opening._ciphertexts)
+                weighted = _LyingOpening(public, each.release, opening.layout, opening.ciphertexts)
                 computed.append(weighted._evaluated(each.pooled, which))
             total = public.add_values(computed[0], constants) if computed else public.encrypt(constants, which)
             for summand in computed[1:]:
@@ -200,7 +200,7 @@ class LyingHelpedAggregator(HelpedAggregator):
         openings: dict[OpeningName, Opening] = {"own": self.opening}
         if self._earlier and self._earlier.opening:
             openings["earlier"] = self._earlier.opening
-        return encode(Result(self.counted, self._liar.result(self._keys._public, openings, self.kept)))
+        return encode(Result(self.counted, self._liar.result(self._keys.public, openings, self.kept)))
 
     def _close(self) -> bytes:
         if self.round == OPEN:
