@@ -168,42 +168,16 @@ def any_digit(draw: np.random.Generator) -> list[int]:
     return _balanced(found, change)
 
 
-def negative(draw: np.random.Generator) -> list[int]:
-    """A count below zero; everything that makes up for it is a count."""
-    lie = int(draw.integers(1, 7))
-    return [-lie, 0, *_places(10, 10 - lie, 0, CAP - 10 + lie)]
-
-
-def digit_of_eight(draw: np.random.Generator) -> list[int]:
-    """The smallest lie: 8 in the place of ones, for 1 in the place of eights."""
-    found = _places(int(draw.integers(1, 7)) * 8, 0, 0, 0, 0)
-    found[0], found[1] = 8, found[1] - 1
-    count = found[0] + 8 * found[1]
-    return found[:4] + _places(count, 0, CAP - count)
-
-
 def wrapped_around(draw: np.random.Generator) -> list[int]:
     """Two counts near half of the prime each, which add up to a count modulo the prime."""
     lie = REAL // 2 + int(draw.integers(1, 1000))
     return [lie, 0, (REAL + 5 - lie) % REAL, 0, *_places(5, 0, CAP - 5)]
 
 
-def fraction(draw: np.random.Generator) -> list[int]:
-    """Halves, that add up to a whole."""
-    half = int(draw.integers(0, 10)) * 2 + 1
-    lie = half * pow(2, -1, REAL) % REAL
-    return [lie, 0, lie, 0, *_places(half, 0, CAP - half)]
-
-
 def over_the_cap(draw: np.random.Generator) -> list[int]:
     """Digits all, of too many rows."""
     count = CAP + int(draw.integers(1, 14))
     return _places(count, 0, count, 0, 0)
-
-
-def over_the_cap_with_a_negative_rest(draw: np.random.Generator) -> list[int]:
-    count = CAP + int(draw.integers(1, 14))
-    return [*_places(count, 0, count, 0), CAP - count, 0]
 
 
 def one_group_against_another(draw: np.random.Generator) -> list[int]:
@@ -219,16 +193,7 @@ def _balanced(digits: list[int], change: int) -> list[int]:
     return digits
 
 
-LIES: list[Lie] = [
-    any_digit,
-    negative,
-    digit_of_eight,
-    wrapped_around,
-    fraction,
-    over_the_cap,
-    over_the_cap_with_a_negative_rest,
-    one_group_against_another,
-]
+LIES: list[Lie] = [any_digit, wrapped_around, over_the_cap, one_group_against_another]
 
 
 @pytest.mark.parametrize("make", LIES)
@@ -287,12 +252,8 @@ def test_who_tells_no_lie_passes_every_time() -> None:
 
 @pytest.mark.parametrize("improved", [False, True], ids=["as they are", "with the best proof that is known"])
 @pytest.mark.parametrize("make", LIES)
-def test_none_of_ten_thousand_lies_passes_at_a_real_field(make: Lie, improved: bool) -> None:
-    assert accepted(make, 7, 90, improved) == 0
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("improved", [False, True], ids=["as they are", "with the best proof that is known"])
-@pytest.mark.parametrize("make", LIES)
-def test_none_of_a_hundred_thousand_lies_passes(make: Lie, improved: bool) -> None:
-    assert accepted(make, 63, 100, improved) == 0
+@pytest.mark.parametrize(("kinds", "parties"), [(14, 90), pytest.param(125, 100, marks=pytest.mark.slow)])
+def test_none_of_ten_or_a_hundred_thousand_lies_passes_at_a_real_field(
+    make: Lie, improved: bool, kinds: int, parties: int
+) -> None:
+    assert accepted(make, kinds, parties, improved) == 0
