@@ -1,4 +1,4 @@
-"""What is summed: products of linear functions of a sketch, in public; it travels in manifests, so all is checked.
+"""What is summed: products of linear functions of a sketch, in public. It follows from a session's manifest.
 
 A term is Σ_k c_k · F_k · G_k · H_k, of 1 to 3 factors that are linear in the sketch, and constants c_k: F_k is a sum
 of parts, weight · (x_k, or Σ_{j<k} x_j, or Σ_{j>k} x_j, or Σ_j x_j), x one of its vectors.
@@ -8,21 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import reduce
-from typing import Literal, get_args
+from typing import Literal
 
 import msgspec
 import numpy as np
 
-from fhe_auc.base.errors import CapacityError, InputError
+from fhe_auc.base.errors import CapacityError
 from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.modular import Residues
-from fhe_auc.sums.sketch import MOST_CHARACTERS, MOST_ENTRIES, Sketch, check_names
+from fhe_auc.sums.sketch import Sketch
 
 Over = Literal["each", "below", "above", "total"]
 """Which entries x_j are added up to entry k of a linear map: that with j = k, all with j < k, with j > k, or all."""
 
-LARGEST = 2**40  # of weights and constants, in absolute value
-MOST_FACTORS = 3
 MOST_PARTS = 2**14  # of all sums together, with constants
 MOST_EVALUATED = 2**24
 """Entries that all parts of all sums are evaluated to, with constants.
@@ -35,17 +33,11 @@ _CHUNK = 2 ** (63 - MOST_MODULUS_BITS)
 
 
 class Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A linear map of one vector, times a weight that is not zero, and at most 2^40 in absolute value."""
+    """A linear map of one vector, times a weight that is not zero."""
 
     vector: str
     over: Over = "each"
     weight: int = 1
-
-    def __post_init__(self) -> None:
-        if self.over not in get_args(Over):
-            raise InputError(f"part of vector {self.vector[:MOST_CHARACTERS]!a}: there is no sum over {self.over!a}")
-        if not 0 < abs(self.weight) <= LARGEST:
-            raise InputError(f"part of vector {self.vector[:MOST_CHARACTERS]!a}: the weight cannot be {self.weight}")
 
     def evaluate(self, values: Residues, modulus: int) -> Residues:
         """Return the map of the vector `values`, shape (…, length): as many entries, or one for a total."""
@@ -61,12 +53,10 @@ class Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Factor(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A sum of parts, or a public vector of constants of at most 2^40 in absolute value; totals take any length.
+    """A sum of parts, or a public vector of constants of 64 bits; totals take any length.
 
     The entries of a sum of parts may be repeated, for the rows (`each`) or columns (`times`) of a table that is laid
     out row by row: each entry so many times, and what comes of that so many times over.
-
-    Raises `InputError` if it is neither, or is repeated other than 1 to 2^20 times.
     """
 
     parts: tuple[Part, ...] = ()
@@ -74,27 +64,12 @@ class Factor(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     each: int = 1
     times: int = 1
 
-    def __post_init__(self) -> None:
-        if bool(self.parts) == bool(self.constants):
-            raise InputError("a factor has either parts or constants")
-        if not 1 <= self.each * self.times <= MOST_ENTRIES or min(self.each, self.times) < 1:
-            raise InputError(f"a factor is repeated 1 to {MOST_ENTRIES:,} times")
-        if self.each * self.times > 1 and all(part.over == "total" for part in self.parts):
-            raise InputError("constants and totals are not repeated")
-        if self.constants and max(map(abs, self.constants)) > LARGEST:
-            raise InputError(f"a constant is larger than {LARGEST:,} in absolute value")
-
-    def length(self, lengths: Mapping[str, int]) -> int | None:
-        """Return how many entries it has with vectors of these lengths (`InputError` if none fits), None for totals."""
+    def length(self, lengths: Mapping[str, int]) -> int:
+        """Return how many entries it has with vectors of these lengths; 1 for totals."""
         if self.constants:
             return len(self.constants)
-        for part in self.parts:
-            if part.vector not in lengths:
-                raise InputError(f"the sketch has no vector {part.vector[:MOST_CHARACTERS]!a}")
-        distinct = {lengths[part.vector] for part in self.parts if part.over != "total"}
-        if len(distinct) > 1:
-            raise InputError(f"a factor has parts of different lengths, {', '.join(map(str, sorted(distinct)))}")
-        return distinct.pop() * self.each * self.times if distinct else None
+        own = (lengths[part.vector] for part in self.parts if part.over != "total")
+        return max(own, default=1) * self.each * self.times
 
     def evaluate(self, vectors: Mapping[str, Residues], modulus: int) -> Residues:
         """Return its entries modulo a prime, shape (…, length), or (…, 1) where there are totals alone."""
@@ -106,15 +81,9 @@ class Factor(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Term(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The product, summed over entries, of 1 to 3 factors that are no constants, and of 3 constants at most."""
+    """The product, summed over entries, of 1 to 3 factors that are no constants, and of constants."""
 
     factors: tuple[Factor, ...]
-
-    def __post_init__(self) -> None:
-        if not 1 <= self.degree <= MOST_FACTORS:
-            raise InputError(f"a term has 1 to {MOST_FACTORS} factors that are no constants, got {self.degree}")
-        if len(self.factors) - self.degree > MOST_FACTORS:
-            raise InputError(f"a term has at most {MOST_FACTORS} vectors of constants")
 
     @property
     def degree(self) -> int:
@@ -122,11 +91,8 @@ class Term(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return sum(not factor.constants for factor in self.factors)
 
     def length(self, lengths: Mapping[str, int]) -> int:
-        """Return how many entries are summed, 1 where there are totals alone; `InputError` as `Factor.length`."""
-        distinct = {length for factor in self.factors if (length := factor.length(lengths)) is not None}
-        if len(distinct) > 1:
-            raise InputError(f"factors have different lengths, {', '.join(map(str, sorted(distinct)))}")
-        return distinct.pop() if distinct else 1
+        """Return how many entries are summed, 1 where there are totals alone."""
+        return max(factor.length(lengths) for factor in self.factors)
 
 
 class Sum(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -144,24 +110,14 @@ class Sum(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Release(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A sketch, and the sums that are released of it: at least one, each with a name of its own.
 
-    Raises `InputError` for a sum that does not fit the sketch; `CapacityError` for more than 2^14 parts and vectors of
-    constants, or more than 2^24 entries of these.
+    Raises `CapacityError` for more than 2^14 parts and vectors of constants, or more than 2^24 entries of these.
     """
 
     sketch: Sketch
     sums: tuple[Sum, ...]
 
     def __post_init__(self) -> None:
-        check_names("sum", [total.name for total in self.sums])
         lengths = dict(self.sketch.vectors)
-        for total in self.sums:
-            if not total.terms:
-                raise InputError(f"sum {total.name!r} has no terms")
-            for number, term in enumerate(total.terms, 1):
-                try:
-                    term.length(lengths)
-                except InputError as error:
-                    raise InputError(f"sum {total.name!r}, term {number}: {error}") from None
         parts = sum(max(len(factor.parts), 1) for factor in self._factors())
         if parts > MOST_PARTS:
             raise CapacityError(f"all sums together have at most {MOST_PARTS:,} parts and constants, got {parts:,}")

@@ -406,5 +406,6 @@ def test_names_of_vectors_and_sums_are_different_with_the_most_models_groups_and
         Analysis(models=many[:5], classes=many[:5], by=(SEX,)),
     ):
         release = AnalysisSums(structs.replace(analysis, heterogeneity=not analysis.classes), 2, True).release
-        names = [each.name for each in authenticated(release).sums]
-        assert len(set(names)) == len(names)
+        whole = authenticated(release)
+        for names in ([each.name for each in whole.sums], [name for name, _ in whole.sketch.vectors]):
+            assert len(set(names)) == len(names)
