@@ -12,6 +12,7 @@ from fhe_auc.base.serialise import decode, encode
 from fhe_auc.question import thresholds
 from fhe_auc.results.evaluation import Evaluation
 from fhe_auc.rlwe.backends import available_backends
+from fhe_auc.rlwe.polynomials import Words
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.messages import Message
@@ -102,6 +103,17 @@ class Play:
         while self.aggregator.round < round_number:
             message = self.deliver(self.answers(message))
         return message
+
+    def lie(self, change: Callable[[list[Words]], None]) -> None:
+        """Have the aggregator change the sums of sketches, each of shape (1, size), before it computes."""
+        honest = self.aggregator._aggregate
+
+        def lying(opening: bytes, totals: list[Words]) -> bytes:
+            words = [each.copy() for each in totals]
+            change(words)
+            return bytes(honest(opening, words))
+
+        self.aggregator._aggregate = lying
 
     def read(self, message: bytes | None = None) -> list[Evaluation]:
         """Play on from a message, or from the beginning, and return everybody's result."""

@@ -113,8 +113,12 @@ def test_sums_over_several_ciphertexts_come_out_and_a_result_hides_where_all_coe
 
 
 @pytest.mark.parametrize("pads", ["zero", "such that all residues are zero"])
-def test_ciphertexts_that_would_be_multiplied_by_zero_are_left_out(pair: bfv.KeyPair, pads: str) -> None:
+def test_ciphertexts_that_would_be_multiplied_by_zero_are_left_out(
+    pair: bfv.KeyPair, pads: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """V is zero, or M: then whole ciphertexts are multiplied by zeros alone, or hold nothing else."""
+    multiply, factors = bfv.PublicContext.multiply_values, list[bool]()
+    monkeypatch.setattr(bfv.PublicContext, "multiply_values", lambda *of: factors.append(of[2].any()) or multiply(*of))
     length = 4000
     release = Release(Sketch((("p", length), ("n", length))), (sum_of(P, N),))
     vectors = np.random.default_rng(2).integers(0, 50, (2, length))
@@ -125,6 +129,7 @@ def test_ciphertexts_that_would_be_multiplied_by_zero_are_left_out(pair: bfv.Key
     hidden, pooled = (zeros, counts) if pads == "zero" else (negative, zeros)
     opening = Opening.load(pair.public, release, make_opening(pair.secret, release, hidden))
     assert read(release, pair.secret, opening.result(pooled)) == [int(vectors[0] @ vectors[1])]
+    assert all(factors)
 
 
 @given(st.lists(st.sampled_from(PRIMES), min_size=1, max_size=4, unique=True), st.data())

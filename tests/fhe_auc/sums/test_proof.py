@@ -201,23 +201,6 @@ def test_parties_see_nothing_but_the_sum_though_they_know_all_that_they_have_in_
         assert all(view == views[0] for view in views)
 
 
-@pytest.mark.parametrize("draws", [3000, pytest.param(5000, marks=pytest.mark.slow)])
-def test_points_and_the_tags_of_several_parties_are_uniform_and_independent(draws: int) -> None:
-    """A false alarm in 10^6; a share is the difference of neighbours, and the parties' might hang together."""
-    from scipy import stats
-
-    prime, points, tags = 5, Counter(), Counter()  # type: ignore[var-annotated]
-    for number in range(draws):
-        authenticator = Authenticator(CUBE, number.to_bytes(32, "big"), SESSION, 0, prime)
-        points[int(authenticator._point)] += 1
-        sent = (authenticator.sketch(party, words([0]), private(0)) for party in range(3))
-        tags[tuple(int(each[1]) for each in sent)] += 1
-    assert set(points) == {1, 2, 3, 4}
-    for found, cells in ((points, 4), (tags, prime**3)):
-        assert len(found) == cells
-        assert stats.chisquare(list(found.values())).pvalue > 1e-6
-
-
 def test_blinders_are_the_party_s_own_and_all_else_follows_from_the_common_secret() -> None:
     one, other, again = (
         Authenticator(CUBE, SECRET, SESSION, 0, PRIMES[-2]).sketch(0, words([5]), private(number))

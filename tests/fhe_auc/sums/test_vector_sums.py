@@ -133,17 +133,6 @@ def test_sums_over_any_list_of_parties_are_those_of_integers(entries: int, parti
     assert session.read(session.result(counted), counted, min(expected), max(expected)) == expected
 
 
-def test_where_pads_add_up_to_zero_no_opening_is_needed() -> None:
-    sums = VectorSums(3, 2)
-    parties = VectorAuthenticator(sums, SECRET, DIGEST)
-    pad = sums.pad(seed(7), SESSION, 0)
-    sent = [
-        parties.submission(0, np.array([1, 2, 3]), pad),
-        parties.submission(1, np.array([10, -20, 30]), modular.subtract(words([0] * sums.size), pad, MODULUS)),
-    ]
-    assert parties.read(sums.result(added(sums, sent), None), [0, 1], -18, 33).tolist() == [11, -18, 33]
-
-
 def test_the_prime_is_the_least_above_2_to_the_41_and_a_thousand_thresholds_with_both_labels_take_10_511_bytes() -> (
     None
 ):
@@ -250,16 +239,6 @@ def test_every_lie_is_refused(lie: str) -> None:
     with pytest.raises(VerificationError, match="so no number is given") as caught:
         THREE.read(result, counted)
     assert caught.value.check == "authenticator"
-
-
-def test_of_two_results_for_one_list_only_the_right_one_is_read_and_each_list_has_its_own() -> None:
-    honest = THREE.result([0, 1, 2])
-    assert THREE.read(honest, [0, 1, 2]) == [46, 52, 70]
-    assert THREE.read(THREE.result([0, 2]), [0, 2]) == [45, 50, 67]
-    with pytest.raises(VerificationError):
-        THREE.read(shifted(honest, THREE.sums, 2), [0, 1, 2])
-    with pytest.raises(VerificationError):  # without the parties' secret nothing is read
-        VectorAuthenticator(THREE.sums, bytes(32), DIGEST).read(honest, [0, 1, 2], 0, 10**6)
 
 
 @pytest.mark.parametrize("counted", [[], [0, 0], [1, 0], [0, 1, 3], [-1, 0]])

