@@ -119,7 +119,7 @@ def test_ciphertexts_that_would_be_multiplied_by_zero_are_left_out(
     """V is zero, or M: then whole ciphertexts are multiplied by zeros alone, or hold nothing else."""
     multiply, factors = bfv.PublicContext.multiply_values, list[bool]()
     monkeypatch.setattr(bfv.PublicContext, "multiply_values", lambda *of: factors.append(of[2].any()) or multiply(*of))
-    length = 4000
+    length = 9000
     release = Release(Sketch((("p", length), ("n", length))), (sum_of(P, N),))
     vectors = np.random.default_rng(2).integers(0, 50, (2, length))
     counts = [plain_sums.residues(vectors.ravel().tolist(), t) for t in MODULI]
