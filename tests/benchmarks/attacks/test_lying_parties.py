@@ -15,10 +15,10 @@ from fhe_auc.base.errors import InputError, VerificationError
 from fhe_auc.cli import main
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
-from fhe_auc_benchmarks.attacks.exact_auc import lying_party_trials as trials
+from fhe_auc_benchmarks.attacks.exact_auc import helped as trials
 from fhe_auc_benchmarks.attacks.exact_auc.ciphertexts import right
+from fhe_auc_benchmarks.attacks.exact_auc.helped import LEFT_OUT, PARTIES, THE_AGGREGATOR, THE_HELPER, Trial
 from fhe_auc_benchmarks.attacks.exact_auc.lying_parties import LIES, Lie, combined
-from fhe_auc_benchmarks.attacks.exact_auc.lying_party_trials import LEFT_OUT, PARTIES, THE_AGGREGATOR, THE_HELPER, Trial
 from fhe_auc_benchmarks.attacks.laboratory import HARMLESS, PASSED, made_up_sites
 
 slow = partial(pytest.param, marks=pytest.mark.slow)
