@@ -19,8 +19,7 @@ from fhe_auc.base.keystream import KeyStream, derived_key
 from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.modular import Residues
 from fhe_auc.sums.common_shares import CommonShares
-from fhe_auc.sums.sketch import Sketch
-from fhe_auc.sums.terms import Factor, Part, Release, Sum, Term
+from fhe_auc.sums.terms import Factor, Part, Release, Sketch, Sum, Term
 
 _LABEL = b"fhe-auc authenticator 1\0"
 _TAG = "'"

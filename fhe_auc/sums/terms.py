@@ -1,5 +1,7 @@
 """What is summed: products of linear functions of a sketch, in public. It follows from a session's manifest.
 
+A sketch is what a party contributes: named vectors of integers, laid out one after another.
+
 A term is Σ_k c_k · F_k · G_k · H_k, of 1 to 3 factors that are linear in the sketch, and constants c_k: F_k is a sum
 of parts, weight · (x_k, or Σ_{j<k} x_j, or Σ_{j>k} x_j, or Σ_j x_j), x one of its vectors.
 """
@@ -16,11 +18,11 @@ import numpy as np
 from fhe_auc.base.errors import CapacityError
 from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.modular import Residues
-from fhe_auc.sums.sketch import Sketch
 
 Over = Literal["each", "below", "above", "total"]
 """Which entries x_j are added up to entry k of a linear map: that with j = k, all with j < k, with j > k, or all."""
 
+MOST_ENTRIES = 2**20  # of a sketch
 MOST_PARTS = 2**14  # of all sums together, with constants
 MOST_EVALUATED = 2**24
 """Entries that all parts of all sums are evaluated to, with constants.
@@ -30,6 +32,29 @@ Both bound what a manifest makes its readers compute: at most 128 MB of residues
 
 MOST_MODULUS_BITS = 50
 _CHUNK = 2 ** (63 - MOST_MODULUS_BITS)
+
+
+class Sketch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The vectors of a sketch; `CapacityError` for more than 2^20 entries in all."""
+
+    vectors: tuple[tuple[str, int], ...]
+    """Name and length of each, in order: names differ, and no vector is empty."""
+
+    def __post_init__(self) -> None:
+        if self.size > MOST_ENTRIES:
+            raise CapacityError(f"a sketch has at most {MOST_ENTRIES:,} entries, got {self.size:,}")
+
+    @property
+    def size(self) -> int:
+        """Entries of all vectors together."""
+        return sum(length for _, length in self.vectors)
+
+    def split(self, values: Residues) -> dict[str, Residues]:
+        """Return the vectors, as views, of `values`, shape (…, size); raise ValueError for another shape."""
+        if values.shape[-1:] != (self.size,):
+            raise ValueError(f"a sketch has {self.size} entries, got shape {values.shape}")
+        names, lengths = zip(*self.vectors, strict=True)
+        return dict(zip(names, np.split(values, np.cumsum(lengths)[:-1], axis=-1), strict=True))
 
 
 class Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 from fhe_auc.base.keystream import KeyStream
 from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.modular import Residues
-from fhe_auc.sums.sketch import Sketch
-from fhe_auc.sums.terms import Factor, Part, Release, Sum, Term
+from fhe_auc.sums.terms import Factor, Part, Release, Sketch, Sum, Term
 
 Vectors = Mapping[str, Sequence[int]]
 

@@ -27,8 +27,7 @@ from fhe_auc.question.binning import bins_of as bins_of_scores
 from fhe_auc.results.intervals import Clusters, PairedSums
 from fhe_auc.rlwe.modular import Residues
 from fhe_auc.rows.party_data import PartyData
-from fhe_auc.sums.sketch import Sketch
-from fhe_auc.sums.terms import Release
+from fhe_auc.sums.terms import Release, Sketch
 from fhe_auc_protocols.exact_auc.auc_sums import AucOfSums, AucSums
 from fhe_auc_protocols.exact_auc.cluster_sums import ClusterSums
 from fhe_auc_protocols.exact_auc.comparison_sums import ComparisonSums

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from fhe_auc.base.errors import CapacityError
 from fhe_auc.base.keystream import KeyStream
 from fhe_auc.sums.layout import MOST_CIPHERTEXTS, Layout
-from fhe_auc.sums.sketch import Sketch
-from fhe_auc.sums.terms import Factor, Part, Release, Sum, Term
+from fhe_auc.sums.terms import Factor, Part, Release, Sketch, Sum, Term
 from tests.support.plain_sums import PRIMES, random_residues
 
 

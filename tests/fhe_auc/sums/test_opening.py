@@ -21,8 +21,7 @@ from fhe_auc.sums.layout import Layout
 from fhe_auc.sums.opening import Opening, integers, make_opening
 from fhe_auc.sums.pads import pad
 from fhe_auc.sums.proof import authenticated
-from fhe_auc.sums.sketch import Sketch
-from fhe_auc.sums.terms import Factor, Part, Release, Sum, Term
+from fhe_auc.sums.terms import Factor, Part, Release, Sketch, Sum, Term
 from tests.support import plain_sums
 from tests.support.bfv_contexts import SLOTS, parameters_of, scaled_noise
 from tests.support.plain_sums import PRIMES

@@ -18,8 +18,7 @@ from fhe_auc.base.keystream import KeyStream
 from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.modular import Residues
 from fhe_auc.sums.proof import Authenticator, Share, authenticated, released
-from fhe_auc.sums.sketch import Sketch
-from fhe_auc.sums.terms import Factor, Part, Release, Sum, Term
+from fhe_auc.sums.terms import Factor, Part, Release, Sketch, Sum, Term
 from tests.support import plain_sums
 from tests.support.plain_sums import PRIMES
 

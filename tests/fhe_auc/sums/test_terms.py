@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from fhe_auc.base.errors import CapacityError
 from fhe_auc.sums.monomials import coefficients, encrypted_numbers, monomials
-from fhe_auc.sums.sketch import MOST_ENTRIES, Sketch
-from fhe_auc.sums.terms import MOST_EVALUATED, MOST_PARTS, Factor, Part, Release, Sum, Term
+from fhe_auc.sums.terms import MOST_ENTRIES, MOST_EVALUATED, MOST_PARTS, Factor, Part, Release, Sketch, Sum, Term
 from tests.support import plain_sums
 from tests.support.plain_sums import PRIMES
 
