@@ -87,19 +87,9 @@ TWO = Factor(constants=(1, 2))
 
 
 def test_entries_take_as_few_numbers_as_their_different_factors_ask_for_and_a_term_one_more() -> None:
-    factors = (A,), (A, A), (A, B), (A, A, A), (A, B, A), (A, B, C), (A, TWO), (A, TWO, A), (TWO, A, B)
-    for entries in (1, 10):
-        assert [(encrypted_numbers(Term(each), entries) - 1) / entries for each in factors] == [
-            0,
-            1,
-            2,
-            2,
-            4,
-            6,
-            0,
-            1,
-            2,
-        ]
+    ones = {(A,): 0, (A, A): 1, (A, B): 2, (A, A, A): 2, (A, B, A): 4, (A, B, C): 6}
+    for factors, numbers in (ones | {(A, TWO): 0, (A, TWO, A): 1, (TWO, A, B): 2}).items():
+        assert [encrypted_numbers(Term(factors), entries) for entries in (1, 10)] == [numbers + 1, 10 * numbers + 1]
 
 
 @given(plain_sums.releases(), st.sampled_from(PRIMES), st.integers(0, 2**60))

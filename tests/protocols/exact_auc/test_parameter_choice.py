@@ -38,26 +38,6 @@ def most_rows(modulus: int) -> int:
     return max(n for n in range(math.isqrt(2 * modulus) - 4, math.isqrt(2 * modulus) + 4) if 2 * (n * n // 4) < modulus)
 
 
-@pytest.mark.parametrize(
-    ("max_rows", "moduli"),
-    [
-        (most_rows(FIRST), (FIRST,)),
-        (most_rows(FIRST) + 1, (next_prime((most_rows(FIRST) + 1) ** 2 // 4 * 2),)),
-        (most_rows(LAST_LARGE), (next_prime(most_rows(LAST_LARGE) ** 2 // 4 * 2),)),
-        (most_rows(LAST_LARGE) + 1, (FIRST, SECOND)),
-        (most_rows(FIRST * SECOND) + 1, (FIRST, SECOND, THIRD)),
-    ],
-)
-def test_with_joint_keys_primes_take_as_few_bits_as_the_rows_allow(max_rows: int, moduli: tuple[int, ...]) -> None:
-    plan = plan_exact(**JOINT, max_rows=max_rows)
-    assert plan.parameters.plain_moduli == moduli
-    assert plan.parameters.joint_keys
-    sealed, joint = ({row.name: row.why for row in each.describe()} for each in (plan_exact(**SMALL), plan))
-    assert "takes a plaintext times a ciphertext, and its flooding" in sealed["ring dimension N"]
-    assert "takes products of ciphertexts, and its flooding" in joint["ring dimension N"]
-    assert "nothing here does" in sealed["special prime P, bits"]
-
-
 @pytest.mark.parametrize("backend", ["openfhe", "tenseal"])
 @pytest.mark.parametrize(
     ("max_rows", "moduli", "kept"),
@@ -80,6 +60,11 @@ def test_primes_take_as_few_bits_as_the_rows_allow(
     assert not plan.parameters.joint_keys
     assert plan.flooding_margin >= plan.flooding_bits == 40
     assert plan.soundness(plan.parties) == 2 / (moduli[0] - 1) < 2**-40
+    joint = plan_exact(**JOINT, max_rows=max_rows)
+    assert (joint.parameters.plain_moduli, joint.parameters.joint_keys) == (moduli, True)
+    sealed_rows, joint_rows = ({row.name: row.why for row in each.describe()} for each in (plan, joint))
+    assert "takes a plaintext times a ciphertext, and its flooding" in sealed_rows["ring dimension N"]
+    assert "takes products of ciphertexts, and its flooding" in joint_rows["ring dimension N"]
 
 
 CUBIC, NEXT_CUBIC = primes_above(3 * 2**40, 2, 8192)
