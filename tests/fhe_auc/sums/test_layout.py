@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fhe_auc.base.errors import CapacityError
-from fhe_auc.base.keystream import KeyStream
 from fhe_auc.sums.layout import MOST_CIPHERTEXTS, Layout
 from fhe_auc.sums.terms import Factor, Part, Release, Sketch, Sum, Term
 from tests.support.plain_sums import PRIMES, random_residues
@@ -65,17 +64,6 @@ def test_the_largest_residues_in_the_most_slots_add_up_and_more_is_refused() -> 
         Layout.of(release_of(1, 1, 1), 2, factors=True)
     with pytest.raises(CapacityError, match="at most 16,384 slots"):
         Layout.of(release_of(1), 2**15, factors=True)
-
-
-@given(lengths, st.integers(6, 50), st.sampled_from(PRIMES), st.integers(0, 2**60))
-@settings(max_examples=40)
-def test_a_mask_has_the_totals_that_it_is_asked_for(lengths: list[int], slots: int, prime: int, seed: int) -> None:
-    layout = Layout.of(release_of(*lengths), slots, factors=True)
-    totals = random_residues(seed, len(lengths), prime)
-    mask = layout.mask(KeyStream(seed.to_bytes(32, "big")), totals, prime)
-    assert mask.shape == (slots,)
-    assert int(mask.max()) < prime
-    assert layout.totals(mask, prime).tolist() == totals.tolist()
 
 
 class _Chosen:

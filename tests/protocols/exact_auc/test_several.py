@@ -170,20 +170,6 @@ def test_more_than_one_session_can_hold_is_refused_in_words() -> None:
 @pytest.mark.parametrize(
     ("arguments", "shown"),
     [
-        ({"score": ["a", "a"]}, "columns must differ, but 'a' is there twice"),
-        ({"by": "age"}, "there is no column 'age'"),
-        ({"by": {"sex": ["F", "X"]}}, "party 's0', row .*: sex is 'M', and can only be 'F', 'X'"),
-        ({"protocol": "semi-honest", "by": "sex"}, "one model over all rows"),
-    ],
-)
-def test_questions_that_cannot_be_answered_are_refused_by_name(arguments: dict[str, Any], shown: str) -> None:
-    with pytest.raises(InputError, match=shown):
-        federated_auc({f"s{k}": table(k) for k in range(2)}, **{"score": "a", **arguments})
-
-
-@pytest.mark.parametrize(
-    ("arguments", "shown"),
-    [
         *((["--by", named], "") for named in ("sex=F,M", " sex = F , M ", "sex")),
         (["--by", "sex", "--by", "sex=F,M"], "'sex' is given twice"),
         (["--by", "weight"], "column 'weight' has 60 different values"),
