@@ -45,8 +45,7 @@ from fhe_auc.session.party import Party
 from fhe_auc.session.plan import EncodedPlan
 from fhe_auc.session.vector_computation import VectorPlan
 from fhe_auc.sums import opening, residues
-from fhe_auc.sums.sketch import Sketch
-from fhe_auc.sums.terms import Factor, Part, Release, Sum, Term
+from fhe_auc.sums.terms import Factor, Part, Release, Sketch, Sum, Term
 from fhe_auc_keys.bundles import announcement
 from fhe_auc_keys.bundles import sealed_bundles as bundles
 from fhe_auc_keys.bundles.announcement import announce, open_announcement

@@ -6,8 +6,7 @@ servers' numbers decides. They say whether the statement holds, and nothing else
 
     field                 roots of unity, and transforms over them
     statement             what is proved: digits of counts, and what adds up to what; how long a proof is
-    gadget                the polynomial that vanishes on digits
-    prove                 party: proofs
+    prove                 party: proofs, and the gadget, a polynomial that vanishes on digits
     verify                servers: `Query`, and `decide`
     joint_randomness      what all proofs of a party hang on, and no party can choose
     sessions              all of it for one session's roles, as bytes

@@ -13,9 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fhe_auc.input_proofs.field import coefficients_of, powers, root_of_unity, values_at_roots
-from fhe_auc.input_proofs.gadget import gadget
-from fhe_auc.input_proofs.statement import PROOFS, Shape, Statement
-from fhe_auc.rlwe.modular import Residues, add, multiply, total
+from fhe_auc.input_proofs.statement import Shape, Statement
+from fhe_auc.rlwe.modular import Residues, add, multiply, subtract, total
 
 
 def prove(statement: Statement, digits: Residues, weights: Residues, seeds: Residues) -> Residues:
@@ -34,7 +33,7 @@ def prove(statement: Statement, digits: Residues, weights: Residues, seeds: Resi
     of_products, of_digits = seeds[:, : shape.chunk, None], seeds[:, shape.chunk :, None]
     values = np.empty((statement.base, len(weights), shape.points), np.uint64)
     for number in range(statement.base):
-        shift = pow(_shift(shape, t), number, t)
+        shift = pow(root_of_unity(shape.order, t), number, t)
         on_coset = values_at_roots(multiply(polynomials, powers(shift, shape.points, t), t), t) if number else wires
         first = _first(shape, t, shift)  # the polynomial that is 1 at ω^0, and zero at the others
         u = add(on_coset[1:], multiply(of_products, first, t), t)
@@ -43,16 +42,27 @@ def prove(statement: Statement, digits: Residues, weights: Residues, seeds: Resi
     return np.concatenate([seeds, _interpolated(values, shape, t)], axis=1)
 
 
+def gadget(products: Residues, digits: Residues, base: int, prime: int, axis: int = -1) -> Residues:
+    """Return the gadget, Σ_j u_j·Π_{v=1}^{b−1} (x_j − v), of u and x, of one shape, with j along `axis`.
+
+    With u_j = r_j·x_j it is zero where every x_j is a digit to the base b. Where one is not, it is zero for one in t of
+    the weights r only.
+    """
+    # Factors v and b − v make x² − b·x + v·(b − v): half as many products.
+    square = multiply(digits, subtract(digits, np.full((), base, np.uint64), prime), prime)
+    found = products
+    for value in range(1, (base + 1) // 2):
+        found = multiply(found, add(square, np.full((), value * (base - value), np.uint64), prime), prime)
+    if base % 2 == 0:
+        found = multiply(found, subtract(digits, np.full((), base // 2, np.uint64), prime), prime)
+    return total(found, prime, axis)
+
+
 def in_calls(digits: Residues, shape: Shape) -> Residues:
     """Return what belongs to digits, shape (…, digits), by call: shape (…, calls, chunk), filled up with zeros."""
     filled = np.zeros((*digits.shape[:-1], shape.calls * shape.chunk), np.uint64)
     filled[..., : shape.digits] = digits
     return filled.reshape(*digits.shape[:-1], shape.calls, shape.chunk)
-
-
-def _shift(shape: Shape, prime: int) -> int:
-    """Return η."""
-    return root_of_unity(shape.order, prime)
 
 
 def _first(shape: Shape, prime: int, shift: int) -> Residues:
@@ -68,7 +78,7 @@ def _interpolated(values: Residues, shape: Shape, prime: int) -> Residues:
     """Return the coefficients, (proofs, coefficients), of polynomials by values on the cosets, (cosets, proofs, P)."""
     unshifted = np.stack(
         [
-            multiply(each, powers(pow(_shift(shape, prime), -number, prime), shape.points, prime), prime)
+            multiply(each, powers(pow(root_of_unity(shape.order, prime), -number, prime), shape.points, prime), prime)
             for number, each in enumerate(coefficients_of(values, prime))
         ]
     )
@@ -84,7 +94,7 @@ def _inverse(shape: Shape, prime: int) -> NDArray[np.uint64]:
 
     Row m of it has the coefficients of X^m in Lagrange's polynomials of the points s^c.
     """
-    base, step = shape.base, pow(_shift(shape, prime), shape.points, prime)
+    base, step = shape.base, pow(root_of_unity(shape.order, prime), shape.points, prime)
     points = [pow(step, number, prime) for number in range(base)]
     found = np.zeros((base, base), np.uint64)
     for own, point in enumerate(points):
@@ -98,8 +108,3 @@ def _inverse(shape: Shape, prime: int) -> NDArray[np.uint64]:
         inverse = pow(scale, -1, prime)
         found[:, own] = [each * inverse % prime for each in polynomial]
     return found
-
-
-def seeds_shape(shape: Shape) -> tuple[int, int]:
-    """Return the shape of the seeds of all proofs."""
-    return PROOFS, shape.wires

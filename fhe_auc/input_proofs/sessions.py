@@ -34,7 +34,7 @@ from fhe_auc.input_proofs.joint_randomness import (
     joint_seed,
     weights,
 )
-from fhe_auc.input_proofs.prove import prove, seeds_shape
+from fhe_auc.input_proofs.prove import prove
 from fhe_auc.input_proofs.statement import PROOFS, Statement
 from fhe_auc.input_proofs.verify import Query, decide
 from fhe_auc.rlwe.modular import Residues, add, subtract, uniform
@@ -90,7 +90,7 @@ def proof_bytes(statement: Statement) -> int:
 
 def aggregators_share(statement: Statement, digits: Residues, of_digits: Residues, helpers: Residues) -> bytes:
     """Return fresh proofs of digits, by their weights, less the `helpers` share, as bytes; shapes as of `prove`."""
-    seeds = uniform(KeyStream(secrets.token_bytes(32)), statement.prime, *seeds_shape(statement.shape))
+    seeds = uniform(KeyStream(secrets.token_bytes(32)), statement.prime, PROOFS, statement.shape.wires)
     share = subtract(prove(statement, digits, of_digits, seeds), helpers, statement.prime)
     return pack(share.reshape(-1), statement.prime)
 

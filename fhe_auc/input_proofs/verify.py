@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 
 from fhe_auc.base.keystream import KeyStream, derived_key
 from fhe_auc.input_proofs.field import powers, root_of_unity
-from fhe_auc.input_proofs.gadget import gadget
-from fhe_auc.input_proofs.prove import in_calls
+from fhe_auc.input_proofs.prove import gadget, in_calls
 from fhe_auc.input_proofs.statement import LINEAR_CHECKS, PROOFS, Statement
 from fhe_auc.rlwe.modular import Residues, add, inverse, multiply, subtract, total, uniform
 

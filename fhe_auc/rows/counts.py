@@ -4,7 +4,7 @@
     T_k = TP_k + TP_{k+1}      p_k = TP_k - TP_{k+1}      F_k = FP_k - FP_{k+1}       k = 1 ... m
 
 The AUC of pooled counts: `fhe_auc.metrics.trapezoid`. By subgroup, rows are counted in
-`fhe_auc_protocols.exact_auc.subgroup_counts`.
+`fhe_auc_protocols.exact_auc.auc_sums`.
 """
 
 from __future__ import annotations

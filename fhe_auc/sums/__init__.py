@@ -9,7 +9,7 @@ of V, and B the same function of M, that of the pooled sketch is A − B, and
 
 so the aggregator evaluates the sums with products of a plaintext and a ciphertext alone.
 
-    what is summed and released      `sketch`, `terms`        public; part of what parties agree to
+    what is summed and released      `terms`                  public; part of what parties agree to
     a party's pad                    `pads`; those that add up to zero, too
     padded sketches on their way     `residues`
     adding them up                   `fhe_auc.rlwe.polynomials.PolynomialSum`, modulo t

@@ -13,6 +13,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import msgspec
 import numpy as np
@@ -53,16 +54,14 @@ def make_opening(secret: SecretContext, release: Release, pads: Sequence[Residue
     return frame(_MAGIC, _Stored(_digest(release), tuple(ciphertexts)))
 
 
+@dataclass(frozen=True, repr=False, eq=False)
 class Opening:
-    """An opening that the aggregator has read."""
+    """An opening that the aggregator has read; ciphertexts for each prime."""
 
-    def __init__(
-        self, public: PublicContext, release: Release, layout: Layout, ciphertexts: Sequence[Sequence[Ciphertext]]
-    ) -> None:
-        self._public = public
-        self._release = release
-        self._layout = layout
-        self._ciphertexts = ciphertexts
+    public: PublicContext
+    release: Release
+    layout: Layout
+    ciphertexts: Sequence[Sequence[Ciphertext]]
 
     @classmethod
     def load(cls, public: PublicContext, release: Release, data: bytes) -> Opening:
@@ -89,27 +88,27 @@ class Opening:
         `kept` is as of `PublicContext.dump_result`.
         """
         return tuple(
-            self._public.dump_result(self._public.flood(self._evaluated(values, prime)), kept)
-            for prime, (values, _) in enumerate(zip(pooled, self._ciphertexts, strict=True))
+            self.public.dump_result(self.public.flood(self._evaluated(values, prime)), kept)
+            for prime, (values, _) in enumerate(zip(pooled, self.ciphertexts, strict=True))
         )
 
     def _evaluated(self, values: Residues, prime: int) -> Ciphertext:
         """Return the sums, masked: each is the total over its slots."""
-        modulus = self._public.parameters.plain_moduli[prime]
-        at = self._release.evaluate(values, modulus)
-        expanded = [[self._coefficients(term, at, modulus) for term in total.terms] for total in self._release.sums]
+        modulus = self.public.parameters.plain_moduli[prime]
+        at = self.release.evaluate(values, modulus)
+        expanded = [[self._coefficients(term, at, modulus) for term in total.terms] for total in self.release.sums]
         clear = [running_sums(np.concatenate([first for first, _ in terms]), modulus)[-1] for terms in expanded]
-        mask = self._layout.mask(KeyStream(secrets.token_bytes(_SEED_BYTES)), np.array(clear), modulus)
-        factors = self._layout.place([[vector for _, hidden in terms for vector in hidden] for terms in expanded])
+        mask = self.layout.mask(KeyStream(secrets.token_bytes(_SEED_BYTES)), np.array(clear), modulus)
+        factors = self.layout.place([[vector for _, hidden in terms for vector in hidden] for terms in expanded])
         total: Ciphertext | None = None
-        for ciphertext, slots in zip(self._ciphertexts[prime], factors, strict=True):
+        for ciphertext, slots in zip(self.ciphertexts[prime], factors, strict=True):
             if slots.any():  # times nothing but zeros, a ciphertext would hide nothing
-                product = self._public.multiply_values(ciphertext, slots)
+                product = self.public.multiply_values(ciphertext, slots)
                 if total is None:
                     total = product
                 else:
-                    self._public.add_in_place(total, product)
-        return self._public.encrypt(mask, prime) if total is None else self._public.add_values(total, mask)
+                    self.public.add_in_place(total, product)
+        return self.public.encrypt(mask, prime) if total is None else self.public.add_values(total, mask)
 
     _coefficients = staticmethod(coefficients)  # a liar in the laboratory takes others
 

@@ -9,18 +9,17 @@ what they know it to be before there is a result: a wrong number passes with pro
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import islice
 from typing import NamedTuple
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from fhe_auc.base.keystream import KeyStream, derived_key
 from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.modular import Residues
 from fhe_auc.sums.common_shares import CommonShares
-from fhe_auc.sums.sketch import Sketch
-from fhe_auc.sums.terms import Factor, Part, Release, Sum, Term
+from fhe_auc.sums.terms import Factor, Part, Release, Sketch, Sum, Term
 
 _LABEL = b"fhe-auc authenticator 1\0"
 _TAG = "'"
@@ -51,9 +50,9 @@ def _factor_at(factor: Factor, z: int) -> Factor:
 
 
 def released(release: Release, totals: Residues) -> Residues:
-    """Return the residues of a release's own sums, shape (sums,), from those of the authenticated one: at z = 0."""
+    """Return the residues of a release's own sums, shape (…, sums), from those of the authenticated one: at z = 0."""
     starts = np.cumsum([0, *(total.degree + 1 for total in release.sums[:-1])])
-    return np.asarray(totals[starts])
+    return np.asarray(totals[..., starts])
 
 
 class Share(NamedTuple):
@@ -67,7 +66,8 @@ class Authenticator:
     """One session's authenticator for one prime, given by index and value; the aggregator must not know it.
 
     `release` is without authenticators. The parties of the session have the `common_secret`, 32 bytes (`InputError` for
-    another length), in common; `session` is the manifest's digest.
+    another length), in common; `session` is the manifest's digest. The laboratory has points of shape (…), of very many
+    sessions at once; here there is one, and (…) is ().
     """
 
     def __init__(self, release: Release, common_secret: bytes, session: bytes, prime: int, modulus: int) -> None:
@@ -75,7 +75,7 @@ class Authenticator:
         self._degrees = [total.degree for total in release.sums]
         self._modulus = modulus
         key = common_secret, session, _LABEL, prime
-        self._point = int(modular.nonzero(KeyStream(derived_key(*key, "point")), modulus, 1)[0])
+        self._point = modular.nonzero(KeyStream(derived_key(*key, "point")), modulus)
         size = release.sketch.size + sum(degree > 1 for degree in self._degrees)
         self._shares = CommonShares(*key, "share", modulus=modulus, size=size)
 
@@ -85,44 +85,49 @@ class Authenticator:
     def sketch(self, party: int, values: Residues, private: KeyStream) -> Residues:
         """Return the authenticated sketch of the party with this index; `private` is its own, and used once."""
         t, share = self._modulus, self._share([party])
-        inverse = pow(self._point, -1, t)
-        tags = modular.multiply(modular.subtract(share.entries, values, t), np.uint64(inverse), t)
-        blinders = []
-        offsets = iter(share.offsets.tolist())
+        inverse = modular.inverse(self._point, t)
+        tags = modular.multiply(modular.subtract(share.entries, values, t), inverse[..., None], t)
+        blinders, offsets = [], iter(np.moveaxis(share.offsets, -1, 0))
         for degree in self._degrees:
             if degree > 1:
-                drawn = modular.uniform(private, t, degree - 1).tolist()
-                last = next(offsets) - sum(pow(self._point, power, t) * value for power, value in enumerate(drawn, 1))
-                blinders += [*drawn, last * pow(inverse, degree, t) % t]
-        return np.concatenate([values, tags, np.array(blinders, np.uint64)])
+                drawn, left = modular.uniform(private, t, *self._point.shape, degree - 1), next(offsets)
+                for own in np.moveaxis(drawn, -1, 0):
+                    left = modular.subtract(modular.multiply(left, inverse, t), own, t)
+                blinders += [drawn, modular.multiply(left, inverse, t)[..., None]]
+        return np.concatenate([values, tags, *blinders], axis=-1)
 
-    def accepts(self, totals: Residues, counted: Sequence[int]) -> bool:
-        """Whether these are the sums of the pooled sketches of the parties with these indices, ascending.
+    def accepts(self, totals: Residues, counted: Sequence[int]) -> NDArray[np.bool_]:
+        """Whether these are the sums of the pooled sketches of the parties with these indices, ascending; shape (…).
 
-        `totals` are the residues of the authenticated release's sums, in its order. Everything is computed whatever
-        fails: the time that it takes tells the aggregator nothing. `InputError` as `CommonShares.total`.
+        `totals`, shape (…, sums), are those of the authenticated release, in its order, and may be any numbers: only a
+        helper's are not reduced. Everything is computed whatever fails: the time that it takes tells the aggregator
+        nothing. `InputError` as `CommonShares.total`.
         """
-        t, values = self._modulus, iter(totals.tolist())
-        share = self._share(counted)
-        offsets = iter(share.offsets.tolist())
-        right = True
-        for degree, value in zip(self._degrees, self._release.totals(share.entries, t).tolist(), strict=True):
-            expected = value + (next(offsets) if degree > 1 else 0)
-            right &= (_interpolated(list(islice(values, degree + 1)), self._point, t) - expected) % t == 0
+        t, share, start = self._modulus, self._share(counted), 0
+        values, offsets = totals % np.uint64(t), iter(np.moveaxis(share.offsets, -1, 0))
+        right = np.ones(self._point.shape, np.bool_)
+        own = np.moveaxis(self._release.totals(share.entries, t), -1, 0)
+        for degree, expected in zip(self._degrees, own, strict=True):
+            if degree > 1:
+                expected = modular.add(expected, next(offsets), t)
+            right &= self._at_point(values[..., start : start + degree + 1]) == expected
+            start += degree + 1
         return right
+
+    def _at_point(self, values: Residues) -> Residues:
+        """Return at the point the polynomial with these values at z = 0, 1, 2 …, shape (…, degree + 1): Lagrange's."""
+        t, number = self._modulus, values.shape[-1]
+        found = np.zeros_like(values[..., 0])
+        for z in range(number):
+            part = values[..., z]
+            for y in range(number):
+                if y != z:
+                    part = modular.multiply(part, modular.subtract(self._point, np.full((), y, np.uint64), t), t)
+                    part = modular.multiply(part, np.uint64(pow(z - y, -1, t)), t)
+            found = modular.add(found, part, t)
+        return found
 
     def _share(self, counted: Sequence[int]) -> Share:
         size = self._release.sketch.size
         both = self._shares.total(counted)
         return Share(both[:size], both[size:])
-
-
-def _interpolated(values: Sequence[int], point: int, modulus: int) -> int:
-    """Return at `point` the polynomial of least degree that takes these values at 0, 1, 2 … (Lagrange)."""
-    total = 0
-    for z, value in enumerate(values):
-        for y in range(len(values)):
-            if y != z:
-                value = value * (point - y) * pow(z - y, -1, modulus) % modulus
-        total += value
-    return total % modulus

@@ -1,4 +1,6 @@
-"""What is summed: products of linear functions of a sketch, in public; it travels in manifests, so all is checked.
+"""What is summed: products of linear functions of a sketch, in public. It follows from a session's manifest.
+
+A sketch is what a party contributes: named vectors of integers, laid out one after another.
 
 A term is Σ_k c_k · F_k · G_k · H_k, of 1 to 3 factors that are linear in the sketch, and constants c_k: F_k is a sum
 of parts, weight · (x_k, or Σ_{j<k} x_j, or Σ_{j>k} x_j, or Σ_j x_j), x one of its vectors.
@@ -8,21 +10,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import reduce
-from typing import Literal, get_args
+from typing import Literal
 
 import msgspec
 import numpy as np
 
-from fhe_auc.base.errors import CapacityError, InputError
+from fhe_auc.base.errors import CapacityError
 from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.modular import Residues
-from fhe_auc.sums.sketch import MOST_CHARACTERS, MOST_ENTRIES, Sketch, check_names
 
 Over = Literal["each", "below", "above", "total"]
 """Which entries x_j are added up to entry k of a linear map: that with j = k, all with j < k, with j > k, or all."""
 
-LARGEST = 2**40  # of weights and constants, in absolute value
-MOST_FACTORS = 3
+MOST_ENTRIES = 2**20  # of a sketch
 MOST_PARTS = 2**14  # of all sums together, with constants
 MOST_EVALUATED = 2**24
 """Entries that all parts of all sums are evaluated to, with constants.
@@ -34,25 +34,42 @@ MOST_MODULUS_BITS = 50
 _CHUNK = 2 ** (63 - MOST_MODULUS_BITS)
 
 
+class Sketch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The vectors of a sketch; `CapacityError` for more than 2^20 entries in all."""
+
+    vectors: tuple[tuple[str, int], ...]
+    """Name and length of each, in order: names differ, and no vector is empty."""
+
+    def __post_init__(self) -> None:
+        if self.size > MOST_ENTRIES:
+            raise CapacityError(f"a sketch has at most {MOST_ENTRIES:,} entries, got {self.size:,}")
+
+    @property
+    def size(self) -> int:
+        """Entries of all vectors together."""
+        return sum(length for _, length in self.vectors)
+
+    def split(self, values: Residues) -> dict[str, Residues]:
+        """Return the vectors, as views, of `values`, shape (…, size); raise ValueError for another shape."""
+        if values.shape[-1:] != (self.size,):
+            raise ValueError(f"a sketch has {self.size} entries, got shape {values.shape}")
+        names, lengths = zip(*self.vectors, strict=True)
+        return dict(zip(names, np.split(values, np.cumsum(lengths)[:-1], axis=-1), strict=True))
+
+
 class Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A linear map of one vector, times a weight that is not zero, and at most 2^40 in absolute value."""
+    """A linear map of one vector, times a weight that is not zero."""
 
     vector: str
     over: Over = "each"
     weight: int = 1
 
-    def __post_init__(self) -> None:
-        if self.over not in get_args(Over):
-            raise InputError(f"part of vector {self.vector[:MOST_CHARACTERS]!a}: there is no sum over {self.over!a}")
-        if not 0 < abs(self.weight) <= LARGEST:
-            raise InputError(f"part of vector {self.vector[:MOST_CHARACTERS]!a}: the weight cannot be {self.weight}")
-
     def evaluate(self, values: Residues, modulus: int) -> Residues:
-        """Return the map of the vector `values`: as many entries, or one for a total."""
+        """Return the map of the vector `values`, shape (…, length): as many entries, or one for a total."""
         mapped = values
         if self.over != "each":
             running = running_sums(values, modulus)
-            mapped = running[-1:]
+            mapped = running[..., -1:]
             if self.over == "below":
                 mapped = modular.subtract(running, values, modulus)
             elif self.over == "above":
@@ -61,12 +78,10 @@ class Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Factor(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A sum of parts, or a public vector of constants of at most 2^40 in absolute value; totals take any length.
+    """A sum of parts, or a public vector of constants of 64 bits; totals take any length.
 
     The entries of a sum of parts may be repeated, for the rows (`each`) or columns (`times`) of a table that is laid
     out row by row: each entry so many times, and what comes of that so many times over.
-
-    Raises `InputError` if it is neither, or is repeated other than 1 to 2^20 times.
     """
 
     parts: tuple[Part, ...] = ()
@@ -74,47 +89,26 @@ class Factor(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     each: int = 1
     times: int = 1
 
-    def __post_init__(self) -> None:
-        if bool(self.parts) == bool(self.constants):
-            raise InputError("a factor has either parts or constants")
-        if not 1 <= self.each * self.times <= MOST_ENTRIES or min(self.each, self.times) < 1:
-            raise InputError(f"a factor is repeated 1 to {MOST_ENTRIES:,} times")
-        if self.each * self.times > 1 and all(part.over == "total" for part in self.parts):
-            raise InputError("constants and totals are not repeated")
-        if self.constants and max(map(abs, self.constants)) > LARGEST:
-            raise InputError(f"a constant is larger than {LARGEST:,} in absolute value")
-
-    def length(self, lengths: Mapping[str, int]) -> int | None:
-        """Return how many entries it has with vectors of these lengths (`InputError` if none fits), None for totals."""
+    def length(self, lengths: Mapping[str, int]) -> int:
+        """Return how many entries it has with vectors of these lengths; 1 for totals."""
         if self.constants:
             return len(self.constants)
-        for part in self.parts:
-            if part.vector not in lengths:
-                raise InputError(f"the sketch has no vector {part.vector[:MOST_CHARACTERS]!a}")
-        distinct = {lengths[part.vector] for part in self.parts if part.over != "total"}
-        if len(distinct) > 1:
-            raise InputError(f"a factor has parts of different lengths, {', '.join(map(str, sorted(distinct)))}")
-        return distinct.pop() * self.each * self.times if distinct else None
+        own = (lengths[part.vector] for part in self.parts if part.over != "total")
+        return max(own, default=1) * self.each * self.times
 
     def evaluate(self, vectors: Mapping[str, Residues], modulus: int) -> Residues:
-        """Return its entries modulo a prime, shape (length,), or (1,) where there are totals alone."""
+        """Return its entries modulo a prime, shape (…, length), or (…, 1) where there are totals alone."""
         if self.constants:
             return modular.residues(self.constants, modulus)
         parts = (part.evaluate(vectors[part.vector], modulus) for part in self.parts)
         entries = reduce(lambda x, y: modular.add(x, y, modulus), parts)
-        return np.tile(np.repeat(entries, self.each), self.times)
+        return np.tile(np.repeat(entries, self.each, axis=-1), self.times)
 
 
 class Term(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The product, summed over entries, of 1 to 3 factors that are no constants, and of 3 constants at most."""
+    """The product, summed over entries, of 1 to 3 factors that are no constants, and of constants."""
 
     factors: tuple[Factor, ...]
-
-    def __post_init__(self) -> None:
-        if not 1 <= self.degree <= MOST_FACTORS:
-            raise InputError(f"a term has 1 to {MOST_FACTORS} factors that are no constants, got {self.degree}")
-        if len(self.factors) - self.degree > MOST_FACTORS:
-            raise InputError(f"a term has at most {MOST_FACTORS} vectors of constants")
 
     @property
     def degree(self) -> int:
@@ -122,11 +116,8 @@ class Term(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return sum(not factor.constants for factor in self.factors)
 
     def length(self, lengths: Mapping[str, int]) -> int:
-        """Return how many entries are summed, 1 where there are totals alone; `InputError` as `Factor.length`."""
-        distinct = {length for factor in self.factors if (length := factor.length(lengths)) is not None}
-        if len(distinct) > 1:
-            raise InputError(f"factors have different lengths, {', '.join(map(str, sorted(distinct)))}")
-        return distinct.pop() if distinct else 1
+        """Return how many entries are summed, 1 where there are totals alone."""
+        return max(factor.length(lengths) for factor in self.factors)
 
 
 class Sum(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -144,24 +135,14 @@ class Sum(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Release(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A sketch, and the sums that are released of it: at least one, each with a name of its own.
 
-    Raises `InputError` for a sum that does not fit the sketch; `CapacityError` for more than 2^14 parts and vectors of
-    constants, or more than 2^24 entries of these.
+    Raises `CapacityError` for more than 2^14 parts and vectors of constants, or more than 2^24 entries of these.
     """
 
     sketch: Sketch
     sums: tuple[Sum, ...]
 
     def __post_init__(self) -> None:
-        check_names("sum", [total.name for total in self.sums])
         lengths = dict(self.sketch.vectors)
-        for total in self.sums:
-            if not total.terms:
-                raise InputError(f"sum {total.name!r} has no terms")
-            for number, term in enumerate(total.terms, 1):
-                try:
-                    term.length(lengths)
-                except InputError as error:
-                    raise InputError(f"sum {total.name!r}, term {number}: {error}") from None
         parts = sum(max(len(factor.parts), 1) for factor in self._factors())
         if parts > MOST_PARTS:
             raise CapacityError(f"all sums together have at most {MOST_PARTS:,} parts and constants, got {parts:,}")
@@ -173,7 +154,7 @@ class Release(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise CapacityError(f"all sums together evaluate at most {MOST_EVALUATED:,} entries, got {entries:,}")
 
     def evaluate(self, values: Residues, modulus: int) -> dict[Factor, Residues]:
-        """Return each different factor's entries at a sketch, shape (size,), modulo a prime of at most 50 bits."""
+        """Return each different factor's entries at a sketch, shape (…, size), modulo a prime of at most 50 bits."""
         if modulus.bit_length() > MOST_MODULUS_BITS:
             raise ValueError(f"only modulo primes of at most {MOST_MODULUS_BITS} bits")
         if values.dtype != np.uint64 or int(values.max(initial=0)) >= modulus:
@@ -182,27 +163,27 @@ class Release(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return {factor: factor.evaluate(vectors, modulus) for factor in dict.fromkeys(self._factors())}
 
     def totals(self, values: Residues, modulus: int) -> Residues:
-        """Return each sum at a sketch modulo a prime, shape (sums,); ValueError as `evaluate`."""
+        """Return each sum at sketches, shape (…, size), modulo a prime, shape (…, sums); ValueError as `evaluate`."""
         at = self.evaluate(values, modulus)
 
         def product(term: Term) -> Residues:
             return reduce(lambda x, y: modular.multiply(x, y, modulus), (at[factor] for factor in term.factors))
 
-        products = (np.concatenate([product(term) for term in total.terms]) for total in self.sums)
-        return np.array([running_sums(entries, modulus)[-1] for entries in products], np.uint64)
+        products = (np.concatenate([product(term) for term in total.terms], axis=-1) for total in self.sums)
+        return np.stack([modular.total(entries, modulus) for entries in products], axis=-1)
 
     def _factors(self) -> Iterator[Factor]:
         return (factor for total in self.sums for term in total.terms for factor in term.factors)
 
 
 def running_sums(values: Residues, modulus: int) -> Residues:
-    """Return Σ_{j≤k} values_j for each k, modulo a number of at most 50 bits."""
+    """Return Σ_{j≤k} values_j for each k of the last axis, modulo a number of at most 50 bits."""
     sums = np.empty_like(values)
-    before = np.uint64(0)
-    for start in range(0, len(values), _CHUNK):  # as many as fit into 64 bits unreduced
-        piece = sums[start : start + _CHUNK]
-        np.cumsum(values[start : start + _CHUNK], out=piece)
+    before: Residues = np.zeros(1, np.uint64)
+    for start in range(0, values.shape[-1], _CHUNK):  # as many as fit into 64 bits unreduced
+        piece = sums[..., start : start + _CHUNK]
+        np.cumsum(values[..., start : start + _CHUNK], axis=-1, out=piece)
         piece += before
         piece %= np.uint64(modulus)
-        before = piece[-1]
+        before = piece[..., -1:]
     return sums

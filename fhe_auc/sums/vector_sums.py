@@ -23,7 +23,7 @@ from fhe_auc.rlwe.polynomials import Polynomials, PolynomialSum
 from fhe_auc.sums.common_shares import CommonShares
 from fhe_auc.sums.pads import pad
 from fhe_auc.sums.residues import pack, packed_size, unpack
-from fhe_auc.sums.sketch import MOST_ENTRIES
+from fhe_auc.sums.terms import MOST_ENTRIES
 
 MODULUS = 2**41 + 27  # the least prime above 2^41: a residue takes 42 bits
 _LABEL = b"fhe-auc vector sums 1\0"

@@ -12,6 +12,7 @@ from fhe_auc.base.serialise import decode, encode
 from fhe_auc.question import thresholds
 from fhe_auc.results.evaluation import Evaluation
 from fhe_auc.rlwe.backends import available_backends
+from fhe_auc.rlwe.polynomials import Words
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
 from fhe_auc.session.manifest import Manifest
@@ -20,6 +21,7 @@ from fhe_auc.session.party import Party
 from fhe_auc.session.protocol import Request
 from fhe_auc_keys.bundles.session_keys import KeyHolderSession
 from fhe_auc_protocols.exact_auc.protocol import Exact, Verified
+from tests.support.several import auc_of
 from tests.support.wire import LIMIT
 
 BACKENDS = available_backends()
@@ -44,10 +46,8 @@ def pairs_of(parties: Sequence[PartyData], grid: Any = GRID) -> tuple[Fraction, 
     bins = [np.searchsorted(grid, each.y_score, side="right") for each in parties]
     ones = np.concatenate([at[each.y_true] for at, each in zip(bins, parties, strict=True)])
     zeros = np.concatenate([at[~each.y_true] for at, each in zip(bins, parties, strict=True)])
-    right = sum(int((one > zeros).sum()) for one in ones)
-    tied = sum(int((one == zeros).sum()) for one in ones)
-    pairs = len(ones) * len(zeros)
-    return Fraction(2 * right + tied, 2 * pairs), Fraction(tied, 2 * pairs), len(ones), len(zeros)
+    auc, half_width = auc_of(ones, zeros)  # type: ignore[misc]
+    return auc, half_width, len(ones), len(zeros)
 
 
 def found_in(result: Evaluation) -> tuple[Fraction | None, Fraction | None, int | None, int | None]:
@@ -90,12 +90,13 @@ class Play:
             self.aggregator.receive(name, submission)
         return self.aggregator.finish_round()
 
-    def messages(self) -> Iterator[bytes]:
-        """Play to the end; yields each message of the aggregator before parties answer it."""
+    def messages(self, without: Sequence[str] = ()) -> Iterator[bytes]:
+        """Play to the end, where some answer nothing; yields each message of the aggregator before it is answered."""
         message: bytes | None = self.aggregator.start()
         while message is not None:
             yield message
-            message = self.deliver(self.answers(message))
+            answers = self.answers(message)
+            message = self.deliver({name: answer for name, answer in answers.items() if name not in without})
 
     def until(self, round_number: int) -> bytes:
         """Play honestly up to a round, and return the message that opens it."""
@@ -103,6 +104,17 @@ class Play:
         while self.aggregator.round < round_number:
             message = self.deliver(self.answers(message))
         return message
+
+    def lie(self, change: Callable[[list[Words]], None]) -> None:
+        """Have the aggregator change the sums of sketches, each of shape (1, size), before it computes."""
+        honest = self.aggregator._result
+
+        def lying(totals: list[Words]) -> bytes:
+            words = [each.copy() for each in totals]
+            change(words)
+            return bytes(honest(words))
+
+        self.aggregator._result = lying
 
     def read(self, message: bytes | None = None) -> list[Evaluation]:
         """Play on from a message, or from the beginning, and return everybody's result."""

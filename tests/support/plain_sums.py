@@ -1,18 +1,14 @@
-"""Sums in Python's integers, random ones, and keys that hide nothing, with which many openings can be tried."""
+"""Sums in Python's integers, and random ones."""
 
 from collections.abc import Mapping, Sequence
-from types import SimpleNamespace
-from typing import Any, NamedTuple
 
 import numpy as np
 from hypothesis import strategies as st
 
-from fhe_auc.base.errors import DeserialisationError
 from fhe_auc.base.keystream import KeyStream
 from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.modular import Residues
-from fhe_auc.sums.sketch import Sketch
-from fhe_auc.sums.terms import Factor, Part, Release, Sum, Term
+from fhe_auc.sums.terms import Factor, Part, Release, Sketch, Sum, Term
 
 Vectors = Mapping[str, Sequence[int]]
 
@@ -127,75 +123,3 @@ def releases(draw: st.DrawFn, *, most_entries: int = 12, largest: int = 2**40) -
 def sketches(draw: st.DrawFn, sketch: Sketch) -> list[int]:
     number = st.one_of(st.integers(0, 9), st.integers(0, 10**6))
     return draw(st.lists(number, min_size=sketch.size, max_size=sketch.size))
-
-
-class _Plain(NamedTuple):
-    prime: int
-    slots: list[int]
-    flooded: list[bool]
-
-
-class PlainKeys:
-    """Both halves of a context whose ciphertexts are their slots, in Python's integers: of any size, modulo any prime.
-
-    It hides nothing, but refuses what a real one does. `kept` is what the last result was dumped with.
-    """
-
-    def __init__(self, slots: int, moduli: Sequence[int]) -> None:
-        self.parameters = SimpleNamespace(slots=slots, plain_moduli=tuple(moduli))
-        self.kept: int | None = None
-
-    # SecretContext.encrypt and PublicContext.encrypt have one name, so the halves are two objects.
-    @property
-    def secret(self) -> Any:
-        return SimpleNamespace(
-            parameters=self.parameters,
-            encrypt=lambda values, prime: bytes([prime]) + self._checked(values, prime).tobytes(),
-        )
-
-    @property
-    def public(self) -> Any:
-        return SimpleNamespace(
-            parameters=self.parameters,
-            read_submission=self._read,
-            ciphertext=lambda words, prime: _Plain(prime, words, [False]),
-            encrypt=lambda values, prime: _Plain(prime, self._checked(values, prime).tolist(), [False]),
-            multiply_values=self._multiply,
-            add_values=lambda one, values: self._sum(one, self._checked(values, one.prime).tolist()),
-            add_in_place=self._add_in_place,
-            flood=lambda one: _Plain(one.prime, one.slots, [True]),
-            dump_result=self._dump,
-        )
-
-    def decrypt(self, data: bytes, prime: int) -> Residues:
-        return np.array(self._read(data, prime), np.uint64)
-
-    def _checked(self, values: Any, prime: int) -> Residues:
-        assert values.shape == (self.parameters.slots,)
-        assert values.dtype == np.uint64
-        assert int(values.max()) < self.parameters.plain_moduli[prime]
-        return np.ascontiguousarray(values)
-
-    def _read(self, data: bytes, prime: int) -> list[int]:
-        if data[0] != prime:
-            raise DeserialisationError("for another prime")
-        return np.frombuffer(data[1:], np.uint64).tolist()
-
-    def _multiply(self, one: _Plain, values: Residues) -> _Plain:
-        factors = self._checked(values, one.prime).tolist()
-        assert any(factors), "times zero a ciphertext hides nothing"
-        modulus = self.parameters.plain_moduli[one.prime]
-        return _Plain(one.prime, [x * y % modulus for x, y in zip(one.slots, factors, strict=True)], [False])
-
-    def _sum(self, one: _Plain, values: list[int]) -> _Plain:
-        modulus = self.parameters.plain_moduli[one.prime]
-        return _Plain(one.prime, [(x + y) % modulus for x, y in zip(one.slots, values, strict=True)], [False])
-
-    def _add_in_place(self, total: _Plain, other: _Plain) -> None:
-        assert total.prime == other.prime
-        total.slots[:] = self._sum(total, other.slots).slots
-
-    def _dump(self, one: _Plain, kept: int | None = None) -> bytes:
-        assert one.flooded[0]
-        self.kept = kept
-        return bytes([one.prime]) + np.array(one.slots, np.uint64).tobytes()

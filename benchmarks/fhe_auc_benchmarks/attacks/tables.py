@@ -10,7 +10,7 @@ from fhe_auc_benchmarks.attacks.blinded_auc import ciphertexts as blinded
 from fhe_auc_benchmarks.attacks.blinded_auc import estimates, simulated
 from fhe_auc_benchmarks.attacks.blinded_auc.simulated_trials import TrialSetting
 from fhe_auc_benchmarks.attacks.exact_auc import ciphertexts as exact
-from fhe_auc_benchmarks.attacks.exact_auc import helped, lying_party_trials, strategies
+from fhe_auc_benchmarks.attacks.exact_auc import helped, strategies
 from fhe_auc_benchmarks.attacks.exact_auc import simulated as integers
 from fhe_auc_benchmarks.attacks.exact_auc.lying_parties import LIES
 from fhe_auc_benchmarks.attacks.laboratory import CONFIDENCE, AttackOutcome
@@ -102,14 +102,15 @@ def on_helped(trials: int, seed: int) -> AttackTable:
     """Return attacks on sessions of ``verified``, and of ``exact``, with a helper; parties' lies are about row caps."""
 
     def play(name: str) -> Summary:
-        if name in helped.ATTACKS:
-            return _on_ciphertexts(helped.run, name, helped.ATTACKS[name].on_tags, trials, seed)
-        lie = LIES[name]
-        row = _on_ciphertexts(lying_party_trials.run, name, lie.spoils_tags, trials, seed)
+        lie = LIES.get(name)
+        on_tags = helped.ATTACKS[name].on_tags if lie is None else lie.spoils_tags
+        row = _on_ciphertexts(helped.run, name, on_tags, trials, seed)
+        if lie is None:
+            return row
         without = dict[str, Any].fromkeys(row["ciphertexts"])
         if not lie.on_proofs:
-            run = partial(lying_party_trials.run, proofs=False)
-            without = _on_ciphertexts(run, name, lie.spoils_tags, trials, seed)["ciphertexts"]
+            run = partial(helped.run, proofs=False)
+            without = _on_ciphertexts(run, name, on_tags, trials, seed)["ciphertexts"]
         return {**row, "without_proofs": without}
 
     def cells(row: Summary) -> tuple[str, ...]:
@@ -117,7 +118,7 @@ def on_helped(trials: int, seed: int) -> AttackTable:
         refused = {check for each in row["ciphertexts"].values() if each for check in each["refused"]}
         if "without_proofs" not in row:
             return *passes, f"{helped.THE_HELPER} refuses" if helped.THE_HELPER in refused else note
-        by = ", ".join(sorted(refused & {lying_party_trials.THE_AGGREGATOR, lying_party_trials.THE_HELPER}))
+        by = ", ".join(sorted(refused & {helped.THE_AGGREGATOR, helped.THE_HELPER}))
         without = row["without_proofs"]["verified"]
         then = "" if without is None else f"{without['passed']:,}/{without['trials']:,} without proofs"
         return *passes, "; ".join(each for each in (f"{by} names it" if by else "", then) if each)

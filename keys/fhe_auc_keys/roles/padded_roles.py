@@ -119,9 +119,10 @@ class SealedPads(KeyMode):
 
     def prepare(self, plan: EncryptedPlan, announced: Callable[..., Manifest]) -> SealedPadsSession:
         """Make keys and seeds, and the opening unless it is late."""
-        return self._drawn(*new_session_keys(plan.parameters, announced))
+        return self.drawn(*new_session_keys(plan.parameters, announced))
 
-    def _drawn(self, manifest: Manifest, context: bytes, party: bytes, loaded: object) -> SealedPadsSession:
+    def drawn(self, manifest: Manifest, context: bytes, party: bytes, loaded: object) -> SealedPadsSession:
+        """Return a session on keys that are made, with seeds, and the opening unless it is late."""
         seeds = {name: secrets.token_bytes(SEED_BYTES) for name in manifest.parties}
         secret = party_secrets(party, manifest).context
         opens = partial(self.opening, manifest, secret)
@@ -148,7 +149,7 @@ class SealedVectors(SealedPads):
 
     def prepare(self, plan: VectorPlan, announced: Callable[..., Manifest]) -> SealedPadsSession:  # type: ignore[override]
         """Draw the common secret and the seeds; add up the pads unless the opening is late."""
-        return self._drawn(*new_common_secret(announced))
+        return self.drawn(*new_common_secret(announced))
 
 
 def opening_in(material: bytes, manifest: Manifest) -> tuple[bytes, bytes]:

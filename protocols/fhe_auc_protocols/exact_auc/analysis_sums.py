@@ -27,15 +27,13 @@ from fhe_auc.question.binning import bins_of as bins_of_scores
 from fhe_auc.results.intervals import Clusters, PairedSums
 from fhe_auc.rlwe.modular import Residues
 from fhe_auc.rows.party_data import PartyData
-from fhe_auc.sums.sketch import Sketch
-from fhe_auc.sums.terms import Release
+from fhe_auc.sums.terms import Release, Sketch
 from fhe_auc_protocols.exact_auc.auc_sums import AucOfSums, AucSums
 from fhe_auc_protocols.exact_auc.cluster_sums import ClusterSums
 from fhe_auc_protocols.exact_auc.comparison_sums import ComparisonSums
 from fhe_auc_protocols.exact_auc.epsilon_noise import Privacy
 from fhe_auc_protocols.exact_auc.precision_sum import AveragePrecision, PrecisionSum
 from fhe_auc_protocols.exact_auc.site_sums import PooledSites, SiteSums
-from fhe_auc_protocols.exact_auc.subgroup_counts import subgroup_counts
 
 
 @dataclass(frozen=True)
@@ -130,10 +128,8 @@ class AnalysisSums:
     def _of_rows(self, data: PartyData, grid: NDArray[np.float64]) -> NDArray[np.int64]:
         """Return the vectors that add up over rows, one after the other."""
         bins_of = self._bins_of(data, grid)
-        _, comparisons, *_ = self._parts
-        return np.concatenate(
-            [*subgroup_counts(data, self.analysis, bins_of, self.bins), *comparisons.count(data.labels, bins_of)]
-        )
+        aucs, comparisons, *_ = self._parts
+        return np.concatenate([*aucs.count(data, bins_of), *comparisons.count(data.labels, bins_of)])
 
     def _bins_of(self, data: PartyData, grid: NDArray[np.float64]) -> list[NDArray[np.int64]]:
         return [bins_of_scores(scores, grid).astype(np.int64) for scores in data.scores]

@@ -95,11 +95,9 @@ class Privacy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             raise InputError(f"epsilon = {self.epsilon:g} is too small: the AUC would be noise alone")
 
     @classmethod
-    def of(cls, options: Mapping[str, Any], rows: Sequence[int] | None, least: int, models: int) -> Privacy | None:
-        """Return what a request asks for, if anything, of `least` parties; `InputError`: a wrong value, or no rows."""
+    def of(cls, options: Mapping[str, Any], rows: Sequence[int] | None, least: int, models: int) -> Privacy:
+        """Return what a request with an epsilon asks for, of `least` parties; `InputError`: a wrong value, no rows."""
         asked = agreed(options)
-        if not asked:
-            return None
         if rows is None:
             raise InputError("epsilon takes the number of rows of every party: give the study a row cap for each")
         shares = max(1, least - 1) - int(asked["colluders"])

@@ -11,33 +11,10 @@ import numpy as np
 from fhe_auc.base.errors import UndefinedAucError
 from fhe_auc.metrics.small_cells import hidden_rows
 from fhe_auc.question.analysis import Analysis, Contrast
+from fhe_auc.results import intervals
 from fhe_auc.results.estimates import NESTED, ONE_CLASS, Comparison, GroupEstimate, Headline, too_few
 from fhe_auc.results.heterogeneity import LEAST_SITES, SiteSummary, random_effects
-from fhe_auc.results.intervals import (
-    BELOW_HALF,
-    CLUSTERED,
-    DELONG,
-    HANLEY_MCNEIL,
-    MOST_OFF,
-    PAIRED_DELONG,
-    PLAIN_DELONG,
-    REVERSED,
-    TELLING,
-    Components,
-    Interval,
-    OneModel,
-    PairedError,
-    components,
-    delong,
-    few_rows,
-    hanley_mcneil,
-    holm,
-    of_difference,
-    on_logit_scale,
-    paired_delong,
-    plain,
-    widened,
-)
+from fhe_auc.results.intervals import Components, Interval, OneModel, PairedError
 from fhe_auc_protocols.exact_auc.analysis_sums import PooledSums
 from fhe_auc_protocols.exact_auc.auc_sums import AucOfSums
 
@@ -82,6 +59,10 @@ class Reading:
     rounded: bool = False
     quantiles: bool = False
 
+    @property
+    def _contrasts(self) -> list[tuple[Contrast, AucOfSums]]:
+        return list(zip(self.analysis.contrasts, self.sums.estimates, strict=True))
+
     def headline(self) -> Headline:
         """Return what there is to say of the first model or all classes; raise `UndefinedAucError` without an AUC."""
         if self.analysis.classes:
@@ -106,17 +87,12 @@ class Reading:
 
     def estimates(self) -> tuple[GroupEstimate, ...]:
         """Return one for each contrast; of groups that are too small only that they are."""
-        every = zip(self.analysis.contrasts, self.sums.estimates, strict=True)
-        return tuple(self._estimate(contrast, found) for contrast, found in every)
+        return tuple(self._estimate(contrast, found) for contrast, found in self._contrasts)
 
     def comparisons(self) -> tuple[Comparison, ...]:
         """Return the difference of each pair of models that is compared."""
         found = []
-        of_model = {
-            contrast.model: estimate
-            for contrast, estimate in zip(self.analysis.contrasts, self.sums.estimates, strict=True)
-            if contrast.positives.group == 0
-        }
+        of_model = {each.model: found for each, found in self._contrasts if each.positives.group == 0}
         for a, b in self.analysis.comparisons:
             first, second = of_model[a], of_model[b]
             if first.auc is None or second.auc is None:
@@ -140,13 +116,13 @@ class Reading:
                     missing=self._missing(comparison.binning_error, error),
                 )  # fmt: skip
                 if not comparison.missing:
-                    interval, p_value = of_difference(
-                        difference, error.standard_error, self.level, self._method(PAIRED_DELONG)
+                    interval, p_value = intervals.of_difference(
+                        difference, error.standard_error, self.level, self._method(intervals.PAIRED_DELONG)
                     )
                     comparison = replace(comparison, interval=interval, p_value=p_value)
             found.append(comparison)
         if len(found) > 1:  # one that has no p is a test all the same
-            adjusted = holm([1.0 if each.p_value is None else each.p_value for each in found])
+            adjusted = intervals.holm([1.0 if each.p_value is None else each.p_value for each in found])
             pairs = zip(found, adjusted, strict=True)
             found = [each if each.p_value is None else replace(each, p_holm=p) for each, p in pairs]
         return tuple(found)
@@ -155,7 +131,7 @@ class Reading:
         """Say why a difference with this binning error gets no interval and no p-value; empty where it does."""
         if binning_error > error.standard_error and not self.rounded:
             return f"the binning error, {binning_error:.2g}, exceeds the standard error, {error.standard_error:.2g}"
-        if error.off > MOST_OFF:
+        if error.off > intervals.MOST_OFF:
             return f"the standard error, {error.standard_error:.2g}, may be off by {100 * error.off:.0f} %"
         return ""
 
@@ -170,7 +146,7 @@ class Reading:
         )
         rows = estimates[0].positives, estimates[0].negatives
         binning_error = float(sum(each.binning_error for each in estimates))
-        return paired_delong(first, second, sums, *rows, binning_error, ties_meant=self.rounded)
+        return intervals.paired_delong(first, second, sums, *rows, binning_error, ties_meant=self.rounded)
 
     def sites(self) -> tuple[SiteSummary, ...]:
         """Return what sites have in common, for each model; nothing where sums over sites are not released."""
@@ -204,10 +180,9 @@ class Reading:
             of_intervals = (_NO_INTERVAL if min(first.positives, first.negatives) < 2 else _NO_SPREAD,)
         else:
             of_intervals = self._few_rows(estimates)
-        remedy = "the column of its scores may be another class's" if self.analysis.classes else REVERSED
-        # Rows of one group against another's may well be below 1/2.
-        reversed_ = tuple(
-            f"{_named(each) or 'the AUC'}: {BELOW_HALF}, so {remedy}"
+        remedy = "the column of its scores may be another class's" if self.analysis.classes else intervals.REVERSED
+        reversed_ = tuple(  # rows of one group against another's may well be below 1/2
+            f"{_named(each) or 'the AUC'}: {intervals.BELOW_HALF}, so {remedy}"
             for contrast, each in zip(self.analysis.contrasts, estimates, strict=True)
             if each.interval is not None
             and each.interval.high < 0.5
@@ -237,7 +212,7 @@ class Reading:
             counted, of = (each.positives or 0, each.negatives or 0), "rows"
             if self.sums.clusters is not None:
                 counted, of = self.sums.clusters.patients[contrast.positives.group][:2], "patients"
-            groups[few_rows(min(counted), each.auc, of)][each.group] = None
+            groups[intervals.few_rows(min(counted), each.auc, of)][each.group] = None
         told = ((warning, names) for warning, names in groups.items() if warning)
         return tuple(text if "" in names else f"{', '.join(map(repr, names))}: {text}" for text, names in told)
 
@@ -263,8 +238,7 @@ class Reading:
 
     def _of_classes(self) -> Headline:
         """Return Hand and Till's M: the mean, over pairs of classes, of how well either's score tells the two apart."""
-        contrasts = self.analysis.contrasts
-        of_all = [each for each in zip(contrasts, self.sums.estimates, strict=True) if each[0].positives.group == 0]
+        of_all = [each for each in self._contrasts if each[0].positives.group == 0]
         pairs = [found for contrast, found in of_all if not contrast.interval]
         empty = (self.analysis.classes[contrast.model] for contrast, found in of_all if not found.positives)
         if (name := next(empty, None)) is not None:
@@ -284,28 +258,31 @@ class Reading:
 
     def _method(self, name: str) -> str:
         """Return the name of a method, DeLong's as it is computed here."""
-        return name if self.sums.clusters is None else name.replace("DeLong", CLUSTERED)
+        return name if self.sums.clusters is None else name.replace("DeLong", intervals.CLUSTERED)
 
     def _interval(self, contrast: Contrast, found: AucOfSums) -> tuple[float | None, Interval | None]:
         """Return standard error and interval: of the cubic sums, or, without these, of the AUC alone."""
         if self.level is None or found.auc is None:
             return None, None
+        rows = found.positives, found.negatives
         if found.q10 is None or found.q01 is None:
-            method, standard_error = HANLEY_MCNEIL, hanley_mcneil(found.auc, found.positives, found.negatives)
+            method = intervals.HANLEY_MCNEIL
+            standard_error = intervals.hanley_mcneil(found.auc, *rows)
         else:
-            method, of_sums = DELONG, delong(found.auc, found.positives, found.negatives, found.q10, found.q01)
+            method = intervals.DELONG
+            of_sums = intervals.delong(found.auc, *rows, found.q10, found.q01)
             if of_sums is not None and self.sums.clusters is not None:
-                own, rows = _components(found), (found.positives, found.negatives)
+                own = _components(found)
                 of_sums = self.sums.clusters.error(own, {contrast.model: own}, contrast.positives.group, rows)
             if of_sums is None:
                 return None, None
             standard_error = of_sums
-        if self.plain and method == DELONG:
-            interval = plain(found.auc, standard_error, self.level, self._method(PLAIN_DELONG))
+        if self.plain and method == intervals.DELONG:
+            interval = intervals.plain(found.auc, standard_error, self.level, self._method(intervals.PLAIN_DELONG))
         else:
-            interval = on_logit_scale(found.auc, standard_error, self.level, self._method(method))
+            interval = intervals.on_logit_scale(found.auc, standard_error, self.level, self._method(method))
         binning_error = 0.0 if self.rounded else float(found.binning_error)
-        return standard_error, widened(interval, standard_error, binning_error)
+        return standard_error, intervals.widened(interval, standard_error, binning_error)
 
     def _estimate(self, contrast: Contrast, found: AucOfSums) -> GroupEstimate:
         analysis = self.analysis
@@ -339,7 +316,7 @@ class Reading:
         if least == 1:
             return frozenset()
         rows: dict[int, list[int]] = defaultdict(list)  # of each label; repeatedly, but in one order for all groups
-        for contrast, found in zip(self.analysis.contrasts, self.sums.estimates, strict=True):
+        for contrast, found in self._contrasts:
             if contrast.positives.group == contrast.negatives.group:
                 rows[contrast.positives.group] += [found.positives, found.negatives]
         by_variable: dict[int, list[int]] = defaultdict(list)
@@ -356,7 +333,7 @@ class Reading:
 def _components(found: AucOfSums) -> Components:
     """Return DeLong's S10 and S01 of an AUC that has them."""
     assert found.auc is not None and found.q10 is not None and found.q01 is not None  # noqa: S101, PT018
-    s10, s01 = components(found.auc, found.positives, found.negatives, found.q10, found.q01)
+    s10, s01 = intervals.components(found.auc, found.positives, found.negatives, found.q10, found.q01)
     return float(s10), float(s01)
 
 
@@ -365,7 +342,7 @@ def _binned(estimates: Sequence[GroupEstimate]) -> tuple[str, ...]:
     told = [
         _named(each)
         for each in estimates[1:]
-        if each.standard_error and (each.binning_error or 0) > TELLING * each.standard_error
+        if each.standard_error and (each.binning_error or 0) > intervals.TELLING * each.standard_error
     ]
     if not told:
         return ()

@@ -203,8 +203,7 @@ class ExactParameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     @cached_property
     def layout(self) -> Layout:
         """Where a result's sums stand in its slots."""
-        slots = self.parameters.slots
-        return Layout.of_entries(self.computed, slots) if self.joint_keys else Layout.of(self.computed, slots)
+        return Layout.of(self.computed, self.parameters.slots, factors=self.joint_keys)
 
     @property
     def noise_bound(self) -> float:

@@ -135,7 +135,7 @@ class ExactTask(PartyTask[Residues, Sequence[Residues], Evaluation]):
             parties=parties,
             thresholds=plan.thresholds,
             verified=plan.authenticated,
-            inputs_proved=self._inputs_proved,
+            inputs_proved="" if not plan.caps else "row caps" if plan.privacy is None else "row caps, not the noise",
             inputs_not_proved=self._inputs_not_proved,
             security_bits=SECURITY_BITS,
             settings={
@@ -144,13 +144,6 @@ class ExactTask(PartyTask[Residues, Sequence[Residues], Evaluation]):
                 "flooding_bits": round(plan.flooding_margin, 1),
             },
         )
-
-    @property
-    def _inputs_proved(self) -> str:
-        plan = self.plan
-        if not plan.caps:
-            return ""
-        return "row caps" if plan.privacy is None else "row caps, not the noise"
 
     @property
     def _inputs_not_proved(self) -> tuple[str, ...]:

@@ -15,9 +15,10 @@ from fhe_auc.base.errors import InputError, VerificationError
 from fhe_auc.cli import main
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
-from fhe_auc_benchmarks.attacks.exact_auc import lying_party_trials as trials
+from fhe_auc_benchmarks.attacks.exact_auc import helped as trials
+from fhe_auc_benchmarks.attacks.exact_auc.ciphertexts import right
+from fhe_auc_benchmarks.attacks.exact_auc.helped import LEFT_OUT, PARTIES, THE_AGGREGATOR, THE_HELPER, Trial
 from fhe_auc_benchmarks.attacks.exact_auc.lying_parties import LIES, Lie, combined
-from fhe_auc_benchmarks.attacks.exact_auc.lying_party_trials import LEFT_OUT, PARTIES, THE_AGGREGATOR, THE_HELPER, Trial
 from fhe_auc_benchmarks.attacks.laboratory import HARMLESS, PASSED, made_up_sites
 
 slow = partial(pytest.param, marks=pytest.mark.slow)
@@ -108,8 +109,7 @@ def test_federated_auc_names_the_liar_and_has_the_auc_of_the_others(
     cheat: str, unproved: tuple[str, ...], reason: str
 ) -> None:
     told = federated_auc(sites(), cheat=cheat, thresholds="uniform:8", **CAPS)
-    expected = trials.right(sites()[:3], trials.PLAIN)[0]
-    assert (told.fraction, told.positives, told.negatives) == expected
+    assert (told.fraction, told.binning_error, told.positives, told.negatives) == right(sites()[:3])[0]
     assert (told.parties, told.unproved_parties, told.inputs_proved) == (3, unproved, "row caps")
     assert f"west not counted: {reason}" in told.warnings[-1]
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fhe_auc.input_proofs.field import coefficients_of, powers, root_of_unity, values_at_roots
+from fhe_auc.input_proofs.field import coefficients_of, root_of_unity, values_at_roots
 from fhe_auc.rlwe.modular import total
 from fhe_auc.rlwe.primes import primes_below
 from tests.support.proved_counts import PRIMES, oracles_field
@@ -31,12 +31,6 @@ def test_a_root_has_its_order_and_an_order_that_the_field_lacks_is_refused(prime
     for order in (0, 3, 2**40):
         with pytest.raises(ValueError, match="no element of order"):
             root_of_unity(order, prime)
-
-
-@given(st.sampled_from([*PRIMES, LARGEST]), st.integers(0, 2**56), st.integers(1, 70))
-def test_powers_are_those_of_integers_also_of_zero(prime: int, base: int, count: int) -> None:
-    for each in (base % prime, 0, prime - 1):
-        assert powers(each, count, prime).tolist() == [pow(each, exponent, prime) for exponent in range(count)]
 
 
 @pytest.mark.parametrize("length", [0, 1, 255, 256, 257, 511, 512, 65536, 65537, 200_000])

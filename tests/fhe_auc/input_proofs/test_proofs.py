@@ -106,18 +106,6 @@ def agree_with_the_oracle(statement: Statement, counts: NDArray[np.int64], seed:
     assert decide(statement, together).tolist() == [True]
 
 
-@settings(max_examples=60)
-@given(statements_and_counts(), st.integers(0, 2**32), st.binary(min_size=32, max_size=32))
-def test_what_both_servers_answer_adds_up_to_what_is_answered_of_everything(
-    case: tuple[Statement, NDArray[np.int64]], seed: int, key: bytes
-) -> None:
-    statement, counts = case
-    party, query = proved(statement, counts, seed), Query(statement, key, DIGEST)
-    whole = query.answers(party.digits[None], party.proofs[None], party.weights[None], party.constants[None])
-    assert add(*answers_of(query, party), statement.prime).tolist() == whole.tolist()
-    assert decide(statement, whole).tolist() == [True]
-
-
 @settings(max_examples=30)
 @given(statements_and_counts([REAL, LARGE]), st.integers(0, 2**32), st.data())
 def test_one_residue_that_is_changed_anywhere_makes_a_proof_fail(
@@ -169,25 +157,6 @@ def test_at_a_sessions_size_a_proof_holds_and_the_smallest_lie_is_found() -> Non
     digits[-1] = shape.base
     constant = int(counts[:-1].sum()) + int(digits[-length:] @ [shape.base**place for place in range(length)])
     assert not held(query, Proved(statement, digits, 2, [constant]))
-
-
-def test_parties_are_decided_one_by_one_in_a_batch() -> None:
-    statement = statement_of(REAL, 4, 2, 4, 4)
-    query = Query(statement, KEY, DIGEST)
-    parties = [proved(statement, np.array([number, 1, 0, 3]), number) for number in range(8)]
-    for liar in parties[::3]:
-        liar.padded[1][2, 5] ^= np.uint64(1)
-    weights = np.stack([each.weights for each in parties])
-    aggregators = query.answers(
-        np.stack([each.padded[0] for each in parties]),
-        np.stack([each.padded[1] for each in parties]),
-        weights,
-        np.stack([each.constants for each in parties]),
-    )
-    helpers = query.answers(
-        np.stack([each.opened[0] for each in parties]), np.stack([each.opened[1] for each in parties]), weights
-    )
-    assert decide(statement, add(aggregators, helpers, REAL)).tolist() == [number % 3 != 0 for number in range(8)]
 
 
 def test_a_query_shows_nothing_of_itself_and_takes_keys_of_32_bytes() -> None:

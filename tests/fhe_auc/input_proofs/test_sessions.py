@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fhe_auc.base.errors import DeserialisationError, InputError
+from fhe_auc.base.errors import DeserialisationError
 from fhe_auc.base.keystream import KeyStream
 from fhe_auc.input_proofs.joint_randomness import (
     aggregators_part,
@@ -248,12 +248,6 @@ def document() -> dict[str, Any]:
 def test_the_vectors_are_pinned() -> None:
     """Whoever changes what is sent breaks what is written elsewhere by them: a new label, a new format version."""
     assert document() == json.loads(VECTORS.read_text(encoding="utf-8"))
-
-
-@pytest.mark.parametrize("counts", NO_COUNTS.values(), ids=NO_COUNTS)
-def test_a_party_makes_no_digits_of_what_are_no_counts(counts: list[int]) -> None:
-    with pytest.raises(InputError, match="are not 4 counts of 2 digits"):
-        STATEMENT.digits_of(np.array(counts))
 
 
 def test_what_a_party_makes_holds_and_is_never_the_same_twice() -> None:

@@ -20,7 +20,6 @@ from tests.support.proved_counts import (
     Proved,
     oracles_circuit,
     oracles_field,
-    oracles_query,
     statement_of,
 )
 
@@ -86,42 +85,6 @@ def test_the_best_liar_passes_at_as_many_points_as_the_bound_allows_and_no_other
     assert len(change.points) / len(outside) == shape.error(TOY)
 
 
-@pytest.mark.parametrize(("base", "points", "digits", "times"), [(8, 16, 30, 400), (7, 8, 12, 60)])
-def test_each_of_four_proofs_passes_at_the_liars_points_alone_and_all_must(
-    base: int, points: int, digits: int, times: int
-) -> None:
-    """The servers' code, under many keys. All four pass as often as the bound's fourth power says (at 1e-6)."""
-    from scipy import stats
-
-    lie, draw = a_lie(base, points, digits), np.random.default_rng(7)
-    statement, shape = lie.statement, lie.statement.shape
-    changes = [mended(statement, proof[shape.wires :].tolist(), draw) for proof in lie.proofs]
-    found = lie.proofs.copy()
-    found[:, shape.wires :] = add(
-        found[:, shape.wires :], np.array([each.coefficients for each in changes], np.uint64), TOY
-    )
-    # One after the other is the only false one, as the others' weights are zero; then all are.
-    weights = np.stack([np.where(np.arange(PROOFS)[:, None] == number, lie.weights, 0) for number in range(PROOFS)])
-    proofs = np.stack([prove(statement, lie.digits, own, lie.seeds) for own in weights])
-    proofs[range(PROOFS), range(PROOFS)] = found
-    proofs, weights = np.concatenate([proofs, found[None]]), np.concatenate([weights, lie.weights[None]])
-    sent, constants = (
-        np.repeat(lie.digits[None], PROOFS + 1, axis=0),
-        np.repeat(lie.constants[None], PROOFS + 1, axis=0),
-    )
-    together = 0
-    for number in range(times):
-        key = number.to_bytes(32, "big")
-        held = decide(statement, Query(statement, key, DIGEST).answers(sent, proofs, weights, constants)).tolist()
-        own = [
-            point in change.points
-            for point, change in zip(oracles_query(statement, key, DIGEST)[0], changes, strict=True)
-        ]
-        assert held == [*own, all(own)]
-        together += all(own)
-    assert stats.binomtest(together, times, shape.error(TOY) ** PROOFS).pvalue > 1e-6
-
-
 def test_joint_randomness_lets_one_lie_of_t_pass_whatever_the_digits_are() -> None:
     """All weights of two wrong digits are tried, at the smallest field that has the roots of unity."""
     t = 17
@@ -168,42 +131,16 @@ def any_digit(draw: np.random.Generator) -> list[int]:
     return _balanced(found, change)
 
 
-def negative(draw: np.random.Generator) -> list[int]:
-    """A count below zero; everything that makes up for it is a count."""
-    lie = int(draw.integers(1, 7))
-    return [-lie, 0, *_places(10, 10 - lie, 0, CAP - 10 + lie)]
-
-
-def digit_of_eight(draw: np.random.Generator) -> list[int]:
-    """The smallest lie: 8 in the place of ones, for 1 in the place of eights."""
-    found = _places(int(draw.integers(1, 7)) * 8, 0, 0, 0, 0)
-    found[0], found[1] = 8, found[1] - 1
-    count = found[0] + 8 * found[1]
-    return found[:4] + _places(count, 0, CAP - count)
-
-
 def wrapped_around(draw: np.random.Generator) -> list[int]:
     """Two counts near half of the prime each, which add up to a count modulo the prime."""
     lie = REAL // 2 + int(draw.integers(1, 1000))
     return [lie, 0, (REAL + 5 - lie) % REAL, 0, *_places(5, 0, CAP - 5)]
 
 
-def fraction(draw: np.random.Generator) -> list[int]:
-    """Halves, that add up to a whole."""
-    half = int(draw.integers(0, 10)) * 2 + 1
-    lie = half * pow(2, -1, REAL) % REAL
-    return [lie, 0, lie, 0, *_places(half, 0, CAP - half)]
-
-
 def over_the_cap(draw: np.random.Generator) -> list[int]:
     """Digits all, of too many rows."""
     count = CAP + int(draw.integers(1, 14))
     return _places(count, 0, count, 0, 0)
-
-
-def over_the_cap_with_a_negative_rest(draw: np.random.Generator) -> list[int]:
-    count = CAP + int(draw.integers(1, 14))
-    return [*_places(count, 0, count, 0), CAP - count, 0]
 
 
 def one_group_against_another(draw: np.random.Generator) -> list[int]:
@@ -219,16 +156,7 @@ def _balanced(digits: list[int], change: int) -> list[int]:
     return digits
 
 
-LIES: list[Lie] = [
-    any_digit,
-    negative,
-    digit_of_eight,
-    wrapped_around,
-    fraction,
-    over_the_cap,
-    over_the_cap_with_a_negative_rest,
-    one_group_against_another,
-]
+LIES: list[Lie] = [any_digit, wrapped_around, over_the_cap, one_group_against_another]
 
 
 @pytest.mark.parametrize("make", LIES)
@@ -287,12 +215,8 @@ def test_who_tells_no_lie_passes_every_time() -> None:
 
 @pytest.mark.parametrize("improved", [False, True], ids=["as they are", "with the best proof that is known"])
 @pytest.mark.parametrize("make", LIES)
-def test_none_of_ten_thousand_lies_passes_at_a_real_field(make: Lie, improved: bool) -> None:
-    assert accepted(make, 7, 90, improved) == 0
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("improved", [False, True], ids=["as they are", "with the best proof that is known"])
-@pytest.mark.parametrize("make", LIES)
-def test_none_of_a_hundred_thousand_lies_passes(make: Lie, improved: bool) -> None:
-    assert accepted(make, 63, 100, improved) == 0
+@pytest.mark.parametrize(("kinds", "parties"), [(14, 90), pytest.param(125, 100, marks=pytest.mark.slow)])
+def test_none_of_ten_or_a_hundred_thousand_lies_passes_at_a_real_field(
+    make: Lie, improved: bool, kinds: int, parties: int
+) -> None:
+    assert accepted(make, kinds, parties, improved) == 0

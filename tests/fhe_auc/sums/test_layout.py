@@ -10,10 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fhe_auc.base.errors import CapacityError
-from fhe_auc.base.keystream import KeyStream
 from fhe_auc.sums.layout import MOST_CIPHERTEXTS, Layout
-from fhe_auc.sums.sketch import Sketch
-from fhe_auc.sums.terms import Factor, Part, Release, Sum, Term
+from fhe_auc.sums.terms import Factor, Part, Release, Sketch, Sum, Term
 from tests.support.plain_sums import PRIMES, random_residues
 
 
@@ -45,7 +43,7 @@ def test_there_are_as_few_ciphertexts_as_there_can_be(lengths: list[int], slots:
 @given(lengths, st.integers(6, 50), st.sampled_from(PRIMES), st.integers(0, 2**60))
 @settings(max_examples=40)
 def test_what_is_placed_is_in_its_sum_s_total(lengths: list[int], slots: int, prime: int, seed: int) -> None:
-    layout = Layout.of_entries(release_of(*lengths), slots)
+    layout = Layout.of(release_of(*lengths), slots, factors=True)
     vectors = [random_residues(seed + number, length, prime) for number, length in enumerate(lengths)]
     placed = layout.place([[each[: len(each) // 2], each[len(each) // 2 :]] for each in vectors])
     assert placed.shape == (layout.ciphertexts, slots)
@@ -56,27 +54,16 @@ def test_what_is_placed_is_in_its_sum_s_total(lengths: list[int], slots: int, pr
 
 
 def test_the_largest_residues_in_the_most_slots_add_up_and_more_is_refused() -> None:
-    prime, layout = PRIMES[-1], Layout.of_entries(release_of(2**14), 2**14)
+    prime, layout = PRIMES[-1], Layout.of(release_of(2**14), 2**14, factors=True)
     slots = np.full(2**14, prime - 1, np.uint64)
     assert layout.totals(slots, prime).tolist() == [-(2**14) % prime]
-    assert Layout.of_entries(release_of(8 * MOST_CIPHERTEXTS), 8).ciphertexts == MOST_CIPHERTEXTS
+    assert Layout.of(release_of(8 * MOST_CIPHERTEXTS), 8, factors=True).ciphertexts == MOST_CIPHERTEXTS
     with pytest.raises(CapacityError, match="1 sums of 8,193 numbers take more than 1,024 ciphertexts of 8 slots"):
-        Layout.of_entries(release_of(8 * MOST_CIPHERTEXTS + 1), 8)
+        Layout.of(release_of(8 * MOST_CIPHERTEXTS + 1), 8, factors=True)
     with pytest.raises(CapacityError, match="3 sums of 3 numbers take more than"):
-        Layout.of_entries(release_of(1, 1, 1), 2)
+        Layout.of(release_of(1, 1, 1), 2, factors=True)
     with pytest.raises(CapacityError, match="at most 16,384 slots"):
-        Layout.of_entries(release_of(1), 2**15)
-
-
-@given(lengths, st.integers(6, 50), st.sampled_from(PRIMES), st.integers(0, 2**60))
-@settings(max_examples=40)
-def test_a_mask_has_the_totals_that_it_is_asked_for(lengths: list[int], slots: int, prime: int, seed: int) -> None:
-    layout = Layout.of_entries(release_of(*lengths), slots)
-    totals = random_residues(seed, len(lengths), prime)
-    mask = layout.mask(KeyStream(seed.to_bytes(32, "big")), totals, prime)
-    assert mask.shape == (slots,)
-    assert int(mask.max()) < prime
-    assert layout.totals(mask, prime).tolist() == totals.tolist()
+        Layout.of(release_of(1), 2**15, factors=True)
 
 
 class _Chosen:

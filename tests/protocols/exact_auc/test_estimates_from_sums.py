@@ -70,11 +70,6 @@ def test_sums_of_so_many_rows_take_as_many_values_as_the_modulus_must_tell_apart
         assert values < least
 
 
-@pytest.mark.parametrize("ones", [0, 5])
-def test_rows_of_one_class_have_no_auc(ones: int) -> None:
-    assert auc_of_sums([0, 0], ones, 5 - ones, 101) == (None, 0, ones, 5 - ones, None, None)
-
-
 @pytest.mark.parametrize(
     "sums",
     [
@@ -218,10 +213,3 @@ def test_a_class_with_few_rows_in_a_group_hides_it() -> None:
     assert smallest < 36
     found = told(analysis, made(analysis, 6, 2)).estimates()
     assert {each.group for each in found if each.missing} == {"sex: F", "sex: M"}
-
-
-def test_perfect_models_have_no_interval_and_one_that_is_always_the_same_half_an_auc() -> None:
-    labels = np.repeat([0, 1], 20)
-    for scores, auc in ((labels * 0.9, 1.0), (0.9 - labels * 0.9, 0.0), (np.full(40, 0.3), 0.5)):
-        (estimate,) = told(PLAIN, [PartyData.from_arrays("all", labels, scores)]).estimates()
-        assert (estimate.auc, estimate.standard_error, estimate.interval) == (auc, 0.0, None)

@@ -4,19 +4,16 @@ import math
 from typing import Any
 
 import msgspec
-import numpy as np
 import pytest
 
 from fhe_auc.base.errors import CapacityError, InputError
 from fhe_auc.question.analysis import PLAIN, Analysis
 from fhe_auc.rlwe.primes import is_prime, primes_above
 from fhe_auc.session.manifest import Manifest
-from fhe_auc.sums.opening import integers
 from fhe_auc_protocols.exact_auc.analysis_sums import AnalysisSums
 from fhe_auc_protocols.exact_auc.parameter_choice import plan_exact
 from fhe_auc_protocols.exact_auc.plan import ExactPlan
-from tests.support import plain_sums
-from tests.support.blinded_auc import encoded
+from tests.support.exact_sessions import GRID, Play, rows
 
 SMALL: dict[str, Any] = {"thresholds": 1000, "parties": 20, "backend": "openfhe"}
 JOINT = {**SMALL, "joint_keys": True}
@@ -41,26 +38,6 @@ def most_rows(modulus: int) -> int:
     return max(n for n in range(math.isqrt(2 * modulus) - 4, math.isqrt(2 * modulus) + 4) if 2 * (n * n // 4) < modulus)
 
 
-@pytest.mark.parametrize(
-    ("max_rows", "moduli"),
-    [
-        (most_rows(FIRST), (FIRST,)),
-        (most_rows(FIRST) + 1, (next_prime((most_rows(FIRST) + 1) ** 2 // 4 * 2),)),
-        (most_rows(LAST_LARGE), (next_prime(most_rows(LAST_LARGE) ** 2 // 4 * 2),)),
-        (most_rows(LAST_LARGE) + 1, (FIRST, SECOND)),
-        (most_rows(FIRST * SECOND) + 1, (FIRST, SECOND, THIRD)),
-    ],
-)
-def test_with_joint_keys_primes_take_as_few_bits_as_the_rows_allow(max_rows: int, moduli: tuple[int, ...]) -> None:
-    plan = plan_exact(**JOINT, max_rows=max_rows)
-    assert plan.parameters.plain_moduli == moduli
-    assert plan.parameters.joint_keys
-    sealed, joint = ({row.name: row.why for row in each.describe()} for each in (plan_exact(**SMALL), plan))
-    assert "takes a plaintext times a ciphertext, and its flooding" in sealed["ring dimension N"]
-    assert "takes products of ciphertexts, and its flooding" in joint["ring dimension N"]
-    assert "nothing here does" in sealed["special prime P, bits"]
-
-
 @pytest.mark.parametrize("backend", ["openfhe", "tenseal"])
 @pytest.mark.parametrize(
     ("max_rows", "moduli", "kept"),
@@ -83,6 +60,11 @@ def test_primes_take_as_few_bits_as_the_rows_allow(
     assert not plan.parameters.joint_keys
     assert plan.flooding_margin >= plan.flooding_bits == 40
     assert plan.soundness(plan.parties) == 2 / (moduli[0] - 1) < 2**-40
+    joint = plan_exact(**JOINT, max_rows=max_rows)
+    assert (joint.parameters.plain_moduli, joint.parameters.joint_keys) == (moduli, True)
+    sealed_rows, joint_rows = ({row.name: row.why for row in each.describe()} for each in (plan, joint))
+    assert "takes a plaintext times a ciphertext, and its flooding" in sealed_rows["ring dimension N"]
+    assert "takes products of ciphertexts, and its flooding" in joint_rows["ring dimension N"]
 
 
 CUBIC, NEXT_CUBIC = primes_above(3 * 2**40, 2, 8192)
@@ -124,15 +106,6 @@ def test_with_joint_keys_there_are_no_cubic_sums() -> None:
 def test_a_plan_has_one_helper_or_none_and_none_with_joint_keys(helpers: int, joint_keys: bool) -> None:
     with pytest.raises(CapacityError, match=f"a session has one helper, or none and other keys; got {helpers}"):
         plan_exact(**{**SMALL, "joint_keys": joint_keys}, helpers=helpers)
-
-
-@pytest.mark.parametrize("moduli", [(FIRST,), (LAST_LARGE,), (FIRST, SECOND)])
-def test_the_largest_sums_of_the_most_rows_come_out_and_larger_ones_do_not(moduli: tuple[int, ...]) -> None:
-    largest = most_rows(math.prod(moduli)) ** 2 // 4
-    for value in (largest, -largest, largest - 1, 0):
-        assert integers([plain_sums.residues([value], t) for t in moduli], moduli) == (value,)
-    beyond = (most_rows(math.prod(moduli)) + 1) ** 2 // 4
-    assert integers([plain_sums.residues([beyond], t) for t in moduli], moduli) != (beyond,)
 
 
 @pytest.mark.parametrize("parties", [1, 2, 1000, 100_000])
@@ -251,23 +224,12 @@ def test_keys_of_the_other_kind_do_not_fit_a_plan() -> None:
 
 
 def test_the_manifest_carries_an_exact_plan_and_refuses_a_spoilt_one() -> None:
-    plan = plan_exact(**SMALL)
-    manifest = Manifest(
-        protocol="verified",
-        session=bytes(16),
-        parties=("a", "b"),
-        grid=np.linspace(0, 1, 1000).tobytes(),
-        min_parties=2,
-        keys="sealed",
-        context=bytes(32),
-        plan=encoded(plan),
-    )
-    data = manifest.to_bytes()
-    assert Manifest.from_bytes(data) == manifest
+    play = Play("verified", rows(2, 1))
+    plan, manifest, data = play.plan, play.manifest, play.manifest.to_bytes()
     assert Manifest.from_bytes(data).decoded_plan(ExactPlan) == plan
     spoilt = data.replace(b"flooding_bits\x28", b"flooding_bits\x01")
     assert spoilt != data
     with pytest.raises(InputError, match="flooding_bits must lie between"):
         Manifest.from_bytes(spoilt).decoded_plan(ExactPlan)
     with pytest.raises(InputError, match="another number of thresholds"):
-        msgspec.structs.replace(manifest, grid=np.linspace(0, 1, 999).tobytes()).decoded_plan(ExactPlan)
+        msgspec.structs.replace(manifest, grid=GRID[1:].tobytes()).decoded_plan(ExactPlan)

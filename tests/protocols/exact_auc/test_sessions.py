@@ -2,7 +2,7 @@
 
 import re
 import tracemalloc
-from collections import Counter
+from collections.abc import Sequence
 from fractions import Fraction
 from functools import partial
 from typing import Any
@@ -20,8 +20,6 @@ from fhe_auc.rlwe import wire_format
 from fhe_auc.rlwe.primes import primes_above
 from fhe_auc.rows import datasets
 from fhe_auc.rows.party_data import PartyData
-from fhe_auc.session import registry
-from fhe_auc.session.one_process import run
 from fhe_auc.session.protocol import Request
 from fhe_auc_keys.bundles.session_keys import public_context
 from fhe_auc_keys.roles.local_consortium import Consortium
@@ -46,14 +44,10 @@ from tests.support.wire import payload_of
 slow = partial(pytest.param, marks=pytest.mark.slow)
 
 
-def mann_whitney(y_true: np.ndarray, y_score: np.ndarray) -> tuple[Fraction, Fraction]:  # type: ignore[type-arg]
-    """AUC and share of tied pairs by counting them, in integers."""
-    at = {label: Counter(y_score[y_true == label].tolist()) for label in (True, False)}
-    below = np.sort(y_score[~y_true])
-    tied = sum(number * at[False][value] for value, number in at[True].items())
-    right = sum(number * int(np.searchsorted(below, value)) for value, number in at[True].items())
-    pairs = at[True].total() * at[False].total()
-    return Fraction(2 * right + tied, 2 * pairs), Fraction(tied, pairs)
+def of_rounded(parties: Sequence[PartyData], decimals: int) -> tuple[Fraction, Fraction, int, int]:
+    return pairs_of(
+        [each.with_scores(lambda scores: scores.round(decimals)) for each in parties], thresholds.decimals(decimals)
+    )
 
 
 # --- What a session yields --------------------------------------------------------------------------------------------
@@ -207,8 +201,7 @@ def test_groups_a_second_model_and_rounded_scores_of_the_bundled_sets_are_those_
     parties, generator = datasets.load(name), np.random.default_rng(2)
     rows_ = pooled(parties)
     rounded = federated_auc(parties, protocol="verified", round_scores=3)
-    auc, tied = mann_whitney(rows_.y_true, rows_.y_score.round(3))
-    assert found_in(rounded) == (auc, tied / 2, int(rows_.y_true.sum()), int((~rows_.y_true).sum()))
+    assert found_in(rounded) == of_rounded(parties, 3)
     assert abs(rounded.auc - sklearns_auc(parties)) <= rounded.binning_error
     logits = np.log(rows_.y_score / (1 - rows_.y_score)) + 0.3 * generator.normal(size=rows_.rows)
     table = {"y": rows_.y_true.astype(int), "old": rows_.y_score, "new": 1 / (1 + np.exp(-logits))}
@@ -236,8 +229,8 @@ def test_the_half_width_holds_for_the_rows_as_they_are_and_not_as_rounded(protoc
     y_score = 0.05 * generator.random(120) ** 2 + 0.04 * y_true * generator.random(120)
     parties = [PartyData.from_arrays(f"site {k}", y_true[k::2], y_score[k::2]) for k in range(2)]
     found = federated_auc(parties, protocol=protocol, round_scores=1, max_rows=1000)
-    truth, (auc, tied) = sklearns_auc(parties), mann_whitney(y_true, y_score.round(1))
-    assert (found.fraction, found.binning_error_fraction) == (auc, tied / 2)
+    truth = sklearns_auc(parties)
+    assert found_in(found) == of_rounded(parties, 1)
     assert 0.02 < abs(found.auc - truth) <= found.binning_error  # the rounding costs so much, and has to be said
     assert found.settings["round_scores"] == 1
     assert "more decimals tell more of them apart" in " ".join(found.warnings)
@@ -381,14 +374,7 @@ def test_at_quantile_thresholds_there_is_the_average_precision_of_the_binned_sco
 
 
 def test_without_a_session_before_there_is_no_average_precision() -> None:
-    """And none where parties know nothing of the one that is named: they set their flags, and take part."""
-    sites = rows(3, 52)
-    assert federated_auc(sites, thresholds=GRID).average_precision is None
-    request = Request(parties=tuple(data.name for data in sites), thresholds=GRID, before=bytes(16))
-    found = run(registry.load("verified"), request, sites, lambda *_: None)
-    assert found.average_precision is None
-    assert any("there is no average precision" in warning for warning in found.warnings)
-    assert found_in(found) == pairs_of(sites)
+    assert federated_auc(rows(3, 52), thresholds=GRID).average_precision is None
 
 
 @pytest.mark.parametrize("total", [-1, 2**41])

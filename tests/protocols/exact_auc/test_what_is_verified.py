@@ -148,11 +148,22 @@ def before() -> dict[str, QuantileThresholds]:
 
 
 def evaluated(
-    before: Mapping[str, QuantileThresholds], sites: Sequence[PartyData] = SITES, **changes: Any
-) -> Evaluation:
-    first = next(iter(before.values()))
-    asked = dataclasses.replace(_SECOND, thresholds=first.grid, before=first.session_before, **changes)
-    return one_process.run(_PLUGIN, asked, sites, quiet, None, before)
+    before: Mapping[str, QuantileThresholds],
+    sites: Sequence[PartyData] = SITES,
+    named: Mapping[str, QuantileThresholds] | None = None,
+) -> list[Evaluation]:
+    """What each site reads that knows this of the session before; the manifest names that one, or another."""
+    first = next(iter((named or before).values()))
+    asked = dataclasses.replace(_SECOND, thresholds=before[NAMES[0]].grid, before=first.session_before)
+    return list(one_process.played(_PLUGIN, asked, sites, quiet, None, before).values())
+
+
+def none_there(found: Sequence[Evaluation]) -> None:
+    """No site has an average precision; all else is verified."""
+    for each in found:
+        assert each.average_precision is None
+        assert any(warning.startswith("there is no average precision") for warning in each.warnings)
+        assert each.verified
 
 
 def test_average_precision_is_that_of_the_rows_and_covered_by_the_theorem(
@@ -160,7 +171,7 @@ def test_average_precision_is_that_of_the_rows_and_covered_by_the_theorem(
 ) -> None:
     from sklearn.metrics import average_precision_score
 
-    pool, found = pooled(SITES), evaluated(before)
+    pool, (found, *_) = pooled(SITES), evaluated(before)
     binned = np.searchsorted(before[NAMES[0]].grid, pool.y_score, side="right")
     assert found.average_precision == pytest.approx(average_precision_score(pool.y_true, binned), abs=1e-6)
     assert found.as_dict()["verified"] == {"aggregation": True, "parties": False}
@@ -189,43 +200,26 @@ def forgetful(own: QuantileThresholds) -> QuantileThresholds:
     return dataclasses.replace(own, session=bytes(16).hex())
 
 
-def test_where_a_party_s_rows_have_changed_between_the_sessions_there_is_none(
+def test_where_a_party_s_rows_have_changed_or_other_parties_count_there_is_none(
     before: dict[str, QuantileThresholds],
 ) -> None:
     """As many rows as before, all but one the same; or a party that does not know any more."""
-    changed = evaluated(before, [moved(SITES[0]), *SITES[1:]])
-    unknown = evaluated({name: forgetful(own) if name == NAMES[1] else own for name, own in before.items()})
-    for found in (changed, unknown):
-        assert found.average_precision is None
-        assert any(warning.startswith("there is no average precision") for warning in found.warnings)
-        assert found.verified
-
-
-def test_where_other_parties_count_than_before_there_is_none(before: dict[str, QuantileThresholds]) -> None:
-    fewer = {name: dataclasses.replace(own, counted=NAMES[:-1]) for name, own in before.items()}
-    assert evaluated(fewer).average_precision is None  # the last one sets its flag, too
-    more = {name: dataclasses.replace(own, counted=(*NAMES, "site 9")) for name, own in before.items()}
-    assert evaluated(more).average_precision is None  # nobody's flag is set: the lists differ
+    none_there(evaluated(before, [moved(SITES[0]), *SITES[1:]]))
+    none_there(evaluated({name: forgetful(own) if name == NAMES[1] else own for name, own in before.items()}))
+    for counted in (NAMES[:-1], (*NAMES, "site 9")):  # the last one sets its flag, too; or nobody: the lists differ
+        none_there(evaluated({name: dataclasses.replace(own, counted=counted) for name, own in before.items()}))
 
 
 def test_where_sites_were_given_different_lists_of_one_session_there_is_none(
     before: dict[str, QuantileThresholds],
 ) -> None:
     """As with a helper that opens twice: each site's sums are proved, of the list that it was given."""
-    given = {name: NAMES[:4] if name in NAMES[1:4] else NAMES for name in NAMES}
-    above = {
-        listed: tuple(
-            sum(before[name].own_rows_above[at] for name in listed) for at in range(len(before[NAMES[0]].grid))
-        )
-        for listed in given.values()
-    }
-    mixed = {
-        name: dataclasses.replace(own, counted=given[name], rows_above=above[given[name]])
-        for name, own in before.items()
-    }
-    asked = dataclasses.replace(_SECOND, thresholds=before[NAMES[0]].grid, before=before[NAMES[0]].session_before)
-    found = one_process.played(_PLUGIN, asked, SITES, quiet, None, mixed)
-    assert {each.average_precision for each in found.values()} == {None}
+    mixed = {}
+    for name, own in before.items():
+        given = NAMES[:4] if name in NAMES[1:4] else NAMES
+        above = tuple(map(sum, zip(*(before[each].own_rows_above for each in given), strict=True)))
+        mixed[name] = dataclasses.replace(own, counted=given, rows_above=above)
+    none_there(evaluated(mixed))
 
 
 def test_where_sites_build_on_different_sessions_there_is_none(before: dict[str, QuantileThresholds]) -> None:
@@ -234,11 +228,7 @@ def test_where_sites_build_on_different_sessions_there_is_none(before: dict[str,
     other = one_process.played(registry.finding("boundaries-federated"), _FIRST, earlier, quiet)
     mixed = {**before, **{name: dataclasses.replace(other[name], grid=before[name].grid) for name in NAMES[:2]}}
     for named in (before, other):  # whichever the manifest names
-        grid = before[NAMES[0]].grid
-        asked = dataclasses.replace(_SECOND, thresholds=grid, before=named[NAMES[0]].session_before)
-        found = one_process.run(_PLUGIN, asked, [*earlier[:2], *SITES[2:]], quiet, None, mixed)
-        assert found.average_precision is None
-        assert any(warning.startswith("there is no average precision") for warning in found.warnings)
+        none_there(evaluated(mixed, earlier, named))
 
 
 def test_where_a_flag_is_set_the_sum_tells_nothing_of_the_others() -> None:

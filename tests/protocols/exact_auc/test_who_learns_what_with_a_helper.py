@@ -81,8 +81,7 @@ def test_what_the_aggregator_gets_is_uniform_and_of_one_length_whatever_the_rows
     lengths = set()
     for sites in (SITES, MADE_UP):
         play = helped(protocol, sites)
-        for _ in play.messages():
-            pass
+        list(play.messages())
         prime = play.plan.parameters.plain_moduli[0]
         for padded, sent in zip(sketches_sent(play), submitted(play).values(), strict=True):
             assert stats.kstest(padded / prime, "uniform").pvalue > 1e-8
@@ -190,7 +189,7 @@ def test_the_aggregator_and_a_party_read_a_few_pooled_counts_of_their_choice() -
     play, chosen = helped(), [2, 5, 11, 17]
     play.until(3)
     opening, (prime,), layout = play.aggregator._keys, play.plan.parameters.plain_moduli, play.plan.layout
-    public = opening._public
+    public = opening.public
     sent = sum(sketch.astype(object) for sketch in sketches_sent(play))
     # The sum "ties" takes the products of positives and negatives: first −negatives, then −positives, of all pads.
     weights, start = np.zeros(layout.slots, np.uint64), sum(layout.widths[:1])
@@ -198,7 +197,7 @@ def test_the_aggregator_and_a_party_read_a_few_pooled_counts_of_their_choice() -
     for power, each in enumerate(chosen):
         weights[start + each] = 1 << 10 * power
     totals[1] = sum(int(sent[each]) << 10 * power for power, each in enumerate(chosen)) % prime
-    asked = public.multiply_values(opening._ciphertexts[0][0], weights)
+    asked = public.multiply_values(opening.ciphertexts[0][0], weights)
     asked = public.add_values(asked, layout.mask(KeyStream(bytes(32)), totals, prime))
     lie = Result(NAMES, encode((public.dump_result(public.flood(asked), play.plan.kept),)))
     about = play.manifest.protocol, play.manifest.session, 3, "aggregator", play.manifest.digest
@@ -229,7 +228,7 @@ def test_to_whom_a_party_gives_the_common_secret_any_sums_pass(liar: str) -> Non
     if liar == "helper":
         play.helper._computation.decrypt = lambda keys, result: forged
     else:
-        public = play.aggregator._keys._public
+        public = play.aggregator._keys.public
         masks = (plan.layout.mask(KeyStream(bytes(32)), *each) for each in zip(forged, moduli, strict=True))
         encrypted = (public.flood(public.encrypt(mask, which)) for which, mask in enumerate(masks))
         parts = tuple(public.dump_result(each, plan.kept) for each in encrypted)
@@ -241,10 +240,7 @@ def test_to_whom_a_party_gives_the_common_secret_any_sums_pass(liar: str) -> Non
 
 def counting(play: Play, *, without: tuple[str, ...]) -> Any:
     """A party's result of a session in which these answer nothing."""
-    message = play.aggregator.start()
-    while message is not None:
-        answers = {name: answer for name, answer in play.answers(message).items() if name not in without}
-        message = play.deliver(answers)
+    list(play.messages(without))
     return next(party for party in play.parties if party.name not in without).result()
 
 
@@ -264,9 +260,7 @@ def test_a_party_that_the_helper_leaves_out_is_named_and_the_others_read_what_is
     play = helped("verified")
     secrets_of = play.helper._secret_in
     play.helper._secret_in = lambda blob: None if blob.party == NAMES[2] else secrets_of(blob)
-    message = play.aggregator.start()
-    while message is not None:
-        message = play.deliver(play.answers(message))
+    list(play.messages())
     record = play.aggregator.result()
     assert (record.missing, set(dict(record.refused))) == ((NAMES[2],), {NAMES[2]})
     for number in (0, 1, 3):

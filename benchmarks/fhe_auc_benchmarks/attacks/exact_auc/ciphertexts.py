@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
-from functools import lru_cache
-from typing import Any, ClassVar, NamedTuple
+from functools import partial
+from typing import Any, ClassVar, TypeAlias, cast
 
 import msgspec
 import numpy as np
 
 from fhe_auc import bfv
-from fhe_auc.base.errors import EvaluationError, InputError, UndefinedAucError
-from fhe_auc.base.keystream import COMMON_SECRET_BYTES, KeyStream
+from fhe_auc.base.errors import EvaluationError, FheAucError, InputError, UndefinedAucError
+from fhe_auc.base.keystream import KeyStream
 from fhe_auc.base.serialise import decode, encode
-from fhe_auc.metrics.trapezoid import trapezoid
 from fhe_auc.question import thresholds
+from fhe_auc.question.analysis import PLAIN, Analysis
 from fhe_auc.results.evaluation import Evaluation
 from fhe_auc.rlwe.modular import Residues
-from fhe_auc.rows.counts import Counts, count
+from fhe_auc.rows.counts import count
 from fhe_auc.rows.party_data import PartyData
-from fhe_auc.session.aggregator import conduct
+from fhe_auc.session.aggregator import Aggregator, conduct
 from fhe_auc.session.computation import Result
 from fhe_auc.session.manifest import SESSION_BYTES, Manifest
 from fhe_auc.session.party import Party
@@ -33,18 +33,27 @@ from fhe_auc.sums.terms import Factor, Term
 from fhe_auc_benchmarks.attacks.exact_auc import strategies
 from fhe_auc_benchmarks.attacks.exact_auc.lying_parties import LIES, lying_party
 from fhe_auc_benchmarks.attacks.exact_auc.strategies import STRATEGIES, ExactStrategy, ExactView, OpeningName
-from fhe_auc_benchmarks.attacks.laboratory import PASSED, SITES, AttackOutcome, made_up_sites, strategy_of, verdict
-from fhe_auc_keys.bundles.session_keys import SEED_BYTES, public_context
+from fhe_auc_benchmarks.attacks.laboratory import (
+    HARMLESS,
+    PASSED,
+    SITES,
+    AttackOutcome,
+    made_up_sites,
+    strategy_of,
+    verdict,
+)
+from fhe_auc_keys.bundles.session_keys import public_context
 from fhe_auc_keys.roles.helper_opening import OPEN, _SignedBlob
 from fhe_auc_keys.roles.helper_roles import HelpedAggregator, HelpedParty
-from fhe_auc_keys.roles.padded_roles import PaddedAggregator, PaddedParty
+from fhe_auc_keys.roles.padded_roles import PaddedAggregator, SealedPads, SealedPadsSession
 from fhe_auc_protocols.exact_auc.computations import ExactPaddedComputation
-from fhe_auc_protocols.exact_auc.party_task import ExactTask
 from fhe_auc_protocols.exact_auc.plan import ExactPlan
 from fhe_auc_protocols.exact_auc.protocol import Exact, Verified
 
 PROTOCOLS: dict[str, type[Exact]] = {"exact": Exact, "verified": Verified}
-_GRID = thresholds.uniform(8)
+GRID = thresholds.uniform(8)
+Numbers: TypeAlias = tuple[Fraction | None, float | None, int | None, int | None]
+"""An AUC, its binning error, its positives and its negatives."""
 
 
 class Liar:
@@ -85,7 +94,7 @@ class Liar:
             computed = []
             for each in claim.computed:
                 opening = openings[each.opening]
-                weighted = _LyingOpening(public, each.release, opening._layout, opening._ciphertexts)
+                weighted = _LyingOpening(public, each.release, opening.layout, opening.ciphertexts)
                 computed.append(weighted._evaluated(each.pooled, which))
             total = public.add_values(computed[0], constants) if computed else public.encrypt(constants, which)
             for summand in computed[1:]:
@@ -191,7 +200,7 @@ class LyingHelpedAggregator(HelpedAggregator):
         openings: dict[OpeningName, Opening] = {"own": self.opening}
         if self._earlier and self._earlier.opening:
             openings["earlier"] = self._earlier.opening
-        return encode(Result(self.counted, self._liar.result(self._keys._public, openings, self.kept)))
+        return encode(Result(self.counted, self._liar.result(self._keys.public, openings, self.kept)))
 
     def _close(self) -> bytes:
         if self.round == OPEN:
@@ -242,98 +251,98 @@ class ExactAucAttacks(Attacks):
         return lying_party(manifest, material, data, lie, rows)
 
 
-class Sites(NamedTuple):
-    """The rows of a session's parties, and their counts."""
-
-    data: list[PartyData]
-    counts: list[Counts]
-
-    @classmethod
-    def made_up(cls, generator: np.random.Generator) -> Sites:
-        """Return those of three sites."""
-        data = made_up_sites(generator)
-        return cls(data, [count(each, _GRID) for each in data])
-
-    @property
-    def guess(self) -> int:
-        """What liars guess right: the positives in the first bin."""
-        return int(sum(each.bin_positives[0] for each in self.counts))
-
-    def verdict(self, party: Party[Evaluation], counted: Sequence[int]) -> str:
-        """Return what a party makes of its result, in the belief that these count: `verdict`, by errors' names."""
-        pooled = sum((self.counts[each] for each in counted[1:]), self.counts[counted[0]])
-        right = trapezoid(pooled)
-        expected = right.fraction, Fraction(right.tie, right.den), pooled.positives, pooled.negatives
-
-        def is_right() -> bool:
-            found = party.result()
-            return expected == (found.fraction, found.binning_error_fraction, found.positives, found.negatives)
-
-        # All rows together have both classes.
-        return verdict(is_right, lambda error: PASSED if isinstance(error, UndefinedAucError) else type(error).__name__)
-
-
 def request_for(backend: str | None, **changes: Any) -> Request:
-    """Return a request for sessions of three sites."""
-    return Request(parties=SITES, thresholds=_GRID, backend=backend, max_rows=1_000, **changes)
+    """Return a request for sessions of three sites, or others."""
+    return Request(**{"parties": SITES, "thresholds": GRID, "backend": backend, "max_rows": 1_000, **changes})
 
 
-class SharedKeys(NamedTuple):
-    """A manifest and the keys that it names, for as many sessions as one likes, counted with two parties at least."""
-
-    manifest: Manifest
-    material: bytes
-    public: bfv.PublicContext
-    secret: bfv.SecretContext
+def guess_of(sites: Sequence[PartyData]) -> int:
+    """Return what liars guess right: the positives in the first bin."""
+    return int(sum(count(each, GRID).bin_positives[0] for each in sites))
 
 
-@lru_cache(maxsize=4)
-def shared_keys(protocol: str, backend: str | None) -> SharedKeys:
-    """Return keys for three parties; the same ones when asked again."""
-    session: Any = PROTOCOLS[protocol]().prepare(request_for(backend))
-    manifest, material = msgspec.structs.replace(session.manifest, min_parties=2), session.common.context
-    public = bfv.load_public(public_context(session.aggregator_material)[0])
-    return SharedKeys(manifest, material, public, bfv.load_secret(material))
+def right(parties: Sequence[PartyData], analysis: Analysis = PLAIN) -> list[Numbers]:
+    """Return what is right of each model and group, pair by pair of pooled rows."""
+    labels = np.concatenate([data.labels for data in parties]).astype(bool)
+    groups = [np.ones(len(labels), np.bool_)]
+    for index, variable in enumerate(analysis.by):
+        levels = np.concatenate([data.groups[index] for data in parties])
+        groups += [levels == level for level in range(len(variable.levels))]
+    found: list[Numbers] = []
+    for model in range(len(analysis.models)):
+        bins = np.searchsorted(GRID, np.concatenate([data.scores[model] for data in parties]), side="right")
+        for group in groups:
+            positives, negatives = bins[group & labels], bins[group & ~labels]
+            signs = np.sign(positives[:, None] - negatives[None, :])
+            auc = Fraction(1, 2) + Fraction(int(signs.sum()), 2 * signs.size)
+            found.append((auc, float((signs == 0).sum() / (2 * signs.size)), len(positives), len(negatives)))
+    return found
+
+
+def judged(roles: Iterable[Party[Evaluation]], counted: Sequence[PartyData], analysis: Analysis = PLAIN) -> str:
+    """Return the worst that these parties make of their results, in the belief that these rows count.
+
+    That is `PASSED`, the name of an error with which one refuses, or `HARMLESS`. All rows together have both classes:
+    "undefined" is wrong, too.
+    """
+    expected = right(counted, analysis)
+
+    def is_right(role: Party[Evaluation]) -> bool:
+        estimates = role.result().estimates
+        return [(each.fraction, each.binning_error, each.positives, each.negatives) for each in estimates] == expected
+
+    def refused(error: FheAucError) -> str:
+        return PASSED if isinstance(error, UndefinedAucError) else type(error).__name__
+
+    found = {verdict(partial(is_right, role), refused) for role in roles}
+    return PASSED if PASSED in found else min(found - {HARMLESS}, default=HARMLESS)
+
+
+def answering(aggregator: Aggregator, roles: Sequence[Party[Any]]) -> Callable[[bytes], Iterator[tuple[str, bytes]]]:
+    """Return the exchange, for `conduct`, in which all answer who are asked."""
+
+    def exchange(message: bytes) -> Iterator[tuple[str, bytes]]:
+        for role in roles:
+            if role.name in aggregator.asked:
+                yield role.name, role.respond(message)
+
+    return exchange
 
 
 def _play(
-    keys: SharedKeys, strategy: ExactStrategy, generator: np.random.Generator, earlier: LyingPaddedAggregator | None
+    keys: SealedPadsSession,
+    strategy: ExactStrategy,
+    generator: np.random.Generator,
+    earlier: LyingPaddedAggregator | None = None,
 ) -> tuple[LyingPaddedAggregator, str]:
-    """Play a session; return its aggregator and what comes of it for the first party (`Sites.verdict`)."""
-    common_secret = generator.bytes(COMMON_SECRET_BYTES)
+    """Play a session under these keys; return its aggregator, and what comes of it (`judged`)."""
+    plugin = PROTOCOLS[keys.manifest.protocol]()
     manifest = msgspec.structs.replace(keys.manifest, session=generator.bytes(SESSION_BYTES))
-    computation, echo = ExactPaddedComputation(manifest), PROTOCOLS[manifest.protocol].modes["sealed"].echo
-    seeds = {site: generator.bytes(SEED_BYTES) for site in SITES}
-    sites = Sites.made_up(generator)
-    roles: list[PaddedParty[Evaluation]] = []
-    for each in sites.data:
-        made = manifest, computation, keys.secret, ExactTask(manifest, each), echo
-        roles.append(PaddedParty(*made, seed=seeds[each.name], common_secret=common_secret))
+    mode = cast("SealedPads", plugin.modes["sealed"])
+    session = mode.drawn(manifest, keys.aggregator_material, keys.party_material, keys.loaded)
+    public, sites = cast("bfv.PublicContext", keys.loaded), made_up_sites(generator)
+    computation, material = ExactPaddedComputation(manifest), session.delivery().parties
+    roles = [plugin.party(manifest, material[each.name], each) for each in sites]
 
     def opening(parties: Sequence[int]) -> Opening:
-        made = computation.opening(keys.material, {SITES[each]: seeds[SITES[each]] for each in parties})
-        return Opening.load(keys.public, computation.plan.computed, made)
+        made = session.opening({SITES[each]: session.seeds[SITES[each]] for each in parties})
+        return computation.opened(public, made)
 
     openings: dict[OpeningName, Opening] = {"own": opening(strategy.opened)}
     if earlier is not None:
         openings |= {"earlier": earlier.openings["own"], "of two": opening(strategies.FIRST_TWO)}
     kept = earlier.kept if earlier else ()
-    liar = Liar(computation.plan, strategy, generator, earlier=kept, guess=sites.guess)
-    aggregator = LyingPaddedAggregator(manifest, keys.public, openings, liar)
-
-    def exchange(message: bytes) -> Iterator[tuple[str, bytes]]:
-        """Have those answer who count; in the last round the first alone, as that is who is looked at."""
-        for role in roles[: 1 if aggregator.round == aggregator.rounds else None]:
-            if role.name in aggregator.counted:
-                yield role.name, role.respond(message)
-
-    conduct(aggregator, exchange)
-    return aggregator, sites.verdict(roles[0], strategy.claimed)
+    liar = Liar(computation.plan, strategy, generator, earlier=kept, guess=guess_of(sites))
+    aggregator = LyingPaddedAggregator(manifest, public, openings, liar)
+    conduct(aggregator, answering(aggregator, roles))
+    claimed = strategy.claimed
+    return aggregator, judged([roles[each] for each in claimed], [sites[each] for each in claimed])
 
 
 def run(name: str, protocol: str, trials: int, seed: int, backend: str | None = None) -> AttackOutcome:
     """Play one of `STRATEGIES` in so many sessions of "exact" or "verified"; rows and choices follow from the seed."""
-    keys, strategy, generator = shared_keys(protocol, backend), STRATEGIES[name], np.random.default_rng(seed)
-    earlier = _play(keys, STRATEGIES["swap-parties"], generator, None)[0] if strategy.staged else None
+    keys = cast("SealedPadsSession", PROTOCOLS[protocol]().prepare(request_for(backend, min_parties=2)))
+    strategy, generator = STRATEGIES[name], np.random.default_rng(seed)
+    earlier = _play(keys, STRATEGIES["swap-parties"], generator)[0] if strategy.staged else None
     verdicts = Counter(_play(keys, strategy, generator, earlier)[1] for _ in range(trials))
     return AttackOutcome.counted(verdicts, changed=trials)

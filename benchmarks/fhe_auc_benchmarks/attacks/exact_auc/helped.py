@@ -1,15 +1,15 @@
-"""Attacks on sessions with a helper, by the real roles: of the aggregator, of the helper, and of both together.
+"""Attacks on sessions with a helper, by the real roles: of the aggregator, of the helper, of both together, of parties.
 
 The aggregator has the strategies that it has with sealed keys, but that nobody makes a second opening for it; and asks
 the helper for what it should not. The helper, alone or with the aggregator, adds to the sums that it decrypts, or
 returns others. Together they see everything in the clear but the parties' common secret: then no more is left to try
-than with `simulated`, where any lie is played a million times.
+than with `simulated`, where any lie is played a million times. Parties tell the lies of `lying_parties`.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -18,21 +18,39 @@ import numpy as np
 from fhe_auc.base.errors import EvaluationError, MessageError
 from fhe_auc.base.serialise import decode, encode
 from fhe_auc.bfv import SecretContext
+from fhe_auc.question.analysis import PLAIN, Analysis, Variable
+from fhe_auc.results.evaluation import Evaluation
 from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.modular import Residues
 from fhe_auc.session.aggregator import conduct
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.messages import Message
-from fhe_auc_benchmarks.attacks.exact_auc.ciphertexts import PROTOCOLS, LyingHelpedAggregator, Sites, request_for
+from fhe_auc.session.party import Party
+from fhe_auc_benchmarks.attacks.exact_auc.ciphertexts import (
+    PROTOCOLS,
+    LyingHelpedAggregator,
+    answering,
+    guess_of,
+    judged,
+    request_for,
+)
+from fhe_auc_benchmarks.attacks.exact_auc.lying_parties import LIES, Lie, lying_party
 from fhe_auc_benchmarks.attacks.exact_auc.strategies import STRATEGIES, ExactStrategy, ExactView
-from fhe_auc_benchmarks.attacks.laboratory import PASSED, SITES, AttackOutcome
+from fhe_auc_benchmarks.attacks.laboratory import HARMLESS, SITES, AttackOutcome, made_up_sites
 from fhe_auc_keys.roles.helper_opening import OPEN, Blobs, HelperMaterial, _SignedBlob
 from fhe_auc_keys.roles.helper_roles import DECRYPT, Helper, Response, _HelpedResult
 from fhe_auc_keys.trust.identity import Identity
 from fhe_auc_protocols.exact_auc.computations import ExactPaddedComputation
 
 AGGREGATOR_LIES, HELPER_LIES, BOTH_LIE = "aggregator", "helper", "both"
-THE_HELPER = "the helper"  # who refused, where no party was given anything to refuse
+THE_AGGREGATOR, THE_HELPER, NOBODY = "the aggregator", "the helper", "nobody"  # who refused, before any party could
+PARTIES = (*SITES, "west")
+TOLD_BY = 2  # who lies where one party does
+SEVERAL = Analysis(
+    models=("a", "b"), by=(Variable("sex", ("f", "m")), Variable("age", ("young", "middle", "old"))), min_cell=1
+)
+LEFT_OUT = "left out"
+_CAP = 90  # of each party; none has so many rows
 _HONEST = STRATEGIES["swap-parties"]
 _FORGED = (  # strategies that add constants to the sums, or return constants alone
     *("forge-difference", "forge-positives", "forge-all-z", "forge-at-1", "forge-at-2", "guess-point"),
@@ -137,14 +155,25 @@ class LyingHelper(Helper):
         return answer
 
 
-def run(name: str, protocol: str, trials: int, seed: int, backend: str | None = None) -> AttackOutcome:
-    """Play one of `ATTACKS` in so many sessions, by the seed; it passes where any party accepts a wrong result."""
+def run(
+    name: str, protocol: str, trials: int, seed: int, backend: str | None = None, *, proofs: bool = True
+) -> AttackOutcome:
+    """Play one of `ATTACKS` or `LIES` in so many sessions, by the seed.
+
+    It passes where any party accepts a wrong result. Where a party lies, refusals go by who names it.
+    """
     generator = np.random.default_rng(seed)
+    if name in LIES:
+        found = Counter[str]()
+        for _ in range(trials):
+            told = play({TOLD_BY: LIES[name]}, protocol, generator, proofs=proofs, backend=backend)
+            found[told.named_by.get(PARTIES[TOLD_BY], NOBODY) if told.verdict == LEFT_OUT else told.verdict] += 1
+        return AttackOutcome.counted(found, changed=trials)
     attack, earlier = ATTACKS[name], None
     if attack.strategy.staged or attack.blobs is not None:
         earlier, _ = _play(HelpedAttack("", AGGREGATOR_LIES), protocol, backend, generator, None)
-    found = (_play(attack, protocol, backend, generator, earlier)[1] for _ in range(trials))
-    return AttackOutcome.counted(Counter(found), changed=trials)
+    verdicts = (_play(attack, protocol, backend, generator, earlier)[1] for _ in range(trials))
+    return AttackOutcome.counted(Counter(verdicts), changed=trials)
 
 
 def _play(
@@ -154,12 +183,12 @@ def _play(
     generator: np.random.Generator,
     earlier: LyingHelpedAggregator | None,
 ) -> tuple[LyingHelpedAggregator, str]:
-    """Play a session; return its aggregator and what comes of it: `Sites.verdict`, or `THE_HELPER`, which refused."""
+    """Play a session; return its aggregator and what comes of it: `judged`, or `THE_HELPER`, which refused."""
     plugin = PROTOCOLS[protocol]()
     session = plugin.prepare(request_for(backend, min_parties=2, keys="helper"))
-    manifest, delivery, sites = session.manifest, session.delivery(), Sites.made_up(generator)
-    aggregator = LyingHelpedAggregator(manifest, attack.strategy, generator, earlier=earlier, guess=sites.guess)
-    roles = [plugin.party(manifest, delivery.parties[each.name], each) for each in sites.data]
+    manifest, delivery, sites = session.manifest, session.delivery(), made_up_sites(generator)
+    aggregator = LyingHelpedAggregator(manifest, attack.strategy, generator, earlier=earlier, guess=guess_of(sites))
+    roles = [plugin.party(manifest, delivery.parties[each.name], each) for each in sites]
     material = delivery.helper or b""
     helper = plugin.helper(manifest, material)
     if attack.forged is not None:
@@ -168,33 +197,80 @@ def _play(
         helper = LyingHelper(manifest, computation, own, responses=len(roles) if attack.apart else 1)
 
     def exchange(message: bytes) -> Iterator[tuple[str, bytes]]:
-        if aggregator.asked == (helper.name,):
-            if attack.blobs is not None and aggregator.round == OPEN:
-                message = _with(
-                    message, encode(Blobs(tuple(attack.blobs(aggregator.blobs(), earlier.blobs() if earlier else ()))))
-                )
-            yield helper.name, helper.respond(message)
-            if attack.again == aggregator.round:
-                other = encode(Blobs(aggregator.blobs()[:2])) if attack.again == OPEN else aggregator.encrypted_result()
-                helper.respond(_with(message, other))
+        if attack.blobs is not None and aggregator.round == OPEN:
+            given = attack.blobs(aggregator.blobs(), earlier.blobs() if earlier else ())
+            message = _with(message, encode(Blobs(tuple(given))))
+        if attack.apart and aggregator.round == aggregator.rounds and isinstance(helper, LyingHelper):
+            for role, response in zip(roles, helper.responses, strict=True):
+                own = encode(_HelpedResult(aggregator.counted, (response,)))
+                yield role.name, role.respond(_with(message, own))
             return
-        for number, role in enumerate(roles):
-            if role.name not in aggregator.asked:
-                continue
-            own = message
-            if attack.apart and aggregator.round == aggregator.rounds and isinstance(helper, LyingHelper):
-                own = _with(message, encode(_HelpedResult(aggregator.counted, (helper.responses[number],))))
-            yield role.name, role.respond(own)
+        yield from answering(aggregator, [*roles, helper])(message)
+        if attack.again == aggregator.round:
+            other = encode(Blobs(aggregator.blobs()[:2])) if attack.again == OPEN else aggregator.encrypted_result()
+            helper.respond(_with(message, other))
 
     try:
         conduct(aggregator, exchange)
     except (EvaluationError, MessageError):
         return aggregator, THE_HELPER
-    claimed = [SITES.index(party) for party in aggregator.counted]
-    found = [sites.verdict(roles[each], claimed) for each in claimed]
-    return aggregator, PASSED if PASSED in found else found[0]
+    claimed = [number for number, role in enumerate(roles) if role.name in aggregator.counted]
+    return aggregator, judged([roles[each] for each in claimed], [sites[each] for each in claimed])
 
 
 def _with(message: bytes, payload: bytes) -> bytes:
     found = Message.from_bytes(message, limit=len(message))
     return msgspec.structs.replace(found, payload=payload).to_bytes()
+
+
+class Trial(NamedTuple):
+    """What came of a session.
+
+    verdict : `PASSED` where an honest party accepts a wrong number, `HARMLESS` where what all accept is right though a
+        liar counts, `LEFT_OUT` where no liar counts and it is right; or the name of the error with which they refuse
+    named_by : who names each party that is left out, `THE_AGGREGATOR` or `THE_HELPER`
+    """
+
+    verdict: str
+    named_by: Mapping[str, str]
+
+
+def play(
+    lies: Mapping[int, Lie],
+    protocol: str,
+    generator: np.random.Generator,
+    *,
+    proofs: bool = True,
+    backend: str | None = None,
+) -> Trial:
+    """Play a session in which the parties of these indices lie; `proofs`: whether parties prove their row caps.
+
+    Rows have groups and two models where a lie takes them.
+    """
+    analysis = SEVERAL if any(lie.columns or lie.models > 1 for lie in lies.values()) else PLAIN
+    plugin = PROTOCOLS[protocol]()
+    caps = _CAP if proofs else None
+    request = request_for(backend, parties=PARTIES, min_parties=2, keys="helper", row_caps=caps, analysis=analysis)
+    session, sites = plugin.prepare(request), made_up_sites(generator, PARTIES, analysis)
+    manifest, delivery = session.manifest, session.delivery()
+    aggregator, helper = plugin.aggregator(manifest, b""), plugin.helper(manifest, delivery.helper or b"")
+    rows = sum(data.rows for data in sites)
+    roles: list[Party[Evaluation]] = []
+    for index, data in enumerate(sites):
+        material = delivery.parties[data.name]
+        if index in lies:
+            roles.append(lying_party(manifest, material, data, lies[index], rows))
+        else:
+            roles.append(plugin.party(manifest, material, data))
+
+    try:
+        conduct(aggregator, answering(aggregator, [*roles, helper]), refused=lambda error: None)
+    except EvaluationError as error:
+        return Trial(type(error).__name__, {})
+    counted, named = aggregator.counted, aggregator.refusals
+    named_by = {party: THE_HELPER if party in helper.unproved else THE_AGGREGATOR for party in named}
+    honest = [role for index, role in enumerate(roles) if index not in lies]
+    worst = judged(honest, [data for data in sites if data.name in counted], analysis)
+    if worst == HARMLESS and not any(PARTIES[index] in counted for index in lies):
+        worst = LEFT_OUT
+    return Trial(worst, named_by)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import partial, reduce
 from itertools import accumulate
 from typing import Any, NamedTuple
 
@@ -131,28 +131,14 @@ class Lie(NamedTuple):
 def combined(*lies: Lie) -> Lie:
     """Return all of these lies in one party: each goes on from what those before have made."""
 
-    def chained(steps: Iterable[Any]) -> Any:
-        present = [step for step in steps if step is not None]
-        return partial(_through, present) if present else None
+    def step(name: str) -> Any:
+        steps = [own for lie in lies if (own := getattr(lie, name)) is not None]
+        return (lambda made, view: reduce(lambda so_far, own: own(so_far, view), steps, made)) if steps else None
 
-    return Lie(
-        "; ".join(lie.description for lie in lies),
-        counts=chained(lie.counts for lie in lies),
-        digits=chained(lie.digits for lie in lies),
-        making=chained(lie.making for lie in lies),
-        share=chained(lie.share for lie in lies),
-        other_seed=any(lie.other_seed for lie in lies),
-        spoils_tags=any(lie.spoils_tags for lie in lies),
-        no_proof=any(lie.no_proof for lie in lies),
-        columns=max(lie.columns for lie in lies),
-        models=max(lie.models for lie in lies),
-    )
-
-
-def _through(steps: Iterable[Callable[[Any, View], Any]], made: Any, view: View) -> Any:
-    for step in steps:
-        made = step(made, view)
-    return made
+    steps = {name: step(name) for name in ("counts", "digits", "making", "share")}
+    others = ("other_seed", "spoils_tags", "no_proof", "columns", "models")
+    most: dict[str, Any] = {name: max(getattr(lie, name) for lie in lies) for name in others}
+    return Lie("; ".join(lie.description for lie in lies), **steps, **most)
 
 
 def _entered(counts: Residues, view: View, entry: int, amount: int) -> Residues:
