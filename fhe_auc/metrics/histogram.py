@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fhe_auc.base.errors import InputError
+from fhe_auc.base.errors import InputError, UndefinedAucError
 from fhe_auc.question.binning import bins_of
 from fhe_auc.rows.party_data import PartyData
 
@@ -150,6 +150,15 @@ class Histogram:
         if (self.positives >= 0).all() and (self.negatives >= 0).all():
             return self
         return Histogram(self.edges, _without_negatives(self.positives), _without_negatives(self.negatives))
+
+
+def with_both_labels(histogram: Histogram) -> Histogram:
+    """Return the cleaned histogram; raise `UndefinedAucError` unless it has positive and negative rows."""
+    usable = histogram.cleaned()
+    for side, label in ((usable.positives, "positive"), (usable.negatives, "negative")):
+        if not side.sum() > 0:
+            raise UndefinedAucError(f"the histogram holds no {label} row, so there is no AUC; add rows of both labels")
+    return usable
 
 
 def bin_index(edges: NDArray[np.float64], scores: NDArray[np.float64]) -> NDArray[np.intp]:

@@ -7,13 +7,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fhe_auc import metrics
-from fhe_auc.base.errors import UndefinedMetricError
 from fhe_auc.metrics import Estimate, Histogram
 from fhe_auc.results.intervals import (
     DELONG,
@@ -29,7 +28,6 @@ from fhe_auc.results.intervals import (
     wilson,
 )
 
-_T = TypeVar("_T")
 _IntervalOf: TypeAlias = Callable[[Histogram, float], Interval | None]
 
 CALIBRATION_BINS = 10  # of about equally many rows: they suit scores squeezed into a corner as well
@@ -194,25 +192,15 @@ _OF_SCORES: tuple[tuple[str, str, str, Callable[[Histogram], Estimate], _Interva
     ),
 )
 
-_OF_DECISIONS: tuple[tuple[str, str, str, Callable[[Histogram, float], Estimate]], ...] = (
-    ("precision", "Precision (PPV)", "Of rows predicted positive, the share that truly are.", metrics.precision_score),
-    ("recall", "Recall (sensitivity)", "Of positive rows, the share that is found.", metrics.recall_score),
-    ("specificity", "Specificity", "Of negative rows, the share that is left alone.", metrics.specificity_score),
-    (
-        "npv",
-        "Negative predictive value",
-        "Of rows predicted negative, the share that truly are.",
-        metrics.negative_predictive_value,
-    ),
-    ("f1", "F1", "Harmonic mean of precision and recall.", metrics.f1_score),
-    ("accuracy", "Accuracy", "Share of rows predicted right.", metrics.accuracy_score),
-    (
-        "balanced_accuracy",
-        "Balanced accuracy",
-        "Mean of recall and specificity; 0.5 is chance.",
-        metrics.balanced_accuracy_score,
-    ),
-)
+_OF_DECISIONS = {
+    "precision": ("Precision (PPV)", "Of rows predicted positive, the share that truly are."),
+    "recall": ("Recall (sensitivity)", "Of positive rows, the share that is found."),
+    "specificity": ("Specificity", "Of negative rows, the share that is left alone."),
+    "npv": ("Negative predictive value", "Of rows predicted negative, the share that truly are."),
+    "f1": ("F1", "Harmonic mean of precision and recall."),
+    "accuracy": ("Accuracy", "Share of rows predicted right."),
+    "balanced_accuracy": ("Balanced accuracy", "Mean of recall and specificity; 0.5 is chance."),
+}
 
 
 def score_measures(fine: Histogram, shown: Histogram, level: float | None, min_cell: int) -> Iterator[Measure]:
@@ -254,16 +242,15 @@ def calibration_measures(histogram: Histogram, level: float | None) -> tuple[Mea
         return widened(interval, error, estimate.half_width, (-math.inf, math.inf))
 
     large, large_error = metrics.calibration_in_the_large(histogram)
-    ratio = _or_none(metrics.observed_expected_ratio, histogram)
-    of_ratio = slope = of_slope = intercept = of_intercept = None
-    if ratio is not None and level is not None:
+    ratio = of_ratio = slope = of_slope = intercept = of_intercept = None
+    if (found := metrics.observed_expected_ratio(histogram)) is not None:
+        ratio, error = found
         # On the log scale, as Debray et al., BMJ 356 (2017), i6460, but events vary by what the scores leave open, and
         # not as if all rows had one risk: that covers too much for good models.
-        error = metrics.observed_expected_error(histogram)
-        if (reach := quantile(level) * error) < _FARTHEST:
+        if level is not None and (reach := quantile(level) * error) < _FARTHEST:
             of_ratio = Interval(level, ratio.value / math.exp(reach), ratio.value * math.exp(reach), WALD)
             of_ratio = widened(of_ratio, ratio.value * error, ratio.half_width, (0.0, math.inf))
-    if (line := _or_none(metrics.calibration_line, histogram)) is not None:
+    if (line := metrics.calibration_line(histogram)) is not None:
         slope = Estimate(line.slope, line.slope - line.slope_off, line.slope + line.slope_off)
         of_slope = around(slope, line.slope_error)
         intercept = Estimate(line.intercept, line.intercept - line.intercept_off, line.intercept + line.intercept_off)
@@ -294,13 +281,6 @@ def calibration_measures(histogram: Histogram, level: float | None) -> tuple[Mea
     )
 
 
-def _or_none(metric: Callable[..., _T], *arguments: Any) -> _T | None:
-    try:
-        return metric(*arguments)
-    except UndefinedMetricError:
-        return None
-
-
 def operating_points(histogram: Histogram, level: float | None) -> Iterator[OperatingPoint]:
     """Yield the decisions at each specificity and each sensitivity that is held."""
     for held, title, find in (
@@ -308,7 +288,7 @@ def operating_points(histogram: Histogram, level: float | None) -> Iterator[Oper
         ("recall", "Sensitivity", metrics.threshold_of_recall),
     ):
         for least in _HELD:
-            threshold = _or_none(find, histogram, least)
+            threshold = find(histogram, least)
             heading = f"{title} at least {least:.2f}"
             point = None if threshold is None else decision(histogram, heading, threshold, level)
             yield OperatingPoint(held, title, least, point)
@@ -320,10 +300,11 @@ def decision(histogram: Histogram, title: str, threshold: float, level: float | 
     (tn, fp), (fn, tp) = confusion.tolist()
     rates = {"precision": (tp, tp + fp), "recall": (tp, tp + fn), "specificity": (tn, tn + fp), "npv": (tn, tn + fn)}
     rates["accuracy"] = (tp + tn, tp + tn + fp + fn)
-    measures = []
-    for name, heading, meaning, metric in _OF_DECISIONS:
-        interval = rate_interval(*rates[name], level) if name in rates else None
-        measures.append(Measure(name, heading, meaning, _or_none(metric, histogram, threshold), interval))
+    found = metrics.decision_metrics(histogram, threshold)
+    measures = (
+        Measure(name, *texts, found[name], rate_interval(*rates[name], level) if name in rates else None)
+        for name, texts in _OF_DECISIONS.items()
+    )
     return Decision(title, float(threshold), tuple(measures), confusion)
 
 

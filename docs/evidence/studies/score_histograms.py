@@ -25,7 +25,7 @@ import math
 import sys
 from collections.abc import Callable, Iterator
 from itertools import product, starmap
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,7 +33,7 @@ from scipy.stats import beta
 from sklearn.metrics import roc_auc_score as exact_auc
 
 from fhe_auc import federated_auc, metrics
-from fhe_auc.base.errors import EvaluationError, UndefinedMetricError
+from fhe_auc.base.errors import EvaluationError
 from fhe_auc.metrics import Histogram
 from fhe_auc.rows import datasets
 from fhe_auc.rows.party_data import PartyData
@@ -251,14 +251,9 @@ def decisions_of_bins(histogram: Histogram) -> np.ndarray:
     """Do the same from a histogram."""
     usable = histogram.cleaned()
 
-    def value(metric: Callable[..., Any], threshold: float) -> float:
-        try:
-            return metric(usable, threshold).value
-        except UndefinedMetricError:
-            return 0.0
-
-    of = metrics.precision_score, metrics.recall_score, metrics.accuracy_score
-    return np.array([[value(metric, float(threshold)) for threshold in AT] for metric in of])
+    at = [metrics.decision_metrics(usable, float(threshold)) for threshold in AT]
+    estimates = ([found[name] for found in at] for name in ("precision", "recall", "accuracy"))
+    return np.array([[0.0 if found is None else found.value for found in each] for each in estimates])
 
 
 def decision_errors(data: PartyData, height: int, model: str, random: Random, runs: int = 20) -> np.ndarray:
@@ -343,12 +338,18 @@ def auc_of(counts: np.ndarray) -> float:
     return metrics.roc_auc_score(Histogram(np.arange(counts.shape[1] + 1), *counts)).value
 
 
+def accuracy(histogram: Histogram, threshold: float) -> metrics.Estimate:
+    found = metrics.decision_metrics(histogram, threshold)["accuracy"]
+    assert found is not None
+    return found
+
+
 def accuracy_noise(draw: Callable[..., np.ndarray], rows: float, epsilon: float, bins: float, runs: int) -> float:
     """Return the error of the accuracy at the middle edge, by noise alone."""
     edges, random = bell_edges(bins), np.random.default_rng(5)
     true, middle = expected_counts(edges, rows), float(edges[len(edges) // 2])
     counts = [true, *draw(true, epsilon, runs=runs, random=random)]
-    exact, *found = (metrics.accuracy_score(Histogram(edges, *each), middle).value for each in counts)
+    exact, *found = (accuracy(Histogram(edges, *each), middle).value for each in counts)
     return rms(np.array(found) - exact)
 
 
@@ -378,7 +379,7 @@ def bin_half_width(bins: float) -> float:
     """Return what the bins leave open of the accuracy in the middle of a bin."""
     edges = bell_edges(bins)
     threshold = float(edges[len(edges) // 2 : len(edges) // 2 + 2].mean())
-    return metrics.accuracy_score(Histogram(edges, *expected_counts(edges, 1e12)), threshold).half_width
+    return accuracy(Histogram(edges, *expected_counts(edges, 1e12)), threshold).half_width
 
 
 def laws(runs: int = 800) -> dict[str, Law]:

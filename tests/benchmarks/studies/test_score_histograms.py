@@ -72,13 +72,9 @@ def test_counts_and_every_metric_are_unbiased(model: str) -> None:
 
     def all_of(counts: np.ndarray) -> list[float]:
         histogram = Histogram(edges, *counts)
-        at = float(edges[13])
-        return [
-            metrics.roc_auc_score(histogram).value,
-            *(metric(histogram, at).value for metric in (metrics.precision_score, metrics.recall_score)),
-            metrics.accuracy_score(histogram, at).value,
-            metrics.brier_score_loss(histogram).value,
-        ]
+        at = metrics.decision_metrics(histogram, float(edges[13]))
+        of_decisions = (at[name].value for name in ("precision", "recall", "accuracy"))
+        return [metrics.roc_auc_score(histogram).value, *of_decisions, metrics.brier_score_loss(histogram).value]
 
     for drawn, truth in ((noisy, true), (np.array([all_of(counts) for counts in noisy]), np.array(all_of(true)))):
         standard_error = drawn.std(axis=0) / math.sqrt(1000)
