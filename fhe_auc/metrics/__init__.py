@@ -15,12 +15,12 @@ from fhe_auc.metrics.calibration import CalibrationMap as CalibrationMap
 from fhe_auc.metrics.calibration import calibration_curve as calibration_curve
 from fhe_auc.metrics.calibration import expected_calibration_error as expected_calibration_error
 from fhe_auc.metrics.calibration import histogram_binning as histogram_binning
-from fhe_auc.metrics.decision_curve import DecisionCurve as DecisionCurve
-from fhe_auc.metrics.decision_curve import decision_curve as decision_curve
 from fhe_auc.metrics.histogram import Estimate as Estimate
 from fhe_auc.metrics.histogram import Histogram as Histogram
+from fhe_auc.metrics.precision_recall import DecisionCurve as DecisionCurve
 from fhe_auc.metrics.precision_recall import best_f1_threshold as best_f1_threshold
 from fhe_auc.metrics.precision_recall import confusion_matrix as confusion_matrix
+from fhe_auc.metrics.precision_recall import decision_curve as decision_curve
 from fhe_auc.metrics.precision_recall import decision_metrics as decision_metrics
 from fhe_auc.metrics.precision_recall import threshold_of_recall as threshold_of_recall
 from fhe_auc.metrics.precision_recall import threshold_of_specificity as threshold_of_specificity

@@ -14,8 +14,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fhe_auc.base.errors import InputError
+from fhe_auc.base.errors import InputError, UndefinedMetricError
 from fhe_auc.metrics.histogram import Estimate, Histogram, bin_index
+from fhe_auc.metrics.probabilities import with_rows
 from fhe_auc.metrics.ranking import at_or_above
 
 _ROUNDING = 1e-12  # 0.9 of ten rows is nine
@@ -118,3 +119,31 @@ def best_f1_threshold(histogram: Histogram) -> float:
     """Return the edge with the largest F1, the lower one of a bin that holds rows; of several, the lowest."""
     tp, fp, thresholds = at_or_above(histogram)
     return float(thresholds[np.argmax(2 * tp / (tp[0] + tp + fp))])
+
+
+class DecisionCurve(NamedTuple):
+    """Net benefit, in true positives a row, at threshold probabilities: rising lower edges of bins, below 1.
+
+    `model` acts where the score is at or above the threshold, `treat_all` on every row; on nobody it would be 0.
+    """
+
+    thresholds: NDArray[np.float64]
+    model: NDArray[np.float64]
+    treat_all: NDArray[np.float64]
+
+
+def decision_curve(histogram: Histogram) -> DecisionCurve:
+    """Compute TP/M - FP/M·t/(1 - t) at each threshold t of the bins, M being all rows.
+
+    Vickers, Elkin, "Decision curve analysis", Medical Decision Making 26 (2006), 565-574.
+    Raises `UndefinedMetricError` if there are no rows, or all scores are 1; `InputError` if the edges leave [0, 1].
+    """
+    usable = with_rows(histogram, "no decision curve")
+    rows = usable.counts.sum()
+    below_one = usable.edges[:-1] < 1
+    if not below_one.any():
+        raise UndefinedMetricError("no bin begins below 1, so there is no threshold for a decision curve")
+    thresholds = usable.edges[:-1][below_one]
+    tp, fp = (np.cumsum(side[::-1])[::-1][below_one] / rows for side in (usable.positives, usable.negatives))
+    odds = thresholds / (1 - thresholds)
+    return DecisionCurve(thresholds, tp - fp * odds, tp[0] - fp[0] * odds)

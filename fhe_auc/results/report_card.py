@@ -22,12 +22,12 @@ from fhe_auc.metrics import (
     PrecisionRecallCurve,
     RocCurve,
 )
+from fhe_auc.metrics.calibration import CALIBRATION_BINS
 from fhe_auc.results.estimates import GroupEstimate
 from fhe_auc.results.group_decisions import GroupDecision
 from fhe_auc.results.heterogeneity import SiteSummary
 from fhe_auc.results.intervals import DEFAULT_LEVEL, Interval, wilson
 from fhe_auc.results.report_measures import (
-    CALIBRATION_BINS,
     Decision,
     Measure,
     OperatingPoint,
@@ -187,7 +187,7 @@ def report_card(
         mean_scores = _in_cuts(fine, np.searchsorted(fine.edges, usable.edges[1:-1])).prob_pred
         chosen = _nearest(usable.edges[:-1], threshold)
     else:
-        calibration = metrics.calibration_curve(fine, n_bins=CALIBRATION_BINS, strategy="quantile")
+        calibration = metrics.calibration_curve(fine)
         mean_scores, chosen = fine.centres, threshold
     positives, negatives = float(usable.positives.sum()), float(usable.negatives.sum())
     roc = metrics.roc_curve(usable)

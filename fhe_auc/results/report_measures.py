@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import partial
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -29,8 +28,6 @@ from fhe_auc.results.intervals import (
 )
 
 _IntervalOf: TypeAlias = Callable[[Histogram, float], Interval | None]
-
-CALIBRATION_BINS = 10  # of about equally many rows: they suit scores squeezed into a corner as well
 
 _FEW_SURE = "from 1 to {} rows, too few to show, are at the wrong end of the scores, and decide it"
 _SURE = 1e-4
@@ -172,7 +169,7 @@ _OF_SCORES: tuple[tuple[str, str, str, Callable[[Histogram], Estimate], _Interva
         "expected_calibration_error",
         "Calibration error",
         "Mean distance between score and observed share of positive rows, in ten bins of equally many rows; 0 is best.",
-        partial(metrics.expected_calibration_error, n_bins=CALIBRATION_BINS, strategy="quantile"),
+        metrics.expected_calibration_error,
         None,
     ),
     (
