@@ -127,14 +127,16 @@ def test_gzip_tabs_feather_and_standard_input_are_read(folder: Path, pipe: Calla
 
 @pytest.mark.parametrize(
     ("positive", "labels"),
-    [("yes", ["yes", "no", "yes", "no"]), ("1", [1, -1, 1, -1]), ("Tod", ["Tod", "lebt", "Tod", "lebt"])],
+    [("yes", ["yes", "no", "yes", "no"]), ("Tod", ["Tod", "lebt", "Tod", "lebt"])]
+    + [(str(one), [one, other, one, other]) for one, other in ((1, -1), (-1, 1), (1, 2), (2, 1))],
 )
 def test_the_positive_label_is_named_or_the_refusal_says_how(folder: Path, positive: str, labels: list[object]) -> None:
     Path("a.csv").write_text("\n".join(["died,risk", *(f"{y},{s}" for y, s in zip(labels, SCORES, strict=True)), ""]))
     pq.write_table(pa.table({"died": labels, "risk": SCORES}), "b.parquet")
     for file in ("a.csv", "b.parquet"):
         assert read(file, positive_label=positive) == (LABELS, SCORES)
-        with pytest.raises(InputError, match=f"{file}, .*'died': label is .*--positive-label names the label"):
+        told = f"{file}, .*'died': label is .*--positive-label names the label that counts as 1"
+        with pytest.raises(InputError, match=told + (r"\. Survival .* \(--classes\)" if positive[-1] in "12" else "")):
             read(file)
 
 
