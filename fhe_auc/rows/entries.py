@@ -84,22 +84,21 @@ def coded_entries(
     values: NDArray[Any] | Coded, what: str, names: Sequence[str], refuse: Callable[[int, str], InputError]
 ) -> NDArray[np.uint8]:
     """Return each entry's index in `names`, or refuse the first that is none of them."""
-    known = _Known(names)
-    if isinstance(values, Coded):
-        found = np.array([known[str, name] for name in values.names] or [0], np.int16)[values.codes]
-    else:
-        found = np.fromiter((known[type(entry), entry] for entry in values.tolist()), np.int16, len(values))
+    coded = values if isinstance(values, Coded) else as_coded(values, level_text)
+    index = {level_text(name): code for code, name in enumerate(names)}
+    known = [-1 if name is None else index.get(name, -1) for name in coded.names]
+    found = np.array(known or [0], np.int16)[coded.codes]
     row = _first(found < 0)
     if row is not None:
-        entry = values.names[values.codes[row]] if isinstance(values, Coded) else values[row]
-        if found[row] == _MISSING:
+        name = coded.names[coded.codes[row]]
+        if name is None:
             remedy = "give such rows a level of their own, or drop them"
             raise refuse(row, f"{what} is missing (empty, NA, None or the like); {remedy}")
+        entry = name if isinstance(values, Coded) else values[row]
         raise refuse(row, f"{what} is {_show(entry)}, and can only be {', '.join(map(repr, names))}")
     return frozen(found.astype(np.uint8))
 
 
-_UNKNOWN, _MISSING = -1, -2
 _MISSING_TEXTS = frozenset(
     (
         "",
@@ -110,19 +109,6 @@ _MISSING_TEXTS = frozenset(
 )
 """What stands for a missing entry in any column but that of sites, in any case of letters."""
 _NO_NAMES = ("", "nan", "<na>", "nat")  # as numpy and pandas write what is missing
-
-
-class _Known(dict[tuple[type, Any], int]):
-    """The index of each entry seen so far, as text, in some names; with its type, as True is 1 to a dict."""
-
-    def __init__(self, names: Sequence[str]) -> None:
-        super().__init__()
-        self._index = {level_text(name): index for index, name in enumerate(names)}
-
-    def __missing__(self, key: tuple[type, Any]) -> int:
-        text = level_text(key[1])
-        self[key] = found = _MISSING if text is None else self._index.get(text, _UNKNOWN)
-        return found
 
 
 def level_text(entry: object) -> str | None:
@@ -173,11 +159,11 @@ def incomplete_rows(columns: Iterable[NDArray[Any] | Coded]) -> NDArray[np.bool_
 def as_coded(entries: NDArray[Any], text_of: Callable[[object], str | None]) -> Coded:
     """Return a column, shape (n,), as text; names come in the order of first appearance."""
     codes: dict[str | None, int] = {}
-    of_entry: dict[Any, int] = {}  # text is slow to make
+    of_entry: dict[tuple[type, Any], int] = {}  # text is slow to make; with types, as True is 1 to a dict
     of_row = np.empty(len(entries), np.int32)
     for row, entry in enumerate(entries.tolist()):
-        if (code := of_entry.get(entry)) is None:
-            code = of_entry[entry] = codes.setdefault(text_of(entry), len(codes))
+        if (code := of_entry.get((type(entry), entry))) is None:
+            code = of_entry[type(entry), entry] = codes.setdefault(text_of(entry), len(codes))
         of_row[row] = code
     return Coded(of_row, list(codes))
 
