@@ -14,15 +14,9 @@ from fhe_auc.rows.party_data import PartyData
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A metric and the range in which the rows' own value lies.
+    """A metric from the histogram, and the range in which that of the rows lies, as scikit-learn computes it.
 
-    Attributes
-    ----------
-    value : float
-        The metric, from the histogram.
-    low, high : float
-        The metric of the rows themselves, as scikit-learn computes it, lies between them: they are the worst that rows
-        can do inside their bins. They say nothing about privacy noise in the counts.
+    The ends are the worst that rows can do inside their bins. They say nothing about privacy noise in the counts.
     """
 
     value: float

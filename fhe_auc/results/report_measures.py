@@ -72,7 +72,10 @@ class Decision:
 
 
 class OperatingPoint(NamedTuple):
-    """The decision with the other rate at its best where one, "specificity" or "recall", is held at `least`."""
+    """The decision with the other rate at its best where one, "specificity" or "recall", is held at `least`.
+
+    No decision: no bin begins there.
+    """
 
     held: str
     title: str

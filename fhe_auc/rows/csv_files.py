@@ -182,10 +182,8 @@ def text_pieces(file: TextFile, numbers: Sequence[str], texts: Sequence[str]) ->
                 skipped = min(yielded, batch.num_rows) if kind == pa.string() else 0
                 yielded -= skipped
                 if skipped < batch.num_rows:
-                    yield Piece(
-                        {name: _numbers_of(columns[name], file.form.decimal)[skipped:] for name in numbers},
-                        {name: coded(columns[name]).chosen(slice(skipped, None)) for name in texts},
-                    )
+                    found = {name: _numbers_of(columns[name], file.form.decimal) for name in numbers}
+                    yield Piece(found, {name: coded(columns[name]) for name in texts}).chosen(slice(skipped, None))
                 if kind == pa.float64():
                     yielded += batch.num_rows
             return

@@ -168,8 +168,11 @@ def as_coded(entries: NDArray[Any], text_of: Callable[[object], str | None]) -> 
     return Coded(of_row, list(codes))
 
 
-def known_codes(coded: Coded, known: dict[str, int], refuse: Callable[[int, str], InputError]) -> NDArray[np.int32]:
+def known_codes(
+    values: NDArray[Any] | Coded, known: dict[str, int], refuse: Callable[[int, str], InputError]
+) -> NDArray[np.int32]:
     """Return the code of each entry in `known`, which new ones are added to, or refuse the first that is missing."""
+    coded = values if isinstance(values, Coded) else as_coded(values, level_text)
     row = _first(missing_entries(coded))
     if row is not None:
         raise refuse(row, "the patient is missing")

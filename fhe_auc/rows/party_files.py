@@ -81,9 +81,7 @@ class _Part(NamedTuple):
 
     def chosen(self, which: NDArray[np.bool_]) -> _Part:
         """Return some of the rows."""
-        numbers = {name: array[which] for name, array in self.piece.numbers.items()}
-        texts = {name: coded.chosen(which) for name, coded in self.piece.texts.items()}
-        return _Part(self.file, Piece(numbers, texts), self.sites.chosen(which), np.array(self.rows)[which])
+        return _Part(self.file, self.piece.chosen(which), self.sites.chosen(which), np.array(self.rows)[which])
 
 
 def read_parties(
