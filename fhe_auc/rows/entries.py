@@ -76,7 +76,7 @@ def checked_labels(values: NDArray[Any], refuse: Callable[[int, str], InputError
     row = _first(~((numbers == 0) | (numbers == 1)))
     if row is not None:
         advice = _OTHER_LABELS if np.isfinite(numbers[row]) else ""
-        raise refuse(row, f"label is {_show(numbers[row])}; labels must be 0 or 1{advice}")
+        raise refuse(row, f"label is {shown_entry(numbers[row])}; labels must be 0 or 1{advice}")
     return frozen((numbers == 1).view(np.uint8))
 
 
@@ -95,7 +95,7 @@ def coded_entries(
             remedy = "give such rows a level of their own, or drop them"
             raise refuse(row, f"{what} is missing (empty, NA, None or the like); {remedy}")
         entry = name if isinstance(values, Coded) else values[row]
-        raise refuse(row, f"{what} is {_show(entry)}, and can only be {', '.join(map(repr, names))}")
+        raise refuse(row, f"{what} is {shown_entry(entry)}, and can only be {', '.join(map(repr, names))}")
     return frozen(found.astype(np.uint8))
 
 
@@ -203,7 +203,7 @@ def finite_numbers(values: NDArray[Any], what: str, refuse: Callable[[int, str],
     numbers = _real_numbers(values, what, refuse)
     row = _first(~np.isfinite(numbers))
     if row is not None:
-        raise refuse(row, f"{what} is {_show(numbers[row])}; {what}s must be finite")
+        raise refuse(row, f"{what} is {shown_entry(numbers[row])}; {what}s must be finite")
     if numbers.dtype == np.float64:
         return frozen(numbers)
     with np.errstate(over="ignore", invalid="ignore"):
@@ -211,7 +211,7 @@ def finite_numbers(values: NDArray[Any], what: str, refuse: Callable[[int, str],
         # Rounding could make ties or reach infinity: integers beyond 2^53 and long doubles.
         row = _first(scores.astype(numbers.dtype) != numbers)
     if row is not None:
-        raise refuse(row, f"{what} is {_show(numbers[row])}, which float64 cannot hold exactly")
+        raise refuse(row, f"{what} is {shown_entry(numbers[row])}, which float64 cannot hold exactly")
     return frozen(scores)
 
 
@@ -231,11 +231,11 @@ def _real_numbers(values: NDArray[Any], what: str, refuse: Callable[[int, str], 
     for row, entry in enumerate(values):
         if level_text(entry) is None:
             raise refuse(row, f"{what} is missing")
-        number = _plain(entry)
+        number = plain_entry(entry)
         if not isinstance(number, (bool, int, float)):
-            raise refuse(row, f"{what} is {_show(number)}, which is not a number")
+            raise refuse(row, f"{what} is {shown_entry(number)}, which is not a number")
         if isinstance(number, int) and abs(number) > 2**53:  # float64 no longer tells neighbours apart
-            raise refuse(row, f"{what} is {_show(number)}, which is too large")
+            raise refuse(row, f"{what} is {shown_entry(number)}, which is too large")
         numbers[row] = number
     return numbers
 
@@ -244,13 +244,14 @@ def _first(flags: NDArray[np.bool_]) -> int | None:
     return int(flags.argmax()) if flags.any() else None
 
 
-def _plain(entry: object) -> object:
+def plain_entry(entry: object) -> object:
     """Return numpy's numbers and texts as Python's own, but no dates, which would turn into integers."""
     return entry.item() if isinstance(entry, np.generic) and entry.dtype.kind in "biufcUS" else entry
 
 
-def _show(value: object) -> str:
-    return reprlib.repr(_plain(value))
+def shown_entry(value: object) -> str:
+    """Return an entry for a message, on one line, and not all of a long one."""
+    return reprlib.repr(plain_entry(value))
 
 
 def frozen(array: NDArray[Any]) -> NDArray[Any]:

@@ -2,7 +2,6 @@
 
 import math
 import os
-import reprlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
@@ -21,7 +20,9 @@ from fhe_auc.rows.entries import (
     level_text,
     name_text,
     one_dimensional,
+    plain_entry,
     require_one_spelling,
+    shown_entry,
 )
 from fhe_auc.rows.party_data import PartyData, left_out_beside
 from fhe_auc.rows.score_scale import DEFAULT_SCALE, rescaled
@@ -397,7 +398,9 @@ def _some(labels: Sequence[Any]) -> str:
 
 def _require_zero_and_one(tables: Sequence[_Party], column: str) -> None:
     """Refuse labels other than 0 and 1, with the remedy; what is missing or not finite is for `PartyData` to refuse."""
-    entries = [entry for table in tables for entry in _distinct(table.columns[column])]
+    columns = (table.columns[column] for table in tables)
+    distinct = (np.unique(each) if each.dtype.kind in "biuf" else each for each in columns)
+    entries = [plain_entry(entry) for each in distinct for entry in set(each.tolist())]
     entries.sort(key=_is_zero_or_one, reverse=True)  # of 1 and "1", the text is the one that is shown
     labels = {text: entry for entry in entries if (text := level_text(entry)) is not None}
     others = {text for text, entry in labels.items() if not _is_zero_or_one(entry)}
@@ -420,25 +423,11 @@ def _require_zero_and_one(tables: Sequence[_Party], column: str) -> None:
         )
     else:
         what = (
-            f"party {odd.name!r}, {odd.place(row).text}: label is {reprlib.repr(_plain(label))}, and the {len(shown)} "
+            f"party {odd.name!r}, {odd.place(row).text}: label is {shown_entry(label)}, and the {len(shown)} "
             f"labels{where} are {_some(shown)}; two labels are 0 and 1, or pos_label= says which one is positive; "
             "three classes or more are named with classes=; survival times are not supported: choose a horizon"
         )
     raise InputError(what, party=odd.name, column=column)
-
-
-def _distinct(values: NDArray[Any]) -> set[Any]:
-    """Return the entries of a column; none where they cannot be labels, which `PartyData` refuses."""
-    try:
-        if values.dtype.kind in "biuf" and len(values) and ((values == 0) | (values == 1)).all():
-            return {values.min().item(), values.max().item()}  # is quicker
-        return {_plain(entry) for entry in set(values.tolist())}
-    except TypeError:  # of lists
-        return set()
-
-
-def _plain(entry: Any) -> Any:
-    return entry.item() if isinstance(entry, np.generic) else entry
 
 
 def _is_zero_or_one(entry: object) -> bool:
