@@ -9,9 +9,9 @@ takes scores for probabilities raises `InputError` where the edges leave [0, 1].
 2210.12526.
 """
 
-from fhe_auc.metrics.bayesian_binning import bayesian_binning as bayesian_binning
 from fhe_auc.metrics.calibration import CalibrationCurve as CalibrationCurve
 from fhe_auc.metrics.calibration import CalibrationMap as CalibrationMap
+from fhe_auc.metrics.calibration import bayesian_binning as bayesian_binning
 from fhe_auc.metrics.calibration import calibration_curve as calibration_curve
 from fhe_auc.metrics.calibration import expected_calibration_error as expected_calibration_error
 from fhe_auc.metrics.calibration import histogram_binning as histogram_binning
