@@ -176,16 +176,16 @@ def text_pieces(file: TextFile, numbers: Sequence[str], texts: Sequence[str]) ->
     delimiter = file.delimiter(wanted)
     yielded = 0
     for kind in (pa.float64(), pa.string()):  # text, where something is no number: so that its row can be named
+        types, behind = dict.fromkeys(numbers, kind) | dict.fromkeys(texts, _TEXT), yielded
         try:
-            for batch in _batches(file, wanted, delimiter, dict.fromkeys(numbers, kind) | dict.fromkeys(texts, _TEXT)):
-                columns = dict(zip(batch.schema.names, batch.columns, strict=True))
-                skipped = min(yielded, batch.num_rows) if kind == pa.string() else 0
-                yielded -= skipped
+            for batch in _batches(file, wanted, delimiter, types):
+                skipped = min(behind, batch.num_rows)
+                behind -= skipped
                 if skipped < batch.num_rows:
+                    columns = dict(zip(batch.schema.names, batch.columns, strict=True))
                     found = {name: _numbers_of(columns[name], file.form.decimal) for name in numbers}
                     yield Piece(found, {name: coded(columns[name]) for name in texts}).chosen(slice(skipped, None))
-                if kind == pa.float64():
-                    yielded += batch.num_rows
+                    yielded += batch.num_rows - skipped
             return
         except pa.ArrowInvalid as error:
             if kind == pa.string() or "conversion error to double" not in str(error):

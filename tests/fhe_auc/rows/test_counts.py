@@ -15,19 +15,16 @@ from fhe_auc.rows.counts import Counts, count
 from fhe_auc.rows.entries import level_text
 from fhe_auc.rows.party_data import PartyData
 from tests.support import missing
+from tests.support.lazy import Lazy
 from tests.support.pooled import pooled_counts
+
+roc_auc_score = Lazy("sklearn.metrics").roc_auc_score
 
 GRID = np.linspace(0.0, 1.0, 21)
 
 
 def party(y_true: Any, y_score: Any, name: str = "north") -> PartyData:
     return PartyData.from_arrays(name, y_true, y_score)
-
-
-def roc_auc_score(labels: Any, scores: Any) -> float:
-    from sklearn import metrics
-
-    return float(metrics.roc_auc_score(labels, scores))
 
 
 def mann_whitney(y_true: Any, y_score: Any) -> Fraction:

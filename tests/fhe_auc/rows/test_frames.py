@@ -18,6 +18,9 @@ from fhe_auc.rows.frames import parties_of
 from fhe_auc.rows.own_rows import left_out
 from fhe_auc_protocols.options import DpaucLaplace
 from tests.support.chosen import federated_auc, federated_report, federated_thresholds
+from tests.support.lazy import Lazy
+
+roc_auc_score = Lazy("sklearn.metrics").roc_auc_score
 
 GRID = np.arange(51) / 50
 EXACT = {"thresholds": GRID, "protocol": "histogram-federated"}  # of which each score is one, and nothing encrypted
@@ -36,12 +39,6 @@ def patients(rows: int = 90) -> pd.DataFrame:
             "sex": random.choice(["F", "M"], rows),
         }
     )
-
-
-def roc_auc_score(labels: Any, scores: Any) -> float:
-    from sklearn import metrics
-
-    return float(metrics.roc_auc_score(labels, scores))
 
 
 KINDS: dict[str, Callable[[pd.DataFrame], Any]] = {
