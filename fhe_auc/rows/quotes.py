@@ -75,9 +75,8 @@ class Quotes:
         return re.compile(rb'[^"]*(?:(?:%s|(?<!%s)")[^"]*)*' % (entry, opening))
 
     def _check(self, text: bytes, quote: int, end: int) -> None:
+        """Raise `QuoteError` where an entry over several lines swallows rows."""
         breaks = text.count(b"\n", quote, end) or text.count(b"\r", quote, end)
-        if not breaks:
-            return
         if text[end + 1 : end + 2] not in (b"\r", b"\n", self.delimiter):
             what = "with text behind the quote that ends it"
         elif text.count(self.delimiter, quote, end) == breaks * (self.width - 1) and self._are_rows(
