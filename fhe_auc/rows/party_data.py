@@ -116,13 +116,16 @@ class PartyData:
         """Scores of the first model, shape (n,)."""
         return self.scores[0]
 
+    @property
+    def arrays(self) -> tuple[NDArray[Any], ...]:
+        """All columns: labels, each model's scores, each variable's levels, and patients where there are such."""
+        return self.labels, *self.scores, *self.groups, *(() if self.clusters is None else (self.clusters,))
+
     def batches(self) -> Iterator[PartyData]:
         """Yield the rows in order, about a million at a time; what has been read of a file is let go of."""
         if self.rows <= BATCH:
             yield self
             return
-        of_patients = () if self.clusters is None else (self.clusters,)
-        arrays: tuple[NDArray[Any], ...] = (self.labels, *self.scores, *self.groups, *of_patients)
         for start in range(0, self.rows, BATCH):
             rows = slice(start, start + BATCH)
             yield replace(
@@ -132,7 +135,7 @@ class PartyData:
                 groups=tuple(each[rows] for each in self.groups),
                 clusters=None if self.clusters is None else self.clusters[rows],
             )
-            for array in arrays:
+            for array in self.arrays:
                 release(array)
 
     def with_scores(self, convert: Callable[[NDArray[np.float64]], NDArray[np.float64]]) -> PartyData:
