@@ -36,22 +36,16 @@ class Histogram:
     Bin i holds the scores from ``edges[i]`` up to, but not including, ``edges[i + 1]``; the last bin includes its upper
     edge, as in `numpy.histogram`. The last two edges may be equal: that bin is the single score.
 
-    ``repr`` shows the number of bins only: a party's counts are its secret. ``==`` is identity.
-
-    Attributes
-    ----------
-    edges : ndarray of float64, shape (B + 1,)
-        Finite and ascending, both ends included; read-only.
-    positives, negatives : ndarray of float64, shape (B,)
-        Rows of label 1 and 0 in each bin, finite; read-only. With privacy noise they are no integers and may be
-        negative: `cleaned` says what the metrics then use.
+    All arrays are finite and read-only. With privacy noise counts are no integers and may be negative: `cleaned` says
+    what the metrics then use. ``repr`` shows the number of bins only: a party's counts are its secret. ``==`` is
+    identity.
 
     Raises `InputError` if the arrays cannot be that; the message names the array, the position (from 0) and the value.
     """
 
-    edges: NDArray[np.float64]
-    positives: NDArray[np.float64] = field(repr=False)
-    negatives: NDArray[np.float64] = field(repr=False)
+    edges: NDArray[np.float64]  # ascending, both ends included, shape (B + 1,)
+    positives: NDArray[np.float64] = field(repr=False)  # rows of label 1 in each bin, shape (B,)
+    negatives: NDArray[np.float64] = field(repr=False)  # of label 0
 
     def __post_init__(self) -> None:
         for name in ("edges", "positives", "negatives"):
