@@ -88,7 +88,7 @@ class UndefinedAucError(EvaluationError):
 
 
 class UndefinedMetricError(EvaluationError):
-    """The pooled rows give this metric no value: a class is missing, or nothing is predicted positive."""
+    """The pooled rows give this metric no value: there are none."""
 
 
 class TooFewPartiesError(EvaluationError):

@@ -1,33 +1,27 @@
 """The metrics of a classifier from its score histogram: two counts a bin are all they need.
 
 Names and conventions are scikit-learn's, with a `Histogram` where scikit-learn takes rows. Where the bins leave a
-metric undecided, it comes as an `Estimate`: the value, and the range that the rows' own value cannot leave. A metric
-that the rows give no value raises `UndefinedMetricError` (the AUC: `UndefinedAucError`); one that takes scores for
-probabilities raises `InputError` where the edges leave [0, 1].
+metric undecided, it comes as an `Estimate`: the value, and the range that the rows' own value cannot leave. Without the
+rows that it needs, a metric raises `UndefinedMetricError`, or `UndefinedAucError` where it needs both labels; one that
+takes scores for probabilities raises `InputError` where the edges leave [0, 1].
 
 [FCE] Cormode, Markov, "Federated Calibration and Evaluation of Binary Classifiers", PVLDB 16(11) 2023, arXiv
 2210.12526.
 """
 
-from fhe_auc.metrics.bayesian_binning import bayesian_binning as bayesian_binning
 from fhe_auc.metrics.calibration import CalibrationCurve as CalibrationCurve
 from fhe_auc.metrics.calibration import CalibrationMap as CalibrationMap
+from fhe_auc.metrics.calibration import bayesian_binning as bayesian_binning
 from fhe_auc.metrics.calibration import calibration_curve as calibration_curve
 from fhe_auc.metrics.calibration import expected_calibration_error as expected_calibration_error
 from fhe_auc.metrics.calibration import histogram_binning as histogram_binning
-from fhe_auc.metrics.decision_curve import DecisionCurve as DecisionCurve
-from fhe_auc.metrics.decision_curve import decision_curve as decision_curve
 from fhe_auc.metrics.histogram import Estimate as Estimate
 from fhe_auc.metrics.histogram import Histogram as Histogram
-from fhe_auc.metrics.precision_recall import accuracy_score as accuracy_score
-from fhe_auc.metrics.precision_recall import balanced_accuracy_score as balanced_accuracy_score
+from fhe_auc.metrics.precision_recall import DecisionCurve as DecisionCurve
 from fhe_auc.metrics.precision_recall import best_f1_threshold as best_f1_threshold
 from fhe_auc.metrics.precision_recall import confusion_matrix as confusion_matrix
-from fhe_auc.metrics.precision_recall import f1_score as f1_score
-from fhe_auc.metrics.precision_recall import negative_predictive_value as negative_predictive_value
-from fhe_auc.metrics.precision_recall import precision_score as precision_score
-from fhe_auc.metrics.precision_recall import recall_score as recall_score
-from fhe_auc.metrics.precision_recall import specificity_score as specificity_score
+from fhe_auc.metrics.precision_recall import decision_curve as decision_curve
+from fhe_auc.metrics.precision_recall import decision_metrics as decision_metrics
 from fhe_auc.metrics.precision_recall import threshold_of_recall as threshold_of_recall
 from fhe_auc.metrics.precision_recall import threshold_of_specificity as threshold_of_specificity
 from fhe_auc.metrics.probabilities import BrierDecomposition as BrierDecomposition
@@ -48,6 +42,5 @@ from fhe_auc.metrics.ranking import roc_auc_score as roc_auc_score
 from fhe_auc.metrics.ranking import roc_curve as roc_curve
 from fhe_auc.metrics.recalibration import calibration_in_the_large as calibration_in_the_large
 from fhe_auc.metrics.recalibration import calibration_line as calibration_line
-from fhe_auc.metrics.recalibration import observed_expected_error as observed_expected_error
 from fhe_auc.metrics.recalibration import observed_expected_ratio as observed_expected_ratio
 from fhe_auc.metrics.small_cells import merge_small_cells as merge_small_cells

@@ -7,22 +7,16 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fhe_auc.base.errors import InputError
+from fhe_auc.base.errors import InputError, UndefinedAucError
 from fhe_auc.question.binning import bins_of
 from fhe_auc.rows.party_data import PartyData
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A metric and the range in which the rows' own value lies.
+    """A metric from the histogram, and the range in which that of the rows lies, as scikit-learn computes it.
 
-    Attributes
-    ----------
-    value : float
-        The metric, from the histogram.
-    low, high : float
-        The metric of the rows themselves, as scikit-learn computes it, lies between them: they are the worst that rows
-        can do inside their bins. They say nothing about privacy noise in the counts.
+    The ends are the worst that rows can do inside their bins. They say nothing about privacy noise in the counts.
     """
 
     value: float
@@ -42,22 +36,16 @@ class Histogram:
     Bin i holds the scores from ``edges[i]`` up to, but not including, ``edges[i + 1]``; the last bin includes its upper
     edge, as in `numpy.histogram`. The last two edges may be equal: that bin is the single score.
 
-    ``repr`` shows the number of bins only: a party's counts are its secret. ``==`` is identity.
-
-    Attributes
-    ----------
-    edges : ndarray of float64, shape (B + 1,)
-        Finite and ascending, both ends included; read-only.
-    positives, negatives : ndarray of float64, shape (B,)
-        Rows of label 1 and 0 in each bin, finite; read-only. With privacy noise they are no integers and may be
-        negative: `cleaned` says what the metrics then use.
+    All arrays are finite and read-only. With privacy noise counts are no integers and may be negative: `cleaned` says
+    what the metrics then use. ``repr`` shows the number of bins only: a party's counts are its secret. ``==`` is
+    identity.
 
     Raises `InputError` if the arrays cannot be that; the message names the array, the position (from 0) and the value.
     """
 
-    edges: NDArray[np.float64]
-    positives: NDArray[np.float64] = field(repr=False)
-    negatives: NDArray[np.float64] = field(repr=False)
+    edges: NDArray[np.float64]  # ascending, both ends included, shape (B + 1,)
+    positives: NDArray[np.float64] = field(repr=False)  # rows of label 1 in each bin, shape (B,)
+    negatives: NDArray[np.float64] = field(repr=False)  # of label 0
 
     def __post_init__(self) -> None:
         for name in ("edges", "positives", "negatives"):
@@ -150,6 +138,15 @@ class Histogram:
         if (self.positives >= 0).all() and (self.negatives >= 0).all():
             return self
         return Histogram(self.edges, _without_negatives(self.positives), _without_negatives(self.negatives))
+
+
+def with_both_labels(histogram: Histogram) -> Histogram:
+    """Return the cleaned histogram; raise `UndefinedAucError` unless it has positive and negative rows."""
+    usable = histogram.cleaned()
+    for side, label in ((usable.positives, "positive"), (usable.negatives, "negative")):
+        if not side.sum() > 0:
+            raise UndefinedAucError(f"the histogram holds no {label} row, so there is no AUC; add rows of both labels")
+    return usable
 
 
 def bin_index(edges: NDArray[np.float64], scores: NDArray[np.float64]) -> NDArray[np.intp]:

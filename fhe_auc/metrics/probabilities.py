@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fhe_auc.base.errors import InputError, UndefinedMetricError
-from fhe_auc.metrics.histogram import Estimate, Histogram
+from fhe_auc.metrics.histogram import Estimate, Histogram, with_both_labels
 
 _Loss: TypeAlias = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 
@@ -21,17 +21,14 @@ _EPSILON = float(np.finfo(np.float64).eps)  # scikit-learn's log_loss takes scor
 
 
 def brier_score_loss(histogram: Histogram) -> Estimate:
-    """Compute the mean squared distance between label and score, in [0, 1], from edges in [0, 1].
-
-    Raises `UndefinedMetricError` if there are no rows; `InputError` if the edges leave [0, 1].
-    """
+    """Compute the mean squared distance between label and score, in [0, 1]."""
     return _mean_loss(histogram, lambda score: np.square(1 - score), np.square, "Brier score")
 
 
 def brier_score_error(histogram: Histogram) -> float:
     """Compute the standard error of the Brier score of rows drawn independently, which is a mean over them.
 
-    Rows of a bin have its middle as score. Errors as `brier_score_loss`.
+    Rows of a bin have its middle as score.
     """
     usable = with_rows(histogram, "no Brier score")
     rows = usable.counts.sum()
@@ -54,7 +51,7 @@ def brier_decomposition(histogram: Histogram, scores: NDArray[np.float64] | None
     With o_k the share of positive rows in bin k, M_k its rows, o that of all M rows: reliability
     Σ M_k (f_k - o_k)²/M, resolution Σ M_k (o_k - o)²/M, uncertainty o(1 - o). Murphy, "A new vector partition of the
     probability score", Journal of Applied Meteorology 12 (1973), 595-600. Bins of few rows make the first two larger by
-    chance, both alike. `scores` is of shape (B,), in [0, 1]. Errors as `brier_score_loss`.
+    chance, both alike. `scores` is of shape (B,), in [0, 1].
     """
     usable = with_rows(histogram, "no Brier score")
     rows = usable.counts.sum()
@@ -70,10 +67,8 @@ def brier_decomposition(histogram: Histogram, scores: NDArray[np.float64] | None
 def log_loss(histogram: Histogram) -> Estimate:
     """Compute the mean of -ln(score) over positive and -ln(1 - score) over negative rows: nats, from 0 to 36.04.
 
-    The edges lie in [0, 1]. A negative row in a bin that reaches up to 1, or a positive one in a bin that reaches down
-    to 0, widens the range a lot: scikit-learn gives such a score of 2.2e-16 from the end up to 36.04.
-
-    Raises `UndefinedMetricError` if there are no rows; `InputError` if the edges leave [0, 1].
+    A negative row in a bin that reaches up to 1, or a positive one in a bin that reaches down to 0, widens the range a
+    lot: scikit-learn gives such a score of 2.2e-16 from the end up to 36.04.
     """
     return _mean_loss(histogram, _surprise, lambda score: _surprise(1 - score), "log loss")
 
@@ -87,14 +82,11 @@ def normalised_entropy(histogram: Histogram) -> Estimate:
     """Compute the log loss over that of a classifier that always gives the share of positive rows; at least 0.
 
     He et al., "Practical Lessons from Predicting Clicks on Ads at Facebook", ADKDD 2014, eq. 3. Below 1 is better.
-
-    Raises `UndefinedMetricError` if there are no positive or no negative rows; `InputError` if the edges leave [0, 1].
+    Raises `UndefinedAucError` if there are no positive or no negative rows.
     """
-    loss = log_loss(histogram)
-    usable = histogram.cleaned()
+    usable = with_both_labels(histogram)
+    loss = log_loss(usable)
     rate = float(usable.positives.sum() / usable.counts.sum())
-    if not 0 < rate < 1:
-        raise UndefinedMetricError("the histogram holds one class only, so there is no normalised entropy")
     entropy = -rate * np.log(rate) - (1 - rate) * np.log1p(-rate)
     return Estimate(float(loss.value / entropy), float(loss.low / entropy), float(loss.high / entropy))
 

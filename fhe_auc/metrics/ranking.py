@@ -1,4 +1,7 @@
-"""Metrics of the order of scores alone: area under the ROC curve, average precision, Kolmogorov-Smirnov."""
+"""Metrics of the order of scores alone: area under the ROC curve, average precision, Kolmogorov-Smirnov.
+
+All raise `UndefinedAucError` if there are no positive or no negative rows.
+"""
 
 from __future__ import annotations
 
@@ -7,20 +10,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fhe_auc.base.errors import UndefinedAucError, UndefinedMetricError
 from fhe_auc.base.numerics import digamma
-from fhe_auc.metrics.histogram import Estimate, Histogram
+from fhe_auc.metrics.histogram import Estimate, Histogram, with_both_labels
 
 
 class RocCurve(NamedTuple):
-    """Points of the ROC curve, as `sklearn.metrics.roc_curve` returns them.
+    """Points of the ROC curve from (0, 0) to (1, 1), as `sklearn.metrics.roc_curve` returns them; shape (k + 1,) all.
 
-    Attributes
-    ----------
-    fpr, tpr : ndarray of float64, shape (k + 1,)
-        False and true positive rates, from (0, 0) to (1, 1).
-    thresholds : ndarray of float64, shape (k + 1,)
-        Falling, the first infinite: the lower edges of the k bins that hold rows.
+    `thresholds` fall, the first infinite: the lower edges of the k bins that hold rows.
     """
 
     fpr: NDArray[np.float64]
@@ -29,14 +26,9 @@ class RocCurve(NamedTuple):
 
 
 class PrecisionRecallCurve(NamedTuple):
-    """Points of the precision-recall curve, as `sklearn.metrics.precision_recall_curve` returns them.
+    """Points of the precision-recall curve, as `sklearn.metrics.precision_recall_curve` returns them, shape (k + 1,).
 
-    Attributes
-    ----------
-    precision, recall : ndarray of float64, shape (k + 1,)
-        For rising thresholds; the last point is (1, 0) and has no threshold.
-    thresholds : ndarray of float64, shape (k,)
-        Rising: the lower edges of the k bins that hold rows.
+    The k `thresholds` rise: the lower edges of the bins that hold rows. The last point is (1, 0) and has none.
     """
 
     precision: NDArray[np.float64]
@@ -50,12 +42,9 @@ def roc_auc_score(histogram: Histogram) -> Estimate:
     H_B = 1/(PN) sum_i (sum_{j<i} p_i n_j + p_i n_i / 2), [FCE] eq. 5: a positive row in a higher bin than a negative
     one counts 1. Only pairs inside one bin are undecided, so that the half-width is sum_i p_i n_i / (2 P N) ([FCE]
     lemma 3); with quantile bins and smooth scores the error falls as 1/B^2 ([FCE] theorem 4).
-
-    Raises `UndefinedAucError` if there are no positive or no negative rows.
     """
-    usable = histogram.cleaned()
+    usable = with_both_labels(histogram)
     p, n = usable.positives, usable.negatives
-    _require_both(p.sum(), n.sum(), "AUC")
     pairs = p.sum() * n.sum()
     below = np.cumsum(n) - n
     tied = p @ n / 2
@@ -68,8 +57,6 @@ def partial_auc_score(histogram: Histogram, max_fpr: float) -> tuple[Estimate, f
 
     As scikit-learn's ``roc_auc_score(max_fpr=)``: 1/2 is chance, 1 perfect (McClish, Medical Decision Making 9, 1989).
     The error is by the influence of rows, also of negative ones on where the curve is cut. Rows of a bin lie evenly.
-
-    Raises `UndefinedAucError` if there are no positive or no negative rows.
     """
     fpr, tpr, _ = roc_curve(histogram)
     cut, gains, at_cut = np.minimum(fpr, max_fpr), np.diff(tpr), np.interp(max_fpr, fpr, tpr)
@@ -88,23 +75,17 @@ def partial_auc_score(histogram: Histogram, max_fpr: float) -> tuple[Estimate, f
 def roc_curve(histogram: Histogram) -> RocCurve:
     """Compute the points of the ROC curve at the bins' edges, where they are exact.
 
-    As scikit-learn's with ``drop_intermediate=False``. `UndefinedAucError` if there are no positive or negative rows.
+    As scikit-learn's with ``drop_intermediate=False``.
     """
     tp, fp, thresholds = at_or_above(histogram)
-    _require_both(tp[:1].sum(), fp[:1].sum(), "ROC curve")
     return RocCurve(
         np.append(0.0, fp[::-1] / fp[0]), np.append(0.0, tp[::-1] / tp[0]), np.append(np.inf, thresholds[::-1])
     )
 
 
 def precision_recall_curve(histogram: Histogram) -> PrecisionRecallCurve:
-    """Compute the points of the precision-recall curve at the bins' edges, where they are exact.
-
-    Raises `UndefinedMetricError` if there are no positive rows.
-    """
+    """Compute the points of the precision-recall curve at the bins' edges, where they are exact."""
     tp, fp, thresholds = at_or_above(histogram)
-    if not tp[:1].sum() > 0:
-        raise UndefinedMetricError("the histogram holds no positive row, so there is no precision-recall curve")
     return PrecisionRecallCurve(np.append(tp / (tp + fp), 1.0), np.append(tp / tp[0], 0.0), thresholds)
 
 
@@ -117,13 +98,9 @@ def average_precision_score(histogram: Histogram) -> Estimate:
     ones, as in `Histogram.exact` and of scores that are points, is taken to be one score: the value then is
     scikit-learn's. The low end has the positives of each bin one by one below its negatives, the high end has them
     together above.
-
-    Raises `UndefinedMetricError` if there are no positive rows.
     """
-    usable = histogram.cleaned()
+    usable = with_both_labels(histogram)
     p, n = usable.positives, usable.negatives
-    if not p.sum() > 0:
-        raise UndefinedMetricError("the histogram holds no positive row, so there is no average precision")
     some = p > 0
     (tp, tp_above), (fp, fp_above) = (
         (sums[:-1][some], sums[1:][some]) for sums in (_sums_from_above(p), _sums_from_above(n))
@@ -158,8 +135,6 @@ def average_precision_error(histogram: Histogram) -> float:
         T/(T + F) − A + Σ F/(T + F)² dT        if it is positive,        −Σ T/(T + F)² dT        if it is negative,
 
     sums being over the positive rows at or below u. Rows of a bin are half above it.
-
-    Raises `UndefinedMetricError` if there are no positive rows.
     """
     usable = histogram.cleaned()
     value, rows = average_precision_score(usable).value, usable.counts.sum()
@@ -178,8 +153,6 @@ def average_precision_bias(histogram: Histogram) -> float:
 
     A row with k rows at or above it, itself among them, ought to count A there, and not the 1 that it is: so (1 − A)/k,
     in the mean over positive rows. Rows of a bin have its mean place. With 67 events in 20,000, 0.0145 becomes 0.020.
-
-    Raises `UndefinedMetricError` if there are no positive rows.
     """
     usable = histogram.cleaned()
     value = average_precision_score(usable).value
@@ -191,29 +164,16 @@ def ks_statistic(histogram: Histogram) -> Estimate:
     """Compute the Kolmogorov-Smirnov statistic: the largest distance between true and false positive rates, in [0, 1].
 
     As `scipy.stats.ks_2samp` has it. Value and low end are that at an edge: rows inside a bin can only reach further.
-
-    Raises `UndefinedMetricError` if there are no positive or no negative rows.
     """
-    usable = histogram.cleaned()
-    totals = usable.positives.sum(), usable.negatives.sum()
-    if not min(totals) > 0:
-        raise UndefinedMetricError("the histogram holds one class only, so there is no Kolmogorov-Smirnov statistic")
-    tpr, fpr = (_sums_from_above(usable.positives) / totals[0], _sums_from_above(usable.negatives) / totals[1])
+    usable = with_both_labels(histogram)
+    tpr, fpr = (_sums_from_above(side) / side.sum() for side in (usable.positives, usable.negatives))
     value = float(np.abs(tpr - fpr).max())
     return _within_unit(value, value, max((tpr[:-1] - fpr[1:]).max(), (fpr[:-1] - tpr[1:]).max()))
 
 
-def _require_both(positives: float, negatives: float, metric: str) -> None:
-    if not (positives > 0 and negatives > 0):
-        missing = "negative" if positives > 0 else "positive"
-        raise UndefinedAucError(
-            f"the histogram holds no {missing} row, so there is no {metric}; add rows of both labels"
-        )
-
-
 def at_or_above(histogram: Histogram) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
     """Return true positives, false positives and thresholds at the lower edges, ascending, of bins that hold rows."""
-    usable = histogram.cleaned()
+    usable = with_both_labels(histogram)
     some = usable.counts > 0
     tp, fp = (_sums_from_above(counts)[:-1][some] for counts in (usable.positives, usable.negatives))
     return tp, fp, usable.edges[:-1][some]

@@ -6,6 +6,8 @@ extreme. With b held at 1, a is the calibration in the large: above 0, events ar
 
 A bin's rows are taken to have its middle as score. Scores nearer to 0 or 1 than 1e-8, which have no logit or a huge
 one, are taken as 1e-8 from there, as the R package CalibrationCurves does; the report says so.
+
+All raise `UndefinedAucError` if there are no positive or no negative rows; `InputError` if edges leave [0, 1].
 """
 
 from __future__ import annotations
@@ -16,9 +18,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fhe_auc.base.errors import UndefinedMetricError
 from fhe_auc.base.numerics import expit, root
-from fhe_auc.metrics.histogram import Estimate, Histogram
+from fhe_auc.metrics.histogram import Estimate, Histogram, with_both_labels
 from fhe_auc.metrics.probabilities import require_probabilities
 
 NEAREST_END = 1e-8  # scores are taken at least so far from 0 and 1, where logits are needed
@@ -41,37 +42,22 @@ class CalibrationLine(NamedTuple):
     slope_off: float = 0.0
 
 
-def observed_expected_ratio(histogram: Histogram) -> Estimate:
-    """Compute positive rows over the sum of all scores; 1 is best, below 1 the scores are too high. At least 0.
+def observed_expected_ratio(histogram: Histogram) -> tuple[Estimate, float] | None:
+    """Compute positive rows over the sum of all scores, and the standard error of its logarithm.
 
-    Raises `UndefinedMetricError` if the mean score is below 1e-8, or there are no rows; `InputError` if the edges leave
-    [0, 1].
+    1 is best, below 1 the scores are too high. The error is √(Σ (label − ratio·score)²)/events, as of any ratio: the
+    rows are drawn independently; scores need not be right. None if the mean score is below 1e-8.
     """
-    require_probabilities(histogram)
-    usable = histogram.cleaned()
+    usable = _usable(histogram)
     observed = float(usable.positives.sum())
     if not float(usable.counts @ usable.centres) > NEAREST_END * float(usable.counts.sum()):
-        raise UndefinedMetricError(
-            f"the mean score is below {NEAREST_END:g}, so there is no ratio to the expected number of events"
-        )
+        return None
     value, low, high = (
         observed / expected if expected > 0 else np.inf
         for expected in (float(usable.counts @ s) for s in (usable.centres, usable.edges[1:], usable.edges[:-1]))
     )
-    return Estimate(value, min(low, value), max(high, value))
-
-
-def observed_expected_error(histogram: Histogram) -> float:
-    """Compute the standard error of the logarithm of the ratio R, √(Σ (label − R·score)²)/events, as of any ratio.
-
-    The rows are drawn independently; scores need not be right. Errors as `observed_expected_ratio`, and
-    `UndefinedMetricError` if there are no positive rows.
-    """
-    ratio = observed_expected_ratio(histogram).value
-    if not ratio > 0:
-        raise UndefinedMetricError("there are no positive rows, so their ratio to what is expected has no error")
-    usable = histogram.cleaned()
-    return _left_over(usable, ratio * usable.centres) / float(usable.positives.sum())
+    error = _left_over(usable, value * usable.centres) / observed
+    return Estimate(value, min(low, value), max(high, value)), error
 
 
 def _left_over(histogram: Histogram, rates: NDArray[np.float64]) -> float:
@@ -91,10 +77,8 @@ def calibration_in_the_large(histogram: Histogram) -> tuple[Estimate, float]:
 
     It falls with every score, so that the range has all rows at their bins' upper, and at their lower edges. The
     standard error is White's, right where the slope is not 1, too: Econometrica 50 (1982), 1-25.
-
-    Raises `UndefinedMetricError` if there are no positive or no negative rows; `InputError` if the edges leave [0, 1].
     """
-    usable = _with_both_labels(histogram)
+    usable = _usable(histogram)
     value, low, high = (
         _intercept(usable, _logit(scores)) for scores in (usable.centres, usable.edges[1:], usable.edges[:-1])
     )
@@ -112,37 +96,31 @@ def _intercept(histogram: Histogram, linear: NDArray[np.float64]) -> float:
     return root(lambda a: float(counts @ expit(a + linear)) - positives, *map(float, ends))
 
 
-def calibration_line(histogram: Histogram) -> CalibrationLine:
+def calibration_line(histogram: Histogram) -> CalibrationLine | None:
     """Fit a and b by maximum likelihood, with standard errors: the larger of Fisher's and White's.
 
     Fisher's are too small where log odds are not linear, White's are by chance where rows are few (Angrist and Pischke,
     Mostly Harmless Econometrics, 2009, section 8.1).
 
-    Raises `UndefinedMetricError` if there are no positive or no negative rows, or a score parts them, or nearly does,
-    so that no finite slope is the best one; `InputError` if the edges leave [0, 1].
+    None if a score parts the labels, or nearly does, or all are equal, so that no finite slope is the best one.
     """
-    usable = _with_both_labels(histogram)
+    usable = _usable(histogram)
     found = _fitted(usable.positives, usable.negatives, _logit(usable.centres))
+    if found is None:
+        return None
     lower, upper = _logit(usable.edges[:-1]), _logit(usable.edges[1:])
     nothing = np.zeros(usable.bins)
     off = np.zeros(2)
     for of_ones, of_zeros in ((upper, lower), (lower, upper)):
         sides = np.append(usable.positives, nothing), np.append(nothing, usable.negatives)
-        try:
-            other = _fitted(*sides, np.append(of_ones, of_zeros))
-        except UndefinedMetricError:
-            off = np.full(2, np.inf)
-        else:
-            off = np.maximum(off, np.abs(np.subtract(other[:2], found[:2])))
+        other = _fitted(*sides, np.append(of_ones, of_zeros))
+        off = np.full(2, np.inf) if other is None else np.maximum(off, np.abs(np.subtract(other[:2], found[:2])))
     return found._replace(intercept_off=float(off[0]), slope_off=float(off[1]))
 
 
-def _with_both_labels(histogram: Histogram) -> Histogram:
+def _usable(histogram: Histogram) -> Histogram:
     require_probabilities(histogram)
-    usable = histogram.cleaned()
-    if not min(usable.positives.sum(), usable.negatives.sum()) > 0:
-        raise UndefinedMetricError("the histogram holds one class only, so there is no calibration line")
-    return usable
+    return with_both_labels(histogram)
 
 
 def _logit(scores: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -152,11 +130,11 @@ def _logit(scores: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def _fitted(
     positives: NDArray[np.float64], negatives: NDArray[np.float64], scores: NDArray[np.float64]
-) -> CalibrationLine:
+) -> CalibrationLine | None:
     """Fit by Newton's method, from the slope 0; steps too long are halved: the log-likelihood is concave."""
     of_ones, of_zeros = scores[positives > 0], scores[negatives > 0]
     if of_ones.min() >= of_zeros.max() or of_zeros.min() >= of_ones.max():
-        raise UndefinedMetricError("a score parts the labels, or all scores are equal: there is no calibration slope")
+        return None
     counts = positives + negatives
     design = np.stack([np.ones(len(scores)), scores], axis=1)
 
@@ -177,4 +155,4 @@ def _fitted(
             while np.abs(step).max() >= _SMALL_STEP and not loss(line + step) <= before:
                 step /= 2
             line = line + step
-    raise UndefinedMetricError("the labels are so nearly parted by a score that no calibration slope is found")
+    return None

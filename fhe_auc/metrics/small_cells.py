@@ -18,14 +18,8 @@ def merge_small_cells(histogram: Histogram, min_cell: int, *, keep: ArrayLike = 
     the one with the most bins. Merging what is merged changes nothing. A reader who knows the bins before learns that
     some count in a merged bin was small, and with `min_cell` 2 that it was 1.
 
-    Parameters
-    ----------
-    histogram : Histogram
-        Counts of rows: integers of at least 0. Counts with privacy noise need no merging: the noise hides small ones.
-    min_cell : int
-        At least 1.
-    keep : float or sequence of float
-        Thresholds that stay edges, each if it is one and no sum of bins up to the next one kept is small.
+    Thresholds to `keep` stay edges, each if it is one and no sum of bins up to the next one kept is small. Counts with
+    privacy noise need no merging: the noise hides small ones.
 
     Raises `EvaluationError` if a class has rows, but fewer than `min_cell` (the message does not say how many);
     `InputError` if `min_cell` is less than 1, or a count is no integer or negative.

@@ -308,20 +308,19 @@ def hanley_mcneil(auc: Fraction, positives: int, negatives: int) -> float:
 
 def on_logit_scale(auc: Fraction, standard_error: float, level: float, method: str) -> Interval | None:
     """Return the interval; None for an AUC of 0 or 1, or a standard error of 0. Errors as of `check_level`."""
-    check_level(level)
+    z = quantile(level)
     if not 0 < auc < 1 or not standard_error:
         return None
     centre = math.log(auc / (1 - auc))
-    reach = quantile(level) * standard_error / float(auc * (1 - auc))
+    reach = z * standard_error / float(auc * (1 - auc))
     return Interval(level, expit(centre - reach), expit(centre + reach), method)
 
 
 def plain(auc: Fraction, standard_error: float, level: float, method: str = PLAIN_DELONG) -> Interval | None:
     """Return A ± z·SE, cut at 0 and 1, as pROC's `ci.auc` gives DeLong's; None and errors as `on_logit_scale`."""
-    check_level(level)
+    reach = quantile(level) * standard_error
     if not 0 < auc < 1 or not standard_error:
         return None
-    reach = quantile(level) * standard_error
     return Interval(level, max(0.0, float(auc) - reach), min(1.0, float(auc) + reach), method)
 
 

@@ -22,12 +22,12 @@ from fhe_auc.metrics import (
     PrecisionRecallCurve,
     RocCurve,
 )
+from fhe_auc.metrics.calibration import CALIBRATION_BINS
 from fhe_auc.results.estimates import GroupEstimate
 from fhe_auc.results.group_decisions import GroupDecision
 from fhe_auc.results.heterogeneity import SiteSummary
 from fhe_auc.results.intervals import DEFAULT_LEVEL, Interval, wilson
 from fhe_auc.results.report_measures import (
-    CALIBRATION_BINS,
     Decision,
     Measure,
     OperatingPoint,
@@ -50,56 +50,30 @@ class Band(NamedTuple):
 class ReportCard:
     """All numbers of the report, from cleaned counts. Make it with `report_card`.
 
-    Attributes
-    ----------
-    histogram : Histogram
-        The counts shown, also by all curves and at thresholds: small cells are merged already. Measures without a
-        threshold are of the bins before: merging moves them by more than their standard errors. Each is one equation
-        about all rows at once, and is written with four digits where bins are merged.
-    fine_bins : int
-        Number of bins before merging.
-    min_cell : int
-        The least count, but for 0, that is shown; 1 where nothing was merged on purpose.
-    noisy : bool
-        Whether the counts carry privacy noise, which no range covers. There are no intervals then.
-    level : float or None
-        Level of all confidence intervals; None: there are none.
-    measures, calibration_measures : tuple of Measure
-        Measures without a threshold. The first is the AUC.
-    brier : BrierDecomposition
-        Parts of the Brier score by the bins shown, whose rows have their mean score.
-    best, chosen : Decision
-        At the threshold with the best F1, and at the reader's own.
-    operating_points : tuple of OperatingPoint
-        With the best recall at a specificity that is held, and the other way round. No decision: no bin begins there.
-    roc, precision_recall, calibration, decision_curve
-        The curves; `calibration` as `_groups` makes its groups.
-    tpr_band, fpr_band, observed_band : Band or None
-        Wilson's intervals of both rates at each point of the ROC curve, and of the share of positive rows at each point
-        of the calibration curve.
-    prevalence_interval : Interval or None
-        Wilson's interval of the share of positive rows.
+    The histogram has the counts shown, also by all curves and at thresholds: small cells are merged already. Measures
+    without a threshold are of the bins before: merging moves them by more than their standard errors. Each is one
+    equation about all rows at once, and is written with four digits where bins are merged.
     """
 
     histogram: Histogram
-    fine_bins: int
-    min_cell: int
-    noisy: bool
-    level: float | None
-    measures: tuple[Measure, ...]
-    calibration_measures: tuple[Measure, ...]
-    brier: BrierDecomposition
-    best: Decision
-    chosen: Decision
-    operating_points: tuple[OperatingPoint, ...]
+    fine_bins: int  # before merging
+    min_cell: int  # the least count, but for 0, that is shown; 1 where nothing was merged on purpose
+    noisy: bool  # whether the counts carry privacy noise, which no range covers; there are no intervals then
+    level: float | None  # of all confidence intervals; None: there are none
+    measures: tuple[Measure, ...]  # without a threshold; the first is the AUC
+    calibration_measures: tuple[Measure, ...]  # likewise
+    brier: BrierDecomposition  # of the Brier score by the bins shown, whose rows have their mean score
+    best: Decision  # at the threshold with the best F1
+    chosen: Decision  # at the reader's own
+    operating_points: tuple[OperatingPoint, ...]  # the best recall at a specificity that is held, and the other way
     roc: RocCurve
     precision_recall: PrecisionRecallCurve
-    calibration: CalibrationCurve
+    calibration: CalibrationCurve  # as `_groups` makes its groups
     decision_curve: DecisionCurve
-    tpr_band: Band | None
+    tpr_band: Band | None  # Wilson's intervals of the rates at each point of the ROC curve,
     fpr_band: Band | None
-    observed_band: Band | None
-    prevalence_interval: Interval | None
+    observed_band: Band | None  # and of the share of positive rows at each point of the calibration curve
+    prevalence_interval: Interval | None  # Wilson's, of the share of positive rows
 
     @property
     def auc(self) -> Estimate:
@@ -155,23 +129,13 @@ def report_card(
     min_cell: int = 1,
     noisy: bool = False,
 ) -> ReportCard:
-    """Compute all numbers of the report.
+    """Compute all numbers of the report, of counts in bins with edges in [0, 1], exact or with privacy noise.
 
-    Parameters
-    ----------
-    histogram : Histogram
-        Edges in [0, 1]; counts exact or with privacy noise.
-    threshold : float
-        The reader's own decision threshold. Where small cells are merged the nearest edge stands for it, so that all
-        counts at it are whole, and none is small; the edge nearest to it before stays one if it can.
-    level : float, optional
-        Level of the confidence intervals, from 0.5 to 0.9999; None for none.
-    min_cell : int
-        Bins are merged (`fhe_auc.metrics.merge_small_cells`) until no count that is shown is from 1 to
-        ``min_cell - 1``; 1 merges nothing.
-    noisy : bool
-        Whether the counts carry privacy noise. They have no intervals and, since the noise hides small counts, are not
-        merged. Counts that are no integers are treated alike.
+    `threshold` is the reader's own. Where small cells are merged the nearest edge stands for it, so that all counts at
+    it are whole, and none is small; the edge nearest to it before stays one if it can. `level`, from 0.5 to 0.9999, is
+    that of the confidence intervals; None for none. Bins are merged (`fhe_auc.metrics.merge_small_cells`) until no
+    count that is shown is from 1 to ``min_cell - 1``; 1 merges nothing. `noisy` counts, and those that are no integers,
+    have no intervals and, since the noise hides small counts, are not merged.
 
     Raises `UndefinedAucError` without positive or negative rows, `EvaluationError` if a class has fewer than `min_cell`
     rows; `InputError` if the edges leave [0, 1], the threshold is not finite, or `level` or `min_cell` is out of range.
@@ -187,7 +151,7 @@ def report_card(
         mean_scores = _in_cuts(fine, np.searchsorted(fine.edges, usable.edges[1:-1])).prob_pred
         chosen = _nearest(usable.edges[:-1], threshold)
     else:
-        calibration = metrics.calibration_curve(fine, n_bins=CALIBRATION_BINS, strategy="quantile")
+        calibration = metrics.calibration_curve(fine)
         mean_scores, chosen = fine.centres, threshold
     positives, negatives = float(usable.positives.sum()), float(usable.negatives.sum())
     roc = metrics.roc_curve(usable)

@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from fhe_auc.metrics.calibration import CALIBRATION_BINS
 from fhe_auc.results.group_decisions import fairness
 from fhe_auc.results.intervals import Interval
 from fhe_auc.results.report_card import Facts, ReportCard
-from fhe_auc.results.report_measures import CALIBRATION_BINS, Decision, Measure
+from fhe_auc.results.report_measures import Decision, Measure
 
 _OF_SECOND = ("small_cells", "metrics", "calibration", "brier_decomposition", "decisions", "histogram")
 _CURVES = ("roc_curve", "precision_recall_curve", "calibration_curve", "decision_curve")

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import partial
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fhe_auc import metrics
-from fhe_auc.base.errors import UndefinedMetricError
 from fhe_auc.metrics import Estimate, Histogram
 from fhe_auc.results.intervals import (
     DELONG,
@@ -29,18 +27,11 @@ from fhe_auc.results.intervals import (
     wilson,
 )
 
-_T = TypeVar("_T")
-_IntervalOf: TypeAlias = Callable[[Histogram, float], Interval | None]
-
-CALIBRATION_BINS = 10  # of about equally many rows: they suit scores squeezed into a corner as well
-
 _FEW_SURE = "from 1 to {} rows, too few to show, are at the wrong end of the scores, and decide it"
 _SURE = 1e-4
 """A score so near to the wrong end costs 9.2 nats or more, as 13 rows without a hint: a few of them would show."""
 
 _NEARLY_SURE = 0.1
-_OF_CURVES = ("partial_auc", "ks")  # of counts at few thresholds
-
 _FARTHEST = 300.0
 """Of a logarithm: an interval that reaches farther says nothing, and its ends leave the range of floats."""
 
@@ -81,7 +72,10 @@ class Decision:
 
 
 class OperatingPoint(NamedTuple):
-    """The decision with the other rate at its best where one, "specificity" or "recall", is held at `least`."""
+    """The decision with the other rate at its best where one, "specificity" or "recall", is held at `least`.
+
+    No decision: no bin begins there.
+    """
 
     held: str
     title: str
@@ -89,27 +83,12 @@ class OperatingPoint(NamedTuple):
     decision: Decision | None
 
 
-def _auc_interval(histogram: Histogram, level: float) -> Interval | None:
-    auc, standard_error = of_bins(histogram.positives, histogram.negatives)
-    if standard_error is None:
-        return None
-    interval = on_logit_scale(auc, standard_error, level, DELONG)
-    return widened(interval, standard_error, metrics.roc_auc_score(histogram).half_width)
-
-
-def _average_precision_interval(histogram: Histogram, level: float) -> Interval | None:
-    estimate, error = metrics.average_precision_score(histogram), metrics.average_precision_error(histogram)
-    # Around the value less half its bias: of all of it, intervals held too little where models are good.
-    return _wald_logit(estimate, error, level, metrics.average_precision_bias(histogram) / 2)
-
-
 def _wald_logit(estimate: Estimate, error: float, level: float, bias: float = 0.0) -> Interval | None:
     interval = on_logit_scale(Fraction(estimate.value - bias), error, level, WALD_LOGIT)
     return widened(interval, error, estimate.half_width)
 
 
-def _partial_auc_interval(histogram: Histogram, level: float) -> Interval | None:
-    score, error = metrics.partial_auc_score(histogram, _MAX_FPR)
+def _partial_auc_interval(score: Estimate, error: float, level: float) -> Interval | None:
     by = 2 - _MAX_FPR  # the area itself, as a share of what it can be, lies between 0 and 1
     share = Estimate(*(1 - by * (1 - each) for each in (score.value, score.low, score.high)))
     interval = _wald_logit(share, by * error, level)
@@ -141,78 +120,54 @@ def _rates_held(histogram: Histogram, level: float | None) -> Iterator[Measure]:
             yield Measure(f"{found}_at_{held}_{least:.2f}", title, meaning, estimate, interval)
 
 
-_OF_SCORES: tuple[tuple[str, str, str, Callable[[Histogram], Estimate], _IntervalOf | None], ...] = (
-    (
-        "roc_auc",
-        "AUC",
-        "How often a positive row scores above a negative one: 0.5 is chance, 1 is perfect.",
-        metrics.roc_auc_score,
-        _auc_interval,
-    ),
-    (
-        "average_precision",
+_OF_SCORES = {
+    "roc_auc": ("AUC", "How often a positive row scores above a negative one: 0.5 is chance, 1 is perfect."),
+    "average_precision": (
         "Average precision",
         "Mean precision as recall grows; chance gives the share of positive rows.",
-        metrics.average_precision_score,
-        _average_precision_interval,
     ),
-    (
-        "partial_auc",
+    "partial_auc": (
         f"Partial AUC, specificity from {1 - _MAX_FPR:g}",
         "Standardised (McClish): 0.5 is chance, 1 is perfect.",
-        lambda bins: metrics.partial_auc_score(bins, _MAX_FPR)[0],
-        _partial_auc_interval,
     ),
-    (
-        "ks",
-        "Kolmogorov–Smirnov",
-        "Largest gap between true and false positive rate over all thresholds.",
-        metrics.ks_statistic,
-        None,
-    ),
-    (
-        "expected_calibration_error",
+    "ks": ("Kolmogorov–Smirnov", "Largest gap between true and false positive rate over all thresholds."),
+    "expected_calibration_error": (
         "Calibration error",
         "Mean distance between score and observed share of positive rows, in ten bins of equally many rows; 0 is best.",
-        partial(metrics.expected_calibration_error, n_bins=CALIBRATION_BINS, strategy="quantile"),
-        None,
     ),
-    (
-        "brier",
-        "Brier score",
-        "Mean squared distance between score and label; 0 is best.",
-        metrics.brier_score_loss,
-        lambda bins, level: _wald_logit(metrics.brier_score_loss(bins), metrics.brier_score_error(bins), level),
-    ),
-    ("log_loss", "Log loss", "Mean surprise at the labels, in nats; 0 is best.", metrics.log_loss, None),
-    (
-        "normalised_entropy",
+    "brier": ("Brier score", "Mean squared distance between score and label; 0 is best."),
+    "log_loss": ("Log loss", "Mean surprise at the labels, in nats; 0 is best."),
+    "normalised_entropy": (
         "Normalised entropy",
         "Log loss, relative to always giving the share of positive rows: below 1 is better than that.",
-        metrics.normalised_entropy,
-        None,
     ),
-)
+}
 
-_OF_DECISIONS: tuple[tuple[str, str, str, Callable[[Histogram, float], Estimate]], ...] = (
-    ("precision", "Precision (PPV)", "Of rows predicted positive, the share that truly are.", metrics.precision_score),
-    ("recall", "Recall (sensitivity)", "Of positive rows, the share that is found.", metrics.recall_score),
-    ("specificity", "Specificity", "Of negative rows, the share that is left alone.", metrics.specificity_score),
-    (
-        "npv",
-        "Negative predictive value",
-        "Of rows predicted negative, the share that truly are.",
-        metrics.negative_predictive_value,
+_OF_CALIBRATION = {
+    "observed_expected_ratio": (
+        "Observed : expected",
+        "Positive rows over the sum of all scores; below 1, scores are too high.",
     ),
-    ("f1", "F1", "Harmonic mean of precision and recall.", metrics.f1_score),
-    ("accuracy", "Accuracy", "Share of rows predicted right.", metrics.accuracy_score),
-    (
-        "balanced_accuracy",
-        "Balanced accuracy",
-        "Mean of recall and specificity; 0.5 is chance.",
-        metrics.balanced_accuracy_score,
+    "calibration_in_the_large": (
+        "Calibration in the large",
+        "What to add to the log odds of every score, for scores and positive rows to agree in all; 0 is best.",
     ),
-)
+    "calibration_slope": (
+        "Calibration slope",
+        "Slope of the label on the log odds of the score (logistic); below 1, scores are too extreme.",
+    ),
+    "calibration_intercept": ("Calibration intercept", "Of the same line."),
+}
+
+_OF_DECISIONS = {
+    "precision": ("Precision (PPV)", "Of rows predicted positive, the share that truly are."),
+    "recall": ("Recall (sensitivity)", "Of positive rows, the share that is found."),
+    "specificity": ("Specificity", "Of negative rows, the share that is left alone."),
+    "npv": ("Negative predictive value", "Of rows predicted negative, the share that truly are."),
+    "f1": ("F1", "Harmonic mean of precision and recall."),
+    "accuracy": ("Accuracy", "Share of rows predicted right."),
+    "balanced_accuracy": ("Balanced accuracy", "Mean of recall and specificity; 0.5 is chance."),
+}
 
 
 def score_measures(fine: Histogram, shown: Histogram, level: float | None, min_cell: int) -> Iterator[Measure]:
@@ -221,19 +176,42 @@ def score_measures(fine: Histogram, shown: Histogram, level: float | None, min_c
     What is made of counts at few thresholds is of merged bins, as are all points of curves. A measure
     that would tell of from 1 to ``min_cell - 1`` rows at the wrong end of the scores is left out.
     """
+    auc, precision, brier = (
+        metric(fine) for metric in (metrics.roc_auc_score, metrics.average_precision_score, metrics.brier_score_loss)
+    )
+    partial, partial_error = metrics.partial_auc_score(shown, _MAX_FPR)
+    found = {
+        "roc_auc": auc,
+        "average_precision": precision,
+        "partial_auc": partial,
+        "ks": metrics.ks_statistic(shown),
+        "expected_calibration_error": metrics.expected_calibration_error(fine),
+        "brier": brier,
+        "log_loss": metrics.log_loss(fine),
+        "normalised_entropy": metrics.normalised_entropy(fine),
+    }
+    intervals: dict[str, Interval | None] = {}
+    if level is not None:
+        exact, error = of_bins(fine.positives, fine.negatives)
+        if error is not None:
+            intervals["roc_auc"] = widened(on_logit_scale(exact, error, level, DELONG), error, auc.half_width)
+        # Around the value less half its bias: of all of it, intervals held too little where models are good.
+        bias = metrics.average_precision_bias(fine) / 2
+        intervals["average_precision"] = _wald_logit(precision, metrics.average_precision_error(fine), level, bias)
+        intervals["partial_auc"] = _partial_auc_interval(partial, partial_error, level)
+        intervals["brier"] = _wald_logit(brier, metrics.brier_score_error(fine), level)
     left_out = set()
     if 0 < _wrong(fine, _SURE) <= min_cell - 1:
         left_out |= {"log_loss", "normalised_entropy"}
     # Each of these adds about 1 to the sum of squares, and shows unless others make up as much.
     wrong = _wrong(fine, _NEARLY_SURE)
-    if 0 < wrong <= min_cell - 1 and 2 * wrong > metrics.brier_score_loss(fine).value * fine.counts.sum():
+    if 0 < wrong <= min_cell - 1 and 2 * wrong > brier.value * fine.counts.sum():
         left_out.add("brier")
-    for name, title, meaning, metric, interval in _OF_SCORES:
+    for name, texts in _OF_SCORES.items():
         if name in left_out:
-            yield Measure(name, title, meaning, None, missing=_FEW_SURE.format(min_cell - 1))
-            continue
-        bins = shown if name in _OF_CURVES else fine
-        yield Measure(name, title, meaning, metric(bins), interval(bins, level) if interval and level else None)
+            yield Measure(name, *texts, None, missing=_FEW_SURE.format(min_cell - 1))
+        else:
+            yield Measure(name, *texts, found[name], intervals.get(name))
     yield from _rates_held(shown, level)
 
 
@@ -254,51 +232,23 @@ def calibration_measures(histogram: Histogram, level: float | None) -> tuple[Mea
         return widened(interval, error, estimate.half_width, (-math.inf, math.inf))
 
     large, large_error = metrics.calibration_in_the_large(histogram)
-    ratio = _or_none(metrics.observed_expected_ratio, histogram)
-    of_ratio = slope = of_slope = intercept = of_intercept = None
-    if ratio is not None and level is not None:
+    found = dict[str, tuple[Estimate, Interval | None]](calibration_in_the_large=(large, around(large, large_error)))
+    if (known := metrics.observed_expected_ratio(histogram)) is not None:
+        (ratio, error), of_ratio = known, None
         # On the log scale, as Debray et al., BMJ 356 (2017), i6460, but events vary by what the scores leave open, and
         # not as if all rows had one risk: that covers too much for good models.
-        error = metrics.observed_expected_error(histogram)
-        if (reach := quantile(level) * error) < _FARTHEST:
+        if level is not None and (reach := quantile(level) * error) < _FARTHEST:
             of_ratio = Interval(level, ratio.value / math.exp(reach), ratio.value * math.exp(reach), WALD)
             of_ratio = widened(of_ratio, ratio.value * error, ratio.half_width, (0.0, math.inf))
-    if (line := _or_none(metrics.calibration_line, histogram)) is not None:
-        slope = Estimate(line.slope, line.slope - line.slope_off, line.slope + line.slope_off)
-        of_slope = around(slope, line.slope_error)
-        intercept = Estimate(line.intercept, line.intercept - line.intercept_off, line.intercept + line.intercept_off)
-        of_intercept = around(intercept, line.intercept_error)
-    return (
-        Measure(
-            "observed_expected_ratio",
-            "Observed : expected",
-            "Positive rows over the sum of all scores; below 1, scores are too high.",
-            ratio,
-            of_ratio,
-        ),
-        Measure(
-            "calibration_in_the_large",
-            "Calibration in the large",
-            "What to add to the log odds of every score, for scores and positive rows to agree in all; 0 is best.",
-            large,
-            around(large, large_error),
-        ),
-        Measure(
-            "calibration_slope",
-            "Calibration slope",
-            "Slope of the label on the log odds of the score (logistic); below 1, scores are too extreme.",
-            slope,
-            of_slope,
-        ),
-        Measure("calibration_intercept", "Calibration intercept", "Of the same line.", intercept, of_intercept),
-    )
-
-
-def _or_none(metric: Callable[..., _T], *arguments: Any) -> _T | None:
-    try:
-        return metric(*arguments)
-    except UndefinedMetricError:
-        return None
+        found["observed_expected_ratio"] = ratio, of_ratio
+    if (line := metrics.calibration_line(histogram)) is not None:
+        for name, value, error, off in (
+            ("calibration_slope", line.slope, line.slope_error, line.slope_off),
+            ("calibration_intercept", line.intercept, line.intercept_error, line.intercept_off),
+        ):
+            estimate = Estimate(value, value - off, value + off)
+            found[name] = estimate, around(estimate, error)
+    return tuple(Measure(name, *texts, *found.get(name, (None, None))) for name, texts in _OF_CALIBRATION.items())
 
 
 def operating_points(histogram: Histogram, level: float | None) -> Iterator[OperatingPoint]:
@@ -308,7 +258,7 @@ def operating_points(histogram: Histogram, level: float | None) -> Iterator[Oper
         ("recall", "Sensitivity", metrics.threshold_of_recall),
     ):
         for least in _HELD:
-            threshold = _or_none(find, histogram, least)
+            threshold = find(histogram, least)
             heading = f"{title} at least {least:.2f}"
             point = None if threshold is None else decision(histogram, heading, threshold, level)
             yield OperatingPoint(held, title, least, point)
@@ -320,10 +270,11 @@ def decision(histogram: Histogram, title: str, threshold: float, level: float | 
     (tn, fp), (fn, tp) = confusion.tolist()
     rates = {"precision": (tp, tp + fp), "recall": (tp, tp + fn), "specificity": (tn, tn + fp), "npv": (tn, tn + fn)}
     rates["accuracy"] = (tp + tn, tp + tn + fp + fn)
-    measures = []
-    for name, heading, meaning, metric in _OF_DECISIONS:
-        interval = rate_interval(*rates[name], level) if name in rates else None
-        measures.append(Measure(name, heading, meaning, _or_none(metric, histogram, threshold), interval))
+    found = metrics.decision_metrics(histogram, threshold)
+    measures = (
+        Measure(name, *texts, found[name], rate_interval(*rates[name], level) if name in rates else None)
+        for name, texts in _OF_DECISIONS.items()
+    )
     return Decision(title, float(threshold), tuple(measures), confusion)
 
 

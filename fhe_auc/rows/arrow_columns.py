@@ -21,6 +21,13 @@ class Piece(NamedTuple):
     numbers: dict[str, NDArray[Any]]
     texts: dict[str, Coded]
 
+    def chosen(self, rows: NDArray[Any] | slice) -> Piece:
+        """Return some of the rows."""
+        return Piece(
+            {name: array[rows] for name, array in self.numbers.items()},
+            {name: coded.chosen(rows) for name, coded in self.texts.items()},
+        )
+
 
 _OPTIONS = {"y_true": "--label-column", "y_score": "--score-column"}  # who meets these names has not given any
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import gzip
 import io
 import os
 import re
@@ -76,35 +75,19 @@ class TextFile:
 
         Arrow reads ahead in threads. With a file of Python's these abort the process where it ends while they read.
         """
-        if self.path == STDIN:
-            kept = _standard_input()
-            kept.flush()
-            if sys.platform == "linux":
-                return pa.OSFile(f"/proc/self/fd/{kept.fileno()}")  # opened anew, from its beginning
-            kept.seek(0)
-            return pa.BufferReader(kept.read())
-        with self.path.open("rb") as file:
-            zipped = file.read(2) == _GZIP  # whatever its name
-        opened = pa.OSFile(os.fsencode(self.path))  # Arrow takes a text for UTF-8, and bytes as they are
+        opened = _standard_input() if self.path == STDIN else pa.OSFile(os.fsencode(self.path))  # bytes as they are
+        zipped = opened.read(len(_GZIP)) == _GZIP  # whatever its name
+        opened.seek(0)
         return pa.CompressedInputStream(opened, "gzip") if zipped else opened
-
-    def open_text(self) -> IO[bytes]:
-        """Return the bytes of a text file, decompressed, from the beginning."""
-        if self.path == STDIN:
-            file = _standard_input()
-            file.seek(0)
-            return file
-        opened: IO[bytes] = self.open_bytes()
-        return opened
 
     def blocks(self) -> Iterator[bytes]:
         """Yield the bytes of a text file; as UTF-8, where its encoding does not have ASCII characters as one byte."""
         if '",\n'.encode(self.form.encoding) == b'",\n':
-            stream = self.open_text()
-            yield from iter(lambda: stream.read(_SMALL), b"")
-            return
-        with self.decoded() as text:
-            yield from iter(lambda: text.read(_SMALL).encode(), b"")
+            with self.open_bytes() as stream:
+                yield from iter(lambda: stream.read(_SMALL), b"")
+        else:
+            with self.decoded() as text:
+                yield from iter(lambda: text.read(_SMALL).encode(), b"")
 
     def delimiter(self, wanted: Sequence[str]) -> str:
         """Return the delimiter that was given, or that of the header with all these columns."""
@@ -146,8 +129,7 @@ class TextFile:
 
     def decoded(self, errors: str = "replace") -> io.TextIOWrapper:
         """Return the text of a text file, from the beginning."""
-        buffered = io.BufferedReader(_Unclosed(self.open_text()))
-        return io.TextIOWrapper(buffered, self._encoding, newline="", errors=errors)
+        return io.TextIOWrapper(self.open_bytes(), self._encoding, newline="", errors=errors)
 
     @property
     def _encoding(self) -> str:
@@ -169,33 +151,17 @@ class TextFile:
         return lines
 
 
-class _Unclosed(io.RawIOBase):
-    """What reads a stream from its beginning and leaves it open: standard input can be had once only."""
-
-    def __init__(self, stream: IO[bytes]) -> None:
-        self._stream = stream
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        data = self._stream.read(len(buffer))
-        buffer[: len(data)] = data
-        return len(data)
-
-
-def _standard_input() -> IO[bytes]:
-    """Return all of standard input as a file that can be read again; unnamed, where it is long."""
+def _standard_input() -> Any:
+    """Return all of standard input, from its beginning; it can be had once only, and is kept in an unnamed file."""
     if not _STANDARD_INPUT:
-        kept: Any = tempfile.SpooledTemporaryFile(max_size=_BLOCK)  # noqa: SIM115
-        shutil.copyfileobj(sys.stdin.buffer, kept)
-        kept.seek(0)
-        if kept.read(2) == _GZIP:
-            kept.seek(0)
-            zipped, kept = kept, tempfile.SpooledTemporaryFile(max_size=_BLOCK)  # noqa: SIM115
-            shutil.copyfileobj(gzip.GzipFile(fileobj=zipped, mode="rb"), kept)
-        _STANDARD_INPUT.append(kept)
-    return _STANDARD_INPUT[0]
+        _STANDARD_INPUT.append(tempfile.TemporaryFile())  # noqa: SIM115
+        shutil.copyfileobj(sys.stdin.buffer, _STANDARD_INPUT[0])
+        _STANDARD_INPUT[0].flush()
+    kept = _STANDARD_INPUT[0]
+    if sys.platform == "linux":
+        return pa.OSFile(f"/proc/self/fd/{kept.fileno()}")  # opened anew
+    kept.seek(0)
+    return pa.BufferReader(kept.read())
 
 
 _STANDARD_INPUT: list[IO[bytes]] = []
@@ -203,25 +169,23 @@ _STANDARD_INPUT: list[IO[bytes]] = []
 
 def text_pieces(file: TextFile, numbers: Sequence[str], texts: Sequence[str]) -> Iterator[Piece]:
     """Yield the rows of these columns, in order; raise `InputError`, or what Arrow raises on what is no CSV."""
-    start = file.open_text().read(2)
+    start = file.open_bytes().read(2)
     if start in (b"\xff\xfe", b"\xfe\xff") and not file.form.encoding.lower().startswith("utf-16"):
         raise InputError("it is UTF-16 text; say so with --encoding utf-16")
     wanted = (*texts, *numbers)
     delimiter = file.delimiter(wanted)
     yielded = 0
     for kind in (pa.float64(), pa.string()):  # text, where something is no number: so that its row can be named
+        types, behind = dict.fromkeys(numbers, kind) | dict.fromkeys(texts, _TEXT), yielded
         try:
-            for batch in _batches(file, wanted, delimiter, dict.fromkeys(numbers, kind) | dict.fromkeys(texts, _TEXT)):
-                columns = dict(zip(batch.schema.names, batch.columns, strict=True))
-                skipped = min(yielded, batch.num_rows) if kind == pa.string() else 0
-                yielded -= skipped
+            for batch in _batches(file, wanted, delimiter, types):
+                skipped = min(behind, batch.num_rows)
+                behind -= skipped
                 if skipped < batch.num_rows:
-                    yield Piece(
-                        {name: _numbers_of(columns[name], file.form.decimal)[skipped:] for name in numbers},
-                        {name: coded(columns[name]).chosen(slice(skipped, None)) for name in texts},
-                    )
-                if kind == pa.float64():
-                    yielded += batch.num_rows
+                    columns = dict(zip(batch.schema.names, batch.columns, strict=True))
+                    found = {name: _numbers_of(columns[name], file.form.decimal) for name in numbers}
+                    yield Piece(found, {name: coded(columns[name]) for name in texts}).chosen(slice(skipped, None))
+                    yielded += batch.num_rows - skipped
             return
         except pa.ArrowInvalid as error:
             if kind == pa.string() or "conversion error to double" not in str(error):

@@ -76,7 +76,7 @@ def checked_labels(values: NDArray[Any], refuse: Callable[[int, str], InputError
     row = _first(~((numbers == 0) | (numbers == 1)))
     if row is not None:
         advice = _OTHER_LABELS if np.isfinite(numbers[row]) else ""
-        raise refuse(row, f"label is {_show(numbers[row])}; labels must be 0 or 1{advice}")
+        raise refuse(row, f"label is {shown_entry(numbers[row])}; labels must be 0 or 1{advice}")
     return frozen((numbers == 1).view(np.uint8))
 
 
@@ -84,22 +84,21 @@ def coded_entries(
     values: NDArray[Any] | Coded, what: str, names: Sequence[str], refuse: Callable[[int, str], InputError]
 ) -> NDArray[np.uint8]:
     """Return each entry's index in `names`, or refuse the first that is none of them."""
-    known = _Known(names)
-    if isinstance(values, Coded):
-        found = np.array([known[str, name] for name in values.names] or [0], np.int16)[values.codes]
-    else:
-        found = np.fromiter((known[type(entry), entry] for entry in values.tolist()), np.int16, len(values))
+    coded = values if isinstance(values, Coded) else as_coded(values, level_text)
+    index = {level_text(name): code for code, name in enumerate(names)}
+    known = [-1 if name is None else index.get(name, -1) for name in coded.names]
+    found = np.array(known or [0], np.int16)[coded.codes]
     row = _first(found < 0)
     if row is not None:
-        entry = values.names[values.codes[row]] if isinstance(values, Coded) else values[row]
-        if found[row] == _MISSING:
+        name = coded.names[coded.codes[row]]
+        if name is None:
             remedy = "give such rows a level of their own, or drop them"
             raise refuse(row, f"{what} is missing (empty, NA, None or the like); {remedy}")
-        raise refuse(row, f"{what} is {_show(entry)}, and can only be {', '.join(map(repr, names))}")
+        entry = name if isinstance(values, Coded) else values[row]
+        raise refuse(row, f"{what} is {shown_entry(entry)}, and can only be {', '.join(map(repr, names))}")
     return frozen(found.astype(np.uint8))
 
 
-_UNKNOWN, _MISSING = -1, -2
 _MISSING_TEXTS = frozenset(
     (
         "",
@@ -110,19 +109,6 @@ _MISSING_TEXTS = frozenset(
 )
 """What stands for a missing entry in any column but that of sites, in any case of letters."""
 _NO_NAMES = ("", "nan", "<na>", "nat")  # as numpy and pandas write what is missing
-
-
-class _Known(dict[tuple[type, Any], int]):
-    """The index of each entry seen so far, as text, in some names; with its type, as True is 1 to a dict."""
-
-    def __init__(self, names: Sequence[str]) -> None:
-        super().__init__()
-        self._index = {level_text(name): index for index, name in enumerate(names)}
-
-    def __missing__(self, key: tuple[type, Any]) -> int:
-        text = level_text(key[1])
-        self[key] = found = _MISSING if text is None else self._index.get(text, _UNKNOWN)
-        return found
 
 
 def level_text(entry: object) -> str | None:
@@ -173,17 +159,20 @@ def incomplete_rows(columns: Iterable[NDArray[Any] | Coded]) -> NDArray[np.bool_
 def as_coded(entries: NDArray[Any], text_of: Callable[[object], str | None]) -> Coded:
     """Return a column, shape (n,), as text; names come in the order of first appearance."""
     codes: dict[str | None, int] = {}
-    of_entry: dict[Any, int] = {}  # text is slow to make
+    of_entry: dict[tuple[type, Any], int] = {}  # text is slow to make; with types, as True is 1 to a dict
     of_row = np.empty(len(entries), np.int32)
     for row, entry in enumerate(entries.tolist()):
-        if (code := of_entry.get(entry)) is None:
-            code = of_entry[entry] = codes.setdefault(text_of(entry), len(codes))
+        if (code := of_entry.get((type(entry), entry))) is None:
+            code = of_entry[type(entry), entry] = codes.setdefault(text_of(entry), len(codes))
         of_row[row] = code
     return Coded(of_row, list(codes))
 
 
-def known_codes(coded: Coded, known: dict[str, int], refuse: Callable[[int, str], InputError]) -> NDArray[np.int32]:
+def known_codes(
+    values: NDArray[Any] | Coded, known: dict[str, int], refuse: Callable[[int, str], InputError]
+) -> NDArray[np.int32]:
     """Return the code of each entry in `known`, which new ones are added to, or refuse the first that is missing."""
+    coded = values if isinstance(values, Coded) else as_coded(values, level_text)
     row = _first(missing_entries(coded))
     if row is not None:
         raise refuse(row, "the patient is missing")
@@ -214,7 +203,7 @@ def finite_numbers(values: NDArray[Any], what: str, refuse: Callable[[int, str],
     numbers = _real_numbers(values, what, refuse)
     row = _first(~np.isfinite(numbers))
     if row is not None:
-        raise refuse(row, f"{what} is {_show(numbers[row])}; {what}s must be finite")
+        raise refuse(row, f"{what} is {shown_entry(numbers[row])}; {what}s must be finite")
     if numbers.dtype == np.float64:
         return frozen(numbers)
     with np.errstate(over="ignore", invalid="ignore"):
@@ -222,7 +211,7 @@ def finite_numbers(values: NDArray[Any], what: str, refuse: Callable[[int, str],
         # Rounding could make ties or reach infinity: integers beyond 2^53 and long doubles.
         row = _first(scores.astype(numbers.dtype) != numbers)
     if row is not None:
-        raise refuse(row, f"{what} is {_show(numbers[row])}, which float64 cannot hold exactly")
+        raise refuse(row, f"{what} is {shown_entry(numbers[row])}, which float64 cannot hold exactly")
     return frozen(scores)
 
 
@@ -242,11 +231,11 @@ def _real_numbers(values: NDArray[Any], what: str, refuse: Callable[[int, str], 
     for row, entry in enumerate(values):
         if level_text(entry) is None:
             raise refuse(row, f"{what} is missing")
-        number = _plain(entry)
+        number = plain_entry(entry)
         if not isinstance(number, (bool, int, float)):
-            raise refuse(row, f"{what} is {_show(number)}, which is not a number")
+            raise refuse(row, f"{what} is {shown_entry(number)}, which is not a number")
         if isinstance(number, int) and abs(number) > 2**53:  # float64 no longer tells neighbours apart
-            raise refuse(row, f"{what} is {_show(number)}, which is too large")
+            raise refuse(row, f"{what} is {shown_entry(number)}, which is too large")
         numbers[row] = number
     return numbers
 
@@ -255,13 +244,14 @@ def _first(flags: NDArray[np.bool_]) -> int | None:
     return int(flags.argmax()) if flags.any() else None
 
 
-def _plain(entry: object) -> object:
+def plain_entry(entry: object) -> object:
     """Return numpy's numbers and texts as Python's own, but no dates, which would turn into integers."""
     return entry.item() if isinstance(entry, np.generic) and entry.dtype.kind in "biufcUS" else entry
 
 
-def _show(value: object) -> str:
-    return reprlib.repr(_plain(value))
+def shown_entry(value: object) -> str:
+    """Return an entry for a message, on one line, and not all of a long one."""
+    return reprlib.repr(plain_entry(value))
 
 
 def frozen(array: NDArray[Any]) -> NDArray[Any]:

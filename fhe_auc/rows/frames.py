@@ -2,7 +2,6 @@
 
 import math
 import os
-import reprlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
@@ -21,7 +20,9 @@ from fhe_auc.rows.entries import (
     level_text,
     name_text,
     one_dimensional,
+    plain_entry,
     require_one_spelling,
+    shown_entry,
 )
 from fhe_auc.rows.party_data import PartyData, left_out_beside
 from fhe_auc.rows.score_scale import DEFAULT_SCALE, rescaled
@@ -152,17 +153,9 @@ def _several(values: Any, what: str) -> Sequence[Any]:
     return list(values)
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Read(Columns):
-    """The columns that are read of each party's table, with what is asked of them."""
-
-    questions: Questions
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Every column that is read of a party's table."""
-        asked = self.questions
-        return self.label, *asked.score_columns, *asked.by, *([asked.cluster] if asked.cluster else [])
+def _read(columns: Columns, questions: Questions) -> list[str]:
+    """Return every column that is read of a party's table."""
+    return [columns.label, *questions.score_columns, *questions.by, *([questions.cluster] if questions.cluster else [])]
 
 
 _NO_SITE = ""  # stands for the name of a party, where rows that are to be dropped have none
@@ -182,21 +175,21 @@ class _Party:
     def place(self, row: int) -> Place:
         return Place(f"row {row if self.rows is None else self.rows[row]}")
 
-    def checked(self, columns: _Read, analysis: Analysis) -> PartyData:
+    def checked(self, label: str, questions: Questions, analysis: Analysis) -> PartyData:
         data = PartyData.from_columns(
             self.name,
-            self.columns[columns.label],
-            {"" if self.is_pair else name: self.columns[name] for name in columns.questions.score_columns},
-            {name: self.columns[name] for name in columns.questions.by},
+            self.columns[label],
+            {"" if self.is_pair else name: self.columns[name] for name in questions.score_columns},
+            {name: self.columns[name] for name in questions.by},
             analysis,
-            clusters=self.columns[columns.questions.cluster] if columns.questions.cluster else None,
-            label_column="" if self.is_pair else columns.label,
+            clusters=self.columns[questions.cluster] if questions.cluster else None,
+            label_column="" if self.is_pair else label,
             place=self.place,
         )
         return replace(data, dropped=self.dropped)
 
 
-def parties_of(rows: Rows, asked: Columns, questions: Questions) -> tuple[list[PartyData], Analysis]:
+def parties_of(rows: Rows, columns: Columns, questions: Questions) -> tuple[list[PartyData], Analysis]:
     """Return every party's checked rows, with probabilities for scores, and what is asked of them.
 
     Parties without a name are "party 1" and so on; those of a column of sites come in order of first appearance.
@@ -205,15 +198,15 @@ def parties_of(rows: Rows, asked: Columns, questions: Questions) -> tuple[list[P
     parties, or two of one name; and as `PartyData.from_columns`, `Questions.analysis` and
     `fhe_auc.rows.score_scale.rescaled`.
     """
-    columns = _Read(**vars(asked), questions=questions)
-    wanted = [*columns.names, *([] if columns.site is None else [columns.site])]
+    wanted = [*_read(columns, questions), *([] if columns.site is None else [columns.site])]
     if twice := next((name for name in wanted if wanted.count(name) > 1), None):
         raise InputError(f"label, score, site, group and patient columns must differ, but {twice!r} is there twice")
     _refuse_lazy_or_grouped(rows, "rows")
-    parties = _split(rows, columns) if columns.site is not None else list(_several_parties(rows, columns))
+    split = _several_parties if columns.site is None else _split
+    parties = list(split(rows, columns, questions))
     lost: tuple[str, ...] = ()
     if columns.drop_missing:
-        parties, lost = _complete(parties, columns)
+        parties, lost = _complete(parties, of_sites=columns.site is not None)
     if not parties:
         raise InputError("; ".join(["there are no parties" if columns.site is None else "there are no rows", *lost]))
     if (pair := first_alike(party.name for party in parties)) is not None:
@@ -226,22 +219,16 @@ def parties_of(rows: Rows, asked: Columns, questions: Questions) -> tuple[list[P
     }
     analysis = questions.analysis(levels)
     if columns.pos_label is not None:
-        tables = _with_binary_labels(tables, columns.label, columns.pos_label)
+        parties = list(_with_binary_labels(tables, columns.label, columns.pos_label))  # `PartyData` has been refused
     elif not questions.classes:
         _require_zero_and_one(tables, columns.label)
-    of_name = {table.name: table for table in tables}
-    data = [
-        rescaled(
-            party if isinstance(party, PartyData) else of_name[party.name].checked(columns, analysis),
-            columns.score_scale,
-        )
-        for party in parties
-    ]
+    of_rows = (p if isinstance(p, PartyData) else p.checked(columns.label, questions, analysis) for p in parties)
+    data = [rescaled(party, columns.score_scale) for party in of_rows]
     return [replace(data[0], lost=lost), *data[1:]], analysis
 
 
 def _complete(
-    parties: Sequence[_Party | PartyData], columns: _Read
+    parties: Sequence[_Party | PartyData], *, of_sites: bool
 ) -> tuple[list[_Party | PartyData], tuple[str, ...]]:
     """Return the parties without their rows in which an entry is missing, and what to say of those without others."""
     kept: list[_Party | PartyData] = []
@@ -259,29 +246,28 @@ def _complete(
             own = {name: values[~gaps] for name, values in party.columns.items()}
             numbers = np.arange(len(gaps)) if party.rows is None else party.rows
             kept.append(replace(party, columns=own, rows=numbers[~gaps], dropped=dropped[party.name]))
-        elif columns.site is None:
+        elif not of_sites:
             raise InputError(f"party {party.name!r}: there are no rows: each has a missing entry and was left out")
     return kept, left_out_beside({party.name for party in kept}, dropped)
 
 
-def _several_parties(rows: Rows, columns: _Read) -> Iterable[_Party | PartyData]:
+def _several_parties(rows: Rows, columns: Columns, questions: Questions) -> Iterable[_Party | PartyData]:
     if isinstance(rows, Mapping):
         for name, own in rows.items():
             if not isinstance(name, str):
                 raise InputError(f"party {name!r}: the name of a party must be text, as {str(name)!r}")
-            yield _party(name, own, columns)
+            yield _party(name, own, columns, questions)
     elif _column_names(rows) is not None:
         raise InputError("this is one table: say which column names each row's party, as in site='hospital'")
     elif isinstance(rows, Iterable) and not isinstance(rows, str):
         for number, own in enumerate(rows, start=1):
-            yield _party(f"party {number}", own, columns)
+            yield _party(f"party {number}", own, columns, questions)
     else:
         kind = type(rows).__name__
         raise InputError(f"parties must be a list of pairs (y_true, y_score) or of tables, got {kind}{_remedy(rows)}")
 
 
-def _party(name: str, rows: Any, columns: _Read) -> _Party | PartyData:
-    questions = columns.questions
+def _party(name: str, rows: Any, columns: Columns, questions: Questions) -> _Party | PartyData:
     _refuse_lazy_or_grouped(rows, f"party {name!r}")
     if isinstance(rows, PartyData):
         if questions.several or columns.pos_label is not None:
@@ -302,7 +288,9 @@ def _party(name: str, rows: Any, columns: _Read) -> _Party | PartyData:
             f"party {name!r}: expected a pair (y_true, y_score) or a table, got {type(rows).__name__}{_remedy(rows)}; "
             "weights are not supported, and one table of all parties takes site=COLUMN"
         )
-    return _Party(name, {column: _column(rows, column, f"party {name!r}", name) for column in columns.names})
+    return _Party(
+        name, {column: _column(rows, column, f"party {name!r}", name) for column in _read(columns, questions)}
+    )
 
 
 def _remedy(rows: Any) -> str:
@@ -312,13 +300,14 @@ def _remedy(rows: Any) -> str:
     return " (of an array give two columns, as (rows[:, 0], rows[:, 1]))" if isinstance(rows, np.ndarray) else ""
 
 
-def _split(table: Any, columns: _Read) -> list[_Party | PartyData]:
+def _split(table: Any, columns: Columns, questions: Questions) -> Iterable[_Party | PartyData]:
     site = str(columns.site)
     if _column_names(table) is None:
         raise InputError(f"site={site!r} is for one table with all parties' rows, got {type(table).__name__}")
     if isinstance(table, Mapping) and any(_column_names(each) is not None for each in table.values()):
         raise InputError(f"site={site!r} is for one table with all parties' rows; these are several: leave it out")
-    read = {name: _column(table, name, "the table", "table") for name in (*columns.names, site)}
+    names = _read(columns, questions)
+    read = {name: _column(table, name, "the table", "table") for name in (*names, site)}
     sites = as_coded(read[site], name_text)
     if None in sites.names and not columns.drop_missing:
         row = int((sites.codes == sites.names.index(None)).argmax())
@@ -330,7 +319,7 @@ def _split(table: Any, columns: _Read) -> list[_Party | PartyData]:
     order = np.argsort(sites.codes, kind="stable")  # stable: a party's rows stay in the table's order
     places = np.split(order, np.bincount(sites.codes).cumsum()[:-1])
     return [
-        _Party(name or _NO_SITE, {column: read[column][own] for column in columns.names}, rows=own)
+        _Party(name or _NO_SITE, {column: read[column][own] for column in names}, rows=own)
         for name, own in zip(sites.names, places, strict=False)  # of no rows there is one place
     ]
 
@@ -409,7 +398,9 @@ def _some(labels: Sequence[Any]) -> str:
 
 def _require_zero_and_one(tables: Sequence[_Party], column: str) -> None:
     """Refuse labels other than 0 and 1, with the remedy; what is missing or not finite is for `PartyData` to refuse."""
-    entries = [entry for table in tables for entry in _distinct(table.columns[column])]
+    columns = (table.columns[column] for table in tables)
+    distinct = (np.unique(each) if each.dtype.kind in "biuf" else each for each in columns)
+    entries = [plain_entry(entry) for each in distinct for entry in set(each.tolist())]
     entries.sort(key=_is_zero_or_one, reverse=True)  # of 1 and "1", the text is the one that is shown
     labels = {text: entry for entry in entries if (text := level_text(entry)) is not None}
     others = {text for text, entry in labels.items() if not _is_zero_or_one(entry)}
@@ -432,25 +423,11 @@ def _require_zero_and_one(tables: Sequence[_Party], column: str) -> None:
         )
     else:
         what = (
-            f"party {odd.name!r}, {odd.place(row).text}: label is {reprlib.repr(_plain(label))}, and the {len(shown)} "
+            f"party {odd.name!r}, {odd.place(row).text}: label is {shown_entry(label)}, and the {len(shown)} "
             f"labels{where} are {_some(shown)}; two labels are 0 and 1, or pos_label= says which one is positive; "
             "three classes or more are named with classes=; survival times are not supported: choose a horizon"
         )
     raise InputError(what, party=odd.name, column=column)
-
-
-def _distinct(values: NDArray[Any]) -> set[Any]:
-    """Return the entries of a column; none where they cannot be labels, which `PartyData` refuses."""
-    try:
-        if values.dtype.kind in "biuf" and len(values) and ((values == 0) | (values == 1)).all():
-            return {values.min().item(), values.max().item()}  # is quicker
-        return {_plain(entry) for entry in set(values.tolist())}
-    except TypeError:  # of lists
-        return set()
-
-
-def _plain(entry: Any) -> Any:
-    return entry.item() if isinstance(entry, np.generic) else entry
 
 
 def _is_zero_or_one(entry: object) -> bool:

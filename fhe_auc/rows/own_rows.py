@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,8 +41,8 @@ def _check(data: PartyData, model: int, thresholds: NDArray[np.float64]) -> None
     span = f"from {found.low:.10g} to {found.high:.10g}"
     if _for_probabilities(thresholds):
         if found.low < 0 or found.high > 1:
-            row, score = _first_outside(data, model)
-            place = data.place(row)
+            row = _range(data, model, lambda scores: (scores < 0) | (scores > 1)).first
+            place, score = data.place(row), float(data.scores[model][row])
             raise InputError(
                 f"{data.described(model, row)}: score is {score!r}, but these thresholds are for "
                 f"probabilities; this party's scores run {span}: {_remedy(found)}",
@@ -71,28 +71,22 @@ class _Range(NamedTuple):
     rows: int
     low: float
     high: float
+    first: int  # row of them
 
 
-def _range(data: PartyData, model: int, chosen: Callable[[NDArray[np.float64]], Any] | None = None) -> _Range:
+def _range(
+    data: PartyData, model: int, chosen: Callable[[NDArray[np.float64]], NDArray[np.bool_]] = np.isfinite
+) -> _Range:
     """Return how many of the rows (all, or those chosen) there are, and the least and greatest of their scores."""
-    rows, low, high = 0, math.inf, -math.inf
+    found, before = _Range(0, math.inf, -math.inf, 0), 0
     for batch in data.batches():
-        scores = batch.scores[model] if chosen is None else batch.scores[model][chosen(batch.scores[model])]
-        if len(scores):
-            rows, low, high = rows + len(scores), min(low, float(scores.min())), max(high, float(scores.max()))
-    return _Range(rows, low, high)
-
-
-def _first_outside(data: PartyData, model: int) -> tuple[int, float]:
-    before = 0
-    for batch in data.batches():
-        scores = batch.scores[model]
-        outside = (scores < 0) | (scores > 1)
-        if outside.any():
-            row = int(outside.argmax())
-            return before + row, float(scores[row])
+        at = np.flatnonzero(chosen(batch.scores[model]))
+        if len(at):
+            scores, first = batch.scores[model][at], found.first if found.rows else before + int(at[0])
+            low, high = min(found.low, float(scores.min())), max(found.high, float(scores.max()))
+            found = _Range(found.rows + len(at), low, high, first)
         before += batch.rows
-    raise AssertionError("no score lies outside")
+    return found
 
 
 def _remedy(found: _Range) -> str:

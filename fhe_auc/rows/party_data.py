@@ -15,12 +15,10 @@ from fhe_auc.base.party_names import MAX_CHARACTERS, problem_with
 from fhe_auc.question.analysis import PLAIN, Analysis
 from fhe_auc.rows.entries import (
     Coded,
-    as_coded,
     checked_labels,
     coded_entries,
     finite_numbers,
     known_codes,
-    level_text,
     one_dimensional,
 )
 from fhe_auc.rows.row_store import BATCH, Column, release
@@ -118,13 +116,16 @@ class PartyData:
         """Scores of the first model, shape (n,)."""
         return self.scores[0]
 
+    @property
+    def arrays(self) -> tuple[NDArray[Any], ...]:
+        """All columns: labels, each model's scores, each variable's levels, and patients where there are such."""
+        return self.labels, *self.scores, *self.groups, *(() if self.clusters is None else (self.clusters,))
+
     def batches(self) -> Iterator[PartyData]:
         """Yield the rows in order, about a million at a time; what has been read of a file is let go of."""
         if self.rows <= BATCH:
             yield self
             return
-        of_patients = () if self.clusters is None else (self.clusters,)
-        arrays: tuple[NDArray[Any], ...] = (self.labels, *self.scores, *self.groups, *of_patients)
         for start in range(0, self.rows, BATCH):
             rows = slice(start, start + BATCH)
             yield replace(
@@ -134,7 +135,7 @@ class PartyData:
                 groups=tuple(each[rows] for each in self.groups),
                 clusters=None if self.clusters is None else self.clusters[rows],
             )
-            for array in arrays:
+            for array in self.arrays:
                 release(array)
 
     def with_scores(self, convert: Callable[[NDArray[np.float64]], NDArray[np.float64]]) -> PartyData:
@@ -207,24 +208,6 @@ class PartyData:
         Errors are those of `from_arrays`, and of levels that the analysis does not have.
         """
         name = checked_name(name)
-        of_scores = ["score"] if len(scores) == 1 else [f"{model!r} score" for model in scores]
-        of_levels = [f"{variable!r} level" for variable in groups]
-        named = [
-            ("label", labels),
-            *zip(of_scores, scores.values(), strict=True),
-            *zip(of_levels, groups.values(), strict=True),
-            *([] if clusters is None else [("patient", clusters)]),
-        ]
-        arrays: list[Any] = [
-            values if isinstance(values, Coded) else one_dimensional(values, name, f"{what}s") for what, values in named
-        ]
-        of_rows, of_models, others = arrays[0], arrays[1 : 1 + len(scores)], arrays[1 + len(scores) :]
-        of_groups, of_patients = others[: len(groups)], others[len(groups) :]
-        for (what, _), values in zip(named, arrays, strict=True):
-            if (n := len(values)) != len(of_rows):
-                raise InputError(f"party {name!r}: {len(of_rows)} labels but {n} {what}s; each row needs both")
-        if len(of_rows) == 0:
-            raise InputError(f"party {name!r}: there are no rows")
 
         def refusing(column: str) -> Callable[[int, str], InputError]:
             def refused(row: int, what: str) -> InputError:
@@ -236,29 +219,41 @@ class PartyData:
 
             return refused
 
-        def patients(values: Any) -> NDArray[np.int32]:
-            coded = values if isinstance(values, Coded) else as_coded(values, level_text)
-            return known_codes(
-                coded, {} if known_clusters is None else known_clusters, refusing(analysis.cluster or "")
+        of_scores = ["score"] if len(scores) == 1 else [f"{model!r} score" for model in scores]
+        given = [
+            ("label", label_column, labels),
+            *zip(of_scores, scores, scores.values(), strict=True),
+            *((f"{variable!r} level", variable, values) for variable, values in groups.items()),
+            *([] if clusters is None else [("patient", analysis.cluster or "", clusters)]),
+        ]
+        columns: list[tuple[str, Any, Callable[[int, str], InputError]]] = [
+            (
+                what,
+                values if isinstance(values, Coded) else one_dimensional(values, name, f"{what}s"),
+                refusing(column),
             )
-
-        if analysis.classes:
-            checked = coded_entries(of_rows, "label", analysis.classes, refusing(label_column))
-        else:
-            checked = checked_labels(of_rows, refusing(label_column))
+            for what, column, values in given
+        ]
+        (_, of_rows, refused), *others = columns
+        for what, values, _ in columns:
+            if (n := len(values)) != len(of_rows):
+                raise InputError(f"party {name!r}: {len(of_rows)} labels but {n} {what}s; each row needs both")
+        if len(of_rows) == 0:
+            raise InputError(f"party {name!r}: there are no rows")
+        of_models, of_groups = others[: len(scores)], others[len(scores) : len(scores) + len(groups)]
+        of_patients, known = others[len(scores) + len(groups) :], {} if known_clusters is None else known_clusters
         return cls(
             name,
-            checked,
+            coded_entries(of_rows, "label", analysis.classes, refused)
+            if analysis.classes
+            else checked_labels(of_rows, refused),
+            tuple(finite_numbers(values, what, refused) for what, values, refused in of_models),
             tuple(
-                finite_numbers(values, what, refusing(column))
-                for what, column, values in zip(of_scores, scores, of_models, strict=True)
-            ),
-            tuple(
-                coded_entries(values, variable.name, variable.levels, refusing(variable.name))
-                for variable, values in zip(analysis.by, of_groups, strict=True)
+                coded_entries(values, variable.name, variable.levels, refused)
+                for variable, (_, values, refused) in zip(analysis.by, of_groups, strict=True)
             ),
             score_columns=tuple(each for each in scores if each),
-            clusters=next((patients(each) for each in of_patients), None),
+            clusters=next((known_codes(values, known, refused) for _, values, refused in of_patients), None),
             place=place,
         )
 

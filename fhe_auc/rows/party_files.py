@@ -81,9 +81,7 @@ class _Part(NamedTuple):
 
     def chosen(self, which: NDArray[np.bool_]) -> _Part:
         """Return some of the rows."""
-        numbers = {name: array[which] for name, array in self.piece.numbers.items()}
-        texts = {name: coded.chosen(which) for name, coded in self.piece.texts.items()}
-        return _Part(self.file, Piece(numbers, texts), self.sites.chosen(which), np.array(self.rows)[which])
+        return _Part(self.file, self.piece.chosen(which), self.sites.chosen(which), np.array(self.rows)[which])
 
 
 def read_parties(
@@ -172,9 +170,7 @@ class _Kept:
         self._with_rows: set[TableFile] = set()
         self._labels_seen = dict.fromkeys([name for name in [level_text(entries.positive_label)] if name is not None])
         self._sites = Column(np.int32)
-        kinds = [np.uint8, *[np.float64] * len(columns.scores), *[np.uint8] * len(columns.groups)]
-        kinds += [np.int32] * (columns.cluster is not None)
-        self._rows = [Column(kind) for kind in kinds]  # labels, scores, groups, patients
+        self._rows: list[Column] = []  # as of `PartyData.arrays`
 
     def add(self, part: _Part) -> None:
         part = self._complete(part)
@@ -211,9 +207,8 @@ class _Kept:
         )
         data = rescaled(data, self._entries.score_scale, refuse=refuse)
         self._sites.append(names[part.sites.codes])
-        of_patients = () if data.clusters is None else (data.clusters,)
-        arrays: tuple[NDArray[Any], ...] = (data.labels, *data.scores, *data.groups, *of_patients)
-        for kept, array in zip(self._rows, arrays, strict=True):
+        self._rows = self._rows or [Column(array.dtype) for array in data.arrays]
+        for kept, array in zip(self._rows, data.arrays, strict=True):
             kept.append(array)
 
     def _complete(self, part: _Part) -> _Part:

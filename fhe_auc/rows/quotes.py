@@ -11,13 +11,12 @@ import codecs
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-
-import numpy as np
+from functools import cached_property
 
 from fhe_auc.base.errors import InputError
 from fhe_auc.rows.entries import level_text
 
-_ENTRY = re.compile(rb'"[^"]*(""[^"]*)*"')
+_ENTRY = re.compile(rb'"[^"]*(?:""[^"]*)*"(?!")')
 _BREAK = re.compile(rb"\r\n|\r|\n")
 
 
@@ -56,53 +55,28 @@ class Quotes:
         """Check more of the text; raise `QuoteError`."""
         if self._start < 0 and block.startswith(codecs.BOM_UTF8):
             self._start, block = self._start + 3, block[3:]
-        if len(self._rest) == 1 and b'"' not in block:
-            self._start, self._rest = self._start + len(block), block[-1:] or self._rest
-        else:
-            text = self._rest + block
-            at = self._scan(text, self._tidy(text))
-            self._start, self._rest = self._start + at, text[at:]
-            if len(self._rest) > self.longest:
-                raise QuoteError(f"that goes on for {self.longest:,} bytes", self._start + 1)
+        text, at = self._rest + block, 1
+        while tidy := self._tidy.match(text, at):  # if only nothing
+            quote = tidy.end()
+            entry = _ENTRY.match(text, quote)
+            if entry is None or entry.end() == len(text):
+                break
+            self._check(text, quote, entry.end() - 1)
+            at = entry.end()
+        self._start, self._rest = self._start + quote - 1, text[quote - 1 :]
+        if len(self._rest) > self.longest:
+            raise QuoteError(f"that goes on for {self.longest:,} bytes", self._start + 1)
 
-    def _tidy(self, text: bytes) -> int:
-        """Return up to where each quote that could open an entry does, and no entry has several lines; 0: not so.
-
-        Many files have quotes around everything, and this is quick.
-        """
-        end = text.rfind(b"\n")
-        held = np.frombuffer(text, np.uint8, max(end, 0))
-        quotes = np.flatnonzero(held == ord('"'))
-        if not len(quotes) or len(quotes) % 2:
-            return 0
-        opening = np.zeros(256, np.bool_)
-        opening[list(b'\r\n"' + self.delimiter)] = True
-        if not opening[held[quotes[::2] - 1]].all():
-            return 0
-        breaks = np.flatnonzero(held == ord("\n") if b"\r" not in text else (held == ord("\n")) | (held == ord("\r")))
-        return 0 if (np.searchsorted(quotes, breaks) % 2).any() else end
-
-    def _scan(self, text: bytes, at: int) -> int:
-        """Check the entries from the character after `at`; return the start of the rest."""
-        opening = (b"\r", b"\n", self.delimiter)
-        find = text.find
-        quote = find(b'"', at + 1)
-        while quote >= 0:
-            if text[quote - 1 : quote] in opening:
-                end = find(b'"', quote + 1)
-                while end >= 0 and text[end + 1 : end + 2] == b'"':
-                    end = find(b'"', end + 2)
-                if end < 0 or end + 1 == len(text):
-                    return quote - 1
-                self._check(text, quote, end)
-                quote = end
-            quote = find(b'"', quote + 1)
-        return len(text) - 1
+    @cached_property
+    def _tidy(self) -> re.Pattern[bytes]:
+        """What stands before an entry that begins with a quote and does not end on its line."""
+        opening = rb"[\r\n%s]" % re.escape(self.delimiter)
+        entry = rb'(?<=%s)"[^"\r\n]*(?:""[^"\r\n]*)*"(?=[^"])' % opening
+        return re.compile(rb'[^"]*(?:(?:%s|(?<!%s)")[^"]*)*' % (entry, opening))
 
     def _check(self, text: bytes, quote: int, end: int) -> None:
+        """Raise `QuoteError` where an entry over several lines swallows rows."""
         breaks = text.count(b"\n", quote, end) or text.count(b"\r", quote, end)
-        if not breaks:
-            return
         if text[end + 1 : end + 2] not in (b"\r", b"\n", self.delimiter):
             what = "with text behind the quote that ends it"
         elif text.count(self.delimiter, quote, end) == breaks * (self.width - 1) and self._are_rows(

@@ -64,7 +64,7 @@ def _add_to_csv(source: TableFile, read: Sequence[str], target: BinaryIO, name: 
     with source.decoded(errors="ignore") as opened:
         ended = re.search(r"\r\n|\r|\n", opened.read(_SAMPLE))
     line = ended[0] if ended else "\n"
-    marked = source.open_text().read(len(codecs.BOM_UTF8)) == codecs.BOM_UTF8  # Excel takes it for ANSI without
+    marked = source.open_bytes().read(len(codecs.BOM_UTF8)) == codecs.BOM_UTF8  # Excel takes it for ANSI without
     text = TextIOWrapper(target, encoding="utf-8-sig" if marked else source.form.encoding, newline="")
     if source.stated_delimiter() is not None:
         text.write(f"sep={delimiter}{line}")

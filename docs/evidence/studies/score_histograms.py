@@ -292,12 +292,18 @@ def auc_of(counts: np.ndarray) -> float:
     return metrics.roc_auc_score(Histogram(np.arange(counts.shape[1] + 1), *counts)).value
 
 
+def accuracy(histogram: Histogram, threshold: float) -> metrics.Estimate:
+    found = metrics.decision_metrics(histogram, threshold)["accuracy"]
+    assert found is not None
+    return found
+
+
 def accuracy_noise(draw: Callable[..., np.ndarray], rows: float, epsilon: float, bins: float, runs: int) -> float:
     """Return the error of the accuracy at the middle edge, by noise alone."""
     edges, random = bell_edges(bins), np.random.default_rng(5)
     true, middle = expected_counts(edges, rows), float(edges[len(edges) // 2])
     counts = [true, *draw(true, epsilon, runs=runs, random=random)]
-    exact, *found = (metrics.accuracy_score(Histogram(edges, *each), middle).value for each in counts)
+    exact, *found = (accuracy(Histogram(edges, *each), middle).value for each in counts)
     return rms(np.array(found) - exact)
 
 
@@ -327,7 +333,7 @@ def bin_half_width(bins: float) -> float:
     """Return what the bins leave open of the accuracy in the middle of a bin."""
     edges = bell_edges(bins)
     threshold = float(edges[len(edges) // 2 : len(edges) // 2 + 2].mean())
-    return metrics.accuracy_score(Histogram(edges, *expected_counts(edges, 1e12)), threshold).half_width
+    return accuracy(Histogram(edges, *expected_counts(edges, 1e12)), threshold).half_width
 
 
 def laws(runs: int = 800) -> dict[str, Law]:

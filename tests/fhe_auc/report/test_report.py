@@ -102,7 +102,10 @@ def test_the_json_holds_what_the_metrics_say() -> None:
         (plain["brier_decomposition"], metrics.brier_decomposition(of)._asdict()),
         (plain["decision_curve"]["model"], metrics.decision_curve(of).model.tolist()),
         ((plain["rows"], plain["positive_rows"]), (4000, of.positives.sum())),
-        ((chosen["threshold"], chosen["metrics"]["recall"]["value"]), (0.4, metrics.recall_score(of, 0.4).value)),
+        (
+            (chosen["threshold"], chosen["metrics"]["recall"]["value"]),
+            (0.4, metrics.decision_metrics(of, 0.4)["recall"].value),
+        ),
         (chosen["confusion_matrix"], metrics.confusion_matrix(of, 0.4).tolist()),
         (plain["decisions"]["best_f1"]["threshold"], metrics.best_f1_threshold(of)),
         (plain["roc_curve"]["thresholds"][0], None),

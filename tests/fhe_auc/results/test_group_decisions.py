@@ -14,7 +14,6 @@ from fhe_auc.metrics import Histogram
 from fhe_auc.question.analysis import Analysis, Variable
 from fhe_auc.results.estimates import NESTED
 from fhe_auc.results.group_decisions import CELLS, RATES, GroupDecision, fairness, of_cells
-from fhe_auc.rows import datasets
 from tests.support.chosen import federated_report
 from tests.support.html_page import Page
 from tests.support.lazy import Lazy
@@ -91,15 +90,6 @@ def test_measures_between_groups_by_their_definitions() -> None:
     assert fairness([decisions[0], GroupDecision("sex", "M", None)])["sex"]["equalized_odds_difference"] is None
 
 
-def test_rates_have_wilsons_intervals() -> None:
-    plain = GroupDecision("sex", "F", (20, 10, 5, 65)).as_dict(0.9)
-    for name in RATES:
-        hit, among = GroupDecision("sex", "F", (20, 10, 5, 65)).rate(name)
-        assert plain[name] == hit / among
-        assert plain["intervals"][name] == pytest.approx(proportion_confint(hit, among, 0.1, "wilson"))
-    assert GroupDecision("sex", "F", None).as_dict(0.9)["intervals"] == dict.fromkeys(RATES)
-
-
 @pytest.fixture(scope="module")
 def rows() -> Any:
     random = np.random.default_rng(8)
@@ -116,18 +106,30 @@ def report(rows: Any) -> Report:
     return federated_report(rows, **columns, by=["ward", "sex"], threshold=0.5, thresholds=np.arange(100) / 100)
 
 
-def test_a_report_has_the_counts_of_the_rows_themselves_and_fairlearns_frame(rows: Any, report: Report) -> None:
-    at = report.card.chosen.threshold
-    assert at == 0.5
-    frame = report.by_group("sex")
+def test_a_report_has_the_counts_of_the_rows_scikit_learns_rates_and_statsmodels_intervals(
+    rows: Any, report: Report
+) -> None:
+    frame, metrics = report.by_group("sex"), Lazy("sklearn.metrics")
+    assert (report.card.chosen.threshold, frame.index.name) == (0.5, "sex")
     for each in report.facts.group_decisions[len(LEVELS) :]:
         own = rows[rows["sex"] == each.level]
-        died, alarm = own["died"], own["risk"] >= at
+        died, alarm = own["died"], own["risk"] >= 0.5
         assert each.counts == (sum(died & alarm), sum(~died & alarm), sum(died & ~alarm), sum(~died & ~alarm))
-        line = frame.loc[each.level]
-        assert (line["count"], line["selection_rate"]) == (len(own), pytest.approx(alarm.mean()))
-        assert line["true_positive_rate"] == pytest.approx(alarm[died].mean())
-    assert frame.index.name == "sex"
+        plain = each.as_dict(0.95)
+        expected = {
+            "true_positive_rate": metrics.recall_score(died, alarm),
+            "true_negative_rate": metrics.recall_score(died, alarm, pos_label=0),
+            "false_positive_rate": 1 - metrics.recall_score(died, alarm, pos_label=0),
+            "false_negative_rate": 1 - metrics.recall_score(died, alarm),
+            "precision": metrics.precision_score(died, alarm),
+            "selection_rate": alarm.mean(),
+        }
+        assert frame.loc[each.level].to_dict() == pytest.approx({"count": len(own), **expected})
+        assert {name: plain[name] for name in RATES} == pytest.approx(expected)
+        for name in RATES:
+            theirs = proportion_confint(*each.rate(name), 0.05, "wilson")
+            assert plain["intervals"][name] == pytest.approx(theirs)
+    assert GroupDecision("sex", "F", None).as_dict(0.9)["intervals"] == dict.fromkeys(RATES)
 
 
 def test_the_frame_is_that_of_fairlearn(rows: Any, report: Report) -> None:
@@ -166,38 +168,3 @@ def test_hidden_groups_are_hidden_everywhere(report: Report) -> None:
     assert math.isnan(frame.loc["d", "precision"])
     with pytest.raises(InputError, match="no groups by 'age'"):
         report.by_group("age")
-
-
-def bundled(name: str) -> tuple[Any, float]:
-    """Labels, scores and a column of two groups, and a threshold at which no count of these is small."""
-    if name == "breast cancer":
-        features, labels = Lazy("sklearn.datasets").load_breast_cancer(return_X_y=True)
-        return pd.DataFrame(
-            {"y": labels, "s": 1 - np.clip(features[:, 0] / 30, 0, 0.999), "g": features[:, 1] > 19}
-        ), 0.5
-    parties = datasets.load(name)
-    rows = [pd.DataFrame({"y": each.y_true, "s": each.y_score, "g": at % 2}) for at, each in enumerate(parties)]
-    return pd.concat(rows, ignore_index=True), 0.1 if name == "covid-clinics" else 0.3
-
-
-@pytest.mark.parametrize("name", [*datasets.NAMES, "breast cancer"])
-def test_on_data_that_are_bundled_rates_and_intervals_are_those_of_scikit_learn_and_statsmodels(name: str) -> None:
-    rows, threshold = bundled(name)
-    rows["site"] = np.arange(len(rows)) % 3
-    columns: dict[str, Any] = {"label": "y", "score": "s", "site": "site"}
-    columns |= {"by": "g", "threshold": threshold, "thresholds": np.arange(200) / 200, "min_cell": 1}
-    report = federated_report(rows, **columns)
-    metrics = Lazy("sklearn.metrics")
-    at, seen = report.card.chosen.threshold, 0
-    for each in report.facts.group_decisions:
-        own = rows[rows["g"].astype(str) == each.level]
-        if each.counts is None:
-            continue
-        seen += 1
-        alarm, plain = own["s"] >= at, each.as_dict(0.95)
-        assert plain["true_positive_rate"] == pytest.approx(metrics.recall_score(own["y"], alarm))
-        assert plain["true_negative_rate"] == pytest.approx(metrics.recall_score(own["y"], alarm, pos_label=0))
-        assert plain["precision"] == pytest.approx(metrics.precision_score(own["y"], alarm))
-        expected = proportion_confint(int(alarm.sum()), len(own), 0.05, "wilson")
-        assert plain["intervals"]["selection_rate"] == pytest.approx(expected)
-    assert seen == 2

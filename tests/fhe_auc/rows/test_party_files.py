@@ -1,6 +1,5 @@
 """Files become parties, and whatever is wrong with a file is said with its name, row and value."""
 
-import gzip
 import os
 import stat
 from pathlib import Path
@@ -8,8 +7,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.feather as feather
-import pyarrow.parquet as pq
 import pytest
 
 from fhe_auc.base.errors import InputError
@@ -17,21 +14,8 @@ from fhe_auc.question import thresholds
 from fhe_auc.rows.own_rows import check_scores
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.rows.party_files import Entries, read_parties
-
-
-def write(name: str, *lines: str, encoding: str = "utf-8") -> str:
-    Path(name).write_text("\n".join(lines) + "\n", encoding=encoding)
-    return name
-
-
-def write_parquet(name: str, **columns: Any) -> str:
-    pq.write_table(pa.table(columns), name)
-    return name
-
-
-def write_npz(name: str, **columns: Any) -> str:
-    np.savez(name, **columns)
-    return name
+from tests.support.tables import write_lines as write
+from tests.support.tables import write_table
 
 
 def plain(parties: list[PartyData]) -> dict[str, tuple[list[int], list[float]]]:
@@ -41,21 +25,35 @@ def plain(parties: list[PartyData]) -> dict[str, tuple[list[int], list[float]]]:
 # --- Bad files --------------------------------------------------------------------------------------------------------
 
 
-def test_files_that_cannot_be_and_columns_that_are_there_twice_are_refused(folder: Path) -> None:
+@pytest.mark.parametrize(
+    ("lines", "columns", "told"),
+    [
+        ([], {"label_column": "x", "score_column": "x"}, "must differ, but 'x' is there twice"),
+        (["y_true,y_score, y_score", "1,0.5,0.6"], {}, r"^file 'a\.csv': column 'y_score' is there 2 times"),
+        (["y_true,y_score"], {}, r"^file 'a\.csv': there are no rows"),
+        (["y_true,y_score,site"], {"site_column": "site"}, r"^file 'a\.csv': there are no rows"),
+        (["y_true,y_score", "1,0.5", "", "1,0,5"], {}, r"^file 'a\.csv': line 4: 3 columns, and the header has 2$"),
+        (["y_true,y_score", "1,0.5", "1"], {}, r"line 3: 1 column, and the header has 2$"),
+        (["y_true,y_score", "1,0,5", "1,0.5"], {}, r"line 2: 3 .*; --delimiter says what stands between columns$"),
+        (["name,y_true,y_score", "Jane,1,0.9", "Roe, John,0,0.1"], {}, r"line 3: 4 columns, and the header has 3$"),
+    ],
+)
+def test_tables_that_cannot_be_are_refused_and_no_line_of_them_quoted(
+    folder: Path, lines: list[str], columns: dict[str, str], told: str
+) -> None:
+    with pytest.raises(InputError, match=told) as refused:
+        read_parties([write("a.csv", *lines)], **columns)
+    assert (refused.value.file, refused.value.line is None) in (("a.csv", "line" not in told), (None, True))
+    assert "John" not in str(refused.value)
+
+
+def test_no_files_and_files_of_one_array_are_refused(folder: Path) -> None:
     with pytest.raises(InputError, match="no files given"):
         read_parties([])
-    with pytest.raises(InputError, match="must differ, but 'x' is there twice"):
-        read_parties(["a.csv"], label_column="x", score_column="x")
-    with pytest.raises(InputError, match="column 'y_score' is there 2 times"):
-        read_parties([write("a.csv", "y_true,y_score, y_score", "1,0.5,0.6")])
     with Path("a.npz").open("wb") as file:
         np.save(file, np.arange(3))
     with pytest.raises(InputError, match=r"file 'a\.npz': holds one array, not named columns"):
         read_parties(["a.npz"])
-    with pytest.raises(InputError, match=r"file 'a\.csv': there are no rows"):
-        read_parties([write("a.csv", "y_true,y_score")])
-    with pytest.raises(InputError, match=r"file 'b\.csv': there are no rows"):
-        read_parties([write("b.csv", "y_true,y_score,site")], site_column="site")
 
 
 @pytest.mark.parametrize("name", ["bad.csv", "bad.parquet", "bad.npz"])
@@ -97,18 +95,9 @@ def test_what_is_no_plain_file_is_refused_and_not_waited_for(folder: Path, suffi
 @pytest.mark.skipif(os.name == "nt", reason="names of files are Unicode there")
 @pytest.mark.parametrize("suffix", ["csv", "csv.gz", "parquet", "feather", "npz"])
 def test_the_name_of_a_file_may_be_of_any_bytes_where_no_party_is_called_so(folder: Path, suffix: str) -> None:
-    table = pa.table({"y_true": [1, 0, 1], "y_score": [0.5, 0.25, 0.75], "site": ["x", "x", "y"]})
-    text = "y_true,y_score,site\n1,0.5,x\n0,0.25,x\n1,0.75,y\n"
-    file = Path(os.fsdecode(b"K\xf6ln.") + suffix)
-    if suffix.startswith("csv"):
-        file.write_bytes(gzip.compress(text.encode()) if suffix.endswith("gz") else text.encode())
-    elif suffix == "npz":
-        with file.open("wb") as opened:
-            np.savez(opened, y_true=[1, 0, 1], y_score=[0.5, 0.25, 0.75], site=["x", "x", "y"])
-    else:
-        write_it = pq.write_table if suffix == "parquet" else feather.write_feather
-        with file.open("wb") as opened:
-            write_it(table, opened)
+    file = write_table(
+        os.fsdecode(b"K\xf6ln.") + suffix, y_true=[1, 0, 1], y_score=[0.5, 0.25, 0.75], site=["x", "x", "y"]
+    )
     assert plain(read_parties([file], site_column="site")) == {"x": ([1, 0], [0.5, 0.25]), "y": ([1], [0.75])}
     with pytest.raises(InputError, match=r"its name is not UTF-8, .* rename the file, or name the parties in a site"):
         read_parties([file])
@@ -129,30 +118,14 @@ def test_a_score_out_of_range_is_named_by_its_line_whatever_else_was_read(folder
         check_scores(south, thresholds.parse("uniform:5"))
 
 
-def test_a_missing_column_is_refused_with_those_there_are(folder: Path) -> None:
-    files = [
-        write("a.csv", "label, score", "1,0.5"),
-        write_parquet("b.parquet", label=[1], score=[0.5]),
-        write_npz("c.npz", label=[1], score=[0.5]),
-    ]
-    for file in files:
-        there = rf"^file '{file}': there is no column '%s' \(there are: label, score\)%s$"
-        with pytest.raises(InputError, match=there % ("y_true", "; --label-column names the right one")):
-            read_parties([file])
-        with pytest.raises(InputError, match=there % ("site", "")):
-            read_parties([file], site_column="site", label_column="label", score_column="score")
-
-
-def test_a_line_with_too_many_fields_is_refused_and_not_quoted(folder: Path) -> None:
-    with pytest.raises(InputError, match=r"^file 'p\.csv': line 3: 5 columns, and the header has 4$"):
-        read_parties([write("p.csv", "name,diagnosis,y_true,y_score", "Jane,none,1,0.9", "John, Roe,flu,0,0.1")])
-    with pytest.raises(InputError, match=r"^file 'a\.csv': line 4: 3 columns, and the header has 2$") as told:
-        read_parties([write("a.csv", "y_true,y_score", "1,0.5", "", "1,0,5")])
-    assert (told.value.file, told.value.line) == ("a.csv", 4)
-    with pytest.raises(InputError, match=r"line 3: 1 column, and the header has 2$"):
-        read_parties([write("a.csv", "y_true,y_score", "1,0.5", "1")])
-    with pytest.raises(InputError, match=r"line 2: 3 columns, .*; --delimiter says what stands between columns$"):
-        read_parties([write("a.csv", "y_true,y_score", "1,0,5", "1,0.5")])
+@pytest.mark.parametrize("suffix", ["csv", "parquet", "npz"])
+def test_a_missing_column_is_refused_with_those_there_are(folder: Path, suffix: str) -> None:
+    file = write_table(f"a.{suffix}", label=[1], score=[0.5])
+    there = rf"^file '{file}': there is no column '%s' \(there are: label, score\)%s$"
+    with pytest.raises(InputError, match=there % ("y_true", "; --label-column names the right one")):
+        read_parties([file])
+    with pytest.raises(InputError, match=there % ("site", "")):
+        read_parties([file], site_column="site", label_column="label", score_column="score")
 
 
 @pytest.mark.parametrize(
@@ -173,36 +146,34 @@ def test_a_bad_csv_entry_is_named_with_party_row_file_and_value(folder: Path, li
         read_parties([write("a.csv", "y_true,y_score", "1,0.5", "0,0.25", line, "0,0.75")])
 
 
+NO_ROWS = "file 'a.file': there are no rows"
+
+
 @pytest.mark.parametrize(
-    ("write", "y_true", "y_score", "shown"),
+    ("suffix", "y_true", "y_score", "shown"),
     [
-        (write_parquet, [0, None], [0.5, 0.6], "party 'a', a.file, row 1, column 'y_true': label is missing"),
-        (write_parquet, [0, 1], [0.5, None], "party 'a', a.file, row 1, column 'y_score': score is missing; --drop-m"),
-        (write_parquet, [0, 1], [0.5, np.nan], "party 'a', a.file, row 1, column 'y_score': score is missing"),
-        (write_parquet, [0, 3], [0.5, 0.6], "party 'a', a.file, row 1, column 'y_true': label is 3.0;"),
-        (write_parquet, [0, 1], ["0.5", "0.6"], "party 'a', a.file, row 0, .*: score is '0.5', which is text in the f"),
-        (write_parquet, [0, 1], [[0.5], [0.6]], r"party 'a', a.file, row 0, .*: score is \[0.5\], which is not a num"),
-        (write_parquet, pa.array([], pa.int64()), pa.array([], pa.float64()), "file 'a.file': there are no rows"),
-        (write_npz, [0, 5], [0.5, 0.6], "party 'a', a.file, row 1, column 'y_true': label is 5.0;"),
-        (write_npz, [0, 1], [0.5, np.inf], "party 'a', a.file, row 1, column 'y_score': score is inf;"),
-        (write_npz, [0, 1], ["0.5", "x"], "party 'a', a.file, row 0, .*: score is '0.5', which is text in the file"),
-        (write_npz, [0, 1], [0.5], "file 'a.file': the columns differ in length: y_true 2, y_score 1"),
-        (write_npz, [0, 1], [[0.5], [0.6]], r"file 'a.file': column 'y_score' .* one-dimensional, .* shape \(2, 1\)"),
-        (
-            write_npz,
-            [0, 1],
-            np.array([0.5, None]),
-            "file 'a.file': column 'y_score' cannot .* holds Python objects, ",
-        ),
-        (write_npz, [], [], "file 'a.file': there are no rows"),
+        ("parquet", [0, None], [0.5, 0.6], "party 'a', a.file, row 1, column 'y_true': label is missing"),
+        ("parquet", [0, 1], [0.5, None], "party 'a', a.file, row 1, column 'y_score': score is missing; --drop-m"),
+        ("parquet", [0, 1], [0.5, np.nan], "party 'a', a.file, row 1, column 'y_score': score is missing"),
+        ("parquet", [0, 3], [0.5, 0.6], "party 'a', a.file, row 1, column 'y_true': label is 3.0;"),
+        ("parquet", [0, 1], ["0.5", "0.6"], "party 'a', a.file, row 0, .*: score is '0.5', which is text in the f"),
+        ("parquet", [0, 1], [[0.5], [0.6]], r"party 'a', a.file, row 0, .*: score is \[0.5\], which is not a num"),
+        ("parquet", pa.array([], pa.int64()), pa.array([], pa.float64()), NO_ROWS),
+        ("npz", [0, 5], [0.5, 0.6], "party 'a', a.file, row 1, column 'y_true': label is 5.0;"),
+        ("npz", [0, 1], [0.5, np.inf], "party 'a', a.file, row 1, column 'y_score': score is inf;"),
+        ("npz", [0, 1], ["0.5", "x"], "party 'a', a.file, row 0, .*: score is '0.5', which is text in the file"),
+        ("npz", [0, 1], [0.5], "file 'a.file': the columns differ in length: y_true 2, y_score 1"),
+        ("npz", [0, 1], [[0.5], [0.6]], r"file 'a.file': column 'y_score' .* one-dimensional, .* shape \(2, 1\)"),
+        ("npz", [0, 1], np.array([0.5, None]), "file 'a.file': column 'y_score' cannot .* holds Python objects, "),
+        ("npz", [], [], NO_ROWS),
     ],
 )
 def test_a_bad_entry_of_a_parquet_or_npz_file_is_named_with_party_row_file_and_value(
-    folder: Path, write: Any, y_true: Any, y_score: Any, shown: str
+    folder: Path, suffix: str, y_true: Any, y_score: Any, shown: str
 ) -> None:
-    name = "a.parquet" if write is write_parquet else "a.npz"
-    with pytest.raises(InputError, match=f"^{shown.replace('a.file', name)}"):
-        read_parties([write(name, y_true=y_true, y_score=y_score)])
+    file = write_table(f"a.{suffix}", y_true=y_true, y_score=y_score)
+    with pytest.raises(InputError, match=f"^{shown.replace('a.file', file)}"):
+        read_parties([file])
 
 
 def test_two_files_cannot_name_the_same_party_and_a_file_given_twice_is_refused_with_both_names(folder: Path) -> None:
@@ -218,14 +189,6 @@ def test_two_files_cannot_name_the_same_party_and_a_file_given_twice_is_refused_
                 read_parties(["north.csv", link], site_column=site)
         with pytest.raises(InputError, match=r"north\.csv' is given twice"):
             read_parties(["north.csv", folder / "north.csv"], site_column=site)
-
-
-@pytest.mark.parametrize("labels", [(1, 2), (-1, 1), (2, 1)])
-def test_two_other_labels_are_refused_with_the_option_to_name_one_first(folder: Path, labels: tuple[int, int]) -> None:
-    file = write("a.csv", "y_true,y_score", *(f"{label},0.5" for label in labels))
-    with pytest.raises(InputError, match=r"labels must be 0 or 1; --positive-label names .* 1\. Survival .* classes"):
-        read_parties([file])
-    assert plain(read_parties([file], entries=Entries(positive_label=str(labels[0]))))["a"][0] == [1, 0]
 
 
 def test_whole_numbers_are_one_site_and_one_label_as_pandas_writes_them_too(folder: Path) -> None:
@@ -248,18 +211,18 @@ def test_a_missing_site_is_named_with_its_row_and_blanks_around_a_name_do_not_co
         with pytest.raises(InputError, match=r"^a\.csv, line 3, column 'site': the site is missing"):
             read_parties([write("a.csv", "site,y_true,y_score", "x,1,0.5", f"{site},1,0.5")], site_column="site")
     rows = {"y_true": [0, 1, 1], "y_score": [0.1, 0.8, 0.4]}
-    file = write_parquet("a.parquet", site=["x", None, "x"], **rows)
+    file = write_table("a.parquet", site=["x", None, "x"], **rows)
     with pytest.raises(InputError, match=r"^a\.parquet, row 1, column 'site': the site is missing"):
         read_parties([file], site_column="site")
     with pytest.raises(InputError, match=r"row 1, column 'site': the site is missing"):
-        read_parties([write_npz("holes.npz", site=[1.0, np.nan, 2.0], **rows)], site_column="site")
-    parties = read_parties([write_npz("b.npz", site=["north", " north ", "south"], **rows)], site_column="site")
+        read_parties([write_table("holes.npz", site=[1.0, np.nan, 2.0], **rows)], site_column="site")
+    parties = read_parties([write_table("b.npz", site=["north", " north ", "south"], **rows)], site_column="site")
     assert [party.name for party in parties] == ["north", "south"]
 
 
 def test_npz_sites_may_be_indices_into_names_and_an_index_that_has_none_is_refused(folder: Path) -> None:
     def read(sites: Any, names: Any) -> dict[str, tuple[list[int], list[float]]]:
-        file = write_npz("a.npz", site=sites, site_names=names, y_true=[0, 1, 1], y_score=[0.1, 0.2, 0.3])
+        file = write_table("a.npz", site=sites, site_names=names, y_true=[0, 1, 1], y_score=[0.1, 0.2, 0.3])
         return plain(read_parties([file], site_column="site"))
 
     for names in (["x", "y"], [b"x", b"y"]):
@@ -277,12 +240,9 @@ LABELS, SCORES = [0, 1, 1, 0], [0.125, 0.5, -3.0, 1e-9]
 
 
 def test_each_file_is_a_party_named_by_its_stem(folder: Path) -> None:
-    files = [
-        write("north.csv", "y_true,y_score", *(f"{a},{b}" for a, b in zip(LABELS, SCORES, strict=True))),
-        Path(write_parquet("south.PARQUET", y_true=LABELS, y_score=SCORES)),
-        write_npz("west.v2.npz", y_true=np.array(LABELS, dtype=np.uint8), y_score=np.array(SCORES)),
-    ]
-    assert plain(read_parties(files)) == dict.fromkeys(["north", "south", "west.v2"], (LABELS, SCORES))
+    files: list[Any] = [write_table(name, y_true=LABELS, y_score=SCORES) for name in ("north.csv", "west.v2.npz")]
+    files.append(Path(write_table("south.PARQUET", y_true=LABELS, y_score=SCORES)))
+    assert plain(read_parties(files)) == dict.fromkeys(["north", "west.v2", "south"], (LABELS, SCORES))
     assert plain(read_parties("north.csv")) == {"north": (LABELS, SCORES)}
 
 
@@ -309,23 +269,26 @@ def test_csv_is_read_across_the_blocks_of_the_reader(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("labels", "scores"),
+    ("labels", "scores", "sites"),
     [
-        (pa.array([False, True]), pa.array([0.5, 0.25], pa.float32())),
-        (pa.array([0, 1], pa.int8()), pa.array(np.array([0.5, 0.25], dtype=np.float16))),
-        (pa.array([0.0, 1.0]), pa.array(["0.50", "0.25"]).cast(pa.decimal128(5, 2))),
-        (pa.array([0, 1]).dictionary_encode(), pa.array([0.5, 0.25])),
+        (pa.array([False, True]), pa.array([0.5, 0.25], pa.float32()), [10, 2]),
+        (pa.array([0, 1], pa.int8()), pa.array(np.array([0.5, 0.25], dtype=np.float16)), ["10", "2"]),
+        (pa.array([0.0, 1.0]), pa.array(["0.50", "0.25"]).cast(pa.decimal128(5, 2)), pa.array([10, 2], pa.int8())),
+        (pa.array([0, 1]).dictionary_encode(), pa.array([0.5, 0.25]), pa.array(["10", "2"]).dictionary_encode()),
     ],
 )
-def test_parquet_columns_may_be_any_kind_of_number(folder: Path, labels: Any, scores: Any) -> None:
-    pq.write_table(pa.table({"y_true": labels, "y_score": scores}), "a.parquet")
-    assert plain(read_parties(["a.parquet"])) == {"a": ([0, 1], [0.5, 0.25])}
+def test_parquet_columns_may_be_any_kind_of_number_and_sites_text_or_categories_too(
+    folder: Path, labels: Any, scores: Any, sites: Any
+) -> None:
+    file = write_table("a.parquet", y_true=labels, y_score=scores, site=sites)
+    assert plain(read_parties([file])) == {"a": ([0, 1], [0.5, 0.25])}
+    assert plain(read_parties([file], site_column="site")) == {"10": ([0], [0.5]), "2": ([1], [0.25])}
 
 
 def test_a_site_column_splits_files_into_parties_in_order_of_first_appearance(folder: Path) -> None:
     first = write("a.csv", "ward,label,risk", "007,1,0.5", "7,0,0.25", "NA,1,0.125", "007,0,0.75")
-    second = write_parquet("b.parquet", ward=["east", "007"], label=[True, False], risk=[0.1, 0.2])
-    third = write_npz("c.npz", ward=[7, 8], label=[1, 0], risk=[0.6, 0.7])
+    second = write_table("b.parquet", ward=["east", "007"], label=[True, False], risk=[0.1, 0.2])
+    third = write_table("c.npz", ward=[7, 8], label=[1, 0], risk=[0.6, 0.7])
     parties = read_parties([first, second, third], site_column="ward", label_column="label", score_column="risk")
     assert list(plain(parties).items()) == [
         ("007", ([1, 0, 0], [0.5, 0.75, 0.2])),
@@ -334,21 +297,6 @@ def test_a_site_column_splits_files_into_parties_in_order_of_first_appearance(fo
         ("east", ([1], [0.1])),
         ("8", ([0], [0.7])),
     ]
-
-
-@pytest.mark.parametrize(
-    "sites", [pa.array([10, 2, 10]), pa.array(["10", "2", "10"]), pa.array(["10", "2", "10"]).dictionary_encode()]
-)
-def test_parquet_sites_may_be_numbers_text_or_categories(folder: Path, sites: Any) -> None:
-    file = write_parquet("a.parquet", site=sites, y_true=[0, 1, 1], y_score=[0.1, 0.2, 0.3])
-    assert plain(read_parties([file], site_column="site")) == {"10": ([0, 1], [0.1, 0.3]), "2": ([1], [0.2])}
-
-
-def test_the_rows_of_a_site_keep_their_order(folder: Path) -> None:
-    scores = np.random.default_rng(1).random(1000)
-    file = write_npz("a.npz", site=np.arange(1000) % 3, y_true=np.ones(1000), y_score=scores)
-    for site, party in enumerate(read_parties([file], site_column="site")):
-        assert np.array_equal(party.y_score, scores[site::3])
 
 
 def test_damaged_archives_are_refused_with_one_line_naming_the_file(tmp_path: Path) -> None:

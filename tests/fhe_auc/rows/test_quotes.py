@@ -11,6 +11,7 @@ from fhe_auc.base.errors import InputError
 from fhe_auc.rows import csv_files
 from fhe_auc.rows.csv_files import TextFormat
 from fhe_auc.rows.party_files import Entries, read_parties
+from fhe_auc.rows.quotes import QuoteError, Quotes
 
 
 def rows(number: int, **notes: str) -> list[str]:
@@ -89,3 +90,12 @@ def test_where_the_readers_blocks_end_is_no_matter(folder: Path, block: int, mon
         stray = rows(1, r1="\"height 5'10")[1]
         for after in (5, 500):  # the entry fits into a block, or does not
             assert refusal([*lines, stray, *rows(after)[1:]]).line == line
+
+
+@pytest.mark.parametrize("end", range(1, 60))
+def test_a_quote_within_an_entry_at_the_end_of_a_block_begins_none(end: int) -> None:
+    text = b"y_true,height,note\r\n1,6'1\",\"well\r\n0,5'9,ill\r\n0,5'9,ill\r\n"
+    quotes = Quotes(b",", 3, [0], float, 1000)
+    with pytest.raises(QuoteError, match="that does not end") as caught:
+        quotes.feed_all([text[:end], text[end:]])
+    assert caught.value.offset == text.index(b'"well')

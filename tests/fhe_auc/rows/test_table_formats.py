@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.feather as feather
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
@@ -24,16 +23,10 @@ from fhe_auc.rows.csv_files import TextFormat
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.rows.party_files import Entries, read_for, read_parties
 from tests.support import missing
+from tests.support.tables import write_lines, write_table
 
 LABELS, SCORES = [1, 0, 1, 0], [0.5, 0.25, 0.75, 0.125]
 COLUMNS = {"label_column": "died", "score_column": "risk"}
-
-
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(csv_files, "_STANDARD_INPUT", [])
-    return tmp_path
 
 
 @pytest.fixture
@@ -114,9 +107,9 @@ def test_other_encodings_are_read_with_the_option_that_the_refusal_names(folder:
 
 
 def test_gzip_tabs_feather_and_standard_input_are_read(folder: Path, pipe: Callable[[bytes], None]) -> None:
-    Path("a.csv.gz").write_bytes(gzip.compress(table().encode()))
+    for name in ("a.csv.gz", "c.feather"):
+        write_table(name, died=LABELS, risk=SCORES)
     Path("b.tsv").write_text(table(between="\t"))
-    feather.write_feather(pa.table({"died": LABELS, "risk": SCORES}), "c.feather")
     pipe(table(between=";").encode())
     parties = read_parties(["a.csv.gz", "b.tsv", "c.feather", "-"], **COLUMNS)
     assert [party.name for party in parties] == ["a", "b", "c", "stdin"]
@@ -127,14 +120,15 @@ def test_gzip_tabs_feather_and_standard_input_are_read(folder: Path, pipe: Calla
 
 @pytest.mark.parametrize(
     ("positive", "labels"),
-    [("yes", ["yes", "no", "yes", "no"]), ("1", [1, -1, 1, -1]), ("Tod", ["Tod", "lebt", "Tod", "lebt"])],
+    [("yes", ["yes", "no", "yes", "no"]), ("Tod", ["Tod", "lebt", "Tod", "lebt"])]
+    + [(str(one), [one, other, one, other]) for one, other in ((1, -1), (-1, 1), (1, 2), (2, 1))],
 )
 def test_the_positive_label_is_named_or_the_refusal_says_how(folder: Path, positive: str, labels: list[object]) -> None:
-    Path("a.csv").write_text("\n".join(["died,risk", *(f"{y},{s}" for y, s in zip(labels, SCORES, strict=True)), ""]))
-    pq.write_table(pa.table({"died": labels, "risk": SCORES}), "b.parquet")
     for file in ("a.csv", "b.parquet"):
+        write_table(file, died=labels, risk=SCORES)
         assert read(file, positive_label=positive) == (LABELS, SCORES)
-        with pytest.raises(InputError, match=f"{file}, .*'died': label is .*--positive-label names the label"):
+        told = f"{file}, .*'died': label is .*--positive-label names the label that counts as 1"
+        with pytest.raises(InputError, match=told + (r"\. Survival .* \(--classes\)" if positive[-1] in "12" else "")):
             read(file)
 
 
@@ -154,11 +148,9 @@ WIDE = "\uff39\uff25\uff33"  # as Japanese keyboards write YES
     ],
 )
 def test_two_spellings_of_a_label_are_refused(folder: Path, labels: list[str], positive: str, told: str) -> None:
-    rows = [f"{label},{number / 10}" for number, label in enumerate(labels)]
-    Path("a.csv").write_text("\n".join(["died,risk", *rows, ""]), encoding="utf-8")
-    pq.write_table(pa.table({"died": labels, "risk": [0.5] * len(labels)}), "b.parquet")
-    Path("c.csv").write_text(f"died,risk\n{positive},0.5\n", encoding="utf-8")
+    write_table("c.csv", died=[positive], risk=[0.5])
     for file in ("a.csv", "b.parquet"):
+        write_table(file, died=labels, risk=[0.5] * len(labels))
         for files in ([file], ["c.csv", file]):
             with pytest.raises(InputError, match=f"^file '{file}': {told}: write it in one way"):
                 read_parties(files, **COLUMNS, entries=Entries(positive_label=positive))
@@ -180,9 +172,10 @@ def test_blanks_around_a_label_do_not_count_and_a_third_one_is_refused_by_name(f
 def test_what_is_missing_is_the_same_in_every_column_and_never_a_negative(
     folder: Path, text: str, column: str, labels: tuple[str, str]
 ) -> None:
-    gap = {"died": labels[0], "risk": "0.375", "sex": "F", "site": "north", column: text}
-    others = [f"{labels[1 - y]},{s},{'FM'[k % 2]},north" for k, (y, s) in enumerate(zip(LABELS, SCORES, strict=True))]
-    Path("a.csv").write_text("\n".join(["died,risk,sex,site", *others, ",".join(gap.values()), ""]))
+    named = [labels[1 - label] for label in LABELS]
+    columns = {"died": [*named, labels[0]], "risk": [*SCORES, "0.375"], "sex": [*"FMFMF"], "site": ["north"] * 5}
+    columns[column][-1] = text
+    write_table("a.csv", **columns)
     questions = Questions(score_columns=("risk",), by={"sex": ("F", "M")})
 
     def parties(*, drop: bool) -> list[PartyData]:
@@ -200,19 +193,18 @@ def test_what_is_missing_is_the_same_in_every_column_and_never_a_negative(
 @pytest.mark.parametrize("text", ["NA", "None", ".", "n/a"])
 @pytest.mark.parametrize("drop", [False, True])
 def test_a_site_may_have_a_name_that_elsewhere_stands_for_a_missing_entry(folder: Path, text: str, drop: bool) -> None:
-    Path("a.csv").write_text(f"died,risk,site\n1,0.5,{text}\n0,0.25,north\n")
-    pq.write_table(pa.table({"died": [1, 0], "risk": [0.5, 0.25], "site": [text, "north"]}), "a.parquet")
     for file in ("a.csv", "a.parquet"):
+        write_table(file, died=[1, 0], risk=[0.5, 0.25], site=[text, "north"])
         parties = read_parties([file], site_column="site", **COLUMNS, entries=Entries(drop_missing=drop))
         assert [party.name for party in parties] == [text, "north"]
 
 
 def test_sites_that_are_lost_with_their_rows_are_told_in_every_form_of_the_result(folder: Path) -> None:
-    Path("b.csv").write_text("died,risk\n,0.5\n1,NA\n")
+    write_lines("b.csv", "died,risk", ",0.5", "1,NA")
     with pytest.raises(InputError, match=r"'b\.csv': there are no rows: each of its rows has a missing entry"):
         read("b.csv", drop_missing=True)
     rows = ["1,0.75,a", "0,0.125,a", "1,0.375,a", "0,0.5,a", ",0.5,b", "1,,b", "1,0.5,", ".,0.2,a"]
-    Path("a.csv").write_text("\n".join(["y_true,y_score,site", *rows, ""]))
+    write_lines("a.csv", "y_true,y_score,site", *rows)
     told = [
         "party 'a': 1 rows with a missing entry were left out",
         "site 'b': all of its rows (2) have a missing entry and were left out, and the site with them",
@@ -229,7 +221,7 @@ def test_sites_that_are_lost_with_their_rows_are_told_in_every_form_of_the_resul
 @pytest.mark.parametrize("command", [["evaluate", "--epsilon", "1"], ["report", "--out", "card"]])
 def test_what_is_left_out_is_told_with_noise_and_beside_a_report_too(folder: Path, command: list[str]) -> None:
     rows = [f"{number % 2},{(number % 7) / 7:.2f},{'ab'[number % 3 == 0]}" for number in range(200)]
-    Path("a.csv").write_text("\n".join(["y_true,y_score,site", *rows, ",0.5,a", "NA,0.5,c", ""]))
+    write_lines("a.csv", "y_true,y_score,site", *rows, ",0.5,a", "NA,0.5,c")
     done = CliRunner().invoke(main, [*command, "a.csv", "--site-column", "site", "--drop-missing", "--json"])
     assert done.exit_code == 0, done.output
     told = json.loads(done.stdout)
@@ -247,10 +239,9 @@ def test_bytes_are_text_in_parquet_feather_and_npz(folder: Path, kind: pa.DataTy
     answers = [b"ja", b"no", b"ja", b"no"]
     words = pa.array(answers, kind) if kind == pa.binary(2) else pa.array(answers, pa.binary()).cast(kind)
     sites = pa.array(["Köln".encode()] * 4)
-    columns = pa.table({"died": words.dictionary_encode() if coded else words, "risk": SCORES, "site": sites})
-    pq.write_table(columns, "a.parquet")
-    feather.write_feather(columns, "b.feather")
-    np.savez("c.npz", died=np.array([b"ja", b"no"] * 2), risk=SCORES, site=np.array(["Köln".encode()] * 4))
+    for file in ("a.parquet", "b.feather"):
+        write_table(file, died=words.dictionary_encode() if coded else words, risk=SCORES, site=sites)
+    write_table("c.npz", died=np.array([b"ja", b"no"] * 2), risk=SCORES, site=np.array(["Köln".encode()] * 4))
     for file in ("a.parquet", "b.feather", "c.npz"):
         (party,) = read_parties([file], site_column="site", **COLUMNS, entries=Entries(positive_label="ja"))
         assert (party.name, party.y_true.astype(int).tolist()) == ("Köln", LABELS)
@@ -259,9 +250,7 @@ def test_bytes_are_text_in_parquet_feather_and_npz(folder: Path, kind: pa.DataTy
 @pytest.mark.parametrize("suffix", ["parquet", "feather"])
 def test_columns_of_arrow_types_are_read_or_refused_by_name(folder: Path, suffix: str) -> None:
     def write(**columns: Any) -> str:
-        table = pa.table({"died": LABELS, "risk": SCORES, **columns})
-        (pq.write_table if suffix == "parquet" else feather.write_feather)(table, f"a.{suffix}")
-        return f"a.{suffix}"
+        return write_table(f"a.{suffix}", **{"died": LABELS, "risk": SCORES, **columns})
 
     assert read(write(died=pa.array(np.array(LABELS, np.float16)))) == (LABELS, SCORES)
     for nested in (pa.array([[1], [0]] * 2), pa.array([{"a": 1}, {"a": 0}] * 2)):
@@ -287,9 +276,7 @@ def test_what_is_kept_in_a_file_is_as_in_memory(folder: Path, suffix: str, monke
     sites = random.choice(["north", "south", "west"], 5000)
     columns = pa.table({"died": random.integers(0, 2, 5000), "risk": random.random(5000).round(4), "site": sites})
     if suffix == ".csv":
-        import pyarrow.csv as csv
-
-        csv.write_csv(columns, "a.csv")
+        write_table("a.csv", **columns.to_pydict())
     else:
         pq.write_table(columns, "a.parquet", row_group_size=700)
     in_memory = read_parties(["a" + suffix], site_column="site", **COLUMNS)
@@ -323,8 +310,8 @@ def test_the_command_takes_them_all(folder: Path) -> None:
 def test_files_are_read_without_pandas_or_masked_arrays(folder: Path, run_child: Callable[..., Any]) -> None:
     missing = {"sex": ["F", None, "M", "F"]}
     Path("a.csv").write_text(table())
-    pq.write_table(pa.table({"died": [True, False, True, False], "risk": SCORES, **missing}), "b.parquet")
-    feather.write_feather(pa.table({"died": LABELS, "risk": pa.array(SCORES, pa.float32()), **missing}), "c.feather")
+    write_table("b.parquet", died=[True, False, True, False], risk=SCORES, **missing)
+    write_table("c.feather", died=LABELS, risk=pa.array(SCORES, pa.float32()), **missing)
     code = """
 import json, sys
 from fhe_auc.question import thresholds

@@ -610,8 +610,6 @@ def test_a_random_passphrase_is_written_once_before_its_store_and_never_over_ano
     assert_fails(call(*enrol, "void/secret"), 1, "void/secret")
     assert_fails(call(*enrol, "new", "--passphrase-file", "secret"), 2, "and not both")
     assert (file.read_text(), Path("new").exists(), Path("east").exists()) == ("of something else", False, False)
-    from tests.support.full_disk import full_disk  # not on Windows
-
     for longest in (40, 70):  # a disk that is full before the passphrase is written, and before the store's header is
         with full_disk(longest):
             failed = call(*enrol, "new")

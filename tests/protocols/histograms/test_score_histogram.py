@@ -21,7 +21,7 @@ from fhe_auc import ckks
 from fhe_auc.base.errors import EvaluationError, InputError, ResultCheckError, UndefinedAucError
 from fhe_auc.base.serialise import encode
 from fhe_auc.cli import main
-from fhe_auc.metrics import Histogram, recall_score, roc_auc_score
+from fhe_auc.metrics import Histogram, decision_metrics, roc_auc_score
 from fhe_auc.metrics.trapezoid import trapezoid
 from fhe_auc.question import thresholds
 from fhe_auc.rows import datasets
@@ -131,7 +131,7 @@ def test_a_score_beyond_the_bins_is_refused_by_name_rather_than_counted_where_it
     with pytest.raises(InputError, match=f"party 'odd', row 1: score is {score}, but these thresholds are for"):
         evaluated(sites, thresholds="uniform:20")
     wide = evaluated(sites, thresholds=[-1.0, 0.0, 0.5, 2.0])
-    assert recall_score(wide.histogram, 2.0).value == 0
+    assert decision_metrics(wide.histogram, 2.0)["recall"].value == 0
 
 
 def test_exact_sums_of_few_rows_come_without_a_word_about_numerical_error_and_counts_are_not_in_the_repr():
