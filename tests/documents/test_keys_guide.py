@@ -6,11 +6,12 @@ import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
 from fhe_auc_keys.cli import keys as group
+from tests.support.command_line import told
 from tests.support.guides import GUIDES, SITES, Step, Walk, blocks, steps
 
 WALK, REFERENCE = "keys.md", "keys-reference.md"
@@ -35,14 +36,10 @@ def walk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Walk]:
         walk.stop()
 
 
-def shown(folder: Path, store: str, passphrase: str = "", *files: Path) -> dict[str, object]:
+def shown(folder: Path, store: str, passphrase: str = "", *files: Path) -> dict[str, Any]:
     given = ["--passphrase-file", str(folder / passphrase)] if passphrase else []
-    result = CliRunner(env={"FHE_AUC_PASSPHRASE": PASSPHRASE}).invoke(
-        group, ["show", "--store", str(folder / store), "--json", *given, *map(str, files)]
-    )
-    assert result.exit_code == 0, result.output
-    answer: dict[str, object] = json.loads(result.stdout)
-    return answer
+    asked = ("keys", "show", "--store", str(folder / store), *given, *map(str, files))
+    return told(*asked, FHE_AUC_PASSPHRASE=PASSPHRASE)
 
 
 @pytest.mark.slow

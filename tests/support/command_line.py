@@ -51,9 +51,9 @@ def printed(*arguments: str, **variables: str | None) -> str:
     return result.stdout
 
 
-def told(*arguments: str) -> dict[str, Any]:
+def told(*arguments: str, **variables: str | None) -> dict[str, Any]:
     """What a command that must succeed prints with ``--json``."""
-    return dict(json.loads(printed(*arguments, "--json")))
+    return dict(json.loads(printed(*arguments, "--json", **variables)))
 
 
 def assert_fails(result: Result, status: int, message: str) -> None:

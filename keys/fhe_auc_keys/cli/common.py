@@ -140,7 +140,7 @@ class InOrder(CommandGroup):
         return list(self.commands)
 
 
-class _Hexadecimal(click.ParamType):
+class _Hexadecimal(click.ParamType):  # type: ignore[type-arg] # it has none in click 8.1
     """So many bytes, as hexadecimal digits in either case and grouped in any way."""
 
     name = "hexadecimal"

@@ -68,14 +68,12 @@ class TallyParty(SummingParty[R, UnaryHierarchy]):
 
     def _read(self, sums: Tally) -> R:
         found = self._terms.estimate(sums.reports, sums.ones)
-        noise: dict[str, Any] = {}
+        settings = {}
         if len(sums.reports) == 1:  # of several levels it differs
             (encoding,), (rows,) = self._terms.levels, sums.reports
             deviation = math.sqrt(float(encoding.variance(rows / encoding.cells, rows)))
             settings = {"flip_probability": encoding.flip_probability, "noise_deviation": deviation}
-            noise = {"noise_deviation": deviation, "settings": settings}
-        pooled = PooledCounts(levels=found, parties=sums.parties, **noise)
-        return self._readout.read(self.manifest, pooled)
+        return self._readout.read(self.manifest, PooledCounts(levels=found, parties=sums.parties, settings=settings))
 
 
 class LocalRandomisation(ReadoutProtocol[R], UnencryptedProtocol[R, UnaryHierarchy]):

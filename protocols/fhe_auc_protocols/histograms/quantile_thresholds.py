@@ -190,9 +190,8 @@ class PrivateQuantiles(_Quantiles, PrivateReadout[QuantileThresholds]):
 
     def read(self, manifest: Manifest, pooled: PooledCounts) -> QuantileThresholds:
         """Return the thresholds; raise `EvaluationError` where noise outweighs the rows."""
-        settings = {"epsilon": self.budget(manifest.options), "height": len(pooled.levels)}
-        if pooled.noise_deviation is not None:
-            settings["noise_deviation"] = pooled.noise_deviation
+        noise = {name: value for name, value in pooled.settings.items() if name == "noise_deviation"}
+        settings = {"epsilon": self.budget(manifest.options), "height": len(pooled.levels), **noise}
         warnings = (
             f"quantile thresholds, ends of 2^{len(pooled.levels)} cells: every party learns noisy counts of all "
             "scores, labels left out; the thresholds are public, and the aggregator learns them too",

@@ -31,8 +31,6 @@ class PooledCounts:
     backend: str = "none"
     security_bits: int = 0
     """Of the encryption; 0 where there is none."""
-    noise_deviation: float | None = None
-    """Standard deviation of the noise on one count; None where there is no noise, or levels differ in it."""
     counted: Sequence[str] = ()
     """Names of those parties, where the party that reads knows them."""
     own: NDArray[np.int64] | None = None
@@ -40,7 +38,8 @@ class PooledCounts:
     soundness: float | None = None
     """Bound on the chance that these are not the sums of what parties sent; None: nobody has checked that."""
     settings: Mapping[str, float] = field(default_factory=dict)
-    """What the way of counting says about its noise."""
+    """What the way of counting says about its noise: "noise_deviation" is the standard deviation on one count, where
+    levels do not differ in it."""
 
 
 class Readout(ABC, Generic[R]):

@@ -180,7 +180,7 @@ def _noise_warnings(manifest: Manifest, pooled: PooledCounts, histogram: Histogr
         found.append(f"epsilon = {total:g} is of two sessions: {spent:g} for the thresholds, the rest for the counts")
     found += result_warnings.of_parties(manifest, pooled.parties)
     rarer = max(0.0, float(min(histogram.positives.sum(), histogram.negatives.sum())))
-    of_class = (pooled.noise_deviation or 0.0) * math.sqrt(histogram.bins)
+    of_class = pooled.settings.get("noise_deviation", 0.0) * math.sqrt(histogram.bins)
     if of_class > _LOUD * rarer:
         found.append(
             f"the noise on the number of rows of a class (standard deviation {of_class:,.0f}) is not small against the "

@@ -211,14 +211,6 @@ def test_shares_are_for_one_party_fewer_than_must_take_part_and_fewer_give_no_re
         noise_of(sites(4), 2, 20, min_parties=3)
 
 
-@pytest.mark.parametrize("answering", [4, 3])
-def test_whoever_vanishes_all_but_one_partys_shares_hold_the_noise_promised(answering: int) -> None:
-    """With 4 of at least 3 parties, shares are halves: 3 and 4 make one and a half and two whole ones."""
-    noise = noise_of(sites(4, rows=500), answering, 1000, min_parties=3)
-    assert laplace_p_value(noise, 1.0, answering / 2) > FALSE_ALARM
-    assert laplace_p_value(noise, 1.0, (answering - 1.5) / 2) < FALSE_ALARM
-
-
 def dealt(parties: int, rows: int, how: str) -> list[PartyData]:
     pool = random_sites(1, rows)[0]
     order = {"by label": np.argsort(pool.y_true), "by score": np.argsort(pool.y_score)}.get(how, np.arange(rows))
@@ -227,14 +219,20 @@ def dealt(parties: int, rows: int, how: str) -> list[PartyData]:
     return [PartyData.from_arrays(f"site {i}", pool.y_true[p], pool.y_score[p]) for i, p in enumerate(parts)]
 
 
+slow = partial(pytest.param, marks=pytest.mark.slow)
+
+
 @pytest.mark.parametrize(
-    "how", ["nearly all with one", *(pytest.param(how, marks=pytest.mark.slow) for how in ("by label", "by score"))]
+    ("answering", "how"),
+    [(4, "nearly all with one"), (3, "by score"), slow(4, "by label"), slow(4, "by score")],
 )
-def test_who_has_which_rows_has_no_influence_on_the_noise(how: str) -> None:
-    """Real encrypted sessions; of 3 parties one share is a half, so that 3 make one and a half."""
-    noise = noise_of(dealt(3, 900, how), 3, 1000)
-    assert laplace_p_value(noise, 1.0, 3 / 2) > FALSE_ALARM
-    assert laplace_p_value(noise, 1.0, 1 / 2) < FALSE_ALARM
+def test_whoever_vanishes_and_has_which_rows_all_but_one_partys_shares_hold_the_noise_promised(
+    answering: int, how: str
+) -> None:
+    """With 4 of at least 3 parties, shares are halves: 3 and 4 make one and a half and two whole ones."""
+    noise = noise_of(dealt(4, 2000, how), answering, 1000, min_parties=3)
+    assert laplace_p_value(noise, 1.0, answering / 2) > FALSE_ALARM
+    assert laplace_p_value(noise, 1.0, (answering - 1.5) / 2) < FALSE_ALARM
 
 
 def test_a_row_moves_the_counts_by_one_and_a_row_replaced_by_two() -> None:
