@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from fhe_auc import bfv
 from fhe_auc.base.errors import CapacityError, DeserialisationError
 from fhe_auc.base.serialise import frame, unframe
-from fhe_auc.rlwe import wire_format
+from fhe_auc.rlwe import modular, wire_format
 from fhe_auc.rlwe.primes import primes_above
 from fhe_auc.sums import opening as openings
 from fhe_auc.sums.layout import Layout
-from fhe_auc.sums.opening import Opening, integers, make_opening
+from fhe_auc.sums.opening import Opening, make_opening
 from fhe_auc.sums.pads import pad
 from fhe_auc.sums.proof import authenticated
 from fhe_auc.sums.terms import Factor, Part, Release, Sketch, Sum, Term
@@ -72,7 +72,7 @@ def opened(keys: bfv.KeyPair, pooled: Pooled) -> Opening:
 def read(release: Release, keys: bfv.SecretContext, results: Sequence[bytes]) -> list[int]:
     """What a party reads off results."""
     layout, slots = Layout.of(release, SLOTS), [keys.decrypt(result, prime) for prime, result in enumerate(results)]
-    return list(integers([layout.totals(each, t) for each, t in zip(slots, MODULI, strict=True)], MODULI))
+    return modular.centred([layout.totals(each, t) for each, t in zip(slots, MODULI, strict=True)], MODULI)
 
 
 def sum_of(*factors: Factor, name: str = "s") -> Sum:
@@ -133,7 +133,7 @@ def test_ciphertexts_that_would_be_multiplied_by_zero_are_left_out(
 def test_integers_are_found_from_one_end_of_their_range_to_the_other(moduli: list[int], data: st.DataObject) -> None:
     half = math.prod(moduli) // 2
     sums = data.draw(st.lists(st.one_of(st.integers(-half, half), st.sampled_from([-half, half, 0])), min_size=1))
-    assert integers([plain_sums.residues(sums, t) for t in moduli], moduli) == tuple(sums)
+    assert modular.centred([plain_sums.residues(sums, t) for t in moduli], moduli) == sums
 
 
 def test_two_results_of_one_session_share_no_slot_but_their_totals_and_two_openings_few_bytes(
