@@ -14,7 +14,7 @@ so the aggregator evaluates the sums with products of a plaintext and a cipherte
     padded sketches on their way     `residues`
     adding them up                   `fhe_auc.rlwe.polynomials.PolynomialSum`, modulo t
     what is encrypted, and times what, and where it stands      `monomials`, `layout`
-    making an opening, a result, and integers of it             `opening`
+    making an opening, and a result                             `opening`
     why nobody changes a sum unnoticed                          `proof`
     what parties derive from their common secret                `common_shares`
 

@@ -2,7 +2,8 @@
 
     key holder    `make_opening`      for each prime, the monomials of the pads' sum
     aggregator    `Opening.result`    for each prime, Σ coefficient · monomial, masked and flooded
-    party         `integers`          the sums, from the slots that it decrypts (`Layout.totals`)
+    party         `Layout.totals`     the sums for each prime, from the slots that it decrypts; integers by
+                  `modular.centred`
 
 A result shows those who decrypt it the sums, and nothing else: its slots are uniform but for the sums' totals, and
 flooding hides the noise, a function of the coefficients (`fhe_auc.bfv.flooding`).
@@ -22,7 +23,6 @@ from fhe_auc.base.errors import DeserialisationError
 from fhe_auc.base.keystream import KeyStream
 from fhe_auc.base.serialise import encode, frame, unframe
 from fhe_auc.bfv import Ciphertext, PublicContext, SecretContext
-from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.modular import Residues
 from fhe_auc.sums.layout import Layout
 from fhe_auc.sums.monomials import coefficients, monomials
@@ -111,11 +111,6 @@ class Opening:
         return self.public.encrypt(mask, prime) if total is None else self.public.add_values(total, mask)
 
     _coefficients = staticmethod(coefficients)  # a liar in the laboratory takes others
-
-
-def integers(totals: Sequence[Residues], moduli: Sequence[int]) -> tuple[int, ...]:
-    """Return each sum from its residues modulo each prime (Chinese remainder), below T/2, T their product."""
-    return tuple(modular.centred(totals, moduli))
 
 
 def _digest(release: Release) -> bytes:

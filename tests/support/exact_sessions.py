@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -29,6 +30,7 @@ PLUGINS = {"exact": Exact(), "verified": Verified()}
 GRID = thresholds.uniform(12)
 both_backends = pytest.mark.parametrize("backend", BACKENDS)
 both_protocols = pytest.mark.parametrize("protocol", PLUGINS)
+slow = partial(pytest.param, marks=pytest.mark.slow)
 all_keys = pytest.mark.parametrize("keys", ["sealed", "joint", "helper"])
 
 

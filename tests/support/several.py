@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from fhe_auc.question.analysis import Analysis, Cell, Variable
 from fhe_auc.rlwe import modular
 from fhe_auc.rows.party_data import PartyData
-from fhe_auc.sums.opening import integers
 from fhe_auc_protocols.exact_auc.analysis_sums import AnalysisSums, PooledSums
 from tests.support.plain_sums import PRIMES
 
@@ -83,7 +82,7 @@ def released(sums: AnalysisSums, parties: Sequence[PartyData], grid: Any, max_ro
     """The integers that come out of a session, without encryption."""
     sketch = sum(sums.sketch(each, np.asarray(grid, float), max_rows, MODULUS) for each in parties)
     totals = [sums.release.totals(modular.residues(sketch, prime), prime) for prime in MODULI]
-    return integers(totals, MODULI)
+    return modular.centred(totals, MODULI)
 
 
 def read(sums: AnalysisSums, parties: Sequence[PartyData], grid: Any, max_rows: int = 10**5) -> PooledSums:

@@ -28,7 +28,6 @@ from fhe_auc.results.report_card import ReportCard, report_card
 from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.primes import primes_below
 from fhe_auc.rows.party_data import PartyData
-from fhe_auc.sums.opening import integers
 from fhe_auc_benchmarks.tables import show
 from fhe_auc_protocols.exact_auc.analysis_sums import AnalysisSums
 from fhe_auc_protocols.exact_auc.estimates_from_sums import Reading
@@ -101,7 +100,7 @@ def reading(
     modulus = int(np.prod([int(prime) for prime in PRIMES], dtype=object))
     sketch = sums.sketch(data, grid, 10**5, modulus)
     totals = [sums.release.totals(modular.residues(sketch, prime), prime) for prime in PRIMES]
-    read = sums.read(integers(totals, PRIMES), 10**5, modulus)
+    read = sums.read(modular.centred(totals, PRIMES), 10**5, modulus)
     return Reading(analysis, read, 3, 0.95, rounded=rounded)
 
 

@@ -18,7 +18,6 @@ from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.computation import PartyTask
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.protocol import check_rows
-from fhe_auc.sums.opening import integers
 from fhe_auc.sums.proof import Authenticator, released
 from fhe_auc_protocols.exact_auc.analysis_sums import PooledSums
 from fhe_auc_protocols.exact_auc.epsilon_noise import Privacy, PrivateReading
@@ -99,7 +98,7 @@ class ExactTask(PartyTask[Residues, Sequence[Residues], Evaluation]):
         """
         plan = self.plan
         bins = plan.sums.bins * plan.analysis.classes_of_rows  # all rows' counts, of the first model, come first
-        counts = integers([each[:bins] for each in encoded], plan.parameters.plain_moduli)
+        counts = modular.centred([each[:bins] for each in encoded], plan.parameters.plain_moduli)
         if min(counts) < 0 or sum(counts) != self._data.rows:
             raise InputError(
                 f"party {self.party!r}: what is to be sent does not count its {self._data.rows:,} rows, so nothing is",
@@ -203,15 +202,15 @@ class ExactTask(PartyTask[Residues, Sequence[Residues], Evaluation]):
             warnings=(*of_parties(self._manifest, len(counted)), *reading.warnings()),
         )
 
-    def _accepted(self, totals: Sequence[Residues]) -> PooledSums | tuple[int, ...]:
-        plan, found = self.plan, integers(totals, self.plan.parameters.plain_moduli)
+    def _accepted(self, totals: Sequence[Residues]) -> PooledSums | list[int]:
+        plan, found = self.plan, modular.centred(totals, self.plan.parameters.plain_moduli)
         if plan.privacy is not None:
             return found
         return plan.sums.read(found, plan.max_rows, plan.modulus, plan.parties)
 
     def _verified(
         self, totals: Sequence[Residues], counted: Sequence[str], common_secret: bytes
-    ) -> PooledSums | tuple[int, ...]:
+    ) -> PooledSums | list[int]:
         """As `_accepted`, of a result that the authenticators fit; else raise `VerificationError`.
 
         All of it is computed whatever fails: when a party answers would otherwise tell the aggregator its verdict.
@@ -222,7 +221,7 @@ class ExactTask(PartyTask[Residues, Sequence[Residues], Evaluation]):
             authenticator.accepts(each, indices)
             for authenticator, each in zip(self._authenticators(common_secret), totals, strict=True)
         ]
-        outcome: PooledSums | tuple[int, ...] | ResultCheckError
+        outcome: PooledSums | list[int] | ResultCheckError
         try:
             outcome = self._accepted([released(self.plan.release, each) for each in totals])
         except ResultCheckError as error:

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from fhe_auc import bfv
 from fhe_auc.base.errors import CapacityError, DeserialisationError
 from fhe_auc.base.serialise import frame, unframe
-from fhe_auc.rlwe import wire_format
+from fhe_auc.rlwe import modular, wire_format
 from fhe_auc.rlwe.primes import primes_above
 from fhe_auc.sums import opening as openings
 from fhe_auc.sums.layout import Layout
-from fhe_auc.sums.opening import Opening, integers, make_opening
+from fhe_auc.sums.opening import Opening, make_opening
 from fhe_auc.sums.pads import pad
 from fhe_auc.sums.proof import authenticated
 from fhe_auc.sums.terms import Factor, Part, Release, Sketch, Sum, Term
@@ -42,14 +42,13 @@ class Pooled:
     """What parties with these sketches make of one session: M and V for each prime, and the sketches' sum."""
 
     release: Release
-    moduli: Sequence[int]
     sketches: Sequence[Sequence[int]]
 
     def __post_init__(self) -> None:
         self.values = [sum(column) for column in zip(*self.sketches, strict=True)]
         self.vectors = plain_sums.vectors_of(self.release.sketch, self.values)
         self.pads, self.padded = [], []
-        for prime, modulus in enumerate(self.moduli):
+        for prime, modulus in enumerate(MODULI):
             size = self.release.sketch.size
             pads, padded = np.zeros(size, np.uint64), np.zeros(size, np.uint64)
             for party, sketch in enumerate(self.sketches):
@@ -61,8 +60,8 @@ class Pooled:
 
     @property
     def expected(self) -> list[int]:
-        modulus = math.prod(self.moduli)
-        return [plain_sums.centred(plain_sums.value(each, self.vectors), modulus) for each in self.release.sums]
+        values = (plain_sums.value(each, self.vectors) for each in self.release.sums)
+        return [plain_sums.centred(each, math.prod(MODULI)) for each in values]
 
 
 def opened(keys: bfv.KeyPair, pooled: Pooled) -> Opening:
@@ -73,7 +72,7 @@ def opened(keys: bfv.KeyPair, pooled: Pooled) -> Opening:
 def read(release: Release, keys: bfv.SecretContext, results: Sequence[bytes]) -> list[int]:
     """What a party reads off results."""
     layout, slots = Layout.of(release, SLOTS), [keys.decrypt(result, prime) for prime, result in enumerate(results)]
-    return list(integers([layout.totals(each, t) for each, t in zip(slots, MODULI, strict=True)], MODULI))
+    return modular.centred([layout.totals(each, t) for each, t in zip(slots, MODULI, strict=True)], MODULI)
 
 
 def sum_of(*factors: Factor, name: str = "s") -> Sum:
@@ -91,7 +90,7 @@ SKETCHES = [[1, 2, 3, 4, 5, 6, 7, 8, 9, 10], [0, 0, 1, 0, 0, 2, 2, 2, 2, 2]]
 @settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_encrypted_sums_are_those_of_the_sketches(pair: bfv.KeyPair, release: Release, data: st.DataObject) -> None:
     sketches = data.draw(st.lists(plain_sums.sketches(release.sketch), min_size=1, max_size=3))
-    pooled = Pooled(release, MODULI, sketches)
+    pooled = Pooled(release, sketches)
     assert read(release, pair.secret, opened(pair, pooled).result(pooled.padded)) == pooled.expected
 
 
@@ -101,10 +100,10 @@ def test_sums_over_several_ciphertexts_come_out_and_a_result_hides_where_all_coe
     both = (sum_of(P, WORSE, name="difference"), sum_of(P, N, name="ties"))
     release, generator = authenticated(Release(Sketch((("p", 1400), ("n", 1400))), both)), np.random.default_rng(1)
     assert Layout.of(release, SLOTS).ciphertexts == 3
-    pooled = Pooled(release, MODULI, generator.integers(0, 50, (3, release.sketch.size)).tolist())
+    pooled = Pooled(release, generator.integers(0, 50, (3, release.sketch.size)).tolist())
     assert read(release, pair.secret, opened(pair, pooled).result(pooled.padded)) == pooled.expected
     release = Release(PRODUCT.sketch, (sum_of(P, Factor(constants=(0,) * 5)),))
-    pooled = Pooled(release, MODULI, SKETCHES)
+    pooled = Pooled(release, SKETCHES)
     results = opened(pair, pooled).result(pooled.padded)
     assert read(release, pair.secret, results) == [0]
     assert np.unique(pair.secret.decrypt(results[0], 0)).size > SLOTS - 10
@@ -134,20 +133,19 @@ def test_ciphertexts_that_would_be_multiplied_by_zero_are_left_out(
 def test_integers_are_found_from_one_end_of_their_range_to_the_other(moduli: list[int], data: st.DataObject) -> None:
     half = math.prod(moduli) // 2
     sums = data.draw(st.lists(st.one_of(st.integers(-half, half), st.sampled_from([-half, half, 0])), min_size=1))
-    assert integers([plain_sums.residues(sums, t) for t in moduli], moduli) == tuple(sums)
+    assert modular.centred([plain_sums.residues(sums, t) for t in moduli], moduli) == sums
 
 
 def test_two_results_of_one_session_share_no_slot_but_their_totals_and_two_openings_few_bytes(
     pair: bfv.KeyPair,
 ) -> None:
     """Of the same pads there are others each time."""
-    pooled = Pooled(PRODUCT, MODULI, SKETCHES)
+    pooled = Pooled(PRODUCT, SKETCHES)
     opening = opened(pair, pooled)
     one, other = (pair.secret.decrypt(opening.result(pooled.padded)[0], 0) for _ in range(2))
     assert (one == other).sum() <= 1
     layout = Layout.of(PRODUCT, SLOTS)
     assert layout.totals(one, MODULI[0]) == layout.totals(other, MODULI[0])
-    pooled = Pooled(PRODUCT, MODULI, SKETCHES)
     one, other = (make_opening(pair.secret, PRODUCT, pooled.pads) for _ in range(2))
     stored = [unframe(b"fheopen", each, openings._Stored, "opening") for each in (one, other)]
     assert len(stored[0].ciphertexts) == 2
@@ -157,7 +155,7 @@ def test_two_results_of_one_session_share_no_slot_but_their_totals_and_two_openi
 
 
 def test_a_result_s_noise_is_that_of_flooding(pair: bfv.KeyPair) -> None:
-    pooled = Pooled(PRODUCT, MODULI, SKETCHES)
+    pooled = Pooled(PRODUCT, SKETCHES)
     for prime, result in enumerate(opened(pair, pooled).result(pooled.padded)):
         _, packed = wire_format.open_any(f"result modulo {MODULI[prime]}", result)
         noise = scaled_noise(pair.secret, pair.public.ciphertext_shape.unpack(packed), prime)
@@ -168,7 +166,7 @@ def test_a_result_s_noise_is_that_of_flooding(pair: bfv.KeyPair) -> None:
 def test_an_opening_for_other_sums_keys_or_primes_damaged_or_of_another_number_of_ciphertexts_is_refused(
     pair: bfv.KeyPair, backend: str
 ) -> None:
-    data = make_opening(pair.secret, PRODUCT, Pooled(PRODUCT, MODULI, SKETCHES).pads)
+    data = make_opening(pair.secret, PRODUCT, Pooled(PRODUCT, SKETCHES).pads)
     for damaged in (b"", data[:-1], data + b"\0", flipped(data, 1000), pair.public.to_bytes()):
         with pytest.raises(DeserialisationError):
             Opening.load(pair.public, PRODUCT, damaged)

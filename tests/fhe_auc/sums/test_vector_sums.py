@@ -49,9 +49,9 @@ class Session(NamedTuple):
     sent: list[bytes]
 
     @classmethod
-    def of(cls, vectors: Sequence[Sequence[int]], secret: bytes = SECRET, digest: bytes = DIGEST) -> Session:
+    def of(cls, vectors: Sequence[Sequence[int]], digest: bytes = DIGEST) -> Session:
         sums = VectorSums(len(vectors[0]), len(vectors))
-        parties = VectorAuthenticator(sums, secret, digest)
+        parties = VectorAuthenticator(sums, SECRET, digest)
         values = [np.array(each, np.int64) for each in vectors]
         pads = (sums.pad(seed(party), SESSION, party) for party in range(len(values)))
         sent = [parties.submission(party, *each) for party, each in enumerate(zip(values, pads, strict=True))]

@@ -132,15 +132,16 @@ def compared(labels: Any, first: Any, second: Any, grid: Any) -> tuple[Reading, 
     return told, found
 
 
-def pair_of_models(kind: str, alike: float, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # type: ignore[type-arg]
-    """Labels, and probabilities of two models whose log-odds are correlated so far within each label."""
-    rows, share, centre = {"even": (4000, 0.3, 0.0), "rare": (20_000, 0.01, -4.0), "low": (4000, 0.3, -4.0)}[kind]
+KINDS = {"even": (4000, 0.3, 0.0), "rare": (20_000, 0.01, -4.0), "low": (4000, 0.3, -4.0)}  # rows, share, centre
+
+
+def binormal(rows: int, share: float, auc: float, alike: float, seed: int, centre: float = -1.5) -> list[Any]:
+    """Labels, and scores of two models with this AUC, whose normal scores are correlated so far within each label."""
     generator = np.random.default_rng(seed)
-    labels = generator.random(rows) < share
-    first = generator.normal(size=rows)
-    second = alike * first + math.sqrt(1 - alike**2) * generator.normal(size=rows)
-    logits = centre + 1.2 * labels + np.array([first, second + 0.05 * labels])
-    return labels, *(1 / (1 + np.exp(-logits)))
+    labels = np.arange(rows) < round(rows * share)
+    first, other = generator.normal(size=(2, rows)) + math.sqrt(2) * norm.ppf(auc) * labels * [[1], [0]]
+    second = alike * first + math.sqrt(1 - alike**2) * other + (1 - alike) * math.sqrt(2) * norm.ppf(auc) * labels
+    return [labels, *(1 / (1 + np.exp(-centre - np.array([first, second]))))]
 
 
 @pytest.mark.parametrize(
@@ -153,7 +154,8 @@ def pair_of_models(kind: str, alike: float, seed: int) -> tuple[np.ndarray, np.n
 )
 def test_the_standard_error_of_a_difference_is_delongs_over_rows(kind: str, alike: float, close: float) -> None:
     for seed in range(3):
-        labels, first, second = pair_of_models(kind, alike, seed)
+        rows, share, centre = KINDS[kind]
+        labels, first, second = binormal(rows, share, 0.8, alike, seed, centre)
         difference, error, _ = delong.paired_of_rows(labels, first, second)
         told, found = compared(labels, first, second, thresholds.hybrid(1000))
         assert (found.first, found.second) == ("old", "new")
@@ -173,15 +175,6 @@ def test_the_standard_error_of_a_difference_is_delongs_over_rows(kind: str, alik
 def quantiles_of(*models: np.ndarray) -> np.ndarray:  # type: ignore[type-arg]
     """Return thresholds between which about equally many scores of all models lie, as a session finds them."""
     return np.unique(np.quantile(np.concatenate(models), np.linspace(0, 1, 1000), method="lower"))
-
-
-def binormal(rows: int, share: float, auc: float, alike: float, seed: int) -> list[Any]:
-    """Labels, and scores of two models with this AUC, whose normal scores are correlated so far within each label."""
-    generator = np.random.default_rng(seed)
-    labels = np.arange(rows) < round(rows * share)
-    first, other = generator.normal(size=(2, rows)) + math.sqrt(2) * norm.ppf(auc) * labels * [[1], [0]]
-    second = alike * first + math.sqrt(1 - alike**2) * other + (1 - alike) * math.sqrt(2) * norm.ppf(auc) * labels
-    return [labels, *(1 / (1 + np.exp(1.5 - np.array([first, second]))))]
 
 
 @pytest.mark.parametrize("rows", [24, 40, 60])

@@ -1,11 +1,12 @@
 """Patients with several rows: what sums over them say, against Obuchowski's (1997) estimator over rows."""
 
-import csv
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from click.testing import CliRunner
 from hypothesis import given, settings
@@ -192,9 +193,7 @@ def test_a_session_between_sites_gives_the_errors_of_all_rows_together_and_their
 @pytest.mark.parametrize(
     ("score", "grid"),
     [
-        ("a", "hybrid:1000"),
-        pytest.param("a", None, marks=pytest.mark.slow),
-        pytest.param(["a", "b"], None, marks=pytest.mark.slow),
+        *(("a", "hybrid:1000"), slow("a", None), slow(["a", "b"], None)),
     ],
 )
 def test_patients_at_most_double_what_a_site_sends(score: str | list[str], grid: str | None) -> None:
@@ -206,14 +205,10 @@ def test_patients_at_most_double_what_a_site_sends(score: str | list[str], grid:
     assert once < twice <= 2 * once
 
 
-def save(path: Path, rows: Table, change: dict[int, str] | None = None) -> str:
-    with path.open("w", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(rows)
-        for number, row in enumerate(zip(*rows.values(), strict=True)):
-            entries = list(map(str, row))
-            entries[3] = (change or {}).get(number, entries[3])
-            writer.writerow(entries)
+def save(path: Path, rows: Table, missing: Sequence[int] = ()) -> str:
+    frame = pd.DataFrame(rows).astype({"id": str})
+    frame.loc[list(missing), "id"] = ""
+    frame.to_csv(path, index=False)
     return str(path)
 
 
@@ -236,7 +231,7 @@ def test_files_and_tables_give_the_same_and_a_missing_id_is_refused_or_its_row_d
     assert "Obuchowski, logit scale; for independent patients" in " ".join(shown.output.split())
     low = federated_auc(sites, label="y", score="a", cluster="id").interval.low
     assert f"{low:.4f} to" in shown.output
-    broken = save(tmp_path / "west.csv", table(3, 30), {4: ""})
+    broken = save(tmp_path / "west.csv", table(3, 30), [4])
     refused = CliRunner().invoke(main, ["evaluate", *files, broken, *asked])
     assert "line 6, column 'id': the patient is missing" in " ".join(refused.output.split())
     dropped = CliRunner().invoke(main, ["evaluate", *files, broken, *asked, "--drop-missing"])

@@ -4,7 +4,6 @@ import itertools
 import math
 from collections.abc import Iterator
 from fractions import Fraction
-from functools import partial
 from typing import Any
 
 import msgspec
@@ -21,11 +20,10 @@ from fhe_auc.session.protocol import Request
 from fhe_auc.session.registry import load
 from fhe_auc_protocols.exact_auc.epsilon_noise import VERDICT, Privacy, PrivateReading
 from fhe_auc_protocols.options import Verified
-from tests.support.exact_sessions import GRID
+from tests.support.exact_sessions import GRID, slow
 from tests.support.helped_sessions import Play
 from tests.support.pooled import pooled
 
-slow = partial(pytest.param, marks=pytest.mark.slow)
 UNITS = ("row", "label")
 Pool = tuple[tuple[int, int], ...]  # label and bin of each row
 

@@ -1,6 +1,5 @@
 """Intervals and comparisons in real sessions: whose they are, and what is said where they tell little or nothing."""
 
-from functools import partial
 from typing import Any
 
 import msgspec
@@ -11,10 +10,8 @@ from fhe_auc.base.errors import InputError
 from fhe_auc.rows.party_data import PartyData
 from tests.support import delong
 from tests.support.chosen import federated_auc
-from tests.support.exact_sessions import GRID, Play, both_backends, found_in, pairs_of, rows
+from tests.support.exact_sessions import GRID, Play, both_backends, found_in, pairs_of, rows, slow
 from tests.support.pooled import pooled, sklearns_auc
-
-slow = partial(pytest.param, marks=pytest.mark.slow)
 
 
 def test_an_interval_that_thresholds_leave_open_is_widened_in_every_form_until_quantiles_close_it() -> None:

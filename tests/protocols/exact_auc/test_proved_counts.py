@@ -45,6 +45,10 @@ def proved(analysis: Analysis, counts: np.ndarray[Any, Any], cap: int) -> Proved
     return ProvedCounts(analysis, BINS, cap, PRIME, counts.size + REST)
 
 
+def sketch_of(counts: np.ndarray[Any, Any]) -> modular.Residues:
+    return np.concatenate([counts.reshape(-1), np.arange(REST)]).astype(np.uint64)
+
+
 def holds(wanted: ProvedCounts, submitted: modular.Residues, cap: int) -> bool:
     """Whether digits are digits and all equations hold, by their definitions, in integers modulo the prime."""
     statement = wanted.statement
@@ -60,7 +64,7 @@ def holds(wanted: ProvedCounts, submitted: modular.Residues, cap: int) -> bool:
 @pytest.mark.parametrize("rows", [0, 1, 30])
 def test_the_sketch_comes_back_from_what_is_submitted_and_the_statement_holds(analysis: Analysis, rows: int) -> None:
     counts = counts_of_rows(analysis, rows, seed=rows)
-    sketch = np.concatenate([counts.reshape(-1), np.arange(REST)]).astype(np.uint64)
+    sketch = sketch_of(counts)
     for cap in (max(rows, 1), 10 * rows + 3):
         wanted = proved(analysis, counts, cap)
         submitted = wanted.submitted(sketch, cap)
@@ -83,7 +87,7 @@ def test_counts_of_no_rows_do_not_hold_whichever_count_is_changed(analysis: Anal
     """A count that is moved, doubled or made up breaks an equation, unless it is another row's of the same party."""
     counts = counts_of_rows(analysis, 12, seed=3)
     wanted = proved(analysis, counts, 40)
-    submitted = wanted.submitted(np.concatenate([counts.reshape(-1), np.zeros(REST, np.int64)]).astype(np.uint64), 40)
+    submitted = wanted.submitted(sketch_of(counts), 40)
     length = wanted.statement.length
     for entry in range(wanted.statement.entries):
         changed = submitted.copy()
@@ -95,28 +99,23 @@ def test_a_group_against_another_and_a_model_with_other_rows_do_not_hold() -> No
     analysis = ANALYSES["models and groups"]
     counts = counts_of_rows(analysis, 30, seed=4)
     wanted = proved(analysis, counts, 30)
-
-    def submitted(changed: np.ndarray[Any, Any]) -> modular.Residues:
-        return wanted.submitted(np.concatenate([changed.reshape(-1), np.zeros(REST, np.int64)]).astype(np.uint64), 30)
-
-    assert holds(wanted, submitted(counts), 30)
+    assert holds(wanted, wanted.submitted(sketch_of(counts), 30), 30)
     ages, sexes = slice(1, 4), slice(4, 6)
     for model, groups in itertools.product((0, 1), (ages, sexes)):
         (group, of_class, at), *_ = np.argwhere(counts[model, groups])
         moved = counts.copy()
         moved[model, groups][group, of_class, at] -= 1
         moved[model, groups][group, of_class, (at + 1) % BINS] += 1  # as many rows of this group and class
-        assert not holds(wanted, submitted(moved), 30)
+        assert not holds(wanted, wanted.submitted(sketch_of(moved), 30), 30)
     relabelled = counts.copy()  # the second model's rows have other labels than the first one's, in all groups alike
     relabelled[1] = relabelled[1][:, ::-1]
-    assert not holds(wanted, submitted(relabelled), 30)
+    assert not holds(wanted, wanted.submitted(sketch_of(relabelled), 30), 30)
 
 
 def test_more_rows_than_the_cap_are_refused_before_anything_is_made_of_them() -> None:
     counts = counts_of_rows(PLAIN, 9, seed=5)
-    sketch = np.concatenate([counts.reshape(-1), np.zeros(REST, np.int64)]).astype(np.uint64)
     with pytest.raises(InputError, match="1 rows more than the row cap, 8"):
-        proved(PLAIN, counts, 8).submitted(sketch, 8)
+        proved(PLAIN, counts, 8).submitted(sketch_of(counts), 8)
 
 
 @given(most=st.integers(1, 10**6), bins=st.integers(2, 300))

@@ -42,12 +42,12 @@ from tests.support.exact_sessions import (
     material_of,
     pairs_of,
     rows,
+    slow,
     with_payload,
 )
 from tests.support.wire import LIMIT, changed, flipped, payload_of
 
 Spoil = Callable[[Any], Any]
-slow = partial(pytest.param, marks=pytest.mark.slow)
 
 
 def submission_of(play: Play) -> tuple[str, bytes]:

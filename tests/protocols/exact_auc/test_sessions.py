@@ -4,7 +4,6 @@ import re
 import tracemalloc
 from collections.abc import Sequence
 from fractions import Fraction
-from functools import partial
 from typing import Any
 
 import msgspec
@@ -37,11 +36,10 @@ from tests.support.exact_sessions import (
     found_in,
     pairs_of,
     rows,
+    slow,
 )
 from tests.support.pooled import pooled, pooled_counts, sklearns_auc
 from tests.support.wire import payload_of
-
-slow = partial(pytest.param, marks=pytest.mark.slow)
 
 
 def of_rounded(parties: Sequence[PartyData], decimals: int) -> tuple[Fraction, Fraction, int, int]:

@@ -2,7 +2,6 @@
 
 import json
 from dataclasses import replace
-from functools import partial
 from operator import attrgetter
 from typing import Any
 
@@ -24,14 +23,13 @@ from fhe_auc_protocols.exact_auc.estimates_from_sums import Reading
 from fhe_auc_protocols.options import Verified
 from tests.support.chosen import federated_auc
 from tests.support.delong import paired_of_rows
-from tests.support.exact_sessions import BACKENDS, Play, both_backends
+from tests.support.exact_sessions import BACKENDS, Play, both_backends, slow
 from tests.support.lazy import Lazy
 from tests.support.several import AGE, CLASSES, SEX, TWO_MODELS, auc_of, binned, chosen, made, pool, read
 
 multipletests = Lazy("statsmodels.stats.multitest").multipletests
 
 GRID = thresholds.uniform(6)
-slow = partial(pytest.param, marks=pytest.mark.slow)
 SITES = msgspec.structs.replace(TWO_MODELS, heterogeneity=True)
 BOTH = Analysis(models=("old", "new"), by=(SEX,), cross_groups=True, min_cell=1)
 
