@@ -121,6 +121,7 @@ def oracles_circuit(shape: Shape) -> vdaf.Circuit:
         1,
         evaluate,
         encode=lambda digits: list(digits),
+        truncate=lambda field, digits: digits,
     )
 
 

@@ -85,6 +85,7 @@ class Gadget(NamedTuple):
 
 
 MULTIPLICATION = Gadget(2, 2, lambda field, inputs: field.product(*inputs))
+IS_BIT = Gadget(1, 2, lambda field, inputs: field.product(inputs[0], field.sum([inputs[0], [-1]])))
 
 
 def parallel_sum(gadget: Gadget, count: int) -> Gadget:
@@ -110,6 +111,7 @@ class Circuit(NamedTuple):
     outputs: int
     evaluate: Callable[[Field, Call, list[int], list[int], int], list[int]]
     encode: Callable[[Any], list[int]]
+    truncate: Callable[[Field, list[int]], list[int]]
 
     @property
     def points(self) -> int:
@@ -181,6 +183,14 @@ def _wires(field: Field, circuit: Circuit, inputs_of: list[list[int]]) -> list[P
     return [field.interpolated(column) for column in zip(*rows, strict=True)]
 
 
+def _bits(number: int, count: int) -> list[int]:
+    return [number >> place & 1 for place in range(count)]
+
+
+def _number(bits: Sequence[int]) -> int:
+    return sum(bit << place for place, bit in enumerate(bits))
+
+
 COUNT = Circuit(
     MULTIPLICATION,
     calls=1,
@@ -189,7 +199,29 @@ COUNT = Circuit(
     outputs=1,
     evaluate=lambda field, call, bits, joint, shares: [call(bits * 2) - bits[0]],
     encode=lambda number: [number],
+    truncate=lambda field, bits: bits,
 )
+
+
+def sum_up_to(most: int) -> Circuit:
+    """The draft's Sum."""
+    bits = most.bit_length()
+    offset = 2**bits - 1 - most
+
+    def evaluate(field: Field, call: Call, encoded: list[int], joint: list[int], shares: int) -> list[int]:
+        equal = offset * pow(shares, -1, field.prime) + _number(encoded[:bits]) - _number(encoded[bits:])
+        return [*(call([bit]) for bit in encoded), equal]
+
+    return Circuit(
+        IS_BIT,
+        2 * bits,
+        2 * bits,
+        0,
+        2 * bits + 1,
+        evaluate,
+        encode=lambda number: _bits(number, bits) + _bits(number + offset, bits),
+        truncate=lambda field, encoded: [_number(encoded[:bits]) % field.prime],
+    )
 
 
 def sum_vector(length: int, bits: int, chunk: int) -> Circuit:
@@ -202,7 +234,10 @@ def sum_vector(length: int, bits: int, chunk: int) -> Circuit:
         calls,
         1,
         lambda *given: [_bits_are_bits(chunk, *given)],
-        encode=lambda numbers: [number >> place & 1 for number in numbers for place in range(bits)],
+        encode=lambda numbers: [bit for number in numbers for bit in _bits(number, bits)],
+        truncate=lambda field, encoded: [
+            _number(encoded[at : at + bits]) % field.prime for at in range(0, length * bits, bits)
+        ],
     )
 
 
@@ -222,6 +257,7 @@ def histogram(length: int, chunk: int) -> Circuit:
         2,
         evaluate,
         encode=lambda place: [int(place == each) for each in range(length)],
+        truncate=lambda field, encoded: encoded,
     )
 
 
@@ -240,9 +276,11 @@ SEED_BYTES = 32
 _VERSION = 12  # of the draft's domain separation, not of the draft
 _MEASUREMENT, _PROOF, _JOINT, _PROVE, _QUERY, _JOINT_SEED, _JOINT_PART = range(1, 8)
 
+Xof: TypeAlias = Callable[[bytes, bytes, bytes], Callable[[int], bytes]]
+"""From seed, domain and binder to what reads so many bytes more."""
+
 
 def turbo_shake_128(seed: bytes, domain: bytes, binder: bytes) -> Callable[[int], bytes]:
-    """The draft's XOF: what reads so many bytes more."""
     from Crypto.Hash import TurboSHAKE128
 
     message = len(domain).to_bytes(2, "little") + domain + bytes([len(seed)]) + seed + binder
@@ -257,6 +295,12 @@ def expanded(field: Field, read: Callable[[int], bytes], count: int) -> list[int
     return found
 
 
+class Verified(NamedTuple):
+    output: list[int]
+    joint_seed: bytes
+    verifier_share: bytes
+
+
 @dataclass(frozen=True)
 class Prio3:
     """Shares, proofs and answers as bytes; of the aggregators, number 0 is the draft's leader."""
@@ -267,6 +311,7 @@ class Prio3:
     shares: int
     context: bytes
     proofs: int = 1
+    xof: Xof = turbo_shake_128
 
     def shard(self, measurement: Any, nonce: bytes, randomness: bytes) -> tuple[bytes, list[bytes]]:
         """Public share and input shares."""
@@ -292,8 +337,7 @@ class Prio3:
             proofs = field.difference(proofs, self._opened(index, share)[1])
         return b"".join(parts), [field.encoded(own) + field.encoded(proofs) + own_blind, *helpers]
 
-    def verify(self, key: bytes, index: int, nonce: bytes, public: bytes, share: bytes) -> tuple[bytes, bytes]:
-        """The joint seed that an aggregator computes, and its verifier share."""
+    def verify(self, key: bytes, index: int, nonce: bytes, public: bytes, share: bytes) -> Verified:
         circuit, field = self.circuit, self.field
         encoded, proofs, blind = self._opened(index, share)
         own = self._part(index, blind, encoded, nonce)
@@ -305,7 +349,7 @@ class Prio3:
         for number in range(self.proofs):
             proof = proofs[number * circuit.proof_size : (number + 1) * circuit.proof_size]
             verifier += query(field, circuit, encoded, proof, points[number], joint[number], self.shares)
-        return seed, field.encoded(verifier) + own
+        return Verified(circuit.truncate(field, encoded), seed, field.encoded(verifier) + own)
 
     def message(self, verifier_shares: Sequence[bytes]) -> bytes:
         """What each aggregator compares with its `joint_seed`; ValueError where a proof does not hold."""
@@ -354,4 +398,4 @@ class Prio3:
 
     def _read(self, seed: bytes, usage: int, binder: bytes) -> Callable[[int], bytes]:
         domain = bytes([_VERSION, 0]) + self.number.to_bytes(4, "big") + usage.to_bytes(2, "big") + self.context
-        return turbo_shake_128(seed, domain, binder)
+        return self.xof(seed, domain, binder)

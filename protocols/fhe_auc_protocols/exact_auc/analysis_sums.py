@@ -34,6 +34,7 @@ from fhe_auc_protocols.exact_auc.comparison_sums import ComparisonSums
 from fhe_auc_protocols.exact_auc.epsilon_noise import Privacy
 from fhe_auc_protocols.exact_auc.precision_sum import AveragePrecision, PrecisionSum
 from fhe_auc_protocols.exact_auc.site_sums import PooledSites, SiteSums
+from fhe_auc_protocols.exact_auc.subgroup_counts import subgroup_counts
 
 
 @dataclass(frozen=True)
@@ -128,8 +129,9 @@ class AnalysisSums:
     def _of_rows(self, data: PartyData, grid: NDArray[np.float64]) -> NDArray[np.int64]:
         """Return the vectors that add up over rows, one after the other."""
         bins_of = self._bins_of(data, grid)
-        aucs, comparisons, *_ = self._parts
-        return np.concatenate([*aucs.count(data, bins_of), *comparisons.count(data.labels, bins_of)])
+        _, comparisons, *_ = self._parts
+        counts = subgroup_counts(data, self.analysis, bins_of, self.bins)
+        return np.concatenate([*counts, *comparisons.count(data.labels, bins_of)])
 
     def _bins_of(self, data: PartyData, grid: NDArray[np.float64]) -> list[NDArray[np.int64]]:
         return [bins_of_scores(scores, grid).astype(np.int64) for scores in data.scores]

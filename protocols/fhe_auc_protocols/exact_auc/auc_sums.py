@@ -17,7 +17,6 @@ in each bin of model 0's scores.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -27,19 +26,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fhe_auc.base.errors import InputError, ResultCheckError
+from fhe_auc.base.errors import ResultCheckError
 from fhe_auc.question.analysis import Analysis
-from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.protocol import too_many_rows
 from fhe_auc.sums.terms import Factor, Part, Sum, Term
-
-
-def table(
-    *codes: NDArray[np.integer], shape: tuple[int, ...], weights: NDArray[np.int64] | None = None
-) -> NDArray[np.int64]:
-    """Return rows, or sums of weights below 2^53, by combination of codes, (product of shape,), the last fastest."""
-    index = np.ravel_multi_index(codes, shape)
-    return np.bincount(index, weights, minlength=math.prod(shape)).astype(np.int64)
 
 
 def vector(model: int, group: int, of_class: int) -> str:
@@ -145,28 +135,8 @@ class AucSums:
         """Return how many values a sum of so many rows can take; only the difference, ±max_rows²/4, has a sign."""
         return 1 + max(max_rows, 2 * (max_rows**2 // 4), most_cubic(max_rows) if self.interval else 0)
 
-    def count(self, data: PartyData, bins_of: Sequence[NDArray[np.int64]]) -> list[NDArray[np.int64]]:
-        """Return the vectors of a party's rows with these bins of each model's scores, some vectors in one array.
-
-        Raises `InputError`: rows of another analysis.
-        """
-        classes = self.analysis.classes_of_rows
-        if int(data.labels.max()) >= classes:
-            raise InputError(f"party {data.name!r} has rows of more classes than the session, {classes}")
-        groups = [(codes, len(each.levels)) for codes, each in zip(data.groups, self.analysis.by, strict=True)]
-        for (codes, levels), variable in zip(groups, self.analysis.by, strict=True):
-            if int(codes.max()) >= levels:
-                raise InputError(
-                    f"party {data.name!r} has rows of more levels of {variable.name!r} than the session, {levels}"
-                )
-        found = []
-        for bins in bins_of:
-            found.append(table(data.labels, bins, shape=(classes, self.bins)))
-            found += [table(codes, data.labels, bins, shape=(levels, classes, self.bins)) for codes, levels in groups]
-        return found
-
     def of_all_rows(self, counted: NDArray[np.int64], model: int) -> NDArray[np.int64]:
-        """Return a model's counts over all rows, (classes, bins), of all that `count` returns, one after the other."""
+        """Return a model's counts over all rows, (classes, bins), of all that `subgroup_counts` yields."""
         first = model * len(self._cells) * self.bins
         return counted[first : first + self.analysis.classes_of_rows * self.bins].reshape(-1, self.bins)
 

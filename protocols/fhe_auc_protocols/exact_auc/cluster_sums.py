@@ -28,8 +28,9 @@ from fhe_auc.question.analysis import Analysis
 from fhe_auc.results.intervals import Clusters, Products
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.sums.terms import Factor, Part, Sum
-from fhe_auc_protocols.exact_auc.auc_sums import each_of, most_cubic, sum_of, table
+from fhe_auc_protocols.exact_auc.auc_sums import each_of, most_cubic, sum_of
 from fhe_auc_protocols.exact_auc.comparison_sums import CoarseBins, moment_sums, worth
+from fhe_auc_protocols.exact_auc.subgroup_counts import table
 
 MOST_ROWS = 1000  # of a patient: what sums can be grows with it
 _LEAST_ENDS = 13  # of coarse bins, where thresholds are few

@@ -22,7 +22,8 @@ from numpy.typing import NDArray
 
 from fhe_auc.results.intervals import Moments, PairedSums
 from fhe_auc.sums.terms import Factor, Part, Sum, Term
-from fhe_auc_protocols.exact_auc.auc_sums import each_of, most_cubic, sum_of, table
+from fhe_auc_protocols.exact_auc.auc_sums import each_of, most_cubic, sum_of
+from fhe_auc_protocols.exact_auc.subgroup_counts import table
 
 MOST_SINGLE = 128
 """Up to so many bins, each is a coarse one in a comparison: quantiles of up to 60 rows then leave nothing out."""

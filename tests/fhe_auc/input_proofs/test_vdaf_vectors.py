@@ -1,7 +1,7 @@
 """The oracle is the draft: `tests.support.vdaf` makes and refuses what the draft's own test vectors say.
 
-vectors/vdaf.json names the draft's files, and has digests of what they list, but for outputs. All of Prio3Count, SumVec
-(one proof and three) and Histogram are here but one: a message of zeros.
+vectors/vdaf.json names the draft's files, and has digests of what they list. All of Prio3Count, Sum, SumVec (one proof
+and three) and Histogram are here but one: a message of zeros.
 """
 
 import hashlib
@@ -27,6 +27,8 @@ def variant(vector: dict[str, Any]) -> vdaf.Prio3:
     match vector["file"].split("_")[0]:
         case "Prio3Count":
             return vdaf.Prio3(1, vdaf.FIELD64, vdaf.COUNT, shares, CONTEXT)
+        case "Prio3Sum":
+            return vdaf.Prio3(2, vdaf.FIELD64, vdaf.sum_up_to(vector["max_measurement"]), shares, CONTEXT)
         case "Prio3SumVec":
             return vdaf.Prio3(3, vdaf.FIELD128, vdaf.sum_vector(*many), shares, CONTEXT)
         case "Prio3SumVecWithMultiproof":
@@ -64,13 +66,13 @@ def test_the_oracle_says_what_the_drafts_vectors_say(vector: dict[str, Any]) -> 
         found = [prio3.verify(KEY, index, NONCE, public, share) for index, share in enumerate(inputs)]
         listed["public_share"].append(public)
         listed["input_shares"] += inputs
-        joint_seeds, shares = zip(*found, strict=True)
-        listed["verifier_shares"] += shares
+        listed["verifier_shares"] += [each.verifier_share for each in found]
         if change:
             with pytest.raises(ValueError, match="a proof does not hold"):
-                prio3.message(shares)
+                prio3.message([each.verifier_share for each in found])
         else:
-            message = prio3.message(shares)
-            assert set(joint_seeds) == {message}
+            message = prio3.message([each.verifier_share for each in found])
+            assert all(each.joint_seed == message for each in found)
             listed["verifier_messages"].append(message)
+            listed["out_shares"] += [prio3.field.encoded(each.output) for each in found]
     assert {name: digest(items) for name, items in listed.items()} == vector["sha256"]

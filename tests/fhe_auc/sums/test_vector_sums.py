@@ -190,6 +190,27 @@ def test_a_list_with_a_party_that_has_not_submitted_passes_no_more_often_whateve
     assert set(passed.tolist()) == {prime ** (2 + sums.size) // prime**2}
 
 
+@pytest.mark.parametrize("sessions", [50, pytest.param(1000, marks=pytest.mark.slow)])
+def test_none_of_a_million_lies_passes(sessions: int) -> None:
+    """By an aggregator that guesses all weights, and has the tags of each lie follow from its guess."""
+    generator, sums, passed = np.random.default_rng(22), VectorSums(3, 2), 0
+    vectors, pad = generator.integers(0, 10**6, (2, 3)), np.zeros(sums.size, np.uint64)
+    for _ in range(sessions):
+        parties = VectorAuthenticator(sums, generator.bytes(32), DIGEST)
+        honest = added(sums, (parties.submission(party, each, pad) for party, each in enumerate(vectors)))
+        lies = generator.integers(-1000, 1000, (1000, 3))
+        lies[~lies.any(axis=1), 0] = 1
+        guess = generator.integers(0, MODULUS, (2, 3), np.uint64)
+        wrong = modular.residues(lies, MODULUS)
+        tags = modular.total(modular.multiply(wrong[:, None, :], guess, MODULUS), MODULUS)
+        results = modular.add(np.concatenate([wrong, tags], axis=1), honest, MODULUS)
+        pooled = modular.subtract(np.vstack([honest, results]), parties._pads.total([0, 1]), MODULUS)
+        right, *lied = parties._accepts(pooled)
+        assert right
+        passed += sum(lied)
+    assert passed == 0
+
+
 def shifted(result: bytes, sums: VectorSums, *entries: int) -> bytes:
     changed = sums.unpacked(result)
     for entry in entries:
