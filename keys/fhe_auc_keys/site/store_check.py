@@ -10,6 +10,7 @@ from typing import NamedTuple, get_args
 
 from fhe_auc.base.errors import BackendUnavailableError, FheAucError
 from fhe_auc.machines.site_state import without_secrets
+from fhe_auc_keys.bundles.announcement import open_announcement
 from fhe_auc_keys.errors import ExpiredError, OutdatedListError, RevokedError, UnsafeModeError, VersionError
 from fhe_auc_keys.site import key_erasure, late_opening, made_sessions, openings, policy
 from fhe_auc_keys.site.session_files import verify_kept
@@ -145,7 +146,9 @@ def _check_session(store: KeyStore, session: bytes, at: datetime) -> None:
         identity, trust = Identity.from_bytes(store.get("identity", OWN)), Trusted.stored(store).trust
         if session.hex() in store.names("bundle"):
             verify_kept(store, session, identity, trust, at=at)
-        late_opening.verify_held(store, session, identity, trust, at=at)
+        if late_opening.is_held(store, session):
+            held = late_opening.held_in(store, session)
+            open_announcement(held.announcement, trust, holder=identity.name, at=at)
 
 
 def _check_made(store: KeyStore, session: bytes) -> None:
