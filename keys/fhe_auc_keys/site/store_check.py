@@ -82,11 +82,11 @@ def _record_problems(store: KeyStore, at: datetime, *, trusted: bool) -> Iterato
             yield StoreProblem(
                 ledger, wrong, "find out why; then `fhe-auc keys budget --reconcile --by NAME` puts it right"
             )
-        for session, incident in budget.open_incidents(store).items():
-            wrong = f"the result of session {session} was refused ({incident.refused}), and nobody has acknowledged it"
-            yield StoreProblem(
-                ledger, wrong, f"find out why; then `fhe-auc keys budget --acknowledge {session} --by NAME`"
-            )
+        for session, each in budget.Ledger.stored(store).entries.items():
+            if each.is_open:
+                wrong = f"the result of session {session} was refused ({each.refused}), and nobody has acknowledged it"
+                remedy = f"find out why; then `fhe-auc keys budget --acknowledge {session} --by NAME`"
+                yield StoreProblem(ledger, wrong, remedy)
     except FheAucError as error:
         yield StoreProblem(ledger, str(error).removesuffix(f"; {_RESTORE}"), _RESTORE)
 
