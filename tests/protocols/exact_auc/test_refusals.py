@@ -272,14 +272,14 @@ def test_a_lie_on_the_sum_of_sketches_is_refused_by_verified_and_may_not_be_by_e
     outcomes: dict[str, Any] = {}
     for protocol in PLUGINS:
         play = Play(protocol, rows(3, 43), backend=backend)
-        honest = play.aggregator._aggregate
+        honest = play.aggregator._result
 
-        def lying(opening: bytes, totals: list[Any], play: Play = play, honest: Any = honest) -> bytes:
+        def lying(totals: list[Any], play: Play = play, honest: Any = honest) -> bytes:
             words = [each.copy() for each in totals]
             lie(play, words)
-            return bytes(honest(opening, words))
+            return bytes(honest(words))
 
-        play.aggregator._aggregate = lying
+        play.aggregator._result = lying
         list(play.messages())
         for party in play.parties:
             try:
