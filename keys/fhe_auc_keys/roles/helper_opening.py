@@ -143,12 +143,11 @@ class OpeningAggregator(Aggregator):
             self._check_proof(party, submission)
             self._submissions[party] = submission
         elif self.round == OPEN:
-            left_out, found = self._kept(payload), list[str]()
+            left_out = self._kept(payload)
             for names in (left_out.unfit, left_out.unproved):
                 if names != tuple(party for party in self.counted if party in names):
                     raise DeserialisationError("the helper leaves out strangers, or somebody twice")
-                found += names
-            if len(left_out.names) != len(found):
+            if left_out.names != set(left_out.unfit) ^ set(left_out.unproved):
                 raise DeserialisationError("the helper leaves out somebody twice")
             self._left_out = left_out
 

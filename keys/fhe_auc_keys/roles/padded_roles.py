@@ -131,7 +131,9 @@ class SealedPads(KeyMode):
 
     def aggregator(self, manifest: Manifest, material: bytes) -> PaddedAggregator:
         """Return the aggregator; `material` is a public context, if there is any, and an opening unless it is late."""
-        computation, (context, opening) = self.computation(manifest), opening_in(material, manifest)
+        computation, (context, opening) = self.computation(manifest), public_context(material)
+        if opening and is_late(manifest):
+            raise InputError("the aggregator has an opening before it is known who counts")
         return PaddedAggregator(manifest, computation, computation.load_public(context), opening, self.echo)
 
     def party(self, manifest: Manifest, material: bytes, task: Any) -> PaddedParty[Any]:
@@ -150,14 +152,6 @@ class SealedVectors(SealedPads):
     def prepare(self, plan: VectorPlan, announced: Callable[..., Manifest]) -> SealedPadsSession:  # type: ignore[override]
         """Draw the common secret and the seeds; add up the pads unless the opening is late."""
         return self.drawn(*new_common_secret(announced))
-
-
-def opening_in(material: bytes, manifest: Manifest) -> tuple[bytes, bytes]:
-    """Return public context and opening of the aggregator's material; `InputError` for an opening that is to come."""
-    context, opening = public_context(material)
-    if opening and is_late(manifest):
-        raise InputError("the aggregator has an opening before it is known who counts")
-    return context, opening
 
 
 def is_late(manifest: Manifest) -> bool:

@@ -237,22 +237,11 @@ def is_held(store: KeyStore, session: bytes) -> bool:
     return session.hex() in store.names("late") and bool(held_in(store, session).seeds)
 
 
-def is_opened(store: KeyStore, session: bytes) -> bool:
-    """Return whether a session has been opened late, from here."""
-    return session.hex() in store.names("late") and bool(held_in(store, session).opening)
-
-
 def erase(store: KeyStore, session: bytes) -> None:
     """Erase a session's seeds and secret key, where they are held here; an opening that was made stays."""
     if is_held(store, session):
         left = msgspec.structs.replace(held_in(store, session), context=b"", seeds=())
         store.put("late", session.hex(), _FORMAT.frame(left), replace=True)
-
-
-def verify_held(store: KeyStore, session: bytes, holder: Identity, trust: Trust, *, at: datetime) -> None:
-    """Raise where a session that is held here could not be opened late; errors as `open_announcement`."""
-    if is_held(store, session):
-        open_announcement(held_in(store, session).announcement, trust, holder=holder.name, at=at)
 
 
 def held_in(store: KeyStore, session: bytes) -> _Held:

@@ -189,7 +189,7 @@ def require_unreleased(store: KeyStore, session: bytes, *, stated: bool) -> None
         raise KeysError(
             f"this site has the result of session {name}: another one without a site would tell about that site"
         )
-    if late_opening.is_opened(store, session):
+    if name in store.names("late") and late_opening.held_in(store, session).opening:
         raise KeysError(
             f"session {name} was opened by `open-late`, so that its parties may have its result: another one without "
             "a site would tell about that site"

@@ -10,6 +10,7 @@ from typing import NamedTuple, get_args
 
 from fhe_auc.base.errors import BackendUnavailableError, FheAucError
 from fhe_auc.machines.site_state import without_secrets
+from fhe_auc_keys.bundles.announcement import open_announcement
 from fhe_auc_keys.errors import ExpiredError, OutdatedListError, RevokedError, UnsafeModeError, VersionError
 from fhe_auc_keys.site import key_erasure, late_opening, made_sessions, openings, policy
 from fhe_auc_keys.site.session_files import verify_kept
@@ -81,11 +82,11 @@ def _record_problems(store: KeyStore, at: datetime, *, trusted: bool) -> Iterato
             yield StoreProblem(
                 ledger, wrong, "find out why; then `fhe-auc keys budget --reconcile --by NAME` puts it right"
             )
-        for session, incident in budget.open_incidents(store).items():
-            wrong = f"the result of session {session} was refused ({incident.refused}), and nobody has acknowledged it"
-            yield StoreProblem(
-                ledger, wrong, f"find out why; then `fhe-auc keys budget --acknowledge {session} --by NAME`"
-            )
+        for session, each in budget.Ledger.stored(store).entries.items():
+            if each.is_open:
+                wrong = f"the result of session {session} was refused ({each.refused}), and nobody has acknowledged it"
+                remedy = f"find out why; then `fhe-auc keys budget --acknowledge {session} --by NAME`"
+                yield StoreProblem(ledger, wrong, remedy)
     except FheAucError as error:
         yield StoreProblem(ledger, str(error).removesuffix(f"; {_RESTORE}"), _RESTORE)
 
@@ -145,7 +146,9 @@ def _check_session(store: KeyStore, session: bytes, at: datetime) -> None:
         identity, trust = Identity.from_bytes(store.get("identity", OWN)), Trusted.stored(store).trust
         if session.hex() in store.names("bundle"):
             verify_kept(store, session, identity, trust, at=at)
-        late_opening.verify_held(store, session, identity, trust, at=at)
+        if late_opening.is_held(store, session):
+            held = late_opening.held_in(store, session)
+            open_announcement(held.announcement, trust, holder=identity.name, at=at)
 
 
 def _check_made(store: KeyStore, session: bytes) -> None:

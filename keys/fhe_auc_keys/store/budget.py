@@ -225,11 +225,6 @@ def differences(store: KeyStore, *, at: datetime) -> list[str]:
     return [each.wrong for each in _differences(store, Ledger.stored(store), _Told.by(store, at=at))]
 
 
-def open_incidents(store: KeyStore) -> dict[str, Entry]:
-    """Return the incidents that nobody has acknowledged, by session; errors as `Ledger.stored`."""
-    return {session: each for session, each in Ledger.stored(store).entries.items() if each.is_open}
-
-
 def set_limit(store: KeyStore, data_set: str, epsilon: float, delta: float | None = None) -> Mapping[str, Any]:
     """Set a data set's limits; return what the audit trail has to say. `InputError` where `data_set` is no name."""
     ledger, limit = Ledger.stored(store), Limit(epsilon, delta)

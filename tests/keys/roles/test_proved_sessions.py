@@ -239,10 +239,7 @@ def test_caps_that_cannot_be_proved_are_refused_with_what_to_give() -> None:
         ({"protocol": "histogram-federated"}, "with exact and verified, not with protocol 'histogram-federated'"),
         ({"row_caps": {"party 1": 5}}, "'party 2' has none, and each party is to prove its own"),
         ({"row_caps": {"party 1": 5, "party 2": 5, "west": 5}}, "'west' is not a party"),
-        (
-            {"row_caps": {"Party 1": 5, "party 2": 5}},
-            "'Party 1' is not a party of the session, and party 'party 1' has",
-        ),
+        ({"row_caps": {"Party 1": 5, "party 2": 5}}, "'Party 1' is not a party of the session, and party 'party 1'"),
         ({"row_caps": {1: 5, "party 2": 5}}, "1 is not a party of the session, and party 'party 1' has none"),
         ({"row_caps": 0}, "from 1 to .* got 0$"),
         ({"row_caps": {"party 1": 5, "party 2": 2.5}}, r"from 1 to [0-9]*; got 2\.5 for 'party 2'$"),
@@ -283,11 +280,8 @@ def test_groups_models_intervals_and_sites_are_the_same_with_proofs_and_say_what
     for found in (plain, proved):
         assert len(found.estimates) == len(plain.estimates)
     for one, other in zip(plain.estimates, proved.estimates, strict=True):
-        assert (one.fraction, one.interval, one.standard_error) == (
-            other.fraction,
-            other.interval,
-            other.standard_error,
-        )
+        assert (one.fraction, one.interval) == (other.fraction, other.interval)
+        assert one.standard_error == other.standard_error
     assert plain.comparisons == proved.comparisons
     assert [each.both_classes for each in plain.sites] == [each.both_classes for each in proved.sites]
 
