@@ -63,7 +63,8 @@ def fit(files: inputs.PartyFiles, session: SessionOptions, out: Path, force: boo
         raise EvaluationError(f"protocol {evaluation.protocol!r} gives the parties no score histogram")
     calibration = metrics.bayesian_binning(histogram)
     before, after = (
-        metrics.expected_calibration_error(histogram, calibration=used).value for used in (None, calibration)
+        metrics.expected_calibration_error(histogram, strategy="quantile", calibration=used).value
+        for used in (None, calibration)
     )
     calibration_file.save(out, calibration)
     rows = float(histogram.cleaned().counts.sum())

@@ -151,7 +151,7 @@ def report_card(
         mean_scores = _in_cuts(fine, np.searchsorted(fine.edges, usable.edges[1:-1])).prob_pred
         chosen = _nearest(usable.edges[:-1], threshold)
     else:
-        calibration = metrics.calibration_curve(fine)
+        calibration = metrics.calibration_curve(fine, strategy="quantile")
         mean_scores, chosen = fine.centres, threshold
     positives, negatives = float(usable.positives.sum()), float(usable.negatives.sum())
     roc = metrics.roc_curve(usable)

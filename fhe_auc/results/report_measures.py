@@ -185,7 +185,9 @@ def score_measures(fine: Histogram, shown: Histogram, level: float | None, min_c
         "average_precision": precision,
         "partial_auc": partial,
         "ks": metrics.ks_statistic(shown),
-        "expected_calibration_error": metrics.expected_calibration_error(fine),
+        "expected_calibration_error": metrics.expected_calibration_error(
+            fine, strategy="quantile"
+        ),  # also of scores in a corner
         "brier": brier,
         "log_loss": metrics.log_loss(fine),
         "normalised_entropy": metrics.normalised_entropy(fine),
