@@ -105,11 +105,12 @@ def test_decisions_at_ten_thresholds_are_within_their_targets(model: str, height
     bins, labels = bench.equal_bins(data, height), data.y_true
     tp, fp = (np.array([(data.y_score[of] >= threshold).sum() for threshold in at]) for of in (labels, ~labels))
     truth = tp / (tp + fp), tp / labels.sum(), (tp - fp + (~labels).sum()) / len(labels)
-    of = metrics.precision_score, metrics.recall_score, metrics.accuracy_score
 
     def errors() -> np.ndarray:
         usable = bench.noisy(bins, model, random).cleaned()
-        return np.abs([[metric(usable, float(threshold)).value for threshold in at] for metric in of] - np.array(truth))
+        found = [metrics.decision_metrics(usable, float(threshold)) for threshold in at]
+        of = ([each[name].value for each in found] for name in ("precision", "recall", "accuracy"))
+        return np.abs(list(of) - np.array(truth))
 
     found = np.mean([errors() for _ in range(5)], axis=0)
     assert found.max() <= most
