@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,9 +29,6 @@ from fhe_auc.rlwe.number_theoretic_transform import coefficients_of, values_of
 from fhe_auc.rlwe.polynomials import Polynomials, Words
 from fhe_auc.rlwe.seeded import Seeded
 
-StoredPublic: TypeAlias = PublicKeys[CkksParameters]
-StoredSecret: TypeAlias = SecretKey[CkksParameters]
-
 
 class PublicContext(BasePublicContext[CkksParameters]):
     """What the aggregator holds.
@@ -39,9 +36,9 @@ class PublicContext(BasePublicContext[CkksParameters]):
     Raises `DeserialisationError`: `stored` has a key of other parameters.
     """
 
-    kind = "public context"
+    kind, stored_as = "public context", PublicKeys[CkksParameters]
 
-    def __init__(self, stored: StoredPublic, library: Library[CkksParameters]) -> None:
+    def __init__(self, stored: PublicKeys[CkksParameters], library: Library[CkksParameters]) -> None:
         super().__init__(stored, library)
         self._seeded = Seeded(self.ciphertext_shape)
         self._public_key = np.split(self._seeded.expand(stored.public_key), 2)
@@ -91,9 +88,9 @@ class PublicContext(BasePublicContext[CkksParameters]):
 class SecretContext(BaseSecretContext[CkksParameters]):
     """What a party holds."""
 
-    kind = "secret context"
+    kind, stored_as = "secret context", SecretKey[CkksParameters]
 
-    def __init__(self, stored: StoredSecret, library: Library[CkksParameters]) -> None:
+    def __init__(self, stored: SecretKey[CkksParameters], library: Library[CkksParameters]) -> None:
         super().__init__(stored, library)
         self._zero = library.secret_zeros(stored.secret_key)
 
@@ -173,6 +170,4 @@ class KeyPair(NamedTuple):
     secret: SecretContext
 
 
-FACTORY = ContextFactory[CkksParameters, KeyPair, PublicContext, SecretContext](
-    PublicContext, SecretContext, StoredPublic, StoredSecret, KeyPair
-)
+FACTORY = ContextFactory(PublicContext, SecretContext, KeyPair)
