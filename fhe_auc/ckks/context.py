@@ -4,7 +4,8 @@ What is encrypted is the slots of C components, complex numbers in plain units (
 the context's affair. The aggregator squares sums of submissions, slot by slot, and parties read the sums over all slots
 of some components. Nothing is rotated, relinearised or rescaled: there are no evaluation keys.
 
-The library makes secret keys and encryptions of zero. The rest is arithmetic on words, the same on every backend.
+The library makes secret keys, encryptions of zero and products. The rest is arithmetic on words, the same on every
+backend.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ class PublicContext(BasePublicContext[CkksParameters]):
 
     def __init__(self, stored: PublicKeys[CkksParameters], library: Library[CkksParameters]) -> None:
         super().__init__(stored, library)
+        self._square = library.square
         self._seeded = Seeded(self.ciphertext_shape)
         self._public_key = np.split(self._seeded.expand(stored.public_key), 2)
 
@@ -61,10 +63,7 @@ class PublicContext(BasePublicContext[CkksParameters]):
         total = shape.zeros()
         for words in sums:
             transparent_ciphertexts.check(words)
-            b, a = np.split(words, 2)
-            middle = half.multiply(a, b)
-            half.add_in_place(middle, middle.copy())
-            shape.add_in_place(total, np.concatenate([half.multiply(b, b), middle, half.multiply(a, a)]))
+            shape.add_in_place(total, self._square(words))
         return total
 
     def dump_sums(self, squares: Sequence[Words], multiplier: int, flooding_bits: int) -> bytes:

@@ -12,9 +12,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fhe_auc import ckks
-from fhe_auc.base.errors import CapacityError, DeserialisationError
+from fhe_auc.base.errors import BackendUnavailableError, CapacityError, DeserialisationError
 from fhe_auc.ckks.encoding import MOST_BITS
 from fhe_auc.rlwe import wire_format
+from fhe_auc.rlwe.backends import library_for
 from fhe_auc.rlwe.polynomials import Polynomials
 from tests.support.schemes import Ckks
 
@@ -115,3 +116,23 @@ def test_results_that_hide_nothing_or_are_of_another_count_or_size_are_refused(p
         forged[part] = np.array([few_values, few_values])
         with pytest.raises(DeserialisationError, match="multiplies the secret key is small"):
             read()
+
+
+def test_a_square_whose_polynomials_stand_in_another_order_is_refused_at_first_use(
+    pair: ckks.KeyPair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    library = library_for.__wrapped__(pair.public.parameters)
+    words = library.submission.polynomials.uniform(bytes(range(32)))
+    square = library_for(pair.public.parameters).square(words)
+    library.verify_square(words, square)
+    first, second, third = np.split(square, 3)
+    half = pair.secret.mask_shape
+    twice = second.copy()
+    half.add_in_place(twice, second)
+    for other in ((third, second, first), (second, first, third), (first, twice, third)):
+        with pytest.raises(BackendUnavailableError, match="multiplies ciphertexts in a way that fhe-auc does not know"):
+            library.verify_square(words, np.concatenate(other))
+    product = Polynomials.multiply
+    monkeypatch.setattr(Polynomials, "multiply", lambda self, x, y: product(self, x, np.roll(y, 1, axis=1)))
+    with pytest.raises(BackendUnavailableError, match="multiplies ciphertexts in a way"):
+        ckks.PublicContext(pair.public._stored, library).sum_of_squares([words])
