@@ -11,7 +11,7 @@ backend (`fhe_auc.bfv.slots`). Joint keys need no library: `fhe_auc.bfv.joint_ke
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -28,9 +28,6 @@ from fhe_auc.rlwe.number_theoretic_transform import values_of
 from fhe_auc.rlwe.polynomials import Polynomials, Words
 from fhe_auc.rlwe.seeded import Seeded
 
-StoredPublic: TypeAlias = PublicKeys[BfvParameters]
-StoredSecret: TypeAlias = SecretKey[BfvParameters]
-
 
 @dataclass(frozen=True, repr=False)
 class Ciphertext:
@@ -46,9 +43,9 @@ class PublicContext(BasePublicContext[BfvParameters]):
     Raises `DeserialisationError`: `stored` has a key of other parameters.
     """
 
-    kind = "public BFV context"
+    kind, stored_as = "public BFV context", PublicKeys[BfvParameters]
 
-    def __init__(self, stored: StoredPublic, library: Library[BfvParameters]) -> None:
+    def __init__(self, stored: PublicKeys[BfvParameters], library: Library[BfvParameters]) -> None:
         super().__init__(stored, library)
         self._zero = library.zeros(stored.public_key)
         self._half = Seeded(self.ciphertext_shape).half
@@ -132,7 +129,7 @@ class PublicContext(BasePublicContext[BfvParameters]):
 class SecretContext(BaseSecretContext[BfvParameters]):
     """What a party holds."""
 
-    kind = "secret BFV context"
+    kind, stored_as = "secret BFV context", SecretKey[BfvParameters]
 
     def encrypt(self, values: ArrayLike, prime: int) -> bytes:
         """Return integers in [0, t), shape (N,), encrypted under the secret key, for `PublicContext.read_submission`.
@@ -165,9 +162,7 @@ class KeyPair(NamedTuple):
     secret: SecretContext
 
 
-FACTORY = ContextFactory[BfvParameters, KeyPair, PublicContext, SecretContext](
-    PublicContext, SecretContext, StoredPublic, StoredSecret, KeyPair
-)
+FACTORY = ContextFactory(PublicContext, SecretContext, KeyPair)
 
 
 def checked(values: ArrayLike, parameters: BfvParameters, prime: int) -> Residues:

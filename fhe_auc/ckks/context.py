@@ -4,14 +4,15 @@ What is encrypted is the slots of C components, complex numbers in plain units (
 the context's affair. The aggregator squares sums of submissions, slot by slot, and parties read the sums over all slots
 of some components. Nothing is rotated, relinearised or rescaled: there are no evaluation keys.
 
-The library makes secret keys and encryptions of zero. The rest is arithmetic on words, the same on every backend.
+The library makes secret keys, encryptions of zero and products. The rest is arithmetic on words, the same on every
+backend.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,9 +30,6 @@ from fhe_auc.rlwe.number_theoretic_transform import coefficients_of, values_of
 from fhe_auc.rlwe.polynomials import Polynomials, Words
 from fhe_auc.rlwe.seeded import Seeded
 
-StoredPublic: TypeAlias = PublicKeys[CkksParameters]
-StoredSecret: TypeAlias = SecretKey[CkksParameters]
-
 
 class PublicContext(BasePublicContext[CkksParameters]):
     """What the aggregator holds.
@@ -39,10 +37,11 @@ class PublicContext(BasePublicContext[CkksParameters]):
     Raises `DeserialisationError`: `stored` has a key of other parameters.
     """
 
-    kind = "public context"
+    kind, stored_as = "public context", PublicKeys[CkksParameters]
 
-    def __init__(self, stored: StoredPublic, library: Library[CkksParameters]) -> None:
+    def __init__(self, stored: PublicKeys[CkksParameters], library: Library[CkksParameters]) -> None:
         super().__init__(stored, library)
+        self._square = library.square
         self._seeded = Seeded(self.ciphertext_shape)
         self._public_key = np.split(self._seeded.expand(stored.public_key), 2)
 
@@ -64,10 +63,7 @@ class PublicContext(BasePublicContext[CkksParameters]):
         total = shape.zeros()
         for words in sums:
             transparent_ciphertexts.check(words)
-            b, a = np.split(words, 2)
-            middle = half.multiply(a, b)
-            half.add_in_place(middle, middle.copy())
-            shape.add_in_place(total, np.concatenate([half.multiply(b, b), middle, half.multiply(a, a)]))
+            shape.add_in_place(total, self._square(words))
         return total
 
     def dump_sums(self, squares: Sequence[Words], multiplier: int, flooding_bits: int) -> bytes:
@@ -91,9 +87,9 @@ class PublicContext(BasePublicContext[CkksParameters]):
 class SecretContext(BaseSecretContext[CkksParameters]):
     """What a party holds."""
 
-    kind = "secret context"
+    kind, stored_as = "secret context", SecretKey[CkksParameters]
 
-    def __init__(self, stored: StoredSecret, library: Library[CkksParameters]) -> None:
+    def __init__(self, stored: SecretKey[CkksParameters], library: Library[CkksParameters]) -> None:
         super().__init__(stored, library)
         self._zero = library.secret_zeros(stored.secret_key)
 
@@ -173,6 +169,4 @@ class KeyPair(NamedTuple):
     secret: SecretContext
 
 
-FACTORY = ContextFactory[CkksParameters, KeyPair, PublicContext, SecretContext](
-    PublicContext, SecretContext, StoredPublic, StoredSecret, KeyPair
-)
+FACTORY = ContextFactory(PublicContext, SecretContext, KeyPair)

@@ -15,6 +15,7 @@ from fhe_auc.base.serialise import decode, encode
 from fhe_auc.rlwe import wire_format
 from fhe_auc.rlwe.backends import library_for
 from fhe_auc.rlwe.library import Library, P
+from fhe_auc.rlwe.parameters import RingParameters
 from fhe_auc.rlwe.polynomials import Words
 from fhe_auc.rlwe.seeded import Seeded
 
@@ -58,6 +59,8 @@ class _BaseContext(Generic[P]):
 
     kind: ClassVar[str]
     """What its container says it is."""
+    stored_as: ClassVar[Any]
+    """`PublicKeys` or `SecretKey` of its parameters."""
 
     _not_pickled: ClassVar[str]
     _stored: PublicKeys[P] | SecretKey[P]
@@ -119,32 +122,32 @@ class BaseSecretContext(_BaseContext[P]):
 Pair = TypeVar("Pair")
 Public = TypeVar("Public", bound=BasePublicContext[Any])
 Secret = TypeVar("Secret", bound=BaseSecretContext[Any])
-Stored = TypeVar("Stored", bound="PublicKeys[Any] | SecretKey[Any]")
+Context = TypeVar("Context", bound="BasePublicContext[Any] | BaseSecretContext[Any]")
 
 
 @dataclass(frozen=True)
-class ContextFactory(Generic[P, Pair, Public, Secret]):
-    """The contexts of one scheme: their types, what they are stored as, and what makes a pair of them."""
+class ContextFactory(Generic[Pair, Public, Secret]):
+    """The contexts of one scheme: their types, and what makes a pair of them."""
 
     public: type[Public]
     secret: type[Secret]
-    public_keys: type[PublicKeys[P]]
-    secret_key: type[SecretKey[P]]
     pair: Callable[[Public, Secret], Pair]
     # In one process a key holder checks what it seals, an aggregator what it opens, and thousands of parties may play.
-    _in_use: WeakValueDictionary[bytes, Secret] = field(default_factory=WeakValueDictionary, repr=False)
-    _public_in_use: WeakValueDictionary[bytes, Public] = field(default_factory=WeakValueDictionary, repr=False)
+    _in_use: WeakValueDictionary[tuple[str, bytes], Any] = field(default_factory=WeakValueDictionary, repr=False)
 
-    def generate(self, parameters: P) -> Pair:
+    def generate(self, parameters: RingParameters) -> Pair:
         """Return a context with fresh keys: exactly the keys that `parameters` call for.
 
         Raises `BackendUnavailableError` where the parameters' library cannot be imported here.
         """
         library = library_for(parameters)
         secret_key = library.new_secret_key()
-        stored = self.public_keys(parameters, library.new_public_key(secret_key))
-        secret = self.secret_key(parameters, stored.digest, secret_key, hashlib.sha256(secret_key).digest())
-        return self.pair(self._loaded(stored), self.secret(secret, library))
+        stored = self.public.stored_as(parameters, library.new_public_key(secret_key))
+        checksum = hashlib.sha256(secret_key).digest()
+        secret = self.secret.stored_as(parameters, stored.digest, secret_key, checksum)
+        public = self.public(stored, library)
+        self._in_use[_name(public, public.to_bytes())] = public
+        return self.pair(public, self.secret(secret, library))
 
     def load_public(self, data: bytes) -> Public:
         """Return the context that `PublicContext.to_bytes` wrote; as long as somebody uses it, the same one.
@@ -152,29 +155,23 @@ class ContextFactory(Generic[P, Pair, Public, Secret]):
         Raises `DeserialisationError` where it is damaged, malformed, or has a fingerprint that is not that of the
         parameters and keys inside; `BackendUnavailableError` as `generate`.
         """
-        return self._loaded(_opened(self.public.kind, data, self.public_keys))
-
-    def _loaded(self, stored: PublicKeys[P]) -> Public:
-        found = self._public_in_use.get(stored.fingerprint)  # SHA-256 of all that is stored
-        if found is None:
-            found = self.public(stored, library_for(stored.parameters))
-            self._public_in_use[found.fingerprint] = found
-        return found
+        return self._loaded(self.public, data)
 
     def load_secret(self, data: bytes) -> Secret:
         """Return the context that `SecretContext.to_bytes` wrote; as `load_public`."""
-        digest = hashlib.sha256(data).digest()
-        found = self._in_use.get(digest)
+        return self._loaded(self.secret, data)
+
+    def _loaded(self, of: type[Context], data: bytes) -> Context:
+        found: Context | None = self._in_use.get(_name(of, data))
         if found is None:
-            stored = _opened(self.secret.kind, data, self.secret_key)
-            self._in_use[digest] = found = self.secret(stored, library_for(stored.parameters))
+            fingerprint, payload = wire_format.open_any(of.kind, data)
+            stored = decode(payload, of.stored_as, of.kind)
+            if stored.fingerprint != fingerprint:
+                raise DeserialisationError(f"the {of.kind} does not match its fingerprint", field="fingerprint")
+            self._in_use[_name(of, data)] = found = of(stored, library_for(stored.parameters))
         return found
 
 
-def _opened(kind: str, data: bytes, shape: type[Stored]) -> Stored:
-    """Return what the container `data` of a context holds; errors as `ContextFactory.load_public`."""
-    fingerprint, payload = wire_format.open_any(kind, data)
-    found = decode(payload, shape, kind)
-    if found.fingerprint != fingerprint:
-        raise DeserialisationError(f"the {kind} does not match its fingerprint", field="fingerprint")
-    return found
+def _name(of: Any, data: bytes) -> tuple[str, bytes]:
+    """Return what nothing but these bytes of a context of this kind has."""
+    return of.kind, hashlib.sha256(data).digest()

@@ -1,4 +1,4 @@
-"""What an encryption library does here, whichever it is: it makes secret keys, and encryptions of zero.
+"""What an encryption library does here, whichever it is: secret keys, encryptions of zero, and CKKS squares.
 
 Values are added to these in words, the same on every library. Its objects, plaintexts, ciphertexts and keys, stay
 inside. The libraries: `openfhe_library` and `seal_library`.
@@ -9,13 +9,16 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any, Generic, TypeAlias, TypeVar
 
-from fhe_auc.base.errors import CapacityError
+import numpy as np
+
+from fhe_auc.base.errors import BackendUnavailableError, CapacityError
 from fhe_auc.rlwe.layout import CoefficientLayout
 from fhe_auc.rlwe.parameters import RingParameters
 from fhe_auc.rlwe.polynomials import Polynomials, Words
-from fhe_auc.rlwe.seeded import Seeded
+from fhe_auc.rlwe.seeded import SEED_BYTES, Seeded
 
 P = TypeVar("P", bound=RingParameters)
 Zeros: TypeAlias = Callable[[], Words]
@@ -67,9 +70,41 @@ class Library(ABC, Generic[P]):
         """Return the same for a packed secret key."""
         return self._zeros(self.secret_key.raw(self.secret_key.polynomials.unpack(secret_key)), secret=True)
 
+    def square(self, words: Words) -> Words:
+        """Return the library's product of a CKKS ciphertext with itself, not relinearised.
+
+        Three polynomials, as values at the roots of unity. Raises `BackendUnavailableError` as `verify_square`, at
+        first use.
+        """
+        return self._product.words(self._saved(self._squared(self.submission.raw(words))))
+
+    def verify_square(self, ciphertext: Words, square: Words) -> None:
+        """Check that the library's square of a ciphertext is its polynomials' products, in the order of powers of s.
+
+        Raises `BackendUnavailableError` if it is not.
+        """
+        half = Seeded(self.submission.polynomials).half
+        b, a = np.split(ciphertext, 2)
+        middle = half.multiply(a, b)
+        half.add_in_place(middle, middle.copy())
+        if not np.array_equal(square, np.concatenate([half.multiply(b, b), middle, half.multiply(a, a)])):
+            raise BackendUnavailableError(
+                "this version of the encryption library multiplies ciphertexts in a way that fhe-auc does not know; "
+                "install one that fhe-auc asks for"
+            )
+
     def _zeros(self, key: bytes, *, secret: bool) -> Zeros:
         encrypted_zero = self._encrypted_zero(self._parsed_key(key, secret=secret), secret=secret)
         return lambda: self.submission.words(self._saved(encrypted_zero()))
+
+    @cached_property
+    def _product(self) -> CoefficientLayout:
+        """Layout of products, learned from that of a ciphertext of any kind but a transparent one."""
+        words = self.submission.polynomials.uniform(bytes(SEED_BYTES))
+        square = self._squared(self.submission.raw(words))
+        layout = self._layout(square)
+        self.verify_square(words, layout.words(self._saved(square)))
+        return layout
 
     @abstractmethod
     def _new_keys(self) -> tuple[Any, Any]:
@@ -82,6 +117,10 @@ class Library(ABC, Generic[P]):
     @abstractmethod
     def _parsed_key(self, raw: bytes, *, secret: bool) -> Any:
         """Return a secret or a public key from what a `CoefficientLayout` made; `DeserialisationError` else."""
+
+    @abstractmethod
+    def _squared(self, raw: bytes) -> Any:
+        """Return the product with itself of a CKKS ciphertext from what a `CoefficientLayout` made."""
 
     @abstractmethod
     def _saved(self, item: Any) -> bytes:

@@ -10,8 +10,9 @@ Source: Longa and Naehrig, "Speeding up the Number Theoretic Transform …", CAN
 the textbook's transform in time, whose products with powers of ψ come last.
 
 Numbers grow from stage to stage and are reduced at the end. The quotient of a product of a number and a factor (at most
-q/2) is taken in double precision, three roundings. What is left is reduced once more to between -q/2 and q/2, and added
-in this stage. So no number is ever above 9q, which for primes of 56 bits is below 2^63.
+q/2) is taken in double precision, three roundings. What is left is added in this stage, as it is or reduced once more
+to between -q/2 and q/2, as it has to be for numbers to stay below 2^63 (`_again`): for primes of 56 bits in all stages,
+after which no number is above 9q; of 52 bits in few, of 49 bits in none.
 
 Short runs of numbers are slow in numpy. So the N numbers stand in a square, more or less, and half of the stages work
 on the square turned over: a stage always works on whole rows.
@@ -36,6 +37,8 @@ class _Factors(NamedTuple):
 
     numbers: Signed
     over_modulus: NDArray[np.float64]
+    again: bool
+    """Whether products with these are to be reduced once more."""
 
 
 class _Tables(NamedTuple):
@@ -90,14 +93,15 @@ def _combine(square: Signed, blocks: int, factors: _Factors, moduli: Signed) -> 
 
 
 def _times(numbers: Signed, factors: _Factors, moduli: Signed) -> Signed:
-    """Return what is left of the products, between -q/2 and q/2 (but for the last unit)."""
+    """Return what is left of the products, reduced `again` between -q/2 and q/2 (but for the last unit)."""
     quotients = (numbers * factors.over_modulus).astype(np.int64)
     quotients *= moduli
     found = numbers * factors.numbers  # modulo 2^64, as is what is subtracted: the difference is small
     found -= quotients
-    quotients = np.rint(found / moduli).astype(np.int64)
-    quotients *= moduli
-    found -= quotients
+    if factors.again:
+        quotients = np.rint(found / moduli).astype(np.int64)
+        quotients *= moduli
+        found -= quotients
     return found
 
 
@@ -120,23 +124,38 @@ def _tables(polynomials: Polynomials) -> _Tables:
     broadcast = np.array(moduli, np.int64).reshape(-1, 1, 1, 1)
     roots, inverses, last = (np.stack(each) for each in zip(*(_factors(size, each) for each in moduli), strict=True))
 
-    def shaped(numbers: Signed, *shape: int) -> _Factors:
+    def shaped(numbers: Signed, *shape: int, again: bool) -> _Factors:
         numbers = np.ascontiguousarray(numbers).reshape(len(moduli), *shape)
         # Extended precision holds both, so that the quotient is rounded once.
-        return _Factors(numbers, (numbers.astype(np.longdouble) / broadcast).astype(np.float64))
+        return _Factors(numbers, (numbers.astype(np.longdouble) / broadcast).astype(np.float64), again)
 
     to_values, to_coefficients = [], []
-    for stage in range(stages):
+    for stage, again in enumerate(_again(max(moduli).bit_length(), stages)):
         half = 1 << stage  # of the blocks to values, or of the numbers in half a block to coefficients
         level = roots[:, half : 2 * half]
         if half < rows:
-            to_values.append(shaped(level, half, 1, 1))
+            to_values.append(shaped(level, half, 1, 1, again=again))
         else:  # turned over: blocks of before are columns
             turned = _turned(level.reshape(len(moduli), rows, -1))
-            to_values.append(shaped(turned, half // rows, 1, rows))
+            to_values.append(shaped(turned, half // rows, 1, rows, again=again))
         level = inverses[:, :: size // (2 * half)]
-        to_coefficients.append(shaped(level, 1, *((half, 1) if half < columns else (-1, columns))))
-    return _Tables(broadcast, rows, to_values, to_coefficients, shaped(last, 1, rows, -1))
+        to_coefficients.append(shaped(level, 1, *((half, 1) if half < columns else (-1, columns)), again=again))
+    return _Tables(broadcast, rows, to_values, to_coefficients, shaped(last, 1, rows, -1, again=False))
+
+
+def _again(bits: int, stages: int) -> list[bool]:
+    """Return in which stages products are reduced once more, modulo primes of so many bits: in as few as it takes.
+
+    Of numbers up to b·q the quotient is off by 3·b·2^(bits - 54), and by less than 1 as it is cut to an integer.
+    """
+    error, most, largest = 3 * 2.0 ** (bits - 54), 2.0 ** (63 - bits), 1.0
+    found = []
+    for left in reversed(range(stages)):
+        grown = largest + error * largest + 1
+        at_last = grown + left / 2  # if all others are reduced
+        found.append(at_last + error * at_last + 1 > most)
+        largest = largest + 1 / 2 if found[-1] else grown
+    return found
 
 
 @lru_cache(maxsize=32)

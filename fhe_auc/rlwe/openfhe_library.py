@@ -1,4 +1,4 @@
-"""OpenFHE, for either scheme: contexts, keys and encryptions of zero, and its process-wide state.
+"""OpenFHE, for either scheme: contexts, keys and ciphertexts, and its process-wide state.
 
 No evaluation keys are made: OpenFHE keeps those in process-wide maps that only grow.
 """
@@ -119,6 +119,14 @@ def _new_context(settings: Any, parameters: Any) -> Any:
     return context
 
 
+def _parsed(parse: Any, raw: bytes) -> Any:
+    """Return the library's object from what a `CoefficientLayout` made; `DeserialisationError` where it is refused."""
+    try:
+        return parse(raw, openfhe.BINARY)
+    except RuntimeError as error:
+        raise DeserialisationError(f"OpenFHE refused the object: {error}") from None
+
+
 class Scheme(Library[Any]):
     """OpenFHE for one scheme."""
 
@@ -146,11 +154,11 @@ class Scheme(Library[Any]):
         return lambda: self.context.Encrypt(key, self._zero)
 
     def _parsed_key(self, raw: bytes, *, secret: bool) -> Any:
-        parse = openfhe.DeserializePrivateKeyString if secret else openfhe.DeserializePublicKeyString
-        try:
-            return parse(raw, openfhe.BINARY)
-        except RuntimeError as error:
-            raise DeserialisationError(f"OpenFHE refused the object: {error}") from None
+        return _parsed(openfhe.DeserializePrivateKeyString if secret else openfhe.DeserializePublicKeyString, raw)
+
+    def _squared(self, raw: bytes) -> Any:
+        ciphertext = _parsed(openfhe.DeserializeCiphertextString, raw)
+        return self.context.EvalMultNoRelin(ciphertext, ciphertext)
 
     def _saved(self, item: Any) -> bytes:
         return bytes(openfhe.Serialize(item, openfhe.BINARY))

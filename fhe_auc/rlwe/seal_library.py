@@ -1,4 +1,4 @@
-"""SEAL, for either scheme: contexts, keys and encryptions of zero, and how its objects become bytes and come back.
+"""SEAL, for either scheme: contexts, keys and ciphertexts, and how its objects become bytes and come back.
 
 SEAL's own loader sees only what SEAL has written on this machine, coefficients filled in (`fhe_auc.rlwe.layout`).
 """
@@ -153,6 +153,11 @@ class Scheme(Library[Any]):
 
     def _parsed_key(self, raw: bytes, *, secret: bool) -> Any:
         return parse(seal.SecretKey() if secret else seal.PublicKey(), self.context, raw)
+
+    def _squared(self, raw: bytes) -> Any:
+        ciphertext = parse(seal.Ciphertext(), self.context, raw)
+        seal.Evaluator(self.context).square_inplace(ciphertext)
+        return ciphertext
 
     def _saved(self, item: Any) -> bytes:
         return save(item)

@@ -34,7 +34,7 @@ from fhe_auc_keys.errors import KeysError
 
 SEED_BYTES = 32
 _MAGIC = b"fheaggk"
-_FACTORIES: dict[str, ContextFactory[Any, Any, Any, Any]] = {
+_FACTORIES: dict[str, ContextFactory[Any, Any, Any]] = {
     CkksParameters.scheme: CKKS_FACTORY,
     BfvParameters.scheme: BFV_FACTORY,
 }

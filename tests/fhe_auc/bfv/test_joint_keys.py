@@ -446,7 +446,7 @@ def test_common_polynomials_differ_everywhere_and_all_find_the_same_one_to_switc
     assert all(x is not y and np.array_equal(x, y) for x, y in zip(found, again, strict=True))
 
 
-def refused(session: Joint, result: bytes, prime: int, why: str) -> None:
+def refused(session: Joint, result: bytes, prime: int, why: str | None = None) -> None:
     """By both that a party does with a result."""
     for call in (
         lambda: fuse(session.setup, result, prime, []),
@@ -463,7 +463,7 @@ def test_results_of_other_primes_and_sessions_and_damaged_ones_are_refused(sessi
     fingerprint, payload = wire_format.open_any(kind, result)
     above = wire_format.seal(kind, fingerprint, b"\xff" * 6 + payload[6:])
     for data in (result[:-1], result + b"\0", flipped(result, 20), above):
-        refused(session, data, 1, "")
+        refused(session, data, 1)
 
 
 def test_results_that_keep_other_primes_or_hide_nothing_are_refused(session: Joint) -> None:

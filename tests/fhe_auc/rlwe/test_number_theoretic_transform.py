@@ -54,7 +54,9 @@ def largest_prime(bits: int, size: int) -> int:
     "bits", [56, 54, *(pytest.param(bits, marks=pytest.mark.slow) for bits in (55, 53, 52, 51, 42))]
 )
 @pytest.mark.parametrize("fill", ["largest", "half", "alternating", "uniform", "steepest"])
-def test_no_number_gets_too_large_for_a_word(size: int, bits: int, fill: str) -> None:
+def test_no_number_gets_too_large_for_a_word_however_often_products_are_reduced(
+    size: int, bits: int, fill: str
+) -> None:
     """Against the definition in Python's integers, at one place; the steepest input makes its value grow throughout."""
     modulus = largest_prime(bits, size)
     root, ring = smallest_root(size, modulus), Polynomials(size, (modulus,))
