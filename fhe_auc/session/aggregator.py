@@ -74,9 +74,9 @@ class Aggregator(Rounds, ABC):
         self.digest = manifest.digest
         self.round = 0
         self._ended = False
-        self._known = frozenset(manifest.parties)  # to look up names in
+        self._known = frozenset(manifest.parties)
         self._refusals: dict[str, str] = {}
-        self.counted, self._in = manifest.parties, self._known
+        self.counted, self._still_in = manifest.parties, self._known  # the same, to look up names in
         self._for_helper = False
         # Digests of what each has submitted in this round, in the order of arrival; empty where it is not signed.
         self._submitted: dict[str, bytes] = {}
@@ -166,10 +166,10 @@ class Aggregator(Rounds, ABC):
 
     def _count(self, answered: tuple[str, ...]) -> None:
         """Go on with these parties alone."""
-        self.counted, self._in = answered, frozenset(answered)
+        self.counted, self._still_in = answered, frozenset(answered)
 
     def _is_asked(self, name: str) -> bool:
-        return name == HELPER if self._for_helper else name in self._in
+        return name == HELPER if self._for_helper else name in self._still_in
 
     @property
     def _answered(self) -> tuple[str, ...]:
@@ -195,7 +195,7 @@ class Aggregator(Rounds, ABC):
         """Return who took part; raise `EvaluationError` while the session runs."""
         if not self._ended:
             raise EvaluationError("the session has not ended")
-        missing = tuple(party for party in self.manifest.parties if party not in self._in)
+        missing = tuple(party for party in self.manifest.parties if party not in self._still_in)
         refused = tuple(self._refusals.items())
         return SessionRecord(self.manifest.session, self.counted, missing, self._answered, refused)
 

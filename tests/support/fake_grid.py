@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -63,6 +64,10 @@ class GridSession(MachineSession):
         """Nodes from 1 on, in the order of the roles."""
         names = enumerate(self.roles, 1)
         return FakeGrid({number: instead.get(name.replace("-", "_")) or self.node(name) for number, name in names})
+
+    def sent(self, number: int) -> Path:
+        """The message of a round, in the aggregator's journal."""
+        return self.folder / "journal" / f"round-{number}.message"
 
     def run(self, grid: Any = None, **changes: Any) -> SessionRecord:
         changes = {name.replace("_", "-"): value for name, value in changes.items()}

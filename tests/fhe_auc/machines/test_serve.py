@@ -245,19 +245,6 @@ case $n in 0) exit 3;; 1) sleep 60;; *) cp "$1" taken/;; esac
     assert len(list(Path().glob("tried-*"))) == 4
 
 
-def test_sites_that_cannot_see_one_another_have_inboxes_of_their_own(here: Path) -> None:
-    """The key holder puts a session into one of them; the aggregator carries everything, and the late opening too."""
-    places = {name: f"in-{name}" for name in (*SITES, HOLDER)}
-    for name, place in places.items():
-        Path(place).mkdir()
-        change(name, inbox=place)
-    change(ADDER, inbox=list(places.values()), close_at=2)
-    make_session("night-1", "--min-parties", "2", into=places[HOLDER])
-    with serving(ADDER, HOLDER, "north", "south"):
-        until(lambda: delivered("north", "south"))
-        check_results("north", "south", counted=("north", "south"))
-
-
 # --- One process a role, and how it ends ------------------------------------------------------------------------------
 
 

@@ -182,6 +182,7 @@ SPOIL: dict[str, Callable[[str], object]] = {
     "what", [pytest.param(each, marks=pytest.mark.slow if each != "rubbish" else ()) for each in SPOIL]
 )
 def test_what_one_site_has_put_into_its_inbox_costs_no_other_the_session(what: str, here: Path) -> None:
+    """The key holder puts the session into its own; the aggregator carries everything, and the late opening too."""
     have_inboxes()
     SPOIL[what](make_session("night-1", "--min-parties", "2", into="in-holder"))
     with serving(ADDER, HOLDER, "north", "west"):

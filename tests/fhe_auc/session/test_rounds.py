@@ -38,8 +38,9 @@ class Roles(SessionRoles):
 
     @classmethod
     def of(cls, session: Session, sites: list[PartyData]) -> Roles:
-        parties = [Nothing().party(session.manifest, b"", data) for data in sites]
-        return cls(session, sites, Nothing().aggregator(session.manifest, b""), parties)
+        given = session.delivery()
+        parties = [Nothing().party(session.manifest, given.parties[data.name], data) for data in sites]
+        return cls(session, sites, Nothing().aggregator(session.manifest, given.aggregator), parties)
 
     @classmethod
     def failing(cls, step: str, sites: list[PartyData]) -> Roles:

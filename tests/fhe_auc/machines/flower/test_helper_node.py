@@ -24,22 +24,14 @@ pytestmark = pytest.mark.usefixtures("in_a_run", "impatient")
 NAMED = "north:1, south:2, east:3, helper-1:4"
 
 
-class Consortium(GridSession):
-    """Three sites and a helper."""
-
-    def sent(self, number: int) -> Path:
-        """The message of a round, in the aggregator's journal."""
-        return self.folder / "journal" / f"round-{number}.message"
-
-
 @pytest.fixture
-def new(site_rows: list[PartyData], tmp_path: Path) -> Callable[..., Consortium]:
+def new(site_rows: list[PartyData], tmp_path: Path) -> Callable[..., GridSession]:
     asked = {"max_rows": 20_000, "min_parties": 2, "keys": "helper"}
-    return lambda protocol="exact", **more: Consortium(site_rows, tmp_path / "session", protocol, **{**asked, **more})
+    return lambda protocol="exact", **more: GridSession(site_rows, tmp_path / "session", protocol, **{**asked, **more})
 
 
 @pytest.fixture
-def consortium(new: Callable[..., Consortium]) -> Consortium:
+def consortium(new: Callable[..., GridSession]) -> GridSession:
     """One of `exact`, whose sessions go on with two sites of three."""
     return new()
 
@@ -47,7 +39,7 @@ def consortium(new: Callable[..., Consortium]) -> Consortium:
 @both_protocols
 @pytest.mark.parametrize("nodes", ["", NAMED])
 def test_a_session_with_a_helper_node_gives_every_site_the_exact_fraction(
-    nodes: str, protocol: str, new: Callable[..., Consortium]
+    nodes: str, protocol: str, new: Callable[..., GridSession]
 ) -> None:
     consortium = new(protocol)
     grid = consortium.grid()
@@ -60,7 +52,7 @@ def test_a_session_with_a_helper_node_gives_every_site_the_exact_fraction(
 
 
 def test_a_site_whose_proof_does_not_hold_is_left_out_and_named_and_the_others_have_the_exact_fraction(
-    site_rows: list[PartyData], new: Callable[..., Consortium], monkeypatch: pytest.MonkeyPatch
+    site_rows: list[PartyData], new: Callable[..., GridSession], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lying(monkeypatch).add("south")
     consortium = new(row_caps={data.name: data.rows for data in site_rows})
@@ -71,14 +63,14 @@ def test_a_site_whose_proof_does_not_hold_is_left_out_and_named_and_the_others_h
     assert [consortium.outcome(name).unproved_parties for name in record.counted] == [("south",)] * 2
 
 
-def test_a_node_not_admitted_as_the_helper_ends_the_session_with_the_helpers_name(consortium: Consortium) -> None:
+def test_a_node_not_admitted_as_the_helper_ends_the_session_with_the_helpers_name(consortium: GridSession) -> None:
     """It has a site's key store."""
     grid = consortium.grid(helper_1=consortium.node("south"))
     with pytest.raises(TooFewPartiesError, match=r"missing: 'helper-1'.*helper-1: it could not answer .*MessageError"):
         consortium.run(grid, nodes=NAMED, ask_again=False)
 
 
-def signing_as_the_helper(consortium: Consortium, name: str) -> Node:
+def signing_as_the_helper(consortium: GridSession, name: str) -> Node:
     """A node that answers the helper's rounds in the helper's name, with a site's key."""
 
     def answer(message: Message) -> Message:
@@ -93,7 +85,7 @@ def signing_as_the_helper(consortium: Consortium, name: str) -> Node:
 
 
 def test_a_node_that_claims_to_be_the_helper_is_refused_and_the_helper_takes_its_place(
-    consortium: Consortium, caplog: pytest.LogCaptureFixture
+    consortium: GridSession, caplog: pytest.LogCaptureFixture
 ) -> None:
     grid = consortium.grid()
     grid.nodes[0] = signing_as_the_helper(consortium, "south")  # asked before the helper
@@ -103,7 +95,7 @@ def test_a_node_that_claims_to_be_the_helper_is_refused_and_the_helper_takes_its
     consortium.check()
 
 
-def test_a_helper_that_is_asked_in_the_sites_round_ends_it_for_nobody(consortium: Consortium) -> None:
+def test_a_helper_that_is_asked_in_the_sites_round_ends_it_for_nobody(consortium: GridSession) -> None:
     """Where no nodes are named it is asked, and refuses; a site that connects after that still counts."""
     helper, east = consortium.node(HELPER), consortium.node("east", joins_at=1e9)
 
@@ -117,7 +109,7 @@ def test_a_helper_that_is_asked_in_the_sites_round_ends_it_for_nobody(consortium
     assert record.counted == record.delivered == ("north", "south", "east")
 
 
-def test_a_number_to_close_at_that_cannot_be_and_nodes_without_the_helper_are_refused(consortium: Consortium) -> None:
+def test_a_number_to_close_at_that_cannot_be_and_nodes_without_the_helper_are_refused(consortium: GridSession) -> None:
     for number in (1, 4):
         with pytest.raises(InputError, match=f"close-at: submissions close with 2 to 3 of them, not {number}"):
             consortium.run(nodes=NAMED, close_at=number)
@@ -126,7 +118,7 @@ def test_a_number_to_close_at_that_cannot_be_and_nodes_without_the_helper_are_re
 
 
 def test_a_session_that_closed_with_too_few_goes_on_once_the_missing_is_there(
-    new: Callable[..., Consortium],
+    new: Callable[..., GridSession],
 ) -> None:
     """Nothing was opened, and no site submits anew."""
     consortium = new(min_parties=3)
@@ -144,7 +136,9 @@ def test_a_session_that_closed_with_too_few_goes_on_once_the_missing_is_there(
 
 
 @pytest.mark.parametrize("asked", [pytest.param(2, marks=pytest.mark.slow), 3])
-def test_a_helper_that_falls_silent_is_asked_the_same_again_by_the_next_run(asked: int, consortium: Consortium) -> None:
+def test_a_helper_that_falls_silent_is_asked_the_same_again_by_the_next_run(
+    asked: int, consortium: GridSession
+) -> None:
     helper = consortium.node(HELPER)
     answers: list[bytes] = []
 
