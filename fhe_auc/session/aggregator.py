@@ -6,59 +6,26 @@
     party.result()                                 an Evaluation, or what else the session is for; the aggregator's
                                                    record holds none of it
 
-The base class does what is the same everywhere: envelopes, checks, and who counts when parties are away; a protocol
-fills in what each round carries. Where its process ends, another one goes on from its
-`fhe_auc.session.journal.Journal`. The other side is `fhe_auc.session.party`.
+The base class does what is the same everywhere: envelopes and checks; a protocol fills in what each round carries. Who
+counts when parties are away is decided in `fhe_auc.session.counted_parties`. Where its process ends, another one goes
+on from its `fhe_auc.session.journal.Journal`. The other side is `fhe_auc.session.party`.
 """
 
 import contextlib
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Iterable
 
-from fhe_auc.base.errors import DeserialisationError, EvaluationError, MessageError, TooFewPartiesError
+from fhe_auc.base.errors import DeserialisationError, EvaluationError, MessageError
 from fhe_auc.base.party_names import AGGREGATOR, HELPER
+from fhe_auc.session.counted_parties import CountedParties, SessionRecord
 from fhe_auc.session.journal import Journal
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.messages import ENVELOPE_BYTES, Message, Protection, Rounds, in_envelope, require_protection
 
 
-@dataclass(frozen=True, slots=True)
-class SessionRecord:
-    """What the aggregator may tell about an ended session: who took part, never how good the model is.
-
-    The submissions of `counted` parties are in the result; `missing` ones submitted nothing acceptable.
-    `delivered` parties have confirmed the last round: they have the result, or know that there is none, and nobody else
-    learns which. `refused` names parties of which a submission was refused, each with the latest reason; in signed
-    sessions only what they have signed is named, as anybody may send the rest in their names. A missing party is named
-    there, too, whose input proof did not hold.
-    """
-
-    session: bytes  # the manifest's id, 16 bytes
-    counted: tuple[str, ...]
-    missing: tuple[str, ...]
-    delivered: tuple[str, ...]
-    refused: tuple[tuple[str, str], ...]
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return plain types; `from_dict` has the way back."""
-        parties = {name: list(getattr(self, name)) for name in ("counted", "missing", "delivered")}
-        return {"session": self.session.hex(), **parties, "refused": dict(self.refused)}
-
-    @classmethod
-    def from_dict(cls, plain: Mapping[str, Any]) -> "SessionRecord":
-        """Return the record that `as_dict` was of."""
-        counted, missing, delivered = (tuple(plain[name]) for name in ("counted", "missing", "delivered"))
-        return cls(bytes.fromhex(plain["session"]), counted, missing, delivered, tuple(plain["refused"].items()))
-
-
 class Aggregator(Rounds, ABC):
-    """Base of every protocol's aggregator; everything that can be chosen stands in the manifest.
-
-    `counted` are the parties still in the session, in the manifest's order: whoever does not answer a round is out.
-    """
+    """Base of every protocol's aggregator; everything that can be chosen stands in the manifest."""
 
     helper_rounds: range = range(0)  # those of `rounds` that the session's helper answers, in place of the parties
     submission_limit: int  # largest payload of a submission, in bytes
@@ -73,13 +40,8 @@ class Aggregator(Rounds, ABC):
         self.manifest = manifest
         self.digest = manifest.digest
         self.round = 0
+        self._parties = CountedParties(manifest.parties)
         self._ended = False
-        self._known = frozenset(manifest.parties)
-        self._refusals: dict[str, str] = {}
-        self.counted, self._still_in = manifest.parties, self._known  # the same, to look up names in
-        self._for_helper = False
-        # Digests of what each has submitted in this round, in the order of arrival; empty where it is not signed.
-        self._submitted: dict[str, bytes] = {}
 
     def start(self) -> bytes:
         """Return the message that opens round 1, or, with a journal, the round that the session had reached.
@@ -97,7 +59,7 @@ class Aggregator(Rounds, ABC):
             closed = self.journal.closed(self.round)
             if closed is None:
                 break
-            if not set(closed) <= set(self._submitted):
+            if not set(closed) <= set(self._parties.digests):
                 raise self.journal.damaged("submissions are gone")
             self._count(closed)
             message = self._open_next(self._close)
@@ -122,16 +84,16 @@ class Aggregator(Rounds, ABC):
                 journal.add(self.round, party, submission)
             self._accept(party, payload)
         except DeserialisationError as error:
-            if authentic and (party in self._known or self._is_asked(party)):  # no stranger's is worth keeping
-                self._refusals[party] = str(error)
+            if authentic:
+                self._parties.refuse(party, str(error))
             raise MessageError(f"submission of party {party!r} refused: {error}", field=error.field) from None
-        self._submitted[party] = b"" if self.protection is None else digest
+        self._parties.digests[party] = b"" if self.protection is None else digest
 
     def _checked(self, party: str, submission: bytes) -> tuple[bytes, bytes]:
         """Return what a submission carries, its seal opened where it has one; and its digest."""
         if not self.round or self._ended:
             raise MessageError("the session is not open", field="round")
-        if not self._is_asked(party):
+        if not self._parties.is_asked(party):
             raise MessageError(self._stranger, field="sender")
         message = Message.from_bytes(submission, limit=self.submission_limit + ENVELOPE_BYTES)
         message.require(
@@ -157,56 +119,40 @@ class Aggregator(Rounds, ABC):
         if not self._must_answer():
             self._ended = True
             return None
-        self._require(1 if self._for_helper else self._least())
-        answered = self._answered
+        self._parties.require(1 if self.round in self.helper_rounds else self._least())
+        answered = self._parties.answered
         if self.journal is not None:
             self.journal.close_round(self.round, answered)
         self._count(answered)
         return self._open_next(self._close)
 
     def _count(self, answered: tuple[str, ...]) -> None:
-        """Go on with these parties alone."""
-        self.counted, self._still_in = answered, frozenset(answered)
-
-    def _is_asked(self, name: str) -> bool:
-        return name == HELPER if self._for_helper else name in self._still_in
-
-    @property
-    def _answered(self) -> tuple[str, ...]:
-        return tuple(name for name in self.asked if name in self._submitted)
-
-    def _require(self, least: int) -> None:
-        """Raise `TooFewPartiesError`, which names who is missing, where fewer than `least` have answered this round."""
-        if len(self._submitted) >= least:
-            return
-        missing = [name for name in self.asked if name not in self._submitted]
-        named = ", ".join(map(repr, missing[:10])) + (", …" if len(missing) > 10 else "")
-        raise TooFewPartiesError(
-            f"{len(self._submitted)} of {len(self.asked)} parties submitted, at least {least} are needed; missing: "
-            f"{named}"
-        )
+        self._parties.count(answered)
 
     @property
     def refusals(self) -> dict[str, str]:
         """Parties of which a submission was refused, and the latest reason, as of `SessionRecord`."""
-        return dict(self._refusals)
+        return dict(self._parties.refusals)
 
     def result(self) -> SessionRecord:
         """Return who took part; raise `EvaluationError` while the session runs."""
         if not self._ended:
             raise EvaluationError("the session has not ended")
-        missing = tuple(party for party in self.manifest.parties if party not in self._still_in)
-        refused = tuple(self._refusals.items())
-        return SessionRecord(self.manifest.session, self.counted, missing, self._answered, refused)
+        return self._parties.record(self.manifest.session)
+
+    @property
+    def counted(self) -> tuple[str, ...]:
+        """Parties still in the session."""
+        return self._parties.counted
 
     @property
     def asked(self) -> tuple[str, ...]:
         """Names of those who are to answer this round: the parties still in the session, or its helper."""
-        return (HELPER,) if self._for_helper else self.counted
+        return self._parties.asked
 
     def has_accepted(self, party: str, submission: bytes | None = None) -> bool:
         """Whether the party's submission of this round was accepted; in signed sessions: exactly this `submission`."""
-        digest = self._submitted.get(party)
+        digest = self._parties.digests.get(party)
         if digest is None or submission is None:
             return digest is not None
         with contextlib.suppress(MessageError):
@@ -229,12 +175,13 @@ class Aggregator(Rounds, ABC):
         elif not self._is_ours(message, number):
             raise self.journal.damaged(f"round {number}")  # type: ignore[union-attr] # it had the message
         self.round = number
-        self._for_helper, self._submitted = number in self.helper_rounds, {}
+        self._parties.open_round(for_helper=number in self.helper_rounds)
         return message
 
     def _listed(self, number: int) -> tuple[tuple[str, bytes], ...]:
         """Return whose submissions count, with their digests, for the message of a round."""
-        return tuple((party, self._submitted[party]) for party in self.counted if party in self._submitted)
+        digests = self._parties.digests
+        return tuple((party, digests[party]) for party in self.counted if party in digests)
 
     def _is_ours(self, message: bytes, number: int) -> bool:
         try:

@@ -19,7 +19,6 @@ sessions in which the true one remains alone; in which the smallest that remains
 """
 
 import argparse
-from types import SimpleNamespace
 from typing import NamedTuple
 
 import numpy as np
@@ -53,8 +52,7 @@ class Multipliers(NamedTuple):
 
     def draw(self, rng: np.random.Generator) -> int:
         if self.smooth is not None:
-            seeded = SimpleNamespace(randbits=lambda k: int(rng.integers(2**k, dtype=np.uint64)))
-            return blinding.multiplier(self.bits, seeded)
+            return blinding.multiplier(self.bits, lambda bits: int(rng.integers(2**bits, dtype=np.uint64)))
         return round(2 ** (self.bits - MULTIPLIER_RANGE_BITS * rng.random()))
 
     def include(self, r: Integers) -> Bools:

@@ -164,11 +164,11 @@ class OpeningAggregator(Aggregator):
 
     def _count(self, answered: tuple[str, ...]) -> None:
         if self.round == 1:
-            self._digests = {party: self._submitted[party] for party in answered}
+            self._digests = {party: self._parties.digests[party] for party in answered}
             super()._count(answered)
         elif self.round == OPEN:
-            self._refusals.update(dict.fromkeys(self._left_out.unfit, _UNFIT))
-            self._refusals.update(dict.fromkeys(self._left_out.unproved, NOT_PROVED))
+            self._parties.refusals.update(dict.fromkeys(self._left_out.unfit, _UNFIT))
+            self._parties.refusals.update(dict.fromkeys(self._left_out.unproved, NOT_PROVED))
             super()._count(tuple(party for party in self.counted if party not in self._left_out.names))
 
     def _check_proof(self, party: str, submission: HelpedSubmission) -> None:

@@ -97,7 +97,7 @@ def sums(play: JointPlay) -> bytes:
     for total in (*state._keys.totals, *state._submissions.totals):
         digest.update(total.tobytes())
     digest.update(encode(tuple(state._passed_on.items())))
-    digest.update(encode((tuple(state._submitted), tuple(state._commitments.items()))))
+    digest.update(encode((tuple(state._parties.digests), tuple(state._commitments.items()))))
     return digest.digest()
 
 

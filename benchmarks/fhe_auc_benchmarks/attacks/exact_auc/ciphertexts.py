@@ -154,7 +154,7 @@ class LyingPaddedAggregator(PaddedAggregator):
             return super()._close()
         made = self._liar.result(self._public, self.openings, self.kept)
         claimed = some(self._liar.strategy.claimed, len(self.manifest.parties))
-        self._count(tuple(self.counted[each] for each in claimed))
+        self._parties.count(tuple(self.counted[each] for each in claimed))
         return encode(Result(self.counted, made))
 
 
@@ -212,7 +212,7 @@ class LyingHelpedAggregator(HelpedAggregator):
 
     def _name(self, parties: tuple[int, ...]) -> None:
         names = self.manifest.parties
-        self._count(tuple(names[each] for each in some(parties, len(names))))
+        self._parties.count(tuple(names[each] for each in some(parties, len(names))))
 
 
 class ExactAucAttacks(Attacks):

@@ -1,0 +1,97 @@
+"""Who counts when parties are away: who is asked in a round, who has answered, and whether they are enough."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from fhe_auc.base.errors import TooFewPartiesError
+from fhe_auc.base.party_names import HELPER
+
+
+@dataclass(frozen=True, slots=True)
+class SessionRecord:
+    """What the aggregator may tell about an ended session: who took part, never how good the model is.
+
+    The submissions of `counted` parties are in the result; `missing` ones submitted nothing acceptable.
+    `delivered` parties have confirmed the last round: they have the result, or know that there is none, and nobody else
+    learns which. `refused` names parties of which a submission was refused, each with the latest reason; in signed
+    sessions only what they have signed is named, as anybody may send the rest in their names. A missing party is named
+    there, too, whose input proof did not hold.
+    """
+
+    session: bytes  # the manifest's id, 16 bytes
+    counted: tuple[str, ...]
+    missing: tuple[str, ...]
+    delivered: tuple[str, ...]
+    refused: tuple[tuple[str, str], ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain types; `from_dict` has the way back."""
+        parties = {name: list(getattr(self, name)) for name in ("counted", "missing", "delivered")}
+        return {"session": self.session.hex(), **parties, "refused": dict(self.refused)}
+
+    @classmethod
+    def from_dict(cls, plain: Mapping[str, Any]) -> SessionRecord:
+        """Return the record that `as_dict` was of."""
+        counted, missing, delivered = (tuple(plain[name]) for name in ("counted", "missing", "delivered"))
+        return cls(bytes.fromhex(plain["session"]), counted, missing, delivered, tuple(plain["refused"].items()))
+
+
+class CountedParties:
+    """The parties of one session, from round to round; whoever does not answer a round is out of the session.
+
+    `counted` are those still in it, in the manifest's order. `digests` are of what each has submitted in this round
+    (`Message.digest`), in the order of arrival, empty where it is not signed; `refusals` as of `SessionRecord`.
+    """
+
+    def __init__(self, parties: tuple[str, ...]) -> None:
+        self._parties = parties
+        self._known = frozenset(parties)  # to look up names in
+        self.count(parties)
+        self.open_round()
+        self.refusals: dict[str, str] = {}
+
+    def open_round(self, *, for_helper: bool = False) -> None:
+        """Begin a round that nobody has answered, of the session's helper or of the parties that count."""
+        self._for_helper = for_helper
+        self.digests: dict[str, bytes] = {}
+
+    def count(self, parties: tuple[str, ...]) -> None:
+        """Go on with these parties alone."""
+        self.counted, self._awaited = parties, frozenset(parties)
+
+    @property
+    def asked(self) -> tuple[str, ...]:
+        """Who is to answer this round."""
+        return (HELPER,) if self._for_helper else self.counted
+
+    def is_asked(self, name: str) -> bool:
+        """Whether this party or helper is to answer this round."""
+        return name == HELPER if self._for_helper else name in self._awaited
+
+    @property
+    def answered(self) -> tuple[str, ...]:
+        """Who has answered this round, in the order of `asked`."""
+        return tuple(name for name in self.asked if name in self.digests)
+
+    def refuse(self, name: str, reason: str) -> None:
+        """Remember why a submission was refused; what strangers send is not worth keeping."""
+        if name in self._known or self.is_asked(name):
+            self.refusals[name] = reason
+
+    def require(self, least: int) -> None:
+        """Raise `TooFewPartiesError`, which names who is missing, where fewer than `least` have answered this round."""
+        if len(self.digests) >= least:
+            return
+        missing = [name for name in self.asked if name not in self.digests]
+        named = ", ".join(map(repr, missing[:10])) + (", …" if len(missing) > 10 else "")
+        raise TooFewPartiesError(
+            f"{len(self.digests)} of {len(self.asked)} parties submitted, at least {least} are needed; missing: {named}"
+        )
+
+    def record(self, session: bytes) -> SessionRecord:
+        """Return who took part in the session of this id, after its last round."""
+        missing = tuple(party for party in self._parties if party not in self._awaited)
+        return SessionRecord(session, self.counted, missing, self.answered, tuple(self.refusals.items()))
