@@ -65,8 +65,9 @@ SUPERNODE = """
 import os, subprocess, sys, time
 from flwr.supernode import cli
 from fhe_auc.machines.flower import supernode
+stubborn = sys.argv[1]  # which a SuperNode changes
 def answering():
-    subprocess.Popen([sys.executable, "-c", sys.argv[1]], start_new_session=True)
+    subprocess.Popen([sys.executable, "-c", stubborn], start_new_session=True)
     print(os.environ["FHE_AUC_SUPERNODE"], flush=True)
     time.sleep(600)
 cli.flower_supernode = answering
