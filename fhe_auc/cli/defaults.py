@@ -35,7 +35,6 @@ WITHOUT_DEFAULT: Mapping[str, str] = {
             *("epsilon", "epsilons", "delta", "options"),
         ),
         "makes randomness known": ("seed",),
-        "shows what noise is to hide": ("exact",),
         "lets somebody lie": ("cheat",),
         "overwrites files": ("force",),
         "changes what the command does": ("refresh",),

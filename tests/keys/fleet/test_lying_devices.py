@@ -13,7 +13,7 @@ import pytest
 
 from fhe_auc.base.errors import DeserialisationError, TooFewPartiesError
 from fhe_auc.base.keystream import KeyStream
-from fhe_auc.input_proofs.prove import prove, seeds_shape
+from fhe_auc.input_proofs.prove import prove
 from fhe_auc.input_proofs.sessions import NOT_PROVED
 from fhe_auc.input_proofs.verify import Query
 from fhe_auc.rlwe.modular import Residues, add, subtract, uniform
@@ -200,7 +200,7 @@ def test_with_answers_under_two_keys_the_helper_would_read_counts_so_a_session_h
     weighing = uniform(KeyStream(bytes(32)), t, 4, statement.digits)
     found = set()
     for mask in (b"1", b"2"):
-        seeds = uniform(KeyStream(mask * 32), t, *seeds_shape(shape))
+        seeds = uniform(KeyStream(mask * 32), t, 4, shape.wires)
         proofs = prove(statement, digits, weighing, seeds)[None]
         first, second = (query.answers(digits[None], proofs, weighing[None])[0, shape.chunk] for query in queries)
         of_mask = [query._lagrange[0, 0] for query in queries]
