@@ -302,8 +302,7 @@ VECTORS: dict[str, Callable[[Path], bytes]] = {
     "list of ended sessions": lambda _: key_erasure._FORMAT.frame({SESSION.hex(): 2**31}),
     "list of opened bundles": lambda _: key_store._SEEN_FORMAT.frame((SESSION,)),
     "calibration map": _file(
-        lambda path: calibration_file.save(path, CalibrationMap([0, 0.5, 1], [0.1, 0.7])),
-        "map.json",
+        lambda path: calibration_file.save(path, CalibrationMap([0, 0.5, 1], [0.1, 0.7])), "map.json"
     ),
     "thresholds": _file(lambda path: thresholds.save(path, [0.0, 0.1, 0.5]), "thresholds.txt"),
     "outcome": _file(lambda path: outcomes.write_json(path, {"party": "north", "auc": float("nan")}), "result.json"),

@@ -13,14 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from fhe_auc.base.errors import InputError, Place
 from fhe_auc.base.party_names import MAX_CHARACTERS, problem_with
 from fhe_auc.question.analysis import PLAIN, Analysis
-from fhe_auc.rows.entries import (
-    Coded,
-    checked_labels,
-    coded_entries,
-    finite_numbers,
-    known_codes,
-    one_dimensional,
-)
+from fhe_auc.rows.entries import Coded, checked_labels, coded_entries, finite_numbers, known_codes, one_dimensional
 from fhe_auc.rows.row_store import BATCH, Column, release
 
 
@@ -227,11 +220,7 @@ class PartyData:
             *([] if clusters is None else [("patient", analysis.cluster or "", clusters)]),
         ]
         columns: list[tuple[str, Any, Callable[[int, str], InputError]]] = [
-            (
-                what,
-                values if isinstance(values, Coded) else one_dimensional(values, name, f"{what}s"),
-                refusing(column),
-            )
+            (what, values if isinstance(values, Coded) else one_dimensional(values, name, f"{what}s"), refusing(column))
             for what, column, values in given
         ]
         (_, of_rows, refused), *others = columns

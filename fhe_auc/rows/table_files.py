@@ -189,11 +189,6 @@ def _named_entries(column: str, entries: NDArray[Any], names: NDArray[Any] | Non
 
 
 _TEXT_SUFFIXES = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
-_READERS = {
-    ".parquet": _parquet_pieces,
-    ".feather": _feather_pieces,
-    ".arrow": _feather_pieces,
-    ".npz": _npz_pieces,
-}
+_READERS = {".parquet": _parquet_pieces, ".feather": _feather_pieces, ".arrow": _feather_pieces, ".npz": _npz_pieces}
 
 SUFFIXES = (*_TEXT_SUFFIXES, *_READERS)  # kinds of files, by their suffix

@@ -9,15 +9,7 @@ from typing import Any
 
 import pytest
 
-from fhe_auc import (
-    Breakdown,
-    Columns,
-    InputError,
-    Setup,
-    federated_auc,
-    federated_report,
-    federated_thresholds,
-)
+from fhe_auc import Breakdown, Columns, InputError, Setup, federated_auc, federated_report, federated_thresholds
 from fhe_auc.api import accept_parts
 from fhe_auc_protocols import options
 from fhe_auc_protocols.options import DpaucGaussian, DpaucLaplace, Malicious

@@ -213,9 +213,7 @@ def test_a_tag_that_is_not_the_version_or_a_version_without_a_date_releases_noth
     assert "no section of 1.1.0 with a date" in found.stderr
 
 
-def test_notes_are_of_one_version_with_links_and_a_line_for_each_item_and_the_next_has_some(
-    project: Path,
-) -> None:
+def test_notes_are_of_one_version_with_links_and_a_line_for_each_item_and_the_next_has_some(project: Path) -> None:
     found = notes(project, "v1.1.0")
     assert (found.returncode, found.stdout) == (0, NOTES)
     found = notes(ROOT, f"v{fhe_auc.__version__}")

@@ -80,10 +80,7 @@ class _Pairs:
         by_apart = 2 * by_square[:, None] * pulled - by_shift[:, None] * self.pull
         ends = (
             (np.c_[2 * by_square * left[i], by_shift[:, None] * self.shift + by_apart], i),
-            (
-                np.c_[2 * by_square * left[j], -by_apart],
-                j,
-            ),
+            (np.c_[2 * by_square * left[j], -by_apart], j),
         )
         slopes = sum(np.stack([np.bincount(at, part, size) for part in end.T], axis=1) for end, at in ends)
         total = (kernel**-3).sum()

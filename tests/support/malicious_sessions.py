@@ -60,11 +60,7 @@ class Roles:
     """All roles of one session, on contexts that are there already."""
 
     def __init__(
-        self,
-        manifest: Manifest,
-        keys: ckks.KeyPair,
-        tasks: Sequence[MaliciousTask],
-        common_secret: bytes,
+        self, manifest: Manifest, keys: ckks.KeyPair, tasks: Sequence[MaliciousTask], common_secret: bytes
     ) -> None:
         self.manifest = manifest
         computation = trapezoid_computation(manifest)

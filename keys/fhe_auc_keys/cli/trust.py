@@ -58,11 +58,7 @@ def key_store(command: Callable[..., Any], *, required: bool = True) -> Callable
     )
     @functools.wraps(command)
     def with_store(
-        *args: Any,
-        store: Path | None,
-        passphrase_file: Path | None,
-        random_file: Path | None = None,
-        **options: Any,
+        *args: Any, store: Path | None, passphrase_file: Path | None, random_file: Path | None = None, **options: Any
     ) -> Any:
         if passphrase_file is not None and random_file is not None:
             raise click.UsageError("give --passphrase-file, or --random-passphrase, and not both")
@@ -109,10 +105,7 @@ def _places(ctx: click.Context, param: click.Parameter, values: tuple[str, ...])
 
 
 authority_option = common.file_option(
-    "--authority",
-    "authorities",
-    multiple=True,
-    help="Certificate (PEM) of an authority to trust. May be repeated.",
+    "--authority", "authorities", multiple=True, help="Certificate (PEM) of an authority to trust. May be repeated."
 )
 """Decorator: the command receives ``authorities``, a tuple of Path."""
 

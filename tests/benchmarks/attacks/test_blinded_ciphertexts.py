@@ -14,14 +14,7 @@ from click.testing import CliRunner
 from click.testing import Result as Called
 
 from fhe_auc import ckks
-from fhe_auc.base.errors import (
-    Check,
-    FheAucError,
-    InputError,
-    ResultCheckError,
-    UndefinedAucError,
-    VerificationError,
-)
+from fhe_auc.base.errors import Check, FheAucError, InputError, ResultCheckError, UndefinedAucError, VerificationError
 from fhe_auc.base.serialise import decode
 from fhe_auc.cli import main
 from fhe_auc.rows import datasets
@@ -303,9 +296,7 @@ def test_a_lie_that_cannot_be_told_is_refused_first(
     assert message in result.stderr
 
 
-def test_protocols_without_attacks_and_demos_without_a_cheat_say_so(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_protocols_without_attacks_and_demos_without_a_cheat_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
     result = demo("--protocol", "histogram-federated", "--cheat", "scale-all")
     assert (result.exit_code, result.stdout) == (2, "")
     assert result.stderr == "error: no attacks on protocol 'histogram-federated' are installed\n"

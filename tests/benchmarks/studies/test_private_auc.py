@@ -38,8 +38,7 @@ def test_parties_together_have_the_law_of_a_curator(unit: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("unit", "what"),
-    [pytest.param("label", "label flipped", marks=pytest.mark.slow), ("row", "replaced, same label")],
+    ("unit", "what"), [pytest.param("label", "label flipped", marks=pytest.mark.slow), ("row", "replaced, same label")]
 )
 def test_the_audit_finds_less_than_is_stated_and_half_the_noise(unit: str, what: str) -> None:
     random = np.random.default_rng(3)

@@ -27,10 +27,7 @@ def pool() -> bench.CountedRows:
     return bench.CountedRows(bench.bell(np.random.default_rng(10)))
 
 
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(name, marks=[pytest.mark.slow] * (name not in QUICK)) for name in LAWS],
-)
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] * (name not in QUICK)) for name in LAWS])
 def test_errors_fall_as_the_analysis_says(name: str) -> None:
     """With eight other seeds slopes had standard deviations of at most 0.01, and means off by at most 0.02.
 

@@ -310,9 +310,7 @@ def test_ctrl_c_ends_with_one_line_and_status_130() -> None:
     assert "Traceback" not in terminal
 
 
-def test_binning_errors_are_rounded_outwards_and_nan_is_null_in_json(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_binning_errors_are_rounded_outwards_and_nan_is_null_in_json(capsys: pytest.CaptureFixture[str]) -> None:
     output.print_json({"a": float("nan"), "b": [float("inf"), 1.5], "c": {"d": None}})
     assert json.loads(capsys.readouterr().out) == {"a": None, "b": [None, 1.5], "c": {"d": None}}
     # Of the first, 0.787412 is 4e-7 too much.

@@ -15,9 +15,7 @@ from fhe_auc.session import registry
 from tests.support.command_line import assert_fails, call, commands, told
 
 
-def test_protocols_leads_to_one_and_reports_a_broken_one(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_protocols_leads_to_one_and_reports_a_broken_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     lines = call("protocols").stdout.splitlines()
     assert lines[5] == ""

@@ -19,13 +19,7 @@ import pytest
 
 from fhe_auc.base.errors import DeserialisationError
 from fhe_auc.base.keystream import KeyStream
-from fhe_auc.input_proofs.joint_randomness import (
-    aggregators_part,
-    helpers_part,
-    helpers_share,
-    joint_seed,
-    weights,
-)
+from fhe_auc.input_proofs.joint_randomness import aggregators_part, helpers_part, helpers_share, joint_seed, weights
 from fhe_auc.input_proofs.prove import prove
 from fhe_auc.input_proofs.sessions import InputProof, InputProofs, Opened, Submitted
 from fhe_auc.input_proofs.statement import PROOFS, Statement

@@ -14,14 +14,7 @@ from fhe_auc.input_proofs.statement import PROOFS, Statement
 from fhe_auc.input_proofs.verify import Query, decide
 from fhe_auc.rlwe.modular import Residues, add, multiply, subtract, uniform
 from tests.support import vdaf
-from tests.support.proved_counts import (
-    REAL,
-    TOY,
-    Proved,
-    oracles_circuit,
-    oracles_field,
-    statement_of,
-)
+from tests.support.proved_counts import REAL, TOY, Proved, oracles_circuit, oracles_field, statement_of
 
 DIGEST = bytes(32)
 SHAPES = [(2, 2, 100), (4, 4, 60), (8, 16, 30), (7, 8, 12)]  # base, points, digits

@@ -273,11 +273,7 @@ LATE: dict[str, Any] = {"made": "late", "west_is_away": True, "ends": ("north", 
 DAMAGED = "truncated or damaged .*: copy it here again"
 ROWS = {
     "half a bundle": bundle(
-        "north",
-        rf"north\.bundle: party bundle {DAMAGED}",
-        lambda: half(MADE / "north.bundle"),
-        others=True,
-        quick=True,
+        "north", rf"north\.bundle: party bundle {DAMAGED}", lambda: half(MADE / "north.bundle"), others=True, quick=True
     ),
     "an oversized bundle": bundle(
         ADDER,

@@ -71,9 +71,7 @@ def test_a_frame_has_a_row_for_each_estimate_and_then_for_each_comparison() -> N
     assert pd.isna(last["auc"])
 
 
-def test_a_frame_needs_pandas_and_a_table_says_which_interval_is_widened(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_frame_needs_pandas_and_a_table_says_which_interval_is_widened(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(InputError, match="pip install pandas"):
         make_evaluation().to_frame()

@@ -78,11 +78,7 @@ def test_a_bad_label_is_refused_with_party_row_and_value(y_true: Any, shown: str
         ([0, 1, 1], [0, 2**53 + 1, 2**53], ", row 1: score is 9007199254740993, which float64 cannot hold exactly"),
         ([0, 1, 1], [0, 10**400, 1], ", row 1: score is 1000.*, which is too large"),
         ([0, 1, 1], np.ma.masked_array([0.1, 0.3, 0.2], mask=[0, 1, 0]), ", row 1: score is masked"),
-        (
-            [0, 1, 1],
-            np.array([0.1, np.timedelta64(1, "ns"), 0.2], dtype=object),
-            ", row 1: score is .*timedelta",
-        ),
+        ([0, 1, 1], np.array([0.1, np.timedelta64(1, "ns"), 0.2], dtype=object), ", row 1: score is .*timedelta"),
         ([0, 1, 1], np.array([1, 2, 3], dtype="M8[ns]"), ""),
         ([], [], ": there are no rows"),
         ([0, 1], [0.5], ": 2 labels but 1 scores"),

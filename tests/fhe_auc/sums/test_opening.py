@@ -193,9 +193,6 @@ def test_sums_that_take_too_many_ciphertexts_are_refused_by_both_roles(pair: bfv
     release = Release(Sketch((("p", 2**19),)), sums)
     pads = [np.zeros(2**19, np.uint64)] * 2
     stored = frame(b"fheopen", openings._Stored(openings._digest(release), ()))
-    for call in (
-        lambda: make_opening(pair.secret, release, pads),
-        lambda: Opening.load(pair.public, release, stored),
-    ):
+    for call in (lambda: make_opening(pair.secret, release, pads), lambda: Opening.load(pair.public, release, stored)):
         with pytest.raises(CapacityError, match="more than 1,024 ciphertexts"):
             call()

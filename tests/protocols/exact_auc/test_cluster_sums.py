@@ -190,12 +190,7 @@ def test_a_session_between_sites_gives_the_errors_of_all_rows_together_and_their
     assert found.standard_error == pytest.approx(np.sqrt(covariance[0, 0]), rel=0.03)
 
 
-@pytest.mark.parametrize(
-    ("score", "grid"),
-    [
-        *(("a", "hybrid:1000"), slow("a", None), slow(["a", "b"], None)),
-    ],
-)
+@pytest.mark.parametrize(("score", "grid"), [*(("a", "hybrid:1000"), slow("a", None), slow(["a", "b"], None))])
 def test_patients_at_most_double_what_a_site_sends(score: str | list[str], grid: str | None) -> None:
     sites = {name: table(seed, 40) for seed, name in enumerate(("north", "south"))}
     once, twice = (

@@ -12,13 +12,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from fhe_auc.base.errors import (
-    DeserialisationError,
-    EvaluationError,
-    InputError,
-    MessageError,
-    VerificationError,
-)
+from fhe_auc.base.errors import DeserialisationError, EvaluationError, InputError, MessageError, VerificationError
 from fhe_auc.base.serialise import decode, encode
 from fhe_auc.bfv import PublicContext, SecretContext
 from fhe_auc.bfv.joint_keys import JointEvaluator

@@ -55,9 +55,7 @@ SORTED: Mapping[type, Mapping[str, str]] = {
     ),
     QuantileThresholds: _OUTCOME | sorted_as("rows_above counted", "grid", "session own_rows_above"),
     estimates.GroupEstimate: sorted_as(
-        "positives negatives",
-        "auc standard_error binning_error interval fraction missing",
-        "model group contrast",
+        "positives negatives", "auc standard_error binning_error interval fraction missing", "model group contrast"
     ),
     estimates.Comparison: sorted_as(
         derived="difference binning_error standard_error standard_error_off interval p_value p_holm missing",

@@ -223,8 +223,7 @@ slow = partial(pytest.param, marks=pytest.mark.slow)
 
 
 @pytest.mark.parametrize(
-    ("answering", "how"),
-    [(4, "nearly all with one"), (3, "by score"), slow(4, "by label"), slow(4, "by score")],
+    ("answering", "how"), [(4, "nearly all with one"), (3, "by score"), slow(4, "by label"), slow(4, "by score")]
 )
 def test_whoever_vanishes_and_has_which_rows_all_but_one_partys_shares_hold_the_noise_promised(
     answering: int, how: str

@@ -425,8 +425,7 @@ STRATEGIES: Mapping[str, BlindedStrategy] = {
         "leave one party's submission out of the sum", lambda view: _without(view, _one(view))
     ),
     "count-twice": BlindedStrategy(
-        "add one party's submission twice",
-        lambda view: view.result(sums=view.sums([*view.parties, _one(view)])),
+        "add one party's submission twice", lambda view: view.result(sums=view.sums([*view.parties, _one(view)]))
     ),
     "replay-session": BlindedStrategy(
         "replace a party's submission by the one it sent in another session", _replay_session

@@ -117,9 +117,7 @@ def test_a_number_to_close_at_that_cannot_be_and_nodes_without_the_helper_are_re
         consortium.run(nodes="north:1, south:2, east:3")
 
 
-def test_a_session_that_closed_with_too_few_goes_on_once_the_missing_is_there(
-    new: Callable[..., GridSession],
-) -> None:
+def test_a_session_that_closed_with_too_few_goes_on_once_the_missing_is_there(new: Callable[..., GridSession]) -> None:
     """Nothing was opened, and no site submits anew."""
     consortium = new(min_parties=3)
     nobody = Node(lambda message: None)
