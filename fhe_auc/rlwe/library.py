@@ -37,7 +37,8 @@ class Library(ABC, Generic[P]):
         secret_key, public_key = self._new_keys()
         self.secret_key, self.public_key = self._layout(secret_key), self._layout(public_key)
         found = tuple(round(math.log2(modulus)) for modulus in self.secret_key.polynomials.moduli)
-        if found[: len(parameters.modulus_bits)] != parameters.modulus_bits:
+        wanted, more = parameters.modulus_bits, bool(parameters.special_bits)  # of which SEAL's secret keys know
+        if found[: len(wanted)] != wanted or len(found) > len(wanted) + more:
             raise CapacityError(f"the library has chosen primes of {found} bits, not those that the parameters say")
         zero = self._encrypted_zero(secret_key, secret=True)
         self.submission = self._layout(zero())

@@ -154,7 +154,7 @@ class TextFile:
 def _standard_input() -> Any:
     """Return all of standard input, from its beginning; it can be had once only, and is kept in an unnamed file."""
     if not _STANDARD_INPUT:
-        _STANDARD_INPUT.append(tempfile.TemporaryFile())  # noqa: SIM115
+        _STANDARD_INPUT.append(tempfile.SpooledTemporaryFile(_BLOCK))  # noqa: SIM115
         shutil.copyfileobj(sys.stdin.buffer, _STANDARD_INPUT[0])
         _STANDARD_INPUT[0].flush()
     kept = _STANDARD_INPUT[0]

@@ -8,14 +8,14 @@ of parts, weight · (x_k, or Σ_{j<k} x_j, or Σ_{j>k} x_j, or Σ_j x_j), x one 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import reduce
-from typing import Literal
+from typing import Literal, get_args
 
 import msgspec
 import numpy as np
 
-from fhe_auc.base.errors import CapacityError
+from fhe_auc.base.errors import CapacityError, InputError
 from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.modular import Residues
 
@@ -23,6 +23,7 @@ Over = Literal["each", "below", "above", "total"]
 """Which entries x_j are added up to entry k of a linear map: that with j = k, all with j < k, with j > k, or all."""
 
 MOST_ENTRIES = 2**20  # of a sketch
+MOST_FACTORS = 3  # of a term, besides constants
 MOST_PARTS = 2**14  # of all sums together, with constants
 MOST_EVALUATED = 2**24
 """Entries that all parts of all sums are evaluated to, with constants.
@@ -89,12 +90,16 @@ class Factor(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     each: int = 1
     times: int = 1
 
-    def length(self, lengths: Mapping[str, int]) -> int:
-        """Return how many entries it has with vectors of these lengths; 1 for totals."""
-        if self.constants:
-            return len(self.constants)
-        own = (lengths[part.vector] for part in self.parts if part.over != "total")
-        return max(own, default=1) * self.each * self.times
+    def length(self, lengths: Mapping[str, int]) -> int | None:
+        """Return how many entries it has with vectors of these lengths, None for totals; `InputError` if none fits."""
+        if bool(self.parts) == bool(self.constants):
+            raise InputError("a factor has either parts or constants")
+        for part in self.parts:
+            if part.vector not in lengths or part.over not in get_args(Over) or not part.weight:
+                raise InputError(f"{part.weight} times {part.over!a} of the vector {part.vector!a} cannot be")
+        own = [lengths[part.vector] for part in self.parts if part.over != "total"]
+        found = _one_length([*own, *filter(None, [len(self.constants)])])
+        return None if found is None else found * self.each * self.times
 
     def evaluate(self, vectors: Mapping[str, Residues], modulus: int) -> Residues:
         """Return its entries modulo a prime, shape (…, length), or (…, 1) where there are totals alone."""
@@ -116,8 +121,10 @@ class Term(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return sum(not factor.constants for factor in self.factors)
 
     def length(self, lengths: Mapping[str, int]) -> int:
-        """Return how many entries are summed, 1 where there are totals alone."""
-        return max(factor.length(lengths) for factor in self.factors)
+        """Return how many entries are summed, 1 where there are totals alone; `InputError` where factors do not fit."""
+        if not 1 <= self.degree <= MOST_FACTORS:
+            raise InputError(f"a term has 1 to {MOST_FACTORS} factors that are no constants, got {self.degree}")
+        return _one_length(factor.length(lengths) for factor in self.factors) or 1
 
 
 class Sum(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -135,7 +142,8 @@ class Sum(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Release(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A sketch, and the sums that are released of it: at least one, each with a name of its own.
 
-    Raises `CapacityError` for more than 2^14 parts and vectors of constants, or more than 2^24 entries of these.
+    Raises `InputError` for names that are there twice, and sums that do not fit the sketch, which would be computed
+    wrongly; `CapacityError` for more than 2^14 parts and vectors of constants, or more than 2^24 entries of these.
     """
 
     sketch: Sketch
@@ -143,6 +151,12 @@ class Release(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def __post_init__(self) -> None:
         lengths = dict(self.sketch.vectors)
+        names = {total.name for total in self.sums}
+        if (len(lengths), len(names)) != (len(self.sketch.vectors), len(self.sums)) or not names:
+            raise InputError("a release has a sum at least, and two vectors, or two sums, have different names")
+        for total in self.sums:
+            if not [term.length(lengths) for term in total.terms]:
+                raise InputError(f"sum {total.name!r} has no terms")
         parts = sum(max(len(factor.parts), 1) for factor in self._factors())
         if parts > MOST_PARTS:
             raise CapacityError(f"all sums together have at most {MOST_PARTS:,} parts and constants, got {parts:,}")
@@ -174,6 +188,14 @@ class Release(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def _factors(self) -> Iterator[Factor]:
         return (factor for total in self.sums for term in total.terms for factor in term.factors)
+
+
+def _one_length(lengths: Iterable[int | None]) -> int | None:
+    """Return the length of all that are no totals, None of these; `InputError` where there are several."""
+    distinct = sorted(set(lengths) - {None})  # type: ignore[type-var]
+    if len(distinct) > 1:
+        raise InputError(f"what is added or multiplied has different lengths, {', '.join(map(str, distinct))}")
+    return distinct[0] if distinct else None
 
 
 def running_sums(values: Residues, modulus: int) -> Residues:

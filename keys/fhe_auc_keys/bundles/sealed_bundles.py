@@ -138,6 +138,10 @@ def seal_session(
     secret key material.
     """
     given: dict[str, Any] = {"helper": helper, "study": study, "lifetime": lifetime, "at": at}
+    if not isinstance(
+        session, {"sealed": KeyHolderSession, "helper": DealtSession}.get(session.manifest.keys, Session)
+    ):
+        raise TypeError(f"a session with keys {session.manifest.keys!r} deals secrets, and this one does not")
     announcement = announce(holder, session.manifest, credentials, trust, aggregator=aggregator, **given)
     announced = open_announcement(announcement, trust, holder=holder.name, at=at)
     digest, bundles, aggregator_bundle = announcement_digest(announcement), {}, announcement

@@ -56,13 +56,16 @@ class Verdict(IntEnum):
     @property
     def sentence(self) -> str:
         """Why a record does not count."""
-        return (
-            "counts",
-            "its blob is not signed with the member's key",
-            "its blob is not sealed to the helper for this session, sketch and member",
-            "the member counts already, by an earlier record",
-            NOT_PROVED,
-        )[self]
+        return _SENTENCES[self]
+
+
+_SENTENCES = {
+    Verdict.COUNTS: "counts",
+    Verdict.UNSIGNED: "its blob is not signed with the member's key",
+    Verdict.UNOPENED: "its blob is not sealed to the helper for this session, sketch and member",
+    Verdict.AGAIN: "the member counts already, by an earlier record",
+    Verdict.UNPROVED: NOT_PROVED,
+}
 
 
 class Loaded(NamedTuple):

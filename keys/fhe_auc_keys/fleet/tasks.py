@@ -96,7 +96,7 @@ class Workers(AbstractContextManager["Workers"]):
 def _begin(function: Callable[..., Any], shared: tuple[Any, ...]) -> None:
     global _given
     _given = function, shared
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interrupted parent ends its workers
+    signal.signal(signal.SIGINT, lambda *_: os._exit(130))  # at once, and without a traceback of its own
     Thread(target=_end_with_parent, daemon=True).start()
 
 

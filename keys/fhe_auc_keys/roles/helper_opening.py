@@ -147,7 +147,7 @@ class OpeningAggregator(Aggregator):
             for names in (left_out.unfit, left_out.unproved):
                 if names != tuple(party for party in self.counted if party in names):
                     raise DeserialisationError("the helper leaves out strangers, or somebody twice")
-            if left_out.names != set(left_out.unfit) ^ set(left_out.unproved):
+            if set(left_out.unfit) & set(left_out.unproved):
                 raise DeserialisationError("the helper leaves out somebody twice")
             self._left_out = left_out
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fhe_auc.base.errors import CapacityError
+from fhe_auc.base.errors import CapacityError, InputError
 from fhe_auc.sums.monomials import coefficients, encrypted_numbers, monomials
 from fhe_auc.sums.terms import MOST_ENTRIES, MOST_EVALUATED, MOST_PARTS, Factor, Part, Release, Sketch, Sum, Term
 from tests.support import plain_sums
@@ -63,6 +63,36 @@ def test_other_numbers_than_residues_are_not_evaluated() -> None:
             release.evaluate(np.zeros(size, np.uint64), 101)
     with pytest.raises(ValueError, match="at most 50 bits"):
         release.evaluate(np.zeros(7, np.uint64), 2**50 + 1)
+
+
+def sum_of(*factors: Factor) -> Sum:
+    return Sum("s", (Term(factors),))
+
+
+@pytest.mark.parametrize(
+    ("sums", "shown"),
+    [
+        ((), "a sum at least"),
+        ((sum_of(P), sum_of(P)), "different names"),
+        ((Sum("s", ()),), "sum 's' has no terms"),
+        ((sum_of(Factor((Part("q"),))),), "'each' of the vector 'q' cannot be"),
+        ((sum_of(Factor((Part("p", "beyond"),))),), "'beyond' of the vector 'p' cannot be"),  # type: ignore[arg-type]
+        ((sum_of(Factor((Part("p", "each", 0),))),), "0 times 'each' of the vector 'p' cannot be"),
+        ((sum_of(Factor((Part("p"), Part("tag")))),), "different lengths, 1, 3"),
+        ((sum_of(P, Factor((Part("tag", "below"),))),), "different lengths, 1, 3"),
+        ((sum_of(P, Factor(constants=(1, 1))),), "different lengths, 2, 3"),
+        ((sum_of(Factor()),), "1 to 3 factors|either parts or constants"),
+        ((sum_of(Factor((Part("p"),), (1, 1, 1)), P),), "either parts or constants"),
+        ((sum_of(),), "1 to 3 factors that are no constants, got 0"),
+        ((sum_of(P, P, P, P),), "1 to 3 factors that are no constants, got 4"),
+        ((sum_of(ONES, ONES),), "1 to 3 factors that are no constants, got 0"),
+    ],
+)
+def test_sums_that_would_be_computed_wrongly_are_refused(sums: tuple[Sum, ...], shown: str) -> None:
+    with pytest.raises(InputError, match=shown):
+        Release(SKETCH, sums)
+    with pytest.raises(InputError, match="different names"):
+        Release(Sketch((("p", 3), ("p", 3))), (sum_of(P),))
 
 
 def test_more_than_a_reader_should_have_to_compute_is_refused_before_it_fills_the_memory() -> None:

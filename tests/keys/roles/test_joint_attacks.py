@@ -161,7 +161,7 @@ def drawn_again(play: JointPlay) -> Contribution:
 
 
 def forged_parts(play: JointPlay, other: JointPlay, e: Excerpts) -> dict[str, Excerpts]:
-    """What the aggregator may pass on in place of the honest excerpts `e`; other indices: test_roster.py."""
+    """What the aggregator may pass on in place of the honest excerpts `e`."""
     _, shape = play.aggregator._computation.setup.key_parts
     zeros, ones = (shape.pack(np.full((len(shape.moduli), shape.ring_dimension), value, np.uint64)) for value in (0, 1))
     south, north, stranger = play.identity("south"), play.identity("north"), Identity.create("south")
@@ -188,12 +188,20 @@ def forged_parts(play: JointPlay, other: JointPlay, e: Excerpts) -> dict[str, Ex
         "signed by the party for another round": in_place(e, signed_by(play, south, 3)),
         "another part of the same contribution": in_place(e, genuine.excerpt(0, SECRET)),
         "another part of the same contribution, its index changed": with_part(e, genuine.parts[0]),
+        "its index changed": with_parts(e, (0, part[1]), secret),
+        "left out": with_parts(e, secret),
+        "nothing passed on": with_parts(e),
+        "a part more": with_parts(e, part, secret, (3, b"")),
         "all parts passed on": in_place(e, genuine.excerpt(0, 1, 2)),
         "the two under each other's index": with_parts(e, (RELINEARISATION, secret[1]), (SECRET, part[1])),
         "secret: a bit flipped": with_part(e, flipped(secret[1], 60), SECRET),
         "secret: cut off": with_part(e, secret[1][:-1], SECRET),
         "secret: empty": with_part(e, b"", SECRET),
         "secret: moved into the other part": with_parts(e, (RELINEARISATION, part[1] + secret[1]), (SECRET, b"")),
+        "secret: left out": with_parts(e, part),
+        "secret: doubled": with_parts(e, part, secret, secret),
+        "secret: its index changed": with_parts(e, part, (3, secret[1])),
+        "secret: its index counted from the end": with_parts(e, part, (-1, secret[1])),
         "secret: one's for another's": with_part(e, dict(e[0].parts)[SECRET], SECRET),
         "secret: the party's own of another session": with_part(e, own_parts(other, "south")[SECRET], SECRET),
         "secret: the aggregator's own, sealed to the parties": with_part(e, made_up, SECRET),
