@@ -40,7 +40,10 @@ def answers_for_all_seeds(query: Query, digits: Residues, statement: Statement =
     return answers[:, :-LINEAR_CHECKS].reshape(len(seeds), PROOFS, -1)
 
 
-@pytest.mark.parametrize(("statement", "keys"), [(A_CALL, 30), (TWO_A_CALL, 2)], ids=["one a call", "two"])
+@pytest.mark.parametrize(
+    ("statement", "keys"),
+    [pytest.param(A_CALL, 30, id="one a call"), pytest.param(TWO_A_CALL, 2, id="two", marks=pytest.mark.slow)],
+)
 def test_the_wires_that_servers_see_are_uniform_whatever_the_digits_are(statement: Statement, keys: int) -> None:
     """All values stand for one choice of seeds each, so that the answers of any two inputs have one distribution.
 
