@@ -30,6 +30,7 @@ if sys.platform != "win32":
 R = TypeVar("R")
 
 _RETRIES = 3
+_MOST_ON_WINDOWS = 61  # that it can wait for
 _AHEAD = 2  # tasks a worker that are under way at a time
 _THREADS = "OMP_NUM_THREADS"  # of a process that computes
 
@@ -43,6 +44,8 @@ class Workers(AbstractContextManager["Workers"]):
     def __init__(self, number: int = 1) -> None:
         if number < 1:
             raise InputError(f"there must be at least one worker, got {number}")
+        if number > _MOST_ON_WINDOWS and sys.platform == "win32":
+            raise InputError(f"on Windows there are at most {_MOST_ON_WINDOWS} workers, got {number}")
         self.number = number
         self.seconds = 0.0
         """CPU time of tasks in other processes than this one."""

@@ -3,6 +3,7 @@
 import hashlib
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -113,6 +114,9 @@ def test_every_party_gets_the_keys_and_all_the_same_common_secret(consortium, se
     assert (announced.manifest, announced.fingerprints) == (consortium.announced(prepared.manifest), expected)
     (adder,) = consortium.peers(ADDER)
     assert (announced.aggregator, announced.holder.name, announced.not_after) == (adder, HOLDER, NOW + 7 * DAY)
+    announced.require_party(consortium.peers("south")[0])
+    with pytest.raises(KeysError, match="'south' is not, with this certificate, a party"):
+        announced.require_party(replace(adder, name="south"))
 
 
 def test_a_bundle_is_for_one_certificate_and_not_for_the_same_party_under_a_new_one(prepared) -> None:
