@@ -98,6 +98,8 @@ class Factor(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             if part.vector not in lengths or part.over not in get_args(Over) or not part.weight:
                 raise InputError(f"{part.weight} times {part.over!a} of the vector {part.vector!a} cannot be")
         own = [lengths[part.vector] for part in self.parts if part.over != "total"]
+        if min(self.each, self.times) < 1 or (self.each * self.times > 1 and not own):
+            raise InputError("a factor is repeated once at least, and constants and totals are not repeated")
         found = _one_length([*own, *filter(None, [len(self.constants)])])
         return None if found is None else found * self.each * self.times
 
