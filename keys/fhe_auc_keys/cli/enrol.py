@@ -21,7 +21,7 @@ from fhe_auc_keys.site.policy import Policy
 from fhe_auc_keys.store.key_store import KeyStore
 from fhe_auc_keys.store.list_places import is_url
 from fhe_auc_keys.store.trusted_authorities import Trusted, read_certificates
-from fhe_auc_keys.store.vault import Vault, identity_of
+from fhe_auc_keys.store.vault import OWN, Vault, identity_of
 from fhe_auc_keys.trust.certificates import verify
 from fhe_auc_keys.trust.existing_certificate import CertifiedKey
 from fhe_auc_keys.trust.identity import Identity
@@ -215,7 +215,8 @@ def _take_part(
         elif bind is not None:
             identity = bind(identity)
         peer = verify(identity.credential, trusted.trust, at=common.now()) if certifying else None
-        trusted.keep(store, identity)
+        trusted.keep(store)
+        store.put("identity", OWN, identity.to_bytes(), replace=True)
         if policy is not None:
             policy.keep(store)
 

@@ -19,7 +19,6 @@ from fhe_auc_keys.errors import KeysError, unreadable
 from fhe_auc_keys.store.key_store import KeyStore
 from fhe_auc_keys.store.vault import OWN
 from fhe_auc_keys.trust.certificates import Trust
-from fhe_auc_keys.trust.identity import Identity
 from fhe_auc_keys.trust.public_keys import MALFORMED, RevocationList, subject_name
 from fhe_auc_keys.trust.revocation import ends_soon, is_of, newer_list
 
@@ -59,8 +58,8 @@ class Trusted:
         except (DeserialisationError, *MALFORMED) as error:
             raise unreadable(error, f"trust/{OWN} is malformed; restore it from the backup") from None
 
-    def keep(self, store: KeyStore, identity: Identity | None = None) -> None:
-        """Put it into a key store, and if it is given the identity of whose store that is."""
+    def keep(self, store: KeyStore) -> None:
+        """Put it into a key store."""
         stored = _StoredAuthorities(
             tuple(each.public_bytes(Encoding.DER) for each in self.authorities),
             tuple(each.public_bytes(Encoding.DER) for each in self.intermediates),
@@ -68,8 +67,6 @@ class Trusted:
             self.places,
         )
         store.put("trust", OWN, _FORMAT.frame(stored), replace=True)
-        if identity is not None:
-            store.put("identity", OWN, identity.to_bytes(), replace=True)
 
     @property
     def trust(self) -> Trust:
