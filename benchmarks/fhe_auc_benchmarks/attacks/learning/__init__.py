@@ -1,0 +1,1 @@
+"""Attacks that learn: who reads what lies and travels, and who lies to be told more than it should be."""
