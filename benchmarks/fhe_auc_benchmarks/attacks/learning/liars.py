@@ -48,6 +48,7 @@ _BIN = 3  # that is read
 _MADE_UP = 2**15  # positives: more than all pairs of other rows in one bin
 _AGAINST_NOISE = 2**22
 _CAP = 90
+_FEW = PartyData.from_arrays(SITES[-1], [False, True], [0.1, 0.9])
 _BITS = 7  # of a count in the digits of an AUC
 _DIGITS = 51  # the place of the last of them, in bits
 
@@ -88,6 +89,8 @@ class _Played:
         tell: Tell = lambda aggregator, name, message: message, own_caps: bool = False, **request: Any,
     ) -> None:  # fmt: skip
         self.sites = made_up_sites(generator)
+        if made_up is None:  # its cap is for made-up rows
+            self.sites[-1] = _FEW
         rows = tuple(each.rows for each in self.sites)
         caps = {"row_caps": dict(zip(SITES, rows, strict=True))} if own_caps else {}
         plugin = PROTOCOLS[protocol]()
@@ -98,7 +101,7 @@ class _Played:
         if shifted:
             lie = ExactStrategy("", lambda view: view.claim(view.shifted(vector(0, 0, 1), _BIN, shifted)))
             self.aggregator = lying_aggregator(manifest, delivery.aggregator, lie, generator)
-        self.spy = _Spying(manifest, self.sites[-1], _CAP - self.sites[-1].rows if made_up is None else made_up)
+        self.spy = _Spying(manifest, self.sites[-1], _CAP - _FEW.rows if made_up is None else made_up)
         material = delivery.parties[self.spy.party]
         self.roles: list[Party[Any]] = [plugin.party(manifest, delivery.parties[e.name], e) for e in self.sites[:-1]]
         if keys == "helper":
@@ -245,7 +248,7 @@ LIARS = {
         "aggregator: tell a site that counts that it is left out", _told_left_out, _HELPED, "result"
     ),
     "two-nights": LearningAttack(
-        "aggregator and a site: leave another one out of the second of two nights", _two_nights, _HELPED
+        "aggregator and a site: leave another one out of the second of two nights", _two_nights, _BOTH
     ),
 }  # fmt: skip
 """By name."""

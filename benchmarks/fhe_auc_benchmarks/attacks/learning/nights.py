@@ -85,4 +85,5 @@ class Night:
             yield name, made
 
     def _done(self, party: Party[Any], records: Records) -> None:
-        self.results[party.name] = party.result()
+        if party.failure is None:  # noise may leave no AUC
+            self.results[party.name] = party.result()

@@ -44,6 +44,7 @@ ON: Mapping[str, tuple[str, ...]] = {
 _CAP = 90
 _POOL = "the pool"
 _LONGEST = 2**30
+_PART = 24  # bytes that are looked for of what is long
 _NUMBERS = [f"{order}{kind}" for order in "<>" for kind in ("u2", "u4", "u8", "f4", "f8")]
 
 
@@ -94,6 +95,8 @@ class Watched(Night):
             own = self.session.secrets_of(name)
             self._hide("the common secret", own.common_secret, *self.sites)
             self._hide(f"seed of {name}", own.seed, name)
+        if hasattr(self.session, "seeds"):  # sites have the key under which it is
+            self._hide("the opening of the pads", self.session.aggregator_material[-_PART:], AGGREGATOR)
         self.play()
         self._look()
 
@@ -106,19 +109,23 @@ class Watched(Night):
                 with suppress(MessageError):  # what is for all is not sealed
                     opened = message.opened(protection, role)
                     self.seen[role].add(opened)
-                    if self.manifest.keys == "helper":
-                        self._hide_drawn(message, opened)
+                    self._hide_drawn(message, opened)
 
     def _hide_drawn(self, message: Message, opened: bytes) -> None:
-        """Note what a session with a helper draws on its way: seeds, the query's key, answers about proofs."""
-        if message.round == 1:
-            (blob,) = decode(opened, HelpedSubmission, "submission").blobs
+        """Note what roles make on the way: submissions; with a helper seeds, the query's key, answers about proofs."""
+        helped, sent = self.manifest.keys == "helper", opened
+        if message.round == 1 and helped:
+            sent, *_ = (submission := decode(opened, HelpedSubmission, "submission")).parts
+            (blob,) = submission.blobs
             about = signed_bytes(_BLOB, encode((self.manifest.digest, message.sender)))
             with self.store(HELPER) as store:
                 identity = certified_identity(store)
             seed = identity.unseal(blob, info=about)[:SEED_BYTES]
             self._hide(f"seed of {message.sender}", seed, message.sender, HELPER)
-        elif message.round == OPEN and message.sender == AGGREGATOR:
+        if message.round == 1:  # with a key, or the pad, it tells counts
+            middle = sent[len(sent) // 2 :][:_PART]
+            self._hide(f"what {message.sender} has sent", middle, message.sender, AGGREGATOR)
+        elif helped and message.round == OPEN and message.sender == AGGREGATOR:
             asked = decode(opened, Blobs, "list of blobs")
             self._hide("key of the query", asked.key, AGGREGATOR, HELPER)
             for each in asked.signed:
