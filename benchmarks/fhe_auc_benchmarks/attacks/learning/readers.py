@@ -85,10 +85,10 @@ class Watched(Night):
     def __init__(self, protocol: str, keys: str, sites: Sequence[PartyData], folder: Path) -> None:
         proofs = keys == "helper" and protocol in ("exact", "verified")
         super().__init__(protocol, keys, sites, folder, row_caps=_CAP if proofs else None)
-        self.seen = {role: set[bytes]() for role in (OUTSIDE, *self.configured)}
+        self.seen = {role: set[bytes]() for role in (OUTSIDE, AGGREGATOR, *self.manifest.answering)}
         self._protections: dict[str, Any] = {AGGREGATOR: self.aggregator.protection}
-        for role in {*self.configured} - {AGGREGATOR}:
-            with site_storage().site(self.configured[role]) as site:
+        for role in self.manifest.answering:
+            with site_storage().site(self.machines.configured[role]) as site:
                 self._protections[role] = site.session(self.manifest.session).protection
         self.secrets = dict(self._counts())
         for name in self.sites if hasattr(self.session, "secrets_of") else ():
@@ -118,7 +118,7 @@ class Watched(Night):
             sent, *_ = (submission := decode(opened, HelpedSubmission, "submission")).parts
             (blob,) = submission.blobs
             about = signed_bytes(_BLOB, encode((self.manifest.digest, message.sender)))
-            with self.store(HELPER) as store:
+            with self.machines.store(HELPER) as store:
                 identity = certified_identity(store)
             seed = identity.unseal(blob, info=about)[:SEED_BYTES]
             self._hide(f"seed of {message.sender}", seed, message.sender, HELPER)
@@ -147,8 +147,8 @@ class Watched(Night):
 
     def _look(self) -> None:
         self.seen[OUTSIDE] |= {each.read_bytes() for each in self.folder.rglob("*") if each.is_file()}
-        for role in self.configured:
-            with self.store(role) as store:
+        for role in {*self.seen} - {OUTSIDE}:
+            with self.machines.store(role) as store:
                 self.seen[role] |= {store.get(kind, each) for kind in get_args(Kind) for each in store.names(kind)}
 
 
