@@ -210,7 +210,7 @@ def _two_nights(protocol: str, keys: str, generator: np.random.Generator) -> Lea
             (folder := Path(place) / str(night)).mkdir()
             before = Night(protocol, keys, sites, folder, before=before, missing=missing, min_parties=2)
             before.play()
-            positives.append(before.results[SITES[0]].positives)
+            positives.append(before.ended[SITES[0]].result().positives)
     what = f"positives of {away}"
     return Learned({what: positives[0] - positives[1]}, {what: int(sites[-1].y_true.sum())})
 

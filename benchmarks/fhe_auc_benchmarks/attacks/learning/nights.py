@@ -91,7 +91,7 @@ class Machines:
 
 
 class Night:
-    """A session in an empty folder; `play` plays it to its end, and `results` are those of sites, by name.
+    """A session in an empty folder; `play` plays it to its end, and `ended` has the parties then, with their results.
 
     The roles' machines are those of the night `before`. The aggregator says of `missing` that it did not come.
     """
@@ -100,7 +100,7 @@ class Night:
         self, protocol: str, keys: str, sites: Sequence[PartyData], folder: Path, before: Night | None = None,
         missing: str = "", **request: Any,
     ) -> None:  # fmt: skip
-        self.folder, self._missing, self.results = folder, missing, dict[str, Any]()
+        self.folder, self._missing, self.ended = folder, missing, dict[str, Party[Any]]()
         self.sites = {each.name: each for each in sites}
         names, options = tuple(self.sites), OPTIONS.get(protocol, {})
         plugin = registry.load(protocol)
@@ -135,5 +135,4 @@ class Night:
             yield name, made
 
     def _done(self, party: Party[Any], records: Records) -> None:
-        if party.failure is None:  # noise may leave no AUC
-            self.results[party.name] = party.result()
+        self.ended[party.name] = party
