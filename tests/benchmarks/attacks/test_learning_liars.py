@@ -37,11 +37,12 @@ def test_with_a_proved_cap_a_site_is_off_by_all_other_pairs_in_one_bin_over_its_
             for name in ("made-up-rows", "made-up-rows-capped")
         )
         assert free.read == free.truth
-        others = [count(each, GRID) for each in made_up_sites(np.random.default_rng(seed))[:-1]]
-        pairs = sum(each.bin_positives for each in others) * sum(each.bin_negatives for each in others)
+        first, second = (count(each, GRID) for each in made_up_sites(np.random.default_rng(seed))[:-1])
+        positives, negatives = (first + second).bin_positives, (first + second).bin_negatives
+        off = int((positives * negatives).sum()) // 88  # two of its 90 rows are true ones, in other bins
         (read,), (true,) = capped.read.values(), capped.truth.values()
-        off = pairs.sum() // 88  # two of its 90 rows are true ones, in other bins
-        assert 0 < off <= read - true <= off + 2
+        assert off > 0
+        assert read in [true + off + more for more in range(3)]  # type: ignore[operator]
 
 
 def test_what_is_refused_or_read_wrongly_is_not_learned_and_what_is_not_promised_is_beyond() -> None:

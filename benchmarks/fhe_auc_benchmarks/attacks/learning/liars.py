@@ -174,7 +174,7 @@ def _in_the_digits(protocol: str, keys: str, generator: np.random.Generator) -> 
     read = [number >> _BITS * place & 2**_BITS - 1 for place in range(len(bins))]
     own = parties.counts[0].bin_negatives[bins].tolist()
     # The last bins have the first digits: so many of them are read together, or not at all.
-    names = {f"negatives of {SITES[0]} in the last {last} bins": -last for last in range(1, len(bins) + 1)}
+    names = {f"counts of {SITES[0]}: {last}": -last for last in range(1, len(bins) + 1)}
     told, true = ({name: tuple(each[last:]) for name, last in names.items()} for each in (read, own))
     return Learned(told, true, (*names,)[:2])
 
