@@ -91,10 +91,9 @@ class _Played:
         self.sites = made_up_sites(generator)
         if made_up is None:  # its cap is for made-up rows
             self.sites[-1] = _FEW
-        rows = tuple(each.rows for each in self.sites)
-        caps = {"row_caps": dict(zip(SITES, rows, strict=True))} if own_caps else {}
+        caps = {"row_caps": {each.name: each.rows for each in self.sites}} if own_caps else {}
         plugin = PROTOCOLS[protocol]()
-        asked = request_for(None, **{"keys": keys, "rows": rows, "max_rows": 2 * _MADE_UP, **caps, **request})
+        asked = request_for(None, **{"keys": keys, "max_rows": 2 * _MADE_UP, **caps, **request})
         session = plugin.prepare(asked)
         manifest, delivery = session.manifest, session.delivery()
         self.aggregator: Any = plugin.aggregator(manifest, delivery.aggregator)
