@@ -20,13 +20,21 @@ ATTACKS = {**LIARS, **FLEETS}
 PLAYED = [(name, protocol, keys) for name, each in ATTACKS.items() for keys, on in each.on.items() for protocol in on]
 READ = {"made-up-rows", "all-but-one", "with-a-site"}
 """Attacks that always read what they are promised."""
+REFUSED = {
+    **dict.fromkeys(("against-noise-capped", "two-nights", "fleet-two-lists"), {"EvaluationError": 2}),
+    "against-noise": {"InputError": 2},
+    "published": {"VerificationError": 2},
+}
+"""Errors with which honest roles end the others."""
 
 
 @pytest.mark.parametrize(("name", "protocol", "keys"), PLAYED)
 def test_no_liar_reads_more_than_is_promised(name: str, protocol: str, keys: str) -> None:
     found = ATTACKS[name].run(protocol, keys, 2, 7)
     assert found["beyond"] == 0, outcome(found)
-    if name in READ or (name, protocol) == ("published", "exact"):
+    reads = name in READ or (name, protocol) == ("published", "exact")
+    assert found["refused"] == ({} if reads else REFUSED.get(name, {}))
+    if reads:
         assert found["read"] == 2
 
 
