@@ -18,13 +18,14 @@ from fhe_auc.base.errors import DeserialisationError
 from fhe_auc.input_proofs.sessions import Opened
 from fhe_auc.input_proofs.statement import PROOFS
 from fhe_auc.question.fleet import Fleet
+from fhe_auc.rows.counts import count
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
 from fhe_auc.session.protocol import Request
 from fhe_auc.sums.residues import pack, unpack
 from fhe_auc_benchmarks.attacks.exact_auc.ciphertexts import GRID
 from fhe_auc_benchmarks.attacks.learning.learned import Learned, LearningAttack
-from fhe_auc_benchmarks.attacks.learning.readers import found_in, of_bytes
+from fhe_auc_benchmarks.attacks.learning.readers import Secret, forms_of, found_in, of_bytes
 from fhe_auc_keys.bundles.announcement import open_announcement
 from fhe_auc_keys.bundles.session_keys import SEED_BYTES
 from fhe_auc_keys.fleet import aggregator, helper, tables
@@ -137,6 +138,9 @@ def _read(protocol: str, keys: str, generator: np.random.Generator) -> Learned:
             hidden |= {f"answers about device {each.party}": each.answers, f"seed of device {each.party}": each.seed}
         hidden["key of the query"] = night.key
         known = {name: of_bytes(each) for name, each in hidden.items()}
+        first, *others = (count(each, GRID) for each in night.rows)
+        own = sum(others, first).bin_negatives
+        known["negatives of the pool"] = Secret(own.tolist(), frozenset(), forms_of(own))
         return found_in(night.seen(), known)
 
 
