@@ -2,7 +2,7 @@
 
 The session is one between machines: key stores, journal, and the files of an exchange folder. Nobody lies. A reader
 has no key at all; or it is one role, which opens its own store, and what is sealed to it. Secrets are looked for as
-integers of any width and order, MessagePack, JSON, floats, and residues as submissions pack them.
+integers of two to eight bytes, MessagePack, JSON, floats, and residues as submissions pack them.
 """
 
 from __future__ import annotations
