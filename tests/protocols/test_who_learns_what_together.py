@@ -1,4 +1,4 @@
-"""What those who work together learn, and which lies pass: the threat model's rows that no other test plays."""
+"""What those who work together learn, and which lies pass: promises that no other test plays."""
 
 import hashlib
 import math
