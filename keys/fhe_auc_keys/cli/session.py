@@ -289,7 +289,6 @@ def _bounded(request: Request, study: Study) -> Request:
     """Return the request with the study's row caps as bounds on all rows, where each party has one."""
     if set(study.row_caps) != set(request.parties):
         return request
-    request = replace(request, rows=tuple(study.row_caps[name] for name in request.parties))
     if inputs.given("max_rows"):
         return request
     most = sum(study.row_caps.values())
