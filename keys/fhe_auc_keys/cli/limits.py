@@ -155,7 +155,7 @@ def budget(
             rows.append(("", "these sums", f"(basic composition) bound what is told of: {protects}"))
         out = exact.get(name, [])
         if out:
-            known = f"{len(out)} without a budget, since {out[0]:%Y-%m-%d %H:%M}: no epsilon bounds what they told"
+            known = f"{len(out)}, of sessions without a budget since {out[0]:%Y-%m-%d %H:%M}: no epsilon bounds these"
             rows.append(("", "EXACT RESULTS", known))
         since = {"sessions": len(out), "since": out[0].isoformat()} if out else None
         most_told = None if most is None else msgspec.structs.asdict(most)
