@@ -14,8 +14,7 @@ sum is below 1 over the most rows put into any, unless its limit says otherwise.
 without noise is refused, and one after which nothing is left that all protect. A result that is refused is an incident
 (docs/security/private-auc.md).
 
-A session without a budget releases exact numbers, of which no epsilon bounds what they tell: the trail says so, too
-(`exact`).
+No epsilon bounds what sessions without a budget tell: the trail says which there were (`exact`).
 """
 
 from __future__ import annotations
@@ -228,12 +227,9 @@ def differences(store: KeyStore, *, at: datetime) -> list[str]:
     return [each.wrong for each in _differences(store, Ledger.stored(store), _Told.by(store, at=at))]
 
 
-def exact(store: KeyStore, *, at: datetime) -> dict[str, list[datetime]]:
-    """Return, by data set, when rows were submitted in sessions without a budget, in order; once for each session."""
-    found: dict[str, list[datetime]] = {}
-    for data_set, time in _Told.by(store, at=at).exact.values():
-        found.setdefault(data_set, []).append(time)
-    return found
+def exact(store: KeyStore, *, at: datetime) -> list[tuple[str, datetime]]:
+    """Return of each session without a budget the data set, and when rows of it were submitted; in order."""
+    return list(_Told.by(store, at=at).exact.values())
 
 
 def set_limit(store: KeyStore, data_set: str, epsilon: float, delta: float | None = None) -> Mapping[str, Any]:

@@ -84,9 +84,8 @@ def plan_exact(
 
     def most(privacy: Privacy | None) -> int:
         """Return how many rows, up to `max_rows`, can be proved."""
-        least = max(2, parties)
-        tried = range(least, max_rows + 1)
-        return least - 1 + bisect_left(tried, True, key=lambda rows: next(candidates(rows, privacy), None) is None)
+        tried = range(max(2, parties), max_rows + 1)
+        return tried[0] - 1 + bisect_left(tried, True, key=lambda rows: next(candidates(rows, privacy), None) is None)
 
     # With sealed keys the noise of any number of parties is the same: what the first do not hold, no others should.
     for parameters in islice(candidates(max_rows), None if joint_keys else 1):

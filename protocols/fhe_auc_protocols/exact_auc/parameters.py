@@ -152,7 +152,7 @@ class ExactParameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
             return
         if not self.authenticated or self.caps != self.privacy.rows:  # else one lying party reads exact counts
             raise CapacityError(
-                "a private AUC takes verified, a helper, and proofs that parties have the rows they say"
+                "a private AUC takes verified, and a helper, to whom all prove the rows that they state"
             )
         analysis = self.analysis
         if self.interval or self.average_precision or analysis.by or analysis.classes or analysis.heterogeneity:

@@ -115,11 +115,8 @@ class ExactTask(PartyTask[Residues, Sequence[Residues], Evaluation]):
         if [len(each) for each in decrypted] != [len(plan.computed.sums)] * len(primes):  # only a helper may send such
             refusal = VerificationError if plan.authenticated else ResultCheckError
             raise refusal("the helper has sent too many sums, or too few, so no number is given", check="sums")
-        found = (
-            self._verified(decrypted, counted, common_secret)
-            if plan.authenticated
-            else self._accepted(decrypted, counted)
-        )
+        sums = decrypted, counted
+        found = self._verified(*sums, common_secret) if plan.authenticated else self._accepted(*sums)
         level = self._manifest.options.get(INTERVAL)
         given = None if level is None else float(level)
         if isinstance(found, PooledSums):

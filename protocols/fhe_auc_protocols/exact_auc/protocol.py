@@ -115,8 +115,7 @@ class Exact(EncryptedProtocol[Evaluation, ExactPlan]):
         privacy, analysis = None, request.analysis
         if epsilon_noise.agreed(request.options):
             given = request.row_caps
-            lacking = given is None or (isinstance(given, Mapping) and not set(request.parties) <= set(given))
-            if request.keys != "helper" or lacking:
+            if request.keys != "helper" or not (isinstance(given, int) or set(request.parties) <= set(given or ())):
                 raise InputError(_NOT_PROVED)
             if analysis.by or analysis.classes or analysis.heterogeneity:
                 raise InputError(_NO_GROUPS)

@@ -297,7 +297,7 @@ def test_a_manifest_of_other_software_whose_parties_do_not_prove_the_rows_that_i
         content = EncodedPlan("exact sums", encode(plan))
         keys = "helper" if plan["helpers"] else "sealed"
         context = manifest.context if plan["helpers"] else bytes(32)
-        with pytest.raises(InputError, match="takes verified, a helper, and proofs that parties have the rows they"):
+        with pytest.raises(InputError, match="takes verified, and a helper, to whom all prove the rows"):
             plugin.plan_of(msgspec.structs.replace(manifest, plan=content, keys=keys, context=context))
 
 
