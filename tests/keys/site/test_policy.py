@@ -176,7 +176,7 @@ def test_a_session_without_an_option_that_the_policy_names_is_refused() -> None:
     write_study("capped.toml", row_caps={"north": 4000, "south": 5000})
     write_study("half.toml", row_caps={"north": 4000})
     noise, helper = ("--epsilon", "0.5"), ("--keys", "helper", "--helper", "registry/registry.credential")
-    for study, *asked in (("capped",), ("capped", *helper, "--no-proofs"), ("study", *helper), ("half", *helper)):
+    for study, *asked in (("capped", *helper, "--no-proofs"), ("study", *helper), ("half", *helper)):
         made_of = (*CREDENTIALS, "--study", f"{study}.toml", "--thresholds", "uniform:16", *noise, *asked)
         refused = call("session", *made_of, "--store", "north/store", "--out", "private")
         assert_fails(refused, 2, "take a helper .*a row cap of each site .* and leave --no-proofs out")
