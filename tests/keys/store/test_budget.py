@@ -16,6 +16,7 @@ from click.testing import Result
 from fhe_auc import InputError
 from fhe_auc.base.errors import FheAucError
 from fhe_auc.base.files import write_atomically
+from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
 from fhe_auc.session.aggregator import conduct
 from fhe_auc.session.manifest import Manifest
@@ -463,6 +464,23 @@ def test_noise_that_a_site_makes_up_ends_in_an_incident_that_all_sites_write_dow
         site.play(site.made.aggregator())
     assert [site.entries(each)[site.id].refused for each in site.made.sites] == [INCIDENTS[1]] * 3
     assert site.made.results == {}
+
+
+def test_a_site_whose_rows_are_gone_once_they_are_in_still_reads_the_result(site: Site) -> None:
+    def rows_of(name: str, *_: object) -> PartyData:
+        if submitted and name == site.name:
+            raise OSError("no such file")
+        return site.made.sites[name]
+
+    aggregator, submitted = site.made.aggregator(), False
+    message: bytes | None = aggregator.start()
+    while message is not None:
+        for name in aggregator.asked:
+            aggregator.receive(name, site.made.answer(name, message, rows_of))
+        message, submitted = aggregator.finish_round(), True
+    gone = site.made.results.pop(site.name)
+    assert {each.auc for each in site.made.results.values()} == {gone.auc}
+    assert any("cannot be read" in each for each in gone.warnings)
 
 
 def test_the_budget_says_since_when_exact_results_of_the_same_rows_are_out(tmp_path: Path) -> None:
