@@ -27,6 +27,7 @@ from fhe_auc.metrics.trapezoid import trapezoid
 from fhe_auc.question import thresholds
 from fhe_auc.results.evaluation import Evaluation
 from fhe_auc.rows.counts import count
+from fhe_auc.session.ckks_computation import Sums
 from fhe_auc.session.computation import Result
 from fhe_auc.session.manifest import SESSION_BYTES, Manifest
 from fhe_auc.session.messages import Message
@@ -160,9 +161,18 @@ class HonestParties:
         return self._round(aggregator.start())
 
     def read(self, message: bytes) -> float:
-        """Return the AUC that parties accept, or raise `FheAucError`; one reads it for all, who see the same."""
+        """Return the AUC that parties accept, before they round it, or raise `FheAucError`; one reads it for all."""
         self._parties[0].respond(self.last(message))
-        return float(self._parties[0].result().auc)
+        self._parties[0].result()
+        return self.unrounded(message)
+
+    def unrounded(self, message: bytes) -> float:
+        """Return the AUC in a result with all digits; errors as `read`."""
+        return float(self._tasks[0].recovered(self._sums(message), self._common_secret).auc)
+
+    def _sums(self, message: bytes) -> Sums:
+        payload = Message.from_bytes(message, limit=len(message)).payload
+        return self._keys.secret.decrypt_sums(decode(payload, Result, "result").content, self.plan.squares)
 
     def last(self, message: bytes) -> bytes:
         """Return the last round's message: parties may compare results before they read the one in `message`."""
@@ -182,8 +192,7 @@ class HonestParties:
     def says_the_same(self, message: bytes) -> bool:
         """Tell whether the result holds the honest class totals, up to a factor common to all; with the secret key."""
         try:
-            payload = Message.from_bytes(message, limit=len(message)).payload
-            found = self._keys.secret.decrypt_sums(decode(payload, Result, "result").content, self.plan.squares)
+            found = self._sums(message)
         except FheAucError:
             return False
         z = np.array(self.summed())
