@@ -449,10 +449,12 @@ def _privacy(evaluation: Evaluation, histogram: Histogram, card: ReportCard, thr
     else:
         page = "report.json holds these numbers, and the curves on this page nearly do: readers learn them too."
         if card.histogram.bins < card.fine_bins:
+            found = grids.quantiles_wanted(thresholds)  # then edges are at places that rows choose
+            placed = "" if found else f", no row is placed among fewer than {card.min_cell}"
             page = (
                 f"Here and in report.json there are {card.histogram.bins:,} bins, merged from these: no count is from "
-                f"1 to {card.min_cell - 1}, no row is placed among fewer than {card.min_cell}, and curves and counts "
-                "are of them. Measures of all rows, such as the AUC, are of the bins before, with four digits."
+                f"1 to {card.min_cell - 1}{placed}, and curves and counts are of them. Measures of all rows, such as "
+                "the AUC, are of the bins before, with four digits."
             )
         learnt = (
             f"Each party learns the exact number of positive and of negative rows of all parties together in each of "
