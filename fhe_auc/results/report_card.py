@@ -209,7 +209,7 @@ def _groups(fine: Histogram, scores: NDArray[np.float64], threshold: float, min_
             if len(held) and len(cuts):
                 moved[np.abs(rows[cuts] - rows[held]).argmin()] = held[0]
             for ends in (cuts, moved):
-                if _in_cuts(fine, ends).rows.all() and _without_small_counts(fine, np.union1d(ends, held), min_cell):
+                if _without_small_counts(fine, np.union1d(ends, held), min_cell):
                     return ends
     return at[:0]
 

@@ -115,12 +115,12 @@ class Algebra:
         return total.totals
 
 
-def session_sums(parties: Sequence[PartyData], protocol: str = "semi-honest", tamper: Any = None, **asked: Any) -> Any:
-    """Play a session; return what each party tells, and the AUC and binning error that the first one reads.
+def session_sums(parties: Sequence[PartyData], tamper: Any = None, **asked: Any) -> Any:
+    """Play a session of `semi-honest`; return what all parties tell, and the AUC and binning error that they read.
 
     `tamper(aggregator, submissions)` makes the result of an aggregator that deviates.
     """
-    plugin: Any = registry.load(protocol)
+    plugin: Any = registry.load("semi-honest")
     session = plugin.prepare(Request(parties=tuple(data.name for data in parties), **asked))
     delivery, manifest = session.delivery(), session.manifest
     aggregator = plugin.aggregator(manifest, delivery.aggregator)
@@ -141,5 +141,4 @@ def session_sums(parties: Sequence[PartyData], protocol: str = "semi-honest", ta
     secrets_of = own_secrets(delivery.parties[parties[0].name], manifest)
     computation = trapezoid_computation(manifest)
     totals = computation.decrypt(computation.load_secret(secrets_of.context), result)
-    read = plugin.task(manifest, parties[0]).recovered(totals, secrets_of.common_secret)
-    return [role.result() for role in roles], read
+    return [role.result() for role in roles], recover(totals, computation.plan)

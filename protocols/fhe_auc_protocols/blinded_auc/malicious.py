@@ -24,7 +24,7 @@ from fhe_auc_protocols.blinded_auc.encrypted_trapezoid import packed
 from fhe_auc_protocols.blinded_auc.masked_shares import Run, runs
 from fhe_auc_protocols.blinded_auc.plan import CLASSES, AucPlan, least_tolerance
 from fhe_auc_protocols.blinded_auc.protocol import BlindedAuc, BlindedTask, trapezoid_computation
-from fhe_auc_protocols.blinded_auc.result_check import Recovered, Totals, accept
+from fhe_auc_protocols.blinded_auc.result_check import Totals, accept
 from fhe_auc_protocols.result_warnings import ALL_DIGITS
 
 _LOOSE = 2.0  # times the planned tolerance: one from here on is worth a warning
@@ -74,14 +74,10 @@ class MaliciousTask(BlindedTask):
 
     def read(self, decrypted: Totals, counted: Sequence[str], common_secret: bytes) -> Evaluation:
         """Return AUC and binning error; errors as `fhe_auc_protocols.blinded_auc.result_check.accept`."""
-        accepted = self.recovered(decrypted, common_secret)
+        accepted = accept(decrypted, self.plan, self.runs(common_secret))
         settings = {"executions": self.plan.runs * CLASSES, "tolerance": self.plan.tolerance}
         warnings = ALL_DIGITS, *_loose(self.plan)
         return self.evaluation(accepted, len(counted), *warnings, verified=True, settings=settings)
-
-    def recovered(self, decrypted: Totals, common_secret: bytes) -> Recovered:
-        """Return AUC and binning error, as all parties are told them."""
-        return accept(decrypted, self.plan, self.runs(common_secret))
 
     def runs(self, common_secret: bytes) -> list[Run]:
         """Return the secrets of both runs, the same for every party of the session."""

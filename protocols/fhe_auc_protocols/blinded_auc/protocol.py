@@ -1,6 +1,5 @@
 """What `semi_honest` and `malicious` have in common: one circuit, and how a party's result is told."""
 
-from abc import abstractmethod
 from functools import partial
 from typing import Any, ClassVar
 
@@ -71,10 +70,6 @@ class BlindedTask(PartyTask[Slots, Totals, Evaluation]):
     def counts(self) -> Counts:
         """Return the counts of this party's rows at the session's thresholds."""
         return count(self._data, self._manifest.thresholds)
-
-    @abstractmethod
-    def recovered(self, decrypted: Totals, common_secret: bytes) -> Recovered:
-        """Return the numbers that this party alone reads, with all digits; raise `EvaluationError`: no number."""
 
     def evaluation(self, told: Recovered | Published, parties: int, *warnings: str, **own: Any) -> Evaluation:
         """Return what a party tells of its result; `warnings` and other fields (`own`) are the protocol's own."""

@@ -28,14 +28,11 @@ PUBLISHED_BITS = math.log2(PUBLISHED + 3)  # what is no number has one of three 
 
 
 class Published(NamedTuple):
-    """What everybody is told."""
+    """What everybody is told: an AUC in [0, 1] of so many decimals, and how far it may be from that without bins."""
 
     auc: float
-    """In [0, 1], a multiple of ``10 ** -decimals``."""
     binning_error: float
-    """Bound on how far the AUC without bins is from `auc`, with the rounding."""
-    left_open: float
-    """The part of it that is not the rounding."""
+    left_open: float  # the part of it that is not the rounding
     decimals: int
 
 

@@ -30,7 +30,7 @@ from fhe_auc_protocols.blinded_auc.encrypted_trapezoid import packed
 from fhe_auc_protocols.blinded_auc.plan import CHECK_WEIGHT
 from fhe_auc_protocols.blinded_auc.protocol import BlindedAuc, BlindedTask
 from fhe_auc_protocols.blinded_auc.published_digits import PUBLISHED_BITS, published
-from fhe_auc_protocols.blinded_auc.result_check import Recovered, Totals, recover
+from fhe_auc_protocols.blinded_auc.result_check import Totals, recover
 
 _BITS = math.ceil(PUBLISHED_BITS)
 _ROUNDED = (
@@ -73,12 +73,8 @@ class SemiHonestTask(BlindedTask):
 
     def read(self, decrypted: Totals, counted: Sequence[str], common_secret: bytes) -> Evaluation:
         """Return AUC and binning error, rounded; errors as `fhe_auc_protocols.blinded_auc.result_check.recover`."""
-        told = published(self.recovered(decrypted, common_secret))
+        told = published(recover(decrypted, self.plan))
         return self.evaluation(told, len(counted), _ROUNDED, verified=False, decimals=told.decimals)
-
-    def recovered(self, decrypted: Totals, common_secret: bytes) -> Recovered:
-        """Return AUC and binning error with all digits."""
-        return recover(decrypted, self.plan)
 
 
 def vectors(counts: Counts, positions: int) -> tuple[Slots, Slots]:

@@ -36,9 +36,10 @@ from fhe_auc_benchmarks.attacks.blinded_auc.aggregator_view import BlindedView, 
 from fhe_auc_benchmarks.attacks.blinded_auc.strategies import NEED_EARLIER, STRATEGIES, Lie
 from fhe_auc_benchmarks.attacks.laboratory import HARM, SITES, AttackOutcome, made_up_sites, strategy_of, verdict
 from fhe_auc_keys.roles.sealed_roles import SealedAggregator, SealedParty
-from fhe_auc_protocols.blinded_auc.malicious import Malicious
+from fhe_auc_protocols.blinded_auc.malicious import Malicious, MaliciousTask
 from fhe_auc_protocols.blinded_auc.plan import AucPlan
 from fhe_auc_protocols.blinded_auc.protocol import BlindedAuc, trapezoid_computation
+from fhe_auc_protocols.blinded_auc.result_check import accept, recover
 from fhe_auc_protocols.blinded_auc.semi_honest import SemiHonest
 
 PROTOCOLS: dict[str, type[BlindedAuc]] = {"semi-honest": SemiHonest, "malicious": Malicious}
@@ -168,7 +169,10 @@ class HonestParties:
 
     def unrounded(self, message: bytes) -> float:
         """Return the AUC in a result with all digits; errors as `read`."""
-        return float(self._tasks[0].recovered(self._sums(message), self._common_secret).auc)
+        totals, task = self._sums(message), self._tasks[0]
+        if isinstance(task, MaliciousTask):
+            return accept(totals, self.plan, task.runs(self._common_secret)).auc
+        return recover(totals, self.plan).auc
 
     def _sums(self, message: bytes) -> Sums:
         payload = Message.from_bytes(message, limit=len(message)).payload
