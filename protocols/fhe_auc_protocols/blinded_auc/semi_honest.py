@@ -35,8 +35,8 @@ from fhe_auc_protocols.blinded_auc.result_check import Totals, recover
 _BITS = math.ceil(PUBLISHED_BITS)
 _ROUNDED = (
     f"the AUC is rounded: the aggregator, if it lies, chooses its digits unnoticed, up to {_BITS} bits of "
-    "one party's counts a session; parties have read all digits: assume that they can work out how many pooled rows have "
-    "each label; only differential privacy (as of dpauc-laplace) bounds what a result tells"
+    "one party's counts a session; parties have read all digits: assume that they can work out how many pooled rows "
+    "have each label; only differential privacy (as of dpauc-laplace) bounds what a result tells"
 )
 
 
