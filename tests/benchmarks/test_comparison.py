@@ -84,7 +84,8 @@ def test_on_large_data_both_are_good_and_the_papers_cell_comes_out() -> None:
     for method in ("dpauc-laplace", "dpauc-gaussian", "dpauc-rr"):
         assert of(rows, method, epsilon=1.0).error < 0.004
         assert of(rows, method, epsilon=8.0).error < 0.0005
-    assert of(rows, "semi-honest").error < 0.0002
+    assert of(rows, "semi-honest").threshold_error < 0.0002
+    assert of(rows, "semi-honest").error < 0.0002 + 0.005  # it is rounded to two decimals
     row = of(rows, "dpauc-laplace", epsilon=1.0)
     assert row.auc == pytest.approx(0.748206, abs=0.0015)  # 50 runs: 5 standard errors
     assert row.deviation == pytest.approx(0.001649, rel=0.35)

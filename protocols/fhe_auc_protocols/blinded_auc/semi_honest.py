@@ -34,9 +34,9 @@ from fhe_auc_protocols.blinded_auc.result_check import Totals, recover
 
 _BITS = math.ceil(PUBLISHED_BITS)
 _ROUNDED = (
-    f"the AUC is rounded: the aggregator, if it lies, chooses its digits unnoticed, and can tell {_BITS} bits of one "
-    "party's counts by them; parties have read all digits: assume that they can work out how many pooled rows have "
-    "each label; only differential privacy (as of dpauc-laplace) bounds what a result tells"
+    f"the AUC is rounded: the aggregator, if it lies, chooses its digits unnoticed, up to {_BITS} bits of "
+    "one party's counts a session; parties have read all digits: assume that they can work out how many pooled rows "
+    "have each label; only differential privacy (as of dpauc-laplace) bounds what a result tells"
 )
 
 
@@ -45,9 +45,11 @@ class SemiHonest(BlindedAuc):
 
     name = "semi-honest"
     options = options_of.SemiHonest
-    summary = "CKKS; the aggregator sees ciphertexts only and is trusted to follow the protocol"
+    summary = (
+        f"CKKS; the aggregator sees ciphertexts; a liar chooses the AUC, and so reads up to {_BITS} bits of counts"
+    )
     trust = (
-        "the aggregator computes what it should, else it chooses the AUC and can put "
+        "the aggregator computes what it should, else it chooses the AUC and can put up to "
         f"{_BITS} bits of one party's counts into it, unnoticed; and it does not collude with a party"
     )
 

@@ -71,7 +71,7 @@ def test_what_is_published_no_longer_carries_the_seven_counts_that_the_parties_h
     told, read = session_sums(parties, tamper=tamper, thresholds=GRID, backend="tenseal", max_rows=100_000)
     assert negatives_in(read.auc) == own  # the attack works: all have accepted it
     assert len({(each.auc, each.binning_error) for each in told}) == 1
-    assert negatives_in(told[0].auc) != own
+    assert not any(map(int.__eq__, negatives_in(told[0].auc)[:5], own))  # 14 bits are left: those of the last two
     assert (told[0].auc, told[0].binning_error, told[0].decimals) == (0.2619, 0.00015, 4)
     plain = json.loads(json.dumps(told[0].as_dict()))
     assert plain["estimates"][0]["auc"] == plain["auc"] == 0.2619
