@@ -1,5 +1,6 @@
 """What the page of promises says of chances and budgets is what the code's own functions say, a night and a year."""
 
+import math
 from pathlib import Path
 
 from fhe_auc.base.quantities import chance_text
@@ -10,7 +11,8 @@ from fhe_auc.session import registry
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.protocol import Request
 from fhe_auc_keys.roles.key_mode import ECHO_BYTES
-from fhe_auc_protocols.exact_auc.epsilon_noise import _OVERFLOW_BITS
+from fhe_auc_protocols.blinded_auc.published_digits import PUBLISHED_BITS
+from fhe_auc_protocols.exact_auc.epsilon_noise import _INCIDENT_BITS, _OVERFLOW_BITS
 from fhe_auc_protocols.exact_auc.protocol import Verified
 from fhe_auc_protocols.histograms.distributed_noise import _OVERFLOW
 
@@ -26,7 +28,7 @@ def manifest(protocol: str, **request: object) -> Manifest:
 def test_what_adds_up_over_a_year_of_nights_is_computed() -> None:
     verified = Verified()
     sealed, helped = (manifest("verified", interval=0.95, keys=keys) for keys in ("sealed", "helper"))
-    caps = {"keys": "helper", "row_caps": dict.fromkeys(SITES, 500), "rows": (500,) * len(SITES), "max_rows": 10_000}
+    caps = {"keys": "helper", "row_caps": dict.fromkeys(SITES, 500), "max_rows": 10_000}
     budget = verified.spends(manifest("verified", options={"epsilon": 1.0}, **caps))
     parameters = verified.plan_of(sealed)
     chances = {
@@ -44,12 +46,13 @@ def test_what_adds_up_over_a_year_of_nights_is_computed() -> None:
         "… the least that is planned, λ = 40": 2.0**-DEFAULT_FLOODING_BITS,
         "`histogram-distributed-dp`: its δ": _OVERFLOW,
         "`verified --epsilon`: a number wraps": 2.0 ** (1 - _OVERFLOW_BITS),
-        "… honest noise makes an incident": 2.0**-20,
+        "… honest noise makes an incident": 2.0**-_INCIDENT_BITS,
     }
     expected = {what: tuple(chance_text(chance * n) for n in (1, NIGHTS)) for what, chance in chances.items()}
     assert budget is not None
+    digits = math.ceil(PUBLISHED_BITS)
     expected["ε = 1"] = (f"{budget.epsilon:g}", f"{NIGHTS * budget.epsilon:g}")
-    expected["the digits of `semi-honest`"] = ("14 bits", f"{14 * NIGHTS} bits")
+    expected["the digits of `semi-honest`"] = (f"{digits} bits", f"{digits * NIGHTS} bits")
     expected["verdicts, if told"] = ("1 bit", f"{NIGHTS} bits")
     section = PAGE.read_text("utf-8").split("\n## Composition over nights\n")[1].split("\n## ")[0]
     rows = [tuple(map(str.strip, line.split("|")[1:-1])) for line in section.splitlines() if line.startswith("|")]
