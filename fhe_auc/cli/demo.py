@@ -33,7 +33,7 @@ _IN_THE_PAPER = "6.81 MB in the paper that this follows (arXiv 2403.14428)"
 
 _LYING_SERVER = {
     "semi-honest": "report any number, unnoticed",
-    "malicious": "be caught if off by 0.001, but for odds of 1 in 10^15 (extrapolated)",
+    "malicious": "be caught if off by 0.001, but for odds of 1 in 100,000 (known lies)",
     "verified": "be caught, but for odds of {soundness} (proved)",
 }
 """The protocols that are compared, and what a server that lies would do; `Evaluation.soundness` is filled in."""
