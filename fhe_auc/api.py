@@ -208,6 +208,7 @@ def evaluate(
         warnings, thresholds = thresholds.warnings, thresholds.grid
     if thresholds is None:
         thresholds = plugin.options.thresholds_for(several=not analysis.is_plain)
+    setup = plugin.set_up(setup, options, {party.name: party.rows for party in parties})
     bins = grids.quantiles_wanted(thresholds)
     request = Request(
         parties=tuple(party.name for party in parties),

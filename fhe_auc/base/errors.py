@@ -17,7 +17,7 @@ Check: TypeAlias = Literal[
     "finite",  # decrypted values are not finite
     "fraction",  # no fraction between 0 and 1 with a denominator in bounds
     "own rows",  # a party's own rows are not all in the sum
-    "range",  # the AUC lies outside 0 … 1
+    "range",  # the AUC lies outside 0 … 1, or a noisy number beyond what rows and noise can give
     "redundancy",  # the redundant part of a denominator does not belong to it
     "rows",  # the parties have more rows than were agreed on
     "sums",  # there are too many sums, or too few

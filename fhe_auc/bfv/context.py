@@ -4,8 +4,8 @@ Values are integers modulo a prime t, over all N slots: sums and products of cip
 slot by slot, and exact. A ciphertext is for one of the parameters' plaintext moduli, named by its index, `prime`; under
 another it would decrypt to noise, so what travels says for which it is.
 
-The library makes keys, and encryptions of zero under the public key. The rest is arithmetic on words, the same on every
-backend (`fhe_auc.bfv.slots`). Joint keys need no library: `fhe_auc.bfv.joint_keys`.
+The library draws secret keys, and encrypts zero under the public key. The rest is our own arithmetic on words, the same
+on every backend (`fhe_auc.bfv.slots`). Joint keys need no library: `fhe_auc.bfv.joint_keys`.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ from fhe_auc.base.errors import EvaluationError, InputError
 from fhe_auc.cli import inputs, output
 from fhe_auc.cli.defaults import CommandGroup
 from fhe_auc.cli.session_options import SessionOptions, histogram_options
+from fhe_auc.question.analysis import DEFAULT_MIN_CELL
 from fhe_auc.results.evaluation import verified_as_dict
 
 if TYPE_CHECKING:
@@ -48,10 +50,10 @@ def calibrate() -> None:
 def fit(files: inputs.PartyFiles, session: SessionOptions, out: Path, force: bool, as_json: bool) -> None:
     """Make a calibration map from the pooled score histogram.
 
-    By Bayesian binning into quantiles (BBQ): bins are merged into more and less fine ones, and the shares of positive
-    rows in them averaged, by how likely each binning is. The map holds these averages, one for each bin: to those who
-    are given it, it tells nearly what the histogram does. It helps where scores are off; those that are probabilities
-    already it only blurs. Fit it on rows that the classifier was not trained on.
+    By Bayesian binning into quantiles (BBQ): bins of ten rows or more are merged into more and less fine ones, and the
+    shares of positive rows in them averaged, by how likely each binning is. The map holds these averages, one for each
+    bin: to those who are given it, it tells nearly what the histogram does. It helps where scores are off; those that
+    are probabilities already it only blurs. Fit it on rows that the classifier was not trained on.
     """
     from fhe_auc import metrics
     from fhe_auc.results import calibration_file
@@ -61,7 +63,8 @@ def fit(files: inputs.PartyFiles, session: SessionOptions, out: Path, force: boo
     histogram = evaluation.histogram
     if histogram is None:
         raise EvaluationError(f"protocol {evaluation.protocol!r} gives the parties no score histogram")
-    calibration = metrics.bayesian_binning(histogram)
+    noisy = math.isnan(evaluation.binning_error)  # else the map would tell where single rows lie
+    calibration = metrics.bayesian_binning(histogram if noisy else metrics.crowded(histogram, DEFAULT_MIN_CELL))
     before, after = (
         metrics.expected_calibration_error(histogram, strategy="quantile", calibration=used).value
         for used in (None, calibration)

@@ -33,7 +33,7 @@ _IN_THE_PAPER = "6.81 MB in the paper that this follows (arXiv 2403.14428)"
 
 _LYING_SERVER = {
     "semi-honest": "report any number, unnoticed",
-    "malicious": "be caught if off by 0.001, but for odds of 1 in 10^15 (extrapolated)",
+    "malicious": "be caught if off by 0.001, but for odds of 1 in 100,000 (known lies)",
     "verified": "be caught, but for odds of {soundness} (proved)",
 }
 """The protocols that are compared, and what a server that lies would do; `Evaluation.soundness` is filled in."""
@@ -162,6 +162,7 @@ def _compared(parties: Sequence[PartyData], setup: Setup, pooled_auc: float) -> 
         told = {
             "protocol": name,
             "auc": evaluation.auc,
+            "decimals": evaluation.decimals,
             "difference": abs(evaluation.auc - pooled_auc),
             "thresholds": evaluation.thresholds,
             "upload_bytes_per_party": evaluation.upload_bytes_per_party,
@@ -177,13 +178,13 @@ def _compared(parties: Sequence[PartyData], setup: Setup, pooled_auc: float) -> 
 def _print_compared(compared: Sequence[Mapping[str, Any]], site: str) -> None:
     output.print_text(
         f"\nThe same {site}s by three protocols, at {compared[0]['thresholds']:,} thresholds. Each AUC is compared to "
-        f"that of all rows in the clear; the thresholds make the difference. An upload is one {site}'s; server CPU is "
-        "without signatures.\n"
+        f"that of all rows in the clear; the thresholds make the difference, and for semi-honest the rounding. An "
+        f"upload is one {site}'s; server CPU is without signatures.\n"
     )
     rows: list[tuple[output.Cell, ...]] = [
         (
             each["protocol"],
-            f"{each['auc']:.6f}",
+            f"{each['auc']:.{each['decimals'] or 6}f}",
             f"{each['difference']:.6f}",
             quantities.bytes_text(each["upload_bytes_per_party"]),
             quantities.seconds_text(each["server_cpu_seconds"]),

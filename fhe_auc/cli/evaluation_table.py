@@ -181,7 +181,7 @@ def _results(evaluation: Evaluation, session: SessionOptions, note: str) -> Iter
     elif not note:
         of = f"{questions.score_columns[0]}, " if len(questions.score_columns) > 1 else ""
         note = f"{of}of all parties' rows together"
-    yield output.styled(label, "bold"), output.styled(f"{evaluation.auc:.6f}", "bold"), note
+    yield output.styled(label, "bold"), output.styled(evaluation.auc_text(6), "bold"), note
     yield from interval_rows(evaluation.interval)
     if session.interval is not None and not session.plugin.several:  # where rows allow none, a warning says so
         yield "interval", "none", f"protocol {evaluation.protocol} releases too little; verified has DeLong's"

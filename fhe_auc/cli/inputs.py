@@ -175,9 +175,8 @@ setup_options = (
     click.option(
         "--keys",
         type=click.Choice(("sealed", "joint", "helper")),
-        default="sealed",
-        help="Who can decrypt: each party, to which a key holder seals the secret key; only all parties together; or "
-        "a helper in their place.",
+        help="Who can decrypt: each party, to which a key holder seals the secret key (default); only all parties "
+        "together; or a helper in their place, as verified takes with --epsilon.",
     ),
     whole_number(
         "--smudging-bits",

@@ -55,8 +55,8 @@ def play(
         raise InputError(
             f"{len(parties)} sites would be as many clients of {carrier} on this machine; at most {most} are started"
         )
-    request = session.request([data.name for data in parties], min_parties, analysis)
-    request = replace(request, rows=tuple(data.rows for data in parties))
+    setup = session.plugin.set_up(session.setup, session.options, {data.name: data.rows for data in parties})
+    request = replace(session, setup=setup).request([data.name for data in parties], min_parties, analysis)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(_TERMINATED))  # so that what was started is stopped
     started = time.perf_counter()
     evaluation = Stage(place, round_timeout, output.print_line).evaluate(

@@ -38,9 +38,10 @@ def plan(parties: int, session: SessionOptions, as_json: bool) -> None:
     quantile:SIZE they are those of so many thresholds, and of a session before that finds them.
     """
     plugin, bins = session.plugin, session.quantiles
-    request = session.request((f"party {number}" for number in range(parties)), min_parties=None)
-    each, more = divmod(request.max_rows, parties)  # where rows are counted in public, these are all
-    request = replace(request, rows=tuple(each + (number < more) for number in range(parties)))
+    each, more = divmod(session.setup.max_rows, parties)  # where rows are counted in public, these are all
+    rows_of = {f"party {number}": each + (number < more) for number in range(parties)}
+    session = replace(session, setup=plugin.set_up(session.setup, session.options, rows_of))
+    request = session.request(rows_of, min_parties=None)
     before: dict[str, Plan] = {}
     unfit: dict[str, str] = {}
     if bins is not None:

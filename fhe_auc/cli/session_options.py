@@ -164,8 +164,8 @@ def session_options(plugin: Callable[[str], Protocol[Any]]) -> inputs.Decorator:
             "--epsilon",
             type=float,
             help="With --protocol verified: privacy budget of the session. The AUC is released with noise, made of "
-            "shares so that nobody knows it as a whole, and nothing else is. Noisy protocols such as dpauc-laplace "
-            "need a budget.",
+            "shares so that nobody knows it as a whole, and nothing else is. It takes a helper, and every party proves "
+            "how many rows it has: where all roles run here, that is the default.",
         )
         @click.option(
             "--epsilon-unit",

@@ -43,4 +43,5 @@ from fhe_auc.metrics.ranking import roc_curve as roc_curve
 from fhe_auc.metrics.recalibration import calibration_in_the_large as calibration_in_the_large
 from fhe_auc.metrics.recalibration import calibration_line as calibration_line
 from fhe_auc.metrics.recalibration import observed_expected_ratio as observed_expected_ratio
+from fhe_auc.metrics.small_cells import crowded as crowded
 from fhe_auc.metrics.small_cells import merge_small_cells as merge_small_cells

@@ -1,4 +1,8 @@
-"""Histograms without small counts: neighbouring bins are merged until none shows that so few rows are in it."""
+"""Histograms without small counts, and without edges that tell where few rows lie: neighbouring bins are merged.
+
+First by rows of either label, at public places (`crowded`). Then by label, so that no count is small, with the least
+loss of ranking (`merge_small_cells`).
+"""
 
 from collections.abc import Collection
 from itertools import pairwise
@@ -10,16 +14,41 @@ from fhe_auc.base.errors import EvaluationError, InputError
 from fhe_auc.metrics.histogram import Histogram
 
 
+def crowded(histogram: Histogram, least: int, *, first: float | None = None) -> Histogram:
+    """Merge neighbouring bins, the empty ones too, until each holds at least `least` rows of either label.
+
+    Places of edges are public, and form a tree: `first`, if it is an edge, then the middle of what lies on either side,
+    by the number of bins (from `first`, the nearest power of two below), then the middles of the halves, and so on. An
+    edge stays where both of its halves hold at least `least` rows. So of the rows between two edges that stay, there is
+    a *core*, the last half with `least` rows or more, and
+
+    - wherever in the core any of its rows lie, no edge moves or vanishes; one that appears has `least` rows in either
+      half. All rows between the two edges could lie in any one bin of the core: edges and counts would be the same;
+    - so nobody can place a row, such as that with the largest score, more finely than among `least` rows.
+
+    With fewer than `least` rows there is one bin; 1 merges empty bins alone.
+    """
+    edges = np.arange(1, histogram.bins)
+    at = np.flatnonzero(histogram.edges[:-1] == first)
+    away = np.abs(edges - (at[0] if len(at) else 0))
+    half = np.where(away > 0, away & -away, histogram.bins)  # a node's half, as many bins as the power of two in `away`
+    below = np.append(0, np.cumsum(histogram.counts))
+    left = below[edges] - below[np.maximum(edges - half, 0)]
+    right = below[np.minimum(edges + half, histogram.bins)] - below[edges]
+    return _merged(histogram, np.append(0, edges[np.minimum(left, right) >= least]))
+
+
 def merge_small_cells(histogram: Histogram, min_cell: int, *, keep: ArrayLike = ()) -> Histogram:
     """Merge neighbouring bins until each holds, of either class, no row or at least `min_cell` rows; 1 merges nothing.
 
-    Every sum of bins then is 0 or at least `min_cell` too, and with it every count at an edge. Of all such histograms
-    it is the one with the least Σ p_i·n_i, on which the binning error of the AUC rests (`roc_auc_score`), and of these
-    the one with the most bins. Merging what is merged changes nothing. A reader who knows the bins before learns that
-    some count in a merged bin was small, and with `min_cell` 2 that it was 1.
+    None is empty: it starts from `crowded` bins, whose `first` edge is the first of those to `keep`. Every sum of bins
+    then is 0 or at least `min_cell` too, and with it every count at an edge. Of all such mergings of crowded bins it is
+    the one with the least Σ p_i·n_i, on which the binning error of the AUC rests (`roc_auc_score`), and of these the
+    one with the most bins. Merging what is merged changes nothing. A reader learns of a label that there is no row
+    between two edges, which one row would change; where in a crowded bin rows are, of whichever label, nobody learns.
 
-    Thresholds to `keep` stay edges, each if it is one and no sum of bins up to the next one kept is small. Counts with
-    privacy noise need no merging: the noise hides small ones.
+    Thresholds to `keep` stay edges, each if it is one of a crowded bin and no sum of bins up to the next one kept is
+    small. Counts with privacy noise need no merging: the noise hides small ones.
 
     Raises `EvaluationError` if a class has rows, but fewer than `min_cell` (the message does not say how many);
     `InputError` if `min_cell` is less than 1, or a count is no integer or negative.
@@ -36,15 +65,15 @@ def merge_small_cells(histogram: Histogram, min_cell: int, *, keep: ArrayLike = 
                 f"all bins together hold fewer than {min_cell} {name}, which is too few to show; if you may show small "
                 "counts, ask for a smaller minimum (--min-cell, in Python min_cell=)"
             )
+    thresholds = np.ravel(keep)
+    if min_cell > 1:
+        histogram = crowded(histogram, min_cell, first=thresholds[0] if len(thresholds) else None)
     sums = tuple(
         np.append(0, np.cumsum(counts.astype(np.int64))) for counts in (histogram.positives, histogram.negatives)
     )
-    cut = _kept(histogram, sums, np.ravel(keep), min_cell)
+    cut = _kept(histogram, sums, thresholds, min_cell)
     starts = [start for low, high in pairwise(cut) for start in _best_starts(sums, low, high, min_cell)]
-    return Histogram(
-        histogram.edges[[*starts, histogram.bins]],
-        *(np.add.reduceat(counts, starts) for counts in (histogram.positives, histogram.negatives)),
-    )
+    return _merged(histogram, np.array(starts))
 
 
 def hidden_rows(
@@ -67,6 +96,12 @@ def hidden_rows(
     together = np.cumsum(counts[ascending], axis=0)
     enough = (k for k in range(max(len(hide), 2), len(counts) + 1) if not small(together[k - 1]))
     return frozenset(ascending[: next(enough, len(counts))])
+
+
+def _merged(histogram: Histogram, starts: NDArray[np.intp]) -> Histogram:
+    """Return the histogram of merged bins that begin with these fine ones."""
+    counts = (np.add.reduceat(side, starts) for side in (histogram.positives, histogram.negatives))
+    return Histogram(histogram.edges[np.append(starts, histogram.bins)], *counts)
 
 
 def _kept(

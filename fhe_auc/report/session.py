@@ -254,8 +254,9 @@ def report_of(
         *(warning for warning in evaluation.warnings if warning not in own_warnings),
         *_cell_warnings(card, histogram.edges[:-1], threshold),
         *_interval_warnings(card, interval),
-        *_end_warnings(histogram),
     ]
+    own_warnings += tuple(_end_warnings(histogram, 1, card.min_cell))
+    warnings += _end_warnings(histogram, card.min_cell)
     privacy, panels = _privacy(evaluation, histogram, card, specification), dict[str, Any]()
     again = partial(again, options={}, thresholds=histogram.edges[:-1])
     if len(analysis.models) > 1:
@@ -385,9 +386,10 @@ def _interval_warnings(card: ReportCard, wanted: float | None) -> Iterator[str]:
         yield f"the AUC: {BELOW_HALF}, so {REVERSED}"
 
 
-def _end_warnings(histogram: Histogram) -> Iterator[str]:
+def _end_warnings(histogram: Histogram, least: float, below: float = math.inf) -> Iterator[str]:
+    """Warn where so many rows lie at an end: of fewer than are shown, the page does not say so."""
     usable = histogram.cleaned()
-    if usable.counts[np.minimum(usable.centres, 1 - usable.centres) < NEAREST_END].any():
+    if least <= usable.counts[np.minimum(usable.centres, 1 - usable.centres) < NEAREST_END].sum() < below:
         yield (
             f"scores nearer than {NEAREST_END:.0e} to 0 or 1 count as {NEAREST_END:.0e} away from it in slope, "
             "intercept and calibration in the large, which depend on that"
@@ -447,10 +449,12 @@ def _privacy(evaluation: Evaluation, histogram: Histogram, card: ReportCard, thr
     else:
         page = "report.json holds these numbers, and the curves on this page nearly do: readers learn them too."
         if card.histogram.bins < card.fine_bins:
+            found = grids.quantiles_wanted(thresholds)  # then edges are at places that rows choose
+            placed = "" if found else f", no row is placed among fewer than {card.min_cell}"
             page = (
                 f"Here and in report.json there are {card.histogram.bins:,} bins, merged from these: no count is from "
-                f"1 to {card.min_cell - 1}, and curves and counts are of them. Measures of all rows, such as the AUC, "
-                "are of the bins before, with four digits."
+                f"1 to {card.min_cell - 1}{placed}, and curves and counts are of them. Measures of all rows, such as "
+                "the AUC, are of the bins before, with four digits."
             )
         learnt = (
             f"Each party learns the exact number of positive and of negative rows of all parties together in each of "

@@ -107,10 +107,10 @@ class Evaluation(Outcome):
     binning_error : float
         Bound on what the thresholds leave open: scikit-learn's AUC of the pooled rows is at most this far from ``auc``,
         apart from `numerical_error`. 0 where every score is a threshold, NaN where noise protects privacy. It says
-        nothing about other rows; `interval` does.
+        nothing about other rows; `interval` does. It covers the rounding to `decimals`.
     numerical_error : float
-        Bound on the difference between ``auc`` and exact integer arithmetic, for pools of at least ``min_rows`` rows;
-        NaN as for ``binning_error``.
+        Bound on the difference between ``auc``, before it is rounded, and exact integer arithmetic, for pools of at
+        least ``min_rows`` rows; NaN as for ``binning_error``.
     thresholds : int
         Number of thresholds.
     verified : bool
@@ -146,6 +146,8 @@ class Evaluation(Outcome):
         What each party that counts has proved of what it put in: "row caps", that its counts are whole numbers from 0
         on that add up to its row cap at most; "row caps, not the noise"; or nothing. Rows that a party has made up
         within its cap would not be noticed.
+    decimals : int or None
+        Decimals to which the protocol rounds ``auc`` on purpose (`semi-honest`); None: it has all digits.
     inputs_not_proved : tuple of str
         Where `inputs_proved` says something: the numbers here that rest on other inputs, such as "comparisons".
     """
@@ -169,6 +171,7 @@ class Evaluation(Outcome):
     soundness: float | None = None
     inputs_proved: str = ""
     inputs_not_proved: tuple[str, ...] = ()
+    decimals: int | None = None
 
     def __post_init__(self) -> None:
         if not self.estimates:
@@ -217,13 +220,17 @@ class Evaluation(Outcome):
         """Pooled rows of either label, where the protocol releases them exactly."""
         return None if self.positives is None or self.negatives is None else self.positives + self.negatives
 
+    def auc_text(self, most: int) -> str:
+        """Write the AUC with at most so many decimals, and no more than the protocol gives."""
+        return f"{self.auc:.{most if self.decimals is None else min(most, self.decimals)}f}"
+
     def __float__(self) -> float:
         """Return the AUC."""
         return self.auc
 
     def __str__(self) -> str:
         """Return one line with what is known of AUC, interval, rows, events, protocol and parties."""
-        line = f"AUC {self.auc:.4f}"
+        line = f"AUC {self.auc_text(4)}"
         if self.interval is not None:
             line += f" ({self.interval.heading} {ends(self.interval)}, {self.interval.method})"
         if self.rows is not None:

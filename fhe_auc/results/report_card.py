@@ -134,8 +134,8 @@ def report_card(
     `threshold` is the reader's own. Where small cells are merged the nearest edge stands for it, so that all counts at
     it are whole, and none is small; the edge nearest to it before stays one if it can. `level`, from 0.5 to 0.9999, is
     that of the confidence intervals; None for none. Bins are merged (`fhe_auc.metrics.merge_small_cells`) until no
-    count that is shown is from 1 to ``min_cell - 1``; 1 merges nothing. `noisy` counts, and those that are no integers,
-    have no intervals and, since the noise hides small counts, are not merged.
+    count that is shown is from 1 to ``min_cell - 1``, and no edge tells where fewer rows lie; 1 merges nothing. `noisy`
+    counts, and those that are no integers, have no intervals and, since the noise hides small counts, are not merged.
 
     Raises `UndefinedAucError` without positive or negative rows, `EvaluationError` if a class has fewer than `min_cell`
     rows; `InputError` if the edges leave [0, 1], the threshold is not finite, or `level` or `min_cell` is out of range.
@@ -146,8 +146,11 @@ def report_card(
     if min_cell > 1:
         # Groups of the reliability diagram end at edges of merged bins: else differences of both would be small counts.
         nearest = _nearest(fine.edges[:-1], threshold)
-        calibration, ends = _groups(fine, nearest, min_cell)
-        usable = metrics.merge_small_cells(fine, min_cell, keep=[nearest, *fine.edges[ends]])
+        crowded = metrics.crowded(fine, min_cell, first=nearest)
+        mean_scores = _in_cuts(fine, np.searchsorted(fine.edges, crowded.edges[1:-1])).prob_pred
+        ends = crowded.edges[_groups(crowded, mean_scores, nearest, min_cell)]
+        usable = metrics.merge_small_cells(crowded, min_cell, keep=[nearest, *ends])
+        calibration = _in_cuts(fine, np.searchsorted(fine.edges, ends))
         mean_scores = _in_cuts(fine, np.searchsorted(fine.edges, usable.edges[1:-1])).prob_pred
         chosen = _nearest(usable.edges[:-1], threshold)
     else:
@@ -188,27 +191,27 @@ def _band(rates: NDArray[np.float64], rows: NDArray[np.float64] | float, level: 
     return None if level is None else Band(*wilson(np.round(rates * rows), rows, level))
 
 
-def _groups(fine: Histogram, threshold: float, min_cell: int) -> tuple[CalibrationCurve, NDArray[np.intp]]:
-    """Return the reliability diagram's points, and the first bin of each group but the first.
+def _groups(fine: Histogram, scores: NDArray[np.float64], threshold: float, min_cell: int) -> NDArray[np.intp]:
+    """Return the first bin of each group of the reliability diagram but the first.
 
     Of the most groups that leave no count from 1 to ``min_cell - 1``, neither in a group nor between the threshold and
     its ends: if need be the end nearest to the threshold moves there. Groups have about equally many rows. Where events
     are rare, or scores sure, few such groups would do: they then are about equally uncertain. Labels decide no more.
+    `scores` are the bins' means.
     """
     at = np.flatnonzero(fine.edges[1:-1] == threshold) + 1
     held = at if _without_small_counts(fine, at, min_cell) else at[:0]
     rows = np.append(0, np.cumsum(fine.counts))
     for number in range(CALIBRATION_BINS, 1, -1):
-        for weights in (fine.counts, fine.counts * fine.centres * (1 - fine.centres)):
+        for weights in (fine.counts, fine.counts * scores * (1 - scores)):
             cuts = _cuts(fine, weights, number)
             moved = cuts.copy()
             if len(held) and len(cuts):
                 moved[np.abs(rows[cuts] - rows[held]).argmin()] = held[0]
             for ends in (cuts, moved):
-                found = _in_cuts(fine, ends)
-                if found.rows.all() and _without_small_counts(fine, np.union1d(ends, held), min_cell):
-                    return found, ends
-    return _in_cuts(fine, at[:0]), at[:0]
+                if _without_small_counts(fine, np.union1d(ends, held), min_cell):
+                    return ends
+    return at[:0]
 
 
 def _cuts(fine: Histogram, weights: NDArray[np.float64], number: int) -> NDArray[np.intp]:

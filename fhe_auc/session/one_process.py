@@ -83,7 +83,7 @@ def played(
     if liar is not None:
         request = replace(request, min_parties=request.size - 1)
     started = clock()
-    session = plugin.prepare(replace(request, rows=tuple(data.rows for data in parties)))
+    session = plugin.prepare(request)
     manifest, delivery = session.manifest, session.delivery()
     seconds = {"keys": clock() - started}
     if attacks is None or cheat is None or liar is not None:

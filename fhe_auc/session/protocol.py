@@ -40,9 +40,10 @@ class Setup(CheckedNames):
 
     Attributes
     ----------
-    keys : "sealed", "joint" or "helper"
+    keys : "sealed", "joint", "helper" or None
         A key holder makes the secret key and seals it to each party; or the parties make it together, and only all of
-        them can decrypt (five rounds, more bytes); or a helper has it, and no party.
+        them can decrypt (five rounds, more bytes); or a helper has it, and no party. None: sealed, and in one process
+        with an epsilon of verified helper.
     backend : "openfhe", "tenseal" or None
         Encryption library; None: openfhe where it can be imported, else tenseal.
     max_rows, min_rows : int
@@ -56,7 +57,7 @@ class Setup(CheckedNames):
         that its counts are within its cap; who does not is left out and named. None: nothing is proved of inputs.
     """
 
-    keys: str = "sealed"
+    keys: str | None = None
     backend: str | None = None
     max_rows: int = DEFAULT_MAX_ROWS
     min_rows: int = DEFAULT_MIN_ROWS
@@ -85,10 +86,10 @@ class Setup(CheckedNames):
 class Request(Setup):
     """What people have agreed on before any key exists: how a session is set up, and what it evaluates."""
 
+    keys: str = "sealed"
     parties: tuple[str, ...]  # names; none where a fleet takes part
     thresholds: NDArray[np.float64]  # ascending, shape (m,); protocols that find thresholds set their own
     min_parties: int | None = None  # the session goes on with this many submissions; None: all
-    rows: tuple[int, ...] | None = None  # of each party, where that is known and may be public; for a privacy budget
     interval: float | None = None  # level of the AUC's confidence interval; None: no interval
     before: bytes = b""  # for average precision: id of the session that has counted at each threshold; otherwise empty
     analysis: Analysis = PLAIN  # only some protocols have more than one model over all rows
@@ -97,9 +98,8 @@ class Request(Setup):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        object.__setattr__(self, "keys", self.keys or "sealed")
         self._make_integers("min_parties")
-        if self.rows is not None:
-            object.__setattr__(self, "rows", tuple(self.rows))
         if self.interval is not None:
             check_level(self.interval)
         plain = {name: value.item() if isinstance(value, np.generic) else value for name, value in self.options.items()}
@@ -186,6 +186,10 @@ class Protocol(ABC, Generic[R]):
 
         Raises `InputError` where the request cannot be met.
         """
+
+    def set_up(self, setup: Setup, options: Mapping[str, Any], rows: Mapping[str, int]) -> Setup:
+        """Return how a session is set up where one process knows the number of rows of each party, by name."""
+        return setup
 
     def plan(self, request: Request) -> Plan | None:
         """Return the encryption parameters of such a session, None where nothing is encrypted; errors as `prepare`."""

@@ -7,10 +7,11 @@ from fhe_auc.session import registry
 from fhe_auc.session.manifest import Manifest
 
 _COARSE = 0.01  # a binning error above this is worth a warning where there is no standard error to hold it against
-_ALL_DIGITS = (
+ALL_DIGITS = (
     "all digits of the AUC are released: assume that parties can work out how many pooled rows have each label; only "
     "differential privacy (as of dpauc-laplace) bounds what a result tells"
 )
+"""The warning on an AUC of which all digits are released, and no counts beside it."""
 
 
 def of_parties(manifest: Manifest, parties: int) -> tuple[str, ...]:
@@ -77,8 +78,3 @@ def of_auc(
         else "most of them have equal scores, and nothing helps"
     )
     return (*found, f"{NOT_TOLD_APART}: the binning error is {binning_error:.2g}{against}{widened}; {advice}")
-
-
-def of_precise_auc(manifest: Manifest, parties: int, binning_error: float) -> tuple[str, ...]:
-    """Return the warnings on an AUC of which all digits are released, and no counts beside it."""
-    return (*of_auc(manifest, parties, binning_error), _ALL_DIGITS)

@@ -3,9 +3,11 @@
 import json
 from fractions import Fraction
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from fhe_auc import federated_auc
 from fhe_auc.base.errors import InputError
@@ -82,3 +84,50 @@ def test_rows_that_a_party_makes_up_within_its_cap_count_and_move_the_auc_by_so_
     assert [round(each, 2) for each in (before.auc, 1 - shrunk[a] * (1 - before.auc), shrunk[a] * before.auc)] == [
         *(0.76, 0.80, 0.61)
     ]
+
+
+def told(parties: list[PartyData], protocol: str, **request: Any) -> tuple[int, int]:
+    """D and ties, of what any party has; assume that it knows P and N."""
+    found = federated_auc(parties, protocol=protocol, interval=None, **request)
+    positives = np.concatenate([data.y_true for data in parties])
+    pairs = int(positives.sum()) * int((~positives).sum())
+    return round((2 * (found.fraction or found.auc) - 1) * pairs), round(
+        2 * (found.binning_error_fraction or found.binning_error) * pairs
+    )
+
+
+def negatives_of(parties: list[PartyData], grid: NDArray[np.float64]) -> NDArray[np.int64]:
+    bins = np.concatenate([np.searchsorted(grid, data.y_score[~data.y_true], side="right") - 1 for data in parties])
+    return np.bincount(bins, minlength=len(grid))
+
+
+FINE = np.linspace(0, 1, 1000)
+
+
+@pytest.mark.parametrize("protocol", ["verified", "malicious", slow("exact")])
+def test_one_site_alone_reads_pooled_bins_of_its_choice_by_rows_that_it_makes_up(protocol: str) -> None:
+    """X positives in bin b, more than all others' ties: ties // X is n_b, and D / X is about N_<b - N_>b."""
+    others, bin, x = honest_parties(5), 450, 10_000
+    negatives = negatives_of(others, FINE)
+    difference, ties = told([*others, made_up(0, x, 0.9, FINE[bin])], protocol, thresholds=FINE, max_rows=20_000)
+    assert ties // x == negatives[bin] > 0
+    others_difference, others_ties = told(others, protocol, thresholds=FINE)
+    assert others_ties < x
+    below, above = negatives[:bin].sum(), negatives[bin + 1 :].sum()
+    assert difference - others_difference == x * (below - above)
+
+
+@pytest.mark.parametrize("protocol", ["verified", slow("exact")])
+def test_proved_caps_leave_a_site_a_bin_to_within_the_others_ties_over_its_cap_and_two_results_the_bin(
+    protocol: str,
+) -> None:
+    """ties = c·n_b + the others' ties, which it does not know; a second result without these rows tells them."""
+    others, bin = honest_parties(5), 450
+    negatives = negatives_of(others, FINE)[bin]
+    request: dict[str, Any] = {"thresholds": FINE, "keys": "helper"}
+    for cap in (1, 500):
+        _, ties = told([*others, made_up(0, cap, 0.9, FINE[bin])], protocol, row_caps=500, **request)
+        _, before = told(others, protocol, row_caps=500, **request)
+        assert (ties - before) / cap == negatives
+        assert negatives <= ties / cap == negatives + before / cap
+    assert before / 500 > 1  # so one result alone leaves several numbers that n_b may be

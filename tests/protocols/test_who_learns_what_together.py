@@ -1,4 +1,4 @@
-"""What those who work together learn, and which lies pass: the threat model's rows that no other test plays."""
+"""What those who work together learn, and which lies pass: promises that no other test plays."""
 
 import hashlib
 import math
@@ -275,3 +275,20 @@ def test_counts_that_the_aggregator_makes_up_are_not_noticed(protocol: str) -> N
     assert plugin.encrypts is False
     found = read(aggregator, parties, changed(honest, payload=payload_of(lying.finish_round())))
     assert min(found) > 0.9 > exact_auc(SITES, GRID)
+
+
+def test_an_aggregator_of_exact_reads_off_the_published_auc_what_share_of_negatives_lies_below_a_bin() -> None:
+    """It adds 900,000 positives in one bin to the sum: of all rows' AUC hardly anything is left. No role helps it."""
+    bins, chosen = len(GRID), 6
+    play = Play("exact", SITES, max_rows=1_000_000)
+    prime = play.plan.parameters.plain_moduli[0]
+
+    def change(words: list[Any]) -> None:
+        words[0][0, bins + chosen] = (int(words[0][0, bins + chosen]) + 900_000) % prime
+
+    play.lie(change)
+    published = play.read()[0].auc
+    negatives = np.sum([SUMS.sketch(data, GRID, 1000, 2**40) for data in SITES], axis=0)[:bins]
+    below = negatives[:chosen].sum() + negatives[chosen] / 2
+    assert published == pytest.approx(below / negatives.sum(), abs=1e-4)
+    assert abs(published - exact_auc(SITES, GRID)) > 0.01

@@ -7,18 +7,25 @@ from typing import Any
 import numpy as np
 
 from fhe_auc import ckks
-from fhe_auc.base.serialise import encode
+from fhe_auc.base.serialise import decode, encode
 from fhe_auc.rlwe.polynomials import Words
 from fhe_auc.rows.counts import Counts
+from fhe_auc.rows.party_data import PartyData
+from fhe_auc.session import registry
 from fhe_auc.session.ckks_computation import running_sum
+from fhe_auc.session.computation import Result
 from fhe_auc.session.manifest import Manifest
+from fhe_auc.session.messages import Message
 from fhe_auc.session.plan import EncodedPlan, Plan
+from fhe_auc.session.protocol import Request
+from fhe_auc_keys.roles.sealed_roles import own_secrets
 from fhe_auc_protocols.blinded_auc import semi_honest
 from fhe_auc_protocols.blinded_auc.blinding import RandomBits
 from fhe_auc_protocols.blinded_auc.ckks_parameter_choice import plan
 from fhe_auc_protocols.blinded_auc.encrypted_trapezoid import blinded_sums, packed
 from fhe_auc_protocols.blinded_auc.masked_shares import Run, runs
 from fhe_auc_protocols.blinded_auc.plan import AucPlan, Workload
+from fhe_auc_protocols.blinded_auc.protocol import trapezoid_computation
 from fhe_auc_protocols.blinded_auc.result_check import Recovered, Totals, accept, recover
 
 
@@ -106,3 +113,32 @@ class Algebra:
         for _ in range(parties):
             total.add(self.submission(nothing))
         return total.totals
+
+
+def session_sums(parties: Sequence[PartyData], tamper: Any = None, **asked: Any) -> Any:
+    """Play a session of `semi-honest`; return what all parties tell, and the AUC and binning error that they read.
+
+    `tamper(aggregator, submissions)` makes the result of an aggregator that deviates.
+    """
+    plugin: Any = registry.load("semi-honest")
+    session = plugin.prepare(Request(parties=tuple(data.name for data in parties), **asked))
+    delivery, manifest = session.delivery(), session.manifest
+    aggregator = plugin.aggregator(manifest, delivery.aggregator)
+    roles = [plugin.party(manifest, delivery.parties[data.name], data) for data in parties]
+    message, sent, result = aggregator.start(), dict[str, bytes](), b""
+    while message is not None:
+        for role in roles:
+            answer = role.respond(message)
+            if aggregator.round == 1:
+                sent[role.name] = Message.from_bytes(answer, limit=len(answer)).unsealed
+            aggregator.receive(role.name, answer)
+        if tamper and aggregator.round == 1:
+            content = tamper(aggregator, sent)
+            aggregator._result = lambda _: content  # noqa: B023 - of this round alone
+        message = aggregator.finish_round()
+        if message is not None and aggregator.round == 2:
+            result = decode(Message.from_bytes(message, limit=len(message)).unsealed, Result, "result").content
+    secrets_of = own_secrets(delivery.parties[parties[0].name], manifest)
+    computation = trapezoid_computation(manifest)
+    totals = computation.decrypt(computation.load_secret(secrets_of.context), result)
+    return [role.result() for role in roles], recover(totals, computation.plan)

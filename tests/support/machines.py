@@ -18,6 +18,7 @@ from fhe_auc.session.journal import read_record
 from fhe_auc.session.protocol import Request
 from tests.support.exact_sessions import pairs_of
 from tests.support.nothing import rows_in
+from tests.support.pooled import rounding
 
 GRID = np.linspace(0, 1, 16)
 S = TypeVar("S", bound="MachineSession")
@@ -72,7 +73,7 @@ class MachineSession:
             if right is None:
                 assert rows_in(found) == self.rows(*counted)
             else:
-                assert found.auc == pytest.approx(float(right), abs=1e-6)
+                assert found.auc == pytest.approx(float(right), abs=1e-6 + rounding(found.decimals))
                 assert found.fraction in ((None, right) if self.protocol == "semi-honest" else (right,))
 
     def record(self) -> dict[str, Any] | None:

@@ -27,6 +27,11 @@ def exact_auc(parties: Iterable[PartyData], grid: Any) -> float:
     return trapezoid(pooled_counts(parties, grid)).auc
 
 
+def rounding(decimals: int | None) -> float:
+    """By how much the AUC moves at most where a protocol rounds it to so many decimals."""
+    return 0.0 if decimals is None else 0.5 * 10**-decimals
+
+
 def sklearns_auc(parties: Sequence[PartyData]) -> float:
     """Of all rows, without thresholds."""
     from sklearn.metrics import roc_auc_score

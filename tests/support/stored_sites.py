@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
@@ -111,10 +111,10 @@ class Consortium:
 
     def deliver(self, aggregator: Aggregator, message: bytes) -> bytes | None:
         """Everybody's answers to a message, and what the aggregator says next."""
-        for name, submission in self.exchange(message):
+        for name, submission in self.exchange(message, aggregator.asked):
             aggregator.receive(name, submission)
         return aggregator.finish_round()
 
-    def exchange(self, message: bytes) -> Iterator[tuple[str, bytes]]:
-        for name in self.sites:
+    def exchange(self, message: bytes, asked: Sequence[str] = ()) -> Iterator[tuple[str, bytes]]:
+        for name in asked or self.sites:
             yield name, self.answer(name, message)

@@ -54,13 +54,13 @@ _count = partial(click.option, metavar="N", type=click.IntRange(min=0))
     "--tolerance",
     metavar="T",
     type=click.FloatRange(0, 1e-3, min_open=True),
-    help="Difference that is accepted between runs (simulation and estimate; malicious only). Default: as planned.",
+    help="Difference that is accepted between runs (simulation; malicious only). Default: as planned.",
 )
 @click.option(
     "--thresholds",
     metavar="SPEC",
     default="uniform:100",
-    help="Decision points (simulation and estimate; malicious only), as of `fhe-auc evaluate`.",
+    help="Decision points (simulation; malicious only), as of `fhe-auc evaluate`.",
 )
 @_count("--seed", default=0, help="Repeat with it.")
 @output.json_option
@@ -72,8 +72,7 @@ def attack(names: tuple[str, ...], seed: int, as_json: bool, **options: Any) -> 
     Each attack is played on real ciphertexts, against both protocols, and many times over on the numbers that the
     malicious protocol's ciphertexts hold. It passes if a party accepts an AUC that is wrong by 0.001 or more. The
     semi-honest protocol promises nothing here: it shows what an attack does where nobody checks. Attacks with a free
-    parameter are simulated with the best one found; where luck decides, its probability is estimated too, extrapolated
-    from rates that were measured.
+    parameter are simulated with the best one found.
 
     With --protocol verified it is `exact` that promises nothing. There an attack passes with any wrong AUC,
     half-width, P or N, and the simulation plays on a single prime: one as large as each of a session's, and a toy.

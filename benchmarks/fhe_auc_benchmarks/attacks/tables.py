@@ -7,7 +7,7 @@ from typing import Any
 
 from fhe_auc.base import quantities
 from fhe_auc_benchmarks.attacks.blinded_auc import ciphertexts as blinded
-from fhe_auc_benchmarks.attacks.blinded_auc import estimates, simulated
+from fhe_auc_benchmarks.attacks.blinded_auc import simulated
 from fhe_auc_benchmarks.attacks.blinded_auc.simulated_trials import TrialSetting
 from fhe_auc_benchmarks.attacks.exact_auc import ciphertexts as exact
 from fhe_auc_benchmarks.attacks.exact_auc import helped, strategies
@@ -59,7 +59,7 @@ def on_others(protocol: str) -> AttackTable:
 
 
 def on_malicious(of: TrialSetting, trials: int, seed: int, simulated_trials: int) -> AttackTable:
-    """Return attacks on ``malicious``, and on ``semi-honest``; the setting is that of simulations and estimates."""
+    """Return attacks on ``malicious``, and on ``semi-honest``; the setting is that of simulations."""
     plan = of.plan
 
     def real(name: str, protocol: str) -> Summary | None:
@@ -76,21 +76,18 @@ def on_malicious(of: TrialSetting, trials: int, seed: int, simulated_trials: int
         return {
             "semi_honest": {"real": real(name, "semi-honest")},
             "malicious": {"real": real(name, "malicious"), "simulated": simulation},
-            "estimate": estimates.of_strategy(name, of),
         }
 
     def cells(row: Summary) -> tuple[str, ...]:
-        computed = "" if row["estimate"] is None else quantities.bound_text(row["estimate"])
         of_malicious = _passes(row["malicious"]["real"]), _passes(row["malicious"]["simulated"])
-        return _happens(row["semi_honest"]["real"]), *of_malicious, computed, ""
+        return _happens(row["semi_honest"]["real"]), *of_malicious, ""
 
     return AttackTable(
         blinded.BlindedAucAttacks.descriptions,
-        ("attack", "semi-honest", "real", "simulated", "estimate", ""),
+        ("attack", "semi-honest", "real", "simulated", ""),
         "A pass is a wrong AUC (by 0.001 or more) that a party accepts. Behind it: what the pass rate lies below, "
-        f"with {CONFIDENCE:.0%} confidence. Real: malicious, on ciphertexts. Simulation and estimate: tolerance "
-        f"{plan.tolerance:.2e}, {plan.thresholds:,} thresholds; what is guessed is guessed right. The estimate "
-        "extrapolates from rates that were measured.",
+        f"with {CONFIDENCE:.0%} confidence. Real: malicious, on ciphertexts. Simulated: tolerance "
+        f"{plan.tolerance:.2e}, {plan.thresholds:,} thresholds; what is guessed is guessed right.",
         play,
         cells,
         {"tolerance": plan.tolerance, "thresholds": plan.thresholds},

@@ -164,8 +164,8 @@ def _print(rows: Sequence[Row], grid: str) -> None:
         )
         output.print_text()
     for text in (
-        "error: mean distance from scikit-learn's AUC; ±: standard deviation over the runs. upload, time: of one real "
-        "session; what a party sends, and all roles one after another.",
+        "error: mean distance from scikit-learn's AUC (semi-honest rounds its own); ±: standard deviation over the "
+        "runs. upload, time: of one real session; what a party sends, and all roles one after another.",
         f"Thresholds: {grid}, the same for all. ε, with chance δ of more, bounds what anybody learns of one label, the "
         "result included. Encryption hides the counts; the result is what it is.",
         "Aggregation verified: a lying aggregator is noticed. A lying party is not: it can enter any rows.",
@@ -194,7 +194,7 @@ def _line(row: Row) -> tuple[output.Cell, ...]:
 def _auc(row: Row) -> str:
     if math.isnan(row.auc):
         return "none"
-    return f"{row.auc:.6f}" if row.epsilon is None else f"{row.auc:.4f} ± {row.deviation:.4f}"
+    return f"{row.auc:.6g}" if row.epsilon is None else f"{row.auc:.4f} ± {row.deviation:.4f}"
 
 
 def _error(error: float) -> str:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from fhe_auc.base.errors import EvaluationError
-from fhe_auc_benchmarks.runtime.contender import Clock, Played
+from fhe_auc_benchmarks.runtime.contender import Clock, Played, rounding
 from fhe_auc_benchmarks.runtime.measure import Measurement, checked, summary
 from fhe_auc_benchmarks.runtime.problem import BenchmarkProblem
 
@@ -66,13 +66,14 @@ class _Session:
         if aggregator.returncode:
             raise EvaluationError(f"{BY_FILES}: the session failed: {error.strip()[-500:]}")
         (result,) = (self._folder / "results").glob("*.json")
-        auc = json.loads(result.read_text(encoding="utf-8"))["evaluation"]["auc"]
+        found = json.loads(result.read_text(encoding="utf-8"))["evaluation"]
         exchange = self._folder / "exchange"
         upload, download = exchange.glob(f"round-*/{SITES[0]}.submission"), exchange.glob("*.message")
         sent_before = (self._folder / each for each in files)
-        played = Played(auc, *self._clock.read(), *map(_sizes, (upload, download, sent_before)))
+        played = Played(found["auc"], *self._clock.read(), *map(_sizes, (upload, download, sent_before)))
         name = f"{self._protocol}, {self._keys} keys, {BY_FILES}"
-        return summary(self._problem, name, [checked(name, played, self._problem.auc, 1e-9)])
+        off = rounding(found["decimals"]) + 1e-9
+        return summary(self._problem, name, [checked(name, played, self._problem.auc, off)])
 
     def _prepare(self) -> list[str]:
         """Certify all, make the session and have all open it; return the files that the first site was sent."""

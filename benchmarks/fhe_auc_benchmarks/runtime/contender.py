@@ -148,9 +148,15 @@ class OurProtocol(Contender):
             with clock.on("aggregator"):
                 message = aggregator.finish_round()
         found = roles[first].result()
+        self.tolerance = rounding(found.decimals) + type(self).tolerance
         self._before_bytes = self._before_bytes or _before_bytes(session, first)
         most_sent, most_received = (max(each[name] for name in parties) for each in (sent, received))
         return Played(found.auc, *clock.read(), most_sent, most_received, self._before_bytes)
+
+
+def rounding(decimals: int | None) -> float:
+    """Return how far rounding to so many decimals moves a number at most; None: not at all."""
+    return 0.0 if decimals is None else 0.5 * 10**-decimals
 
 
 def _before_bytes(session: Session, party: str) -> int:

@@ -15,7 +15,7 @@ from fhe_auc_keys.store.key_store import TRAIL
 from fhe_auc_keys.trust.public_keys import printable
 
 _HEADER = ("time", "event", "session", "protocol", "details")
-_DETAILS = ("rows", "spent", "limit", "by", "outcome", "error", "counted", "missing", "delivered")
+_DETAILS = ("rows", "spent", "exact", "limit", "by", "outcome", "error", "counted", "missing", "delivered")
 
 
 @common.command(

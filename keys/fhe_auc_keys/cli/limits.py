@@ -113,7 +113,8 @@ def budget(
     A session spends its budget when the site's submission leaves; that it is sent again costs nothing, a new session
     does. Epsilons and deltas add up (basic composition), over budgets for rows, labels and scores alike; the sums are
     bounds for what all these sessions protect, which is shown. A session's delta must be below 1 over the rows put in,
-    and so must the sum. Where there is a limit, sessions without a budget are refused. Without one nothing else is.
+    and so must the sum. Where there is a limit, sessions without a budget are refused. Without one nothing else is:
+    where rows are in such sessions, exact results of them are out, and no epsilon bounds what these have told.
 
     A result of a session with a budget that is refused is an incident: that it was refused can be one exact bit, chosen
     by the aggregator. No session on the data set goes on until somebody has acknowledged it. Where ledger, audit trail
@@ -138,10 +139,11 @@ def budget(
             _note(store, "reconciled", about)
             ledger.keep(store)
         ledger, wrong = Ledger.stored(store), budgets.differences(store, at=common.now())
+        exact = budgets.exact(store, at=common.now())
     rows: common.Rows = []
     told = {}
     used = {each.data_set for each in ledger.entries.values()}
-    for name in sorted({*used, *ledger.limits, budgets.DEFAULT_DATA_SET}):
+    for name in sorted({*used, *(each for each, _ in exact), *ledger.limits, budgets.DEFAULT_DATA_SET}):
         (epsilon, deltas), most = ledger.spent(name), ledger.limits.get(name)
         note = "no limit" if most is None else f"of {most.epsilon:g}; {max(0.0, most.epsilon - epsilon):g} is left"
         rows.append((name, f"epsilon {epsilon:g}", note))
@@ -151,8 +153,13 @@ def budget(
         protects = ledger.protects(name) if name in used else None
         if protects is not None:
             rows.append(("", "these sums", f"(basic composition) bound what is told of: {protects}"))
+        out = [time for each, time in exact if each == name]
+        if out:
+            known = f"{len(out)}, of sessions without a budget since {out[0]:%Y-%m-%d %H:%M}: no epsilon bounds these"
+            rows.append(("", "EXACT RESULTS", known))
+        since = {"sessions": len(out), "since": out[0].isoformat()} if out else None
         most_told = None if most is None else msgspec.structs.asdict(most)
-        told[name] = {"epsilon": epsilon, "delta": deltas, "limit": most_told, "protects": protects}
+        told[name] = {"epsilon": epsilon, "delta": deltas, "limit": most_told, "protects": protects, "exact": since}
         for session, entry in ledger.of(name).items():
             when = datetime.fromtimestamp(entry.at, timezone.utc)
             what = f"{entry.epsilon:g} a {entry.unit}" + (f", delta {entry.delta:g}" if entry.delta else "")

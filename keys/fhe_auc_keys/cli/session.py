@@ -133,7 +133,7 @@ def session(
     --max-rows is their sum by default, and --min-rows no more than that. Each checks its own cap. With exact or
     verified and --keys helper it also proves to aggregator and helper that its counts are within its cap. Who does not
     is named, and left out where --min-parties allows that; else the session stops. Otherwise, and with --no-proofs, a
-    party that lies goes past its cap unseen.
+    party that lies goes past its cap unseen; --epsilon is refused then, as noise is sized for the rows that there are.
 
     With --thresholds quantile:N this makes the session that finds the thresholds. Every party reads them off its
     result; make the evaluation's session with the file that holds them, and let every party compare the two with
@@ -289,7 +289,6 @@ def _bounded(request: Request, study: Study) -> Request:
     """Return the request with the study's row caps as bounds on all rows, where each party has one."""
     if set(study.row_caps) != set(request.parties):
         return request
-    request = replace(request, rows=tuple(study.row_caps[name] for name in request.parties))
     if inputs.given("max_rows"):
         return request
     most = sum(study.row_caps.values())

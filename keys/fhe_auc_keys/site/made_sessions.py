@@ -78,7 +78,6 @@ class Wanted:
             old,
             parties=tuple(left),
             min_parties=None if all_needed else old.min_parties,
-            rows=tuple(caps[name] for name in left) if set(caps) == set(left) else None,
             row_caps=None if old.row_caps is None else caps,
             max_rows=most,
             min_rows=min(old.min_rows, most),

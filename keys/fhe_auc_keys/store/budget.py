@@ -13,6 +13,8 @@ or its score. A session's delta is below 1 over the rows that the site puts in, 
 sum is below 1 over the most rows put into any, unless its limit says otherwise. Where a data set has a limit, a session
 without noise is refused, and one after which nothing is left that all protect. A result that is refused is an incident
 (docs/security/private-auc.md).
+
+No epsilon bounds what sessions without a budget tell: the trail says which there were (`exact`).
 """
 
 from __future__ import annotations
@@ -136,7 +138,7 @@ class Difference(NamedTuple):
 def spend(
     store: KeyStore, data_set: str, manifest: Manifest, spending: Spending | None, *, rows: int, at: datetime
 ) -> Mapping[str, Any]:
-    """Write down what a session spends, once; return what the audit trail has to say of it, which may be nothing.
+    """Write down what a session spends, once; return what the audit trail has to say of it.
 
     `rows` are those that the site puts in; `spending` None is no bound. Raise, and write nothing, `KeysError` where
     ledger, trail and states differ, and the session has a budget, or the data set a limit or earlier sessions with one.
@@ -168,7 +170,7 @@ def spend(
         ledger.with_entry(name, mine).keep(store)  # the trail's line is yet to come
         return {"spent": mine.facts()}
     if spending is None:
-        return {}
+        return {"exact": data_set}
     about = spending.epsilon, spending.delta, spending.unit, rows
     found = Entry(data_set, manifest.protocol, *about, int(at.timestamp()))
     ledger.with_entry(name, found).keep(store)
@@ -223,6 +225,11 @@ def reconciled(store: KeyStore, by: str, *, at: datetime) -> tuple[Ledger, Mappi
 def differences(store: KeyStore, *, at: datetime) -> list[str]:
     """Return what ledger, audit trail and states say differently, in sentences; errors as `Ledger.stored`."""
     return [each.wrong for each in _differences(store, Ledger.stored(store), _Told.by(store, at=at))]
+
+
+def exact(store: KeyStore, *, at: datetime) -> list[tuple[str, datetime]]:
+    """Return of each session without a budget the data set, and when rows of it were submitted; in order."""
+    return list(_Told.by(store, at=at).exact.values())
 
 
 def set_limit(store: KeyStore, data_set: str, epsilon: float, delta: float | None = None) -> Mapping[str, Any]:
@@ -320,6 +327,7 @@ class _Line(msgspec.Struct, frozen=True):
     spent: _Spent | None = None
     limit: _Limited | None = None
     ledger: Any = None  # from which all begins anew
+    exact: str = ""  # data set
 
 
 class _Told(NamedTuple):
@@ -329,6 +337,7 @@ class _Told(NamedTuple):
     entries: dict[str, Entry]
     submitted: set[str]  # sessions
     wrong: str  # what is wrong with it; empty where nothing is that counts
+    exact: dict[str, tuple[str, datetime]]  # data sets and times of sessions without a budget, by their ids
 
     @classmethod
     def by(cls, store: KeyStore, *, at: datetime) -> _Told:
@@ -336,6 +345,7 @@ class _Told(NamedTuple):
         limits: dict[str, Limit] = {}
         entries: dict[str, Entry] = {}
         submitted: set[str] = set()
+        exact: dict[str, tuple[str, datetime]] = {}
         trust, previous, wrong = Trusted.stored(store).trust, b"", ""
         for number, text in enumerate(path.read_bytes().split(b"\n")[:-1] if path.exists() else (), 1):
             follows, previous = audit.follows(text, previous), text
@@ -346,12 +356,14 @@ class _Told(NamedTuple):
                 continue
             if not follows:
                 wrong = wrong or f"before line {number} of the audit trail lines were removed or changed"
-            says = line.spent or line.limit or line.ledger or (line.outcome and line.session in entries)
+            says = line.spent or line.exact or line.limit or line.ledger or (line.outcome and line.session in entries)
             if says and not audit.is_genuine(text, trust, at=max(at, line.time)):
                 wrong = wrong or f"line {number} of the audit trail is not what its role has signed"
                 continue
             if line.event == "submitted":
                 submitted.add(line.session)
+                if line.exact:
+                    exact.setdefault(line.session, (line.exact, line.time))  # a crash may have put it there twice
             if line.ledger is not None:
                 kept = msgspec.convert(line.ledger, Ledger)
                 limits, entries, wrong = dict(kept.limits), dict(kept.entries), ""
@@ -363,7 +375,7 @@ class _Told(NamedTuple):
                 entries[line.session] = line.spent.entry(int(line.time.timestamp()), by=line.by)
             elif line.outcome in INCIDENTS and line.session in entries:
                 entries[line.session] = msgspec.structs.replace(entries[line.session], refused=line.outcome)
-        return cls(limits, entries, submitted, wrong)
+        return cls(limits, entries, submitted, wrong, exact)
 
 
 def _of_states(store: KeyStore) -> dict[str, Entry]:
@@ -372,7 +384,7 @@ def _of_states(store: KeyStore) -> dict[str, Entry]:
     for session in session_ids(store, "state"):
         with suppress(FheAucError):
             spent, outcome = spent_by(store.get("state", session.hex()))
-            if spent:
+            if "spent" in spent:
                 known, refused = msgspec.convert(spent["spent"], _Spent), outcome if outcome in INCIDENTS else ""
                 found[session.hex()] = known.entry(0, refused=refused)
     return found

@@ -25,6 +25,7 @@ from fhe_auc_protocols.blinded_auc.masked_shares import Run, runs
 from fhe_auc_protocols.blinded_auc.plan import CLASSES, AucPlan, least_tolerance
 from fhe_auc_protocols.blinded_auc.protocol import BlindedAuc, BlindedTask, trapezoid_computation
 from fhe_auc_protocols.blinded_auc.result_check import Totals, accept
+from fhe_auc_protocols.result_warnings import ALL_DIGITS
 
 _LOOSE = 2.0  # times the planned tolerance: one from here on is worth a warning
 
@@ -75,7 +76,8 @@ class MaliciousTask(BlindedTask):
         """Return AUC and binning error; errors as `fhe_auc_protocols.blinded_auc.result_check.accept`."""
         accepted = accept(decrypted, self.plan, self.runs(common_secret))
         settings = {"executions": self.plan.runs * CLASSES, "tolerance": self.plan.tolerance}
-        return self.evaluation(accepted, len(counted), *_loose(self.plan), verified=True, settings=settings)
+        warnings = ALL_DIGITS, *_loose(self.plan)
+        return self.evaluation(accepted, len(counted), *warnings, verified=True, settings=settings)
 
     def runs(self, common_secret: bytes) -> list[Run]:
         """Return the secrets of both runs, the same for every party of the session."""

@@ -239,7 +239,7 @@ class AucPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
                 Parameter(
                     "rows", f"{workload.min_rows:,} to {workload.max_rows:,}", "of all parties together, a public bound"
                 ),
-                Parameter("AUC released", "with all digits", "to the parties, and to nobody else"),
+                Parameter("AUC released", "all digits" if workload.split else "rounded", "to parties, nobody else"),
             ],
             {"max_rows": workload.max_rows, "min_rows": workload.min_rows},
         )

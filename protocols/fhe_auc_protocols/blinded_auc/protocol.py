@@ -17,8 +17,9 @@ from fhe_auc_keys.roles.sealed_roles import SealedKeys
 from fhe_auc_protocols.blinded_auc import ckks_parameter_choice
 from fhe_auc_protocols.blinded_auc.encrypted_trapezoid import blinded_sums
 from fhe_auc_protocols.blinded_auc.plan import AucPlan, Workload, error_bound
+from fhe_auc_protocols.blinded_auc.published_digits import Published
 from fhe_auc_protocols.blinded_auc.result_check import Recovered, Totals
-from fhe_auc_protocols.result_warnings import of_precise_auc
+from fhe_auc_protocols.result_warnings import of_auc
 
 
 def trapezoid_computation(manifest: Manifest) -> SealedCkks:
@@ -70,17 +71,18 @@ class BlindedTask(PartyTask[Slots, Totals, Evaluation]):
         """Return the counts of this party's rows at the session's thresholds."""
         return count(self._data, self._manifest.thresholds)
 
-    def evaluation(self, recovered: Recovered, parties: int, *warnings: str, **own: Any) -> Evaluation:
+    def evaluation(self, told: Recovered | Published, parties: int, *warnings: str, **own: Any) -> Evaluation:
         """Return what a party tells of its result; `warnings` and other fields (`own`) are the protocol's own."""
+        left_open = told.left_open if isinstance(told, Published) else told.binning_error
         return Evaluation(
-            auc=recovered.auc,
-            binning_error=recovered.binning_error,
+            auc=told.auc,
+            binning_error=told.binning_error,
             numerical_error=error_bound(self.plan),
             protocol=self._manifest.protocol,
             backend=self.plan.parameters.backend,
             parties=parties,
             thresholds=self.plan.thresholds,
             security_bits=SECURITY_BITS,
-            warnings=of_precise_auc(self._manifest, parties, recovered.binning_error) + warnings,
+            warnings=of_auc(self._manifest, parties, left_open) + warnings,
             **own,
         )

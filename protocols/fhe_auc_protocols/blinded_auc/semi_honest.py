@@ -8,12 +8,13 @@ One run, two classes with one factor:
 T, p, F and the totals are those of `fhe_auc.rows.counts` and `fhe_auc.metrics.trapezoid`; P and N are the rows of
 either label. The second imaginary part is redundancy: a total beyond the modulus Q is off by multiples of Q in its real
 and its imaginary part, and no two of them keep Im = κ·Re, as κ, a cube root, is not rational. So a result beyond
-capacity is refused. Parties decrypt r·(num + i·tie) and r·den·(1 + iκ) and divide; r is the aggregator's secret. Who
-learns what, and who must not collude: docs/security/protocol.md.
+capacity is refused. Parties decrypt r·(num + i·tie) and r·den·(1 + iκ) and divide; r is the aggregator's secret. They
+publish few digits (`published_digits`). Who learns what, and who must not collude: docs/security/protocol.md.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -28,7 +29,15 @@ from fhe_auc_protocols import options as options_of
 from fhe_auc_protocols.blinded_auc.encrypted_trapezoid import packed
 from fhe_auc_protocols.blinded_auc.plan import CHECK_WEIGHT
 from fhe_auc_protocols.blinded_auc.protocol import BlindedAuc, BlindedTask
+from fhe_auc_protocols.blinded_auc.published_digits import PUBLISHED_BITS, published
 from fhe_auc_protocols.blinded_auc.result_check import Totals, recover
+
+_BITS = math.ceil(PUBLISHED_BITS)
+_ROUNDED = (
+    f"the AUC is rounded: the aggregator, if it lies, chooses its digits unnoticed, up to {_BITS} bits of "
+    "one party's counts a session; parties have read all digits: assume that they can work out how many pooled rows "
+    "have each label; only differential privacy (as of dpauc-laplace) bounds what a result tells"
+)
 
 
 class SemiHonest(BlindedAuc):
@@ -36,8 +45,13 @@ class SemiHonest(BlindedAuc):
 
     name = "semi-honest"
     options = options_of.SemiHonest
-    summary = "CKKS; the aggregator sees ciphertexts only and is trusted to follow the protocol"
-    trust = "the aggregator computes what it should and does not collude with a party"
+    summary = (
+        f"CKKS; the aggregator sees ciphertexts; a liar chooses the AUC, and so reads up to {_BITS} bits of counts"
+    )
+    trust = (
+        "the aggregator computes what it should, else it chooses the AUC and can put up to "
+        f"{_BITS} bits of one party's counts into it, unnoticed; and it does not collude with a party"
+    )
 
     def task(self, manifest: Manifest, data: PartyData) -> SemiHonestTask:
         """Return a party's computation on its own rows."""
@@ -60,8 +74,9 @@ class SemiHonestTask(BlindedTask):
         return packed(self.plan, [vectors(self.counts(), self.plan.positions)])
 
     def read(self, decrypted: Totals, counted: Sequence[str], common_secret: bytes) -> Evaluation:
-        """Return AUC and binning error; errors as `fhe_auc_protocols.blinded_auc.result_check.recover`."""
-        return self.evaluation(recover(decrypted, self.plan), len(counted), verified=False)
+        """Return AUC and binning error, rounded; errors as `fhe_auc_protocols.blinded_auc.result_check.recover`."""
+        told = published(recover(decrypted, self.plan))
+        return self.evaluation(told, len(counted), _ROUNDED, verified=False, decimals=told.decimals)
 
 
 def vectors(counts: Counts, positions: int) -> tuple[Slots, Slots]:

@@ -18,11 +18,17 @@ steps. Models share ε, 7 parts for the first and 5 for each other one: so their
 
 The mean of the U_i, (g − 1)/2 each, is taken off when AUC' is read. w = ⌈(M − 1)/g⌉ is small, so that Z is drawn at a
 small scale.
+
+**What honest noise does not pass.** Z of K parties is the difference of two variables A ~ NB(r, p), r = K/n, p =
+e^(−1/scale), so P[|Z| ≥ k] ≤ 2·P[A ≥ k]. By Chernoff, with s = k/(p(k + r)) in the moment (1 − p)^r (1 − ps)^(−r):
+
+    P[A ≥ k] ≤ E[s^A]/s^k = ((1 − p)(k + r)/r)^r · (p(k + r)/k)^k,    for k above the mean rp/(1 − p)
 """
 
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -33,7 +39,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from fhe_auc.base.errors import InputError
+from fhe_auc.base.errors import InputError, ResultCheckError
 from fhe_auc.results.estimates import GroupEstimate, Headline
 from fhe_auc.results.intervals import Interval, hanley_mcneil, quantile
 from fhe_auc.session.manifest import Manifest
@@ -54,6 +60,7 @@ VERDICT = (
 
 METHOD = "Hanley and McNeil, with noise"
 _OVERFLOW_BITS = 42  # a released number wraps with a probability below 2^-41: its noise leaves the room for it
+_INCIDENT_BITS = 20  # honest noise passes what is possible in fewer than one session in 2^20, over all channels
 _FEWEST_STEPS = 16
 _LOUD = 0.02  # a standard error by noise alone that is worth a warning
 _MOST_COLLUDERS = 2**20
@@ -95,11 +102,9 @@ class Privacy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             raise InputError(f"epsilon = {self.epsilon:g} is too small: the AUC would be noise alone")
 
     @classmethod
-    def of(cls, options: Mapping[str, Any], rows: Sequence[int] | None, least: int, models: int) -> Privacy:
-        """Return what a request with an epsilon asks for, of `least` parties; `InputError`: a wrong value, no rows."""
+    def of(cls, options: Mapping[str, Any], rows: Sequence[int], least: int, models: int) -> Privacy:
+        """Return what a request with an epsilon asks for, of `least` parties; raise `InputError` for a wrong value."""
         asked = agreed(options)
-        if rows is None:
-            raise InputError("epsilon takes the number of rows of every party: give the study a row cap for each")
         shares = max(1, least - 1) - int(asked["colluders"])
         if shares < 1:
             raise InputError(f"of {least} parties that must take part, {asked['colluders']} cannot collude")
@@ -170,6 +175,28 @@ class Privacy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             found.append(grain * steps + integers(words, grain, parties))
         return np.column_stack(found)
 
+    def check(self, released: Sequence[int], rows: Sequence[int]) -> None:
+        """Check what is released of parties with so many rows each; it costs no budget, as it looks at nothing else.
+
+        Raises `ResultCheckError` where a number is none that any such rows give, with noise as honest parties draw it.
+        """
+        for channel, number in zip(self.channels, released, strict=True):
+            low, high = possible(channel, sum(rows))
+            reach, grain = self.reach(channel, len(rows)), channel.grain
+            if not low - reach * grain <= number <= high + (reach + len(rows)) * grain:
+                raise ResultCheckError("a released number is none that rows and noise can give", check="range")
+
+    def reach(self, channel: Channel, parties: int) -> int:
+        """Return a number of steps that |Z| of so many parties hardly ever passes: union bound over all channels."""
+        r, rate = parties / self.shares, float(1 / channel.scale)
+        none, bits = -math.expm1(-rate), _INCIDENT_BITS + 1 + math.log2(len(self.channels))
+
+        def is_rare(k: int) -> bool:
+            of_none, of_steps = r * math.log(none * (k + r) / r), k * (math.log1p(r / k) - rate)
+            return k * none > r * (1 - none) and of_none + of_steps <= -bits * math.log(2)
+
+        return 1 + bisect_left(range(1, 2**40), True, key=is_rare)
+
     def variance(self, channel: Channel, parties: int) -> float:
         """Return that of the noise of so many counted parties."""
         of_steps = 2 * parties / self.shares * math.exp(-1 / channel.scale) / math.expm1(-1 / channel.scale) ** 2
@@ -201,6 +228,18 @@ class Privacy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             exact = (0 if model is None else self.total**2 // 4) + abs(weight) * self.total
             largest = max(largest, exact + grain * (math.ceil(2 * bits * scale * 7 / 10) + len(self.rows)))
         return 2 * largest + 1
+
+
+def possible(channel: Channel, rows: int) -> tuple[int, int]:
+    """Return the least and the largest that a channel's exact number can be: |D| ≤ P(M − P), and 0 ≤ P ≤ M."""
+    if channel.model is None:
+        return 0, channel.weight * rows
+
+    def most(weight: int) -> int:
+        positives = min(max((rows + weight) // 2, 0), rows)  # where P(M − P) + weight·P is largest
+        return positives * (rows - positives + weight)
+
+    return -most(-channel.weight), most(channel.weight)
 
 
 def agreed(options: Mapping[str, Any]) -> dict[str, bool | int | float | str]:
@@ -235,7 +274,7 @@ class PrivateReading:
         return Headline(auc=auc, binning_error=math.nan, standard_error=first.standard_error, interval=first.interval)
 
     def estimates(self) -> tuple[GroupEstimate, ...]:
-        """Return one for each model; whatever is released, there is one: an error would tell something too."""
+        """Return one for each model, whatever is released: an error would tell something too."""
         return tuple(self._estimate(model) for model in range(len(self.models)))
 
     def settings(self) -> dict[str, int | float | str]:

@@ -3,8 +3,11 @@
 import math
 from bisect import bisect_left
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from itertools import islice
+
+import msgspec
 
 from fhe_auc.base.errors import CapacityError
 from fhe_auc.bfv.parameters import CHAINS, JOINT_CHAINS, MAX_PLAIN_MODULI, BfvParameters
@@ -73,8 +76,16 @@ def plan_exact(
     small_prime = least_prime(sums.release)
     reason: CapacityError | None = None
 
-    def candidates(rows: int) -> Iterator[BfvParameters]:
-        return _candidates(backend, sums.least_modulus(rows, parties), small_prime, joint_keys, prove=bool(caps))
+    def candidates(rows: int, privacy: Privacy | None = privacy) -> Iterator[BfvParameters]:
+        if privacy is not None:  # whoever has them
+            privacy = msgspec.structs.replace(privacy, rows=(rows - parties + 1, *[1] * (parties - 1)))
+        least = replace(sums, privacy=privacy).least_modulus(rows, parties)
+        return _candidates(backend, least, small_prime, joint_keys, prove=bool(caps))
+
+    def most(privacy: Privacy | None) -> int:
+        """Return how many rows, up to `max_rows`, can be proved."""
+        tried = range(max(2, parties), max_rows + 1)
+        return tried[0] - 1 + bisect_left(tried, True, key=lambda rows: next(candidates(rows, privacy), None) is None)
 
     # With sealed keys the noise of any number of parties is the same: what the first do not hold, no others should.
     for parameters in islice(candidates(max_rows), None if joint_keys else 1):
@@ -84,14 +95,15 @@ def plan_exact(
             except CapacityError as error:
                 reason = error
     if reason is None and caps:
-        holds = ""
+        others = ", leave the interval out (--no-interval; interval=None)" if interval else ""
         if privacy is None:
-            most = 1 + bisect_left(range(2, max_rows), True, key=lambda rows: next(candidates(rows), None) is None)
-            holds = f" ({most:,} would do)"
-        without = ", leave the interval out (--no-interval; interval=None)" if interval else ""
+            others += ", or prove nothing (--no-proofs; row_caps=None)"
+        elif privacy.unit == "label":
+            of_rows = most(msgspec.structs.replace(privacy, unit="row"))
+            others = f", or protect rows in place of labels (--epsilon-unit row: {of_rows:,} would do)"
         reason = CapacityError(
-            f"row caps are proved modulo one prime, and {max_rows:,} pooled rows take more{holds}: lower the row caps "
-            f"or --max-rows{without}, or prove nothing (--no-proofs; row_caps=None)"
+            f"row caps are proved modulo one prime, and {max_rows:,} pooled rows take more ({most(privacy):,} would do)"
+            f": lower the row caps{'' if privacy else ' or --max-rows'}{others}"
         )
     raise reason or CapacityError(f"{max_rows:,} pooled rows take more than {MAX_PLAIN_MODULI} primes; lower max_rows")
 

@@ -73,7 +73,7 @@ class ExactParameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     smudging_bits: int = 0
     """The same, 30 to 80, of each party's noise on its partial decryption; 0 without joint keys."""
     privacy: Privacy | None = None
-    """The budget, where what is released is noisy; `authenticated` then, and without the other sums."""
+    """The budget, where what is released is noisy; `authenticated` then, `caps` its rows, without the other sums."""
     helpers: int = 0
     """1 where a helper has the key in place of the parties, else 0."""
     caps: tuple[int, ...] = ()
@@ -139,7 +139,7 @@ class ExactParameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
             raise CapacityError("counts are proved with a helper, and modulo one prime")
         if len(self.caps) not in (1, self.parties) or min(self.caps) < 1:
             raise CapacityError("where counts are proved, each party has a row cap, 1 at least")
-        if self.privacy is None and max(self.caps) > self.max_rows:  # else rows within the caps could wrap around
+        if max(self.caps) > self.max_rows:  # else rows within the caps could wrap around
             raise CapacityError(
                 f"a row cap, {max(self.caps):,}, is above the session's max_rows, {self.max_rows:,}: raise --max-rows, "
                 "or lower the cap"
@@ -150,8 +150,10 @@ class ExactParameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     def _check_privacy(self) -> None:
         if self.privacy is None:
             return
-        if self.joint_keys or not self.authenticated:
-            raise CapacityError("a private AUC takes verified, with sealed keys or a helper")
+        if not self.authenticated or self.caps != self.privacy.rows:  # else one lying party reads exact counts
+            raise CapacityError(
+                "a private AUC takes verified, and a helper, to whom all prove the rows that they state"
+            )
         analysis = self.analysis
         if self.interval or self.average_precision or analysis.by or analysis.classes or analysis.heterogeneity:
             raise CapacityError("a private AUC is of models over all rows, without other sums")

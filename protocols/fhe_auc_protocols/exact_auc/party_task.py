@@ -50,14 +50,14 @@ class ExactTask(PartyTask[Residues, Sequence[Residues], Evaluation]):
         plan = manifest.decoded_plan(ExactPlan)
         check_rows(data.rows, plan.max_rows, party=data.name)
         if plan.privacy is not None and data.name in manifest.parties:
-            stated = plan.privacy.rows[manifest.parties.index(data.name)]
-            if data.rows != stated:
+            stated = plan.cap_of(manifest.parties.index(data.name))
+            if data.rows not in (0, stated):  # none are there once they are in, and gone
                 raise InputError(
                     f"party {data.name!r} has {data.rows:,} rows, and the session says {stated:,}, in public: with "
                     "epsilon a party takes part with all of them; have the session made for the rows that there are",
                     party=data.name,
                 )
-        if plan.caps:
+        elif plan.caps:
             named = data.name in manifest.parties
             cap = plan.cap_of(manifest.parties.index(data.name) if named else 0)
             if data.rows > cap:
@@ -115,12 +115,13 @@ class ExactTask(PartyTask[Residues, Sequence[Residues], Evaluation]):
         if [len(each) for each in decrypted] != [len(plan.computed.sums)] * len(primes):  # only a helper may send such
             refusal = VerificationError if plan.authenticated else ResultCheckError
             raise refusal("the helper has sent too many sums, or too few, so no number is given", check="sums")
-        found = self._verified(decrypted, counted, common_secret) if plan.authenticated else self._accepted(decrypted)
+        sums = decrypted, counted
+        found = self._verified(*sums, common_secret) if plan.authenticated else self._accepted(*sums)
         level = self._manifest.options.get(INTERVAL)
         given = None if level is None else float(level)
         if isinstance(found, PooledSums):
             return self._exact(found, counted, given)
-        return self._private(cast("Privacy", plan.privacy), found, counted, given)
+        return self._private(found, counted, given)
 
     def _evaluation(self, first: Headline, parties: int) -> Evaluation:
         plan, options = self.plan, self._manifest.options
@@ -187,12 +188,9 @@ class ExactTask(PartyTask[Residues, Sequence[Residues], Evaluation]):
             ),
         )
 
-    def _private(
-        self, privacy: Privacy, found: Sequence[int], counted: Sequence[str], level: float | None
-    ) -> Evaluation:
-        of_party = dict(zip(self._manifest.parties, privacy.rows, strict=True))
-        rows = [of_party[name] for name in counted]
-        reading = PrivateReading(privacy, self.plan.analysis.models, found, rows, level)
+    def _private(self, found: Sequence[int], counted: Sequence[str], level: float | None) -> Evaluation:
+        privacy = cast("Privacy", self.plan.privacy)
+        reading = PrivateReading(privacy, self.plan.analysis.models, found, self._rows_of(counted), level)
         evaluation = self._evaluation(reading.headline(), len(counted))
         return replace(
             evaluation,
@@ -202,9 +200,15 @@ class ExactTask(PartyTask[Residues, Sequence[Residues], Evaluation]):
             warnings=(*of_parties(self._manifest, len(counted)), *reading.warnings()),
         )
 
-    def _accepted(self, totals: Sequence[Residues]) -> PooledSums | list[int]:
+    def _rows_of(self, counted: Sequence[str]) -> list[int]:
+        """Return how many rows these parties have, which is public with a budget and proved as row caps."""
+        of_party = dict(zip(self._manifest.parties, self.plan.caps, strict=True))
+        return [of_party[name] for name in counted]
+
+    def _accepted(self, totals: Sequence[Residues], counted: Sequence[str]) -> PooledSums | list[int]:
         plan, found = self.plan, modular.centred(totals, self.plan.parameters.plain_moduli)
         if plan.privacy is not None:
+            plan.privacy.check(found, self._rows_of(counted))
             return found
         return plan.sums.read(found, plan.max_rows, plan.modulus, plan.parties)
 
@@ -223,7 +227,7 @@ class ExactTask(PartyTask[Residues, Sequence[Residues], Evaluation]):
         ]
         outcome: PooledSums | list[int] | ResultCheckError
         try:
-            outcome = self._accepted([released(self.plan.release, each) for each in totals])
+            outcome = self._accepted([released(self.plan.release, each) for each in totals], counted)
         except ResultCheckError as error:
             outcome = error
         if not all(fits):

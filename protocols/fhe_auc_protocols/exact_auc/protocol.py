@@ -21,7 +21,7 @@ from fhe_auc.rlwe.statistical_security import DEFAULT_SMUDGING_BITS
 from fhe_auc.rows.own_rows import left_out
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.manifest import Manifest
-from fhe_auc.session.protocol import Request, Spending
+from fhe_auc.session.protocol import Request, Setup, Spending
 from fhe_auc_keys.roles.encrypted_protocol import EncryptedProtocol
 from fhe_auc_keys.roles.key_mode import Echo, KeyMode, Modes
 from fhe_auc_keys.roles.padded_roles import SealedPads
@@ -37,8 +37,9 @@ _NO_FLEET = "a fleet's members have no secret in common, which verified takes: g
 _NO_QUANTILES = (
     "with epsilon, thresholds must not come from the rows, as quantile thresholds do: give others, such as hybrid:5000"
 )
-_NO_JOINT_KEYS = (
-    "epsilon does not go with joint keys, whose sessions multiply what parties encrypt: take sealed keys or a helper"
+_NOT_PROVED = (
+    "epsilon holds against a party that lies only where all prove how many rows they have: take a helper (--keys "
+    "helper; keys='helper') and a row cap of each site (the study's [row-caps]; row_caps), and leave --no-proofs out"
 )
 _NO_GROUPS = (
     "epsilon covers models over all rows (--score-columns): how many rows a group or class has is not public, and sums "
@@ -101,18 +102,25 @@ class Exact(EncryptedProtocol[Evaluation, ExactPlan]):
         plain = {PLAIN_INTERVAL: _checked_plain(request.options)} if PLAIN_INTERVAL in request.options else {}
         return {**rounding, **plain, **epsilon_noise.agreed(request.options), **level}
 
+    def set_up(self, setup: Setup, options: Mapping[str, Any], rows: Mapping[str, int]) -> Setup:
+        """Return with an epsilon one with a helper, where each party proves that it has its rows."""
+        if not self.authenticated or options.get("epsilon") is None or setup.keys not in (None, "helper"):
+            return setup
+        return replace(setup, keys="helper", row_caps=rows if setup.row_caps is None else setup.row_caps)
+
     def planned(self, request: Request) -> ExactPlan:
         """Return the parameters for an exact fraction."""
         if request.fleet is not None and self.authenticated:
             raise InputError(_NO_FLEET)
         privacy, analysis = None, request.analysis
         if epsilon_noise.agreed(request.options):
-            if request.keys == "joint":
-                raise InputError(_NO_JOINT_KEYS)
+            given = request.row_caps
+            if request.keys != "helper" or not (isinstance(given, int) or set(request.parties) <= set(given or ())):
+                raise InputError(_NOT_PROVED)
             if analysis.by or analysis.classes or analysis.heterogeneity:
                 raise InputError(_NO_GROUPS)
             least = request.size if request.min_parties is None else request.min_parties
-            privacy = Privacy.of(request.options, request.rows, least, len(analysis.models))
+            privacy = Privacy.of(request.options, request.caps, least, len(analysis.models))
         caps = request.caps
         bound = sum(caps) if request.fleet is None else sum(caps) * request.size
         try:

@@ -94,7 +94,8 @@ def test_sessions_without_noise_need_no_extra_nor_do_several_models_and_groups(
     asked.append({"columns": {"score": ["y_score", "other"]}, "breakdown": breakdown})
     *plain, several = without_extras(folder, SESSIONS, asked)
     for protocol, found in zip(protocols, plain, strict=True):
-        assert found["auc"] == pytest.approx(roc_auc_score(rows["y_true"], rows["y_score"]), abs=1e-5)
+        off = 0.05 if protocol == "semi-honest" else 1e-5  # it is rounded, to one decimal here
+        assert found["auc"] == pytest.approx(roc_auc_score(rows["y_true"], rows["y_score"]), abs=off)
         assert (found["interval"] is not None) == (protocol in ("exact", "verified"))
         assert found["bins"] == (17 if protocol == "histogram-federated" else 0)
     aucs = {(each["model"], each["group"]): each["auc"] for each in several["estimates"]}

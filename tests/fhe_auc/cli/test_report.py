@@ -84,6 +84,25 @@ def test_files_hold_what_stdout_does_but_no_row_name_or_count_of_the_bins_before
     assert f"there are {counts.shape[1]} bins, merged from these" in said["privacy"]
 
 
+@pytest.mark.parametrize("name", datasets.NAMES)
+@pytest.mark.parametrize("grid", ["hybrid:1000", pytest.param("uniform:1000", marks=pytest.mark.slow)])
+def test_no_edge_tells_the_smallest_or_the_largest_score_of_a_few_rows(folder: Path, name: str, grid: str) -> None:
+    """In JSON, and on the terminal, where the threshold that was asked for has few rows beyond it."""
+    file = str(resources.files("fhe_auc") / "data" / f"{name.replace('-', '_')}.npz")
+    scores = np.concatenate([party.y_score for party in datasets.load(name)])
+    said = call(file, "--site-column", "site", "--backend", "tenseal", "--thresholds", grid, "--threshold", "0.9")
+    plain = json.loads((folder / "report" / "report.json").read_text())
+    shown = [*plain["histogram"]["edges"][1:-1], *(each["threshold"] for each in plain["decisions"].values() if each)]
+    shown += [*plain["decision_curve"]["thresholds"], *plain["precision_recall_curve"]["thresholds"]]
+    shown += plain["roc_curve"]["thresholds"][1:]
+    for edge in {*shown} - {0.0}:
+        assert min((scores < edge).sum(), (scores >= edge).sum()) >= 10, edge
+    counts = np.add(plain["histogram"]["positives"], plain["histogram"]["negatives"])
+    assert counts.min() >= 10
+    (at,) = re.findall(r"Threshold, nearest to 0\.9 +(\S+)", said.stdout)
+    assert float(at) == float(f"{plain['decisions']['chosen']['threshold']:.4g}")
+
+
 def test_every_number_is_that_of_the_pooled_rows_in_the_clear(made: Made, pool: PartyData) -> None:
     card = report_card(Histogram.from_rows(pool, edges("hybrid:1000")), threshold=0.3, min_cell=10)
     facts = Facts(title="", date=datetime.date.today(), privacy="", session={})

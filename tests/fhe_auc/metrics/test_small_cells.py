@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from fhe_auc import metrics
 from fhe_auc.base.errors import EvaluationError, InputError
-from fhe_auc.metrics import Histogram, merge_small_cells
+from fhe_auc.metrics import Histogram, crowded, merge_small_cells
 
 counts = st.one_of(st.just(0), st.integers(0, 12), st.integers(0, 60))
 cells = st.lists(st.tuples(counts, counts), min_size=1, max_size=9)
@@ -38,17 +38,18 @@ def test_no_cell_is_small_and_totals_and_edges_are_kept_at_once(
     for edge in merged.edges:  # every merged bin holds the rows of the bins that it covers
         for ours, theirs in ((merged.positives, fine.positives), (merged.negatives, fine.negatives)):
             assert ours[merged.edges[:-1] >= edge].sum() == theirs[fine.edges[:-1] >= edge].sum()
-    sides = [side[mask].sum() for side in (fine.positives, fine.negatives) for above in (True, False)
+    assert merged.bins == 1 or least == 1 or (merged.counts >= least).all()
+    sides = [side[mask].sum() for side in (fine.positives, fine.negatives, fine.counts) for above in (True, False)
              for mask in [(fine.edges[:-1] >= keep) == above]]  # fmt: skip
-    assert (keep in merged.edges) or small(np.array(sides), least)
+    assert (keep in merged.edges) or small(np.array(sides), least) or (least > 1 and 0 in sides[4:])
     assert merge_small_cells(merged, least, keep=keep).edges.tolist() == merged.edges.tolist()
 
 
 @settings(max_examples=40)
 @given(pairs=cells, least=st.sampled_from([3, 10]))
 def test_no_other_merging_leaves_a_smaller_binning_error_or_more_bins(pairs: list[tuple[int, int]], least: int) -> None:
-    """All ways to cut nine bins are tried."""
-    fine = histogram(pairs)
+    """All ways to cut nine bins are tried, with few rows in none."""
+    fine = crowded(histogram(pairs), least)
     assume(not small(np.array([fine.positives.sum(), fine.negatives.sum()]), least))
     best = None
     for number in range(fine.bins):
@@ -68,17 +69,18 @@ def test_many_bins_are_merged_as_a_search_over_all_starts_would_and_no_edge_has_
     fine = histogram(
         list(zip(generator.poisson(0.4, 300), generator.poisson(4, 300) * (np.arange(300) < 200), strict=True))
     )
+    fine = crowded(fine, 10)
     p, n = (np.append(0, np.cumsum(side)) for side in (fine.positives, fine.negatives))
-    cost = np.full(301, np.inf)
+    cost = np.full(fine.bins + 1, np.inf)
     cost[0] = 0
-    for end in range(1, 301):
+    for end in range(1, fine.bins + 1):
         for start in range(end):
             sides = np.array([p[end] - p[start], n[end] - n[start]])
             if not small(sides, 10):
                 cost[end] = min(cost[end], cost[start] + sides.prod())
     merged = merge_small_cells(fine, 10)
     assert merged.positives @ merged.negatives == cost[-1]
-    assert 10 < merged.bins < 300
+    assert 10 < merged.bins < fine.bins
     generator = np.random.default_rng(5)
     fine = histogram(list(zip(generator.poisson(1, 500), generator.poisson(2, 500), strict=True)))
     merged = merge_small_cells(fine, 10)
@@ -91,6 +93,74 @@ def test_a_minimum_of_1_merges_nothing_and_no_edge_stays_with_few_rows_beyond_it
     assert merge_small_cells(fine, 1).positives.tolist() == [1, 0]
     fine = histogram([(20, 20), (20, 20), (4, 0)])
     assert merge_small_cells(fine, 10, keep=float(fine.edges[2])).edges.tolist() == [0, fine.edges[1], 1]
+
+
+def halved(counts: np.ndarray, low: int, high: int, least: int, middle: int | None = None) -> tuple[list[int], list]:
+    """Edges that stay between bins `low` and `high` by the definition, and the core before each and after the last."""
+    if middle is None:
+        middle = low + (high - low) // 2
+    if high - low < 2:
+        return [], [(low, high)]
+    if min(counts[low:middle].sum(), counts[middle:high].sum()) < least:
+        into = (low, middle) if counts[low:middle].sum() >= least else (middle, high)
+        return halved(counts, *into, least) if counts[slice(*into)].sum() >= least else ([], [(low, high)])
+    (left, cores), (right, more) = halved(counts, low, middle, least), halved(counts, middle, high, least)
+    return [*left, middle, *right], [*cores, *more]
+
+
+@settings(max_examples=150)
+@given(data=st.data(), least=st.sampled_from([2, 5, 10]), bits=st.integers(1, 5))
+def test_no_edge_tells_where_fewer_rows_than_are_shown_lie(data: st.DataObject, least: int, bits: int) -> None:
+    """Wherever rows move inside a core, all edges stay; if all of a bin's rows are in one place, nothing changes."""
+    pairs = data.draw(st.lists(st.tuples(counts, counts), min_size=2**bits, max_size=2**bits))
+    fine = histogram(pairs)
+    assume(fine.counts.sum() >= least)
+    edges, cores = halved(fine.counts, 0, fine.bins, least)
+    found = crowded(fine, least)
+    assert found.edges.tolist() == fine.edges[[0, *edges, fine.bins]].tolist()
+    assert (found.counts >= least).all()
+    sides = np.array([fine.positives, fine.negatives])
+    moved = sides.copy()
+    for low, high in cores:
+        for label in (0, 1):
+            rows = np.repeat(np.arange(low, high), sides[label, low:high].astype(int))
+            kept = data.draw(st.integers(max(0, len(rows) - least + 1), len(rows)))  # fewer than `least` rows move
+            anywhere = st.lists(st.integers(low, high - 1), min_size=len(rows) - kept, max_size=len(rows) - kept)
+            to = [*rows[:kept], *data.draw(anywhere)]
+            moved[label, low:high] = np.bincount(np.array(to, int) - low, minlength=high - low)
+    assert set(found.edges) <= set(crowded(Histogram(fine.edges, *moved), least).edges)
+    heaped = np.zeros_like(sides)
+    heaps = [data.draw(st.integers(low, high - 1)) for low, high in cores]
+    heaped[:, heaps] = found.positives, found.negatives
+    again = crowded(Histogram(fine.edges, *heaped), least)
+    for ours, theirs in ((again, found), *([(merge_small_cells(again, least), merge_small_cells(found, least))]
+                         if not small(sides.sum(axis=1), least) else [])):  # fmt: skip
+        assert ours.edges.tolist() == theirs.edges.tolist()
+        assert (ours.positives.tolist(), ours.negatives.tolist()) == (
+            theirs.positives.tolist(),
+            theirs.negatives.tolist(),
+        )
+
+
+@pytest.mark.parametrize("bins", [5, 100, 1000])
+@pytest.mark.parametrize("at", [None, 1, 37])
+def test_the_first_edge_is_tried_before_others_and_any_number_of_bins_is_halved(bins: int, at: int | None) -> None:
+    """From the first edge outwards, as halves of a number of bins that is a power of two, with empty ones beyond."""
+    if at is not None and at >= bins:
+        at = bins - 1
+    fine = histogram([(3, number % 7) for number in range(bins)])
+    place = at or 0
+    size = 2**12
+    outwards = (np.zeros(size), np.zeros(size))
+    outwards[0][:place], outwards[1][: bins - place] = fine.counts[:place][::-1], fine.counts[place:]
+    whole = np.concatenate([outwards[0][::-1], outwards[1]])
+    edges, _ = halved(whole, *((0, 2 * size) if place else (size, 2 * size)), 20)
+    expected = [0, *(edge - size + place for edge in edges), bins]
+    first = None if at is None else float(fine.edges[at])
+    assert crowded(fine, 20, first=first).edges.tolist() == fine.edges[expected].tolist()
+    assert (first in crowded(fine, 20, first=first).edges) == (
+        at is not None and fine.counts[:at].sum() >= 20 <= fine.counts[at:].sum()
+    )
 
 
 def test_small_classes_are_refused_without_a_number_and_so_is_what_cannot_be_merged() -> None:

@@ -185,16 +185,24 @@ GROUPED = ("--thresholds", "uniform:10", "--score-columns")
             ("patients +patient_id", "models +a, b, c +columns of scores; each is compared with each"),
         ),
         (
-            (*SMALL, "--epsilon", "0.5"),  # row caps are numbers of rows
+            (*SMALL, "--epsilon", "0.5", "--keys", "helper", "--helper", "registry/registry.credential"),
             {"options": {"colluders": 0, "epsilon": 0.5, "epsilon_unit": "row", "interval": 0.95}},
-            ("epsilon +0.5 a row", "rows, in public +50 ", "released +D, P", "not cover whether a result is published"),
+            (
+                "epsilon +0.5 a row",
+                "rows, in public +50 ",
+                "row caps +proved, 30 at most",
+                "released +D, P",
+                "not cover whether a result is published",
+            ),
         ),
     ],
 )
 def test_what_is_asked_for_goes_into_the_session_and_every_site_is_shown_it_before_it_joins(
     asked: tuple[str, ...], facts: dict[str, Any], lines: tuple[str, ...]
 ) -> None:
-    write_study("study.toml", row_caps={"north": 30, "south": 20} if "--epsilon" in asked else None)
+    if "--epsilon" in asked:  # row caps are numbers of rows
+        write_study("study.toml", row_caps={"north": 30, "south": 20})
+        make_site("registry")
     made = json_of(*SESSION, *asked, "--out", "made")
     assert facts.items() <= {**made, **(made["analysis"] or {})}.items()
     shown = re.sub(r"\s+", " ", open_as("south", made["files"].get("south", "made/session.convened")).stdout)
@@ -216,8 +224,6 @@ def test_what_cannot_be_is_refused_in_one_line_and_leaves_nothing() -> None:
     opening = ("open", "week/north.bundle", *NORTH, "--holder", "north")
     others = "south/south.pem: the certificate is for 'south' or other keys, not for 'north'"
     adder = ("--aggregator", f"{ADDER}/{ADDER}.credential")
-    write_study("one.toml", row_caps={"north": 30})
-    private_rows = (*SESSION, *SMALL, "--epsilon", "0.5")
     before = {*Path().rglob("*")}
     for missing, given in (("--aggregator", ("--study", "study.toml")), ("--study", adder)):
         result = CliRunner().invoke(main, ["keys", *SESSION, *SMALL, *given])
@@ -232,8 +238,7 @@ def test_what_cannot_be_is_refused_in_one_line_and_leaves_nothing() -> None:
         ((*SESSION, *private), 2, "has no private way to find quantile thresholds"),
         ((*SESSION, "--keys", "joint", "--protocol", "semi-honest"), 2, "has no joint keys"),
         ((*SESSION, "--smudging-bits", "40"), 2, "is for joint keys only"),
-        (private_rows, 2, "give the study a row cap for each"),
-        ((*private_rows, "--study", "one.toml"), 2, "give the study a row cap for each"),
+        ((*SESSION, *SMALL, "--epsilon", "0.5"), 2, "take a helper .* and a row cap of each site"),
         ((*SESSION, *SMALL, "--min-parties", "9"), 2, "min_parties must lie between"),
         ((*SESSION, "--by", "sex", *SMALL), 2, "which levels does 'sex' have"),
         ((*SESSION, "--by", "sex=F,M", *SMALL, "--protocol", "semi-honest"), 2, "answers for one model over all rows"),
@@ -772,7 +777,7 @@ def test_the_group_s_help_tells_the_story_in_order_and_in_whole_lines(monkeypatc
 
 def test_a_site_sees_what_is_spent_and_sets_a_limit() -> None:
     shown = json_of("budget", *NORTH)
-    nothing = {"epsilon": 0.0, "delta": 0.0, "limit": None, "protects": None}
+    nothing = {"epsilon": 0.0, "delta": 0.0, "limit": None, "protects": None, "exact": None}
     assert shown == {"data_sets": {"rows": nothing}, "sessions": {}, "differences": []}
     limited = ("--limit", "4")
     for asked, line in (

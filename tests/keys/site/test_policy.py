@@ -168,13 +168,26 @@ def test_where_a_policy_asks_for_row_caps_a_session_that_could_prove_them_and_do
 
 
 def test_a_session_without_an_option_that_the_policy_names_is_refused() -> None:
-    """Else a policy that allows one epsilon would open a session without noise."""
+    """Else a policy that allows one epsilon would open a session without noise.
+
+    Nor is a policy asked for a helper and row caps beside it: no session with an epsilon is made without.
+    """
+    make_site("registry")
     write_study("capped.toml", row_caps={"north": 4000, "south": 5000})
-    made("private", "--study", "capped.toml", "--epsilon", "0.5")
+    write_study("half.toml", row_caps={"north": 4000})
+    noise, helper = ("--epsilon", "0.5"), ("--keys", "helper", "--helper", "registry/registry.credential")
+    for study, *asked in (("capped", *helper, "--no-proofs"), ("study", *helper), ("half", *helper)):
+        made_of = (*CREDENTIALS, "--study", f"{study}.toml", "--thresholds", "uniform:16", *noise, *asked)
+        refused = call("session", *made_of, "--store", "north/store", "--out", "private")
+        assert_fails(refused, 2, "take a helper .*a row cap of each site .* and leave --no-proofs out")
+        assert not Path("private").exists()
+    made("private", "--study", "capped.toml", *noise, *helper)
     private = {"interval": 0.95, "epsilon": 0.5}
     missing = r"option epsilon is not there, which the policy's \[options\] demand$"
     assert_refused("week/south.bundle", missing, options=private)
-    assert_opened("private/south.bundle", options={**private, "epsilon_unit": "row", "colluders": 0})
+    assert_refused("private/south.bundle", "keys is 'helper', not 'sealed'", options=private)
+    allowed = {"keys": ["helper"], "helpers": ["registry"]}
+    assert_opened("private/south.bundle", options={**private, "epsilon_unit": "row", "colluders": 0}, **allowed)
 
 
 def test_a_helper_is_within_the_policy_only_where_it_is_named() -> None:

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import datetime, timezone
 from functools import partial
 from pathlib import Path
@@ -16,18 +16,18 @@ from click.testing import Result
 from fhe_auc import InputError
 from fhe_auc.base.errors import FheAucError
 from fhe_auc.base.files import write_atomically
+from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
 from fhe_auc.session.aggregator import conduct
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.protocol import Request, Spending, new_session_id
-from fhe_auc.sums.residues import pack
 from fhe_auc_keys.errors import KeysError
 from fhe_auc_keys.site.store_check import problems
 from fhe_auc_keys.store import audit, budget
-from fhe_auc_keys.store.budget import Entry, Ledger
+from fhe_auc_keys.store.budget import INCIDENTS, Entry, Ledger
 from fhe_auc_keys.store.key_store import TRAIL, KeyStore
 from fhe_auc_keys.store.vault import certified_identity
-from fhe_auc_protocols.exact_auc.plan import ExactPlan
+from fhe_auc_protocols.exact_auc.epsilon_noise import Privacy
 from tests.support.exact_sessions import GRID, rows
 from tests.support.keys_commands import ok
 from tests.support.stored_sites import Consortium
@@ -117,18 +117,14 @@ class Site:
 
     def lied_to(self, done: Callable[..., None] = lambda *_: None) -> None:
         """Play a session whose aggregator adds one to a count: a guess, of which the verdict would tell it more."""
+        aggregator: Any = self.made.aggregator()
+        honest, change = aggregator._computation.aggregate, np.uint64(1)
+        aggregator._computation.aggregate = lambda keys, totals: honest(keys, [each + change for each in totals])
+        self.play(aggregator, done)
+
+    def play(self, aggregator: Any, done: Callable[..., None] = lambda *_: None) -> None:
         self.made.done = done  # type: ignore[method-assign]
-        aggregator = self.made.aggregator()
-
-        def exchange(message: bytes) -> Iterator[tuple[str, bytes]]:
-            yield from self.made.exchange(message)
-            if aggregator.round == 1:
-                plan = aggregator.manifest.decoded_plan(ExactPlan)
-                one = np.eye(1, plan.computed.sketch.size, 3, dtype=np.uint64)[0]
-                primes = plan.parameters.plain_moduli
-                aggregator._sum.add(tuple(pack(one, prime) for prime in primes))  # type: ignore[attr-defined]
-
-        conduct(aggregator, exchange)
+        conduct(aggregator, lambda message: self.made.exchange(message, aggregator.asked))
 
     @property
     def incident(self) -> str:
@@ -138,7 +134,8 @@ class Site:
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Consortium:
     sites = rows(3, 9)
-    private = {"rows": tuple(data.rows for data in sites), "thresholds": GRID, "options": {"epsilon": 0.5}}
+    caps = {data.name: data.rows for data in sites}
+    private = {"keys": "helper", "row_caps": caps, "thresholds": GRID, "options": {"epsilon": 0.5}}
     return Consortium(sites, tmp_path_factory.mktemp("private") / "sites", "verified", **private)
 
 
@@ -394,8 +391,9 @@ def test_a_result_that_is_refused_after_a_difference_was_acknowledged_is_an_inci
 def test_a_session_under_way_gives_no_second_verdict_beside_an_open_incident(site: Site) -> None:
     """Else two sessions at once would tell two bits before anybody has looked into the first."""
     aggregator = site.made.aggregator()
-    result, other = site.made.deliver(aggregator, aggregator.start()), again(site.manifest)
-    assert result is not None
+    result, other = aggregator.start(), again(site.manifest)
+    while aggregator.round < aggregator.rounds:
+        result = site.made.deliver(aggregator, result) or b""
     site.spend(other, Spending(0.1, "row"), rows=9)
     with site.store() as store:
         budget.refuse(store, other, "VerificationError")
@@ -455,6 +453,54 @@ def test_nothing_can_be_acknowledged_where_nothing_is_wrong_or_by_nobody(site: S
     for name in ("", " rows", "a\nb", "x" * 101):
         with pytest.raises(InputError, match="data-set"):
             budget.checked_name("data-set", name)
+
+
+@pytest.mark.parametrize("liar", [0, pytest.param(2, marks=pytest.mark.slow)])
+def test_noise_that_a_site_makes_up_ends_in_an_incident_that_all_sites_write_down(site: Site, liar: int) -> None:
+    """Nobody can check it; a number that rows and noise cannot give is shown to nobody."""
+    shares, honest = iter(range(3)), Privacy.noise
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Privacy, "noise", lambda self: honest(self) + 2**20 * (next(shares) == liar))
+        site.play(site.made.aggregator())
+    assert [site.entries(each)[site.id].refused for each in site.made.sites] == [INCIDENTS[1]] * 3
+    assert site.made.results == {}
+
+
+def test_a_site_whose_rows_are_gone_once_they_are_in_still_reads_the_result(site: Site) -> None:
+    def rows_of(name: str, *_: object) -> PartyData:
+        if submitted and name == site.name:
+            raise OSError("no such file")
+        return site.made.sites[name]
+
+    aggregator, submitted = site.made.aggregator(), False
+    message: bytes | None = aggregator.start()
+    while message is not None:
+        for name in aggregator.asked:
+            aggregator.receive(name, site.made.answer(name, message, rows_of))
+        message, submitted = aggregator.finish_round(), True
+    gone = site.made.results.pop(site.name)
+    assert {each.auc for each in site.made.results.values()} == {gone.auc}
+    assert any("cannot be read" in each for each in gone.warnings)
+
+
+def test_the_budget_says_since_when_exact_results_of_the_same_rows_are_out(tmp_path: Path) -> None:
+    site = Site(Consortium(rows(3, 9), tmp_path / "sites", "verified", thresholds=GRID))
+    assert "EXACT" not in site.command().stdout
+    began = datetime.now(timezone.utc).replace(microsecond=0)
+    site.answer(opening := site.made.aggregator().start())
+    site.answer(opening)  # which is the same session
+    site.spend(again(site.manifest), Spending(1.0, "row"), rows=9)
+    site.spend(again(site.manifest), Spending(1.0, "row"), "other rows", rows=9)
+    said = re.sub(r"\s+", " ", site.command().stdout)
+    assert re.search(
+        r"epsilon 1 .*EXACT RESULTS 1, of sessions without a budget since 2\d{3}-.*: no epsilon bounds these", said
+    )
+    assert said.count("EXACT") == 1
+    told = json.loads(site.command("--json").stdout)["data_sets"]
+    assert (told["rows"]["exact"]["sessions"], told["other rows"]["exact"]) == (1, None)
+    assert began <= datetime.fromisoformat(told["rows"]["exact"]["since"]) <= now()
+    site.trail.write_bytes(site.trail.read_bytes().replace(b'"exact": "rows"', b'"exact": "else"'))
+    assert any("line 1 of the audit trail is not what its role has signed" in each for each in site.wrong())
 
 
 def test_each_noisy_protocol_says_what_a_session_spends() -> None:

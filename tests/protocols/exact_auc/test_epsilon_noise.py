@@ -13,15 +13,21 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from fhe_auc import InputError, Setup, federated_auc
-from fhe_auc.base.errors import VerificationError
+from fhe_auc.base.errors import CapacityError, VerificationError
 from fhe_auc.base.options import check_names
+from fhe_auc.base.serialise import encode
 from fhe_auc.question.analysis import Analysis, Variable
+from fhe_auc.rlwe.modular import Residues, add, residues
+from fhe_auc.rows.party_data import PartyData
+from fhe_auc.session.plan import EncodedPlan
 from fhe_auc.session.protocol import Request
 from fhe_auc.session.registry import load
-from fhe_auc_protocols.exact_auc.epsilon_noise import VERDICT, Privacy, PrivateReading
+from fhe_auc_benchmarks.attacks.exact_auc.lying_parties import Lie, View, lying_party
+from fhe_auc_protocols.exact_auc.epsilon_noise import VERDICT, Channel, Privacy, PrivateReading, possible
+from fhe_auc_protocols.exact_auc.plan import ExactPlan
 from fhe_auc_protocols.options import Verified
-from tests.support.exact_sessions import GRID, slow
-from tests.support.helped_sessions import Play
+from tests.support.exact_sessions import GRID, pairs_of, slow
+from tests.support.helped_sessions import SITES, Play
 from tests.support.pooled import pooled
 
 UNITS = ("row", "label")
@@ -159,22 +165,28 @@ def definition(pool: dict[str, tuple[Any, Any]]) -> tuple[int, int]:
 
 
 def request(**others: Any) -> Request:
-    asked: dict[str, Any] = {"rows": (5, 5, 5), "options": {"epsilon": 1.0}, **others}
+    asked: dict[str, Any] = {"keys": "helper", "row_caps": 5, "options": {"epsilon": 1.0}, **others}
     return Request(parties=("a", "b", "c"), thresholds=np.linspace(0, 1, 11), **asked)
+
+
+def private(least: int = 4) -> Play:
+    """A session in which all prove that they have their rows."""
+    caps = {data.name: data.rows for data in Play().sites}
+    return Play(least=least, row_caps=caps, options={"epsilon": 1.0})
 
 
 def known_noise(monkeypatch: pytest.MonkeyPatch, *noise: int) -> None:
     monkeypatch.setattr(Privacy, "noise", lambda self: np.array([noise], np.int64))
 
 
-@pytest.mark.parametrize(("keys", "unit"), [("sealed", "row"), ("helper", "row"), ("sealed", "label")])
+@pytest.mark.parametrize("unit", UNITS)
 def test_a_session_releases_the_definition_over_rows_plus_the_shares_of_all(
-    keys: str, unit: str, monkeypatch: pytest.MonkeyPatch
+    unit: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     known_noise(monkeypatch, *((1000, -7) if unit == "row" else (900, 100)))
     pool = pool_of(300, 4, 1)
     protocol = Verified(epsilon=1.0, epsilon_unit=unit, round_scores=2)
-    found = federated_auc(pool, protocol=protocol, setup=Setup(keys=keys))
+    found = federated_auc(pool, protocol=protocol)
     (d, p), privacy = definition(pool), budget((75,) * 4, unit)
     # Of labels alone the numbers are D ± weight·P.
     noise = (4000, -28) if unit == "row" else (2000, 1600 / privacy.channels[0].weight)
@@ -190,7 +202,7 @@ def test_nothing_but_the_two_noisy_numbers_is_in_the_result(monkeypatch: pytest.
     for seed in (2, 3):
         pool = pool_of(60, 2, seed, rate=0.2 * seed)
         d, p = definition(pool)
-        shares = iter([np.array([[5000 - d, 25 - p]]), np.zeros((1, 2), np.int64)])
+        shares = iter([np.array([[2000 - d, 25 - p]]), np.zeros((1, 2), np.int64)])
         monkeypatch.setattr(Privacy, "noise", lambda self, shares=shares: next(shares))
         found = federated_auc(pool, protocol=Verified(epsilon=1.0, round_scores=2))
         results.append({name: str(value) for name, value in found.as_dict().items() if name != "seconds"})
@@ -208,10 +220,10 @@ def test_a_pool_of_one_label_and_one_without_any_order_end_as_all_others_do() ->
 
 
 def test_the_plan_releases_two_sums_and_says_what_of() -> None:
-    plan: Any = load("verified").plan(request(rows=(4, 5, 6)))
+    plan: Any = load("verified").plan(request(row_caps={"a": 4, "b": 5, "c": 6}))
     assert [each.name for each in plan.release.sums] == ["D", "P"]
     assert plan.max_rows == 15
-    labels: Any = load("verified").plan(request(rows=(4, 5, 6), options={"epsilon": 1.0, "epsilon_unit": "label"}))
+    labels: Any = load("verified").plan(request(options={"epsilon": 1.0, "epsilon_unit": "label"}))
     assert [each.name for each in labels.release.sums] == ["D + 14 P", "D - 14 P"]
     told = {row.name: row.value for row in plan.terms().rows}
     assert told.items() >= {"epsilon": "1 a row", "rows, in public": "15", "released": "D, P"}.items()
@@ -221,8 +233,8 @@ def test_who_is_missing_is_not_counted_and_the_number_of_rows_is_that_of_the_oth
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     known_noise(monkeypatch, 40, 1)
-    sizes = tuple(data.rows for data in Play().sites)
-    play = Play(least=3, rows=sizes, options={"epsilon": 1.0})
+    play = private(3)
+    sizes = tuple(data.rows for data in play.sites)
     missing = play.parties[0].name
     play.play(absent=lambda number, name: name == missing)
     rows = pooled(play.counted(0))
@@ -244,8 +256,8 @@ def test_an_aggregator_that_lies_is_caught_as_ever() -> None:
 @pytest.mark.parametrize(
     ("others", "message"),
     [
-        ({"rows": None}, "give the study a row cap for each"),
-        ({"keys": "joint"}, "does not go with joint keys"),
+        *(({"keys": keys}, "epsilon holds .* take a helper") for keys in ("sealed", "joint")),
+        *(({"row_caps": caps}, "a row cap of each site .* leave --no-proofs out") for caps in (None, {"a": 5, "b": 5})),
         ({"options": {"epsilon_unit": "row"}}, "epsilon_unit goes with epsilon alone"),
         ({"options": {"epsilon": 1.0, "epsilon_unit": "party"}}, "must be row or label, got 'party'"),
         ({"options": {"epsilon": 0.0}}, "between 0.000001 and 32"),
@@ -270,10 +282,115 @@ def test_thresholds_from_the_rows_and_protocols_whose_aggregator_could_take_the_
 
 
 def test_a_party_with_other_rows_than_the_manifest_says_is_refused_by_itself() -> None:
-    sizes = tuple(data.rows for data in Play().sites)
+    play = private()
     with pytest.raises(InputError, match=r"has [0-9]+ rows, and the session says [0-9]+, in public") as caught:
-        Play(rows=(*sizes[:-1], sizes[-1] + 1), options={"epsilon": 1.0})
-    assert caught.value.party == Play().sites[-1].name
+        play.party(PartyData.from_arrays("site 3", [True], [0.5]))
+    assert caught.value.party == "site 3"
+
+
+def test_a_manifest_of_other_software_whose_parties_do_not_prove_the_rows_that_it_states_is_refused() -> None:
+    """Noise is sized for these rows: one site that lies about its own would read bins exactly at any epsilon."""
+    plugin: Any = load("verified")
+    for changes in ({"caps": ()}, {"caps": (5, 5, 6)}, {"caps": (), "helpers": 0}):
+        manifest = plugin.prepare(request()).manifest
+        plan = msgspec.to_builtins(manifest.decoded_plan(ExactPlan)) | changes
+        content = EncodedPlan("exact sums", encode(plan))
+        keys = "helper" if plan["helpers"] else "sealed"
+        context = manifest.context if plan["helpers"] else bytes(32)
+        with pytest.raises(InputError, match="takes verified, and a helper, to whom all prove the rows"):
+            plugin.plan_of(msgspec.structs.replace(manifest, plan=content, keys=keys, context=context))
+
+
+@pytest.mark.parametrize(("unit", "most"), [("row", 47_452_869), ("label", 21_221_631)])
+def test_as_many_rows_are_proved_as_one_prime_holds_and_beyond_that_the_number_is_named(unit: str, most: int) -> None:
+    def plan(rows: int) -> Any:
+        caps = {"a": rows - 4, "b": 2, "c": 2}
+        return load("verified").plan(request(row_caps=caps, options={"epsilon": 1.0, "epsilon_unit": unit}))
+
+    assert plan(most).max_rows == most
+    for rows in (most + 1, 3 * 10**7 + most):
+        with pytest.raises(CapacityError, match=rf"\({most:,} would do\): lower the row caps") as caught:
+            plan(rows)
+        assert "prove nothing" not in str(caught.value)
+        assert ("--epsilon-unit row" in str(caught.value)) is (unit == "label")
+
+
+# A result beyond what rows and noise can give.
+
+
+@pytest.mark.parametrize("unit", UNITS)
+@pytest.mark.parametrize(("parties", "shares"), [(2, 1), (10, 9), (40, 20), (10, 1)])
+@pytest.mark.parametrize("epsilon", [0.1, 4.0])
+def test_honest_noise_passes_what_is_possible_in_fewer_than_one_session_in_2_to_the_20(
+    unit: str, parties: int, shares: int, epsilon: float
+) -> None:
+    """Computed from the law of the shares, and not wider than by half; and some that are drawn."""
+    privacy, tail = budget((100,) * parties, unit, epsilon=epsilon, shares=shares, models=2), 0.0
+    for channel in privacy.channels:
+        law = stats.nbinom(parties / shares, -math.expm1(-1 / float(channel.scale)))
+        tail += 2 * law.sf(privacy.reach(channel, parties) - 1)  # |Z| = |A - B| is at most the larger of both
+        assert privacy.reach(channel, parties) <= 2 + 1.5 * law.isf(2.0**-20 / 2 / len(privacy.channels))
+    assert 0 < tail < 2.0**-20
+    for ends in zip(*(possible(each, 100 * parties) for each in privacy.channels), strict=True):
+        for noise in privacy.noise(20 * parties).reshape(20, parties, -1).sum(axis=1):
+            privacy.check((np.array(ends) + noise).tolist(), privacy.rows)
+
+
+def test_the_possible_range_is_that_of_all_pools() -> None:
+    for rows, weight in itertools.product((2, 5, 6), (0, 3, 5, 8, -5, -8)):
+        found = {s * p * (rows - p) + weight * p for p in range(rows + 1) for s in (-1, 1)}
+        assert possible(Channel(0, weight, 1, Fraction(1)), rows) == (min(found), max(found))
+    assert possible(Channel(None, 1, 1, Fraction(1)), 6) == (0, 6)
+
+
+@pytest.mark.parametrize("channel", [0, 1])
+def test_what_a_party_makes_up_where_nothing_is_proved_ends_in_an_incident_and_in_no_number(
+    channel: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The noise of a party is its own affair: here it stands for 2^20 rows that it does not have."""
+    play = private()
+    lie, honest = 2**20 * np.eye(2, dtype=np.int64)[None, channel], Privacy.noise
+    shares = iter([lie, *[None] * 3])
+    monkeypatch.setattr(Privacy, "noise", lambda self: honest(self) if (own := next(shares)) is None else own)
+    play.play()
+    with pytest.raises(VerificationError, match="no number is given") as caught:
+        play.parties[1].result()
+    assert caught.value.check == "range"
+
+
+def test_in_one_process_an_epsilon_alone_takes_a_helper_and_proofs() -> None:
+    pool = pool_of(60, 3, 5)
+    found = federated_auc(pool, protocol=Verified(epsilon=8.0), thresholds="uniform:11")
+    assert (found.keys, found.inputs_proved) == ("helper", "row caps, not the noise")
+    for asked in (Setup(keys="sealed"), Setup(keys="joint")):
+        with pytest.raises(InputError, match="take a helper"):
+            federated_auc(pool, protocol=Verified(epsilon=8.0), thresholds="uniform:11", setup=asked)
+    with pytest.raises(InputError, match="has 20 rows, and the session says 21, in public"):
+        federated_auc(pool, protocol=Verified(epsilon=8.0), thresholds="uniform:11", row_caps=21)
+
+
+def test_a_site_that_makes_up_rows_to_read_bins_is_left_out_by_name_and_the_others_have_their_result(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """2^20 positives in a bin would show how many rows lie on either side of it, whatever the noise is."""
+    play = private(3)
+    known_noise(monkeypatch, 0, 0)
+
+    def more(counts: Residues, view: View) -> Residues:
+        found = counts.copy()
+        found[0, 0, 1, 8] = add(found[0, 0, 1, 8:9], residues([2**20], view.prime), view.prime)[0]
+        return found
+
+    data = play.sites[-1]
+    lie = Lie("count 2^20 positives more", more)
+    play.parties[-1] = lying_party(play.manifest, play.material[data.name], data, lie, 1)
+    play.play()
+    found = [party.result() for party in play.parties[:-1]]
+    assert {each.unproved_parties for each in found} == {(data.name,)}
+    auc, *_ = pairs_of(play.counted(SITES - 1))
+    noise = -3 * (play.plan.privacy.grain - 1) / 2
+    pairs = math.prod(pairs_of(play.counted(SITES - 1))[2:])
+    assert found[0].auc == pytest.approx(float(auc) + noise / (2 * pairs), abs=1e-9)
 
 
 def test_a_manifest_whose_options_state_another_budget_than_its_plan_is_refused() -> None:

@@ -27,6 +27,7 @@ from fhe_auc.metrics.trapezoid import trapezoid
 from fhe_auc.question import thresholds
 from fhe_auc.results.evaluation import Evaluation
 from fhe_auc.rows.counts import count
+from fhe_auc.session.ckks_computation import Sums
 from fhe_auc.session.computation import Result
 from fhe_auc.session.manifest import SESSION_BYTES, Manifest
 from fhe_auc.session.messages import Message
@@ -35,9 +36,10 @@ from fhe_auc_benchmarks.attacks.blinded_auc.aggregator_view import BlindedView, 
 from fhe_auc_benchmarks.attacks.blinded_auc.strategies import NEED_EARLIER, STRATEGIES, Lie
 from fhe_auc_benchmarks.attacks.laboratory import HARM, SITES, AttackOutcome, made_up_sites, strategy_of, verdict
 from fhe_auc_keys.roles.sealed_roles import SealedAggregator, SealedParty
-from fhe_auc_protocols.blinded_auc.malicious import Malicious
+from fhe_auc_protocols.blinded_auc.malicious import Malicious, MaliciousTask
 from fhe_auc_protocols.blinded_auc.plan import AucPlan
 from fhe_auc_protocols.blinded_auc.protocol import BlindedAuc, trapezoid_computation
+from fhe_auc_protocols.blinded_auc.result_check import accept, recover
 from fhe_auc_protocols.blinded_auc.semi_honest import SemiHonest
 
 PROTOCOLS: dict[str, type[BlindedAuc]] = {"semi-honest": SemiHonest, "malicious": Malicious}
@@ -160,9 +162,21 @@ class HonestParties:
         return self._round(aggregator.start())
 
     def read(self, message: bytes) -> float:
-        """Return the AUC that parties accept, or raise `FheAucError`; one reads it for all, who see the same."""
+        """Return the AUC that parties accept, before they round it, or raise `FheAucError`; one reads it for all."""
         self._parties[0].respond(self.last(message))
-        return float(self._parties[0].result().auc)
+        self._parties[0].result()
+        return self.unrounded(message)
+
+    def unrounded(self, message: bytes) -> float:
+        """Return the AUC in a result with all digits; errors as `read`."""
+        totals, task = self._sums(message), self._tasks[0]
+        if isinstance(task, MaliciousTask):
+            return accept(totals, self.plan, task.runs(self._common_secret)).auc
+        return recover(totals, self.plan).auc
+
+    def _sums(self, message: bytes) -> Sums:
+        payload = Message.from_bytes(message, limit=len(message)).payload
+        return self._keys.secret.decrypt_sums(decode(payload, Result, "result").content, self.plan.squares)
 
     def last(self, message: bytes) -> bytes:
         """Return the last round's message: parties may compare results before they read the one in `message`."""
@@ -182,8 +196,7 @@ class HonestParties:
     def says_the_same(self, message: bytes) -> bool:
         """Tell whether the result holds the honest class totals, up to a factor common to all; with the secret key."""
         try:
-            payload = Message.from_bytes(message, limit=len(message)).payload
-            found = self._keys.secret.decrypt_sums(decode(payload, Result, "result").content, self.plan.squares)
+            found = self._sums(message)
         except FheAucError:
             return False
         z = np.array(self.summed())

@@ -1,7 +1,7 @@
 """What a lying aggregator may try against ``semi-honest`` and ``malicious``, by name.
 
 Each strategy is played on real ciphertexts (`ciphertexts`) and, millions of times, on the numbers that they hold
-(`simulated`); `estimates` says what luck may reach. A real lie returns the result, a simulated one changed numbers.
+(`simulated`). A real lie returns the result, a simulated one changed numbers.
 
 Slot by slot, an aggregator computes quadratics (`aggregator_view`): nothing moves a value to another slot, scales one
 class alone, or conjugates. A real lie that calls for it does what comes nearest. The simulation is kinder to the liar:

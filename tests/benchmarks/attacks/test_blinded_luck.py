@@ -7,7 +7,6 @@ import pytest
 
 from fhe_auc.base.errors import VerificationError
 from fhe_auc.rows.counts import Counts
-from fhe_auc_benchmarks.attacks.blinded_auc import estimates
 from fhe_auc_benchmarks.attacks.blinded_auc.simulated import solved
 from fhe_auc_benchmarks.attacks.blinded_auc.simulated_trials import (
     CORRECTION,
@@ -19,13 +18,13 @@ from fhe_auc_benchmarks.attacks.blinded_auc.simulated_trials import (
     setting,
 )
 from fhe_auc_benchmarks.attacks.blinded_auc.strategies import STRATEGIES
-from fhe_auc_protocols.blinded_auc.ckks_parameter_choice import plan
 from fhe_auc_protocols.blinded_auc.masked_shares import Run, Stream, equations
-from fhe_auc_protocols.blinded_auc.plan import Workload
 from fhe_auc_protocols.blinded_auc.result_check import accept
-from tests.support.lie_search import rate, search
+from tests.support.lie_search import MOST, passing, rate, ratios, search
 
-# What is measured comes from fixed seeds; limits are several deviations away.
+# What is measured comes from fixed seeds; limits are several deviations away. Tolerances are so loose that lies pass;
+# at those of plans, hundreds of times tighter or more, no more do (`tests.support.lie_search`).
+BOUND = 1e-5  # of docs/security/malicious.md
 
 
 @pytest.fixture(scope="module")
@@ -35,11 +34,10 @@ def worst():
     return dataclasses.replace(setting(thresholds="uniform:1000"), counts=rows)
 
 
-def coefficient(name, parameter, of, sessions, t, seed=1):
+def share(name, parameter, of, sessions, t, seed=1):
     strategy = STRATEGIES[name]
     trials = Trials(of, sessions, generator(seed), everywhere=strategy.everywhere)
-    found = estimates.ratios(trials, strategy.simulated_lie(trials, parameter), t)
-    return estimates.coefficient(found, 2 * sessions, t)
+    return passing(ratios(trials, strategy.simulated_lie(trials, parameter), t), 2 * sessions, t)
 
 
 def test_pairs_pass_from_the_tolerance_on_at_which_parties_accept():
@@ -67,10 +65,10 @@ def test_pairs_pass_from_the_tolerance_on_at_which_parties_accept():
                     low = middle
             needed.append(high / abs(shift))
     needed = np.sort(needed)
-    found = estimates.ratios(trials, trials.honest + change)
+    found = ratios(trials, trials.honest + change)
     assert 30 < found.size < 120
     np.testing.assert_allclose(found, needed[: found.size], rtol=1e-3)
-    assert needed[found.size] > 0.99 * estimates.MOST
+    assert needed[found.size] > 0.99 * MOST
 
 
 def test_runs_of_the_protocol_itself_pass_as_often(worst):
@@ -86,9 +84,8 @@ def test_runs_of_the_protocol_itself_pass_as_often(worst):
         products[index, 0], shares[index, 0] = run.factors * run.common, run.den_factors
     np.testing.assert_allclose(honest, products * (worst.honest + shares), rtol=1e-9)
     runs = SimpleNamespace(setting=worst, honest=honest, products=products, den_factors=shares)
-    measured = estimates.coefficient(estimates.ratios(runs, honest + change), size, estimates.MOST)
-    assert 5 < measured < 20
-    assert 8 < coefficient("scale-last", (1, LAST, 0), worst, 20_000, estimates.MOST) < 13
+    assert 1.5e-6 < passing(ratios(runs, honest + change), size, MOST) < 6.2e-6 < BOUND
+    assert 2.5e-6 < share("scale-last", (1, LAST, 0), worst, 20_000, MOST) < 4e-6
 
 
 @pytest.mark.slow
@@ -105,8 +102,8 @@ def test_pairs_of_runs_pass_as_often_as_sessions(worst):
     alone, _ = shifts(change, weights, trials.den_factors)
     shift, left = shifts(*(each.reshape(len(each), -1) for each in (change, weights, trials.den_factors)))
     passed = np.maximum(left, np.abs(alone[:, 0] - alone[:, 1])) <= t * np.abs(shift)
-    of_pairs = coefficient("scale-last", (1, LAST, 0), worst, 20_000, estimates.MOST)
-    assert passed.mean() / t**5 == pytest.approx(of_pairs, rel=0.4)
+    of_pairs = share("scale-last", (1, LAST, 0), worst, 20_000, MOST)
+    assert passed.mean() * (MOST / t) ** 5 == pytest.approx(of_pairs, rel=0.4)  # five of eight numbers must vanish
 
 
 def test_a_lie_that_leaves_one_run_alone_never_passes(worst):
@@ -127,21 +124,13 @@ def test_adding_to_y_at_both_corrections_is_worth_no_more_than_other_guesses(wor
     trials = Trials(worst, 20_000, generator(7))
     x, _ = trials.positions
     change = np.stack([x[:, :, 0, CORRECTION], x[:, :, 1, CORRECTION + 1]], axis=-1)
-    found = estimates.ratios(trials, trials.honest + change)
-    assert 2 < estimates.coefficient(found, 40_000, 0.05) < 4 < estimates.GUESSED
+    assert 6e-7 < passing(ratios(trials, trials.honest + change), 40_000, MOST) < 1.3e-6
 
 
-@pytest.mark.parametrize("backend", ["tenseal", "openfhe"])
-def test_a_wrong_auc_passes_with_less_than_one_in_a_million_thousand_million(backend):
-    """1e-15, at the tolerance that is planned for up to 1,000 thresholds and 100 parties."""
-    for thresholds in (100, 1_000):
-        chosen = plan(Workload(thresholds=thresholds, parties=100, split=True), backend)
-        of = SimpleNamespace(plan=chosen)
-        found = {name: estimates.of_strategy(name, of) for name in STRATEGIES}
-        assert max(each for each in found.values() if each is not None) < 1e-15
-        assert found["scale-last"] > found["scale-class"] > 0
-        assert found["drop-party"] is None
-    assert set(estimates._GUESSING + estimates._BLIND) <= set(STRATEGIES)
+def test_the_bound_is_what_so_many_trials_of_all_known_lies_support():
+    """None passed of 10^6 or more of each of 31 attacks (docs/security/malicious.md): 95 % for all of them at once."""
+    attacks, trials = 31, 10**6
+    assert 1 - (0.05 / attacks) ** (1 / trials) < BOUND
 
 
 WORST_OF_EACH = [
@@ -162,16 +151,16 @@ WORST_OF_EACH = [
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "parameter"), WORST_OF_EACH)
-def test_no_strategy_is_worse_than_the_bound_takes(worst, name, parameter):
-    limit = estimates.of_strategy(name, worst) / (worst.plan.tolerance / 0.001) ** 5
-    everywhere = STRATEGIES[name].everywhere
-    assert coefficient(name, parameter, worst, 6_000 if everywhere else 50_000, 0.05 if everywhere else 0.02) < limit
+def test_no_strategy_passes_more_often_than_the_bound_says(worst, name, parameter):
+    if STRATEGIES[name].everywhere:
+        assert share(name, parameter, worst, 6_000, 0.05) < 6.2e-7 < BOUND
+    else:
+        assert share(name, parameter, worst, 50_000, 0.02) < 6.4e-8 < BOUND
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(0)
 @pytest.mark.parametrize("where", [FULLEST, CORRECTION, LAST])
-def test_no_search_finds_a_worse_lie_at_a_guessed_position(worst, where):
+def test_no_search_finds_a_lie_that_passes_more_often_at_a_guessed_position(worst, where):
     for found in search(worst, where, starts=2, seed=1):
-        ratios = rate(worst, where, found, sessions=20_000, seed=2)
-        assert estimates.coefficient(ratios, 40_000, 0.03) < estimates.GUESSED
+        assert passing(rate(worst, where, found, sessions=20_000, seed=2), 40_000, 0.03) < 4.8e-7 < BOUND

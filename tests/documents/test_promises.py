@@ -1,0 +1,59 @@
+"""What the page of promises says of chances and budgets is what the code's own functions say, a night and a year."""
+
+import math
+from pathlib import Path
+
+from fhe_auc.base.quantities import chance_text
+from fhe_auc.input_proofs.statement import FORGERY_BITS
+from fhe_auc.question import thresholds
+from fhe_auc.rlwe.statistical_security import DEFAULT_FLOODING_BITS
+from fhe_auc.session import registry
+from fhe_auc.session.manifest import Manifest
+from fhe_auc.session.protocol import Request
+from fhe_auc_keys.roles.key_mode import ECHO_BYTES
+from fhe_auc_protocols.blinded_auc.published_digits import PUBLISHED_BITS
+from fhe_auc_protocols.exact_auc.epsilon_noise import _INCIDENT_BITS, _OVERFLOW_BITS
+from fhe_auc_protocols.exact_auc.protocol import Verified
+from fhe_auc_protocols.histograms.distributed_noise import _OVERFLOW
+
+PAGE = Path(__file__).parents[2] / "docs" / "security" / "promises.md"
+SITES, NIGHTS = tuple(f"site {number}" for number in range(20)), 365
+
+
+def manifest(protocol: str, **request: object) -> Manifest:
+    asked = Request(parties=SITES, thresholds=thresholds.resolve("hybrid:5000"), **request)  # type: ignore[arg-type]
+    return registry.load(protocol).prepare(asked).manifest
+
+
+def test_what_adds_up_over_a_year_of_nights_is_computed() -> None:
+    verified = Verified()
+    sealed, helped = (manifest("verified", interval=0.95, keys=keys) for keys in ("sealed", "helper"))
+    caps = {"keys": "helper", "row_caps": dict.fromkeys(SITES, 500), "max_rows": 10_000}
+    budget = verified.spends(manifest("verified", options={"epsilon": 1.0}, **caps))
+    parameters = verified.plan_of(sealed)
+    chances = {
+        "a lie passes: `verified`, all submit, no helper": verified.soundness(sealed),
+        "… with a helper, at any of 20 sites": verified.soundness(helped),
+        "… histograms, at any of 20 sites": registry.load("histogram-federated").soundness(
+            manifest("histogram-federated")
+        ),
+        "an echo is made up, for any of 20 sites": len(SITES) * (len(SITES) - 1) * 2.0 ** (-8 * ECHO_BYTES),
+        "a false input passes: any of 20 sites": len(SITES) * 2.0**-FORGERY_BITS,
+        "… any of a million devices": 1e6 * 2.0**-FORGERY_BITS,
+        "flooding fails: `verified` as planned": (
+            len(parameters.parameters.plain_moduli) * 2.0**-parameters.flooding_margin
+        ),
+        "… the least that is planned, λ = 40": 2.0**-DEFAULT_FLOODING_BITS,
+        "`histogram-distributed-dp`: its δ": _OVERFLOW,
+        "`verified --epsilon`: a number wraps": 2.0 ** (1 - _OVERFLOW_BITS),
+        "… honest noise makes an incident": 2.0**-_INCIDENT_BITS,
+    }
+    expected = {what: tuple(chance_text(chance * n) for n in (1, NIGHTS)) for what, chance in chances.items()}
+    assert budget is not None
+    digits = math.ceil(PUBLISHED_BITS)
+    expected["ε = 1"] = (f"{budget.epsilon:g}", f"{NIGHTS * budget.epsilon:g}")
+    expected["the digits of `semi-honest`"] = (f"{digits} bits", f"{digits * NIGHTS} bits")
+    expected["verdicts, if told"] = ("1 bit", f"{NIGHTS} bits")
+    section = PAGE.read_text("utf-8").split("\n## Composition over nights\n")[1].split("\n## ")[0]
+    rows = [tuple(map(str.strip, line.split("|")[1:-1])) for line in section.splitlines() if line.startswith("|")]
+    assert {what: (once, year) for what, once, year in rows[2:]} == expected
