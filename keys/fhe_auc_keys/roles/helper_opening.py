@@ -167,20 +167,18 @@ class OpeningAggregator(Aggregator):
             proofs.check(self.manifest.parties.index(party), submission.parts[0], proof)
 
     def _close(self) -> bytes:
-        sent = {party: self._submissions[party] for party in self.counted}
         if self.round == 1:
-            return encode(self._blobs(sent))
+            return encode(self._blobs({party: self._submissions[party] for party in self.counted}))
         if (error := self._word.unopened(self.counted, self.manifest)) is not None:
             raise error
-        if self.round == self.rounds - 1:
-            return encode(Told(self._word, self._content(sent)))
-        return self._content(sent)
+        content = self._content()
+        return encode(Told(self._word, content)) if self.round == self.rounds - 1 else content
 
-    def _content(self, sent: Mapping[str, HelpedSubmission]) -> bytes:
-        """Return what those learn who answer the next round, from what is sent by the parties that count."""
+    def _content(self) -> bytes:
+        """Return what those are told who answer the next round."""
         total = self._computation.running_sum()
-        for submission in sent.values():
-            total.add(submission.parts)
+        for party in self.counted:
+            total.add(self._submissions[party].parts)
         return encode(Result(self.counted, self._computation.aggregate(self._keys, total.totals)))
 
     def _query_key(self) -> bytes:

@@ -25,7 +25,7 @@ party besides.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, cast
 
@@ -42,14 +42,7 @@ from fhe_auc.session.party import R
 from fhe_auc.session.vector_computation import VectorComputation
 from fhe_auc_keys.bundles.session_keys import SEED_BYTES, generate_context
 from fhe_auc_keys.errors import TamperedError
-from fhe_auc_keys.roles.helper_opening import (
-    OPEN,
-    HelpedSubmission,
-    HelperMode,
-    OpeningAggregator,
-    OpeningHelper,
-    PaddingParty,
-)
+from fhe_auc_keys.roles.helper_opening import OPEN, HelperMode, OpeningAggregator, OpeningHelper, PaddingParty
 from fhe_auc_keys.roles.helper_word import Word
 from fhe_auc_keys.trust import sealing
 from fhe_auc_keys.trust.group_sealing import seal_under, unseal_under
@@ -96,8 +89,8 @@ class HelpedAggregator(OpeningAggregator):
             raise DeserialisationError("the helper's response is not one for all parties that count")
         self._response = response
 
-    def _content(self, sent: Mapping[str, HelpedSubmission]) -> bytes:
-        return encode(self._response) if self.round == DECRYPT else super()._content(sent)
+    def _content(self) -> bytes:
+        return encode(self._response) if self.round == DECRYPT else super()._content()
 
 
 class HelpedParty(PaddingParty[R]):

@@ -59,12 +59,11 @@ class Word(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=T
 
     def check_of(self, asked: tuple[str, ...], manifest: Manifest) -> None:
         """Raise `DeserialisationError` unless it can be about these parties, whose blobs the helper was given."""
-        unfit, unproved = self.left_out.unfit, self.left_out.unproved
-        for names in (unfit, unproved):
-            if names != tuple(party for party in asked if party in names):
-                raise DeserialisationError("the helper leaves out strangers, or somebody twice")
-        if set(unfit) & set(unproved):
-            raise DeserialisationError("the helper leaves out somebody twice")
+        unfit, unproved = (
+            tuple(party for party in asked if party in names) for names in (self.left_out.unfit, self.left_out.unproved)
+        )
+        if (unfit, unproved) != (self.left_out.unfit, self.left_out.unproved) or set(unfit) & set(unproved):
+            raise DeserialisationError("the helper leaves out strangers, or somebody twice")
         left = tuple(party for party in asked if party not in self.left_out.names)
         opens = len(left) >= manifest.min_parties and not self.apart
         if self.counted != (left if opens else ()) or not set(self.apart) <= set(manifest.parties):
