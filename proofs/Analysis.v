@@ -345,7 +345,7 @@ End Values.
 (** * The theorem *)
 Section Verified_analysis.
 Variables (I S P : finType) (t : P -> nat) (least m max_rows d : nat).  (* parties, sums, primes *)
-Variables (rows_of : I -> seq row) (absent : {set I}).
+Variables (rows_of : I -> seq row).
 
 (* What a party says of itself. In the session before, whose sums are verified, the parties L1 have counted
    `rows_before` at or above each threshold: the same L1 for all, as a party without a flag has compared what it was
@@ -641,15 +641,15 @@ End Ranges.
 
 Local Notation f := (fun s => sum_of (kind s)).
 
-(* An aggregator knows all sketches and sees all that is sent, and every verdict before its next result. *)
-Variable aggregator : secrets I f (field t) -> seq bool -> result I S (field t).
+(* An aggregator knows all sketches, and sees all that has been sent, and every verdict, before its next turn. *)
+Variable aggregator : secrets I f (field t) -> seq bool -> I + result I S (field t).
 
-Theorem verified_analysis (tries : nat) :
-  Pr [pred ax : keys I f (field t) * secrets I f (field t) |
-       deceived m (fun s => lo (kind s)) shows sketch absent aggregator tries ax.1 ax.2]
+Theorem verified_analysis (turns : nat) :
+  Pr [pred ax : points (field t) * secrets I f (field t) |
+       deceived m (fun s => lo (kind s)) shows sketch aggregator turns ax.1 ax.2]
     <= (#|I| %/ m * d)%:R / least.-1%:R.
 Proof.
-apply: (@verified _ _ _ _ _ _ _ _ _ _ _ _ _ t_prime t_differ t_least m_positive _ d_small p0 s0).
+apply: (@verified _ _ _ _ _ _ _ _ _ _ _ _ t_prime t_differ t_least m_positive _ d_small p0 s0).
 - by move=> s; apply: leq_trans (degreeE _) (d_most s).
 - by rewrite auc_released difference_is_blinded.
 - exact: analysis_ranges.

@@ -42,42 +42,62 @@ have [g gK Kg] := bij; apply: eq_card => y; apply/imageP/idP => [[x Ex ->] //|Ey
 by rewrite inE /= Kg.
 Qed.
 
+Lemma times_le (a b c : rat) : 0 <= c -> a <= b -> a * c <= b * c.
+Proof. by move=> c0 ab; rewrite -subr_ge0 -mulrBl mulr_ge0 // subr_ge0. Qed.
+
+Lemma PrE (T : finType) (E : pred T) : Pr E = (\sum_x (E x)%:R) / #|T|%:R.
+Proof.
+rewrite /Pr -sum1_card natr_sum big_mkcond; congr (_ / _); apply: eq_bigr => x _.
+by rewrite -[x \in E]/(E x); case: (E x).
+Qed.
+
+Lemma Pr_swap (T T' : finType) (E : pred (T * T')) : Pr [pred yx : T' * T | E (yx.2, yx.1)] = Pr E.
+Proof. by apply: (@Pr_bij _ _ (fun yx : T' * T => (yx.2, yx.1))); exists (fun xy => (xy.2, xy.1)) => -[]. Qed.
+
+Lemma mean_le (T : finType) (f : T -> rat) (b : rat) : 0 <= b -> (forall x, f x <= b) -> (\sum_x f x) / #|T|%:R <= b.
+Proof.
+move=> b0 each; have [->|T0] := posnP #|T|; first by rewrite invr0 mulr0.
+have -> : b = (\sum_(x : T) b) / #|T|%:R by rewrite sumr_const -[b *+ _]mulr_natr mulfK // pnatr_eq0 -lt0n.
+by apply: times_le; rewrite ?invr_ge0 ?ler0n // ler_sum.
+Qed.
+
+Lemma Pr_mean (T T' : finType) (E : T -> pred T') : Pr [pred xy : T * T' | E xy.1 xy.2] = (\sum_x Pr (E x)) / #|T|%:R.
+Proof.
+rewrite /Pr card_prod natrM invfM [_^-1 * _]mulrC mulrA -mulr_suml -natr_sum; congr (_%:R / _ / _).
+rewrite -sum1_card -(pair_big_dep xpredT E (fun _ _ => 1%N)) /=; apply: eq_bigr => x _; exact: sum1_card.
+Qed.
+
+Lemma Pr_both (T T' : finType) (E : pred T) (E' : pred T') : Pr [pred xy : T * T' | E xy.1 && E' xy.2] = Pr E * Pr E'.
+Proof. by rewrite /Pr mulrACA -invfM -!natrM card_prod -cardX. Qed.
+
 (* Of a pair: what holds for each first half, holds. So an aggregator that draws coins does no better than one that
    does not: T are its coins, and b bounds the chance for each of them. *)
 Lemma Pr_given (T T' : finType) (E : T -> pred T') (b : rat) : 0 <= b ->
   (forall x, Pr (E x) <= b) -> Pr [pred xy : T * T' | E xy.1 xy.2] <= b.
-Proof.
-move=> b0 each; have -> : Pr [pred xy : T * T' | E xy.1 xy.2] = (\sum_x Pr (E x)) / #|T|%:R.
-  rewrite /Pr card_prod natrM invfM [_^-1 * _]mulrC mulrA -mulr_suml -natr_sum; congr (_%:R / _ / _).
-  rewrite -sum1_card -(pair_big_dep xpredT E (fun _ _ => 1%N)) /=; apply: eq_bigr => x _; exact: sum1_card.
-have [->|T0] := posnP #|T|; first by rewrite invr0 mulr0.
-have -> : b = (\sum_(x : T) b) / #|T|%:R by rewrite sumr_const -[b *+ _]mulr_natr mulfK // pnatr_eq0 -lt0n.
-by rewrite -subr_ge0 -mulrBl mulr_ge0 ?invr_ge0 ?ler0n // -sumrB sumr_ge0 // => x _; rewrite subr_ge0.
-Qed.
+Proof. by move=> b0 each; rewrite Pr_mean mean_le. Qed.
 
 Lemma Pr_first (T T' : finType) (E : pred T) : Pr [pred xy : T * T' | E xy.1] <= Pr E.
-Proof.
-rewrite -(Pr_bij (f := fun yx : T' * T => (yx.2, yx.1)) [pred xy : T * T' | E xy.1]); last first.
-  by exists (fun xy => (xy.2, xy.1)) => -[].
-exact: (@Pr_given _ _ (fun _ => E)) (Pr_ge0 _) _.
-Qed.
+Proof. rewrite -Pr_swap; exact: (@Pr_given _ _ (fun _ => E)) (Pr_ge0 _) _. Qed.
 
 Lemma Pr_second (T T' : finType) (E : pred T') : Pr [pred xy : T * T' | E xy.2] <= Pr E.
 Proof. exact: (@Pr_given _ _ (fun _ => E)) (Pr_ge0 _) _. Qed.
 
-(* Where what is seen, y, is a bijection of the secrets x whatever the key a is: once the y that was seen is fixed,
-   every key is still as likely as any other. *)
-Lemma Pr_by_view (A X Y : finType) (view : A -> X -> Y) (bad : A -> Y -> bool) (b : rat) : 0 <= b ->
-  (forall a, bijective (view a)) -> (forall y, Pr [pred a | bad a y] <= b) ->
-  Pr [pred ax : A * X | bad ax.1 (view ax.1 ax.2)] <= b.
+(* What is bounded among the choices that show the same, for whatever they show, is bounded. *)
+Lemma Pr_by_parts (T V : finType) (part : T -> V) (E : pred T) (b : T -> rat) :
+  (forall x x', part x = part x' -> b x = b x') ->
+  (forall x, Pr [pred x' | (part x' == part x) && E x'] <= b x * Pr [pred x' | part x' == part x]) ->
+  Pr E <= (\sum_x b x) / #|T|%:R.
 Proof.
-move=> b0 bij few; pose seen (ax : A * X) := (view ax.1 ax.2, ax.1).
-rewrite -[X in X <= _](_ : Pr [pred ya : Y * A | bad ya.2 ya.1] = _).
-  exact: (@Pr_given _ _ (fun y => [pred a | bad a y])).
-rewrite -(Pr_bij (f := seen)) //; apply: inj_card_bij => [[a x] [a' x'] [/= same aa]|].
-  by rewrite -aa in same *; congr (_, _); apply: (bij_inj (bij a)).
-rewrite !card_prod mulnC; have [->|/card_gt0P [a _]] := posnP #|A|; first by rewrite !mul0n.
-by rewrite leq_mul // (bij_eq_card (bij a)).
+move=> same each; rewrite PrE; apply: times_le; rewrite ?invr_ge0 ?ler0n //.
+have apart (F : T -> rat) : \sum_x F x = \sum_v \sum_(x | part x == v) F x by rewrite (partition_big part xpredT).
+rewrite !apart; apply: ler_sum => v _.
+have [x0 x0v|none] := pickP (fun x => part x == v); last by rewrite !big_pred0.
+have T0 : (#|T|%:R != 0 :> rat) by rewrite pnatr_eq0 -lt0n; apply/card_gt0P; exists x0.
+rewrite [leRHS](eq_bigr (fun=> b x0)) => [|x /eqP xv]; last by apply: same; rewrite (eqP x0v).
+rewrite sumr_const -mulr_natr; have := times_le (ler0n _ #|T|) (each x0).
+rewrite /Pr -mulrA !divfK // (eqP x0v) => /(le_trans _); apply.
+rewrite -natr_sum ler_nat -sum1_card big_mkcondr /=; apply/eq_leq.
+by apply: eq_bigr => x _; case: (E x).
 Qed.
 
 Lemma Pr_any (T : finType) (n : nat) (E : 'I_n -> pred T) :
@@ -116,18 +136,29 @@ rewrite Pr_none ?Pr_ge0 // => a; have := eq_refl (a p0); have /card0_eq/(_ (a p0
 by rewrite inE.
 Qed.
 
-(* An event that each of so many shifts of the choice undoes but one. *)
+(* Among the choices in B, which so many shifts keep there: an event that each shift undoes but one. *)
+Lemma Pr_one_among (T V : finType) (B E : pred T) (shift : V -> T -> T) : (0 < #|V|)%N ->
+  (forall v, injective (shift v)) -> (forall v x, B (shift v x) = B x) ->
+  (forall x v v', E (shift v x) -> E (shift v' x) -> v = v') ->
+  Pr [pred x | B x && E x] <= 1 / #|V|%:R * Pr B.
+Proof.
+move=> V0 inj stay one; have V0' : (#|V|%:R != 0 :> rat) by rewrite pnatr_eq0 -lt0n.
+have back v : #|[pred x | B x && E x]| = #|[pred x | B x && E (shift v x)]|.
+  have [g gK Kg] := injF_bij (inj v).
+  rewrite -(card_image (inj v) [pred x | B x && E (shift v x)]); apply: eq_card => y.
+  apply/idP/imageP => [BEy|[x BEx ->]]; last by rewrite inE stay.
+  by exists (g y); rewrite ?Kg // inE /= -(stay v) Kg.
+rewrite /Pr mulrA; apply: times_le; rewrite ?invr_ge0 ?ler0n // -[leLHS](mulfK V0') mul1r [leRHS]mulrC.
+apply: times_le; rewrite ?invr_ge0 ?ler0n // -natrM ler_nat mulnC -sum_nat_const -[leqRHS]sum1_card.
+apply: (@leq_trans (\sum_(v : V) \sum_(x | B x && E (shift v x)) 1)%N).
+  by apply: leq_sum => v _; rewrite (back v) -sum1_card.
+rewrite (exchange_big_dep B) => [|v x _ /andP [] //] /=; apply: leq_sum => x Bx; rewrite sum1_card.
+by apply/card_le1_eqP => v v'; rewrite !unfold_in => /andP [_ Ev] /andP [_ Ev']; apply/esym/(one x).
+Qed.
+
 Lemma Pr_one_of (T V : finType) (E : pred T) (shift : V -> T -> T) : (0 < #|V|)%N -> (forall v, injective (shift v)) ->
   (forall x v v', E (shift v x) -> E (shift v' x) -> v = v') -> Pr E <= 1 / #|V|%:R.
 Proof.
-move=> V0 inj one; apply: (@Pr_bound _ _ 1 #|V|) => //; rewrite mul1n.
-have back v : #|E| = #|[pred x | E (shift v x)]|.
-  have [g gK Kg] := injF_bij (inj v).
-  rewrite -(card_image (inj v) [pred x | E (shift v x)]); apply: eq_card => y.
-  by apply/idP/imageP => [Ey|[x Ex ->] //]; exists (g y); rewrite ?Kg // inE /= Kg.
-rewrite mulnC -sum_nat_const -[#|T|]sum1_card.
-apply: (@leq_trans (\sum_(v : V) \sum_(x | E (shift v x)) 1)%N).
-  by apply: leq_sum => v _; rewrite (back v) -sum1_card.
-rewrite (exchange_big_dep xpredT) //=; apply: leq_sum => x _; rewrite sum1_card; apply/card_le1_eqP => v v'.
-by rewrite !unfold_in => Ev Ev'; apply/esym/(one x).
+move=> V0 inj one; apply: le_trans (Pr_one_among V0 inj (B := predT) _ one) _ => //.
+by rewrite -[leRHS]mulr1 ![1 / _ * _]mulrC; apply: times_le; rewrite ?divr_ge0 ?ler0n ?Pr_le1.
 Qed.

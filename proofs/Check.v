@@ -9,7 +9,7 @@ Print Assumptions wrong_passes_that_often.
 Print Assumptions soundness.
 Print Assumptions verified.
 Print Assumptions verified_analysis.
-Print Assumptions vector_right_is_accepted.
+Print Assumptions vector_correct_is_accepted.
 Print Assumptions verified_vectors.
 Print Assumptions verified_together.
 Print Assumptions result_is_uniform.
@@ -18,6 +18,9 @@ Print Assumptions shares_add_up.
 Print Assumptions few_weights_are_lucky.
 Print Assumptions false_proof_passes_rarely.
 Print Assumptions false_proofs_pass_rarely.
+Print Assumptions opened_wires_are_uniform.
+Print Assumptions opened_wires_tell_nothing.
+Print Assumptions answers_follow_from_wires.
 Print Assumptions false_equations_pass_rarely.
 Print Assumptions equations_of_integers.
 Print Assumptions instance.

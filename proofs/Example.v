@@ -56,22 +56,21 @@ Lemma all_rows : (\sum_i size (rows_of i) < T modulus)%N. Proof. by rewrite T103
 
 (* For every aggregator. *)
 Definition instance := @verified_analysis one one labels 1 1 1 ord0 ord0 positive negative parties
-  [the finType of 'I_12] one modulus 1031 2 2 3 rows_of set0 own setT (fun i k => rows_above ord0 (rows_of i) k) 1 1
+  [the finType of 'I_12] one modulus 1031 2 2 3 rows_of own setT (fun i k => rows_above ord0 (rows_of i) k) 1 1
   flags unchanged shares_of_one sites_cut_off kind rows_of_class (@Ordinal 12 2 isT) auc rows_released erefl
   flags_released (fun=> isT) differ (fun=> leqnn _) isT isT degrees isT ord0 isT apart T_large all_rows.
 
 (* And there are secrets to choose from: the chance is not of nothing. *)
 Lemma secrets_exist (I J S P : finType) (f : S -> msum J) (F : P -> finFieldType) :
-  (0 < #|[the finType of (keys I f F * secrets I f F)%type]|)%N.
+  (0 < #|[the finType of (points F * secrets I f F)%type]|)%N.
 Proof.
-pose none : secrets I f F := [ffun p => ([ffun=> 0], [ffun=> 0], [ffun=> 0])].
 have a p : point (F p) by exists 1; exact: oner_neq0.
-by apply/card_gt0P; exists (([ffun p => a p], none), none).
+by apply/card_gt0P; exists ([ffun p => a p], [ffun p => ([ffun=> 0], [ffun=> 0], [ffun=> 0])]).
 Qed.
 
 (* Of `verified_vectors`: one entry, at most 1 in absolute value, of two parties, modulo 5. *)
 Lemma not_beyond (ij : parties * one) : `|1%:Z| <= (5./2 %/ #|parties|)%N%:Z. Proof. by rewrite card_ord. Qed.
-Definition vectors_instance := @verified_vectors parties one [the finType of 'I_2] 5 1 isT isT isT (fun=> 1) set0 not_beyond.
+Definition vectors_instance := @verified_vectors parties one [the finType of 'I_2] 5 1 isT isT isT (fun=> 1) not_beyond.
 
 (* Of input proofs: that 3 is a binary digit, in one call, with the points 1 and -1 modulo 5. *)
 Definition roots (c : option one) : 'F_5 := if c is None then 1 else -1.

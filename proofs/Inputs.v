@@ -130,6 +130,41 @@ rewrite big_add1 big_mkord; elim: (b.-1) => [|n IH]; first by rewrite big_ord0 s
 by rewrite big_ord_recr /= mulSn addnC; apply: size_times.
 Qed.
 
+(** ** What is answered about an honest proof, at one point outside the roots, tells nothing of the digits *)
+Definition seeds : finType := [the finType of ({ffun J -> F} * {ffun J -> F})%type].
+Definition opened (r : joint) (i : N) (z : F) (s : seeds) : seeds :=
+  ([ffun j => (wire (s.1 j) (fun c => r (i, (c, j)) * x (c, j))).[z]],
+   [ffun j => (wire (s.2 j) (fun c => x (c, j))).[z]]).
+Definition gadget_of (o : seeds) : F := \sum_j o.1 j * \prod_(1 <= v < b) (o.2 j - v%:R).
+
+(* The wires' values there are as uniform as the seeds, whatever digits and weights are. *)
+Theorem opened_wires_are_uniform (r : joint) (i : N) (z : F) (away_from_roots : forall c, z != point c) :
+  bijective (opened r i z).
+Proof.
+have at_z : (through None).[z] != 0.
+  rewrite horner_prod; apply/prodf_neq0 => l lN; rewrite hornerZ hornerXsubC mulf_neq0 ?invr_eq0 ?subr_eq0 //.
+  by rewrite eq_sym; apply: contra lN => /eqP/point_injective ->.
+apply: injF_bij => -[u a] [u' a'] [/ffunP same_u /ffunP same_a]; congr (_, _); apply/ffunP => j.
+  by have := same_u j; rewrite !ffunE !hornerD !hornerZ => /addIr/(mulIf at_z).
+by have := same_a j; rewrite !ffunE !hornerD !hornerZ => /addIr/(mulIf at_z).
+Qed.
+
+(* So whatever either server does with them, as to send other answers and hear the verdict: for all digits alike. *)
+Corollary opened_wires_tell_nothing (r : joint) (i : N) (z : F) (E : pred seeds) : (forall c, z != point c) ->
+  Pr [pred s | E (opened r i z s)] = Pr E.
+Proof. by move=> away_from_roots; apply: Pr_bij; apply: opened_wires_are_uniform. Qed.
+
+(* All else that both servers' answers add up to follows from these: the gadget's polynomial there, and zero. *)
+Theorem answers_follow_from_wires (r : joint) (i : N) (z : F) (s : seeds) (p : proof) :
+  product_seeds p =1 s.1 -> digit_seeds p =1 s.2 -> claimed p = of_wires r i p -> (forall cj, is_digit (x cj)) ->
+  (claimed p).[z] = gadget_of (opened r i z s) /\ \sum_c (claimed p).[point (Some c)] = 0.
+Proof.
+move=> us as_ -> digits; split; last first.
+  by rewrite of_wires_at; apply: big1 => cj _; have := digits cj; rewrite -vanishing0 => /eqP ->; rewrite mulr0.
+rewrite horner_sum; apply: eq_bigr => j _; rewrite hornerM horner_prod ffunE us; congr (_ * _).
+by apply: eq_bigr => v _; rewrite hornerD hornerN hornerC ffunE as_.
+Qed.
+
 (* Query points are drawn among these. *)
 Variable away : {set F}.
 Local Notation query := {z | z \in away}.

@@ -1,6 +1,6 @@
 (* The theorem of docs/security/verified.md: what parties read are the exact sums of integers, or an error. *)
 From mathcomp Require Import all_ssreflect ssralg finalg zmodp poly ssrnum ssrint rat.
-From Verified Require Import Chance Sums Authenticators Session.
+From Verified Require Import Chance Sums Authenticators Game Session.
 Set Implicit Arguments.
 Unset Strict Implicit.
 Unset Printing Implicit Defensive.
@@ -95,7 +95,6 @@ Variable m : nat.                                               (* min_parties; 
 Variable lo : S -> int.                                         (* each sum is read from lo on, below lo + T *)
 Variable shows : (S -> int) -> S -> bool.                       (* which of the integers that they read parties show *)
 Variable sketch : I * J -> int.                                 (* the parties' counts *)
-Variable absent : {set I}.                                      (* parties that have not submitted *)
 
 Hypotheses (t_prime : forall p, prime (t p)) (t_differ : injective t).
 Hypotheses (t_least : forall p, (least <= t p)%N) (m_positive : (0 < m)%N).
@@ -112,24 +111,21 @@ Hypothesis ranges : forall (L : {set I}) (s : S), in_range t (lo s) (exact L s) 
 Definition residues (p : P) : entries I J (field t p) := [ffun ij => (sketch ij)%:~R].
 Definition integers (c : result I S (field t)) (s : S) : int := read (lo s) (fun p => decrypted c p s 0).
 
-(* An aggregator knows all sketches and sees all that is sent, and every verdict before its next result. *)
-Variable aggregator : secrets I f (field t) -> seq bool -> result I S (field t).
+(* An aggregator knows all sketches, and sees all that has been sent, and every verdict, before its next turn. *)
+Variable aggregator : secrets I f (field t) -> seq bool -> I + result I S (field t).
 
-(* Of a result that parties accept they show an integer that is wrong, or one of parties that have not submitted. *)
-Definition misled (c : result I S (field t)) : bool :=
-  [exists s, shows (integers c) s && ((integers c s != exact (counted c) s) || ~~ [disjoint counted c & absent])].
-Definition deceived (tries : nat) (a : keys I f (field t)) (x : secrets I f (field t)) : bool :=
-  let y := sent residues a.1 x in
-  let verdicts := Game.verdicts (fun a => sent residues a.1) (fun=> ord0 : 'I_1) (@evaluating I S P (field t))
-    (accepts absent) (fun=> m) aggregator a x in
-  [exists n : 'I_tries, let c := aggregator y (verdicts n) in
-    [&& Game.evaluated (fun=> ord0 : 'I_1) (@evaluating I S P (field t)) (fun=> m) aggregator y (verdicts n),
-        accepts absent a x c & misled c]].
+(* Of a result that parties accept they show an integer that is wrong, or one of parties that have not submitted: D
+   have. *)
+Definition misled (D : {set I}) (c : result I S (field t)) : bool :=
+  [exists s, shows (integers c) s && ((integers c s != exact (counted c) s) || ~~ (counted c \subset D))].
+Definition deceived : nat -> points (field t) -> secrets I f (field t) -> bool :=
+  Game.some_accepted (sent residues) (@shown I J S P f (field t)) (fun=> ord0 : 'I_1) (@evaluating I S P (field t))
+    (@accepts I J S P f (field t)) (fun=> m) aggregator misled.
 
 Lemma right_integers (y : secrets I f (field t)) (c : result I S (field t)) (s : S) :
-  right residues absent y c -> in_range t (lo s) (exact (counted c) s) -> integers c s = exact (counted c) s.
+  correct residues y c -> in_range t (lo s) (exact (counted c) s) -> integers c s = exact (counted c) s.
 Proof.
-move=> /andP [_ /forallP ok] range; apply: read_unique => // p.
+move=> /forallP ok range; apply: read_unique => // p.
 have -> : decrypted c p s 0 = (polynomial f c p s).[0].
   rewrite -[0 in RHS]/(0%:R) interpolated_at // => i /andP [i0 id].
   rewrite -(dvdn_charf (char_Fp (t_prime p))) gtnNdvd //.
@@ -139,9 +135,10 @@ rewrite -[LHS]/(intr _) value_morph; apply: eq_value => j.
 by rewrite /pooled rmorph_sum; apply: eq_bigr => i _; rewrite ffunE.
 Qed.
 
-Lemma misled_is_wrong (y : secrets I f (field t)) (c : result I S (field t)) : misled c -> ~~ right residues absent y c.
+Lemma misled_is_wrong (D : {set I}) (y : secrets I f (field t)) (c : result I S (field t)) :
+  misled D c -> ~~ right (@counted I S P (field t)) (correct residues) D y c.
 Proof.
-move=> /existsP [s /andP [shown]]; apply: contraL => ok; have /andP [there _] := ok.
+move=> /existsP [s /andP [shown]]; apply: contraL => /andP [there ok].
 rewrite there orbF negbK; apply/eqP; case: (ranges (counted c) s) => [|hidden]; first exact: right_integers ok.
 by rewrite (negbTE (hidden (integers c) _)) // in shown => s'; apply: right_integers ok.
 Qed.
@@ -149,14 +146,12 @@ Qed.
 Lemma least1 : (1 < least)%N.
 Proof. exact: leq_trans (leq_trans blinded (d_most s0)) (ltnW d_small). Qed.
 
-Theorem verified (tries : nat) :
-  Pr [pred ax : keys I f (field t) * secrets I f (field t) | deceived tries ax.1 ax.2]
+Theorem verified (turns : nat) :
+  Pr [pred ax : points (field t) * secrets I f (field t) | deceived turns ax.1 ax.2]
     <= (#|I| %/ m * d)%:R / least.-1%:R.
 Proof.
-apply: le_trans (@soundness _ _ _ _ _ _ residues absent _ least d_most _ least1 p0 _ blinded _ m_positive aggregator
-  tries).
-  apply: Pr_le => -[a x] /= /existsP [n /and3P [ev pass wrong]].
-  by apply/existsP; exists n; rewrite /= ev pass; apply: misled_is_wrong.
+apply: le_trans (@soundness _ _ _ _ _ _ residues _ least d_most _ least1 p0 _ blinded _ m_positive aggregator turns).
+  apply: Pr_le => -[a x] /=; apply: Game.some_accepted_le => D c; exact: misled_is_wrong.
 by move=> p; rewrite card_Fp.
 Qed.
 End Exact_sums.

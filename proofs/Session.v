@@ -1,4 +1,5 @@
-(* A session of several primes: whatever the aggregator does, a wrong result is accepted with a small chance. *)
+(* A session of several primes: whatever the aggregator does, a wrong result is accepted with a small chance. It chooses
+   who submits, and when, and who counts, by what it has seen so far. *)
 From mathcomp Require Import all_ssreflect ssralg finalg zmodp poly ssrnum ssrint rat.
 From Verified Require Import Chance Sums Authenticators Game.
 Set Implicit Arguments.
@@ -12,57 +13,66 @@ Variables (I J S P : finType).                                  (* parties, entr
 Variable f : S -> msum J.
 Variable F : P -> finFieldType.                                 (* residues modulo each prime *)
 Variable w : forall p, entries I J (F p).                       (* the parties' sketches *)
-Variable absent : {set I}.                                      (* parties that have not submitted *)
 
 Definition points : finType := [the finType of {dffun forall p, point (F p)}].
 Definition secrets : finType := [the finType of {dffun forall p, secret I f (F p)}].
 Definition sent (a : points) (x : secrets) : secrets := [ffun p => submit (a p) (w p) (x p)].
 Definition unsent (a : points) (y : secrets) : secrets := [ffun p => recover (a p) (w p) (y p)].
 
-(* Whoever has not submitted has secrets of which nothing was sent: they are drawn apart, with the points. The
-   aggregator is shown what it would have sent under others, which says nothing and is not compared with anything. *)
-Definition keys : finType := [the finType of (points * secrets)%type].
-Definition own (F : finFieldType) (x apart : secret I f F) : secret I f F :=
-  let: (rho, mu, u) := x in let: (rho', mu', u') := apart in
-  ([ffun ij => if ij.1 \in absent then rho' ij else rho ij], mu,
-   [ffun ib => if ib.1 \in absent then u' ib else u ib]).
+(* What these parties have sent; nothing of the others. *)
+Definition part (F : finFieldType) (D : {set I}) (y : submission I f F) : submission I f F :=
+  let: (w', mu, last) := y in
+  ([ffun ij => if ij.1 \in D then w' ij else 0], [ffun ik => if ik.1 \in D then mu ik else 0],
+   [ffun ib => if ib.1 \in D then last ib else 0]).
+Definition shown (D : {set I}) (y : secrets) : secrets := [ffun p => part D (y p)].
 
 (* What a group of parties evaluates: which parties these are (with the echo, those that count; with a helper, each one
    alone), which parties count, and for each prime and sum the values at 0 ... d that decrypt. *)
 Record result := Result { evaluating : {set I}; counted : {set I}; decrypted : forall p : P, S -> nat -> F p }.
 Definition polynomial (c : result) (p : P) (s : S) : {poly F p} := interpolated (degree (f s)) (decrypted c p s).
 
-Definition right (y : secrets) (c : result) : bool :=
-  [disjoint counted c & absent] && [forall p, forall s, polynomial c p s == H (w p) (y p) (counted c) s].
-Definition accepts (a : keys) (x : secrets) (c : result) : bool :=
-  [forall p, forall s, (polynomial c p s).[val (a.1 p)] == expected (own (x p) (a.2 p)) (counted c) s].
+Definition correct (y : secrets) (c : result) : bool :=
+  [forall p, forall s, polynomial c p s == H (w p) (y p) (counted c) s].
+Definition accepts (a : points) (x : secrets) (c : result) : bool :=
+  [forall p, forall s, (polynomial c p s).[val (a p)] == expected (x p) (counted c) s].
 
 (** * What the game needs to know of it *)
-Lemma sentK (a : keys) : cancel (sent a.1) (unsent a.1).
+Lemma sentK (a : points) : cancel (sent a) (unsent a).
 Proof. by move=> x; apply/ffunP => p; rewrite !ffunE submitK. Qed.
-Lemma unsentK (a : keys) : cancel (unsent a.1) (sent a.1).
+Lemma unsentK (a : points) : cancel (unsent a) (sent a).
 Proof. by move=> y; apply/ffunP => p; rewrite !ffunE recoverK. Qed.
 
-(* Where all that count have submitted, the others' secrets do not matter. *)
-Lemma expected_own (p : P) (x apart : secret I f (F p)) (L : {set I}) (s : S) :
-  [disjoint L & absent] -> expected (own x apart) L s = expected x L s.
+Lemma shown_before (D D' : {set I}) (y : secrets) : D' \subset D -> shown D' (shown D y) = shown D' y.
 Proof.
-move=> /disjointFr there; case: x apart => [[rho mu] u] [[rho' mu'] u'] /=; congr (_ + _).
-  by apply: eq_value => j; apply: eq_bigr => i /there out; rewrite ffunE /= out.
-by apply: eq_bigr => i /there out; rewrite /of_sum; case: insubP => // b _ _; rewrite ffunE /= out.
+move=> /subsetP sub; apply/ffunP => p; rewrite !ffunE; case: (y p) => [[w' mu] last].
+congr (_, _, _); apply/ffunP => k; rewrite !ffunE ?inE; have := sub k.1;
+  by case: (k.1 \in D'); case: (k.1 \in D) => // /(_ isT).
 Qed.
 
-Lemma acceptsE (a : keys) (y : secrets) (c : result) : [disjoint counted c & absent] ->
-  accepts a (unsent a.1 y) c =
-  [forall p, forall s, (polynomial c p s).[val (a.1 p)] == (H (w p) (y p) (counted c) s).[val (a.1 p)]].
+Lemma H_part (p : P) (D L : {set I}) (y : submission I f (F p)) (s : S) :
+  L \subset D -> H (w p) (part D y) L s = H (w p) y L s.
 Proof.
-move=> there; apply: eq_forallb => p; apply: eq_forallb => s; congr (_ == _); rewrite expected_own // ffunE.
-by rewrite -(@honest_passes _ _ _ _ _ (a.1 p) (w p)) recoverK.
+move=> /subsetP sub; case: y => [[w' mu] last]; rewrite /H /=; congr (_ + _).
+  apply: eq_value => j; congr (_ + _ *: _); apply: eq_bigr => i /sub iD; by rewrite ffunE /= iD.
+apply: eq_bigr => i /sub iD; congr (_ + _ *: _).
+  by apply: eq_bigr => j _; rewrite ffunE /= iD.
+by rewrite /of_sum; case: insubP => // b _ _; rewrite ffunE /= ?inE ?iD.
 Qed.
 
-Lemma right_is_accepted (a : keys) (y : secrets) (c : result) : right y c -> accepts a (unsent a.1 y) c.
+Lemma correct_shown (D : {set I}) (y : secrets) (c : result) : counted c \subset D -> correct (shown D y) c = correct y c.
+Proof. by move=> sub; apply: eq_forallb => p; apply: eq_forallb => s; rewrite ffunE H_part. Qed.
+
+Lemma acceptsE (a : points) (y : secrets) (c : result) :
+  accepts a (unsent a y) c =
+  [forall p, forall s, (polynomial c p s).[val (a p)] == (H (w p) (y p) (counted c) s).[val (a p)]].
 Proof.
-move=> /andP [there /forallP ok]; rewrite acceptsE //; apply/forallP => p; apply/forallP => s.
+apply: eq_forallb => p; apply: eq_forallb => s; congr (_ == _); rewrite ffunE.
+by rewrite -(@honest_passes _ _ _ _ _ (a p) (w p)) recoverK.
+Qed.
+
+Lemma correct_is_accepted (a : points) (y : secrets) (c : result) : correct y c -> accepts a (unsent a y) c.
+Proof.
+move=> /forallP ok; rewrite acceptsE; apply/forallP => p; apply/forallP => s.
 by have /forallP/(_ s)/eqP -> := ok p.
 Qed.
 
@@ -75,52 +85,60 @@ Hypothesis blinded : (1 < degree (f s0))%N.                     (* some sum has 
 
 Definition chance : rat := d%:R / t.-1%:R.
 
-(* A party that has not submitted: its u is anything, so what is expected is. *)
-Lemma absent_is_noticed (y : secrets) (c : result) (i0 : I) : i0 \in counted c -> i0 \in absent ->
-  Pr [pred a : keys | accepts a (unsent a.1 y) c] <= 1 / #|F p0|%:R.
+Lemma chance_ge0 : 0 <= chance. Proof. by rewrite divr_ge0 ?ler0n. Qed.
+
+(* A party that is still to submit: its last blinder is anything, whatever else has been sent, and so is what is
+   expected. *)
+Lemma unsent_is_noticed (a : points) (D : {set I}) (y : secrets) (c : result) (i0 : I) :
+  i0 \in counted c -> i0 \notin D ->
+  Pr [pred y' | (shown D y' == shown D y) && accepts a (unsent a y') c]
+    <= chance * Pr [pred y' | shown D y' == shown D y].
 Proof.
-move=> i0L i0out; have F0 : (0 < #|F p0|)%N by apply: leq_trans (ltnW t1) (t_least p0).
-have frac0 : 0 <= 1 / #|F p0|%:R :> rat by rewrite divr_ge0 ?ler0n.
-apply: (@Pr_given _ _ (fun a => [pred x' | accepts (a, x') (unsent a y) c])) => // a.
-pose e (z : secret I f (F p0)) := (polynomial c p0 s0).[val (a p0)] == expected (own (unsent a y p0) z) (counted c) s0.
-apply: (@le_trans _ _ (Pr [pred x' : secrets | e (x' p0)])).
-  by apply: Pr_le => x' /= /forallP/(_ p0)/forallP/(_ s0).
-apply: le_trans (@Pr_coordinate P (fun p => secret I f (F p)) p0 e) _.
-pose b0 : {s : S | (1 < degree (f s))%N} := Sub s0 blinded.
-pose shift (v : F p0) (z : secret I f (F p0)) : secret I f (F p0) :=
-  let: (rho, mu, u) := z in (rho, mu, [ffun ib => u ib + (if ib == (i0, b0) then v else 0)]).
-have moved v z : expected (own (unsent a y p0) (shift v z)) (counted c) s0
-    = expected (own (unsent a y p0) z) (counted c) s0 + v.
-  case: (unsent a y p0) z => [[rho mu] u] [[rho' mu'] u'] /=; rewrite -addrA; congr (_ + _).
-  rewrite (bigD1 i0) //= [in RHS](bigD1 i0) //= addrAC; congr (_ + _).
+move=> i0L i0D; pose b0 : {s : S | (1 < degree (f s))%N} := Sub s0 blinded.
+pose V := [the finType of {dffun forall p, F p}].
+pose shift (v : V) (y : secrets) : secrets :=
+  [ffun p => let: (w', mu, last) := y p in (w', mu, [ffun ib => last ib + (if ib == (i0, b0) then v p else 0)])].
+have F0 p : (0 < #|F p|)%N by apply: leq_trans (ltnW t1) (t_least p).
+have V0 : (0 < #|V|)%N by apply/card_gt0P; exists [ffun=> 0].
+have V_large : (t.-1 <= #|V|)%N.
+  apply: leq_trans (leq_pred t) _; apply: leq_trans (t_least p0) _.
+  by rewrite card_dep_ffun foldrE big_image (bigD1 p0) //= leq_pmulr // prodn_gt0.
+apply: (@le_trans _ _ (1 / #|V|%:R * Pr [pred y' | shown D y' == shown D y])); last first.
+  apply: times_le; first exact: Pr_ge0.
+  have t0 : (0 < t.-1)%N by rewrite -ltnS prednK // ltnW.
+  rewrite /chance -subr_ge0 -mulNr addf_div ?pnatr_eq0 -?lt0n // divr_ge0 ?mulr_ge0 ?ler0n // mulNr mul1r subr_ge0.
+  have d0 : (0 < d)%N by apply: leq_trans (d_most s0); apply: ltnW blinded.
+  by rewrite -natrM ler_nat; apply: leq_trans V_large _; rewrite leq_pmull.
+apply: (@Pr_one_among _ _ [pred y' | shown D y' == shown D y] (fun y' => accepts a (unsent a y') c) shift) => //.
+- move=> v z z' /ffunP same; apply/ffunP => p; have := same p; rewrite !ffunE.
+  case: (z p) (z' p) => [[w' mu] last] [[w'' mu'] last'] [-> -> /ffunP lasts]; congr (_, _, _); apply/ffunP => ib.
+  by have := lasts ib; rewrite !ffunE => /addIr.
+- move=> v z /=; congr (_ == _); apply/ffunP => p; rewrite !ffunE; case: (z p) => [[w' mu] last].
+  congr (_, _, _); apply/ffunP => ib; rewrite !ffunE; case: ifP => // ibD; case: eqP ibD => [->|_ _]; last exact: addr0.
+  by rewrite /= (negbTE i0D).
+move=> z v v'; rewrite !acceptsE => /forallP one /forallP other; apply/ffunP => p.
+have /forallP/(_ s0)/eqP := one p; have /forallP/(_ s0)/eqP -> := other p; rewrite !ffunE.
+have moved u : H (w p) (let: (w', mu, last) := z p in
+      (w', mu, [ffun ib => last ib + (if ib == (i0, b0) then u else 0)])) (counted c) s0
+    = H (w p) (z p) (counted c) s0 + u *: 'X^(degree (f s0)).
+  case: (z p) => [[w' mu] last]; rewrite /H -addrA; congr (_ + _).
+  rewrite (bigD1 i0) //= [in RHS](bigD1 i0) //= [RHS]addrAC; congr (_ + _).
     rewrite /of_sum; case: insubP => [b _ bs|]; last by rewrite blinded.
     have -> : b = b0 by apply: val_inj.
-    by rewrite !ffunE /= i0out eqxx.
-  apply: eq_bigr => i /andP [_ ii0]; rewrite /of_sum; case: insubP => // b _ _; rewrite !ffunE /=.
-  by case: ifP => // _; rewrite xpair_eqE (negbTE ii0) addr0.
-apply: (@Pr_one_of _ _ e shift) => // [v|z v v' /eqP one /eqP other].
-  move=> [[rho mu] u] [[rho' mu'] u'] [-> -> /ffunP same]; congr (_, _, _); apply/ffunP => ib.
-  by have := same ib; rewrite !ffunE => /addIr.
-by apply: (addrI (expected (own (unsent a y p0) z) (counted c) s0)); rewrite -!moved -one -other.
+    by rewrite ffunE eqxx scalerDl addrA.
+  apply: eq_bigr => i /andP [_ ii0]; congr (_ + _ *: _); rewrite /of_sum; case: insubP => // b _ _; rewrite ffunE.
+  by rewrite xpair_eqE (negbTE ii0) addr0.
+rewrite !moved !hornerD !hornerZ !hornerXn => /addrI/mulIf -> //; exact: expf_neq0 (point_neq0 _).
 Qed.
 
 Lemma wrong_is_refused (y : secrets) (c : result) :
-  ~~ right y c -> Pr [pred a : keys | accepts a (unsent a.1 y) c] <= chance.
+  ~~ correct y c -> Pr [pred a : points | accepts a (unsent a y) c] <= chance.
 Proof.
-move=> wrong; have t0 : (0 < t.-1)%N by rewrite -ltnS prednK // ltnW.
-have F1 p : (t.-1 <= #|point (F p)|)%N by rewrite card_sig cardC1 -!subn1 leq_sub2r // t_least.
-have [there|/pred0Pn [i0 /= /andP [i0L i0out]]] := boolP [disjoint counted c & absent]; last first.
-  apply: le_trans (absent_is_noticed y i0L i0out) _; rewrite /chance.
-  have d0 : (0 < d)%N by apply: leq_trans (d_most s0); apply: ltnW blinded.
-  have tF : (t.-1 <= #|F p0|)%N by apply: leq_trans (leq_pred t) (t_least p0).
-  rewrite -subr_ge0 -mulNr addf_div ?pnatr_eq0 -?lt0n //; last exact: leq_trans tF.
-  rewrite divr_ge0 ?mulr_ge0 ?ler0n // mulNr mul1r subr_ge0 -natrM ler_nat.
-  by apply: leq_trans tF _; rewrite leq_pmull.
-move: wrong; rewrite /right there /= => /forallPn [p /forallPn [s wrong]].
+move=> /forallPn [p /forallPn [s wrong]]; have t0 : (0 < t.-1)%N by rewrite -ltnS prednK // ltnW.
+have F1 : (t.-1 <= #|point (F p)|)%N by rewrite card_sig cardC1 -!subn1 leq_sub2r // t_least.
 pose e : pred (point (F p)) := [pred b | (polynomial c p s).[val b] == (H (w p) (y p) (counted c) s).[val b]].
-apply: (@le_trans _ _ (Pr [pred a : keys | e (a.1 p)])).
-  by apply: Pr_le => a /=; rewrite acceptsE // => /forallP/(_ p)/forallP/(_ s).
-apply: le_trans (@Pr_first _ _ [pred a : points | e (a p)]) _.
+apply: (@le_trans _ _ (Pr [pred a : points | e (a p)])).
+  by apply: Pr_le => a /=; rewrite acceptsE => /forallP/(_ p)/forallP/(_ s).
 apply: le_trans (@Pr_coordinate P (fun p => point (F p)) p e) _; apply: Pr_bound => //.
 apply: leq_mul => //; apply: leq_trans (d_most s).
 by apply: wrong_passes_rarely wrong; apply: size_interpolated.
@@ -129,20 +147,18 @@ Qed.
 (** * The theorem *)
 Variable m : nat.                                               (* the least group: min_parties; 1 with a helper *)
 Hypothesis m_positive : (0 < m)%N.
-Variable aggregator : secrets -> seq bool -> result.
+Variable aggregator : secrets -> seq bool -> I + result.
 
-Definition fooled : nat -> keys -> secrets -> bool :=
-  @fooled I [the finType of 'I_1] keys secrets secrets (fun a => sent a.1) result (fun=> ord0) evaluating accepts
-    right (fun=> m) aggregator.
+Definition fooled : nat -> points -> secrets -> bool :=
+  Game.fooled sent shown (fun=> ord0 : 'I_1) evaluating counted accepts correct (fun=> m) aggregator.
 
-Theorem soundness (tries : nat) :
-  Pr [pred ax : keys * secrets | fooled tries ax.1 ax.2] <= (#|I| %/ m * d)%:R / t.-1%:R.
+Theorem soundness (turns : nat) :
+  Pr [pred ax : points * secrets | fooled turns ax.1 ax.2] <= (#|I| %/ m * d)%:R / t.-1%:R.
 Proof.
 rewrite natrM -mulrA -/chance.
-have := @fooled_rarely I [the finType of 'I_1] keys secrets secrets (fun a => sent a.1) (fun a => unsent a.1) sentK
-  unsentK result
-  (fun=> ord0) evaluating accepts right (fun=> m) (fun=> m_positive) aggregator right_is_accepted (fun=> chance).
-rewrite big_ord1; apply=> // [_|]; first by rewrite divr_ge0 ?ler0n.
-exact: wrong_is_refused.
+have := @fooled_rarely I [the finType of 'I_1] I points secrets secrets sent unsent sentK unsentK shown shown_before
+  result (fun=> ord0) evaluating counted accepts correct (fun=> m) (fun=> m_positive) aggregator correct_shown
+  correct_is_accepted (fun=> chance) (fun=> chance_ge0) wrong_is_refused unsent_is_noticed turns.
+by rewrite big_ord1.
 Qed.
 End Session.

@@ -22,14 +22,19 @@ class Mutant(NamedTuple):
 
 
 _OTHERS = "u ib - (blinders mu ib.1 (val ib.2)).[val alpha]"
-_PASSES = "[forall p, forall s, (polynomial c p s).[val (a.1 p)] == expected"
+_PASSES = "[forall p, forall s, (polynomial c p s).[val (a p)] == expected"
+_TURN = "aggregator (shown (submitted y verdicts) y) verdicts."
+_AT_POINT, _IN_CALLS = "((claimed p).[z] == (of_wires r i p).[z]) ", "(\\sum_c (claimed p).[point (Some c)] == 0)."
 MUTANTS = (
     Mutant("a tag is rho - w", "Authenticators", "(rho ij - w ij) / val alpha]", "rho ij - w ij]"),
     Mutant("the last blinder hangs on u alone", "Authenticators", f"({_OTHERS})", "(u ib)"),
     Mutant("no u in the last blinder", "Authenticators", f"({_OTHERS})", f"(0{_OTHERS.removeprefix('u ib')})"),
     Mutant("a polynomial has one value more", "Session", "(degree (f s)) (decr", "(degree (f s)).+1 (decr"),
     Mutant("one prime that passes is enough", "Session", _PASSES, _PASSES.replace("forall p", "exists p")),
-    Mutant("who has not submitted may be named", "Session", "[disjoint counted c & absent] &&", "true &&"),
+    Mutant("who has not submitted may be counted", "Game", "(counting c \\subset D) && ", "true && "),
+    Mutant("the aggregator sees what is not sent yet", "Game", _TURN, "aggregator y verdicts."),
+    Mutant("last blinders are known beforehand", "Session", "if ib.1 \\in D then last", "if ib.1 \\in setT then last"),
+    Mutant("tags are known beforehand", "Vectors", "if iq.1 \\in D then y", "if iq.1 \\in setT then y"),
     Mutant("groups share parties", "Game", " && [disjoint evaluating c & before].", "."),
     Mutant("groups of any size", "Game", "(least (kind c) <= #|evaluating c|)%N && ", ""),
     Mutant("both tags have the same weights", "Forms", "\\sum_j r (q, j) *", "\\sum_j r (head q (enum Q), j) *"),
@@ -43,6 +48,13 @@ MUTANTS = (
     Mutant("precision is shown with a flag set", "Analysis", "==> (z s' == 0)])\n", "==> true])\n"),
     Mutant("more rows than max_rows are shown", "Analysis", "<= max_rows%:Z) &&", "<= (T t)%:Z) &&"),
     Mutant("a gadget without the digit 0", "Inputs", "\\prod_(v < b) (a - v%:R)", "\\prod_(1 <= v < b) (a - v%:R)"),
+    Mutant("weights alone enter the gadget", "Inputs", "r (i, (c, j)) * x (c, j)))\n", "r (i, (c, j))))\n"),
+    Mutant("nobody looks at the query point", "Inputs", _AT_POINT, "true "),
+    Mutant("nobody adds up the gadget's values", "Inputs", _IN_CALLS, "true."),
+    Mutant("the gadget's degree is too low", "Inputs", "most : nat := (b * #|C|)", "most : nat := (b.-1 * #|C|)"),
+    Mutant("a query at a root", "Inputs", "(away_from_roots : forall c, z != point c)", "(_ : true)"),
+    Mutant("no seeds", "Inputs", "seed *: through None +", "0 *: through None +"),
+    Mutant("constants of any size", "Inputs", "(constant < b ^ B)%N", "(constant < t)%N"),
     Mutant("numbers wrap around", "Inputs", "(#|X|.+1 * b ^ B < t)%N", "(b ^ B < t)%N"),
 )
 

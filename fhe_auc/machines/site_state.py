@@ -236,17 +236,19 @@ class _Answered(SecretStruct, frozen=True):
     party: bytes  # `Party.saved`
     question: bytes  # SHA-256 of what is evaluated: the study's model and outcome
     size: int  # number of rows
-    rows_above: tuple[int, ...]  # not used any more: versions before 0.3 have it
+    counted: tuple[str, ...]  # who counts, as the role was told or decided last; of a session that was not read, too
     submitted: bool  # whether the rows are in
     ended: bool
     outcome: str  # in a word, of a party that has ended
     spent: dict[str, Any]  # what `SiteState.charge` returned
     noted: bool = True  # whether the audit trail says that the rows are in, or they are not
     found: bytes = b""  # of a session that has found thresholds: `CountedBefore`, encoded; otherwise empty
+    parties: tuple[str, ...] = ()  # of the session
 
 
-_FORMAT = KeptFormat(b"fheansw", _Answered, "answer kept", version=4, older={3: (_Answered, lambda old: old)})
-"""Version 3 ends before `found`."""
+_OLDER: Any = dict.fromkeys((3, 4), (_Answered, lambda old: old))
+_FORMAT = KeptFormat(b"fheansw", _Answered, "answer kept", version=5, older=_OLDER)
+"""Version 3 ends before `found`, version 4 before `parties`; both name nobody as counted."""
 
 
 def answer(
@@ -296,6 +298,7 @@ def answer(
     party = joined.helper() if joined.helps else joined.party(data)
     if last is not None:
         party.restore(last.party)
+        party.listed = last.counted
     if parsed.round > party.next_round:
         raise MessageError(
             f"the session has gone on to round {parsed.round} without {party.name!r}: nothing is to be done; it takes "
@@ -306,14 +309,20 @@ def answer(
         party.own_warnings = (_GONE.format(party=party.name),)
         LOGGER.warning("%s", *party.own_warnings, extra={"session": session.hex(), "round": parsed.round})
     study = joined.manifest.study
-    question = b"" if study is None else hashlib.sha256(encode((study.model, study.outcome))).digest()
+    question = b"" if study is None else hashlib.sha256(encode(study.question)).digest()
     spent: Mapping[str, Any] = {} if last is None else last.spent
+    told = parsed.round > 1 and bool(question)
+    others = [each for each in map(_known, site.others(session)) if each and each.question == question] if told else []
+    if told:
+        read = (each for each in others if each.outcome == "result" and each.parties == joined.manifest.parties)
+        party.earlier = (joined.manifest.parties, *(each.counted for each in read if each.counted))
 
     def answered(
         message: bytes, submission: bytes, *, outcome: str = "", noted: bool = True, found: bytes = b""
     ) -> bytes:
-        about = digest, party.saved(), question, size, (), party.submitted, party.ended
-        return _FORMAT.frame(_Answered(message, submission, *about, outcome, dict(spent), noted, found))
+        about = digest, party.saved(), question, size, party.listed, party.submitted, party.ended
+        ends = outcome, dict(spent), noted, found, joined.manifest.parties
+        return _FORMAT.frame(_Answered(message, submission, *about, *ends))
 
     try:
         submission = party.respond(message)
@@ -340,8 +349,7 @@ def answer(
     if party.ended and party.failure is not None:
         _check_verdict(site, joined, party.failure)
     if party.ended and not joined.helps:
-        sizes = [other.size for other in map(_known, site.others(session)) if other and other.question == question]
-        party.own_warnings += near_other_sessions(party.name, size, sizes if question else ())
+        party.own_warnings += near_other_sessions(party.name, size, [each.size for each in others])
         done(party, joined.records)
     outcome, found = "", b""
     if party.ended:

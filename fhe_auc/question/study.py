@@ -15,10 +15,11 @@ from fhe_auc.base.errors import InputError
 from fhe_auc.base.files import read_toml
 
 MAX_CHARACTERS = 300
+MOST_AWAY = 2**20
 MOST_ROWS = 2**40  # more than any session has; msgpack and JSON hold it
 
 
-class Study(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename={"row_caps": "row-caps"}):
+class Study(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="kebab"):
     """What is evaluated.
 
     Each party checks its own cap, which stops honest mistakes, such as a wrong file. A party that lies goes past its
@@ -32,6 +33,9 @@ class Study(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         What is predicted, about whom, and when; like `model` 1 to 300 printable characters, without blanks at the ends.
     row_caps : dict of str to int
         Party to the most rows that it may put in, 1 to 2^40; who is not named has no cap. In files: ``row-caps``.
+    most_away : int
+        Sites that may count in one result and not in another one: the counts of so many, in sum, may be told, also of
+        one alone. 0 for none; five or more may be away anyhow. In files: ``most-away``.
 
     Raises `InputError` that names the field if one cannot be that.
     """
@@ -41,6 +45,7 @@ class Study(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     cohort: str
     period: str
     row_caps: dict[str, int] = msgspec.field(default_factory=dict)
+    most_away: int = 0
 
     def __post_init__(self) -> None:
         for name in ("model", "outcome", "cohort", "period"):
@@ -49,6 +54,8 @@ class Study(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
                 raise InputError(
                     f"{name} must be 1 to {MAX_CHARACTERS} printable characters on one line, without blanks at its ends"
                 )
+        if not 0 <= self.most_away <= MOST_AWAY:
+            raise InputError(f"most-away must lie between 0 and {MOST_AWAY:,}, got {self.most_away:,}")
         for party, cap in self.row_caps.items():
             if not 1 <= cap <= MOST_ROWS:
                 raise InputError(f"row-caps: the cap of {party!a} must lie between 1 and {MOST_ROWS}, got {cap}")
@@ -66,6 +73,11 @@ class Study(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
             if getattr(self, name) != getattr(other, name)
         ]
 
+    @property
+    def question(self) -> tuple[str, str]:
+        """What tells which results are compared: model and outcome, whatever cohort and period are called."""
+        return self.model, self.outcome
+
     def require_rows(self, party: str, rows: int) -> None:
         """Raise `InputError` where a party has more rows than its cap."""
         cap = self.row_caps.get(party, rows)
@@ -80,6 +92,7 @@ class Study(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         return [
             *((name, "", getattr(self, name)) for name in ("model", "outcome", "cohort", "period")),
             ("row caps", "", f"{caps}; each party checks its own" if self.row_caps else caps),
+            *([("most away", "", f"{self.most_away}; their counts may be told")] if self.most_away else []),
         ]
 
     def as_dict(self) -> dict[str, Any]:

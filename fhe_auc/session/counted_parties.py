@@ -1,13 +1,44 @@
-"""Who counts when parties are away: who is asked in a round, who has answered, and whether they are enough."""
+"""Who counts when parties are away: who is asked in a round, who has answered, and whether they are enough.
+
+Two results of the same rows tell what lies between their lists of who counts: of one site in one list alone, its exact
+counts. So a list is compared with every list of the same question that this role has opened, and with all parties of
+the session: not with the last alone, as two steps of five sites and of six can lead to a list that one site tells from
+the first.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from fhe_auc.base.errors import TooFewPartiesError
+from fhe_auc.base.errors import EvaluationError, TooFewPartiesError
 from fhe_auc.base.party_names import HELPER
+
+ENOUGH_APART = 5  # sites; the sum of so many sites' counts may be told
+
+
+def too_near(counted: Collection[str], earlier: Iterable[Collection[str]], most_away: int) -> tuple[str, ...]:
+    """Return the sites in one of two lists alone, if more than `most_away` and fewer than five; sorted, or empty.
+
+    Sites that are missing from `counted` are one such number, and sites that are back in it another.
+    """
+    now = frozenset(counted)
+    for before in map(frozenset, earlier):
+        for apart in (before - now, now - before):
+            if most_away < len(apart) < ENOUGH_APART:
+                return tuple(sorted(apart))
+    return ()
+
+
+def not_opened(apart: Iterable[str]) -> EvaluationError:
+    """Return the error where these sites make a list too near to an earlier one."""
+    return EvaluationError(
+        f"not opened: beside the results before it (or one of all parties), this one would tell the counts of "
+        f"{', '.join(map(repr, apart))}, of which some lists have all and others none. Run it again when the same "
+        "sites are there (keys session --repeat); or agree on most-away in the study and the policies; or make a "
+        "session of fewer parties, which a person opens at each site"
+    )
 
 
 @dataclass(frozen=True, slots=True)

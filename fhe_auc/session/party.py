@@ -8,6 +8,7 @@ calls, are in `fhe_auc.session.aggregator`.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import Generic, TypeVar
@@ -18,6 +19,7 @@ from fhe_auc.base.errors import DeserialisationError, EvaluationError, MessageEr
 from fhe_auc.base.party_names import AGGREGATOR, MAX_CHARACTERS
 from fhe_auc.base.serialise import frame, unframe
 from fhe_auc.results.evaluation import Outcome
+from fhe_auc.session.counted_parties import not_opened, too_near
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.messages import ENVELOPE_BYTES, Message, Protection, Rounds, in_envelope, require_protection
 
@@ -57,6 +59,8 @@ class Party(Rounds, ABC, Generic[R]):
     protection: Protection | None = None  # set before the first message of a session between machines
     asked_alone = False  # whether the aggregator's messages are sealed to this role
     opened: tuple[str, ...] = ()  # of a helper: the parties whose pads its last answer has opened
+    listed: tuple[str, ...] = ()  # in signed sessions: who counts, as this role was told last; a helper, as it decided
+    earlier: Sequence[Collection[str]] = ()  # lists that this one is compared with (`counted_parties.too_near`)
     unproved: tuple[str, ...] = ()  # and those whose input proofs did not hold
     own_warnings: tuple[str, ...] = ()  # warnings about this party's own rows, for its own result alone
 
@@ -104,6 +108,8 @@ class Party(Rounds, ABC, Generic[R]):
             if self._is_sealed(parsed.round - 1):
                 self._check_listed(parsed)
         try:
+            if self.listed and (apart := self._too_near(self.listed)):
+                raise not_opened(apart)
             payload = self._answer(parsed.round, content)
         except DeserialisationError as error:
             raise MessageError(f"message of the aggregator refused: {error}", field=error.field) from None
@@ -202,7 +208,12 @@ class Party(Rounds, ABC, Generic[R]):
             )
         if not self._sent or listed.get(self.name) != self._sent:
             raise MessageError(f"what party {self.name!r} submitted does not count", field="submissions")
-        self._listed = frozenset(listed)
+        self._listed, self.listed = frozenset(listed), tuple(sorted(listed))
+
+    def _too_near(self, counted: Collection[str]) -> tuple[str, ...]:
+        """Return what `too_near` does of a list of who counts."""
+        study = self.manifest.study
+        return too_near(counted, self.earlier, 0 if study is None else study.most_away)
 
     def _check_counted(self, parties: int) -> None:
         """Raise `DeserialisationError` where a result claims fewer parties than are needed, or more than there are."""

@@ -30,11 +30,15 @@ class Clock:
         return self.at
 
 
-def write_study(path: str, *, row_caps: Mapping[str, int] | None = None, **changes: str) -> None:
+def write_study(path: str, *, row_caps: Mapping[str, int] | None = None, most_away: int = 0, **changes: str) -> None:
     """A study file as a person writes it: `STUDY`, but for the changes."""
     words = {name: getattr(STUDY, name) for name in ("model", "outcome", "cohort", "period")} | changes
     lines = [f'{name} = "{text}"' for name, text in words.items()]
-    lines += ["[row-caps]", *(f"{party} = {cap}" for party, cap in (row_caps or {}).items())]
+    lines += [
+        f"most-away = {most_away}",
+        "[row-caps]",
+        *(f"{party} = {cap}" for party, cap in (row_caps or {}).items()),
+    ]
     Path(path).write_text("\n".join(lines))
 
 

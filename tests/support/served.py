@@ -47,6 +47,7 @@ helpers = ["{HELPER}"]
 model = "sepsis-net 2.1"
 outcome = "sepsis within 48 hours"
 min-parties = 2
+most-away = 1
 max-thresholds = 1000
 
 [options]
@@ -69,7 +70,7 @@ def make_roles(folder: Path) -> Path:
         patch.chdir(folder)
         Path("authority").mkdir()
         Path("inbox").mkdir()
-        write_study("study.toml")
+        write_study("study.toml", most_away=1)
         Path("policy.toml").write_text(POLICY)
         Path("passphrase").write_text(PASSPHRASE)
         Path("passphrase").chmod(0o600)

@@ -6,8 +6,10 @@ from typing import Any
 
 import msgspec
 
+from fhe_auc.base.errors import DeserialisationError
 from fhe_auc.base.serialise import decode, encode
 from fhe_auc.session.messages import Message
+from fhe_auc_keys.roles.helper_word import Told
 
 LIMIT = 2**25
 HEAD = 40
@@ -35,6 +37,23 @@ def with_fields(message: bytes, shape: Any, **fields: Any) -> bytes:
     """The same message with other field values in its payload."""
     found = decode(payload_of(message), shape, "payload")
     return changed(message, payload=encode(msgspec.structs.replace(found, **fields)))
+
+
+def told(message: bytes, shape: Any) -> Any:
+    """What the last message tells parties: with a helper beside its word."""
+    try:
+        return decode(decode(payload_of(message), Told, "payload").content, shape, "content")
+    except DeserialisationError:
+        return decode(payload_of(message), shape, "payload")
+
+
+def with_told(message: bytes, shape: Any, **fields: Any) -> bytes:
+    """The same message with other field values in what it tells."""
+    content = encode(msgspec.structs.replace(told(message, shape), **fields))
+    try:
+        return with_fields(message, Told, content=content)
+    except DeserialisationError:
+        return changed(message, payload=content)
 
 
 def payload_of(message: bytes) -> bytes:

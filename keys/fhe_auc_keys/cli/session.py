@@ -59,7 +59,8 @@ _WITH_OLD = {"--from": {"old", "without", "stated", *_ALWAYS}, "--repeat": {"rep
 @common.file_option(
     "--study",
     "study_file",
-    help="What is evaluated (TOML): model, outcome, cohort, period; a table [row-caps] may bound each party's rows.",
+    help="What is evaluated (TOML): model, outcome, cohort, period; [row-caps] may bound each party's rows; most-away "
+    "says how many sites one result may lack of another, so that their counts may be told.",
 )
 @trust.key_store
 @session_options(registry.load)
@@ -226,6 +227,11 @@ def session(
         output.print_line(
             f"it replaces session {old.hex()}: let every party close that one, by `fhe-auc keys close {old.hex()} "
             "--lose-result`"
+        )
+    if announced.manifest.min_parties < len(announced.manifest.parties) and not announced.study.most_away:
+        output.print_warning(
+            "--min-parties lets sites be away, but the study has no most-away: where one to four are, nothing is "
+            "opened, as results with and without them would tell their counts (five or more may be away)"
         )
     if repeats is not None:
         describe.warn_of_repetition(announced.manifest.options)

@@ -9,6 +9,9 @@ that it has made up. What follows: `fhe_auc_keys.roles.helper_roles`.
 Where parties prove their counts (`fhe_auc.input_proofs`), each sends its proof beside its submission. Once all are in,
 the helper is given with the blobs the key of the query, the aggregator's secret until then, and its answers. It opens
 the pads of those whose proofs hold, and names the others. There is no round more.
+
+The helper signs who counts and whom it leaves out (`fhe_auc_keys.roles.helper_word`). It does not open a list that is
+too near to an earlier one (`fhe_auc.session.counted_parties`), and says so in the same word.
 """
 
 from __future__ import annotations
@@ -16,13 +19,13 @@ from __future__ import annotations
 import hashlib
 import secrets
 from abc import abstractmethod
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NoReturn, cast
 
 import msgspec
 
-from fhe_auc.base.errors import DeserialisationError, EvaluationError, InputError, TooFewPartiesError
+from fhe_auc.base.errors import DeserialisationError, EvaluationError, InputError, MessageError
 from fhe_auc.base.keystream import COMMON_SECRET_BYTES
 from fhe_auc.base.party_names import HELPER, NAME_BYTES
 from fhe_auc.base.serialise import SecretStruct, decode, encode
@@ -34,9 +37,10 @@ from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.messages import Message
 from fhe_auc.session.party import Party, R
 from fhe_auc.session.protocol import Delivery, Session
-from fhe_auc_keys.bundles.roster import Roster
+from fhe_auc_keys.bundles.roster import Member, Roster
 from fhe_auc_keys.bundles.session_keys import SEED_BYTES, DealtSession, PartySecrets, check_common_secret, name_of
 from fhe_auc_keys.errors import TamperedError
+from fhe_auc_keys.roles.helper_word import UNFIT, WORD_BYTES, LeftOut, Told, Word
 from fhe_auc_keys.roles.key_mode import KeyedParty, KeyMode, read_material, reading_material
 from fhe_auc_keys.roles.local_consortium import Consortium
 from fhe_auc_keys.trust import sealing
@@ -46,14 +50,13 @@ OPEN = 2  # the round in which the helper opens the sum of the pads
 _BLOB = b"helper's blob 1"
 _QUERY = b"helper's query 1"
 _SIGNATURE_BYTES = 64
-_UNFIT = "its blob is not signed by it, or not sealed to the helper for this session"
 
 
 class HelpedSecrets(SecretStruct, frozen=True):
     """What a party starts from, as bytes: for `fhe_auc.session.protocol.Protocol.party`."""
 
     identity: bytes  # private keys, `Identity.to_bytes`
-    helpers: tuple[bytes]  # the encryption key of the one that there is
+    helpers: tuple[Member]  # the one that there is
     common_secret: bytes  # 32 bytes that the parties have in common
 
 
@@ -92,23 +95,11 @@ class Blobs(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=
         return f"<blobs of {len(self.signed)} parties, and the key of the query (secret)>"
 
 
-class LeftOut(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """Whom the helper leaves out, each in the manifest's order."""
-
-    unfit: tuple[str, ...]  # whose blobs do not open
-    unproved: tuple[str, ...]  # whose proofs do not hold
-
-    @property
-    def names(self) -> frozenset[str]:
-        """All of them."""
-        return frozenset(self.unfit + self.unproved)
-
-
 class OpeningAggregator(Aggregator):
     """Keeps submissions until the helper has said whose blobs open, and adds these up."""
 
     blob_bytes: ClassVar[int]  # of each party's blob
-    opening_type: ClassVar[type[Any]]  # of the helper's answer: `left_out`, public `context`, `opening`
+    opening_type: ClassVar[type[Any]]  # of the helper's answer: `word`, public `context`, `opening`
     _keys: Any = None  # what is computed under; none is made where too few count
 
     def __init__(self, manifest: Manifest, computation: Any) -> None:
@@ -116,13 +107,13 @@ class OpeningAggregator(Aggregator):
         self._computation = computation
         self._submissions: dict[str, HelpedSubmission] = {}
         self._digests: dict[str, bytes] = {}
-        self._left_out = LeftOut((), ())
+        self._word = Word((), LeftOut((), ()), ())
 
     @property
     def submission_limit(self) -> int:  # type: ignore[override] # it depends on who answers
         """Largest payload of an answer in this round, in bytes."""
         if self.round == OPEN:
-            return int(self._computation.opening_limit) + NAME_BYTES * len(self.manifest.parties)
+            return int(self._computation.opening_limit) + 2 * NAME_BYTES * len(self.manifest.parties) + WORD_BYTES
         return int(self._computation.payload_limit)
 
     @property
@@ -143,33 +134,30 @@ class OpeningAggregator(Aggregator):
             self._check_proof(party, submission)
             self._submissions[party] = submission
         elif self.round == OPEN:
-            left_out = self._kept(payload)
-            for names in (left_out.unfit, left_out.unproved):
-                if names != tuple(party for party in self.counted if party in names):
-                    raise DeserialisationError("the helper leaves out strangers, or somebody twice")
-            if set(left_out.unfit) & set(left_out.unproved):
-                raise DeserialisationError("the helper leaves out somebody twice")
-            self._left_out = left_out
+            word = self._kept(payload)
+            word.check_of(self.counted, self.manifest)
+            self._word = word
 
-    def _kept(self, payload: bytes) -> LeftOut:
-        """Keep the opening that the helper has made; return whom it has left out, or raise `DeserialisationError`."""
+    def _kept(self, payload: bytes) -> Word:
+        """Keep the opening that the helper has made; return its word, or raise `DeserialisationError`."""
         answer: Any = decode(payload, self.opening_type, "opening")
-        if len(self.counted) - len(answer.left_out.names) >= self.manifest.min_parties:
+        if answer.word.counted:
             try:
                 public = self._computation.load_public(answer.context)
                 self._keys = self._computation.opened(public, answer.opening)
             except InputError as error:  # of another session
                 raise DeserialisationError(str(error)) from None
-        return cast("LeftOut", answer.left_out)
+        return cast("Word", answer.word)
 
     def _count(self, answered: tuple[str, ...]) -> None:
         if self.round == 1:
             self._digests = {party: self._parties.digests[party] for party in answered}
             super()._count(answered)
         elif self.round == OPEN:
-            self._parties.refusals.update(dict.fromkeys(self._left_out.unfit, _UNFIT))
-            self._parties.refusals.update(dict.fromkeys(self._left_out.unproved, NOT_PROVED))
-            super()._count(tuple(party for party in self.counted if party not in self._left_out.names))
+            left_out = self._word.left_out
+            self._parties.refusals.update(dict.fromkeys(left_out.unfit, UNFIT))
+            self._parties.refusals.update(dict.fromkeys(left_out.unproved, NOT_PROVED))
+            super()._count(tuple(party for party in self.counted if party not in left_out.names))
 
     def _check_proof(self, party: str, submission: HelpedSubmission) -> None:
         proofs, proof = self._computation.proofs, submission.proof
@@ -179,14 +167,18 @@ class OpeningAggregator(Aggregator):
             proofs.check(self.manifest.parties.index(party), submission.parts[0], proof)
 
     def _close(self) -> bytes:
-        sent = {party: self._submissions[party] for party in self.counted}
         if self.round == 1:
-            return encode(self._blobs(sent))
-        if len(self.counted) < self.manifest.min_parties:
-            raise _too_few(self.counted, self._left_out, self.manifest)
+            return encode(self._blobs({party: self._submissions[party] for party in self.counted}))
+        if (error := self._word.unopened(self.counted, self.manifest)) is not None:
+            raise error
+        content = self._content()
+        return encode(Told(self._word, content)) if self.round == self.rounds - 1 else content
+
+    def _content(self) -> bytes:
+        """Return what those are told who answer the next round."""
         total = self._computation.running_sum()
-        for submission in sent.values():
-            total.add(submission.parts)
+        for party in self.counted:
+            total.add(self._submissions[party].parts)
         return encode(Result(self.counted, self._computation.aggregate(self._keys, total.totals)))
 
     def _query_key(self) -> bytes:
@@ -228,24 +220,34 @@ class PaddingParty(KeyedParty[R]):
         self._identity = Identity.from_bytes(own.identity)
         (self._helper,) = own.helpers
         self._common_secret = own.common_secret
-        self.download_limit = self._result_limit() + (NAME_BYTES + 64) * len(manifest.parties)
+        self.download_limit = self._result_limit() + (2 * NAME_BYTES + 64) * len(manifest.parties) + WORD_BYTES
 
     def _result_limit(self) -> int:
         """Return more bytes than a result has, beside what it holds of each party."""
         return int(self._computation.payload_limit)
 
     @abstractmethod
-    def _read(self, payload: bytes) -> R:
-        """Return what the result says; raise `EvaluationError` where it says that this party is left out."""
+    def _read(self, word: Word, content: bytes) -> R:
+        """Return what the result says."""
 
-    def _leaves_out(self, payload: bytes) -> bool:
-        """Whether a result says that the proof of this party did not hold."""
-        return False
+    def _told(self, payload: bytes) -> Told:
+        """Return what the last message says; raise `DeserialisationError` where that is not the helper's word."""
+        told = decode(payload, Told, "result")
+        told.word.check(self._helper.signing_key, self.digest)
+        return told
 
     def _check_listed(self, message: Message) -> None:
-        """Raise `MessageError` as every party, unless the result says why this one's submission does not count."""
-        if message.round == 1 or not self._leaves_out(message.unsealed):
+        """Raise `MessageError` unless the aggregator lists whom the helper counts, or this one is left out by that."""
+        if message.round == 1:
             super()._check_listed(message)
+            return
+        try:
+            word = self._told(message.unsealed).word
+            if self.name not in word.left_out.names:
+                super()._check_listed(message)
+                self._check_named(word.counted)
+        except DeserialisationError as error:
+            raise MessageError(str(error), field=error.field) from None
 
     def _for_helper(self) -> bytes:
         """Return what the helper is to learn beside the seed."""
@@ -254,13 +256,17 @@ class PaddingParty(KeyedParty[R]):
     def _answer(self, round_number: int, payload: bytes) -> bytes:
         if round_number > 1:
             with self._timed("recover"):
-                self._end(self._read(payload))
+                told = self._told(payload)
+                told.word.check_counts(self.name)
+                self._check_named(told.word.counted)
+                self._end(self._read(told.word, told.content))
             return b""
         with self._timed("submit"):
             seed, associated = secrets.token_bytes(SEED_BYTES), _associated(self.digest, self.name)
             index = self.manifest.parties.index(self.name)
             parts, proof = self._computation.under_pad(self._task, index, seed, self._common_secret)
-            blob = sealing.seal(self._helper, seed + self._for_helper(), info=signed_bytes(_BLOB, associated))
+            key, secret = self._helper.encryption_key, seed + self._for_helper()
+            blob = sealing.seal(key, secret, info=signed_bytes(_BLOB, associated))
             randomness = () if proof is None else proof.parts
             signature = self._identity.sign(_BLOB, _signed_of(associated, blob, randomness))
             return encode(HelpedSubmission(parts, (blob,), signature, proof))
@@ -308,12 +314,12 @@ class OpeningHelper(Party[Any]):
             return None
         return secret if len(secret) == self.secret_bytes else None
 
-    def _secrets_in(self, payload: bytes) -> tuple[dict[str, bytes], LeftOut]:
-        """Return the secrets of the parties that count, by name in the manifest's order, and who is left out.
+    def _secrets_in(self, payload: bytes) -> tuple[dict[str, bytes], Word]:
+        """Return the secrets of the parties that count, by name in the manifest's order, and what the helper says.
 
-        They count if their blobs open and their proofs, if any, hold. Where too few do, there are no secrets, and the
-        helper's part has ended: nothing is opened, and the aggregator is told whom to blame. Raises
-        `DeserialisationError` for another list.
+        They count if their blobs open and their proofs, if any, hold. Where too few do, or their list is too near to
+        an earlier one, there are no secrets, and the helper's part has ended: nothing is opened, and the aggregator is
+        told whom to blame. Raises `DeserialisationError` for another list.
         """
         asked = decode(payload, Blobs, "list of blobs")
         blobs = {blob.party: blob for blob in asked.signed}
@@ -324,11 +330,15 @@ class OpeningHelper(Party[Any]):
         unproved = self._unproved({name: blobs[name] for name in opened}, opened, asked.key)
         left_out = LeftOut(unfit, unproved)
         counted = {name: secret for name, secret in opened.items() if name not in unproved}
-        if len(counted) < self.manifest.min_parties:
-            self.ended, self.failure = True, _too_few(counted, left_out, self.manifest)
-            counted = {}
-        self.opened, self.unproved = tuple(counted), unproved
-        return counted, left_out
+        enough = len(counted) >= self.manifest.min_parties
+        apart = self._too_near(counted) if enough else ()
+        counted = counted if enough and not apart else {}
+        word = Word(tuple(counted), left_out, apart).signed_by(self._identity, self.digest)
+        self.failure = word.unopened(blobs, self.manifest)
+        self.ended = self.failure is not None
+        self.opened = self.listed = word.counted
+        self.unproved = unproved
+        return counted, word
 
     def _unproved(self, blobs: Mapping[str, _SignedBlob], opened: Mapping[str, bytes], key: bytes) -> tuple[str, ...]:
         """Return those of the parties whose proofs do not hold; errors as `InputProofs.held`."""
@@ -363,8 +373,8 @@ class HelperSession(DealtSession):
         parties = self.manifest.parties
         consortium = Consortium(parties)
         roster, helping = (Roster.of(consortium.peers(names)) for names in (parties, (consortium.helper,)))
-        keys, secret = (helping.members[0].encryption_key,), self.common_secret
-        own = {name: encode(HelpedSecrets(consortium.identities[name].to_bytes(), keys, secret)) for name in parties}
+        member, secret = (helping.members[0],), self.common_secret
+        own = {name: encode(HelpedSecrets(consortium.identities[name].to_bytes(), member, secret)) for name in parties}
         helper = HelperMaterial(consortium.identities[consortium.helper].to_bytes(), roster, helping)
         return Delivery(b"", own, helper=encode(helper))
 
@@ -396,15 +406,6 @@ class HelperMode(KeyMode):
     def helper(self, manifest: Manifest, material: bytes) -> OpeningHelper:
         """Return the helper; `material` is `HelperMaterial`."""
         return self.helper_type(manifest, self.computation(manifest), read_material(material, HelperMaterial))
-
-
-def _too_few(counted: Collection[str], left_out: LeftOut, manifest: Manifest) -> TooFewPartiesError:
-    """Return the error where these parties count, and others are left out."""
-    named = ", ".join(map(repr, sorted(left_out.names)[:10])) or "nobody else's"
-    hold = " and their proofs hold" if left_out.unproved else ""
-    return TooFewPartiesError(
-        f"the blobs of {len(counted)} parties open{hold}, at least {manifest.min_parties} are needed; unfit: {named}"
-    )
 
 
 def _signed_of(associated: bytes, blob: bytes, randomness: tuple[bytes, ...]) -> bytes:

@@ -1,9 +1,9 @@
 """A helper has the key of a session: parties speak once and hold none.
 
     1  "begin"                ->  party: a padded sketch; and a blob for the helper, the pad's seed and a response key
-    2  all blobs              ->  helper: makes the keys; the opening of the sum of the pads of those whose blobs open
+    2  all blobs              ->  helper: makes the keys; who counts, signed, and the opening of the sum of their pads
     3  the encrypted result   ->  helper: decrypts it; the sums, sealed under the response keys
-    4  the sealed sums        ->  (nothing: each party that counts unseals, checks and reads them)
+    4  that word, sealed sums ->  (nothing: each party that counts unseals, checks and reads them)
 
 A helper is trusted not to collude with the aggregator: together they read every submission.
 It learns the sums that parties learn. It never sees a submission, nor a digest of one that says anything: as it knows
@@ -15,8 +15,8 @@ results decrypted, would tell what lies between.
 Where vectors are added up the helper has no key, takes off the pads, and sees neither a submission nor the sum:
 
     1  "begin"                    ->  party: vector and tags, padded; and a blob for the helper, the pad's seed
-    2  all blobs                  ->  helper: the sum of the pads of those whose blobs open
-    3  the sum without the pads   ->  (nothing: each party that counts takes the common pads off, checks and reads)
+    2  all blobs                  ->  helper: who counts, signed, and the sum of their pads
+    3  that word, the bare sum    ->  (nothing: each party that counts takes the common pads off, checks and reads)
 
 The common pads, which the helper does not know, hide the sum from the aggregator and the helper together: they need a
 party besides.
@@ -26,7 +26,6 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import replace
 from typing import Any, ClassVar, cast
 
@@ -43,7 +42,8 @@ from fhe_auc.session.party import R
 from fhe_auc.session.vector_computation import VectorComputation
 from fhe_auc_keys.bundles.session_keys import SEED_BYTES, generate_context
 from fhe_auc_keys.errors import TamperedError
-from fhe_auc_keys.roles.helper_opening import OPEN, HelperMode, LeftOut, OpeningAggregator, OpeningHelper, PaddingParty
+from fhe_auc_keys.roles.helper_opening import OPEN, HelperMode, OpeningAggregator, OpeningHelper, PaddingParty
+from fhe_auc_keys.roles.helper_word import Word
 from fhe_auc_keys.trust import sealing
 from fhe_auc_keys.trust.group_sealing import seal_under, unseal_under
 
@@ -55,7 +55,7 @@ _WRAPPED_BYTES = 48
 
 
 class _OpeningUnderKey(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    left_out: LeftOut
+    word: Word
     context: bytes  # public
     opening: bytes
 
@@ -65,12 +65,6 @@ class Response(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fiel
 
     sealed: bytes
     parts: tuple[bytes, ...]  # for each party that counts, in the manifest's order
-
-
-class _HelpedResult(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    counted: tuple[str, ...]
-    responses: tuple[Response]  # the helper's
-    unproved: tuple[str, ...] = ()  # left out, as their input proofs did not hold
 
 
 class HelpedAggregator(OpeningAggregator):
@@ -95,10 +89,8 @@ class HelpedAggregator(OpeningAggregator):
             raise DeserialisationError("the helper's response is not one for all parties that count")
         self._response = response
 
-    def _close(self) -> bytes:
-        if self.round != DECRYPT:
-            return super()._close()
-        return encode(_HelpedResult(self.counted, (self._response,), self._left_out.unproved))
+    def _content(self) -> bytes:
+        return encode(self._response) if self.round == DECRYPT else super()._content()
 
 
 class HelpedParty(PaddingParty[R]):
@@ -121,27 +113,19 @@ class HelpedParty(PaddingParty[R]):
         self._response_key = secrets.token_bytes(_KEY_BYTES)
         return self._response_key
 
-    def _leaves_out(self, payload: bytes) -> bool:
-        with suppress(DeserialisationError):
-            return self.name in decode(payload, _HelpedResult, "result").unproved
-        return False
-
-    def _read(self, payload: bytes) -> R:
-        result = decode(payload, _HelpedResult, "result")
-        if self._leaves_out(payload):
-            raise EvaluationError(f"party {self.name!r} is left out: {NOT_PROVED}")
-        self._check_named(result.counted)
-        (response,), associated = result.responses, _response_of(self.digest, result.counted, result.unproved)
-        part = dict(zip(result.counted, response.parts, strict=False)).get(self.name, b"")
+    def _read(self, word: Word, content: bytes) -> R:
+        response, unproved = decode(content, Response, "response"), word.left_out.unproved
+        associated = _response_of(self.digest, word.counted, unproved)
+        part = dict(zip(word.counted, response.parts, strict=False)).get(self.name, b"")
         try:
             sums = unseal_under(self._response_key, part, response.sealed, associated=associated)
         except TamperedError as error:
             raise DeserialisationError(f"the sums of {HELPER} are not sealed to {self.name!r}: {error}") from None
         totals = totals_of(decode(sums, tuple[bytes, ...], "sums"))
         self._response_key = b""
-        found = self._task.read(totals, result.counted, self._common_secret)
-        named = (f"{', '.join(result.unproved)} not counted: {NOT_PROVED}",) if result.unproved else ()
-        return replace(found, unproved_parties=result.unproved, warnings=(*found.warnings, *named))
+        found = self._task.read(totals, word.counted, self._common_secret)
+        named = (f"{', '.join(unproved)} not counted: {NOT_PROVED}",) if unproved else ()
+        return replace(found, unproved_parties=unproved, warnings=(*found.warnings, *named))
 
 
 class Helper(OpeningHelper):
@@ -166,14 +150,14 @@ class Helper(OpeningHelper):
         return self._open(payload) if round_number == OPEN else self._decrypt(payload)
 
     def _open(self, payload: bytes) -> bytes:
-        sealed, left_out = self._secrets_in(payload)
+        sealed, word = self._secrets_in(payload)
         if not sealed:
-            return encode(_OpeningUnderKey(left_out, b"", b""))
+            return encode(_OpeningUnderKey(word, b"", b""))
         public, secret = generate_context(self._computation.plan.parameters)
         material = secret.to_bytes()
         opening = self._computation.opening(material, {party: text[:SEED_BYTES] for party, text in sealed.items()})
         self._kept = material, {party: text[SEED_BYTES:] for party, text in sealed.items()}
-        return encode(_OpeningUnderKey(left_out, public.to_bytes(), opening))
+        return encode(_OpeningUnderKey(word, public.to_bytes(), opening))
 
     def _decrypt(self, payload: bytes) -> bytes:
         result = decode(payload, Result, "result")
@@ -197,7 +181,7 @@ class HelperKeys(HelperMode):
 class _PadsOpened(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     context: ClassVar[bytes] = b""
 
-    left_out: LeftOut
+    word: Word
     opening: bytes
 
 
@@ -214,9 +198,10 @@ class VectorParty(PaddingParty[R]):
 
     rounds = _VECTOR_ROUNDS
 
-    def _read(self, payload: bytes) -> R:
-        result = decode(payload, Result, "result")
-        self._check_named(result.counted)
+    def _read(self, word: Word, content: bytes) -> R:
+        result = decode(content, Result, "result")
+        if result.counted != word.counted:
+            raise DeserialisationError("the sum is of other parties than those that the helper counts")
         return cast("R", self._computation.outcome(None, self._task, result, self._common_secret))
 
 
@@ -229,8 +214,8 @@ class VectorHelper(OpeningHelper):
     secret_bytes = SEED_BYTES
 
     def _answer(self, round_number: int, payload: bytes) -> bytes:
-        seeds, left_out = self._secrets_in(payload)
-        return encode(_PadsOpened(left_out, self._computation.opening(b"", seeds) if seeds else b""))
+        seeds, word = self._secrets_in(payload)
+        return encode(_PadsOpened(word, self._computation.opening(b"", seeds) if seeds else b""))
 
 
 class HelperVectors(HelperMode):

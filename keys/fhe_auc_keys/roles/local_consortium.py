@@ -27,6 +27,7 @@ TRIAL = Study(
     outcome="the labels in the files given",
     cohort="the rows in the files given",
     period="any",
+    most_away=4,  # so any number: all rows are on this machine
 )
 """What such a session evaluates: there is nobody to agree with."""
 

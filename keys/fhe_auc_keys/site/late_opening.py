@@ -27,11 +27,12 @@ from fhe_auc.base.errors import EvaluationError
 from fhe_auc.base.exchange import SHARED, Arrivals
 from fhe_auc.base.files import write_atomically
 from fhe_auc.base.logs import RoleLog
-from fhe_auc.base.serialise import KeptFormat, SecretStruct, encode
+from fhe_auc.base.serialise import KeptFormat, SecretStruct, decode, encode
 from fhe_auc.session import registry
+from fhe_auc.session.counted_parties import not_opened, too_near
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.protocol import Session
-from fhe_auc_keys.bundles.announcement import Announcement, open_announcement
+from fhe_auc_keys.bundles.announcement import Announcement, claimed, open_announcement
 from fhe_auc_keys.bundles.sealed_bundles import check_opening
 from fhe_auc_keys.errors import ExpiredError, KeysError, StoreError, TamperedError
 from fhe_auc_keys.roles import padded_roles
@@ -103,7 +104,8 @@ def open_late(store: KeyStore, holder: Identity, trust: Trust, data: bytes, *, a
 
     Raises `StoreError` where the key holder's `store` has no such session, `ExpiredError` where it has ended, and
     `KeysError`: not a request, or not signed by the session's aggregator (subclasses as of `open_signed`); its names
-    cannot be those of parties that count; the opening for others has been made.
+    cannot be those of parties that count; the opening for others has been made; or their list is too near to another
+    one (`fhe_auc.session.counted_parties`).
     """
     session = asked(data)
     name = session.hex()
@@ -121,6 +123,8 @@ def open_late(store: KeyStore, holder: Identity, trust: Trust, data: bytes, *, a
         if held.request != encode(asking):
             raise KeysError("the opening for other parties has been made; a session has one, so make a new session")
         return held.opening
+    if apart := too_near(asking.counted, _earlier(store, announced), announced.study.most_away):
+        raise KeysError(str(not_opened(apart)))
     manifest, mode = announced.manifest, _pads(announced.manifest)
     seeds = dict(zip(manifest.parties, held.seeds, strict=True))
     if mode is None:
@@ -132,6 +136,18 @@ def open_late(store: KeyStore, holder: Identity, trust: Trust, data: bytes, *, a
     opened = _Held(held.announcement, held.not_after, b"", (), encode(asking), document)
     store.put("late", name, _FORMAT.frame(opened), replace=True)
     return document
+
+
+def _earlier(store: KeyStore, announced: Announcement) -> Iterator[tuple[str, ...]]:
+    """Yield all parties of a session, and whom this key holder has opened in other sessions of theirs and its study."""
+    parties, study = announced.manifest.parties, announced.study
+    yield parties
+    for name in store.names("late"):
+        held = held_in(store, bytes.fromhex(name))
+        if held.request:
+            other = claimed(held.announcement).manifest
+            if other.parties == parties and other.study is not None and other.study.question == study.question:
+                yield decode(held.request, _Request, "request").counted
 
 
 def read_opening(

@@ -18,6 +18,7 @@ from fhe_auc.base.errors import DeserialisationError, InputError, UnknownProtoco
 from fhe_auc.base.files import read_toml
 from fhe_auc.base.serialise import KeptFormat
 from fhe_auc.question.analysis import DEFAULT_MIN_CELL, Analysis
+from fhe_auc.question.study import MOST_AWAY
 from fhe_auc.session import registry
 from fhe_auc.session.plan import Keys
 from fhe_auc_keys.bundles.announcement import Announcement
@@ -54,6 +55,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     max_days: int = 7  # for so long can the session still go on, 1 to 31
     hours_between: int | None = None  # least hours between two sessions of a protocol, 1 to 8,760; None for any number
     until: date | None = None  # the last day (UTC) on which any is opened; None for no end
+    most_away: int = 0  # the study may let so many sites be away from one result and not from another
     max_row_cap: int | None = None  # if given, each party has a row cap, no larger, and proves it where it can
     score_columns: tuple[str, ...] = ()  # those that a session of several models may ask for
     groups: tuple[str, ...] = ()  # columns of groups, likewise
@@ -67,6 +69,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             raise InputError("helpers must not be empty where keys has 'helper'")
         for name, least, most in (
             ("min_parties", 2, 2**20),
+            ("most_away", 0, MOST_AWAY),
             ("max_thresholds", 2, 2**20),
             ("max_days", 1, 31),
             ("hours_between", 1, 8760),
@@ -145,6 +148,8 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             yield f"helper is {announced.helper.name!r}, which the policy's helpers do not allow"
         if manifest.min_parties < self.min_parties:
             yield f"{manifest.min_parties} parties are enough for its result, fewer than {self.min_parties}"
+        if study.most_away > self.most_away:
+            yield f"its study may tell the counts of {study.most_away} sites (most-away), more than {self.most_away}"
         if len(manifest.thresholds) > self.max_thresholds:
             yield f"it has {len(manifest.thresholds):,} thresholds, more than {self.max_thresholds:,}"
         if announced.not_after - at > timedelta(days=self.max_days) + SKEW:
@@ -198,8 +203,9 @@ def goes_without_proofs(announced: Announcement) -> bool:
     return plan is not None and plan.terms().data.get("row_caps_proved") is False
 
 
-_FORMAT = KeptFormat(b"fhepoli", Policy, "policy", version=4, older={3: (Policy, lambda found: found)})
-"""Version 3 had neither hours-between nor until, which need not be there."""
+_OLDER: Any = dict.fromkeys((3, 4), (Policy, lambda found: found))
+_FORMAT = KeptFormat(b"fhepoli", Policy, "policy", version=5, older=_OLDER)
+"""Version 3 had neither hours-between nor until, and version 4 no most-away, which need not be there."""
 
 
 def is_in(store: KeyStore) -> bool:

@@ -190,10 +190,11 @@ def kept_for_party(
         return announced, found.material
     if announced.helper is None:
         return announced, encode(PartyMaterial(announced.roster, identity.to_bytes()))
+    helpers = Roster.of([announced.helper])
     if announced.is_helper(identity.name):
-        return announced, encode(HelperMaterial(identity.to_bytes(), announced.roster, Roster.of([announced.helper])))
+        return announced, encode(HelperMaterial(identity.to_bytes(), announced.roster, helpers))
     common_secret = party_secrets(found.material, announced.manifest).common_secret
-    return announced, encode(HelpedSecrets(identity.to_bytes(), (announced.helper.encryption_key,), common_secret))
+    return announced, encode(HelpedSecrets(identity.to_bytes(), (helpers.members[0],), common_secret))
 
 
 def verify_kept(store: KeyStore, session: bytes, identity: Identity, trust: Trust, *, at: datetime) -> None:

@@ -50,6 +50,7 @@ model = "sepsis-net 2.1"
 outcome = "sepsis within 48 hours"
 cohort = "adults"
 period = "2026"
+most-away = 1
 """
 OFFER = f"""
 exchange = "/srv/exchange"
@@ -60,6 +61,7 @@ protocols = ["verified"]
 model = "sepsis-net 2.1"
 outcome = "sepsis within 48 hours"
 min-parties = 4
+most-away = 1
 max-thresholds = 16
 [policy.options]
 interval = 0.95

@@ -65,6 +65,7 @@ protocols = ["verified"]
 model = "sepsis-net 2.1"
 outcome = "sepsis within 48 hours"
 min-parties = 2
+most-away = 1
 max-thresholds = 16
 hours-between = 20
 until = 2030-12-31
@@ -92,7 +93,7 @@ class Nights:
         """By the authority's invitation; the last site's certificate ends early."""
         for name in ("post", "exchange", *self.roles):
             Path(name).mkdir()
-        write_study("study.toml")
+        write_study("study.toml", most_away=1)
         Path("passphrase").write_text(PASSPHRASE)
         Path("passphrase").chmod(0o600)
         Path("offer.toml").write_text(OFFER.format(lists=str(Path("post").absolute())))
@@ -351,7 +352,7 @@ def write_as_before(names: Iterable[str]) -> int:
     """Write what stores keep as the version before wrote it; return how many entries were."""
     written = 0
     older: list[tuple[str, KeptFormat[Any], int]] = [
-        ("state", site_state._FORMAT, 1),  # and how many fields are new
+        ("state", site_state._FORMAT, 2),  # and how many fields are new
         ("made", made_sessions._FORMAT, 2),  # which are empty before the first repetition
     ]
     for name in names:

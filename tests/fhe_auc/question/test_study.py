@@ -29,6 +29,7 @@ def read(folder: Path, text: str | bytes) -> Study:
 def test_a_file_says_model_outcome_cohort_period_and_caps(tmp_path: Path) -> None:
     assert read(tmp_path, TEXT) == read(tmp_path, TEXT + "\n[row-caps]") == Study(**WORDS)
     assert read(tmp_path, TEXT + CAPS) == Study(**WORDS, row_caps={"north": 5000, "St. Mary's": 1})
+    assert read(tmp_path, TEXT + "\nmost-away = 1" + CAPS).most_away == 1
 
 
 @pytest.mark.parametrize(
@@ -44,6 +45,7 @@ def test_a_file_says_model_outcome_cohort_period_and_caps(tmp_path: Path) -> Non
             for cap in ("0", "-1", f"{2**40 + 1}")
         ),
         (TEXT + CAPS.replace("5000", "9" * 30), "row-caps"),
+        (TEXT + "\nmost-away = -1", "most-away must lie between 0 and"),
         (TEXT + '\nmodel = "again"', "overwrite"),
         ("model = ", "[Ii]nvalid"),
         (TEXT.encode() + b"\n# \xff", "utf-8"),

@@ -294,7 +294,11 @@ def test_the_key_holder_answers_a_request_by_open_late() -> None:
     make_site("east")
     sites = *SITES, "east"
     late = ("--protocol", "verified", "--thresholds", "uniform:8", "--min-parties", "2", "--out", "week-20")
-    ok(*SESSION, "east/east.credential", *late)
+    warned = "--min-parties lets sites be away, but the study has no most-away"
+    assert warned in ok(*SESSION, "east/east.credential", *late[:-1], "unsaid").stderr.replace("\n", " ")
+    write_study("study.toml", most_away=1)
+    assert warned not in ok(*SESSION, "east/east.credential", *late).stderr.replace("\n", " ")
+    assert "most away 1" in " ".join(ok("show", "week-20/session.announcement", *NORTH).stdout.split())
     with store_of(ADDER) as store:
         adder, trust = certified_identity(store), Trusted.stored(store).trust
     announced = open_announcement(Path("week-20/session.announcement").read_bytes(), trust, holder="north", at=NOW)

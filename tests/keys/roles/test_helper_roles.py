@@ -21,16 +21,16 @@ from fhe_auc_keys.roles.helper_opening import (
     HelpedSecrets,
     HelpedSubmission,
     HelperMaterial,
-    LeftOut,
     _SignedBlob,
 )
-from fhe_auc_keys.roles.helper_roles import Response, _HelpedResult, _OpeningUnderKey, _response_of
+from fhe_auc_keys.roles.helper_roles import Response, _OpeningUnderKey, _response_of
+from fhe_auc_keys.roles.helper_word import LeftOut, Told
 from fhe_auc_keys.trust.group_sealing import seal_under, unseal_under
 from fhe_auc_keys.trust.identity import Identity
 from fhe_auc_protocols.exact_auc.plan import ExactPlan
 from tests.support.exact_sessions import GRID, PLUGINS, found_in, pairs_of
 from tests.support.helped_sessions import SITES, Play, payload_of
-from tests.support.wire import LIMIT, changed, flipped, with_fields
+from tests.support.wire import LIMIT, changed, flipped, told, with_fields, with_told
 
 both_protocols = pytest.mark.parametrize("protocol", [pytest.param("exact", marks=pytest.mark.slow), "verified"])
 
@@ -94,9 +94,18 @@ def test_a_wrong_answer_of_the_helper_is_refused_and_named_and_the_right_one_sti
         ({"opening": found.opening[:-1]}, "opening"),
         ({"opening": payload_of(opened_by(Play()), _OpeningUnderKey).opening}, "under another key"),
         ({"context": of_other_parameters()}, "other parameters"),
-        ({"left_out": LeftOut(("site 1", "site 1"), ())}, "somebody twice"),
-        ({"left_out": LeftOut((), ("site 1", "site 0"))}, "leaves out"),
-        ({"left_out": LeftOut(("site 1",), ("site 1",))}, "somebody twice"),
+        *(
+            ({"word": msgspec.structs.replace(found.word, **lie)}, why)
+            for lie, why in (
+                ({"left_out": LeftOut(("site 1", "site 1"), ())}, "somebody twice"),
+                ({"left_out": LeftOut((), ("site 1", "site 0"))}, "leaves out"),
+                ({"left_out": LeftOut(("site 1",), ("site 1",))}, "somebody twice"),
+                ({"left_out": LeftOut(("site 1",), ())}, "counts others"),
+                ({"counted": found.word.counted[1:]}, "counts others"),
+                ({"apart": ("site 1",)}, "counts others"),
+                ({"apart": ("stranger",), "counted": ()}, "counts others"),
+            )
+        ),
     ):
         with pytest.raises(MessageError, match=rf"'helper-1' refused: .*{why}"):
             play.aggregator.receive(HELPER, with_fields(right, _OpeningUnderKey, **change))
@@ -154,9 +163,10 @@ def test_parties_that_the_aggregator_makes_up_and_blobs_of_another_session_do_no
 
     signature = Identity.create("site 1").sign(b"helper's blob 1", b"anything")
     alone = respond(blobs[0], *(replace(each, blobs=blobs[0].blobs, signature=signature) for each in blobs[1:]))
-    assert alone == _OpeningUnderKey(LeftOut(("site 1", "site 2", "site 3"), ()), b"", b"")  # nothing is opened
+    assert (alone.word.left_out, alone.word.counted) == (LeftOut(("site 1", "site 2", "site 3"), ()), ())
+    assert alone == _OpeningUnderKey(alone.word, b"", b"")  # nothing is opened
     for foreign in (payload_of(Play().until(2), Blobs).signed[0], replace(blobs[1], party="site 0")):
-        assert respond(foreign, *blobs[1:]).left_out == LeftOut(("site 0",), ())
+        assert respond(foreign, *blobs[1:]).word.left_out == LeftOut(("site 0",), ())
     for listed in ((blobs[0], *blobs[:2]), blobs[1::-1], (replace(blobs[0], party="stranger"), blobs[0])):
         with pytest.raises(MessageError, match="not of parties of the session, each once and in its order"):
             respond(*listed)
@@ -186,16 +196,13 @@ def test_the_helper_opens_once_and_decrypts_once_for_the_parties_whose_pads_it_o
 def test_a_response_that_was_changed_is_refused(protocol: str) -> None:
     play = Play(protocol)
     message = play.until(4)
-    given = payload_of(message, _HelpedResult)
-    (response,) = given.responses
+    response = told(message, Response)
     another_partys = (response.parts[1], *response.parts[1:])
     for lie in ({"parts": another_partys}, {"parts": ()}, {"sealed": flipped(response.sealed, -1)}):
-        forged = with_fields(message, _HelpedResult, responses=(msgspec.structs.replace(response, **lie),))
+        forged = with_told(message, Response, **lie)
         with pytest.raises(MessageError):
             play.parties[0].respond(forged)
         assert not play.parties[0].ended
-    with pytest.raises(MessageError, match="length 1"):  # nor does a second helper answer
-        play.parties[0].respond(changed(message, payload=encode((given.counted, given.responses * 2))))
     play.parties[0].respond(message)
     assert found_in(play.parties[0].result()) == pairs_of(play.sites)
 
@@ -204,13 +211,12 @@ def forging(play: Play, change: Callable[[bytes], tuple[bytes, ...]]) -> bytes:
     """The last message as it is where the helper has sent what `change` makes of the sums."""
     message = play.until(4)
     key = play.parties[0]._response_key
-    given = payload_of(message, _HelpedResult)
-    associated = _response_of(play.aggregator.digest, given.counted, ())
-    (response,) = given.responses
+    associated = _response_of(play.aggregator.digest, payload_of(message, Told).word.counted, ())
+    response = told(message, Response)
     text = unseal_under(key, response.parts[0], response.sealed, associated=associated)
     (sums,) = decode(text, tuple[bytes, ...], "sums")
     sealed, parts = seal_under([key] * SITES, encode(change(sums)), associated=associated, content_key=bytes(32))
-    return with_fields(message, _HelpedResult, responses=(Response(sealed, tuple(parts)),))
+    return with_told(message, Response, sealed=sealed, parts=tuple(parts))
 
 
 @both_protocols

@@ -26,7 +26,8 @@ from fhe_auc.machines.site_state import site_storage
 from fhe_auc.session.journal import Journal
 from fhe_auc.session.messages import Message
 from fhe_auc_keys.roles.helper_opening import Blobs, HelpedSubmission
-from fhe_auc_keys.roles.helper_roles import _HelpedResult, _OpeningUnderKey
+from fhe_auc_keys.roles.helper_roles import _OpeningUnderKey
+from fhe_auc_keys.roles.helper_word import LeftOut, Told
 from fhe_auc_keys.store.key_store import TRAIL
 from fhe_auc_protocols.options import Verified
 from tests.support.exact_sessions import PLUGINS, found_in, pairs_of, rows
@@ -86,18 +87,23 @@ def test_a_party_whose_proof_does_not_hold_is_left_out_and_named_to_all_and_neve
         assert any(f"{NAMES[1]} not counted: its proof did not hold" in each for each in found.warnings)
 
 
-def test_a_party_that_is_left_out_is_told_why() -> None:
+def test_a_party_that_is_left_out_is_told_why_on_the_helper_s_word_and_believes_nobody_else(liars: set[str]) -> None:
     play = proving()
     last = play.until(play.aggregator.rounds)
-    without = with_fields(last, _HelpedResult, counted=NAMES[1:], unproved=NAMES[:1])
-    play.parties[0].respond(without)
-    with pytest.raises(EvaluationError, match="'site 0' is left out: its proof did not hold"):
-        play.parties[0].result()
-    # Nobody else believes the aggregator what the helper has not said: the names are sealed with the sums.
-    with pytest.raises(MessageError, match="not sealed to 'site 1'"):
-        play.parties[1].respond(without)
-    play.parties[1].respond(last)
-    assert found_in(play.parties[1].result()) == pairs_of(play.sites)
+    word = payload_of(last, Told).word
+    liars.add(NAMES[0])
+    elsewhere = proving()
+    foreign = payload_of(elsewhere.until(elsewhere.aggregator.rounds), Told).word
+    for left_out in (LeftOut((), NAMES[:1]), LeftOut(NAMES[:1], ())):
+        lie = msgspec.structs.replace(word, counted=NAMES[1:], left_out=left_out)
+        for said in (lie, foreign):
+            for party in play.parties:
+                with pytest.raises(MessageError, match="not signed by the session's helper"):
+                    party.respond(with_fields(last, Told, word=said))
+                assert not party.ended
+    for party in play.parties:
+        party.respond(last)
+        assert found_in(party.result()) == pairs_of(play.sites)
 
 
 def test_parties_that_are_away_and_one_that_lies_leave_the_others_the_exact_fraction_down_to_min_parties(
@@ -152,7 +158,7 @@ def test_who_changes_what_the_helper_is_told_of_a_proof_makes_it_fail_and_passes
     def left_out(**changes: Any) -> Any:
         first = msgspec.structs.replace(asked.signed[0], **changes)
         answer = play.another_helper().respond(with_fields(question, Blobs, signed=(first, *asked.signed[1:])))
-        return payload_of(answer, _OpeningUnderKey).left_out
+        return payload_of(answer, _OpeningUnderKey).word.left_out
 
     first, second = asked.signed[:2]
     assert left_out().names == set()

@@ -23,7 +23,7 @@ from fhe_auc_keys.site.store_check import problems
 from fhe_auc_keys.store.key_store import KeyStore
 from fhe_auc_keys.trust.identity import Identity
 from fhe_auc_protocols.exact_auc.computations import ExactPaddedComputation
-from tests.support.certified import DAY, NOW
+from tests.support.certified import DAY, NOW, STUDY
 from tests.support.platforms import needs_unix_files
 from tests.support.pooled import exact_auc
 from tests.support.sealed_sessions import ADDER, HOLDER, Sealing
@@ -71,13 +71,30 @@ def everything(store: KeyStore) -> bytes:
 
 @pytest.fixture(params=[pytest.param("exact", marks=pytest.mark.slow), "verified"])
 def late(request: pytest.FixtureRequest, store: KeyStore) -> Late:
-    consortium = Sealing(*NAMES)
+    return held(request.param, store, Sealing(*NAMES), most_away=1)
+
+
+def held(protocol: str, store: KeyStore, consortium: Sealing, *, most_away: int) -> Late:
     asked = Request(parties=NAMES, thresholds=GRID, min_parties=3, max_rows=1000)
-    session = registry.load(request.param).prepare(asked)
-    sealed = consortium.seal(session, lifetime=2 * DAY)
+    session = registry.load(protocol).prepare(asked)
+    study = msgspec.structs.replace(STUDY, most_away=most_away)
+    sealed = consortium.seal(session, lifetime=2 * DAY, study=study)
     announced = open_announcement(sealed.announcement, consortium.trust(), holder=HOLDER, at=NOW)
     hold(store, session, sealed.announcement, announced.not_after)
     return Late(consortium, session, announced, store)
+
+
+def test_a_list_that_one_site_tells_from_that_of_all_or_of_another_session_is_not_opened(store: KeyStore) -> None:
+    """Nor is a first one; and who asks again for those who were there is answered."""
+    consortium = Sealing(*NAMES)
+    first, second = (held("verified", store, consortium, most_away=0) for _ in range(2))
+    with pytest.raises(KeysError, match=r"not opened: .* tell the counts of 'south'"):
+        first.opened(first.asked(*THREE))
+    first.opened(first.asked(*NAMES))
+    agreed = held("verified", store, consortium, most_away=1)
+    agreed.opened(agreed.asked(*THREE))
+    with pytest.raises(KeysError, match=r"not opened: .* tell the counts of 'south'"):  # which is back
+        second.opened(second.asked(*NAMES))
 
 
 def test_no_opening_exists_before_it_is_known_who_counts_and_then_one_in_one_process_too(late: Late) -> None:

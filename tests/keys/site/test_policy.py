@@ -151,6 +151,14 @@ def test_caps_and_columns_and_noise_are_within_the_policy_only_where_it_names_th
     assert_opened(convened, **noise, options={**rest, "epsilon": [0.5, 1]})
 
 
+def test_a_study_that_lets_more_sites_be_away_than_the_policy_is_for_a_person() -> None:
+    write_study("away.toml", most_away=2)
+    made("away", "--study", "away.toml")
+    for allowed in ({}, {"most-away": 1}):
+        assert_refused("away/south.bundle", "may tell the counts of 2 sites .most-away., more than", **allowed)
+    assert_opened("away/south.bundle", **{"most-away": 2})
+
+
 def test_where_a_policy_asks_for_row_caps_a_session_that_could_prove_them_and_does_not_is_for_a_person() -> None:
     """Else a site that convenes, and lies, would be bounded by nothing, and no site would see it."""
     make_site("registry")

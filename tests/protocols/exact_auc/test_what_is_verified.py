@@ -51,7 +51,7 @@ SORTED: Mapping[type, Mapping[str, str]] = {
         # that were divided by proved counts of the same rows
         derived="auc binning_error fraction binning_error_fraction standard_error interval average_precision estimates "
         "comparisons sites",
-        public="numerical_error thresholds inputs_proved inputs_not_proved",  # 0, or the plan's
+        public="numerical_error thresholds inputs_proved inputs_not_proved decimals",  # 0, None, or the plan's
     ),
     QuantileThresholds: _OUTCOME | sorted_as("rows_above counted", "grid", "session own_rows_above"),
     estimates.GroupEstimate: sorted_as(

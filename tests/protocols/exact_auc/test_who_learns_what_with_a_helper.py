@@ -20,7 +20,8 @@ from fhe_auc.sums.proof import Authenticator
 from fhe_auc_keys.errors import TamperedError
 from fhe_auc_keys.roles import helper_opening, helper_roles
 from fhe_auc_keys.roles.helper_opening import HelpedSecrets, HelpedSubmission, HelperMaterial
-from fhe_auc_keys.roles.helper_roles import _HelpedResult
+from fhe_auc_keys.roles.helper_roles import Response
+from fhe_auc_keys.roles.helper_word import Told
 from fhe_auc_keys.trust.group_sealing import unseal_under
 from fhe_auc_keys.trust.identity import Identity, signed_bytes
 from fhe_auc_protocols.exact_auc.analysis_sums import AnalysisSums
@@ -151,18 +152,19 @@ def test_what_the_helper_decrypts_besides_the_released_sums_is_uniform() -> None
 
 def test_a_party_that_listens_opens_no_other_one_s_blob_or_result() -> None:
     play = helped()
-    given = decode(payload_of(play.until(4)), _HelpedResult, "")
+    given = decode(payload_of(play.until(4)), Told, "")
+    response = decode(given.content, Response, "")
     session = play.manifest.digest
     mine = Identity.from_bytes(decode(play.material[NAMES[1]], HelpedSecrets, "").identity)
     blob = submitted(play)[NAMES[0]].blobs[0]
     for name in NAMES[:2]:
         with pytest.raises(TamperedError):
             mine.unseal(blob, info=signed_bytes(helper_opening._BLOB, helper_opening._associated(session, name)))
-    associated = helper_roles._response_of(session, given.counted, ())
+    associated = helper_roles._response_of(session, given.word.counted, ())
     key = play.parties[1]._response_key
-    assert unseal_under(key, given.responses[0].parts[1], given.responses[0].sealed, associated=associated)
+    assert unseal_under(key, response.parts[1], response.sealed, associated=associated)
     with pytest.raises(TamperedError):
-        unseal_under(key, given.responses[0].parts[0], given.responses[0].sealed, associated=associated)
+        unseal_under(key, response.parts[0], response.sealed, associated=associated)
 
 
 @both_protocols

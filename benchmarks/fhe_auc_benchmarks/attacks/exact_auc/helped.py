@@ -38,7 +38,8 @@ from fhe_auc_benchmarks.attacks.exact_auc.lying_parties import LIES, Lie, lying_
 from fhe_auc_benchmarks.attacks.exact_auc.strategies import STRATEGIES, ExactStrategy, ExactView
 from fhe_auc_benchmarks.attacks.laboratory import HARMLESS, SITES, AttackOutcome, made_up_sites
 from fhe_auc_keys.roles.helper_opening import OPEN, Blobs, HelperMaterial, _SignedBlob
-from fhe_auc_keys.roles.helper_roles import DECRYPT, Helper, Response, _HelpedResult
+from fhe_auc_keys.roles.helper_roles import DECRYPT, Helper, Response
+from fhe_auc_keys.roles.helper_word import Told
 from fhe_auc_keys.trust.identity import Identity
 from fhe_auc_protocols.exact_auc.computations import ExactPaddedComputation
 
@@ -202,7 +203,7 @@ def _play(
             message = _with(message, encode(Blobs(tuple(given))))
         if attack.apart and aggregator.round == aggregator.rounds and isinstance(helper, LyingHelper):
             for role, response in zip(roles, helper.responses, strict=True):
-                own = encode(_HelpedResult(aggregator.counted, (response,)))
+                own = encode(Told(aggregator._word, encode(response)))
                 yield role.name, role.respond(_with(message, own))
             return
         yield from answering(aggregator, [*roles, helper])(message)

@@ -1,0 +1,61 @@
+"""Which lists of who counts may follow one another: two results tell what lies between."""
+
+from collections.abc import Sequence
+from itertools import combinations
+
+import pytest
+
+from fhe_auc.session.counted_parties import not_opened, too_near
+
+ALL = tuple(f"site {number:02}" for number in range(12))
+
+
+def without(*away: int) -> tuple[str, ...]:
+    return tuple(name for number, name in enumerate(ALL) if number not in away)
+
+
+@pytest.mark.parametrize(
+    ("away", "before", "most_away", "told"),
+    [
+        ((), (), 0, ()),
+        ((3,), (), 0, (3,)),
+        ((), (3,), 0, (3,)),  # it is back, which tells the same
+        ((3,), (), 1, ()),
+        ((3,), (4,), 1, ()),
+        ((3, 4), (), 1, (3, 4)),
+        ((0, 1, 2, 3), (), 0, (0, 1, 2, 3)),
+        ((0, 1, 2, 3), (), 4, ()),
+        ((0, 1, 2, 3, 4), (), 0, ()),
+        ((0, 1, 2, 3, 4), (4, 5, 6, 7, 8, 9), 0, (0, 1, 2, 3)),
+        ((0, 1, 2, 3, 4), (5, 6, 7, 8, 9), 0, ()),
+    ],
+)
+def test_sites_in_one_list_alone_are_none_as_many_as_agreed_or_five(
+    away: Sequence[int], before: Sequence[int], most_away: int, told: Sequence[int]
+) -> None:
+    found = too_near(without(*away), [ALL, without(*before)], most_away)
+    assert found == tuple(ALL[each] for each in told)
+
+
+def test_a_list_is_compared_with_all_before_it_since_two_wide_steps_end_one_site_away_from_the_first() -> None:
+    first, second, third = without(0, 1, 2, 3, 4), without(*range(10)), without(0, 1, 2, 3)
+    assert not too_near(first, [ALL], 0)
+    assert not too_near(second, [ALL, first], 0)
+    assert not too_near(third, [second], 0)  # of the last one alone, nothing shows
+    assert too_near(third, [second, first], 0) == (ALL[4],)
+
+
+def test_whatever_five_or_more_sites_are_away_no_pair_of_lists_opened_tells_fewer() -> None:
+    opened: list[tuple[str, ...]] = [ALL]
+    for away in combinations(range(12), 6):
+        if not too_near(without(*away), opened, 0):
+            opened.append(without(*away))
+    assert len(opened) > 2
+    for one, other in combinations(opened, 2):
+        assert not 0 < len(set(one) - set(other)) < 5
+        assert not 0 < len(set(other) - set(one)) < 5
+
+
+def test_the_error_names_the_sites_and_three_remedies() -> None:
+    for said in ("'north', 'south'", "session --repeat", "most-away", "session of fewer parties"):
+        assert said in str(not_opened(("north", "south")))

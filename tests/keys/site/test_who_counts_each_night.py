@@ -1,0 +1,201 @@
+"""Nights with sites away: which lists of who counts the helper opens and sites read, by what their stores remember."""
+
+import re
+from collections.abc import Callable, Collection
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+
+from fhe_auc.base.errors import EvaluationError, MessageError, TooFewPartiesError
+from fhe_auc.base.party_names import AGGREGATOR, HELPER
+from fhe_auc.machines.site_state import _FORMAT, Records
+from fhe_auc.rows.party_data import PartyData
+from fhe_auc.session.messages import Message, in_envelope
+from fhe_auc.session.party import Party
+from fhe_auc_keys.roles import local_consortium
+from fhe_auc_keys.site import key_store_sites
+from tests.support.stored_sites import Consortium
+
+HELPED = {"protocol": "exact", "keys": "helper", "max_rows": 500}
+ONE_AWAY = r"not opened: .* tell the counts of 'site 2'"
+
+
+def rows(number: int) -> list[PartyData]:
+    generator = np.random.default_rng(5)
+    return [
+        PartyData.from_arrays(f"site {each}", [1, 0, *(generator.random(30) < 0.4)], generator.random(32))
+        for each in range(number)
+    ]
+
+
+SITES = rows(3)
+NAMES = tuple(data.name for data in SITES)
+
+
+class Night(Consortium):
+    """A session whose roles' stores remember those before; all play, but for the sites that are away."""
+
+    def __init__(self, sites: list[PartyData], folder: Path, *before: Consortium, **request: Any) -> None:
+        super().__init__(sites, folder, **{"min_parties": 2, **request})
+        for night in before:
+            self.remember(night)
+
+    def remember(self, night: Consortium) -> None:
+        """Have all stores know what they know of another night."""
+        for name in self.made.sites.keys() & night.made.sites.keys():
+            with night.store(name) as old, self.store(name) as new:
+                if night.id.hex() in old.names("state"):
+                    state = _FORMAT.unframe(old.get("state", night.id.hex()))
+                    new.put("state", night.id.hex(), _FORMAT.frame(msgspec.structs.replace(state, spent={})))
+
+    def done(self, party: Party[Any], records: Records) -> None:
+        self.results[party.name] = party.failure or party.result()
+
+    def played(
+        self,
+        *away: str,
+        until: int = 99,
+    ) -> dict[str, Any]:
+        """What the sites have read in the end; they play up to a round."""
+        self.adder = self.aggregator()
+        return self.go_on(self.adder.start(), away, until)
+
+    def go_on(
+        self,
+        message: bytes | None,
+        away: Collection[str] = (),
+        until: int = 99,
+    ) -> dict[str, Any]:
+        while message is not None and self.adder.round < until:
+            for name in self.adder.asked:
+                if name not in away:
+                    self.adder.receive(name, self.answer(name, message))
+            message = self.adder.finish_round()
+        self.message = message
+        return self.results
+
+
+@pytest.fixture(autouse=True)
+def agreed(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
+    """Set the study's most-away, at first 0, though all is on one machine."""
+
+    def agree(most_away: int) -> None:
+        study = msgspec.structs.replace(local_consortium.TRIAL, most_away=most_away)
+        for module in (local_consortium, key_store_sites):
+            monkeypatch.setattr(module, "TRIAL", study)
+
+    agree(0)
+    return agree
+
+
+def counts(results: dict[str, Any]) -> tuple[int, int]:
+    found = results[NAMES[0]]
+    return found.positives, found.negatives
+
+
+def test_two_nights_one_with_a_site_and_one_without_would_tell_its_counts_and_the_helper_opens_one(
+    tmp_path: Path, agreed: Callable[[int], None]
+) -> None:
+    """Where the study lets one be away, they do tell them, also to who reads the results alone."""
+    first = Night(SITES, tmp_path / "all", **HELPED)
+    both = [counts(first.played())]
+    second = Night(SITES, tmp_path / "refused", first, **HELPED)
+    with pytest.raises(EvaluationError, match=ONE_AWAY):
+        second.played(NAMES[2])
+    assert second.results == {}
+    assert b"helped" not in second.kept(HELPER)
+    third = Night(SITES, tmp_path / "repeated", first, second, **HELPED)  # a failure is repeated, and leaves no list
+    assert counts(third.played()) == both[0]
+
+    agreed(1)
+    fourth = Night(SITES, tmp_path / "agreed", first, second, third, **HELPED)
+    both.append(counts(fourth.played(NAMES[2])))
+    told = tuple(one - other for one, other in zip(*both, strict=True))
+    assert told == (SITES[2].y_true.sum(), (~SITES[2].y_true).sum())
+    fifth = Night(SITES, tmp_path / "back", first, fourth, **HELPED)
+    assert counts(fifth.played()) == both[0]
+
+    agreed(0)  # again: it was away, and would be back
+    sixth = Night(SITES, tmp_path / "not back", fourth, **HELPED)
+    with pytest.raises(EvaluationError, match=ONE_AWAY):
+        sixth.played()
+
+
+def test_a_first_night_without_a_site_is_not_opened_but_five_may_be_away(tmp_path: Path) -> None:
+    with pytest.raises(EvaluationError, match=ONE_AWAY):
+        Night(SITES, tmp_path / "first", **HELPED).played(NAMES[2])
+    many = rows(8)
+    names = [data.name for data in many]
+    first = Night(many, tmp_path / "five away", protocol="histogram-federated", keys="helper")
+    first.played(*names[2:])
+    assert set(first.results) == set(names[:2])
+    second = Night(many, tmp_path / "one back", first, protocol="histogram-federated", keys="helper")
+    with pytest.raises(EvaluationError, match=r"not opened: .* tell the counts of 'site 2'"):
+        second.played(*names[3:])
+
+
+def test_too_few_sites_are_another_error_and_other_parties_another_beginning(tmp_path: Path) -> None:
+    first = Night(SITES, tmp_path / "all", **HELPED)
+    first.played()
+    with pytest.raises(TooFewPartiesError):
+        Night(SITES, tmp_path / "too few", first, **HELPED).played(*NAMES[1:])
+    fewer = Night(SITES[:2], tmp_path / "of fewer", first, **HELPED)  # which a person has opened at each site
+    assert set(fewer.played()) == set(NAMES[:2])
+
+
+def test_two_sessions_side_by_side_are_not_both_decrypted(tmp_path: Path) -> None:
+    """Five sites are away in both, others in one than in the other: the helper opens all pads before either ends."""
+    many = rows(8)
+    one, other = (Night(many, tmp_path / name, **HELPED) for name in ("one", "other"))
+    one.played(*(data.name for data in many[2:7]), until=3)
+    other.played(*(data.name for data in many[3:]), until=3)
+    assert len(one.go_on(one.message)) == 3
+    other.remember(one)
+    with pytest.raises(EvaluationError, match=r"not opened: .* tell the counts of 'site 7'"):
+        other.go_on(other.message)
+    assert other.results == {}
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [{"protocol": "semi-honest"}, {"protocol": "dpauc-laplace", "options": {"epsilon": 4.0}}],
+    ids=["keys", "none"],
+)
+def test_where_no_helper_looks_every_site_does_before_it_reads(tmp_path: Path, asked: dict[str, Any]) -> None:
+    first = Night(SITES, tmp_path / "first", **asked)
+    assert all(not isinstance(each, EvaluationError) for each in first.played().values())
+    second = Night(SITES, tmp_path / "second", first, **asked)
+    second.played(NAMES[2])
+    for name in NAMES[:2]:
+        assert re.match(ONE_AWAY, str(second.results[name]))
+    third = Night(SITES, tmp_path / "third", first, second, **asked)
+    assert all(not isinstance(each, EvaluationError) for each in third.played().values())
+
+
+def test_a_server_that_shows_a_site_another_list_than_the_helper_s_is_refused_and_the_right_one_is_read(
+    tmp_path: Path,
+) -> None:
+    night = Night(SITES, tmp_path / "night", **HELPED)
+    night.played(until=4)
+    adder, message = night.adder, night.message
+    listed = Message.from_bytes(message, limit=10**8)
+    shown = in_envelope(
+        adder.manifest,
+        adder.protection,
+        4,
+        AGGREGATOR,
+        bytes(listed.payload),
+        recipient="",
+        submissions=listed.submissions[:2],
+    )
+    for name in NAMES:
+        with pytest.raises(MessageError, match=r"not those whose submissions|does not count"):
+            night.answer(name, shown.to_bytes())
+    assert set(night.go_on(message)) == set(NAMES)
+    assert counts(night.results) == (
+        sum(data.y_true.sum() for data in SITES),
+        sum((~data.y_true).sum() for data in SITES),
+    )
