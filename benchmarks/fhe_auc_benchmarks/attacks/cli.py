@@ -15,10 +15,6 @@ if TYPE_CHECKING:
     from fhe_auc_benchmarks.attacks.tables import AttackTable
 
 
-_OTHERS = (
-    *("histogram-federated", "histogram-distributed-dp", "histogram-local-dp"),
-    *("dpauc-gaussian", "dpauc-laplace", "dpauc-rr", "ustat-krr", "ustat-hierarchy"),
-)
 _count = partial(click.option, metavar="N", type=click.IntRange(min=0))
 
 
@@ -31,21 +27,20 @@ _count = partial(click.option, metavar="N", type=click.IntRange(min=0))
         "fhe-auc attack --trials 0 --tolerance 1e-3            so loose that some pass",
         "fhe-auc attack --attack drop-party --json | jq '.attacks[0].malicious'",
         "fhe-auc attack --protocol verified                    the exact protocols, and attacks of their own",
-        "fhe-auc attack --protocol verified --keys helper      … and a helper or a party that lies, too; fleets",
-        "fhe-auc attack --protocol verified --attack read-site what a site reads of all that lies and travels",
+        "fhe-auc attack --protocol verified --keys helper      … and a helper or a party that lies, too",
     )
 )
 @click.option(
     "--protocol",
-    type=click.Choice(("malicious", "verified", *_OTHERS)),
+    type=click.Choice(("malicious", "verified")),
     default="malicious",
-    help="Whom to attack; beside malicious also semi-honest, and beside verified also exact. Of others: who learns.",
+    help="Whom to attack; beside malicious also semi-honest, and beside verified also exact.",
 )
 @click.option(
     "--keys",
     type=click.Choice(("sealed", "helper")),
     default="sealed",
-    help="Who decrypts: each party, or a helper; with one, helper and parties may lie, too (not with malicious).",
+    help="Who decrypts: each party, or a helper; with one, helper and parties may lie, too (verified only).",
 )
 @click.option("--attack", "names", metavar="NAME", multiple=True, help="May be repeated. Default: all.")
 @_count("--trials", default=3, help="Trials of each attack on real ciphertexts.")
@@ -78,9 +73,6 @@ def attack(names: tuple[str, ...], seed: int, as_json: bool, **options: Any) -> 
     half-width, P or N, and the simulation plays on a single prime: one as large as each of a session's, and a toy.
     With a helper sessions are not simulated: the simulation knows all pads as it is, as aggregator and helper do.
     There, of party-…, one of four parties lies about its row cap, and an attack passes if the others are told wrong.
-
-    Other attacks are there to learn: they read every folder, journal, message and key store, or lie to be told more.
-    Each has a promise, what may be learned; the exit status is 1 where one reads more.
     """
     require("benchmark")
     table = _table(seed=seed, **options)
@@ -94,13 +86,7 @@ def attack(names: tuple[str, ...], seed: int, as_json: bool, **options: Any) -> 
             rows.append({"attack": name, "what": table.descriptions[name], **table.play(name)})
     if as_json:
         output.print_json({**table.settings, "seed": seed, "confidence": CONFIDENCE, "attacks": rows})
-    else:
-        _print(table, rows)
-    if any(found["beyond"] for row in rows for found in row.get("learned", {}).values()):
-        click.get_current_context().exit(1)
-
-
-def _print(table: AttackTable, rows: list[dict[str, Any]]) -> None:
+        return
     output.print_text(table.introduction + "\n")
     output.print_table(
         [(row["attack"], *table.cells(row)) for row in rows], header=table.header, numbers=len(table.header) - 2
@@ -113,22 +99,16 @@ def _table(*, protocol: str, keys: str, trials: int, simulated_trials: int, seed
     """Return the attacks on a protocol; `setting` is for ``malicious``, `keys` for ``verified``."""
     from fhe_auc_benchmarks.attacks import tables
     from fhe_auc_benchmarks.attacks.blinded_auc.simulated_trials import setting as of
-    from fhe_auc_benchmarks.attacks.learning.readers import ON
 
     if protocol == "malicious":
         if inputs.given("keys"):
             raise click.UsageError("--keys is for --protocol verified only")
-        made = tables.on_malicious(of(**setting), trials, seed, simulated_trials)
-        return tables.with_learning(made, ("semi-honest", "malicious"), keys, trials, seed)
+        return tables.on_malicious(of(**setting), trials, seed, simulated_trials)
     for option in setting:
         if inputs.given(option):
             raise click.UsageError(f"--{option} is for --protocol malicious only")
-    if inputs.given("simulated_trials") and (keys, protocol) != ("sealed", "verified"):
-        raise click.UsageError("--simulated-trials is for --keys sealed only, of verified and malicious")
-    if protocol == "verified":
-        sealed = keys == "sealed"
-        made = tables.on_verified(trials, seed, simulated_trials) if sealed else tables.on_helped(trials, seed)
-        return tables.with_learning(made, ("exact", "verified"), keys, trials, seed)
-    if protocol not in ON[keys]:
-        raise click.UsageError(f"{protocol} has no helper")
-    return tables.with_learning(tables.on_others(protocol), (protocol,), keys, trials, seed)
+    if keys == "sealed":
+        return tables.on_verified(trials, seed, simulated_trials)
+    if inputs.given("simulated_trials"):
+        raise click.UsageError("--simulated-trials is for --keys sealed only")
+    return tables.on_helped(trials, seed)

@@ -1,7 +1,7 @@
 """``fhe-auc attack``: the tables of what lies come to."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -14,10 +14,6 @@ from fhe_auc_benchmarks.attacks.exact_auc import helped, strategies
 from fhe_auc_benchmarks.attacks.exact_auc import simulated as integers
 from fhe_auc_benchmarks.attacks.exact_auc.lying_parties import LIES
 from fhe_auc_benchmarks.attacks.laboratory import CONFIDENCE, AttackOutcome
-from fhe_auc_benchmarks.attacks.learning.fleets import FLEETS
-from fhe_auc_benchmarks.attacks.learning.learned import outcome
-from fhe_auc_benchmarks.attacks.learning.liars import LIARS
-from fhe_auc_benchmarks.attacks.learning.readers import READERS
 
 _REAL_PRIME = 2_199_023_288_321  # the first above 2^41 that is 1 modulo 16384
 _TOY_PRIME = 257
@@ -25,12 +21,6 @@ _TOY_BOUND = 2 / (_TOY_PRIME - 1)  # the theorem's: no sum of an AUC has a large
 _ANY_WRONG_NUMBER = (
     "Passes of so many trials: a pass is a wrong AUC, half-width, P or N that a party accepts, or a false "
     f'"undefined". None of n says that fewer than 3/n pass, with {CONFIDENCE:.0%} confidence.'
-)
-
-_RESULT = "result"
-_LEARNS = (
-    "At stake is a result that is accepted; or what somebody learns: the trials in which it says a secret exactly, a "
-    "count or a seed. READS is more than is promised."
 )
 
 Summary = dict[str, Any]
@@ -51,11 +41,6 @@ class AttackTable:
 
 
 # Of every table, `trials` of each attack are played on ciphertexts, and `simulated_trials` in simulation; 0: none.
-
-
-def on_others(protocol: str) -> AttackTable:
-    """Return a table without attacks on results: those of other protocols are chosen by whoever adds up."""
-    return AttackTable({}, ("attack", protocol, ""), "", lambda name: {}, lambda row: ())
 
 
 def on_malicious(of: TrialSetting, trials: int, seed: int, simulated_trials: int) -> AttackTable:
@@ -188,34 +173,3 @@ def _exact_cells(row: Summary) -> tuple[str, ...]:
 
 def _summary(outcome: AttackOutcome) -> Summary:
     return {name: value for name, value in outcome.summary().items() if name != "changed"}
-
-
-def with_learning(table: AttackTable, protocols: tuple[str, ...], keys: str, trials: int, seed: int) -> AttackTable:
-    """Return the table with attacks, too, that learn from sessions of these protocols, the first of its columns."""
-    attacks = {**READERS, **LIARS, **FLEETS} if trials else {}
-    learning = {name: each for name, each in attacks.items() if set(protocols) & set(each.on.get(keys, ()))}
-
-    def play(name: str) -> Summary:
-        if (attack := learning.get(name)) is None:
-            return table.play(name)
-        on = [each for each in protocols if each in attack.on[keys]]
-        return {"stake": attack.stake, "learned": {each: attack.run(each, keys, trials, seed) for each in on}}
-
-    def cells(row: Summary) -> tuple[str, ...]:
-        if (found := row.get("learned")) is None:
-            return _RESULT, *table.cells(row)
-        passes = (f"{found[each]['read']}/{trials}" if each in found else "-" for each in protocols)
-        said = {each: outcome(own) for each, own in found.items()}
-        alike = len(set(said.values())) == 1
-        note = next(iter(said.values())) if alike else "; ".join(f"{each} {own}" for each, own in said.items())
-        return row["stake"], *passes, *[""] * (len(table.header) - 2 - len(protocols)), note
-
-    told = {name: each.description for name, each in learning.items()}
-    return replace(
-        table,
-        descriptions={**table.descriptions, **told},
-        header=(table.header[0], "at stake", *table.header[1:]),
-        introduction=f"{table.introduction} {_LEARNS}".strip(),
-        play=play,
-        cells=cells,
-    )

@@ -150,7 +150,7 @@ class HonestParties:
             SealedParty(self.manifest, computation, keys.secret, task, echo, common_secret=secret)
             for task in self._tasks
         ]
-        self.counts = first, *others = [count(data, self.manifest.thresholds) for data in sites]
+        first, *others = (count(data, self.manifest.thresholds) for data in sites)
         pooled = sum(others, start=first)
         self.rows = pooled.positives + pooled.negatives
         exact = trapezoid(pooled)
@@ -210,11 +210,6 @@ class HonestParties:
         """Return what all parties encrypt, summed up, block by block."""
         encoded = (task.encode(self._common_secret) for task in self._tasks)
         return [sum(blocks[1:], start=blocks[0]) for blocks in zip(*encoded, strict=True)]
-
-    def published(self, message: bytes) -> float:
-        """Return the AUC as parties publish it; errors as `read`."""
-        self._parties[0].respond(self.last(message))
-        return float(self._parties[0].result().auc)
 
 
 def run(name: str, protocol: str, trials: int, seed: int, *, backend: str | None = None) -> AttackOutcome:

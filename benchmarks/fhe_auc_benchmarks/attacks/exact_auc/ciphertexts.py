@@ -215,18 +215,6 @@ class LyingHelpedAggregator(HelpedAggregator):
         self._parties.count(tuple(names[each] for each in some(parties, len(names))))
 
 
-def lying_aggregator(
-    manifest: Manifest, material: bytes, strategy: ExactStrategy, generator: np.random.Generator
-) -> LyingPaddedAggregator | LyingHelpedAggregator:
-    """Return an aggregator that plays a strategy on a session; `material` is as for `Protocol.aggregator`."""
-    if manifest.keys == "helper":
-        return LyingHelpedAggregator(manifest, strategy, generator)
-    plan, (context, opening) = ExactPaddedComputation(manifest).plan, public_context(material)
-    public = bfv.load_public(context)
-    openings: dict[OpeningName, Opening] = {"own": Opening.load(public, plan.computed, opening)}
-    return LyingPaddedAggregator(manifest, public, openings, Liar(plan, strategy, generator))
-
-
 class ExactAucAttacks(Attacks):
     """Strategies against ``exact`` and ``verified``, and lies of a party."""
 
@@ -247,7 +235,12 @@ class ExactAucAttacks(Attacks):
         may_miss = manifest.keys != "helper" and manifest.min_parties < len(manifest.parties)
         if min(manifest.min_parties, plan.thresholds) < 2 or may_miss:
             raise InputError("attacks are played with two thresholds and two parties at least, none of which may miss")
-        return lying_aggregator(manifest, material, strategy, np.random.default_rng())
+        if manifest.keys == "helper":
+            return LyingHelpedAggregator(manifest, strategy, np.random.default_rng())
+        context, opening = public_context(material)
+        public = bfv.load_public(context)
+        openings: dict[OpeningName, Opening] = {"own": Opening.load(public, plan.computed, opening)}
+        return LyingPaddedAggregator(manifest, public, openings, Liar(plan, strategy, np.random.default_rng()))
 
     def party(
         self, attack: str, manifest: Manifest, material: bytes, data: PartyData, *, rows: int

@@ -1,14 +1,10 @@
-"""What an attack has learned, beside what is true and what is promised.
-
-An attack learns a secret where it says its value exactly: a count of a site or of the pool, a seed, a query's point.
-That it sees bytes is nothing. Only the laboratory can compare, which has made the secrets.
-"""
+"""What an attack has learned: it says a secret's value exactly, a count or a key. That it sees bytes is nothing."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,60 +12,43 @@ from fhe_auc.base.errors import FheAucError
 
 
 class Learned(NamedTuple):
-    """What an attack says that secrets are, by their names, what they are, and which it is promised."""
+    """What an attack says that secrets are, by name, and what they are; and which of them it is promised."""
 
     read: Mapping[str, object]
     truth: Mapping[str, object]
     promised: tuple[str, ...] = ()
 
-    @property
-    def exactly(self) -> list[str]:
-        """Which secrets it has right."""
-        return [name for name, value in self.read.items() if name in self.truth and self.truth[name] == value]
-
-
-Play: TypeAlias = Callable[[str, str, np.random.Generator], Learned]
-
 
 class LearningAttack(NamedTuple):
     """One way to learn: who is corrupt and what that does, on which protocols, by kind of keys.
 
-    `play` takes a protocol, a kind of keys and a generator, and raises the `FheAucError` with which an honest role
-    refuses.
+    `play` takes a protocol, a kind of keys and a generator; it raises the `FheAucError` with which honest roles refuse.
     """
 
     description: str
-    play: Play
+    play: Callable[[str, str, np.random.Generator], Learned]
     on: Mapping[str, tuple[str, ...]]
-    stake: str = "learns"
 
     def run(self, protocol: str, keys: str, trials: int, seed: int) -> dict[str, Any]:
-        """Return for JSON what came of trials: how many `read` something exactly, and how many `beyond` promises."""
-        told, refused = list[Learned](), Counter[str]()
+        """Return for JSON the number of trials that read something exactly, of those beyond promises, and what."""
+        secrets, promised, refused = set[str](), set[str](), set[str]()
+        numbers = Counter({"trials": trials, "read": 0, "beyond": 0})
         for trial in range(trials):
             try:
-                told.append(self.play(protocol, keys, np.random.default_rng([seed, trial])))
+                told = self.play(protocol, keys, np.random.default_rng([seed, trial]))
             except FheAucError as error:
-                refused[type(error).__name__] += 1
-        beyond = [not set(each.exactly) <= set(each.promised) for each in told]
-        return {
-            "trials": trials,
-            "read": sum(bool(each.exactly) for each in told),
-            "beyond": sum(beyond),
-            "secrets": sorted({name for each in told for name in each.exactly}),
-            "promised": sorted({name for each in told for name in each.promised}),
-            "refused": dict(refused),
-        }
+                refused.add(type(error).__name__)
+                continue
+            exactly = {name for name, value in told.read.items() if told.truth[name] == value}
+            numbers.update(read=bool(exactly), beyond=bool(exactly - {*told.promised}))
+            secrets |= exactly
+            promised |= {*told.promised}
+        return {**numbers, "secrets": sorted(secrets), "promised": sorted(promised), "refused": sorted(refused)}
 
 
 def outcome(found: Mapping[str, Any]) -> str:
-    """Return what came of trials in words: "READS" only where that is more than promised."""
-    if not found["read"]:
-        return ": ".join(["learns nothing", *([", ".join(found["refused"])] if found["refused"] else [])])
-    promised = _named(found["promised"]) or "nothing"
-    named = _named(found["secrets"])
-    return f"READS {named}; promised: {promised}" if found["beyond"] else f"reads {named}, as promised"
-
-
-def _named(secrets: list[str]) -> str:
-    return ", ".join(secrets[:2]) + (f" and {len(secrets) - 2} more" if len(secrets) > 2 else "")
+    """Return in words what came of trials: "READS" only where that is more than promised."""
+    named, promised = ", ".join(found["secrets"]), ", ".join(found["promised"])
+    if found["beyond"]:
+        return f"READS {named}; promised: {promised or 'nothing'}"
+    return f"reads {named}, as promised" if named else ": ".join(["learns nothing", *found["refused"]])
