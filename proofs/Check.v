@@ -27,3 +27,4 @@ Print Assumptions instance.
 Print Assumptions secrets_exist.
 Print Assumptions vectors_instance.
 Print Assumptions inputs_instance.
+Print Assumptions honest_is_believed.

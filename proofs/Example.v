@@ -77,3 +77,31 @@ Definition roots (c : option one) : 'F_5 := if c is None then 1 else -1.
 Lemma roots_differ : injective roots. Proof. by move=> [c|] [e|] // _; rewrite [c]ord1 [e]ord1. Qed.
 Definition inputs_instance :=
   @false_proof_passes_rarely one one [the finFieldType of 'F_5] 2 (fun=> 3%:R) one roots roots_differ isT.
+
+(* And the game can be won honestly: an aggregator that has both submit, and gives the right sums, is believed. *)
+Local Notation F := (field (fun _ : 'I_1 => 5%N) ord0).
+Local Notation two := [the finType of 'I_2].
+Definition right_sums (y : pads parties one two F) : pool parties one two F :=
+  Pool setT setT (pooled setT y.1) (fun q => \sum_(i in setT) y.2 (i, q)).
+Definition honest (y : pads parties one two F) (verdicts : seq bool) : (parties + pool parties one two F)%type :=
+  if verdicts is [::] then inl ord0 else if verdicts is [:: _] then inl ord_max else
+  inr (right_sums y).
+Arguments vector_shown : simpl never.
+Arguments tagged : simpl never.
+Arguments right_sums : simpl never.
+Lemma honest_is_believed (w : entries parties one F) (r : weights one two F) (k : pads parties one two F) :
+  Game.some_accepted (tagged w) (@vector_shown parties one two F) (fun=> ord0 : 'I_1) (@reading parties one two F)
+    (@vector_accepts parties one two F) (fun=> 2%N) honest
+    (fun D c => Game.right (@named parties one two F) (@vector_correct parties one two F) D (tagged w r k) c) 3 r k.
+Proof.
+apply/existsP; exists (@Ordinal 3 2 isT) => /=; rewrite /Game.evaluated /Game.turn /=.
+set y := tagged w r k; have all : ord_max |: (ord0 |: set0) = setT :> {set parties}.
+  by apply/setP => -[[|[|]] //= ?]; rewrite !inE.
+have shows : vector_shown setT y = y.
+  by rewrite /vector_shown; case: {k} y => k k'; congr (_, _); apply/ffunP => ?; rewrite ffunE inE.
+rewrite /Game.fresh all shows /= cardsT card_ord /= /Game.turn /= -setI_eq0 setI0 eqxx.
+have ok : vector_correct y (right_sums y).
+  by apply/andP; split; apply/forallP => ?.
+have := vector_correct_is_accepted w r ok; rewrite /y taggedK => -> /=.
+by rewrite /Game.right subsetT.
+Qed.

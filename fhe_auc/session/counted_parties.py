@@ -3,7 +3,8 @@
 Two results of the same rows tell what lies between their lists of who counts: of one site in one list alone, its exact
 counts. So a list is compared with every list of the same question that this role has opened, and with all parties of
 the session: not with the last alone, as two steps of five sites and of six can lead to a list that one site tells from
-the first.
+the first. Sums and differences of more lists tell the counts of *cells*: of sites that all these lists have or lack
+together. So a list must not part fewer than five sites from the others of their cell either.
 """
 
 from __future__ import annotations
@@ -19,16 +20,24 @@ ENOUGH_APART = 5  # sites; the sum of so many sites' counts may be told
 
 
 def too_near(counted: Collection[str], earlier: Iterable[Collection[str]], most_away: int) -> tuple[str, ...]:
-    """Return the sites in one of two lists alone, if more than `most_away` and fewer than five; sorted, or empty.
+    """Return the sites that a list, beside `earlier` ones, would tell apart; sorted, empty where it may be opened.
 
-    Sites that are missing from `counted` are one such number, and sites that are back in it another.
+    They are missing from `counted`, or back in it, beside an earlier list, more than `most_away` and fewer than five;
+    or the smaller parts of the cells of `earlier`, one of which has all parties, if these sites are more than
+    `most_away`, and each part is fewer than five.
     """
-    now = frozenset(counted)
-    for before in map(frozenset, earlier):
+    now, lists = frozenset(counted), [frozenset(each) for each in earlier]
+    for before in lists:
         for apart in (before - now, now - before):
             if most_away < len(apart) < ENOUGH_APART:
                 return tuple(sorted(apart))
-    return ()
+    cells: dict[tuple[bool, ...], set[str]] = {}
+    for site in frozenset[str]().union(*lists):
+        cells.setdefault(tuple(site in each for each in lists), set()).add(site)
+    # A list within one cell is no part of it: so many parties are enough for a result of their own.
+    parts = (cell - now if now <= cell else min(cell & now, cell - now, key=len) for cell in cells.values())
+    few = sorted(site for part in parts if len(part) < ENOUGH_APART for site in part)
+    return tuple(few) if len(few) > most_away else ()
 
 
 def not_opened(apart: Iterable[str]) -> EvaluationError:

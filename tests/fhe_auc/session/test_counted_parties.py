@@ -1,5 +1,6 @@
 """Which lists of who counts may follow one another: two results tell what lies between."""
 
+from collections import Counter
 from collections.abc import Sequence
 from itertools import combinations
 
@@ -7,7 +8,7 @@ import pytest
 
 from fhe_auc.session.counted_parties import not_opened, too_near
 
-ALL = tuple(f"site {number:02}" for number in range(12))
+ALL = tuple(f"site {number:02}" for number in range(16))
 
 
 def without(*away: int) -> tuple[str, ...]:
@@ -45,12 +46,23 @@ def test_a_list_is_compared_with_all_before_it_since_two_wide_steps_end_one_site
     assert too_near(third, [second, first], 0) == (ALL[4],)
 
 
-def test_whatever_five_or_more_sites_are_away_no_pair_of_lists_opened_tells_fewer() -> None:
+def test_sums_of_several_lists_tell_no_site_either_though_each_pair_is_five_sites_apart() -> None:
+    some, others, with_one_more = range(5), range(5, 10), range(11)
+    opened = [ALL, without(*some), without(*others)]
+    assert not any(too_near(without(*with_one_more), [each], 0) for each in opened)
+    # All less both others, less what the last one lacks, is the site that only the last one lacks.
+    assert too_near(without(*with_one_more), opened, 0) == (ALL[10],)
+    assert not too_near(without(*with_one_more), opened, 1)
+
+
+def test_whatever_five_or_more_sites_are_away_no_lists_opened_tell_fewer() -> None:
     opened: list[tuple[str, ...]] = [ALL]
-    for away in combinations(range(12), 6):
+    for away in combinations(range(16), 5):
         if not too_near(without(*away), opened, 0):
             opened.append(without(*away))
-    assert len(opened) > 2
+    assert len(opened) == 3
+    cells = Counter(tuple(site in each for each in opened) for site in ALL)
+    assert min(cells.values()) == 5
     for one, other in combinations(opened, 2):
         assert not 0 < len(set(one) - set(other)) < 5
         assert not 0 < len(set(other) - set(one)) < 5
