@@ -73,6 +73,9 @@ def attack(names: tuple[str, ...], seed: int, as_json: bool, **options: Any) -> 
     half-width, P or N, and the simulation plays on a single prime: one as large as each of a session's, and a toy.
     With a helper sessions are not simulated: the simulation knows all pads as it is, as aggregator and helper do.
     There, of party-…, one of four parties lies about its row cap, and an attack passes if the others are told wrong.
+
+    Others attack to learn: read-… all that lies and travels (with --protocol verified of all other protocols, too), or
+    by lies. The exit status is 1 where one reads a secret, such as a count or a key, that it is not promised.
     """
     require("benchmark")
     table = _table(seed=seed, **options)
@@ -84,31 +87,37 @@ def attack(names: tuple[str, ...], seed: int, as_json: bool, **options: Any) -> 
         for number, name in enumerate(chosen):
             report(name, number, len(chosen))
             rows.append({"attack": name, "what": table.descriptions[name], **table.play(name)})
+    beyond = any(found["beyond"] for row in rows for found in row.get("learned", {}).values())
     if as_json:
         output.print_json({**table.settings, "seed": seed, "confidence": CONFIDENCE, "attacks": rows})
-        return
+        click.get_current_context().exit(beyond)
     output.print_text(table.introduction + "\n")
     output.print_table(
         [(row["attack"], *table.cells(row)) for row in rows], header=table.header, numbers=len(table.header) - 2
     )
     output.print_text("\nWhat the liar does:")
     output.print_table([(f"  {row['attack']}", row["what"]) for row in rows])
+    click.get_current_context().exit(beyond)
 
 
 def _table(*, protocol: str, keys: str, trials: int, simulated_trials: int, seed: int, **setting: Any) -> AttackTable:
     """Return the attacks on a protocol; `setting` is for ``malicious``, `keys` for ``verified``."""
     from fhe_auc_benchmarks.attacks import tables
     from fhe_auc_benchmarks.attacks.blinded_auc.simulated_trials import setting as of
+    from fhe_auc_benchmarks.attacks.learning.readers import OTHERS
 
     if protocol == "malicious":
         if inputs.given("keys"):
             raise click.UsageError("--keys is for --protocol verified only")
-        return tables.on_malicious(of(**setting), trials, seed, simulated_trials)
+        made = tables.on_malicious(of(**setting), trials, seed, simulated_trials)
+        return tables.with_learning(made, ("semi-honest", "malicious"), keys, trials, seed)
     for option in setting:
         if inputs.given(option):
             raise click.UsageError(f"--{option} is for --protocol malicious only")
     if keys == "sealed":
-        return tables.on_verified(trials, seed, simulated_trials)
-    if inputs.given("simulated_trials"):
+        made = tables.on_verified(trials, seed, simulated_trials)
+    elif inputs.given("simulated_trials"):
         raise click.UsageError("--simulated-trials is for --keys sealed only")
-    return tables.on_helped(trials, seed)
+    else:
+        made = tables.on_helped(trials, seed)
+    return tables.with_learning(made, ("exact", "verified", *OTHERS), keys, trials, seed)

@@ -1,7 +1,7 @@
 """``fhe-auc attack``: the tables of what lies come to."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -14,6 +14,8 @@ from fhe_auc_benchmarks.attacks.exact_auc import helped, strategies
 from fhe_auc_benchmarks.attacks.exact_auc import simulated as integers
 from fhe_auc_benchmarks.attacks.exact_auc.lying_parties import LIES
 from fhe_auc_benchmarks.attacks.laboratory import CONFIDENCE, AttackOutcome
+from fhe_auc_benchmarks.attacks.learning.liars import LIARS
+from fhe_auc_benchmarks.attacks.learning.readers import READERS
 
 _REAL_PRIME = 2_199_023_288_321  # the first above 2^41 that is 1 modulo 16384
 _TOY_PRIME = 257
@@ -22,6 +24,8 @@ _ANY_WRONG_NUMBER = (
     "Passes of so many trials: a pass is a wrong AUC, half-width, P or N that a party accepts, or a false "
     f'"undefined". None of n says that fewer than 3/n pass, with {CONFIDENCE:.0%} confidence.'
 )
+
+_SAID = ("beyond", "READS"), ("read", "reads"), ("refused", "refuses by")
 
 Summary = dict[str, Any]
 
@@ -173,3 +177,30 @@ def _exact_cells(row: Summary) -> tuple[str, ...]:
 
 def _summary(outcome: AttackOutcome) -> Summary:
     return {name: value for name, value in outcome.summary().items() if name != "changed"}
+
+
+def with_learning(table: AttackTable, protocols: tuple[str, ...], keys: str, trials: int, seed: int) -> AttackTable:
+    """Return the table with attacks that learn, too; the columns after the names are those of the first two protocols.
+
+    Of the others the note says what is learned.
+    """
+    attacks = {**READERS, **LIARS} if trials else {}
+    learning = {name: each for name, each in attacks.items() if set(protocols) & set(each.on.get(keys, ()))}
+
+    def play(name: str) -> Summary:
+        if (attack := learning.get(name)) is None:
+            return table.play(name)
+        return {"learned": {on: attack.run(on, keys, trials, seed) for on in protocols if on in attack.on[keys]}}
+
+    def cells(row: Summary) -> tuple[str, ...]:
+        if (learned := row.get("learned")) is None:
+            return table.cells(row)
+        passes = [f"{max([*learned[on]['read'].values(), 0])}/{trials}" if on in learned else "-" for on in protocols]
+        said = {
+            f"{on} {verb} {', '.join(found[how])}" for on, found in learned.items() for how, verb in _SAID if found[how]
+        }
+        return *passes[:2], *[""] * (len(table.header) - 4), "; ".join(sorted(said)) or "learns nothing"
+
+    descriptions = {**table.descriptions, **{name: each.description for name, each in learning.items()}}
+    introduction = f"{table.introduction} Who learns passes with any secret; READS is more than is promised."
+    return replace(table, descriptions=descriptions, introduction=introduction, play=play, cells=cells)
