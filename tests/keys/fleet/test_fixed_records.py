@@ -185,6 +185,24 @@ def test_a_device_that_changes_its_file_while_others_are_asked_about_is_told_apa
     assert play.reads(0, play.rows)
 
 
+def test_there_is_no_query_before_the_last_file_is_read(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
+    play.write(play.records[:4], play.records[4:])
+    real = aggregator._digest_of
+
+    def interrupted(part: tables.RowGroup) -> tuple[bytes, str]:
+        if part.file.endswith("1.parquet"):
+            raise PowerCutError
+        return real(part)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(aggregator, "_digest_of", interrupted)
+        with pytest.raises(PowerCutError):
+            play.collect()
+    assert play.adders.names("list") == ()
+    assert not Path(play.place("blobs")).exists()
+    play.to_the_end()
+
+
 class PowerCutError(Exception):
     """The process dies at a write."""
 
