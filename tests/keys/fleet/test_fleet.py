@@ -34,7 +34,7 @@ from fhe_auc_keys.cli.fleet import fleet as command
 from fhe_auc_keys.errors import ExpiredError, KeysError, TamperedError, UnfitCertificateError
 from fhe_auc_keys.fleet import aggregator, tables
 from fhe_auc_keys.fleet.device import Device, Floor, Record, write_records
-from fhe_auc_keys.fleet.session import LIST, OPENING, RESULT, Verdict, loaded, sketch_info
+from fhe_auc_keys.fleet.session import LIST, OPENING, RESULT, Verdict, ended_unopened, loaded, sketch_info
 from fhe_auc_keys.store.key_store import TRAIL
 from fhe_auc_keys.store.trusted_authorities import Trusted
 from fhe_auc_keys.trust import member_lists, sealing
@@ -466,9 +466,9 @@ def test_the_commands_play_a_session_between_key_stores(play: Play, consortium: 
             authority.issue(each.request(), each.name, days=20, at=NOW)
         store.put("authority", "own", authority.to_bytes(), replace=True)
 
-    def run(who: str, *arguments: str) -> Any:
+    def run(who: str, *arguments: str, status: int = 0) -> Any:
         done = CliRunner().invoke(command, [*arguments, *at(who), "--json"], catch_exceptions=False)
-        assert done.exit_code == 0, done.output
+        assert done.exit_code == status, done.output
         return json.loads(done.stdout)
 
     convener, trustee = SITES
@@ -480,13 +480,18 @@ def test_the_commands_play_a_session_between_key_stores(play: Play, consortium: 
     run(convener, "convene", members, *roles, *asked, "--list", listed, "--out", session)
     with store_of(convener) as store:
         trust = Trusted.stored(store).trust
-    unproved = play.place("unproved.fleet")
+    by, unproved = ("--holder", convener), play.place("unproved.fleet")
     run(convener, "convene", members, *roles, *asked, "--list", listed, "--out", unproved, "--no-proofs")
     play.announced = open_announcement(Path(unproved).read_bytes(), trust, holder=convener, at=NOW)
     assert play.computation.proofs is None
+    few = [play.device(index).submit(play.rows[index], b"").record for index in range(4)]
+    write_records(play.place("few/0.parquet"), few)
+    run(ADDER, "collect", unproved, play.place("few"), play.place("few-blobs"), *by)
+    told = run(trustee, "open", unproved, members, play.place("few-blobs"), play.place("word"), *by, status=1)
+    assert (told["opened"], told["records"]) == (False, {"counts": 4})
+    assert ended_unopened(Path(play.place("word")).read_bytes()) == play.announced.manifest.digest
     play.announced = open_announcement(Path(session).read_bytes(), trust, holder=convener, at=NOW)
     play.write(play.records[:7])
-    by = "--holder", convener
     assert run(ADDER, "collect", session, records, blobs, *by)["records"] == 7
     run(trustee, "open", session, members, blobs, opening, *by)
     run(ADDER, "add", session, records, blobs, opening, result, *by)
@@ -494,7 +499,7 @@ def test_the_commands_play_a_session_between_key_stores(play: Play, consortium: 
     assert play.reads(6, play.rows[:7])
     assert play.read(6).inputs_proved == "row caps"
     for name in SITES:  # north had made another session before
-        assert len(Path(name, "store", TRAIL).read_text().splitlines()) == 2 + (name == convener)
+        assert len(Path(name, "store", TRAIL).read_text().splitlines()) == 3
 
 
 @pytest.mark.parametrize("more", [(), ("--no-proofs",)], ids=["proved", "not proved"])
