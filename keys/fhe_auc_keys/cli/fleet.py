@@ -304,6 +304,25 @@ def decrypt(result: str, responses: str, role: _Role) -> common.Report:
     return common.Report({"devices": number, "responses": responses}, rows)
 
 
+@common.command(
+    "As the helper: end a session, and say that nothing was opened.",
+    "fhe-auc fleet end session.fleet word --holder vendor --store keystore",
+    name="end",
+)
+@_as_role
+@click.argument("word", type=str)
+@common.reported
+def end_unopened(word: str, role: _Role) -> common.Report:
+    """Write to the file WORD, signed, that nothing was opened in this session; nothing ever will be.
+
+    For a session whose records or list are lost: devices that are given it may answer for the same rows in another one.
+    """
+    said = helper.end(role.session, role.store, at=common.now())
+    role.note("ended unopened")
+    tables.write(word, said)
+    return common.Report({"opened": False, "word": word}, [("ended", "unopened", f"{word!r} says so to its devices")])
+
+
 def _verdicts(found: dict[str, int], where: str, *, failed: bool = False) -> common.Report:
     rows: common.Rows = [("records", f"{count:,}", why) for why, count in found.items()]
     return common.Report({"records": found, "opened": not failed}, [*rows, ("written", "", where)], failed=failed)
@@ -363,5 +382,5 @@ def simulate_session(
     return common.Report(facts, common.Table(costs, header, 2, 3), rows, failed=not found.equal)
 
 
-for _command in (sign_list, convene, collect, open_pads, add, decrypt, simulate_session):
+for _command in (sign_list, convene, collect, open_pads, end_unopened, add, decrypt, simulate_session):
     fleet.add_command(_command)

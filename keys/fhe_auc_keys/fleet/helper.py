@@ -58,7 +58,7 @@ _RESPONSES_A_FILE = 100_000
 class _HelperState(SecretStruct, frozen=True):
     """Of a session, in the key store. Once the responses are written, nothing secret is left in it."""
 
-    blobs: bytes  # digest of the one list that it takes, from the first look at it on
+    blobs: bytes  # digest of the one list that it takes, from the first look at it on; empty where it took none
     answer: bytes = b""  # the opening; or the word that nothing was opened, for `ended`
     ended: bool = False
     material: bytes = b""  # secret key
@@ -134,7 +134,7 @@ def open_pads(
     if kept is None:
         kept = _HelperState(listed.digest)
         store.put("fleet", name, _FORMAT.frame(kept))
-    if kept.blobs != listed.digest:
+    if kept.blobs not in (b"", listed.digest):
         raise KeysError("the helper has been given another list: a session has one; make a new session")
     if kept.ended:
         return HelperAnswer(kept.answer, {}, opened=False)
@@ -164,9 +164,7 @@ def open_pads(
         at_row = rows.stop
     counts = verdicts == Verdict.COUNTS
     if int(counts.sum()) < manifest.min_parties:
-        word = session.unopened()
-        store.put("fleet", name, _FORMAT.frame(_HelperState(listed.digest, word, ended=True)), replace=True)
-        return HelperAnswer(word, _tally(verdicts.tobytes()), opened=False)
+        return HelperAnswer(end(session, store, at=at), _tally(verdicts.tobytes()), opened=False)
     public, secret = generate_context(computation.plan.parameters)
     material = secret.to_bytes()
     opening = computation.open_sum(material, computation.added([pads, computation.sum_of_pads(seeds)]))
@@ -177,6 +175,21 @@ def open_pads(
     opened_now = _HelperState(listed.digest, answer, False, material, *mine)
     store.put("fleet", name, _FORMAT.frame(opened_now), replace=True)
     return HelperAnswer(answer, _tally(verdicts.tobytes()), opened=True)
+
+
+def end(session: FleetSession, store: KeyStore, *, at: datetime) -> bytes:
+    """Return the signed word that nothing was opened in this session, and never will be; the same one each time.
+
+    Raises `KeysError` where this is not the helper, or pads of the session have been opened.
+    """
+    session.require(session.helper, at=at)
+    kept = _kept(store, session.manifest.session) or _HelperState(b"")
+    if kept.answer and not kept.ended:
+        raise KeysError("pads of this session have been opened: that cannot be taken back")
+    if not kept.ended:
+        kept = _HelperState(kept.blobs, session.unopened(), ended=True)
+        store.put("fleet", session.manifest.session.hex(), _FORMAT.frame(kept), replace=True)
+    return kept.answer
 
 
 def decrypt(session: FleetSession, store: KeyStore, result: bytes, out: str, *, at: datetime) -> int:

@@ -29,7 +29,7 @@ from fhe_auc.session.computation import Padded
 from fhe_auc.sums.residues import pack, packed_size, unpack
 from fhe_auc_benchmarks.attacks.exact_auc.lying_parties import Lie, Making, View
 from fhe_auc_keys.errors import KeysError
-from fhe_auc_keys.fleet import aggregator, session, tables
+from fhe_auc_keys.fleet import aggregator, helper, session, tables
 from fhe_auc_keys.fleet.device import Record, released, write_records
 from fhe_auc_keys.fleet.sealed_answers import AnswersSeal
 from fhe_auc_keys.store.key_store import KeyStore
@@ -270,6 +270,22 @@ def test_where_too_few_count_the_session_ends_and_the_helper_says_so_again_and_o
         play.decrypt(b"")
     kept = play.store.get("fleet", play.announced.manifest.session.hex())
     assert not any(each.response_key in kept for each in play.submitted)
+
+
+def test_a_helper_ends_a_session_that_it_has_not_opened_and_never_says_so_of_another(play: Play) -> None:
+    """Of one whose list is lost no device would be free otherwise."""
+    at, name = play.consortium.at, play.announced.manifest.session.hex()
+    with pytest.raises(KeysError, match="is not, with this certificate"):
+        helper.end(play.aggregator, play.adders, at=at)
+    play.write()
+    play.collect()
+    word = helper.end(play.helper, play.store, at=at)
+    assert released(play.submitted[0].memory, word)
+    assert helper.end(play.helper, play.store, at=at) == play.asked().document == word
+    play.store.remove("fleet", name)  # as if it were another session
+    play.open()
+    with pytest.raises(KeysError, match="have been opened"):
+        helper.end(play.helper, play.store, at=at)
 
 
 def test_the_helper_s_word_frees_the_rows_of_its_session_for_another_one_and_of_no_other(play: Play) -> None:
