@@ -57,7 +57,7 @@ from fhe_auc_keys.fleet.aggregator import BlobFile, BlobList, FleetResult, Opene
 from fhe_auc_keys.roles.contributions import Contribution
 from fhe_auc_keys.site import invitation, key_erasure, late_opening, made_sessions, openings
 from fhe_auc_keys.site.policy import Policy
-from fhe_auc_keys.store import key_store, trusted_authorities
+from fhe_auc_keys.store import fixed_lists, key_store, trusted_authorities
 from fhe_auc_keys.store.budget import Entry, Ledger, Limit
 from fhe_auc_keys.store.key_store import KeyStore
 from fhe_auc_keys.trust import existing_certificate, group_sealing
@@ -239,9 +239,9 @@ VECTORS: dict[str, Callable[[Path], bytes]] = {
     ),
     "fleet": lambda _: serialise.encode(FLEET),
     "device's memory": lambda _: device._FORMAT.frame(
-        device._Memory(FINGERPRINT, (device._DeviceAnswer(SESSION, (FINGERPRINT,), 1000),))
+        device._Memory(FINGERPRINT, (device._DeviceAnswer(SESSION, FINGERPRINT, FINGERPRINT, (FINGERPRINT,)),))
     ),
-    "fleet's session": lambda _: helper._FORMAT.frame(helper._HelperState(FINGERPRINT, b"answer", b"key")),
+    "fleet's session": lambda _: helper._FORMAT.frame(helper._HelperState(FINGERPRINT, b"answer", False, b"key")),
     "opened session": lambda _: bundles.Kept(b"announcement", 2**31, b"secrets").to_bytes(),
     "session held": lambda _: late_opening._FORMAT.frame(
         late_opening._Held(b"announcement", 2**31, b"context", (FINGERPRINT,))
@@ -257,6 +257,10 @@ VECTORS: dict[str, Callable[[Path], bytes]] = {
         fleet_session.LIST,
         NORTH,
         BlobList(FINGERPRINT, (BlobFile("blobs-000000.parquet", 2, FINGERPRINT),), b"sealed key"),
+    ),
+    "list of submissions": lambda _: fixed_lists._FORMAT.frame(fixed_lists._FixedList(b"signature", FINGERPRINT)),
+    "word that nothing was opened": lambda _: fleet_session._WORD.frame(
+        fleet_session._Unopened(FINGERPRINT, b"signature")
     ),
     "fleet's opening": lambda _: sign(
         fleet_session.OPENING, NORTH, Opened(FINGERPRINT, FINGERPRINT, bytes([0, 3]), b"context", b"opening")

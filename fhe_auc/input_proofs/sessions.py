@@ -2,7 +2,7 @@
 
     party         `InputProofs.made`        of its digits, as padded, and of the pad's seed: an `InputProof`
     aggregator    `InputProofs.check`       whether a proof is about the submission that it came with
-                  `answers`                 of its shares, under a key that nobody knows before all submissions are in
+                  `answers`                 of its shares, under a key that is there once all submissions are fixed
     helper        `held`                    of its own shares and these answers: whose proofs hold
 
 The helper learns of each party whether its proofs hold, and the aggregator of the helper. "The proof did not hold" does
@@ -24,6 +24,7 @@ import numpy as np
 from fhe_auc.base.errors import DeserialisationError
 from fhe_auc.base.keystream import KeyStream
 from fhe_auc.base.serialise import encode
+from fhe_auc.input_proofs.fixed import QueryKey
 from fhe_auc.input_proofs.joint_randomness import (
     BLIND_BYTES,
     PART_BYTES,
@@ -146,11 +147,11 @@ class InputProofs:
             raise DeserialisationError("its proof is not about the numbers that it has submitted")
         self._share(proof)
 
-    def answers(self, key: bytes, submitted: Iterable[Submitted]) -> list[bytes]:
+    def answers(self, key: QueryKey, submitted: Iterable[Submitted]) -> list[bytes]:
         """Return the aggregator's answers about each party, for the helper; the proofs have passed `check`.
 
-        `key`, 32 bytes, is the aggregator's alone until all submissions are in, and then the helper's, too. Of one
-        submission it is the only one: answers under two keys tell the helper what sums of digits are.
+        `key` is the aggregator's, and then the helper's, too. Of one submission it is the only one: answers under two
+        keys tell the helper what sums of digits are.
         """
         found: list[bytes] = []
         for each in self._batches(submitted):

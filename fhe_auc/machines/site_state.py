@@ -69,13 +69,14 @@ class Joined:
     protection: Protection
     records: Records
     open_late: Callable[[tuple[str, ...]], bytes] | None = field(default=None, repr=False)
+    fix_list: Callable[[bytes], bytes] | None = field(default=None, repr=False)  # as of `Aggregator`
     loaded: object = field(default=None, repr=False, compare=False)  # the public context in an aggregator's material
     helps: bool = False  # whether the role is the session's helper, which has no rows and no result
 
     def aggregator(self) -> Aggregator:
         """Return the session's aggregator."""
         made = registry.load(self.manifest.protocol).aggregator(self.manifest, self.material)
-        made.protection, made.open_late = self.protection, self.open_late
+        made.protection, made.open_late, made.fix_list = self.protection, self.open_late, self.fix_list
         return made
 
     @property

@@ -32,6 +32,7 @@ class Aggregator(Rounds, ABC):
     # Set before the session starts:
     protection: Protection | None = None  # between machines; without it the session is refused
     open_late: Callable[[tuple[str, ...]], bytes] | None = None  # makes what the key holder adds for those who count
+    fix_list: Callable[[bytes], bytes] | None = None  # keeps the digest of all submissions; the secret of a query
     journal: Journal | None = None  # for a session that outlives this process; `start` goes on from what is there
 
     _stranger = "not a party of this session, or left out in an earlier round"

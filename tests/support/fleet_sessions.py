@@ -64,10 +64,13 @@ class Play(AbstractContextManager["Play"]):
         self.announcement = made.convene(registry.load("exact").prepare(self.request).manifest)
         self.announced = self.opened(self.announcement)
         self.aggregator, self.helper = self.role(made.aggregator), self.role(made.helper)
-        self.store = KeyStore.create(folder / "store", "correct horse battery", log2_cost=10)
+        self.store, self.adders = (
+            KeyStore.create(folder / name, "correct horse battery", log2_cost=10) for name in ("store", "adders-store")
+        )
 
     def __exit__(self, *error: object) -> None:
         self.store.close()
+        self.adders.close()
 
     def place(self, name: str) -> str:
         return str(self.folder / name)
@@ -106,11 +109,16 @@ class Play(AbstractContextManager["Play"]):
 
     def collect(self) -> aggregator.Collected:
         folders = self.place("records"), self.place("blobs")
-        return aggregator.collect(self.aggregator, *folders, self.at_hand, at=self.consortium.at)
+        return aggregator.collect(self.aggregator, self.adders, *folders, self.at_hand, at=self.consortium.at)
 
-    def open(self, blobs: str = "blobs") -> tuple[bytes, dict[str, int]]:
+    def asked(self, blobs: str = "blobs") -> helper.HelperAnswer:
         places = self.place("members.parquet"), self.place(blobs)
         return helper.open_pads(self.helper, self.store, *places, self.at_hand, at=self.consortium.at)
+
+    def open(self, blobs: str = "blobs") -> tuple[bytes, dict[str, int]]:
+        answer = self.asked(blobs)
+        assert answer.opened
+        return answer.document, answer.verdicts
 
     def until_opened(self, *files: list[Record]) -> tuple[bytes, dict[str, int]]:
         """Write records, collect them, and open the pads."""

@@ -44,8 +44,8 @@ Who runs what, in this order; docs/guide/scale.md says what each sees.
 authority     sign       signs the list of the fleet's members
 convener      convene    names fleet, study, aggregator and helper in a signed file
 each device   (Python)   fhe_auc_keys.fleet.device: a record of its rows, with a proof
-aggregator    collect    checks the records, and writes the blobs for the helper
-helper        open       opens the sum of the pads of those that count
+aggregator    collect    fixes and checks the records, and writes the blobs for the helper
+helper        open       opens the sum of the pads of those that count, or says that it opens nothing
 aggregator    add        adds their sketches; the encrypted result
 helper        decrypt    decrypts it, and seals the sums to each device
 each device   (Python)   reads them
@@ -223,10 +223,11 @@ def convene(
 def collect(records: str, blobs: str, role: _Role, workers: int) -> common.Report:
     """Check every record in the Parquet files of the folder RECORDS, and write the blobs of those that are whole.
 
-    The new folder BLOBS is for the helper. RECORDS must stay as it is until `add`.
+    The new folder BLOBS is for the helper. A session has one list: RECORDS must stay as it is until `add`. After a
+    crash collect the same again.
     """
     with Workers(workers) as pool:
-        found = aggregator.collect(role.session, records, blobs, pool, at=common.now())
+        found = aggregator.collect(role.session, role.store, records, blobs, pool, at=common.now())
     where = f"their blobs are in {blobs!r}, for the helper"
     rows: common.Rows = [("collected", f"{found.records:,} records", where)]
     for why, count in found.refusals.counts.items():
@@ -248,13 +249,18 @@ def collect(records: str, blobs: str, role: _Role, workers: int) -> common.Repor
 def open_pads(members_file: str, blobs: str, opening: str, role: _Role, workers: int) -> common.Report:
     """Open the sum of the pads of those of the folder BLOBS that count, once; write the answer to the file OPENING.
 
-    MEMBERS is the fleet's file. Asked again with the same blobs it writes the same answer, with others it refuses.
+    MEMBERS is the fleet's file. The first list is the session's: asked again it writes the same answer, and it refuses
+    another list. Exit status 1: too few count, and the session has ended. OPENING is then the signed word that nothing
+    was opened; devices that are given it may answer for the same rows in another session.
     """
     with Workers(workers) as pool:
-        answer, found = helper.open_pads(role.session, role.store, members_file, blobs, pool, at=common.now())
-    role.note("opened")
-    tables.write(opening, answer)
-    return _verdicts(found, f"the answer for the aggregator is {opening!r}")
+        found = helper.open_pads(role.session, role.store, members_file, blobs, pool, at=common.now())
+    role.note("opened" if found.opened else "ended unopened")
+    tables.write(opening, found.document)
+    if found.opened:
+        return _verdicts(found.verdicts, f"the answer for the aggregator is {opening!r}")
+    where = f"too few count, so nothing is opened and the session has ended: {opening!r} says so to its devices"
+    return _verdicts(found.verdicts, where, failed=True)
 
 
 @common.command(
@@ -298,9 +304,28 @@ def decrypt(result: str, responses: str, role: _Role) -> common.Report:
     return common.Report({"devices": number, "responses": responses}, rows)
 
 
-def _verdicts(found: dict[str, int], where: str) -> common.Report:
+@common.command(
+    "As the helper: end a session, and say that nothing was opened.",
+    "fhe-auc fleet end session.fleet word --holder vendor --store keystore",
+    name="end",
+)
+@_as_role
+@click.argument("word", type=str)
+@common.reported
+def end_unopened(word: str, role: _Role) -> common.Report:
+    """Write to the file WORD, signed, that nothing was opened in this session; nothing ever will be.
+
+    For a session whose records or list are lost: devices that are given it may answer for the same rows in another one.
+    """
+    said = helper.end(role.session, role.store, at=common.now())
+    role.note("ended unopened")
+    tables.write(word, said)
+    return common.Report({"opened": False, "word": word}, [("ended", "unopened", f"{word!r} says so to its devices")])
+
+
+def _verdicts(found: dict[str, int], where: str, *, failed: bool = False) -> common.Report:
     rows: common.Rows = [("records", f"{count:,}", why) for why, count in found.items()]
-    return common.Report({"records": found}, [*rows, ("written", "", where)])
+    return common.Report({"records": found, "opened": not failed}, [*rows, ("written", "", where)], failed=failed)
 
 
 @common.command(
@@ -357,5 +382,5 @@ def simulate_session(
     return common.Report(facts, common.Table(costs, header, 2, 3), rows, failed=not found.equal)
 
 
-for _command in (sign_list, convene, collect, open_pads, add, decrypt, simulate_session):
+for _command in (sign_list, convene, collect, open_pads, end_unopened, add, decrypt, simulate_session):
     fleet.add_command(_command)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -12,12 +13,14 @@ import msgspec
 import numpy as np
 
 from fhe_auc.base.errors import DeserialisationError, EvaluationError, InputError, TooFewPartiesError
-from fhe_auc.base.serialise import decode
+from fhe_auc.base.serialise import decode, encode
+from fhe_auc.input_proofs.fixed import QueryKey, Submissions
 from fhe_auc.input_proofs.sessions import InputProof, Submitted
 from fhe_auc.rlwe.polynomials import Words
 from fhe_auc_keys.errors import KeysError, TamperedError
 from fhe_auc_keys.fleet import tables
 from fhe_auc_keys.fleet.device import Record
+from fhe_auc_keys.fleet.sealed_answers import LABEL, AnswersSeal
 from fhe_auc_keys.fleet.session import (
     BLOB_BYTES,
     LIST,
@@ -28,11 +31,14 @@ from fhe_auc_keys.fleet.session import (
     Loaded,
     RefusedRecords,
     Verdict,
+    check_unopened,
     loaded,
     sketch_info,
 )
 from fhe_auc_keys.fleet.tables import BLOBS, RECORDS, RowGroup
 from fhe_auc_keys.fleet.tasks import Workers
+from fhe_auc_keys.store import fixed_lists
+from fhe_auc_keys.store.key_store import KeyStore
 from fhe_auc_keys.trust.identity import Identity
 from fhe_auc_keys.trust.sealing import OVERHEAD
 
@@ -60,14 +66,19 @@ class BlobList(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fiel
 
     session: bytes  # the manifest's digest
     files: tuple[BlobFile, ...]
-    key: bytes = b""  # sealed to the helper: that of the proofs' query, where devices prove their counts
+    keys: bytes = b""  # sealed to the helper: the query's and the answers', where devices prove their counts
+
+    @property
+    def digest(self) -> bytes:
+        """What the list is known by: equal ones have it in common, though what is sealed never is."""
+        return hashlib.sha256(encode((self.session, self.files))).digest()
 
 
 class Opened(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """The helper's answer, signed by it."""
 
     session: bytes
-    blobs: bytes  # SHA-256 of the list
+    blobs: bytes  # `BlobList.digest`
     verdicts: bytes  # one a blob, in the list's order
     context: bytes  # public
     opening: bytes  # sealed to the aggregator
@@ -88,11 +99,16 @@ class Collected(NamedTuple):
     refusals: RefusedRecords
 
 
-def collect(session: FleetSession, records: str, blobs: str, workers: Workers, *, at: datetime) -> Collected:
-    """Check all records in a folder, and write the blobs of those that are whole into the folder `blobs`.
+def collect(
+    session: FleetSession, store: KeyStore, records: str, blobs: str, workers: Workers, *, at: datetime
+) -> Collected:
+    """Fix all records in a folder, check them, and write the blobs of those that are whole into the folder `blobs`.
 
-    The records must stay as they are until `add`. Raises `KeysError` where this is not the aggregator; `InputError`
-    where `blobs` holds a list already, or a folder cannot be read or written.
+    They are read twice. At first every byte goes into the digest that the aggregator's `store` keeps; only then is
+    there a key of a query, by which proofs are asked. So the records must stay as they are until `add`: done again, the
+    same ones make the same list. Raises `KeysError` where this is not the aggregator, or other records were fixed;
+    `EvaluationError` where a file has changed in between: put it back, and collect again; `InputError` where `blobs`
+    holds a list already, or a folder cannot be read or written.
     """
     session.require(session.announced.aggregator, at=at)
     if tables.is_there(tables.within(blobs, LIST_FILE)):
@@ -102,14 +118,24 @@ def collect(session: FleetSession, records: str, blobs: str, workers: Workers, *
     for file, why in unreadable.items():
         refusals.add(UNREADABLE, f"{file}: {why}")
     files = []
+    fixed, digests = Submissions(len(parts)), list[bytes]()
+    for digest, why in workers.map(_digest_of, ((part,) for part in parts)):
+        fixed.add(digest)
+        digests.append(digest)
+        if not digest:  # none of a part counts that cannot be read to its end
+            refusals.add(UNREADABLE, why)
+    secret = fixed_lists.fix(store, session.identity, session.manifest, fixed.digest)
+    query = fixed.query_key(secret, session.manifest.digest)
+    key_of_answers = fixed.key(secret, session.manifest.digest, LABEL)
     names = [f"blobs-{number:06}.parquet" for number in range(len(parts))]
-    tasks = ((part, tables.within(blobs, name)) for part, name in zip(parts, names, strict=True))
-    key = b"" if session.loaded.computation.proofs is None else session.query_key()
-    found = workers.map(_collected, tasks, session.manifest.to_bytes(), session.identity.to_bytes(), key)
+    tasks = ((part, digest, blobs, name) for part, digest, name in zip(parts, digests, names, strict=True))
+    shared = session.manifest.to_bytes(), session.identity.to_bytes(), query, key_of_answers
+    found = workers.map(_collected, tasks, *shared)
     for name, (rows, digest, refused) in zip(names, found, strict=True):
         refusals.merge(refused)
         files.append(BlobFile(name, rows, digest))
-    sealed = session.seal(LIST, session.helper, key) if key else b""
+    proved = session.loaded.computation.proofs is not None
+    sealed = session.seal(LIST, session.helper, query + key_of_answers) if proved else b""
     signed = session.sign(LIST, BlobList(session.manifest.digest, tuple(files), sealed))
     tables.write(tables.within(blobs, LIST_FILE), signed)
     return Collected(sum(each.rows for each in files), refusals)
@@ -122,14 +148,17 @@ def add(
 
     `records` and `blobs` are as of `collect`, and `opening` is the helper's answer. Raises `KeysError` where this is no
     aggregator, or the answer not the helper's or for other blobs; `EvaluationError` where the records have changed
-    since; `TooFewPartiesError` where fewer count than the session takes.
+    since; `TooFewPartiesError` where fewer count than the session takes, or the helper says that it opened nothing.
     """
     session.require(session.announced.aggregator, at=at)
     manifest, computation = session.manifest, session.loaded.computation
     signed = tables.read(tables.within(blobs, LIST_FILE))
     listed = session.read(LIST, signed, BlobList, session.announced.aggregator, at=at)
+    with suppress(DeserialisationError):  # it is an opening
+        check_unopened(opening, manifest.digest, session.helper.signing_key)
+        raise TooFewPartiesError("the helper has opened nothing, as too few count: the session has ended")
     answer = session.read(OPENING, opening, Opened, session.helper, at=at)
-    if {listed.session, answer.session} != {manifest.digest} or answer.blobs != hashlib.sha256(signed).digest():
+    if {listed.session, answer.session} != {manifest.digest} or answer.blobs != listed.digest:
         raise KeysError("the helper's answer is for another session, or for other blobs than are listed here")
     verdicts = np.frombuffer(answer.verdicts, np.uint8)
     if len(verdicts) != sum(each.rows for each in listed.files):
@@ -166,20 +195,44 @@ class _Whole(NamedTuple):
     proof: InputProof | None
 
 
+def _hashed(part: RowGroup, digest: hashlib._Hash) -> Iterator[Record]:
+    """Yield a part's records, each with all its bytes in the digest; errors as `tables.rows_of`."""
+    for row in tables.rows_of(part, RECORDS):
+        digest.update(encode(row))
+        yield Record(*row)
+
+
+def _digest_of(part: RowGroup) -> tuple[bytes, str]:
+    """Return the digest of a part's rows; or none, and why, where it cannot be read to its end."""
+    digest = hashlib.sha256()
+    try:
+        for _ in _hashed(part, digest):
+            pass
+    except DeserialisationError as error:
+        return b"", str(error)
+    return digest.digest(), ""
+
+
 def _collected(
-    part: RowGroup, target: str, manifest: bytes, identity: bytes, key: bytes
+    part: RowGroup,
+    fixed: bytes,
+    blobs: str,
+    name: str,
+    manifest: bytes,
+    identity: bytes,
+    query: QueryKey,
+    key_of_answers: bytes,
 ) -> tuple[int, bytes, RefusedRecords]:
     """Write the blobs of a part's records that are whole; return how many, the file's SHA-256, and the others.
 
-    The answers about proofs need no seal. To whoever lacks the pads' seeds they are uniform: each is a sum over padded
-    digits, or over a share of the proof, which is padded likewise.
+    Nothing is written of a part whose digest is not the one `fixed`: `EvaluationError`.
     """
     session, me = loaded(manifest), Identity.from_bytes(identity)
     proofs, refusals, rows = session.computation.proofs, RefusedRecords(), list[tuple[Any, ...]]()
+    seal, digest_now = AnswersSeal(key_of_answers, session.digest, name), hashlib.sha256()
 
     def whole() -> Iterator[_Whole]:
-        for number, row in enumerate(tables.rows_of(part, RECORDS)):
-            record = Record(*row)
+        for number, record in enumerate(_hashed(part, digest_now) if fixed else ()):
             found = _checked(record, session, me)
             if isinstance(found, str):
                 refusals.add(found, f"{part.file}, row group {part.group}, row {number}: member {record.member}")
@@ -193,15 +246,16 @@ def _collected(
         if proofs is None:
             answers = [b"" for _ in whole()]
         else:
-            answers = proofs.answers(
-                key, (Submitted(each.record.member, each.parts[0], each.proof) for each in whole() if each.proof)
-            )
-    except DeserialisationError as error:
-        rows, answers, refusals = [], [], RefusedRecords()  # none of a file counts that cannot be read to its end
-        refusals.add(UNREADABLE, str(error))
-    listed = [(*row, own) for row, own in zip(rows, answers, strict=True)]
+            own = (Submitted(each.record.member, each.parts[0], each.proof) for each in whole() if each.proof)
+            found = proofs.answers(query, own)
+            answers = [seal.seal(row, rows[row][0], each) for row, each in enumerate(found)]
+    except DeserialisationError:
+        raise EvaluationError(_CHANGED.format(folder=part.file)) from None
+    if fixed and digest_now.digest() != fixed:
+        raise EvaluationError(_CHANGED.format(folder=part.file))
+    listed = [(*row, answer) for row, answer in zip(rows, answers, strict=True)]
     data = tables.as_file(list(zip(*listed, strict=True)) or [()] * len(BLOBS), BLOBS)
-    tables.write(target, data)
+    tables.write(tables.within(blobs, name), data)
     return len(rows), hashlib.sha256(data).digest(), refusals
 
 

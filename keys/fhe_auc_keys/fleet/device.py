@@ -1,7 +1,9 @@
 """A device: it pads its sketch once, and reads the sums once. It has no key of the session.
 
-What it answers tells most to whom asks it twice: two sums of the same rows, among others, differ in what the others
-have put in. So a device remembers what it has answered, and has a floor for how many must count beside it.
+What it answers tells most to whom asks it twice: which records count is the server's choice, so two sums of the same
+rows could differ in this device alone. So a device remembers what it has answered, and answers for the same rows once;
+only the helper's signed word that nothing was opened in a session frees the rows (`released`). And it has a floor for
+how many must count beside it.
 """
 
 from __future__ import annotations
@@ -23,13 +25,15 @@ from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.manifest import Manifest
 from fhe_auc_keys.bundles.announcement import Announcement
 from fhe_auc_keys.bundles.session_keys import SEED_BYTES
-from fhe_auc_keys.errors import TamperedError
+from fhe_auc_keys.errors import KeysError, TamperedError
 from fhe_auc_keys.fleet import tables
 from fhe_auc_keys.fleet.session import (
     BLOB,
     KEY_BYTES,
     RESPONSE,
     blob_info,
+    check_unopened,
+    ended_unopened,
     helper_of,
     loaded,
     sealed_in,
@@ -56,9 +60,8 @@ class Record(NamedTuple):
 class Floor:
     """The least that a device asks of a session, whoever convenes it; `InputError` where a field cannot be that.
 
-    `members` is how many members the fleet has at least, 2 or more; and by how many their number must have changed
-    before the device answers for the same rows again. `share` is the share of the members, above 0 and at most 1, that
-    must count at least: who plays fewer is never alone with one device.
+    `members` is how many members the fleet has at least, 2 or more. `share` is the share of the members, above 0 and at
+    most 1, that must count at least: who plays fewer is never alone with one device.
     """
 
     members: int
@@ -94,8 +97,9 @@ class Submitted:
 
 class _DeviceAnswer(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     session: bytes
-    rows: tuple[bytes, ...]  # by model: SHA-256 of the memory's salt, the labels and this model's scores
-    members: int  # of the fleet
+    manifest: bytes  # its digest
+    helper: bytes  # its signing key
+    rows: tuple[bytes, ...]  # by model: SHA-256 of the memory's salt, labels and scores; none once they are `released`
 
 
 class _Memory(SecretStruct, frozen=True):
@@ -103,7 +107,7 @@ class _Memory(SecretStruct, frozen=True):
     answers: tuple[_DeviceAnswer, ...] = ()
 
 
-_FORMAT = KeptFormat(b"fhefmem", _Memory, "device's memory")
+_FORMAT = KeptFormat(b"fhefmem", _Memory, "device's memory", version=4)
 
 
 class Device:
@@ -119,10 +123,9 @@ class Device:
             raise InputError(f"the session's fleet has members 0 to {fleet.members - 1}, and no {index}")
         self.manifest = self._loaded.manifest
         floor.require(self.manifest)
-        self._floor = floor
         self.index = index
         self._digest = self._loaded.digest
-        self._helper, self._aggregator = helper_of(announced).encryption_key, announced.aggregator.encryption_key
+        self._helper, self._aggregator = helper_of(announced), announced.aggregator.encryption_key
         self._identity = identity
 
     def __repr__(self) -> str:
@@ -139,8 +142,8 @@ class Device:
         `memory` is `Submitted.memory` of its last submission, to whichever session; empty where there was none.
 
         Raises `InputError` where the rows do not fit the session, or are more than its row cap; `EvaluationError` where
-        the device has answered this session, or, for the same labels and scores of any of its models, another one of
-        about as many members; `DeserialisationError` where the memory is damaged: an empty one would answer again.
+        the device has answered this session, or, for the same labels and scores of any of its models, another one;
+        `DeserialisationError` where the memory is damaged: an empty one would answer again.
         """
         remembered = self._remembered(data, memory)
         cap = self._loaded.fleet.row_cap
@@ -153,7 +156,7 @@ class Device:
         info = sketch_info(self._digest, self.index)
         sketch = sealing.seal(self._aggregator, sealed_in(padded), info=info)
         info = blob_info(self._digest, self.index, hashlib.sha256(sketch).digest())
-        blob = sealing.seal(self._helper, seed + response_key, info=info)
+        blob = sealing.seal(self._helper.encryption_key, seed + response_key, info=info)
         randomness = b"" if padded.proof is None else b"".join(padded.proof.parts)
         signature = self._identity.sign(BLOB, signed_of(blob, info, randomness))
         return Submitted(Record(self.index, self._digest, sketch, blob, signature), response_key, remembered)
@@ -161,15 +164,16 @@ class Device:
     def _remembered(self, data: PartyData, memory: bytes) -> bytes:
         """Return the memory with this submission in it; errors as `submit`."""
         known = _FORMAT.unframe(memory) if memory else _Memory(secrets.token_bytes(32))
-        mine = _DeviceAnswer(self.manifest.session, _digests_of(data, known.salt), self.manifest.size)
+        rows = _digests_of(data, known.salt)
+        mine = _DeviceAnswer(self.manifest.session, self._digest, self._helper.signing_key, rows)
         for each in known.answers:
             if each.session == mine.session:
                 raise EvaluationError(f"member {self.index} has answered this session: a device answers once")
-            if set(each.rows) & set(mine.rows) and abs(each.members - mine.members) < self._floor.members:
+            if set(each.rows) & set(mine.rows):
                 raise EvaluationError(
                     f"member {self.index} has answered for the same rows in session {each.session.hex()}: who sees "
-                    "both results learns of single devices. It answers again once its rows have changed, or the "
-                    f"number of members by {self._floor.members:,} or more"
+                    "both results learns of single devices. It answers again once its rows have changed, or its memory "
+                    "has been given the helper's word that nothing was opened in that session"
                 )
         return _FORMAT.frame(_Memory(known.salt, (*known.answers, mine)))
 
@@ -192,6 +196,22 @@ class Device:
         found: Evaluation = task.read(totals_of(totals), ("",) * number, b"")
         warnings = (*found.warnings, *warnings_of([data], self.manifest.thresholds))
         return replace(found, keys="helper", rounds=2, warnings=warnings)
+
+
+def released(memory: bytes, word: bytes) -> bytes:
+    """Return a device's memory in which the rows of one session are free again: for another session, by a fresh record.
+
+    `word` is what that session's helper has signed: that nothing was opened. The device still answers that session
+    never again. Raises `KeysError` where it has not answered the session, or the word is not by its helper;
+    `DeserialisationError` where the word is none, or the memory is damaged.
+    """
+    known, session = _FORMAT.unframe(memory), ended_unopened(word)
+    mine = next((each for each in known.answers if each.manifest == session), None)
+    if mine is None:
+        raise KeysError("the device has not answered the session of which a helper says that nothing was opened")
+    check_unopened(word, session, mine.helper)
+    free = msgspec.structs.replace(mine, rows=())
+    return _FORMAT.frame(_Memory(known.salt, tuple(free if each is mine else each for each in known.answers)))
 
 
 def _digests_of(data: PartyData, salt: bytes) -> tuple[bytes, ...]:

@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from fhe_auc.base.errors import DeserialisationError, EvaluationError, TooFewPartiesError
+from fhe_auc.base.errors import DeserialisationError, EvaluationError
 from fhe_auc.base.serialise import KeptFormat, SecretStruct, encode
 from fhe_auc.input_proofs.joint_randomness import PART_BYTES
 from fhe_auc.input_proofs.sessions import KEY_BYTES as QUERY_KEY_BYTES
@@ -27,6 +27,7 @@ from fhe_auc_keys.bundles.session_keys import SEED_BYTES, generate_context
 from fhe_auc_keys.errors import KeysError, TamperedError
 from fhe_auc_keys.fleet import tables
 from fhe_auc_keys.fleet.aggregator import LIST_FILE, BlobFile, BlobList, FleetResult, Opened
+from fhe_auc_keys.fleet.sealed_answers import AnswersSeal
 from fhe_auc_keys.fleet.session import (
     BLOB,
     BLOB_BYTES,
@@ -57,8 +58,9 @@ _RESPONSES_A_FILE = 100_000
 class _HelperState(SecretStruct, frozen=True):
     """Of a session, in the key store. Once the responses are written, nothing secret is left in it."""
 
-    blobs: bytes  # SHA-256 of the list that was opened
-    answer: bytes
+    blobs: bytes  # digest of the one list that it takes, from the first look at it on; empty where it took none
+    answer: bytes = b""  # the opening; or the word that nothing was opened, for `ended`
+    ended: bool = False
     material: bytes = b""  # secret key
     members: bytes = b""  # of those that count, 4 bytes each, the lowest first
     response_keys: bytes = b""  # theirs
@@ -66,7 +68,7 @@ class _HelperState(SecretStruct, frozen=True):
     content_key: bytes = b""  # under which its sums are sealed
 
 
-_FORMAT = KeptFormat(b"fhefhlp", _HelperState, "fleet's session")
+_FORMAT = KeptFormat(b"fhefhlp", _HelperState, "fleet's session", version=4)
 
 
 class _BlobRow(NamedTuple):
@@ -77,7 +79,7 @@ class _BlobRow(NamedTuple):
     blob: bytes
     signature: bytes
     randomness: bytes  # both parts of what its proof hangs on; empty without proofs
-    answers: bytes  # the aggregator's, about its proof
+    answers: bytes  # the aggregator's, about its proof, sealed
 
     @property
     def parts(self) -> tuple[bytes, bytes]:
@@ -97,39 +99,54 @@ class _Secrets(NamedTuple):
         return "_Secrets(...)"
 
 
+class HelperAnswer(NamedTuple):
+    """What a helper says of a list of blobs."""
+
+    document: bytes  # the opening, for the aggregator; or the word that nothing was opened, for devices, too
+    verdicts: dict[str, int]  # how many blobs there are of each; none where it is asked again about a word
+    opened: bool
+
+
 def open_pads(
     session: FleetSession, store: KeyStore, members: str, blobs: str, workers: Workers, *, at: datetime
-) -> tuple[bytes, dict[str, int]]:
-    """Return the answer for the aggregator, and how many blobs there are of each verdict.
+) -> HelperAnswer:
+    """Return the answer for the aggregator: the same one each time.
 
-    `members` is the fleet's file, `blobs` the aggregator's folder. Of a member's records the first counts that opens,
-    and whose proof holds where devices prove their counts.
+    The first list that the helper is given is the session's, from before it looks at an answer about a proof: asked
+    about a proof in two lists it could be made to tell counts. Where fewer count than the session takes, the session
+    ends unopened. `members` is the fleet's file, `blobs` the aggregator's folder. Of a member's records the first
+    counts that opens, and whose proof holds where devices prove their counts.
 
-    Raises `KeysError` where this is not the helper, the list not the aggregator's or of another session, or the pads of
-    another list have been opened; `InputError` where the members are not the fleet's, or a file cannot be read;
-    `DeserialisationError` where a file of blobs is not the one listed, or malformed, `TamperedError` where the key is
-    not sealed to this helper; `TooFewPartiesError` where fewer count than the session takes: nothing is opened then.
+    Raises `KeysError` where this is not the helper, the list not the aggregator's or of another session, or another
+    list than the session's; `InputError` where the members are not the fleet's, or a file cannot be read;
+    `DeserialisationError` where a file of blobs is not the one listed, or malformed; `TamperedError` where the keys are
+    not sealed to this helper.
     """
     session.require(session.helper, at=at)
     manifest, computation = session.manifest, session.loaded.computation
     signed = tables.read(tables.within(blobs, LIST_FILE))
     listed = session.read(LIST, signed, BlobList, session.announced.aggregator, at=at)
-    digest = hashlib.sha256(signed).digest()
     if listed.session != manifest.digest:
         raise KeysError("the list of blobs is of another session")
-    kept = _kept(store, manifest.session)
-    if kept is not None:
-        if kept.blobs != digest:
-            raise KeysError("the pads of another list have been opened: a session has one; make a new session")
-        return kept.answer, _tally(session.read(OPENING, kept.answer, Opened, session.helper, at=at).verdicts)
     fleet = tables.read_members(members)
     session.loaded.fleet.require(fleet)
+    kept, name = _kept(store, manifest.session), manifest.session.hex()
+    if kept is None:
+        kept = _HelperState(listed.digest)
+        store.put("fleet", name, _FORMAT.frame(kept))
+    if kept.blobs not in (b"", listed.digest):
+        raise KeysError("the helper has been given another list: a session has one; make a new session")
+    if kept.ended:
+        return HelperAnswer(kept.answer, {}, opened=False)
+    if kept.answer:
+        verdicts_then = session.read(OPENING, kept.answer, Opened, session.helper, at=at).verdicts
+        return HelperAnswer(kept.answer, _tally(verdicts_then), opened=True)
     tasks = [(tables.within(blobs, each.name), each) for each in listed.files]
     members_in = (np.asarray(_read(*task, ["member"])["member"], np.uint32) for task in tasks)
     named = np.concatenate([np.empty(0, np.uint32), *members_in])
     found, times = np.unique(named, return_counts=True)
-    key = b"" if computation.proofs is None else session.unseal(LIST, listed.key)
-    shared = manifest.to_bytes(), session.identity.to_bytes(), key, fleet, found[times > 1]
+    keys_in = b"" if computation.proofs is None else session.unseal(LIST, listed.keys)
+    shared = manifest.to_bytes(), session.identity.to_bytes(), keys_in, fleet, found[times > 1]
     opened = workers.map(_opened, tasks, *shared)
     verdicts, keys, seeds = np.empty(len(named), np.uint8), np.empty((len(named), KEY_BYTES), np.uint8), []
     pads, taken, at_row = computation.added([]), set[int](), 0
@@ -146,20 +163,33 @@ def open_pads(
                 seeds.append((member, seed))
         at_row = rows.stop
     counts = verdicts == Verdict.COUNTS
-    if (number := int(counts.sum())) < manifest.min_parties:
-        others = "; ".join(f"{count}: {why}" for why, count in _tally(verdicts[~counts].tobytes()).items())
-        raise TooFewPartiesError(
-            f"{number} members count, at least {manifest.min_parties} are needed{others and f' ({others})'}"
-        )
+    if int(counts.sum()) < manifest.min_parties:
+        return HelperAnswer(end(session, store, at=at), _tally(verdicts.tobytes()), opened=False)
     public, secret = generate_context(computation.plan.parameters)
     material = secret.to_bytes()
     opening = computation.open_sum(material, computation.added([pads, computation.sum_of_pads(seeds)]))
     sealed = session.seal(OPENING, session.announced.aggregator, opening)
-    body = Opened(manifest.digest, digest, verdicts.tobytes(), public.to_bytes(), sealed)
+    body = Opened(manifest.digest, listed.digest, verdicts.tobytes(), public.to_bytes(), sealed)
     answer = session.sign(OPENING, body)
     mine = named[counts].astype("<u4").tobytes(), keys[counts].tobytes()
-    store.put("fleet", manifest.session.hex(), _FORMAT.frame(_HelperState(digest, answer, material, *mine)))
-    return answer, _tally(verdicts.tobytes())
+    opened_now = _HelperState(listed.digest, answer, False, material, *mine)
+    store.put("fleet", name, _FORMAT.frame(opened_now), replace=True)
+    return HelperAnswer(answer, _tally(verdicts.tobytes()), opened=True)
+
+
+def end(session: FleetSession, store: KeyStore, *, at: datetime) -> bytes:
+    """Return the signed word that nothing was opened in this session, and never will be; the same one each time.
+
+    Raises `KeysError` where this is not the helper, or pads of the session have been opened.
+    """
+    session.require(session.helper, at=at)
+    kept = _kept(store, session.manifest.session) or _HelperState(b"")
+    if kept.answer and not kept.ended:
+        raise KeysError("pads of this session have been opened: that cannot be taken back")
+    if not kept.ended:
+        kept = _HelperState(kept.blobs, session.unopened(), ended=True)
+        store.put("fleet", session.manifest.session.hex(), _FORMAT.frame(kept), replace=True)
+    return kept.answer
 
 
 def decrypt(session: FleetSession, store: KeyStore, result: bytes, out: str, *, at: datetime) -> int:
@@ -175,7 +205,7 @@ def decrypt(session: FleetSession, store: KeyStore, result: bytes, out: str, *, 
     session.require(session.helper, at=at)
     manifest, computation = session.manifest, session.loaded.computation
     kept = _kept(store, manifest.session)
-    if kept is None:
+    if kept is None or not kept.answer or kept.ended:
         raise EvaluationError("no pads of this session have been opened, so no result can be decrypted")
     body = session.read(RESULT, result, FleetResult, session.announced.aggregator, at=at)
     if body.session != manifest.digest or body.opening != hashlib.sha256(kept.answer).digest():
@@ -245,7 +275,7 @@ def _opened(
         verdicts[number], secret = _verdict(row, fleet, me, session.digest)
         if verdicts[number] == Verdict.COUNTS:
             secrets_in[number] = secret
-    for number in _unproved(rows, secrets_in, session, key):
+    for number in _unproved(rows, secrets_in, session, file.name, key):
         verdicts[number] = Verdict.UNPROVED
         del secrets_in[number]
     unique: list[tuple[int, bytes]] = []
@@ -260,18 +290,21 @@ def _opened(
     return _Secrets(verdicts, keys, session.computation.sum_of_pads(unique), several)
 
 
-def _unproved(rows: Sequence[_BlobRow], secrets_in: Mapping[int, bytes], session: Loaded, key: bytes) -> list[int]:
-    """Return which of these rows have proofs that do not hold; errors as `InputProofs.held`."""
+def _unproved(
+    rows: Sequence[_BlobRow], secrets_in: Mapping[int, bytes], session: Loaded, file: str, keys: bytes
+) -> list[int]:
+    """Return which rows of a file have proofs that do not hold; errors as `InputProofs.held`, `AnswersSeal.unseal`."""
     proofs = session.computation.proofs
     if proofs is None:
         return []
-    if len(key) != QUERY_KEY_BYTES or any(len(rows[number].randomness) != 2 * PART_BYTES for number in secrets_in):
-        raise DeserialisationError("the key of the query, or what a proof hangs on, has another length")
+    if len(keys) != 2 * QUERY_KEY_BYTES or any(len(rows[each].randomness) != 2 * PART_BYTES for each in secrets_in):
+        raise DeserialisationError("the keys of query and answers, or what a proof hangs on, have another length")
+    query, seal = keys[:QUERY_KEY_BYTES], AnswersSeal(keys[QUERY_KEY_BYTES:], session.digest, file)
     asked = (
-        ShownToHelper(row.member, secret[:SEED_BYTES], row.parts, row.answers)
-        for row, secret in ((rows[number], secret) for number, secret in secrets_in.items())
+        ShownToHelper(row.member, secret[:SEED_BYTES], row.parts, seal.unseal(number, row.member, row.answers))
+        for number, row, secret in ((each, rows[each], secret) for each, secret in secrets_in.items())
     )
-    return [number for number, holds in zip(secrets_in, proofs.held(key, asked), strict=True) if not holds]
+    return [number for number, holds in zip(secrets_in, proofs.held(query, asked), strict=True) if not holds]
 
 
 def _verdict(row: _BlobRow, members: Members, me: Identity, digest: bytes) -> tuple[Verdict, bytes]:

@@ -123,11 +123,14 @@ def simulate(
             kept |= keys
             sizes.add(size)
     records, blobs, responses = (f"{place}/{name}" for name in ("records", "blobs", "responses"))
-    with measured("aggregator", "collects"):
-        aggregator.collect(adder, records, blobs, workers, at=at)
+    with (
+        KeyStore.create(folder / "aggregator", secrets.token_hex(16), log2_cost=10) as own,
+        measured("aggregator", "collects"),
+    ):
+        aggregator.collect(adder, own, records, blobs, workers, at=at)
     with KeyStore.create(folder / "helper", secrets.token_hex(16), log2_cost=10) as store:
         with measured("helper", "opens"):
-            opening, _ = helper.open_pads(trustee, store, f"{place}/members.parquet", blobs, workers, at=at)
+            opening = helper.open_pads(trustee, store, f"{place}/members.parquet", blobs, workers, at=at).document
         with measured("aggregator", "adds"):
             result, _ = aggregator.add(adder, records, blobs, opening, workers, at=at)
         with measured("helper", "decrypts"):

@@ -29,6 +29,7 @@ from fhe_auc.base.errors import DeserialisationError, EvaluationError, InputErro
 from fhe_auc.base.keystream import COMMON_SECRET_BYTES
 from fhe_auc.base.party_names import HELPER, NAME_BYTES
 from fhe_auc.base.serialise import SecretStruct, decode, encode
+from fhe_auc.input_proofs.fixed import QueryKey, Submissions
 from fhe_auc.input_proofs.joint_randomness import PART_BYTES
 from fhe_auc.input_proofs.sessions import KEY_BYTES, NOT_PROVED, InputProof, InputProofs, Opened, Submitted
 from fhe_auc.session.aggregator import Aggregator
@@ -48,7 +49,6 @@ from fhe_auc_keys.trust.identity import Identity, has_signed, signed_bytes
 
 OPEN = 2  # the round in which the helper opens the sum of the pads
 _BLOB = b"helper's blob 1"
-_QUERY = b"helper's query 1"
 _SIGNATURE_BYTES = 64
 
 
@@ -181,15 +181,19 @@ class OpeningAggregator(Aggregator):
             total.add(self._submissions[party].parts)
         return encode(Result(self.counted, self._computation.aggregate(self._keys, total.totals)))
 
-    def _query_key(self) -> bytes:
-        """Return the key for the query of proofs, 32 bytes; between machines the same one each time in a session.
+    def _query_key(self, sent: Mapping[str, HelpedSubmission]) -> QueryKey:
+        """Return the key for the query of proofs: of all submissions of those who count, so that there is none before.
 
-        It is the digest of a signature then that nobody else can make, and that is never shown. Sites submit the same
-        to an aggregator that has lost its journal, and from answers under two keys the helper could work out counts.
+        Between machines the secret is kept with the list; errors as of `fhe_auc_keys.store.fixed_lists.fix` then.
         """
+        fixed = Submissions(len(self.counted))
+        for party, submission in sent.items():
+            fixed.add(hashlib.sha256(encode((party, submission))).digest())
         if self.protection is None:
-            return secrets.token_bytes(KEY_BYTES)
-        return hashlib.sha256(self.protection.sign(_QUERY, b"")).digest()
+            return fixed.query_key(secrets.token_bytes(KEY_BYTES), self.digest)
+        if self.fix_list is None:
+            raise EvaluationError("between machines an aggregator asks about proofs once its key store has the list")
+        return fixed.query_key(self.fix_list(fixed.digest), self.digest)
 
     def _blobs(self, sent: Mapping[str, HelpedSubmission]) -> Blobs:
         """Return what the helper is asked to open; all submissions are in, so that the query may become known to it."""
@@ -199,7 +203,7 @@ class OpeningAggregator(Aggregator):
             return Blobs(tuple(blobs))
         index = self.manifest.parties.index
         submitted = [Submitted(index(party), each.parts[0], each.proof) for party, each in sent.items() if each.proof]
-        key = self._query_key()
+        key = self._query_key(sent)
         told = zip(blobs, submitted, proofs.answers(key, submitted), strict=True)
         return Blobs(
             tuple(

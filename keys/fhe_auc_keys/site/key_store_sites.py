@@ -30,7 +30,7 @@ from fhe_auc_keys.site.session_files import (
     kept_for_party,
     open_for_aggregator,
 )
-from fhe_auc_keys.store import audit, budget
+from fhe_auc_keys.store import audit, budget, fixed_lists
 from fhe_auc_keys.store.key_store import KeyStore, serving
 from fhe_auc_keys.store.list_places import renewed
 from fhe_auc_keys.store.trusted_authorities import Trusted
@@ -193,11 +193,17 @@ class KeyStoreStorage(SiteStorage):
         path, at = Path(_needed(config, "session")), _now()
         with _opened(config) as store:
             identity, trust = certified_identity(store), Trusted.stored(store).trust
+            vault = replace(_vault(config), key=store.key)  # its passphrase may be gone when the list is fixed
         with about(path):
             announced, material, loaded = open_for_aggregator(
                 read_from_others(path), identity, trust, holder=_needed(config, "holder"), session=None, at=at
             )
-        joined = replace(_joined(announced, material, identity, store), loaded=loaded)
+
+        def fix_list(digest: bytes) -> bytes:
+            with vault.open() as store:
+                return fixed_lists.fix(store, identity, announced.manifest, digest)
+
+        joined = replace(_joined(announced, material, identity, store), loaded=loaded, fix_list=fix_list)
         if not is_late(announced.manifest):
             return joined
         several, patience = config.get("late-opening"), float(config.get("round-timeout") or _PATIENCE)

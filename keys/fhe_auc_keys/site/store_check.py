@@ -60,7 +60,7 @@ def problems(store: KeyStore, *, at: datetime) -> list[StoreProblem]:
             check()
         except FheAucError as error:
             wrong = str(error).removesuffix(f"; {_RESTORE}")
-            whole = _NEW_SESSION if entry.startswith(("bundle/", "fleet/", "late/", "state/")) else _RESTORE
+            whole = _NEW_SESSION if entry.startswith(("bundle/", "fleet/", "late/", "list/", "state/")) else _RESTORE
             remedy = next((text for kind, text in _REMEDIES if isinstance(error, kind)), whole)
             of_one = entry if isinstance(error, VersionError) else ""
             remedy = remedy.replace("SESSION", entry.partition("/")[2])

@@ -2,7 +2,8 @@
 
     store.header               scrypt's salt and cost, and a tag that tells a wrong passphrase from a damaged file
     <kind>/<name>              nonce | ChaCha20-Poly1305, with kind and name as associated data; `state` is a site's
-                               of a session, with its share of joint keys; `fleet` what a fleet's helper has opened
+                               of a session, with its share of joint keys; `fleet` what a fleet's helper has opened;
+                               `list` whose submissions an aggregator has asked about
     seen/bundles               ids of the bundles opened so far
     lock                       locked while a process has the store open
     audit.jsonl, audit.lock    the owner's audit trail, not encrypted (`audit`), and its lock
@@ -39,7 +40,7 @@ from fhe_auc.base.serialise import KeptFormat, encode
 from fhe_auc.session.manifest import SESSION_BYTES
 from fhe_auc_keys.errors import DamagedFileError, KeysError, LockedError, StoreError, UnsafeModeError, unreadable
 
-Kind = Literal["authority", "budget", "bundle", "fleet", "identity", "late", "made", "state", "trust"]
+Kind = Literal["authority", "budget", "bundle", "fleet", "identity", "late", "list", "made", "state", "trust"]
 SCRYPT_LOG2_COST = 17  # log2 of scrypt's n: 128 MB and about half a second, with r = 8 and p = 1 (RFC 7914)
 
 _LOG2_COSTS = range(10, 21)  # a header from elsewhere must not ask for all memory there is

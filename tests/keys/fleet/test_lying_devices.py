@@ -14,15 +14,16 @@ import pytest
 from fhe_auc.base.errors import DeserialisationError, TooFewPartiesError
 from fhe_auc.base.keystream import KeyStream
 from fhe_auc.input_proofs.prove import prove
-from fhe_auc.input_proofs.sessions import NOT_PROVED
+from fhe_auc.input_proofs.sessions import KEY_BYTES, NOT_PROVED
 from fhe_auc.input_proofs.verify import Query
 from fhe_auc.rlwe.modular import Residues, add, subtract, uniform
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc_benchmarks.attacks.exact_auc.lying_parties import LIES, Lie, View
-from fhe_auc_keys.errors import TamperedError
+from fhe_auc_keys.errors import KeysError, TamperedError
 from fhe_auc_keys.fleet import aggregator, tables
 from fhe_auc_keys.fleet.aggregator import NO_PROOF, NOT_SEALED, BlobList
 from fhe_auc_keys.fleet.device import Record
+from fhe_auc_keys.fleet.sealed_answers import AnswersSeal
 from fhe_auc_keys.fleet.session import LIST, Verdict
 from fhe_auc_keys.trust.signed_documents import claimed_body
 from fhe_auc_protocols.exact_auc.party_task import ExactTask
@@ -141,12 +142,14 @@ def test_of_a_member_s_records_the_first_counts_whose_proof_holds_in_whichever_f
 def test_where_too_few_proofs_hold_nothing_is_opened(play: Play) -> None:
     play.write([*play.records[:3], *(lying(play, index, LIES["party-negative"]) for index in (3, 4))])
     play.collect()
-    with pytest.raises(TooFewPartiesError, match=r"3 members count, at least 4 are needed \(2: its proof did not hold"):
-        play.open()
+    word, verdicts, opened = play.asked()
+    assert (verdicts, opened) == ({"counts": 3, NOT_PROVED: 2}, False)
+    with pytest.raises(TooFewPartiesError, match="opened nothing"):
+        play.add(word)
 
 
-def listed_anew(play: Play, *, key: bytes | None = None, **row: bytes) -> None:
-    """Sign the list of blobs as an aggregator that has another key in it, or something else of member 3."""
+def listed_anew(play: Play, *, keys: bytes | None = None, **row: bytes) -> None:
+    """Sign the list of blobs as an aggregator that has other keys in it, or something else of member 3."""
     place, listed = play.place("blobs/blobs-000000.parquet"), play.place("blobs/list")
     table = tables.rows_in(tables.read(place), tables.BLOBS).to_pydict()
     for column, cell in row.items():
@@ -154,21 +157,26 @@ def listed_anew(play: Play, *, key: bytes | None = None, **row: bytes) -> None:
     tables.write(place, data := tables.as_file(list(table.values()), tables.BLOBS))
     body = claimed_body(LIST, tables.read(listed), BlobList)
     files = (msgspec.structs.replace(body.files[0], digest=hashlib.sha256(data).digest()),)
-    changed = msgspec.structs.replace(body, files=files, key=body.key if key is None else key)
+    changed = msgspec.structs.replace(body, files=files, keys=body.keys if keys is None else keys)
     tables.write(listed, play.aggregator.sign(LIST, changed))
 
 
-def answers_listed(play: Play) -> bytes:
-    """The aggregator's, about member 3."""
+def answers_listed(play: Play, changed: Callable[[bytes], bytes]) -> bytes:
+    """The aggregator's, about member 3, sealed again once they are changed."""
     table = tables.rows_in(tables.read(play.place("blobs/blobs-000000.parquet")), tables.BLOBS)
-    found: bytes = table.column("answers")[3].as_py()
-    return found
+    seal = AnswersSeal(keys_listed(play)[KEY_BYTES:], play.announced.manifest.digest, "blobs-000000.parquet")
+    return seal.seal(3, 3, changed(seal.unseal(3, 3, table.column("answers")[3].as_py())))
+
+
+def keys_listed(play: Play) -> bytes:
+    """Those of query and answers, which the helper alone can unseal."""
+    return play.helper.unseal(LIST, claimed_body(LIST, tables.read(play.place("blobs/list")), BlobList).keys)
 
 
 def test_a_server_can_make_an_honest_proof_fail_and_the_sentence_says_so(play: Play) -> None:
     play.write()
     play.collect()
-    listed_anew(play, answers=flipped(answers_listed(play), 0))
+    listed_anew(play, answers=answers_listed(play, lambda answers: flipped(answers, 0)))
     _, verdicts = play.open()
     assert verdicts == {"counts": 4, NOT_PROVED: 1}
     assert "or a server made the proof fail" in NOT_PROVED
@@ -177,16 +185,18 @@ def test_a_server_can_make_an_honest_proof_fail_and_the_sentence_says_so(play: P
 def test_a_list_without_a_key_or_with_answers_that_are_none_is_refused(play: Play) -> None:
     play.write()
     play.collect()
-    listed = tables.read(play.place("blobs/list"))
-    for key, error in (
+    right = claimed_body(LIST, tables.read(play.place("blobs/list")), BlobList).keys
+    for keys, error in (
         (b"", TamperedError),
-        (play.aggregator.seal(LIST, play.helper.helper, bytes(31)), DeserialisationError),
+        (play.aggregator.seal(LIST, play.helper.helper, bytes(63)), DeserialisationError),
+        (play.aggregator.seal(LIST, play.helper.helper, bytes(64)), DeserialisationError),
     ):
-        listed_anew(play, key=key)
+        listed_anew(play, keys=keys)
         with pytest.raises(error):
             play.open()
-    tables.write(play.place("blobs/list"), listed)
-    listed_anew(play, answers=answers_listed(play)[1:])
+    play.store.remove("fleet", play.announced.manifest.session.hex())
+    listed_anew(play, keys=right)
+    listed_anew(play, answers=answers_listed(play, lambda answers: answers[1:]))
     with pytest.raises(DeserialisationError, match="bytes of residues"):
         play.open()
 
@@ -210,10 +220,8 @@ def test_with_answers_under_two_keys_the_helper_would_read_counts_so_a_session_h
     play.collect()
     play.folder.joinpath("blobs").rename(play.folder / "first")
     play.write()
-    play.collect()
-    collected = [tables.read(play.place(f"{folder}/blobs-000000.parquet")) for folder in ("first", "blobs")]
-    answers = [tables.rows_in(each, tables.BLOBS, ["answers"]).to_pydict()["answers"] for each in collected]
-    assert answers[0] == answers[1][:3]
+    with pytest.raises(KeysError, match="one list of submissions"):
+        play.collect()
 
 
 def test_a_device_and_the_server_together_pass_any_counts(play: Play) -> None:

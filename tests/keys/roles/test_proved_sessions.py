@@ -23,8 +23,10 @@ from fhe_auc.cli import main
 from fhe_auc.machines import site_role
 from fhe_auc.machines.file_transport import answer
 from fhe_auc.machines.site_state import site_storage
+from fhe_auc.session.aggregator import Aggregator
 from fhe_auc.session.journal import Journal
 from fhe_auc.session.messages import Message
+from fhe_auc_keys.errors import KeysError
 from fhe_auc_keys.roles.helper_opening import Blobs, HelpedSubmission
 from fhe_auc_keys.roles.helper_roles import _OpeningUnderKey
 from fhe_auc_keys.roles.helper_word import LeftOut, Told
@@ -186,26 +188,104 @@ def test_the_key_of_the_query_is_fresh_and_no_party_is_told_it() -> None:
     assert all(key not in each for each in messages[1:])
 
 
-def test_an_aggregator_that_has_lost_its_journal_asks_under_the_same_key(tmp_path: Path) -> None:
-    """From answers about one submission under two keys the helper could work out counts."""
-    session = between_machines(tmp_path / "session")
+class Asking:
+    """The aggregator of a session between machines, whose process ends now and then."""
 
-    def asked() -> Blobs:
-        aggregator = site_storage().aggregator(session.aggregator).aggregator()
-        message = aggregator.start()
-        for name in session.sites:
-            aggregator.receive(name, site_role.answer(session.roles[name], message).submission)
-        question = aggregator.finish_round()
+    def __init__(self, folder: Path) -> None:
+        self.session = between_machines(folder, min_parties=SITES - 1)
+        self.submissions: dict[str, bytes] = {}
+
+    def begun(self, journal: Journal | None = None) -> Aggregator:
+        """A new process, which has sent its first message."""
+        made = site_storage().aggregator(self.session.aggregator).aggregator()
+        made.journal = journal
+        message = made.start()
+        if made.round == 1 and not self.submissions:
+            for name in self.session.sites:
+                self.submissions[name] = site_role.answer(self.session.roles[name], message).submission
+        return made
+
+    def question(self, *names: str) -> bytes:
+        """What one without a journal asks the helper, once these sites have submitted."""
+        made = self.begun()
+        for name in names:
+            made.receive(name, self.submissions[name])
+        question = made.finish_round()
         assert question is not None
-        with site_storage().site(session.roles[HELPER]) as kept:
-            content = Message.from_bytes(question, limit=len(question)).opened(
-                kept.session(session.id).protection, HELPER
-            )
-        return decode(content, Blobs, "blobs")
+        return question
 
-    one, other = asked(), asked()
+    def read_by(self, name: str, question: bytes) -> Blobs:
+        """What a role, by its name, reads of the question."""
+        with site_storage().site(self.session.roles[name]) as kept:
+            protection = kept.session(self.session.id).protection
+        return decode(Message.from_bytes(question, limit=len(question)).opened(protection, HELPER), Blobs, "blobs")
+
+
+def test_an_aggregator_that_has_lost_its_journal_asks_the_same_of_the_same_list_and_nothing_of_another(
+    tmp_path: Path,
+) -> None:
+    """From answers about one submission under two keys the helper could work out counts."""
+    asking = Asking(tmp_path / "session")
+    asking.begun()
+    one, other = (asking.read_by(HELPER, asking.question(*NAMES)) for _ in range(2))
     assert one == other  # of the same submissions, as sites answer once
     assert len(one.key) == 32
+    with pytest.raises(KeysError, match="one list of submissions, and this is another one"):
+        asking.question(*NAMES[1:])
+
+
+def test_no_site_nor_a_reader_of_exchange_journal_and_stores_is_told_the_query_or_an_answer(tmp_path: Path) -> None:
+    asking = Asking(tmp_path / "session")
+    asking.begun()
+    with Journal(tmp_path / "journal") as journal:
+        aggregator = asking.begun(journal)
+        for name in NAMES:
+            aggregator.receive(name, asking.submissions[name])
+        question = aggregator.finish_round()
+    assert question is not None
+    asked = asking.read_by(HELPER, question)
+    with pytest.raises(MessageError, match="not sealed"):
+        asking.read_by(NAMES[0], question)
+    everything = question + b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
+    for secret in (asked.key, *(each.answers[-32:] for each in asked.signed)):
+        assert secret not in everything
+
+
+def test_a_crash_after_the_list_is_fixed_lets_no_late_site_in_and_costs_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asking = Asking(tmp_path / "session")
+    asking.begun()
+
+    def full(*_: object) -> None:
+        raise OSError("no space left")
+
+    with Journal(tmp_path / "journal") as journal:
+        aggregator = asking.begun(journal)
+        for name in NAMES[1:]:
+            aggregator.receive(name, asking.submissions[name])
+        with monkeypatch.context() as patch:
+            patch.setattr(journal, "keep_message", full)
+            with pytest.raises(OSError, match="no space left"):
+                aggregator.finish_round()
+        again = asking.begun(journal)
+        with pytest.raises(MessageError):
+            again.receive(NAMES[0], asking.submissions[NAMES[0]])
+        kept = journal.message(2)
+    assert kept is not None
+    assert asking.read_by(HELPER, kept) == asking.read_by(HELPER, asking.question(*NAMES[1:]))
+
+
+def test_there_is_no_query_before_the_last_submission() -> None:
+    play = proving()
+    answers = play.answers(play.aggregator.start())
+    for name in NAMES[:-1]:
+        play.aggregator.receive(name, answers[name])
+    early = {name: play.aggregator._submissions[name] for name in NAMES[:-1]}
+    with pytest.raises(EvaluationError, match="1 submissions are not fixed: nothing can be asked before all are"):
+        play.aggregator._blobs(early)
+    play.aggregator.receive(NAMES[-1], answers[NAMES[-1]])
+    assert len(payload_of(play.aggregator.finish_round(), Blobs).key) == 32
 
 
 def test_a_helper_and_an_aggregator_that_go_on_elsewhere_say_the_same(tmp_path: Path, liars: set[str]) -> None:
