@@ -74,8 +74,8 @@ def attack(names: tuple[str, ...], seed: int, as_json: bool, **options: Any) -> 
     With a helper sessions are not simulated: the simulation knows all pads as it is, as aggregator and helper do.
     There, of party-…, one of four parties lies about its row cap, and an attack passes if the others are told wrong.
 
-    Others attack to learn: read-… all that lies and travels (with --protocol verified of all other protocols, too), or
-    by lies. The exit status is 1 where one reads a secret, such as a count or a key, that it is not promised.
+    Others read all that lies and travels (with --protocol verified of all other protocols, too), or lie to learn. Where
+    one reads a secret that it is not promised, such as a count or a key, the exit status is 1.
     """
     require("benchmark")
     table = _table(seed=seed, **options)
@@ -104,20 +104,16 @@ def _table(*, protocol: str, keys: str, trials: int, simulated_trials: int, seed
     """Return the attacks on a protocol; `setting` is for ``malicious``, `keys` for ``verified``."""
     from fhe_auc_benchmarks.attacks import tables
     from fhe_auc_benchmarks.attacks.blinded_auc.simulated_trials import setting as of
-    from fhe_auc_benchmarks.attacks.learning.readers import OTHERS
 
     if protocol == "malicious":
         if inputs.given("keys"):
             raise click.UsageError("--keys is for --protocol verified only")
-        made = tables.on_malicious(of(**setting), trials, seed, simulated_trials)
-        return tables.with_learning(made, ("semi-honest", "malicious"), keys, trials, seed)
+        return tables.on_malicious(of(**setting), trials, seed, simulated_trials)
     for option in setting:
         if inputs.given(option):
             raise click.UsageError(f"--{option} is for --protocol malicious only")
     if keys == "sealed":
-        made = tables.on_verified(trials, seed, simulated_trials)
-    elif inputs.given("simulated_trials"):
+        return tables.on_verified(trials, seed, simulated_trials)
+    if inputs.given("simulated_trials"):
         raise click.UsageError("--simulated-trials is for --keys sealed only")
-    else:
-        made = tables.on_helped(trials, seed)
-    return tables.with_learning(made, ("exact", "verified", *OTHERS), keys, trials, seed)
+    return tables.on_helped(trials, seed)

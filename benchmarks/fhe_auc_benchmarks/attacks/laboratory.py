@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -90,27 +89,3 @@ def clopper_pearson(passes: int, trials: int) -> float:
     from scipy import stats  # `demo --cheat` does without
 
     return float(stats.beta.ppf(CONFIDENCE, passes + 1, trials - passes))
-
-
-class LearningAttack(NamedTuple):
-    """One way to learn secrets, such as counts and keys: who does what, on which protocols, by kind of keys.
-
-    `play` takes a protocol, a kind of keys and a generator. It returns which secrets it says exactly, by name, and
-    which it is promised; or raises the `FheAucError` with which honest roles refuse.
-    """
-
-    description: str
-    play: Callable[[str, str, np.random.Generator], tuple[set[str], set[str]]]
-    on: Mapping[str, tuple[str, ...]]
-
-    def run(self, protocol: str, keys: str, trials: int, seed: int) -> dict[str, dict[str, int]]:
-        """Return in how many trials each secret was `read`, or read `beyond` promises, and which errors `refused`."""
-        read, beyond, refused = Counter[str](), Counter[str](), Counter[str]()
-        for trial in range(trials):
-            try:
-                told, promised = self.play(protocol, keys, np.random.default_rng([seed, trial]))
-                read.update(told)
-                beyond.update(told - promised)
-            except FheAucError as error:
-                refused[type(error).__name__] += 1
-        return {"read": dict(read), "beyond": dict(beyond), "refused": dict(refused)}

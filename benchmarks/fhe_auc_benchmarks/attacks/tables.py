@@ -14,8 +14,7 @@ from fhe_auc_benchmarks.attacks.exact_auc import helped, strategies
 from fhe_auc_benchmarks.attacks.exact_auc import simulated as integers
 from fhe_auc_benchmarks.attacks.exact_auc.lying_parties import LIES
 from fhe_auc_benchmarks.attacks.laboratory import CONFIDENCE, AttackOutcome
-from fhe_auc_benchmarks.attacks.learning.liars import LIARS
-from fhe_auc_benchmarks.attacks.learning.readers import READERS
+from fhe_auc_benchmarks.attacks.learning import ATTACKS, OTHERS
 
 _REAL_PRIME = 2_199_023_288_321  # the first above 2^41 that is 1 modulo 16384
 _TOY_PRIME = 257
@@ -24,8 +23,6 @@ _ANY_WRONG_NUMBER = (
     "Passes of so many trials: a pass is a wrong AUC, half-width, P or N that a party accepts, or a false "
     f'"undefined". None of n says that fewer than 3/n pass, with {CONFIDENCE:.0%} confidence.'
 )
-
-_SAID = ("beyond", "READS"), ("read", "reads"), ("refused", "refuses by")
 
 Summary = dict[str, Any]
 
@@ -71,7 +68,7 @@ def on_malicious(of: TrialSetting, trials: int, seed: int, simulated_trials: int
         of_malicious = _passes(row["malicious"]["real"]), _passes(row["malicious"]["simulated"])
         return _happens(row["semi_honest"]["real"]), *of_malicious, ""
 
-    return AttackTable(
+    table = AttackTable(
         blinded.BlindedAucAttacks.descriptions,
         ("attack", "semi-honest", "real", "simulated", ""),
         "A pass is a wrong AUC (by 0.001 or more) that a party accepts. Behind it: what the pass rate lies below, "
@@ -81,6 +78,7 @@ def on_malicious(of: TrialSetting, trials: int, seed: int, simulated_trials: int
         cells,
         {"tolerance": plan.tolerance, "thresholds": plan.thresholds},
     )
+    return with_learning(table, ("semi-honest", "malicious"), "sealed", trials, seed)
 
 
 def _happens(found: Summary | None) -> str:
@@ -125,7 +123,7 @@ def on_helped(trials: int, seed: int) -> AttackTable:
         return *passes, "; ".join(each for each in (f"{by} names it" if by else "", then) if each)
 
     descriptions = {name: f"{attack.who}: {attack.description}" for name, attack in helped.ATTACKS.items()}
-    return AttackTable(
+    table = AttackTable(
         {**descriptions, **{name: f"a party: {lie.description}" for name, lie in LIES.items()}},
         ("attack", "exact", "verified", ""),
         f"{_ANY_WRONG_NUMBER} Of party-…: what the others accept where parties prove their row caps; and, with "
@@ -133,6 +131,7 @@ def on_helped(trials: int, seed: int) -> AttackTable:
         play,
         cells,
     )
+    return with_learning(table, ("exact", "verified", *OTHERS), "helper", trials, seed)
 
 
 def on_verified(trials: int, seed: int, simulated_trials: int) -> AttackTable:
@@ -145,7 +144,7 @@ def on_verified(trials: int, seed: int, simulated_trials: int) -> AttackTable:
                 simulation[prime] = _summary(integers.run(name, modulus, simulated_trials, seed))
         return {**_on_ciphertexts(exact.run, name, strategy.on_tags, trials, seed), "simulated": simulation}
 
-    return AttackTable(
+    table = AttackTable(
         strategies.DESCRIPTIONS,
         ("attack", "exact, real", "verified, real", "one prime", f"t = {_TOY_PRIME}", ""),
         f"{_ANY_WRONG_NUMBER} Simulated with one prime of 42 bits, and with {_TOY_PRIME}, where passes can be "
@@ -154,6 +153,7 @@ def on_verified(trials: int, seed: int, simulated_trials: int) -> AttackTable:
         _exact_cells,
         {"toy_bound": _TOY_BOUND},
     )
+    return with_learning(table, ("exact", "verified", *OTHERS), "sealed", trials, seed)
 
 
 def _on_ciphertexts(
@@ -180,12 +180,8 @@ def _summary(outcome: AttackOutcome) -> Summary:
 
 
 def with_learning(table: AttackTable, protocols: tuple[str, ...], keys: str, trials: int, seed: int) -> AttackTable:
-    """Return the table with attacks that learn, too; the columns after the names are those of the first two protocols.
-
-    Of the others the note says what is learned.
-    """
-    attacks = {**READERS, **LIARS} if trials else {}
-    learning = {name: each for name, each in attacks.items() if set(protocols) & set(each.on.get(keys, ()))}
+    """Return the table with attacks that learn, too, on these protocols, of which the first two have columns."""
+    learning = {name: each for name, each in ATTACKS.items() if trials and {*protocols} & {*each.on.get(keys, ())}}
 
     def play(name: str) -> Summary:
         if (attack := learning.get(name)) is None:
@@ -193,14 +189,12 @@ def with_learning(table: AttackTable, protocols: tuple[str, ...], keys: str, tri
         return {"learned": {on: attack.run(on, keys, trials, seed) for on in protocols if on in attack.on[keys]}}
 
     def cells(row: Summary) -> tuple[str, ...]:
-        if (learned := row.get("learned")) is None:
+        if (found := row.get("learned")) is None:
             return table.cells(row)
-        passes = [f"{max([*learned[on]['read'].values(), 0])}/{trials}" if on in learned else "-" for on in protocols]
-        said = {
-            f"{on} {verb} {', '.join(found[how])}" for on, found in learned.items() for how, verb in _SAID if found[how]
-        }
-        return *passes[:2], *[""] * (len(table.header) - 4), "; ".join(sorted(said)) or "learns nothing"
+        passes = (f"{max([*found[on]['read'].values(), 0])}/{trials}" if on in found else "-" for on in protocols[:2])
+        said = [f"{on} {how}: {', '.join(told)}" for on in found for how, told in found[on].items() if told]
+        return *passes, *[""] * (len(table.header) - 4), "; ".join(said) or "learns nothing"
 
     descriptions = {**table.descriptions, **{name: each.description for name, each in learning.items()}}
-    introduction = f"{table.introduction} Who learns passes with any secret; READS is more than is promised."
+    introduction = f'{table.introduction} Who learns passes with any secret; "beyond" are those that are not promised.'
     return replace(table, descriptions=descriptions, introduction=introduction, play=play, cells=cells)
