@@ -32,7 +32,7 @@ from fhe_auc.session.journal import Journal
 from fhe_auc.session.messages import Message
 from fhe_auc.sums.residues import pack
 from fhe_auc_benchmarks.attacks.exact_auc.ciphertexts import GRID, ExactAucAttacks, answering, request_for
-from fhe_auc_benchmarks.attacks.exact_auc.strategies import WEIGHED_BIN, WEIGHT
+from fhe_auc_benchmarks.attacks.exact_auc.strategies import BIN, WEIGHT
 from fhe_auc_benchmarks.attacks.laboratory import SITES, made_up_sites
 from fhe_auc_keys.bundles.session_keys import SEED_BYTES
 from fhe_auc_keys.fleet.simulation import simulate
@@ -151,13 +151,12 @@ class Watched:
         for name in aggregator.asked:
             with site_storage().site(self._configured[name]) as site:
                 made = answer(site, message, lambda party, analysis: self.sites[party], lambda party, records: None)
-            self.seen[OUTSIDE] |= {message, made}
-            self.look()
+            self.look(message, made)
             yield name, made
 
-    def look(self) -> None:
-        """Read all files."""
-        self.seen[OUTSIDE] |= {each.read_bytes() for each in self.folder.rglob("*") if each.is_file()}
+    def look(self, *sent: bytes) -> None:
+        """Read what is sent, and all files."""
+        self.seen[OUTSIDE] |= {*sent, *(each.read_bytes() for each in self.folder.rglob("*") if each.is_file())}
 
     def _opened(self, payload: bytes, message: Message, protection: object, recipient: str = "") -> None:
         self.seen[recipient or OUTSIDE].add(payload)
@@ -205,18 +204,18 @@ def _weigh(
     """The last site has so many `made_up` rows; without them the aggregator adds the weight."""
     sites, plugin, weight = made_up_sites(generator), registry.load(protocol), made_up or WEIGHT
     if made_up:
-        sites[-1] = PartyData.from_arrays(SITES[-1], np.ones(made_up), np.full(made_up, GRID[WEIGHED_BIN]))
+        sites[-1] = PartyData.from_arrays(SITES[-1], np.ones(made_up), np.full(made_up, GRID[BIN]))
     session = plugin.prepare(request_for(None, keys=keys, max_rows=2 * WEIGHT, **request))
     manifest, delivery = session.manifest, session.delivery()
-    lying = partial(ExactAucAttacks().aggregator, "weigh-bin", rows=weight)
+    lying = partial(ExactAucAttacks().aggregator, "add-many", rows=weight)
     aggregator = (plugin.aggregator if made_up else lying)(manifest, delivery.aggregator)
     roles = [plugin.party(manifest, delivery.parties[each.name], each) for each in sites]
     roles += [plugin.helper(manifest, delivery.helper)] if delivery.helper else []
     conduct(aggregator, answering(aggregator, roles))
     told: Any = roles[0].result()
     ties = round(told.binning_error * 2 * told.positives * told.negatives)
-    true = sum(int(count(each, GRID).bin_negatives[WEIGHED_BIN]) for each in sites)
-    what = {f"pooled negatives of bin {WEIGHED_BIN}"}
+    true = sum(int(count(each, GRID).bin_negatives[BIN]) for each in sites)
+    what = {f"pooled negatives of bin {BIN}"}
     return what if ties // weight == true else set(), what if protocol in promised else set()
 
 

@@ -25,7 +25,7 @@ _NEGATIVES, _POSITIVES = (vector(0, 0, label) for label in (0, 1))
 
 ALL, FIRST_TWO, OUTER_TWO = (0, 1, 2), (0, 1), (0, 2)
 """Parties of a session in the laboratory; what is not staged takes any number, two at least."""
-WEIGHED_BIN, WEIGHT = 3, 2**15  # more than all pairs of the laboratory's rows
+BIN, WEIGHT = 1, 2**15  # where many are added, and how many: more than the rows of the laboratory have pairs
 
 OpeningName: TypeAlias = Literal["own", "earlier", "of two"]
 """This session's opening, an earlier session's, or a second one of this session, for its first two parties."""
@@ -287,7 +287,7 @@ STRATEGIES: Mapping[str, ExactStrategy] = {
     "zeros": ExactStrategy("return zeros, as if there were no rows", _constants()),
     "add-positives": ExactStrategy("add positives to a bin", _shift(_POSITIVES)),
     "add-negatives": ExactStrategy("add negatives to a bin", _shift(_NEGATIVES)),
-    "weigh-bin": ExactStrategy("weigh a bin", lambda view: view.claim(view.shifted(_POSITIVES, WEIGHED_BIN, WEIGHT))),
+    "add-many": ExactStrategy("add 2^15 positives", lambda view: view.claim(view.shifted(_POSITIVES, BIN, WEIGHT))),
     "add-at-0": ExactStrategy("add positives to a bin at z = 0 only", _shift(_POSITIVES, 0), on_tags=True),
     "add-to-tags": ExactStrategy("add a constant to a tag", _shift(_POSITIVES + "'"), on_tags=True),
     "add-to-blinders": ExactStrategy("add a constant to a blinder", _shift("blinders of ties"), on_tags=True),
