@@ -67,6 +67,8 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
                 raise InputError(f"{name} must not be empty")
         if "helper" in self.keys and not self.helpers:  # else who convenes picks who reads counts with the aggregator
             raise InputError("helpers must not be empty where keys has 'helper'")
+        if "verified" in self.protocols and "epsilon" in self.options and "helper" not in self.keys:
+            raise InputError("keys must have 'helper' where [options] have epsilon: verified takes a helper with it")
         for name, least, most in (
             ("min_parties", 2, 2**20),
             ("most_away", 0, MOST_AWAY),

@@ -178,7 +178,8 @@ def test_where_a_policy_asks_for_row_caps_a_session_that_could_prove_them_and_do
 def test_a_session_without_an_option_that_the_policy_names_is_refused() -> None:
     """Else a policy that allows one epsilon would open a session without noise.
 
-    Nor is a policy asked for a helper and row caps beside it: no session with an epsilon is made without.
+    Nor is a policy asked for row caps beside it: no session with an epsilon is made without. One of `verified` that
+    lets no helper be is not taken (`test_a_policy_with_a_mistake_is_not_taken`).
     """
     make_site("registry")
     write_study("capped.toml", row_caps={"north": 4000, "south": 5000})
@@ -192,9 +193,9 @@ def test_a_session_without_an_option_that_the_policy_names_is_refused() -> None:
     made("private", "--study", "capped.toml", *noise, *helper)
     private = {"interval": 0.95, "epsilon": 0.5}
     missing = r"option epsilon is not there, which the policy's \[options\] demand$"
-    assert_refused("week/south.bundle", missing, options=private)
-    assert_refused("private/south.bundle", "keys is 'helper', not 'sealed'", options=private)
-    allowed = {"keys": ["helper"], "helpers": ["registry"]}
+    either, allowed = ({"keys": keys, "helpers": ["registry"]} for keys in (["sealed", "helper"], ["helper"]))
+    assert_refused("week/south.bundle", missing, options=private, **either)
+    assert_refused("private/south.bundle", "keys is 'helper', not 'sealed'", options={"interval": 0.95})
     assert_opened("private/south.bundle", options={**private, "epsilon_unit": "row", "colluders": 0}, **allowed)
 
 
@@ -260,7 +261,10 @@ def test_a_study_is_answered_no_more_often_than_the_policy_says_whatever_clocks_
     assert_refused("third/south.bundle", behind, hours_between=1)
     assert_opened("third/south.bundle")
     assert "epsilon" not in said.stderr
-    assert "spends its epsilon again" in set_policy(hours_between=20, options={"epsilon": 0.5}).stderr
+    assert (
+        "spends its epsilon again"
+        in set_policy(hours_between=20, options={"epsilon": 0.5}, keys=["helper"], helpers=["registry"]).stderr
+    )
 
 
 def test_a_person_who_opens_puts_right_what_a_clock_that_was_ahead_has_left(clock: Clock) -> None:
@@ -362,6 +366,7 @@ def test_a_policy_with_a_mistake_is_not_taken() -> None:
         ({"protocols": []}, "protocols must not be empty"),
         ({"keys": ["own"]}, "own"),
         ({"keys": ["sealed", "helper"]}, "helpers must not be empty where keys has 'helper'"),
+        ({"protocols": ["verified"], "options": {"epsilon": 1.0}}, "keys must have 'helper' where"),
         ({"max-row-caps": 5}, "unknown field `max-row-caps`"),
         ({"max-thresholds": "many"}, "Expected `int`"),
     ):
