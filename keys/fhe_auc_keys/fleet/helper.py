@@ -38,6 +38,7 @@ from fhe_auc_keys.fleet.session import (
     RESPONSE,
     RESULT,
     SIGNATURE_BYTES,
+    UNOPENED,
     FleetSession,
     Loaded,
     Verdict,
@@ -145,8 +146,8 @@ def open_pads(
     members_in = (np.asarray(_read(*task, ["member"])["member"], np.uint32) for task in tasks)
     named = np.concatenate([np.empty(0, np.uint32), *members_in])
     found, times = np.unique(named, return_counts=True)
-    keys_in = b"" if computation.proofs is None else session.unseal(LIST, listed.keys)
-    shared = manifest.to_bytes(), session.identity.to_bytes(), keys_in, fleet, found[times > 1]
+    query = b"" if computation.proofs is None else session.unseal(LIST, listed.key)
+    shared = manifest.to_bytes(), session.identity.to_bytes(), query, fleet, found[times > 1]
     opened = workers.map(_opened, tasks, *shared)
     verdicts, keys, seeds = np.empty(len(named), np.uint8), np.empty((len(named), KEY_BYTES), np.uint8), []
     pads, taken, at_row = computation.added([]), set[int](), 0
@@ -187,7 +188,7 @@ def end(session: FleetSession, store: KeyStore, *, at: datetime) -> bytes:
     if kept.answer and not kept.ended:
         raise KeysError("pads of this session have been opened: that cannot be taken back")
     if not kept.ended:
-        kept = _HelperState(kept.blobs, session.unopened(), ended=True)
+        kept = _HelperState(kept.blobs, session.identity.sign(UNOPENED, session.manifest.digest), ended=True)
         store.put("fleet", session.manifest.session.hex(), _FORMAT.frame(kept), replace=True)
     return kept.answer
 
@@ -291,15 +292,15 @@ def _opened(
 
 
 def _unproved(
-    rows: Sequence[_BlobRow], secrets_in: Mapping[int, bytes], session: Loaded, file: str, keys: bytes
+    rows: Sequence[_BlobRow], secrets_in: Mapping[int, bytes], session: Loaded, file: str, query: bytes
 ) -> list[int]:
     """Return which rows of a file have proofs that do not hold; errors as `InputProofs.held`, `AnswersSeal.unseal`."""
     proofs = session.computation.proofs
     if proofs is None:
         return []
-    if len(keys) != 2 * QUERY_KEY_BYTES or any(len(rows[each].randomness) != 2 * PART_BYTES for each in secrets_in):
-        raise DeserialisationError("the keys of query and answers, or what a proof hangs on, have another length")
-    query, seal = keys[:QUERY_KEY_BYTES], AnswersSeal(keys[QUERY_KEY_BYTES:], session.digest, file)
+    if len(query) != QUERY_KEY_BYTES or any(len(rows[each].randomness) != 2 * PART_BYTES for each in secrets_in):
+        raise DeserialisationError("the key of the query, or what a proof hangs on, has another length")
+    seal = AnswersSeal(query, session.digest, file)
     asked = (
         ShownToHelper(row.member, secret[:SEED_BYTES], row.parts, seal.unseal(number, row.member, row.answers))
         for number, row, secret in ((each, rows[each], secret) for each, secret in secrets_in.items())
