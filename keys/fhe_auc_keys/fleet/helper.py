@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 from fhe_auc.base.errors import DeserialisationError, EvaluationError
 from fhe_auc.base.serialise import KeptFormat, SecretStruct, encode
 from fhe_auc.input_proofs.joint_randomness import PART_BYTES
-from fhe_auc.input_proofs.sessions import KEY_BYTES as QUERY_KEY_BYTES
 from fhe_auc.input_proofs.sessions import Opened as ShownToHelper
 from fhe_auc.question.fleet import Members
 from fhe_auc.rlwe.polynomials import Words
@@ -40,7 +39,6 @@ from fhe_auc_keys.fleet.session import (
     SIGNATURE_BYTES,
     UNOPENED,
     FleetSession,
-    Loaded,
     Verdict,
     blob_info,
     loaded,
@@ -263,7 +261,7 @@ def _opened(
     file: BlobFile,
     manifest: bytes,
     identity: bytes,
-    key: bytes,
+    query: bytes,
     fleet: Members,
     contested: NDArray[np.uint32],
 ) -> _Secrets:
@@ -276,9 +274,18 @@ def _opened(
         verdicts[number], secret = _verdict(row, fleet, me, session.digest)
         if verdicts[number] == Verdict.COUNTS:
             secrets_in[number] = secret
-    for number in _unproved(rows, secrets_in, session, file.name, key):
-        verdicts[number] = Verdict.UNPROVED
-        del secrets_in[number]
+
+    def shown() -> Iterator[ShownToHelper]:
+        seal = AnswersSeal(query, session.digest, file.name)
+        for number, secret in secrets_in.items():
+            row = rows[number]
+            answers = seal.unseal(number, row.member, row.answers)
+            yield ShownToHelper(row.member, secret[:SEED_BYTES], row.parts, answers)
+
+    if (proofs := session.computation.proofs) is not None:
+        for number in proofs.unproved(query, tuple(secrets_in), shown()):
+            verdicts[number] = Verdict.UNPROVED
+            del secrets_in[number]
     unique: list[tuple[int, bytes]] = []
     several: list[tuple[int, bytes]] = []
     disputed = set(contested.tolist())
@@ -289,23 +296,6 @@ def _opened(
         else:
             unique.append((member, secret[:SEED_BYTES]))
     return _Secrets(verdicts, keys, session.computation.sum_of_pads(unique), several)
-
-
-def _unproved(
-    rows: Sequence[_BlobRow], secrets_in: Mapping[int, bytes], session: Loaded, file: str, query: bytes
-) -> list[int]:
-    """Return which rows of a file have proofs that do not hold; errors as `InputProofs.held`, `AnswersSeal.unseal`."""
-    proofs = session.computation.proofs
-    if proofs is None:
-        return []
-    if len(query) != QUERY_KEY_BYTES or any(len(rows[each].randomness) != 2 * PART_BYTES for each in secrets_in):
-        raise DeserialisationError("the key of the query, or what a proof hangs on, has another length")
-    seal = AnswersSeal(query, session.digest, file)
-    asked = (
-        ShownToHelper(row.member, secret[:SEED_BYTES], row.parts, seal.unseal(number, row.member, row.answers))
-        for number, row, secret in ((each, rows[each], secret) for each, secret in secrets_in.items())
-    )
-    return [number for number, holds in zip(secrets_in, proofs.held(query, asked), strict=True) if not holds]
 
 
 def _verdict(row: _BlobRow, members: Members, me: Identity, digest: bytes) -> tuple[Verdict, bytes]:

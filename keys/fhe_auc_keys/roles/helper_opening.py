@@ -330,7 +330,12 @@ class OpeningHelper(Party[Any]):
             raise DeserialisationError("the blobs are not of parties of the session, each once and in its order")
         opened = {name: secret for name, blob in blobs.items() if (secret := self._secret_in(blob)) is not None}
         unfit = tuple(party for party in blobs if party not in opened)
-        unproved = self._unproved({name: blobs[name] for name in opened}, opened, asked.key)
+        index, proofs = self.manifest.parties.index, self._computation.proofs
+        shown = (
+            Opened(index(name), secret[:SEED_BYTES], blobs[name].randomness, blobs[name].answers)
+            for name, secret in opened.items()
+        )
+        unproved = () if proofs is None else proofs.unproved(asked.key, opened, shown)
         counted = {name: secret for name, secret in opened.items() if name not in unproved}
         enough = len(counted) >= self.manifest.min_parties
         apart = self._too_near(counted) if enough else ()
@@ -341,23 +346,6 @@ class OpeningHelper(Party[Any]):
         self.opened = self.listed = word.counted
         self.unproved = unproved
         return counted, word
-
-    def _unproved(self, blobs: Mapping[str, _SignedBlob], opened: Mapping[str, bytes], key: bytes) -> tuple[str, ...]:
-        """Return those of the parties whose proofs do not hold; errors as `InputProofs.held`."""
-        proofs: InputProofs | None = self._computation.proofs
-        if proofs is None:
-            return ()
-        if len(key) != KEY_BYTES or any(len(blob.randomness) != 2 for blob in blobs.values()):
-            raise DeserialisationError("the key of the query, or what proofs hang on, is missing")
-        index = self.manifest.parties.index
-        held = proofs.held(
-            key,
-            (
-                Opened(index(name), opened[name][:SEED_BYTES], (blob.randomness[0], blob.randomness[1]), blob.answers)
-                for name, blob in blobs.items()
-            ),
-        )
-        return tuple(name for name, holds in zip(blobs, held, strict=True) if not holds)
 
 
 @dataclass(frozen=True)
