@@ -7,7 +7,6 @@ the change what that buys.
 
 import json
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -25,15 +24,13 @@ def files(pattern: str) -> list[Path]:
     return [path for name in listed.split("\0") if name and (path := ROOT / name).is_file()]
 
 
-def options(command: click.Command) -> Iterator[int]:
-    """Yield the number of options of each command that does something."""
+def options(command: click.Command | None) -> list[int]:
+    """Return the number of options of each command that does something."""
     if not isinstance(command, click.Group):
-        yield sum(isinstance(parameter, click.Option) for parameter in command.params)
-        return
+        return [sum(isinstance(parameter, click.Option) for parameter in command.params)] if command else []
     context = click.Context(command)
-    for name in command.list_commands(context):
-        if inner := command.get_command(context, name):
-            yield from options(inner)
+    inner = (command.get_command(context, name) for name in command.list_commands(context))
+    return [each for found in map(options, inner) for each in found]
 
 
 def row(what: str, has: float, may: float, unit: str) -> None:
@@ -46,7 +43,7 @@ for path in files("*.py"):
 row("tests", lines[True], TESTS, "lines")
 row("all other Python", lines[False], OTHER_PYTHON, "lines")
 row("docs", sum(len(path.read_text(encoding="utf-8").split()) for path in files("docs/*.md")), WORDS, "words")
-of_commands = list(options(main))
+of_commands = options(main)
 row("commands", len(of_commands), COMMANDS, "")
 row("their options", sum(of_commands), OPTIONS, "")
 minutes = 0.0

@@ -259,9 +259,7 @@ VECTORS: dict[str, Callable[[Path], bytes]] = {
         BlobList(FINGERPRINT, (BlobFile("blobs-000000.parquet", 2, FINGERPRINT),), b"sealed key"),
     ),
     "list of submissions": lambda _: fixed_lists._FORMAT.frame(fixed_lists._FixedList(b"signature", FINGERPRINT)),
-    "word that nothing was opened": lambda _: fleet_session._WORD.frame(
-        fleet_session._Unopened(FINGERPRINT, b"signature")
-    ),
+    "word that nothing was opened": lambda _: NORTH.sign(fleet_session.UNOPENED, FINGERPRINT),
     "fleet's opening": lambda _: sign(
         fleet_session.OPENING, NORTH, Opened(FINGERPRINT, FINGERPRINT, bytes([0, 3]), b"context", b"opening")
     ),

@@ -42,8 +42,4 @@ class Submissions:
 
     def query_key(self, secret: bytes, manifest: bytes) -> QueryKey:
         """Return the key of the query, by 32 secret bytes and the manifest's digest; errors as `digest`."""
-        return QueryKey(self.key(secret, manifest, _QUERY))
-
-    def key(self, secret: bytes, manifest: bytes, label: bytes) -> bytes:
-        """Return a key for another purpose, 32 bytes; errors as `digest`."""
-        return derived_key(secret, manifest, label, self.digest.hex())
+        return QueryKey(derived_key(secret, manifest, _QUERY, self.digest.hex()))

@@ -76,7 +76,7 @@ class Opened(NamedTuple):
 
     party: int
     seed: bytes
-    parts: tuple[bytes, bytes]
+    parts: tuple[bytes, ...]
     answers: bytes
 
     def __repr__(self) -> str:
@@ -167,11 +167,16 @@ class InputProofs:
     def held(self, key: bytes, opened: Iterable[Opened]) -> list[bool]:
         """Return of each party whether its proofs hold; `key` is the one under which the answers were made.
 
-        Raises `DeserialisationError` for answers that are none.
+        Raises `DeserialisationError` for answers that are none, and for a key or parts of another length.
         """
+        other_length = DeserialisationError("the key of the query, or what a proof hangs on, has another length")
+        if len(key) != KEY_BYTES:
+            raise other_length
         statement, t, found = self._statement, self._statement.prime, list[bool]()
         for each in self._batches(opened):
             parties, seeds, parts, theirs = zip(*each, strict=True)
+            if any([*map(len, both)] != [PART_BYTES, PART_BYTES] for both in parts):
+                raise other_length
             own = [*zip(parties, seeds, strict=True)]
             pads = np.stack([self._pad_of(party, seed) for party, seed in own])
             shares = np.stack([helpers_share(statement, seed, self._digest, party) for party, seed in own])
@@ -186,6 +191,10 @@ class InputProofs:
             ]
             found += (decide(statement, add(answers, others, t)) & np.array(bound)).tolist()
         return found
+
+    def unproved(self, key: bytes, names: Iterable[T], opened: Iterable[Opened]) -> tuple[T, ...]:
+        """Return those, by name in the order of what is opened, whose proofs do not hold; errors as `held`."""
+        return tuple(name for name, holds in zip(names, self.held(key, opened), strict=True) if not holds)
 
     def _batches(self, items: Iterable[T]) -> Iterator[list[T]]:
         """Yield so many at a time that memory stays flat."""

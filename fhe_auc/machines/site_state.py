@@ -247,9 +247,7 @@ class _Answered(SecretStruct, frozen=True):
     parties: tuple[str, ...] = ()  # of the session
 
 
-_OLDER: Any = dict.fromkeys((3, 4), (_Answered, lambda old: old))
-_FORMAT = KeptFormat(b"fheansw", _Answered, "answer kept", version=5, older=_OLDER)
-"""Version 3 ends before `found`, version 4 before `parties`; both name nobody as counted."""
+_FORMAT = KeptFormat(b"fheansw", _Answered, "answer kept", version=5)
 
 
 def answer(

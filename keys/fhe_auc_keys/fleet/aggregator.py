@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import itertools
 from collections.abc import Iterator
-from contextlib import suppress
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -20,18 +19,18 @@ from fhe_auc.rlwe.polynomials import Words
 from fhe_auc_keys.errors import KeysError, TamperedError
 from fhe_auc_keys.fleet import tables
 from fhe_auc_keys.fleet.device import Record
-from fhe_auc_keys.fleet.sealed_answers import LABEL, AnswersSeal
+from fhe_auc_keys.fleet.sealed_answers import AnswersSeal
 from fhe_auc_keys.fleet.session import (
     BLOB_BYTES,
     LIST,
     OPENING,
     RESULT,
     SIGNATURE_BYTES,
+    UNOPENED,
     FleetSession,
     Loaded,
     RefusedRecords,
     Verdict,
-    check_unopened,
     loaded,
     sketch_info,
 )
@@ -39,7 +38,7 @@ from fhe_auc_keys.fleet.tables import BLOBS, RECORDS, RowGroup
 from fhe_auc_keys.fleet.tasks import Workers
 from fhe_auc_keys.store import fixed_lists
 from fhe_auc_keys.store.key_store import KeyStore
-from fhe_auc_keys.trust.identity import Identity
+from fhe_auc_keys.trust.identity import Identity, has_signed
 from fhe_auc_keys.trust.sealing import OVERHEAD
 
 LIST_FILE = "list"
@@ -66,7 +65,7 @@ class BlobList(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fiel
 
     session: bytes  # the manifest's digest
     files: tuple[BlobFile, ...]
-    keys: bytes = b""  # sealed to the helper: the query's and the answers', where devices prove their counts
+    key: bytes = b""  # of the query, sealed to the helper, where devices prove their counts
 
     @property
     def digest(self) -> bytes:
@@ -126,16 +125,14 @@ def collect(
             refusals.add(UNREADABLE, why)
     secret = fixed_lists.fix(store, session.identity, session.manifest, fixed.digest)
     query = fixed.query_key(secret, session.manifest.digest)
-    key_of_answers = fixed.key(secret, session.manifest.digest, LABEL)
     names = [f"blobs-{number:06}.parquet" for number in range(len(parts))]
     tasks = ((part, digest, blobs, name) for part, digest, name in zip(parts, digests, names, strict=True))
-    shared = session.manifest.to_bytes(), session.identity.to_bytes(), query, key_of_answers
-    found = workers.map(_collected, tasks, *shared)
+    found = workers.map(_collected, tasks, session.manifest.to_bytes(), session.identity.to_bytes(), query)
     for name, (rows, digest, refused) in zip(names, found, strict=True):
         refusals.merge(refused)
         files.append(BlobFile(name, rows, digest))
     proved = session.loaded.computation.proofs is not None
-    sealed = session.seal(LIST, session.helper, query + key_of_answers) if proved else b""
+    sealed = session.seal(LIST, session.helper, query) if proved else b""
     signed = session.sign(LIST, BlobList(session.manifest.digest, tuple(files), sealed))
     tables.write(tables.within(blobs, LIST_FILE), signed)
     return Collected(sum(each.rows for each in files), refusals)
@@ -154,8 +151,7 @@ def add(
     manifest, computation = session.manifest, session.loaded.computation
     signed = tables.read(tables.within(blobs, LIST_FILE))
     listed = session.read(LIST, signed, BlobList, session.announced.aggregator, at=at)
-    with suppress(DeserialisationError):  # it is an opening
-        check_unopened(opening, manifest.digest, session.helper.signing_key)
+    if has_signed(session.helper.signing_key, UNOPENED, manifest.digest, opening):
         raise TooFewPartiesError("the helper has opened nothing, as too few count: the session has ended")
     answer = session.read(OPENING, opening, Opened, session.helper, at=at)
     if {listed.session, answer.session} != {manifest.digest} or answer.blobs != listed.digest:
@@ -214,14 +210,7 @@ def _digest_of(part: RowGroup) -> tuple[bytes, str]:
 
 
 def _collected(
-    part: RowGroup,
-    fixed: bytes,
-    blobs: str,
-    name: str,
-    manifest: bytes,
-    identity: bytes,
-    query: QueryKey,
-    key_of_answers: bytes,
+    part: RowGroup, fixed: bytes, blobs: str, name: str, manifest: bytes, identity: bytes, query: QueryKey
 ) -> tuple[int, bytes, RefusedRecords]:
     """Write the blobs of a part's records that are whole; return how many, the file's SHA-256, and the others.
 
@@ -229,7 +218,7 @@ def _collected(
     """
     session, me = loaded(manifest), Identity.from_bytes(identity)
     proofs, refusals, rows = session.computation.proofs, RefusedRecords(), list[tuple[Any, ...]]()
-    seal, digest_now = AnswersSeal(key_of_answers, session.digest, name), hashlib.sha256()
+    seal, digest_now = AnswersSeal(query, session.digest, name), hashlib.sha256()
 
     def whole() -> Iterator[_Whole]:
         for number, record in enumerate(_hashed(part, digest_now) if fixed else ()):

@@ -31,9 +31,8 @@ from fhe_auc_keys.fleet.session import (
     BLOB,
     KEY_BYTES,
     RESPONSE,
+    UNOPENED,
     blob_info,
-    check_unopened,
-    ended_unopened,
     helper_of,
     loaded,
     sealed_in,
@@ -43,7 +42,7 @@ from fhe_auc_keys.fleet.session import (
 from fhe_auc_keys.roles.helper_roles import totals_of
 from fhe_auc_keys.trust import sealing
 from fhe_auc_keys.trust.group_sealing import unseal_under
-from fhe_auc_keys.trust.identity import Identity
+from fhe_auc_keys.trust.identity import Identity, has_signed
 
 
 class Record(NamedTuple):
@@ -202,14 +201,16 @@ def released(memory: bytes, word: bytes) -> bytes:
     """Return a device's memory in which the rows of one session are free again: for another session, by a fresh record.
 
     `word` is what that session's helper has signed: that nothing was opened. The device still answers that session
-    never again. Raises `KeysError` where it has not answered the session, or the word is not by its helper;
-    `DeserialisationError` where the word is none, or the memory is damaged.
+    never again. Raises `KeysError` where the word is of no session that it has answered, or not by its helper;
+    `DeserialisationError` where the memory is damaged.
     """
-    known, session = _FORMAT.unframe(memory), ended_unopened(word)
-    mine = next((each for each in known.answers if each.manifest == session), None)
+    known = _FORMAT.unframe(memory)
+    mine = next((each for each in known.answers if has_signed(each.helper, UNOPENED, each.manifest, word)), None)
     if mine is None:
-        raise KeysError("the device has not answered the session of which a helper says that nothing was opened")
-    check_unopened(word, session, mine.helper)
+        raise KeysError(
+            "that nothing was opened is said of no session that the device has answered, or not by the session's "
+            "helper: ask for what its `fhe-auc fleet open` or `fleet end` has written"
+        )
     free = msgspec.structs.replace(mine, rows=())
     return _FORMAT.frame(_Memory(known.salt, tuple(free if each is mine else each for each in known.answers)))
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 from fhe_auc.base.errors import DeserialisationError, EvaluationError
 from fhe_auc.base.serialise import KeptFormat, SecretStruct, encode
 from fhe_auc.input_proofs.joint_randomness import PART_BYTES
-from fhe_auc.input_proofs.sessions import KEY_BYTES as QUERY_KEY_BYTES
 from fhe_auc.input_proofs.sessions import Opened as ShownToHelper
 from fhe_auc.question.fleet import Members
 from fhe_auc.rlwe.polynomials import Words
@@ -38,8 +37,8 @@ from fhe_auc_keys.fleet.session import (
     RESPONSE,
     RESULT,
     SIGNATURE_BYTES,
+    UNOPENED,
     FleetSession,
-    Loaded,
     Verdict,
     blob_info,
     loaded,
@@ -145,8 +144,8 @@ def open_pads(
     members_in = (np.asarray(_read(*task, ["member"])["member"], np.uint32) for task in tasks)
     named = np.concatenate([np.empty(0, np.uint32), *members_in])
     found, times = np.unique(named, return_counts=True)
-    keys_in = b"" if computation.proofs is None else session.unseal(LIST, listed.keys)
-    shared = manifest.to_bytes(), session.identity.to_bytes(), keys_in, fleet, found[times > 1]
+    query = b"" if computation.proofs is None else session.unseal(LIST, listed.key)
+    shared = manifest.to_bytes(), session.identity.to_bytes(), query, fleet, found[times > 1]
     opened = workers.map(_opened, tasks, *shared)
     verdicts, keys, seeds = np.empty(len(named), np.uint8), np.empty((len(named), KEY_BYTES), np.uint8), []
     pads, taken, at_row = computation.added([]), set[int](), 0
@@ -187,7 +186,7 @@ def end(session: FleetSession, store: KeyStore, *, at: datetime) -> bytes:
     if kept.answer and not kept.ended:
         raise KeysError("pads of this session have been opened: that cannot be taken back")
     if not kept.ended:
-        kept = _HelperState(kept.blobs, session.unopened(), ended=True)
+        kept = _HelperState(kept.blobs, session.identity.sign(UNOPENED, session.manifest.digest), ended=True)
         store.put("fleet", session.manifest.session.hex(), _FORMAT.frame(kept), replace=True)
     return kept.answer
 
@@ -262,7 +261,7 @@ def _opened(
     file: BlobFile,
     manifest: bytes,
     identity: bytes,
-    key: bytes,
+    query: bytes,
     fleet: Members,
     contested: NDArray[np.uint32],
 ) -> _Secrets:
@@ -275,9 +274,18 @@ def _opened(
         verdicts[number], secret = _verdict(row, fleet, me, session.digest)
         if verdicts[number] == Verdict.COUNTS:
             secrets_in[number] = secret
-    for number in _unproved(rows, secrets_in, session, file.name, key):
-        verdicts[number] = Verdict.UNPROVED
-        del secrets_in[number]
+
+    def shown() -> Iterator[ShownToHelper]:
+        seal = AnswersSeal(query, session.digest, file.name)
+        for number, secret in secrets_in.items():
+            row = rows[number]
+            answers = seal.unseal(number, row.member, row.answers)
+            yield ShownToHelper(row.member, secret[:SEED_BYTES], row.parts, answers)
+
+    if (proofs := session.computation.proofs) is not None:
+        for number in proofs.unproved(query, tuple(secrets_in), shown()):
+            verdicts[number] = Verdict.UNPROVED
+            del secrets_in[number]
     unique: list[tuple[int, bytes]] = []
     several: list[tuple[int, bytes]] = []
     disputed = set(contested.tolist())
@@ -288,23 +296,6 @@ def _opened(
         else:
             unique.append((member, secret[:SEED_BYTES]))
     return _Secrets(verdicts, keys, session.computation.sum_of_pads(unique), several)
-
-
-def _unproved(
-    rows: Sequence[_BlobRow], secrets_in: Mapping[int, bytes], session: Loaded, file: str, keys: bytes
-) -> list[int]:
-    """Return which rows of a file have proofs that do not hold; errors as `InputProofs.held`, `AnswersSeal.unseal`."""
-    proofs = session.computation.proofs
-    if proofs is None:
-        return []
-    if len(keys) != 2 * QUERY_KEY_BYTES or any(len(rows[each].randomness) != 2 * PART_BYTES for each in secrets_in):
-        raise DeserialisationError("the keys of query and answers, or what a proof hangs on, have another length")
-    query, seal = keys[:QUERY_KEY_BYTES], AnswersSeal(keys[QUERY_KEY_BYTES:], session.digest, file)
-    asked = (
-        ShownToHelper(row.member, secret[:SEED_BYTES], row.parts, seal.unseal(number, row.member, row.answers))
-        for number, row, secret in ((each, rows[each], secret) for each, secret in secrets_in.items())
-    )
-    return [number for number, holds in zip(secrets_in, proofs.held(query, asked), strict=True) if not holds]
 
 
 def _verdict(row: _BlobRow, members: Members, me: Identity, digest: bytes) -> tuple[Verdict, bytes]:

@@ -1,7 +1,7 @@
 """Seals on the aggregator's answers about proofs: who sees them in the folder of blobs reads no query's point.
 
-Each file has a key of its own, and each row its place in it as nonce. A key hangs on all submissions, by their digest,
-so that a place has one plaintext, also where a list is gone on with after a crash.
+Each file has a key of its own, and each row its place in it as nonce. A key is drawn from the query's, and so hangs on
+all submissions: a place has one plaintext, also where a list is gone on with after a crash.
 """
 
 from cryptography.exceptions import InvalidTag
@@ -11,16 +11,16 @@ from fhe_auc.base.errors import DeserialisationError
 from fhe_auc.base.keystream import derived_key
 from fhe_auc.base.serialise import encode
 
-LABEL = b"fleet's answers 1"
+_LABEL = b"fleet's answers 1"
 _NONCE_BYTES = 12
 
 
 class AnswersSeal:
-    """Those in one file of a session, by the manifest's digest; `key` has 32 bytes (`InputError` for others)."""
+    """Those in one file of a session, by the manifest's digest, under the query's key, 32 bytes (else `InputError`)."""
 
-    def __init__(self, key: bytes, session: bytes, file: str) -> None:
+    def __init__(self, query: bytes, session: bytes, file: str) -> None:
         self._session, self._file = session, file
-        self._cipher = ChaCha20Poly1305(derived_key(key, session, LABEL, file))
+        self._cipher = ChaCha20Poly1305(derived_key(query, session, _LABEL, file))
 
     def seal(self, row: int, member: int, answers: bytes) -> bytes:
         """Return the answers about a member, in this row of the file."""

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeVar
 import msgspec
 
 from fhe_auc.base.errors import InputError
-from fhe_auc.base.serialise import KeptFormat, encode
+from fhe_auc.base.serialise import encode
 from fhe_auc.input_proofs.sessions import NOT_PROVED
 from fhe_auc.question.fleet import Fleet
 from fhe_auc.session import registry
@@ -26,7 +26,7 @@ from fhe_auc_keys.roles.encrypted_protocol import EncryptedProtocol
 from fhe_auc_keys.roles.helper_roles import HelperKeys
 from fhe_auc_keys.trust import sealing
 from fhe_auc_keys.trust.certificates import Peer, Trust, verify
-from fhe_auc_keys.trust.identity import Identity, has_signed
+from fhe_auc_keys.trust.identity import Identity
 from fhe_auc_keys.trust.signed_documents import Kind, open_signed, sign
 
 LIST = Kind(b"fheflis", "list of blobs")
@@ -34,7 +34,8 @@ OPENING = Kind(b"fhefope", "fleet's opening")
 RESULT = Kind(b"fhefres", "fleet's result")
 
 BLOB, RESPONSE, SKETCH = b"fleet's blob 1", b"fleet's response 1", b"fleet's sketch 1"
-_UNOPENED = b"fleet's word that nothing was opened 1"
+UNOPENED = b"fleet's word that nothing was opened 1"
+"""What the helper signs the manifest's digest for: its signature is the word."""
 KEY_BYTES, DIGEST_BYTES = 32, 32
 SIGNATURE_BYTES = 64
 BLOB_BYTES = sealing.OVERHEAD + SEED_BYTES + KEY_BYTES  # seed, and response key
@@ -118,40 +119,12 @@ class FleetSession:
         """Return what `seal` sealed to this role; raise `TamperedError` for anything else."""
         return self.identity.unseal(sealed, info=encode((kind.purpose, self.manifest.digest)))
 
-    def unopened(self) -> bytes:
-        """Return the helper's word that it has opened nothing of this session, and will not; for devices, too."""
-        signature = self.identity.sign(_UNOPENED, self.manifest.digest)
-        return _WORD.frame(_Unopened(self.manifest.digest, signature))
-
     def read(self, kind: Kind, data: bytes, shape: type[T], signer: Peer, *, at: datetime) -> T:
         """Return what `signer` has signed, with the certificate of the session; errors as `open_signed`."""
         found, body = open_signed(kind, data, shape, self.trust, signer=signer.name, at=at)
         if found.fingerprint != signer.fingerprint:
             raise KeysError(f"the {kind.name} was signed under another certificate than the session's")
         return body
-
-
-class _Unopened(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    session: bytes  # the manifest's digest
-    signature: bytes  # the helper's
-
-
-_WORD = KeptFormat(b"fhefnil", _Unopened, "word of a helper")
-
-
-def ended_unopened(word: bytes) -> bytes:
-    """Return the digest of the manifest that a helper's word is about, unverified; `DeserialisationError` for none."""
-    return _WORD.unframe(word).session
-
-
-def check_unopened(word: bytes, session: bytes, helper: bytes) -> None:
-    """Raise unless a helper, by its signing key, says of this session (the manifest's digest) that nothing was opened.
-
-    `DeserialisationError` where it is no such word, or damaged; `KeysError` of another session, or not the helper's.
-    """
-    found = _WORD.unframe(word)
-    if found.session != session or not has_signed(helper, _UNOPENED, session, found.signature):
-        raise KeysError("that nothing was opened is not said of this session, or not signed by its helper")
 
 
 @dataclass

@@ -31,7 +31,7 @@ from fhe_auc.base.party_names import HELPER, NAME_BYTES
 from fhe_auc.base.serialise import SecretStruct, decode, encode
 from fhe_auc.input_proofs.fixed import QueryKey, Submissions
 from fhe_auc.input_proofs.joint_randomness import PART_BYTES
-from fhe_auc.input_proofs.sessions import KEY_BYTES, NOT_PROVED, InputProof, InputProofs, Opened, Submitted
+from fhe_auc.input_proofs.sessions import KEY_BYTES, InputProof, InputProofs, Opened, Submitted
 from fhe_auc.session.aggregator import Aggregator
 from fhe_auc.session.computation import Result
 from fhe_auc.session.manifest import Manifest
@@ -41,7 +41,7 @@ from fhe_auc.session.protocol import Delivery, Session
 from fhe_auc_keys.bundles.roster import Member, Roster
 from fhe_auc_keys.bundles.session_keys import SEED_BYTES, DealtSession, PartySecrets, check_common_secret, name_of
 from fhe_auc_keys.errors import TamperedError
-from fhe_auc_keys.roles.helper_word import UNFIT, WORD_BYTES, LeftOut, Told, Word
+from fhe_auc_keys.roles.helper_word import WORD_BYTES, Told, Word
 from fhe_auc_keys.roles.key_mode import KeyedParty, KeyMode, read_material, reading_material
 from fhe_auc_keys.roles.local_consortium import Consortium
 from fhe_auc_keys.trust import sealing
@@ -107,7 +107,7 @@ class OpeningAggregator(Aggregator):
         self._computation = computation
         self._submissions: dict[str, HelpedSubmission] = {}
         self._digests: dict[str, bytes] = {}
-        self._word = Word((), LeftOut((), ()), ())
+        self._word = Word()
 
     @property
     def submission_limit(self) -> int:  # type: ignore[override] # it depends on who answers
@@ -155,9 +155,8 @@ class OpeningAggregator(Aggregator):
             super()._count(answered)
         elif self.round == OPEN:
             left_out = self._word.left_out
-            self._parties.refusals.update(dict.fromkeys(left_out.unfit, UNFIT))
-            self._parties.refusals.update(dict.fromkeys(left_out.unproved, NOT_PROVED))
-            super()._count(tuple(party for party in self.counted if party not in left_out.names))
+            self._parties.refusals.update(left_out)
+            super()._count(tuple(party for party in self.counted if party not in left_out))
 
     def _check_proof(self, party: str, submission: HelpedSubmission) -> None:
         proofs, proof = self._computation.proofs, submission.proof
@@ -247,7 +246,7 @@ class PaddingParty(KeyedParty[R]):
             return
         try:
             word = self._told(message.unsealed).word
-            if self.name not in word.left_out.names:
+            if self.name not in word.left_out:
                 super()._check_listed(message)
                 self._check_named(word.counted)
         except DeserialisationError as error:
@@ -331,35 +330,22 @@ class OpeningHelper(Party[Any]):
             raise DeserialisationError("the blobs are not of parties of the session, each once and in its order")
         opened = {name: secret for name, blob in blobs.items() if (secret := self._secret_in(blob)) is not None}
         unfit = tuple(party for party in blobs if party not in opened)
-        unproved = self._unproved({name: blobs[name] for name in opened}, opened, asked.key)
-        left_out = LeftOut(unfit, unproved)
+        index, proofs = self.manifest.parties.index, self._computation.proofs
+        shown = (
+            Opened(index(name), secret[:SEED_BYTES], blobs[name].randomness, blobs[name].answers)
+            for name, secret in opened.items()
+        )
+        unproved = () if proofs is None else proofs.unproved(asked.key, opened, shown)
         counted = {name: secret for name, secret in opened.items() if name not in unproved}
         enough = len(counted) >= self.manifest.min_parties
         apart = self._too_near(counted) if enough else ()
         counted = counted if enough and not apart else {}
-        word = Word(tuple(counted), left_out, apart).signed_by(self._identity, self.digest)
+        word = Word(tuple(counted), unfit, unproved, apart).signed_by(self._identity, self.digest)
         self.failure = word.unopened(blobs, self.manifest)
         self.ended = self.failure is not None
         self.opened = self.listed = word.counted
         self.unproved = unproved
         return counted, word
-
-    def _unproved(self, blobs: Mapping[str, _SignedBlob], opened: Mapping[str, bytes], key: bytes) -> tuple[str, ...]:
-        """Return those of the parties whose proofs do not hold; errors as `InputProofs.held`."""
-        proofs: InputProofs | None = self._computation.proofs
-        if proofs is None:
-            return ()
-        if len(key) != KEY_BYTES or any(len(blob.randomness) != 2 for blob in blobs.values()):
-            raise DeserialisationError("the key of the query, or what proofs hang on, is missing")
-        index = self.manifest.parties.index
-        held = proofs.held(
-            key,
-            (
-                Opened(index(name), opened[name][:SEED_BYTES], (blob.randomness[0], blob.randomness[1]), blob.answers)
-                for name, blob in blobs.items()
-            ),
-        )
-        return tuple(name for name, holds in zip(blobs, held, strict=True) if not holds)
 
 
 @dataclass(frozen=True)

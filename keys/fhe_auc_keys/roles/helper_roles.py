@@ -114,7 +114,7 @@ class HelpedParty(PaddingParty[R]):
         return self._response_key
 
     def _read(self, word: Word, content: bytes) -> R:
-        response, unproved = decode(content, Response, "response"), word.left_out.unproved
+        response, unproved = decode(content, Response, "response"), word.unproved
         associated = _response_of(self.digest, word.counted, unproved)
         part = dict(zip(word.counted, response.parts, strict=False)).get(self.name, b"")
         try:

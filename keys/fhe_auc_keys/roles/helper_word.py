@@ -22,25 +22,19 @@ WORD_BYTES = 128  # of a `Word`, at most, beside names: a party stands in it twi
 _WORD = b"helper's word 1"
 
 
-class LeftOut(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """Whom the helper leaves out, each in the manifest's order."""
-
-    unfit: tuple[str, ...]  # whose blobs do not open
-    unproved: tuple[str, ...]  # whose proofs do not hold
-
-    @property
-    def names(self) -> frozenset[str]:
-        """All of them."""
-        return frozenset(self.unfit + self.unproved)
-
-
 class Word(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """What the helper says, and has signed: on nobody else's word is a party left out."""
 
-    counted: tuple[str, ...]  # in the manifest's order; empty where nothing is opened
-    left_out: LeftOut
-    apart: tuple[str, ...]  # sites for which nothing is opened, as `fhe_auc.session.counted_parties.too_near` finds
+    counted: tuple[str, ...] = ()  # in the manifest's order, as are those left out; empty where nothing is opened
+    unfit: tuple[str, ...] = ()  # left out, as their blobs do not open
+    unproved: tuple[str, ...] = ()  # left out, as their proofs do not hold
+    apart: tuple[str, ...] = ()  # sites for which nothing is opened, by `fhe_auc.session.counted_parties.too_near`
     signature: bytes = b""
+
+    @property
+    def left_out(self) -> dict[str, str]:
+        """Why each is left out, by name."""
+        return dict.fromkeys(self.unfit, UNFIT) | dict.fromkeys(self.unproved, NOT_PROVED)
 
     def signed_by(self, helper: Identity, session: bytes) -> Word:
         """Return it with a signature for the session of this digest."""
@@ -53,18 +47,15 @@ class Word(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=T
 
     def check_counts(self, party: str) -> None:
         """Raise `EvaluationError` where it leaves a party out."""
-        for names, why in ((self.left_out.unproved, NOT_PROVED), (self.left_out.unfit, UNFIT)):
-            if party in names:
-                raise EvaluationError(f"party {party!r} is left out: {why}")
+        if party in self.left_out:
+            raise EvaluationError(f"party {party!r} is left out: {self.left_out[party]}")
 
     def check_of(self, asked: tuple[str, ...], manifest: Manifest) -> None:
         """Raise `DeserialisationError` unless it can be about these parties, whose blobs the helper was given."""
-        unfit, unproved = (
-            tuple(party for party in asked if party in names) for names in (self.left_out.unfit, self.left_out.unproved)
-        )
-        if (unfit, unproved) != (self.left_out.unfit, self.left_out.unproved) or set(unfit) & set(unproved):
+        in_order = (tuple(each for each in asked if each in names) for names in (self.unfit, self.unproved))
+        if (self.unfit, self.unproved) != tuple(in_order) or set(self.unfit) & set(self.unproved):
             raise DeserialisationError("the helper leaves out strangers, or somebody twice")
-        left = tuple(party for party in asked if party not in self.left_out.names)
+        left = tuple(party for party in asked if party not in self.left_out)
         opens = len(left) >= manifest.min_parties and not self.apart
         if self.counted != (left if opens else ()) or not set(self.apart) <= set(manifest.parties):
             raise DeserialisationError("the helper counts others than those whom it does not leave out")
@@ -75,15 +66,15 @@ class Word(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=T
             return None
         if self.apart:
             return not_opened(self.apart)
-        named = ", ".join(map(repr, sorted(self.left_out.names)[:10])) or "nobody else's"
-        hold = " and their proofs hold" if self.left_out.unproved else ""
+        named = ", ".join(map(repr, sorted(self.left_out)[:10])) or "nobody else's"
+        hold = " and their proofs hold" if self.unproved else ""
         return TooFewPartiesError(
-            f"the blobs of {len(set(asked) - self.left_out.names)} parties open{hold}, at least {manifest.min_parties} "
+            f"the blobs of {len(set(asked) - set(self.left_out))} parties open{hold}, at least {manifest.min_parties} "
             f"are needed; unfit: {named}"
         )
 
     def _about(self, session: bytes) -> bytes:
-        return encode((session, self.counted, self.left_out, self.apart))
+        return encode((session, msgspec.structs.replace(self, signature=b"")))
 
 
 class Told(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):

@@ -41,8 +41,7 @@ class _Made(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=
     newest: bytes = b""  # of the first session of a series: id of the newest
 
 
-_FORMAT = KeptFormat(b"fhemade", _Made, "session made", version=4, older={3: (_Made, lambda found: found)})
-"""In version 3 the last two fields were missing, which is the same as empty ones."""
+_FORMAT = KeptFormat(b"fhemade", _Made, "session made", version=4)
 
 
 @dataclass(frozen=True)
@@ -157,7 +156,6 @@ def made(store: KeyStore, session: bytes) -> Wanted:
     with about(f"session {session.hex()} is not made again"):
         announced = claimed(found.announcement)
     try:
-        # What older versions asked beside these fields is passed over.
         request = msgspec.convert(found.request, Request, dec_hook=lambda _, data: np.frombuffer(data, "<f8"))
         credentials = tuple(announced.credentials[name] for name in request.parties)
     except (KeyError, TypeError, ValueError, InputError, msgspec.ValidationError):

@@ -106,7 +106,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Policy:
-        """Read what `to_bytes` wrote, in an earlier version too; `DeserialisationError` for anything else."""
+        """Read what `to_bytes` wrote; `DeserialisationError` for anything else."""
         return _FORMAT.unframe(data)
 
     @property
@@ -205,9 +205,7 @@ def goes_without_proofs(announced: Announcement) -> bool:
     return plan is not None and plan.terms().data.get("row_caps_proved") is False
 
 
-_OLDER: Any = dict.fromkeys((3, 4), (Policy, lambda found: found))
-_FORMAT = KeptFormat(b"fhepoli", Policy, "policy", version=5, older=_OLDER)
-"""Version 3 had neither hours-between nor until, and version 4 no most-away, which need not be there."""
+_FORMAT = KeptFormat(b"fhepoli", Policy, "policy", version=5)
 
 
 def is_in(store: KeyStore) -> bool:

@@ -17,7 +17,6 @@ from fhe_auc_keys.roles.sealed_roles import SealedKeys
 from fhe_auc_protocols.blinded_auc import ckks_parameter_choice
 from fhe_auc_protocols.blinded_auc.encrypted_trapezoid import blinded_sums
 from fhe_auc_protocols.blinded_auc.plan import AucPlan, Workload, error_bound
-from fhe_auc_protocols.blinded_auc.published_digits import Published
 from fhe_auc_protocols.blinded_auc.result_check import Recovered, Totals
 from fhe_auc_protocols.result_warnings import of_auc
 
@@ -71,9 +70,11 @@ class BlindedTask(PartyTask[Slots, Totals, Evaluation]):
         """Return the counts of this party's rows at the session's thresholds."""
         return count(self._data, self._manifest.thresholds)
 
-    def evaluation(self, told: Recovered | Published, parties: int, *warnings: str, **own: Any) -> Evaluation:
+    def evaluation(
+        self, told: Recovered, parties: int, *warnings: str, decimals: int | None = None, **own: Any
+    ) -> Evaluation:
         """Return what a party tells of its result; `warnings` and other fields (`own`) are the protocol's own."""
-        left_open = told.left_open if isinstance(told, Published) else told.binning_error
+        left_open = told.binning_error - (0.0 if decimals is None else 0.5 * 10**-decimals)  # by bins, not by rounding
         return Evaluation(
             auc=told.auc,
             binning_error=told.binning_error,
@@ -84,5 +85,6 @@ class BlindedTask(PartyTask[Slots, Totals, Evaluation]):
             thresholds=self.plan.thresholds,
             security_bits=SECURITY_BITS,
             warnings=of_auc(self._manifest, parties, left_open) + warnings,
+            decimals=decimals,
             **own,
         )

@@ -13,7 +13,6 @@ parties publish depends on what the aggregator has computed. Parties themselves 
 """
 
 import math
-from typing import NamedTuple
 
 from fhe_auc_protocols.blinded_auc.result_check import Recovered
 
@@ -27,21 +26,15 @@ PUBLISHED_BITS = math.log2(PUBLISHED + 3)  # what is no number has one of three 
 """What one session's published numbers can carry at most."""
 
 
-class Published(NamedTuple):
-    """What everybody is told: an AUC in [0, 1] of so many decimals, and how far it may be from that without bins."""
+def published(recovered: Recovered) -> tuple[Recovered, int]:
+    """Return what everybody may be told of what a party has read, and how many decimals the AUC has.
 
-    auc: float
-    binning_error: float
-    left_open: float  # the part of it that is not the rounding
-    decimals: int
-
-
-def published(recovered: Recovered) -> Published:
-    """Return the digits of what a party has read that everybody may be told."""
+    The bound is for the AUC without bins, and has half a unit for the rounding in it.
+    """
     decimals = _MOST_DECIMALS
     while decimals > 1 and 10.0**-decimals < recovered.binning_error:
         decimals -= 1
     unit = 10.0**-decimals
     left = unit if recovered.binning_error <= unit else _LEAST_LEFT
     # Of both, float64 has numbers nearby, and a zero with a sign, which would tell one from the other.
-    return Published(abs(round(recovered.auc, decimals)), round(left + unit / 2, _MOST_DECIMALS + 1), left, decimals)
+    return Recovered(abs(round(recovered.auc, decimals)), round(left + unit / 2, _MOST_DECIMALS + 1)), decimals

@@ -75,8 +75,8 @@ class SemiHonestTask(BlindedTask):
 
     def read(self, decrypted: Totals, counted: Sequence[str], common_secret: bytes) -> Evaluation:
         """Return AUC and binning error, rounded; errors as `fhe_auc_protocols.blinded_auc.result_check.recover`."""
-        told = published(recover(decrypted, self.plan))
-        return self.evaluation(told, len(counted), _ROUNDED, verified=False, decimals=told.decimals)
+        told, decimals = published(recover(decrypted, self.plan))
+        return self.evaluation(told, len(counted), _ROUNDED, verified=False, decimals=decimals)
 
 
 def vectors(counts: Counts, positions: int) -> tuple[Slots, Slots]:

@@ -24,7 +24,7 @@ from fhe_auc.input_proofs.statement import PROOFS
 from fhe_auc.input_proofs.verify import Query
 from fhe_auc.rlwe.modular import Residues, add, multiply, subtract, uniform
 from fhe_auc.sums.residues import pack, unpack
-from fhe_auc_keys.fleet.sealed_answers import LABEL, AnswersSeal
+from fhe_auc_keys.fleet.sealed_answers import AnswersSeal
 from tests.fhe_auc.input_proofs.test_soundness import CAP, LIED_ABOUT, LIES, Lie, any_digit, wrapped_around
 from tests.support.proved_counts import REAL, oracles_field
 
@@ -140,7 +140,7 @@ def accepted(liar: Liar, number: int, parties: int, lies: list[Lie], *, told: bo
         Opened(submitted.party, seed, submitted.proof.parts, own)
         for (submitted, seed), own in zip(sent, answers, strict=True)
     ]
-    seal = AnswersSeal(fixed.key(secret, session, LABEL), session, "blobs")
+    seal = AnswersSeal(key, session, "blobs")
     liar.seen += [seal.seal(row, row, own) for row, own in enumerate(answers[::50])]  # what lies in the folder
     liar.seen += [fixed.digest, *answers[::50], secret, key]  # and more, once the session has ended
     liar.queries += points_of(key, session)

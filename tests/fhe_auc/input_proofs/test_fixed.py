@@ -19,26 +19,24 @@ def fixed(*digests: bytes) -> Submissions:
 def test_a_query_cannot_exist_before_the_last_submission_nor_a_submission_after_it() -> None:
     found = Submissions(3)
     for missing, digest in zip((3, 2, 1), DIGESTS, strict=True):
-        for ask in (lambda: found.query_key(SECRET, MANIFEST), lambda: found.key(SECRET, MANIFEST, b"")):
-            with pytest.raises(EvaluationError, match=f"{missing} submissions are not fixed"):
-                ask()
+        with pytest.raises(EvaluationError, match=f"{missing} submissions are not fixed"):
+            found.query_key(SECRET, MANIFEST)
         found.add(digest)
     with pytest.raises(EvaluationError, match="no further one"):
         found.add(DIGESTS[0])
     assert found.query_key(SECRET, MANIFEST) == fixed(*DIGESTS).query_key(SECRET, MANIFEST)
 
 
-def test_the_key_hangs_on_every_submission_their_order_the_secret_the_manifest_and_its_purpose() -> None:
+def test_the_key_hangs_on_every_submission_their_order_the_secret_and_the_manifest() -> None:
     right, other = fixed(*DIGESTS), bytes(31) + b"1"
     keys = {
         right.query_key(SECRET, MANIFEST),
         right.query_key(other, MANIFEST),
         right.query_key(SECRET, other),
-        right.key(SECRET, MANIFEST, b"another purpose"),
         fixed(*DIGESTS[::-1]).query_key(SECRET, MANIFEST),
         fixed(*DIGESTS[:2], b"").query_key(SECRET, MANIFEST),
         fixed(*DIGESTS[:2]).query_key(SECRET, MANIFEST),
         fixed(DIGESTS[0] + DIGESTS[1], DIGESTS[2]).query_key(SECRET, MANIFEST),
     }
     assert {len(key) for key in keys} == {32}
-    assert len(keys) == 8
+    assert len(keys) == 7

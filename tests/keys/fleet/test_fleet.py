@@ -34,13 +34,13 @@ from fhe_auc_keys.cli.fleet import fleet as command
 from fhe_auc_keys.errors import ExpiredError, KeysError, TamperedError, UnfitCertificateError
 from fhe_auc_keys.fleet import aggregator, tables
 from fhe_auc_keys.fleet.device import Device, Floor, Record, write_records
-from fhe_auc_keys.fleet.session import LIST, OPENING, RESULT, Verdict, ended_unopened, loaded, sketch_info
+from fhe_auc_keys.fleet.session import LIST, OPENING, RESULT, UNOPENED, Verdict, loaded, sketch_info
 from fhe_auc_keys.store.key_store import TRAIL
 from fhe_auc_keys.store.trusted_authorities import Trusted
 from fhe_auc_keys.trust import member_lists, sealing
 from fhe_auc_keys.trust.authority import Authority
 from fhe_auc_keys.trust.certificates import Trust
-from fhe_auc_keys.trust.identity import Identity
+from fhe_auc_keys.trust.identity import Identity, has_signed
 from fhe_auc_keys.trust.member_lists import sign_list, sign_members
 from fhe_auc_keys.trust.signed_documents import claimed_body
 from tests.support.certified import NOW
@@ -330,7 +330,7 @@ def test_who_reads_everything_but_the_aggregator_s_store_reads_no_device_s_count
 
 def test_what_helper_and_aggregator_send_each_other_opens_for_the_other_alone(play: Play) -> None:
     opening, _ = play.until_opened()
-    query = claimed_body(LIST, tables.read(play.place("blobs/list")), aggregator.BlobList).keys
+    query = claimed_body(LIST, tables.read(play.place("blobs/list")), aggregator.BlobList).key
     pads = claimed_body(OPENING, opening, aggregator.Opened).opening
     result = claimed_body(RESULT, play.add(opening)[0], aggregator.FleetResult).ciphertext
     for kind, sealed, recipient, sender in (
@@ -491,7 +491,8 @@ def test_the_commands_play_a_session_between_key_stores(play: Play, consortium: 
     assert (told["opened"], told["records"]) == (False, {"counts": 4})
     assert run(trustee, "end", unproved, play.place("again"), *by)["opened"] is False
     assert Path(play.place("word")).read_bytes() == (word := Path(play.place("again")).read_bytes())
-    assert ended_unopened(word) == play.announced.manifest.digest
+    helper_key = play.announced.helper.signing_key  # type: ignore[union-attr]
+    assert has_signed(helper_key, UNOPENED, play.announced.manifest.digest, word)
     play.announced = open_announcement(Path(session).read_bytes(), trust, holder=convener, at=NOW)
     play.write(play.records[:7])
     assert run(ADDER, "collect", session, records, blobs, *by)["records"] == 7

@@ -14,7 +14,7 @@ import pytest
 from fhe_auc.base.errors import DeserialisationError, TooFewPartiesError
 from fhe_auc.base.keystream import KeyStream
 from fhe_auc.input_proofs.prove import prove
-from fhe_auc.input_proofs.sessions import KEY_BYTES, NOT_PROVED
+from fhe_auc.input_proofs.sessions import NOT_PROVED
 from fhe_auc.input_proofs.verify import Query
 from fhe_auc.rlwe.modular import Residues, add, subtract, uniform
 from fhe_auc.rows.party_data import PartyData
@@ -148,8 +148,8 @@ def test_where_too_few_proofs_hold_nothing_is_opened(play: Play) -> None:
         play.add(word)
 
 
-def listed_anew(play: Play, *, keys: bytes | None = None, **row: bytes) -> None:
-    """Sign the list of blobs as an aggregator that has other keys in it, or something else of member 3."""
+def listed_anew(play: Play, *, key: bytes | None = None, **row: bytes) -> None:
+    """Sign the list of blobs as an aggregator that has another key in it, or something else of member 3."""
     place, listed = play.place("blobs/blobs-000000.parquet"), play.place("blobs/list")
     table = tables.rows_in(tables.read(place), tables.BLOBS).to_pydict()
     for column, cell in row.items():
@@ -157,20 +157,20 @@ def listed_anew(play: Play, *, keys: bytes | None = None, **row: bytes) -> None:
     tables.write(place, data := tables.as_file(list(table.values()), tables.BLOBS))
     body = claimed_body(LIST, tables.read(listed), BlobList)
     files = (msgspec.structs.replace(body.files[0], digest=hashlib.sha256(data).digest()),)
-    changed = msgspec.structs.replace(body, files=files, keys=body.keys if keys is None else keys)
+    changed = msgspec.structs.replace(body, files=files, key=body.key if key is None else key)
     tables.write(listed, play.aggregator.sign(LIST, changed))
 
 
 def answers_listed(play: Play, changed: Callable[[bytes], bytes]) -> bytes:
     """The aggregator's, about member 3, sealed again once they are changed."""
     table = tables.rows_in(tables.read(play.place("blobs/blobs-000000.parquet")), tables.BLOBS)
-    seal = AnswersSeal(keys_listed(play)[KEY_BYTES:], play.announced.manifest.digest, "blobs-000000.parquet")
+    seal = AnswersSeal(query_listed(play), play.announced.manifest.digest, "blobs-000000.parquet")
     return seal.seal(3, 3, changed(seal.unseal(3, 3, table.column("answers")[3].as_py())))
 
 
-def keys_listed(play: Play) -> bytes:
-    """Those of query and answers, which the helper alone can unseal."""
-    return play.helper.unseal(LIST, claimed_body(LIST, tables.read(play.place("blobs/list")), BlobList).keys)
+def query_listed(play: Play) -> bytes:
+    """The key of the query, which the helper alone can unseal."""
+    return play.helper.unseal(LIST, claimed_body(LIST, tables.read(play.place("blobs/list")), BlobList).key)
 
 
 def test_a_server_can_make_an_honest_proof_fail_and_the_sentence_says_so(play: Play) -> None:
@@ -185,17 +185,17 @@ def test_a_server_can_make_an_honest_proof_fail_and_the_sentence_says_so(play: P
 def test_a_list_without_a_key_or_with_answers_that_are_none_is_refused(play: Play) -> None:
     play.write()
     play.collect()
-    right = claimed_body(LIST, tables.read(play.place("blobs/list")), BlobList).keys
-    for keys, error in (
+    right = claimed_body(LIST, tables.read(play.place("blobs/list")), BlobList).key
+    for key, error in (
         (b"", TamperedError),
-        (play.aggregator.seal(LIST, play.helper.helper, bytes(63)), DeserialisationError),
-        (play.aggregator.seal(LIST, play.helper.helper, bytes(64)), DeserialisationError),
+        (play.aggregator.seal(LIST, play.helper.helper, bytes(31)), DeserialisationError),
+        (play.aggregator.seal(LIST, play.helper.helper, bytes(32)), DeserialisationError),
     ):
-        listed_anew(play, keys=keys)
+        listed_anew(play, key=key)
         with pytest.raises(error):
             play.open()
     play.store.remove("fleet", play.announced.manifest.session.hex())
-    listed_anew(play, keys=right)
+    listed_anew(play, key=right)
     listed_anew(play, answers=answers_listed(play, lambda answers: answers[1:]))
     with pytest.raises(DeserialisationError, match="bytes of residues"):
         play.open()

@@ -24,7 +24,7 @@ from fhe_auc_keys.roles.helper_opening import (
     _SignedBlob,
 )
 from fhe_auc_keys.roles.helper_roles import Response, _OpeningUnderKey, _response_of
-from fhe_auc_keys.roles.helper_word import LeftOut, Told
+from fhe_auc_keys.roles.helper_word import Told, Word
 from fhe_auc_keys.trust.group_sealing import seal_under, unseal_under
 from fhe_auc_keys.trust.identity import Identity
 from fhe_auc_protocols.exact_auc.plan import ExactPlan
@@ -97,10 +97,10 @@ def test_a_wrong_answer_of_the_helper_is_refused_and_named_and_the_right_one_sti
         *(
             ({"word": msgspec.structs.replace(found.word, **lie)}, why)
             for lie, why in (
-                ({"left_out": LeftOut(("site 1", "site 1"), ())}, "somebody twice"),
-                ({"left_out": LeftOut((), ("site 1", "site 0"))}, "leaves out"),
-                ({"left_out": LeftOut(("site 1",), ("site 1",))}, "somebody twice"),
-                ({"left_out": LeftOut(("site 1",), ())}, "counts others"),
+                ({"unfit": ("site 1", "site 1")}, "somebody twice"),
+                ({"unproved": ("site 1", "site 0")}, "leaves out"),
+                ({"unfit": ("site 1",), "unproved": ("site 1",)}, "somebody twice"),
+                ({"unfit": ("site 1",)}, "counts others"),
                 ({"counted": found.word.counted[1:]}, "counts others"),
                 ({"apart": ("site 1",)}, "counts others"),
                 ({"apart": ("stranger",), "counted": ()}, "counts others"),
@@ -163,10 +163,10 @@ def test_parties_that_the_aggregator_makes_up_and_blobs_of_another_session_do_no
 
     signature = Identity.create("site 1").sign(b"helper's blob 1", b"anything")
     alone = respond(blobs[0], *(replace(each, blobs=blobs[0].blobs, signature=signature) for each in blobs[1:]))
-    assert (alone.word.left_out, alone.word.counted) == (LeftOut(("site 1", "site 2", "site 3"), ()), ())
+    assert alone.word == Word((), ("site 1", "site 2", "site 3"), signature=alone.word.signature)
     assert alone == _OpeningUnderKey(alone.word, b"", b"")  # nothing is opened
     for foreign in (payload_of(Play().until(2), Blobs).signed[0], replace(blobs[1], party="site 0")):
-        assert respond(foreign, *blobs[1:]).word.left_out == LeftOut(("site 0",), ())
+        assert [*respond(foreign, *blobs[1:]).word.left_out] == ["site 0"]
     for listed in ((blobs[0], *blobs[:2]), blobs[1::-1], (replace(blobs[0], party="stranger"), blobs[0])):
         with pytest.raises(MessageError, match="not of parties of the session, each once and in its order"):
             respond(*listed)

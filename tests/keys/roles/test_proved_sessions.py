@@ -29,7 +29,7 @@ from fhe_auc.session.messages import Message
 from fhe_auc_keys.errors import KeysError
 from fhe_auc_keys.roles.helper_opening import Blobs, HelpedSubmission
 from fhe_auc_keys.roles.helper_roles import _OpeningUnderKey
-from fhe_auc_keys.roles.helper_word import LeftOut, Told
+from fhe_auc_keys.roles.helper_word import Told
 from fhe_auc_keys.store.key_store import TRAIL
 from fhe_auc_protocols.options import Verified
 from tests.support.exact_sessions import PLUGINS, found_in, pairs_of, rows
@@ -96,8 +96,8 @@ def test_a_party_that_is_left_out_is_told_why_on_the_helper_s_word_and_believes_
     liars.add(NAMES[0])
     elsewhere = proving()
     foreign = payload_of(elsewhere.until(elsewhere.aggregator.rounds), Told).word
-    for left_out in (LeftOut((), NAMES[:1]), LeftOut(NAMES[:1], ())):
-        lie = msgspec.structs.replace(word, counted=NAMES[1:], left_out=left_out)
+    for left_out in ({"unproved": NAMES[:1]}, {"unfit": NAMES[:1]}):
+        lie = msgspec.structs.replace(word, counted=NAMES[1:], **left_out)
         for said in (lie, foreign):
             for party in play.parties:
                 with pytest.raises(MessageError, match="not signed by the session's helper"):
@@ -160,14 +160,15 @@ def test_who_changes_what_the_helper_is_told_of_a_proof_makes_it_fail_and_passes
     def left_out(**changes: Any) -> Any:
         first = msgspec.structs.replace(asked.signed[0], **changes)
         answer = play.another_helper().respond(with_fields(question, Blobs, signed=(first, *asked.signed[1:])))
-        return payload_of(answer, _OpeningUnderKey).word.left_out
+        word = payload_of(answer, _OpeningUnderKey).word
+        return word.unfit, word.unproved
 
     first, second = asked.signed[:2]
-    assert left_out().names == set()
+    assert left_out() == ((), ())
     for answers in (flipped(first.answers, 2), second.answers):
-        assert (left_out(answers=answers).unproved, left_out(answers=answers).unfit) == (NAMES[:1], ())
+        assert left_out(answers=answers) == ((), NAMES[:1])
     for parts in (second.randomness, first.randomness[::-1]):  # which the party has not signed
-        assert (left_out(randomness=parts).unproved, left_out(randomness=parts).unfit) == ((), NAMES[:1])
+        assert left_out(randomness=parts) == (NAMES[:1], ())
     with pytest.raises(MessageError, match="of residues"):
         left_out(answers=first.answers[:-1])
     for key in (b"", bytes(31)):
