@@ -113,8 +113,8 @@ def budget(
     A session spends its budget when the site's submission leaves; that it is sent again costs nothing, a new session
     does. Epsilons and deltas add up (basic composition), over budgets for rows, labels and scores alike; the sums are
     bounds for what all these sessions protect, which is shown. A session's delta must be below 1 over the rows put in,
-    and so must the sum. Where there is a limit, sessions without a budget are refused. Without one nothing else is:
-    where rows are in such sessions, exact results of them are out, and no epsilon bounds what these have told.
+    and so must the sum. Where there is a limit, sessions without a budget are refused. Where there is none, such
+    sessions may have told exact results of these rows: how many, and since when, is shown. No epsilon bounds these.
 
     A result of a session with a budget that is refused is an incident: that it was refused can be one exact bit, chosen
     by the aggregator. No session on the data set goes on until somebody has acknowledged it. Where ledger, audit trail
@@ -155,8 +155,8 @@ def budget(
             rows.append(("", "these sums", f"(basic composition) bound what is told of: {protects}"))
         out = [time for each, time in exact if each == name]
         if out:
-            known = f"{len(out)}, of sessions without a budget since {out[0]:%Y-%m-%d %H:%M}: no epsilon bounds these"
-            rows.append(("", "EXACT RESULTS", known))
+            known = f"up to {len(out)}, of sessions without a budget since {out[0]:%Y-%m-%d %H:%M}"
+            rows.append(("", "EXACT RESULTS", f"{known}: no epsilon bounds these"))
         since = {"sessions": len(out), "since": out[0].isoformat()} if out else None
         most_told = None if most is None else msgspec.structs.asdict(most)
         told[name] = {"epsilon": epsilon, "delta": deltas, "limit": most_told, "protects": protects, "exact": since}
