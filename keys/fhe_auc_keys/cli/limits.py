@@ -36,12 +36,13 @@ def policy(file: Path | None, vault: Vault, remove: bool) -> common.Report:
     FILE is TOML. It must have: holder, who makes the keys or convenes; protocols, a list; model and outcome, word for
     word as in the study; min-parties, without which there is no result; max-thresholds. It may have: cohort and period
     (any, unless they are there); keys, a list of "sealed" (the default), "joint", "none" and "helper"; with "helper"
-    also helpers, a list of the names of who may be one; most-away, how large the study's own may be (0); max-days, how
-    long a session can still go on (7); max-row-cap, which each party must have then, and prove where a helper's session
-    can; hours-between, the least hours between two sessions of one protocol that it opens (20 for one each night);
-    until, its last day (2027-06-30); score-columns and groups, lists of columns that may be asked for; and a table
-    [options] with the options of the protocol that a session must have, such as interval = 0.95, or epsilon = [0.25,
-    0.75]. A session that lacks one of these, or has another option, is outside the policy.
+    also helpers, a list of the names of who may be one; most-away, how many sites the study may let be away, so that
+    their counts may be told (0); max-days, how long a session can still go on (7); max-row-cap, which each party must
+    have then, and prove where a helper's session can; hours-between, the least hours between two sessions of one
+    protocol that it opens (20 for one each night); until, its last day (2027-06-30); score-columns and groups, lists of
+    columns that may be asked for; and a table [options] with the options of the protocol that a session must have, such
+    as interval = 0.95, or epsilon = [0.25, 0.75], for which verified takes keys = ["helper"]. A session that lacks one
+    of these, or has another option, is outside the policy.
 
     A session whose parties are not those of the study's last one is for a person to open: two results that differ in a
     site tell about that site.
