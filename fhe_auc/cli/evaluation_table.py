@@ -46,6 +46,7 @@ _PHASES_WITHOUT_ENCRYPTION = {
 _KEYS = {
     "sealed": "each party can decrypt: a key holder has sealed the secret key to it",
     "joint": "only all parties together can decrypt; nobody has the whole secret key",
+    "helper": "a helper can decrypt, in place of the parties",
     "none": "nothing is encrypted",
 }
 
@@ -207,6 +208,8 @@ def _session_rows(evaluation: Evaluation) -> Iterator[_Row]:
         )
         yield "fraction", "exact", f"{evaluation.fraction} {of}"
     yield "protocol", evaluation.protocol, f"trust: {registry.load(evaluation.protocol).trust}"
+    if evaluation.keys == "helper" and evaluation.backend != ONE_TIME_PADS:
+        yield "helper", "trusted", "it does not work with the aggregator: together they read every party's counts"
     proved = evaluation.inputs_proved
     if evaluation.verified:
         chance = evaluation.soundness

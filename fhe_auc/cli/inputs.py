@@ -176,7 +176,7 @@ setup_options = (
         "--keys",
         type=click.Choice(("sealed", "joint", "helper")),
         help="Who can decrypt: each party, to which a key holder seals the secret key (default); only all parties "
-        "together; or a helper in their place, as verified takes with --epsilon.",
+        "together; or a helper in their place, which --epsilon needs.",
     ),
     whole_number(
         "--smudging-bits",

@@ -148,8 +148,8 @@ def session_options(plugin: Callable[[str], Protocol[Any]]) -> inputs.Decorator:
         @shared_options
         @inputs.question_options
         @inputs.interval_options(
-            "Level of confidence intervals: DeLong's, from exact and verified with sealed keys; Hanley and McNeil's "
-            "with joint keys. Other protocols release too little for one.",
+            "Level of confidence intervals: DeLong's, from exact and verified; Hanley and McNeil's with joint keys or "
+            "--epsilon. Other protocols release too little for one.",
             "Leave intervals out: the session then costs less, and releases less.",
         )
         @inputs.whole_number(

@@ -36,12 +36,13 @@ def policy(file: Path | None, vault: Vault, remove: bool) -> common.Report:
     FILE is TOML. It must have: holder, who makes the keys or convenes; protocols, a list; model and outcome, word for
     word as in the study; min-parties, without which there is no result; max-thresholds. It may have: cohort and period
     (any, unless they are there); keys, a list of "sealed" (the default), "joint", "none" and "helper"; with "helper"
-    also helpers, a list of the names of who may be one; most-away, how large the study's own may be (0); max-days, how
-    long a session can still go on (7); max-row-cap, which each party must have then, and prove where a helper's session
-    can; hours-between, the least hours between two sessions of one protocol that it opens (20 for one each night);
-    until, its last day (2027-06-30); score-columns and groups, lists of columns that may be asked for; and a table
-    [options] with the options of the protocol that a session must have, such as interval = 0.95, or epsilon = [0.25,
-    0.75]. A session that lacks one of these, or has another option, is outside the policy.
+    also helpers, a list of the names of who may be one; most-away, how many sites the study may let be away, so that
+    their counts may be told (0); max-days, how long a session can still go on (7); max-row-cap, which each party must
+    have then, and prove where a helper's session can; hours-between, the least hours between two sessions of one
+    protocol that it opens (20 for one each night); until, its last day (2027-06-30); score-columns and groups, lists of
+    columns that may be asked for; and a table [options] with the options of the protocol that a session must have, such
+    as interval = 0.95, or epsilon = [0.25, 0.75], for which verified takes keys = ["helper"]. A session that lacks one
+    of these, or has another option, is outside the policy.
 
     A session whose parties are not those of the study's last one is for a person to open: two results that differ in a
     site tell about that site.
@@ -113,8 +114,8 @@ def budget(
     A session spends its budget when the site's submission leaves; that it is sent again costs nothing, a new session
     does. Epsilons and deltas add up (basic composition), over budgets for rows, labels and scores alike; the sums are
     bounds for what all these sessions protect, which is shown. A session's delta must be below 1 over the rows put in,
-    and so must the sum. Where there is a limit, sessions without a budget are refused. Without one nothing else is:
-    where rows are in such sessions, exact results of them are out, and no epsilon bounds what these have told.
+    and so must the sum. Where there is a limit, sessions without a budget are refused. Where there is none, such
+    sessions may have told exact results of these rows: how many, and since when, is shown. No epsilon bounds these.
 
     A result of a session with a budget that is refused is an incident: that it was refused can be one exact bit, chosen
     by the aggregator. No session on the data set goes on until somebody has acknowledged it. Where ledger, audit trail
@@ -155,8 +156,8 @@ def budget(
             rows.append(("", "these sums", f"(basic composition) bound what is told of: {protects}"))
         out = [time for each, time in exact if each == name]
         if out:
-            known = f"{len(out)}, of sessions without a budget since {out[0]:%Y-%m-%d %H:%M}: no epsilon bounds these"
-            rows.append(("", "EXACT RESULTS", known))
+            known = f"up to {len(out)}, of sessions without a budget since {out[0]:%Y-%m-%d %H:%M}"
+            rows.append(("", "EXACT RESULTS", f"{known}: no epsilon bounds these"))
         since = {"sessions": len(out), "since": out[0].isoformat()} if out else None
         most_told = None if most is None else msgspec.structs.asdict(most)
         told[name] = {"epsilon": epsilon, "delta": deltas, "limit": most_told, "protects": protects, "exact": since}

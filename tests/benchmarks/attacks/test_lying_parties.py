@@ -168,6 +168,7 @@ def test_the_demo_shows_who_lies_that_it_is_left_out_and_what_would_have_come_of
         "Party '(50, 99]' lies: party-negative, count less than zero negatives in the lowest bin. It is named and",
         "Without proofs of row caps all would have accepted an AUC of 0.5",
         "inputs row caps no party's counts go beyond its cap, or below zero",
+        "helper trusted it does not work with the aggregator: together they read every party's counts",
         "within the binning error",
         "parties 5 ",
         "(50, 99] not counted: its proof did not hold",

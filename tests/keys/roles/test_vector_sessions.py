@@ -284,7 +284,7 @@ def test_the_aggregator_and_the_helper_together_see_uniform_numbers() -> None:
     for name, sent in play.sent.items():
         bare = modular.subtract(entries(play, sent), play.pad(name, seeds[name]), MODULUS)
         assert looks_uniform(bare)
-    # With any party they read everything, as helpers.md says.
+    # With any party they read everything, as promises.md says.
     first = modular.subtract(bare, common_pads(play).total([2]), MODULUS)
     np.testing.assert_array_equal(first[:-2], rows_by_bin(SITES[2], WIDE["thresholds"]).ravel())
 

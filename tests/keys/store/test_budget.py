@@ -492,9 +492,8 @@ def test_the_budget_says_since_when_exact_results_of_the_same_rows_are_out(tmp_p
     site.spend(again(site.manifest), Spending(1.0, "row"), rows=9)
     site.spend(again(site.manifest), Spending(1.0, "row"), "other rows", rows=9)
     said = re.sub(r"\s+", " ", site.command().stdout)
-    assert re.search(
-        r"epsilon 1 .*EXACT RESULTS 1, of sessions without a budget since 2\d{3}-.*: no epsilon bounds these", said
-    )
+    since = r"EXACT RESULTS up to 1, of sessions without a budget since 2\d{3}-.*: no epsilon bounds these"
+    assert re.search(rf"epsilon 1 .*{since}", said)
     assert said.count("EXACT") == 1
     told = json.loads(site.command("--json").stdout)["data_sets"]
     assert (told["rows"]["exact"]["sessions"], told["other rows"]["exact"]) == (1, None)

@@ -1,4 +1,4 @@
-"""What those who work together learn with a helper, and which lies pass: the rows of docs/security/helpers.md."""
+"""What those who work together learn with a helper, and which lies pass: rows of docs/security/promises.md."""
 
 import hashlib
 from collections.abc import Sequence
