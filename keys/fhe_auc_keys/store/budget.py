@@ -228,7 +228,7 @@ def differences(store: KeyStore, *, at: datetime) -> list[str]:
 
 
 def exact(store: KeyStore, *, at: datetime) -> list[tuple[str, datetime]]:
-    """Return of each session without a budget the data set, and when rows of it were submitted; in order."""
+    """Return of each session without a budget the data set ("": not known), and when rows were submitted; in order."""
     return list(_Told.by(store, at=at).exact.values())
 
 
@@ -327,7 +327,8 @@ class _Line(msgspec.Struct, frozen=True):
     spent: _Spent | None = None
     limit: _Limited | None = None
     ledger: Any = None  # from which all begins anew
-    exact: str = ""  # data set
+    rows: int = 0  # that were submitted; a helper has none
+    exact: str = ""  # data set; earlier versions wrote none
 
 
 class _Told(NamedTuple):
@@ -356,13 +357,14 @@ class _Told(NamedTuple):
                 continue
             if not follows:
                 wrong = wrong or f"before line {number} of the audit trail lines were removed or changed"
-            says = line.spent or line.exact or line.limit or line.ledger or (line.outcome and line.session in entries)
+            submits = line.event == "submitted"
+            says = line.spent or submits or line.limit or line.ledger or (line.outcome and line.session in entries)
             if says and not audit.is_genuine(text, trust, at=max(at, line.time)):
                 wrong = wrong or f"line {number} of the audit trail is not what its role has signed"
                 continue
-            if line.event == "submitted":
+            if submits:
                 submitted.add(line.session)
-                if line.exact:
+                if line.rows and line.spent is None:
                     exact.setdefault(line.session, (line.exact, line.time))  # a crash may have put it there twice
             if line.ledger is not None:
                 kept = msgspec.convert(line.ledger, Ledger)
