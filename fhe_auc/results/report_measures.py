@@ -185,9 +185,7 @@ def score_measures(fine: Histogram, shown: Histogram, level: float | None, min_c
         "average_precision": precision,
         "partial_auc": partial,
         "ks": metrics.ks_statistic(shown),
-        "expected_calibration_error": metrics.expected_calibration_error(
-            fine, strategy="quantile"
-        ),  # also of scores in a corner
+        "expected_calibration_error": metrics.expected_calibration_error(fine, strategy="quantile"),
         "brier": brier,
         "log_loss": metrics.log_loss(fine),
         "normalised_entropy": metrics.normalised_entropy(fine),
