@@ -505,8 +505,11 @@ def test_the_budget_says_since_when_exact_results_of_the_same_rows_are_out(tmp_p
         audit.append_line(store.directory, certified_identity(store), "submitted", at=now(), session="cd" * 16, rows=0)
     told = json.loads(site.command("--json").stdout)["data_sets"]
     assert [told[name]["exact"]["sessions"] for name in ("rows", "other rows")] == [2, 1]
+    written = site.trail.read_bytes()
+    site.trail.unlink()  # the session's state still says it
+    assert f"session {site.id} has submitted, and the audit trail does not say so" in site.wrong()
+    site.trail.write_bytes(written)
     for name in (b'"else": "rows"', b'"exact": "else"'):
-        written = site.trail.read_bytes()
         site.trail.write_bytes(written.replace(b'"exact": "rows"', name))
         assert any("line 1 of the audit trail is not what its role has signed" in each for each in site.wrong())
         site.trail.write_bytes(written)
