@@ -57,6 +57,7 @@ def fit(files: inputs.PartyFiles, session: SessionOptions, out: Path, force: boo
     """
     from fhe_auc import metrics
     from fhe_auc.results import calibration_file
+    from fhe_auc.results.report_card import DIGITS
 
     _check_out_file(out, ".json", force=force)
     evaluation, _ = session.run(files.read())
@@ -66,7 +67,7 @@ def fit(files: inputs.PartyFiles, session: SessionOptions, out: Path, force: boo
     noisy = math.isnan(evaluation.binning_error)  # else the map would tell where single rows lie
     calibration = metrics.bayesian_binning(histogram if noisy else metrics.crowded(histogram, DEFAULT_MIN_CELL))
     before, after = (
-        metrics.expected_calibration_error(histogram, strategy="quantile", calibration=used).value
+        round(metrics.expected_calibration_error(histogram, strategy="quantile", calibration=used).value, DIGITS)
         for used in (None, calibration)
     )
     calibration_file.save(out, calibration)

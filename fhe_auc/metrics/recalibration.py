@@ -31,7 +31,8 @@ class CalibrationLine(NamedTuple):
     """Intercept a and slope b of the logistic calibration line, and their standard errors.
 
     `intercept_off` and `slope_off` say how far the lines go off whose positive rows all have one end of their bin as
-    score, and whose negative rows the other: about what bins leave open at most. Infinite where these have no line.
+    score, and whose negative rows the other: about what bins leave open at most. Infinite where these have no line. In
+    the end bins the outer end is the middle: at a score of 0 or 1, which has no logit, one row would show in it.
     """
 
     intercept: float
@@ -109,6 +110,7 @@ def calibration_line(histogram: Histogram) -> CalibrationLine | None:
     if found is None:
         return None
     lower, upper = _logit(usable.edges[:-1]), _logit(usable.edges[1:])
+    lower[0], upper[-1] = _logit(usable.centres[[0, -1]])
     nothing = np.zeros(usable.bins)
     off = np.zeros(2)
     for of_ones, of_zeros in ((upper, lower), (lower, upper)):

@@ -38,6 +38,8 @@ from fhe_auc.results.report_measures import (
     score_measures,
 )
 
+DIGITS = 4  # of numbers that are not of the counts shown, also in figures: all of them would tell where single rows lie
+
 
 class Band(NamedTuple):
     """Ends of the pointwise intervals of a curve's points, both of the points' shape."""
@@ -151,6 +153,7 @@ def report_card(
         ends = crowded.edges[_groups(crowded, mean_scores, nearest, min_cell)]
         usable = metrics.merge_small_cells(crowded, min_cell, keep=[nearest, *ends])
         calibration = _in_cuts(fine, np.searchsorted(fine.edges, ends))
+        calibration = calibration._replace(prob_pred=calibration.prob_pred.round(DIGITS))
         mean_scores = _in_cuts(fine, np.searchsorted(fine.edges, usable.edges[1:-1])).prob_pred
         chosen = _nearest(usable.edges[:-1], threshold)
     else:

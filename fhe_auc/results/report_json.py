@@ -10,12 +10,11 @@ import numpy as np
 from fhe_auc.metrics.calibration import CALIBRATION_BINS
 from fhe_auc.results.group_decisions import fairness
 from fhe_auc.results.intervals import Interval
-from fhe_auc.results.report_card import Facts, ReportCard
+from fhe_auc.results.report_card import DIGITS, Facts, ReportCard
 from fhe_auc.results.report_measures import Decision, Measure
 
 _OF_SECOND = ("small_cells", "metrics", "calibration", "brier_decomposition", "decisions", "histogram")
 _CURVES = ("roc_curve", "precision_recall_curve", "calibration_curve", "decision_curve")
-_DIGITS = 4  # of numbers that are not of the counts shown
 
 
 def as_dict(card: ReportCard, facts: Facts) -> dict[str, Any]:
@@ -26,8 +25,6 @@ def as_dict(card: ReportCard, facts: Facts) -> dict[str, Any]:
     )
     roc["thresholds"][0] = None
     merged = card.histogram.bins < card.fine_bins
-    if merged:
-        calibration["prob_pred"] = [round(score, _DIGITS) for score in calibration["prob_pred"]]
     for curve, name, band in (
         (roc, "tpr", card.tpr_band),
         (roc, "fpr", card.fpr_band),
@@ -80,7 +77,7 @@ def _rounded(plain: Mapping[str, Any]) -> dict[str, Any]:
         if isinstance(value, Mapping):
             rounded[name] = _rounded(value)
         elif name != "fraction":
-            rounded[name] = round(value, _DIGITS) if isinstance(value, float) else value
+            rounded[name] = round(value, DIGITS) if isinstance(value, float) else value
     return rounded
 
 

@@ -185,13 +185,14 @@ def score_measures(fine: Histogram, shown: Histogram, level: float | None, min_c
         "average_precision": precision,
         "partial_auc": partial,
         "ks": metrics.ks_statistic(shown),
-        "expected_calibration_error": metrics.expected_calibration_error(
-            fine, strategy="quantile"
-        ),  # also of scores in a corner
+        "expected_calibration_error": metrics.expected_calibration_error(fine, strategy="quantile"),
         "brier": brier,
         "log_loss": metrics.log_loss(fine),
         "normalised_entropy": metrics.normalised_entropy(fine),
     }
+    if min_cell > 1 and max(fine.edges[1], 1 - fine.edges[-2]) > _SURE:
+        # A row at the wrong end of such a bin costs so much that the range would tell how many there are.
+        found |= {name: Estimate(found[name].value, -math.inf, math.inf) for name in ("log_loss", "normalised_entropy")}
     intervals: dict[str, Interval | None] = {}
     if level is not None:
         exact, error = of_bins(fine.positives, fine.negatives)

@@ -52,7 +52,7 @@ def test_what_adds_up_over_a_year_of_nights_is_computed() -> None:
     assert budget is not None
     digits = math.ceil(PUBLISHED_BITS)
     expected["ε = 1"] = (f"{budget.epsilon:g}", f"{NIGHTS * budget.epsilon:g}")
-    expected["the digits of `semi-honest`"] = (f"{digits} bits", f"{digits * NIGHTS} bits")
+    expected["the digits of `semi-honest`, told once"] = (f"{digits} bits", f"{digits * NIGHTS} bits")
     expected["verdicts, if told"] = ("1 bit", f"{NIGHTS} bits")
     section = PAGE.read_text("utf-8").split("\n## Composition over nights\n")[1].split("\n## ")[0]
     rows = [tuple(map(str.strip, line.split("|")[1:-1])) for line in section.splitlines() if line.startswith("|")]

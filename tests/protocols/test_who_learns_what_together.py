@@ -3,6 +3,7 @@
 import hashlib
 import math
 import secrets
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from scipy import stats
 
 from fhe_auc import bfv, ckks
 from fhe_auc.base.errors import MessageError
-from fhe_auc.base.serialise import decode, encode, unframe
+from fhe_auc.base.serialise import decode, encode, frame, unframe
 from fhe_auc.bfv import slots
 from fhe_auc.ckks.encoding import coefficients
 from fhe_auc.question.analysis import PLAIN
@@ -24,14 +25,16 @@ from fhe_auc.session import registry
 from fhe_auc.session.computation import Result
 from fhe_auc.session.protocol import Request, Session
 from fhe_auc.sums.layout import Layout
-from fhe_auc.sums.opening import _MAGIC, _Stored
+from fhe_auc.sums.monomials import monomials
+from fhe_auc.sums.opening import _MAGIC, _digest, _Stored
+from fhe_auc.sums.proof import Authenticator
 from fhe_auc_keys.bundles.session_keys import PartySecrets, aggregator_material, party_secrets, public_context
 from fhe_auc_keys.roles.contributions import Contribution
 from fhe_auc_keys.trust.group_sealing import unseal_mine
 from fhe_auc_protocols.exact_auc import computations
 from fhe_auc_protocols.exact_auc.analysis_sums import AnalysisSums
 from fhe_auc_protocols.exact_auc.computations import ExactPaddedComputation
-from tests.support.exact_sessions import GRID, Play, all_keys, material_of, rows
+from tests.support.exact_sessions import GRID, Play, all_keys, material_of, pairs_of, rows
 from tests.support.pooled import exact_auc
 from tests.support.wire import changed, payload_of
 
@@ -105,6 +108,34 @@ def test_the_aggregator_with_one_party_s_material_passes_off_any_auc(protocol: s
     assert found == pytest.approx([1.0] * len(NAMES), abs=1e-4)
     assert exact_auc(SITES, GRID) < 0.9
     assert all(party.result().verified for party in parties)
+
+
+def test_a_key_holder_that_encrypts_a_false_opening_shifts_the_auc_and_every_party_accepts() -> None:
+    """It has dealt the pads and the common secret: so it adds to D at z = 0, and nothing at the point of the tags."""
+    play, more = Play("verified", SITES), 100
+    computation, release = ExactPaddedComputation(play.manifest), play.plan.computed
+    own = party_secrets(play.session.party_material, play.manifest)
+    secret, layout = bfv.load_secret(own.context), Layout.of(release, play.plan.parameters.slots)
+    pads = computation._sketches(computation.sum_of_pads(enumerate(map(play.session.seeds.get, NAMES))))
+    ciphertexts: list[bytes] = []
+    for which, (pad, prime) in enumerate(zip(pads, play.plan.parameters.plain_moduli, strict=True)):
+        tags = Authenticator(play.plan.release, own.common_secret, play.manifest.digest, which, prime)
+        slope, at = more * pow(int(tags._point), -1, prime), release.evaluate(pad, prime)
+        vectors = [[each for term in total.terms for each in monomials(term, at, prime)] for total in release.sums]
+        for total, numbers in zip(release.sums, vectors, strict=True):
+            if total.name.startswith("difference at "):
+                shift = modular.residues([more - int(total.name[-1]) * slope], prime)
+                numbers[-1] = modular.add(numbers[-1], shift, prime)
+        ciphertexts += [secret.encrypt(each, which) for each in layout.place(vectors)]
+    false = frame(_MAGIC, _Stored(_digest(release), tuple(ciphertexts)))
+    context, _ = public_context(play.session.aggregator_material)
+    play.aggregator = play.plugin.aggregator(play.manifest, aggregator_material(context, false))
+    assert len(list(play.messages())) == play.aggregator.rounds
+    _, _, positives, negatives = pairs_of(SITES)
+    for party in play.parties:
+        found = party.result()
+        assert found.fraction == pairs_of(SITES)[0] + Fraction(more, 2 * positives * negatives)
+        assert (found.verified, found.positives, found.negatives) == (True, positives, negatives)
 
 
 def padded(play: Play, name: str) -> list[Any]:

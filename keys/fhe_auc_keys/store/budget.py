@@ -214,7 +214,7 @@ def reconciled(store: KeyStore, by: str, *, at: datetime) -> tuple[Ledger, Mappi
     if not list(_differences(store, ledger, trail)):
         raise InputError("ledger, audit trail and sessions do not differ: there is nothing to reconcile")
     entries = {**trail.entries, **ledger.entries}
-    for session, entry in (*trail.entries.items(), *_of_states(store).items()):
+    for session, entry in (*trail.entries.items(), *_of_states(store)[0].items()):
         mine = entries.setdefault(session, entry)
         if entry.refused and not mine.refused:
             entries[session] = msgspec.structs.replace(mine, refused=entry.refused, acknowledged=entry.acknowledged)
@@ -228,7 +228,7 @@ def differences(store: KeyStore, *, at: datetime) -> list[str]:
 
 
 def exact(store: KeyStore, *, at: datetime) -> list[tuple[str, datetime]]:
-    """Return of each session without a budget the data set, and when rows of it were submitted; in order."""
+    """Return of each session without a budget the data set ("": not known), and when rows were submitted; in order."""
     return list(_Told.by(store, at=at).exact.values())
 
 
@@ -327,7 +327,8 @@ class _Line(msgspec.Struct, frozen=True):
     spent: _Spent | None = None
     limit: _Limited | None = None
     ledger: Any = None  # from which all begins anew
-    exact: str = ""  # data set
+    rows: int = 0  # that were submitted; a helper has none
+    exact: str = ""  # data set; earlier versions wrote none
 
 
 class _Told(NamedTuple):
@@ -356,13 +357,14 @@ class _Told(NamedTuple):
                 continue
             if not follows:
                 wrong = wrong or f"before line {number} of the audit trail lines were removed or changed"
-            says = line.spent or line.exact or line.limit or line.ledger or (line.outcome and line.session in entries)
+            submits = line.event == "submitted"
+            says = line.spent or submits or line.limit or line.ledger or (line.outcome and line.session in entries)
             if says and not audit.is_genuine(text, trust, at=max(at, line.time)):
                 wrong = wrong or f"line {number} of the audit trail is not what its role has signed"
                 continue
-            if line.event == "submitted":
+            if submits:
                 submitted.add(line.session)
-                if line.exact:
+                if line.rows and line.spent is None:
                     exact.setdefault(line.session, (line.exact, line.time))  # a crash may have put it there twice
             if line.ledger is not None:
                 kept = msgspec.convert(line.ledger, Ledger)
@@ -378,23 +380,28 @@ class _Told(NamedTuple):
         return cls(limits, entries, submitted, wrong, exact)
 
 
-def _of_states(store: KeyStore) -> dict[str, Entry]:
-    """Return what sessions' states say was spent, or refused; what cannot be read is for `keys check` to tell."""
-    found = {}
+def _of_states(store: KeyStore) -> tuple[dict[str, Entry], set[str]]:
+    """Return what states say was spent, or refused, and which submitted without a budget; none that cannot be read."""
+    found, exact = {}, set()
     for session in session_ids(store, "state"):
         with suppress(FheAucError):
             spent, outcome = spent_by(store.get("state", session.hex()))
             if "spent" in spent:
                 known, refused = msgspec.convert(spent["spent"], _Spent), outcome if outcome in INCIDENTS else ""
                 found[session.hex()] = known.entry(0, refused=refused)
-    return found
+            elif "exact" in spent:
+                exact.add(session.hex())
+    return found, exact
 
 
 def _differences(store: KeyStore, ledger: Ledger, trail: _Told) -> Iterator[Difference]:
     mine, told = ledger.entries, trail.entries
     if trail.wrong:
         yield Difference(trail.wrong, lost=True)
-    for session, each in _of_states(store).items():  # the ledger is held against the trail
+    entries, exact = _of_states(store)  # the ledger is held against the trail
+    for session in sorted(exact - trail.submitted):
+        yield Difference(f"session {session} has submitted, and the audit trail does not say so", lost=False)
+    for session, each in entries.items():
         found = told.get(session)
         if found is None or _plain(found) != _plain(each) or (each.refused and not found.refused):
             what = "had its result refused" if each.refused else "spent a budget"

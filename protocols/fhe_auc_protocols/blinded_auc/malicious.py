@@ -35,7 +35,7 @@ class Malicious(BlindedAuc):
 
     name = "malicious"
     summary = "CKKS, counts split into masked shares, executed four times: parties get the right AUC or an error"
-    trust = "the aggregator does not collude with a party; that it computes what it should is checked"
+    trust = "the aggregator does not collude with a party or the key holder; that it computes what it should is checked"
     modes: ClassVar = {"sealed": SealedKeys(trapezoid_computation, Echo())}
     options = options_of.Malicious
     split = True

@@ -8,8 +8,9 @@ have read, they publish
     AUC         rounded to these
     bound       1.5·10^-decimals: e, and half a unit for the rounding; 0.55 where e is above a tenth
 
-so one of `PUBLISHED` pairs, or one of three errors: fewer than 14 bits a session (`PUBLISHED_BITS`). Nothing else that
-parties publish depends on what the aggregator has computed. Parties themselves read all digits.
+so one of `PUBLISHED` pairs, or one of three errors: fewer than 14 bits a session (`PUBLISHED_BITS`), of each party that
+tells its own, as parties do not compare what they were given. Nothing else that they publish depends on what the
+aggregator has computed. Parties themselves read all digits.
 """
 
 import math
@@ -23,7 +24,7 @@ PUBLISHED = sum(10**decimals + 1 for decimals in (1, *range(1, _MOST_DECIMALS + 
 """How many pairs of an AUC and a bound there are."""
 
 PUBLISHED_BITS = math.log2(PUBLISHED + 3)  # what is no number has one of three causes: `result_check.recover`
-"""What one session's published numbers can carry at most."""
+"""What one party's published numbers of a session can carry at most."""
 
 
 def published(recovered: Recovered) -> tuple[Recovered, int]:

@@ -50,7 +50,7 @@ class SemiHonest(BlindedAuc):
     )
     trust = (
         "the aggregator computes what it should, else it chooses the AUC and can put up to "
-        f"{_BITS} bits of one party's counts into it, unnoticed; and it does not collude with a party"
+        f"{_BITS} bits of one party's counts into it, unnoticed; it does not collude with a party or the key holder"
     )
 
     def task(self, manifest: Manifest, data: PartyData) -> SemiHonestTask:

@@ -65,7 +65,7 @@ class Exact(EncryptedProtocol[Evaluation, ExactPlan]):
 
     name = "exact"
     summary = "pads and BFV: the AUC as an exact fraction, P and N; the aggregator is trusted to compute it"
-    trust = "the aggregator computes what it should and does not collude with a party"
+    trust = "the aggregator computes what it should and does not collude with a party, key holder or helper"
     plan_type = ExactPlan
     several = True
     boundaries = "boundaries-federated"
@@ -204,7 +204,7 @@ class Verified(Exact):
         "pads, BFV, one-time authenticators: the AUC as an exact fraction, P and N; a liar passes below 2^-40 where "
         "all must submit, without a helper"
     )
-    trust = "the aggregator does not collude with a party; what it computes is proved"
+    trust = "the aggregator does not collude with a party, key holder or helper; what it computes is proved"
     authenticated = True
     modes: ClassVar = Modes(
         sealed=lambda: SealedPads(ExactPaddedComputation, Echo()), joint=_joint_keys, helper=_helper_keys

@@ -4,6 +4,7 @@ import base64
 import dataclasses
 import datetime
 import json
+import math
 import re
 from collections import defaultdict
 from collections.abc import Callable
@@ -19,7 +20,7 @@ from hypothesis import strategies as st
 
 from fhe_auc import metrics, report
 from fhe_auc.base.errors import EvaluationError, InputError, UndefinedAucError, UndefinedMetricError
-from fhe_auc.figures.report_card import FIGURES, _shares, png, svg
+from fhe_auc.figures.report_card import FIGURES, _shares, draw, png, svg
 from fhe_auc.metrics import Histogram
 from fhe_auc.question import thresholds
 from fhe_auc.report.page import tripod_items
@@ -406,6 +407,26 @@ def test_log_loss_and_brier_score_are_left_out_where_they_would_tell_of_a_few_ro
         told = report.as_dict(report.report_card(Histogram(edges, positives, negatives), min_cell=10), FACTS)["metrics"]
         assert (told["brier"] is not None) == there, wrong
         assert told["roc_auc"] is not None
+
+
+def test_neither_ranges_nor_figures_tell_where_single_rows_lie() -> None:
+    """One positive row in the first bin, or in the next: of ranges that start at a score of 0, one row made up half."""
+    data, edges = rows(), np.linspace(0, 1, 101)
+    scores, reach, shown = np.clip(data.y_score, 0.03, 1), [], set()
+    for place in (0.005, 0.015):
+        scores[np.argmax(data.y_true)] = place
+        ours = report.report_card(binned(data.y_true, scores, edges), min_cell=10)
+        measures = (*ours.measures, *ours.calibration_measures)
+        reach.append({each.name: each.estimate.half_width for each in measures if each.estimate is not None})
+        shown.add(str(dataclasses.astuple(ours.histogram)))
+    assert len(shown) == 1
+    assert math.isinf(reach[0]["log_loss"])
+    assert {"brier", "calibration_slope", "log_loss"} <= reach[0].keys()
+    for name, half_width in reach[0].items():
+        assert half_width == pytest.approx(reach[1][name], rel=0.2), name
+    (line,) = (each for each in draw(ours, "reliability").axes[0].lines if each.get_label() == "classifier")
+    told = report.as_dict(ours, FACTS)["calibration_curve"]["prob_pred"]
+    assert np.asarray(line.get_xdata()).tolist() == told == [round(score, 4) for score in told]
 
 
 def test_parts_of_the_brier_score_take_the_mean_score_of_merged_bins() -> None:

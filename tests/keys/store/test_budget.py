@@ -498,8 +498,20 @@ def test_the_budget_says_since_when_exact_results_of_the_same_rows_are_out(tmp_p
     told = json.loads(site.command("--json").stdout)["data_sets"]
     assert (told["rows"]["exact"]["sessions"], told["other rows"]["exact"]) == (1, None)
     assert began <= datetime.fromisoformat(told["rows"]["exact"]["since"]) <= now()
-    site.trail.write_bytes(site.trail.read_bytes().replace(b'"exact": "rows"', b'"exact": "else"'))
-    assert any("line 1 of the audit trail is not what its role has signed" in each for each in site.wrong())
+    with site.store() as store:  # as version 0.3 wrote it: without a data set, so that it may be any
+        older = {"session": "ab" * 16, "rows": 9}
+        audit.append_line(store.directory, certified_identity(store), "submitted", at=now(), **older)
+        audit.append_line(store.directory, certified_identity(store), "submitted", at=now(), session="cd" * 16, rows=0)
+    told = json.loads(site.command("--json").stdout)["data_sets"]
+    assert [told[name]["exact"]["sessions"] for name in ("rows", "other rows")] == [2, 1]
+    written = site.trail.read_bytes()
+    site.trail.unlink()  # the session's state still says it
+    assert f"session {site.id} has submitted, and the audit trail does not say so" in site.wrong()
+    site.trail.write_bytes(written)
+    for name in (b'"else": "rows"', b'"exact": "else"'):
+        site.trail.write_bytes(written.replace(b'"exact": "rows"', name))
+        assert any("line 1 of the audit trail is not what its role has signed" in each for each in site.wrong())
+        site.trail.write_bytes(written)
 
 
 def test_each_noisy_protocol_says_what_a_session_spends() -> None:

@@ -18,6 +18,7 @@ from fhe_auc.rlwe import wire_format
 from fhe_auc.rlwe.number_theoretic_transform import values_of
 from fhe_auc.rows.counts import count
 from fhe_auc.session import registry
+from fhe_auc.session.messages import Message
 from fhe_auc.session.protocol import Request
 from fhe_auc_protocols.blinded_auc.plan import CHECK_WEIGHT, WEIGHT, AucPlan
 from fhe_auc_protocols.blinded_auc.published_digits import PUBLISHED, PUBLISHED_BITS, published
@@ -76,6 +77,34 @@ def test_what_is_published_no_longer_carries_the_seven_counts_that_the_parties_h
     plain = json.loads(json.dumps(told[0].as_dict()))
     assert plain["estimates"][0]["auc"] == plain["auc"] == 0.2619
     assert str(told[0]).startswith("AUC 0.2619;")
+
+
+@pytest.mark.backends("one")
+def test_an_aggregator_that_gives_each_party_another_result_has_so_many_bits_of_each_that_tells_its_own() -> None:
+    """Parties of `semi-honest` do not compare what they were given: each accepts counts of another site as the AUC."""
+    parties = sites(3, rows=600, seed=3)
+    plugin: Any = registry.load("semi-honest")
+    asked = Request(parties=tuple(data.name for data in parties), thresholds=GRID, backend="tenseal", max_rows=100_000)
+    session = plugin.prepare(asked)
+    delivery, manifest = session.delivery(), session.manifest
+    aggregator = plugin.aggregator(manifest, delivery.aggregator)
+    roles = [plugin.party(manifest, delivery.parties[data.name], data) for data in parties]
+    opening, sent = aggregator.start(), dict[str, bytes]()
+    for role in roles:
+        answer = role.respond(opening)
+        sent[role.name] = Message.from_bytes(answer, limit=len(answer)).unsealed
+        aggregator.receive(role.name, answer)
+    lies = iter([counts_of_one_site(data.name)(aggregator, sent) for data in parties])
+    aggregator._result = lambda _: next(lies)
+    messages = [aggregator.finish_round()]
+    for _ in roles[1:]:
+        aggregator.round -= 1
+        messages.append(aggregator._open_next(aggregator._close))
+    for role, data, message in zip(roles, parties, messages, strict=True):
+        role.respond(message)
+        own = count(data, GRID).bin_negatives[list(BINS)]
+        assert role.result().auc == round(0.25 + own @ 2.0 ** (BITS * np.arange(len(BINS))) / 2**51, 4)
+    assert len({role.result().auc for role in roles}) > 1
 
 
 def test_fewer_than_14_bits_are_published_and_all_that_is_published_follows_from_them() -> None:

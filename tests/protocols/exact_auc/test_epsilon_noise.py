@@ -17,11 +17,13 @@ from fhe_auc.base.errors import CapacityError, VerificationError
 from fhe_auc.base.options import check_names
 from fhe_auc.base.serialise import encode
 from fhe_auc.question.analysis import Analysis, Variable
+from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.modular import Residues, add, residues
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.plan import EncodedPlan
 from fhe_auc.session.protocol import Request
 from fhe_auc.session.registry import load
+from fhe_auc.sums.proof import released
 from fhe_auc_benchmarks.attacks.exact_auc.lying_parties import Lie, View, lying_party
 from fhe_auc_protocols.exact_auc.epsilon_noise import VERDICT, Channel, Privacy, PrivateReading, possible
 from fhe_auc_protocols.exact_auc.plan import ExactPlan
@@ -369,12 +371,8 @@ def test_in_one_process_an_epsilon_alone_takes_a_helper_and_proofs() -> None:
         federated_auc(pool, protocol=Verified(epsilon=8.0), thresholds="uniform:11", row_caps=21)
 
 
-def test_a_site_that_makes_up_rows_to_read_bins_is_left_out_by_name_and_the_others_have_their_result(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """2^20 positives in a bin would show how many rows lie on either side of it, whatever the noise is."""
-    play = private(3)
-    known_noise(monkeypatch, 0, 0)
+def with_a_liar(play: Play) -> str:
+    """Let the last site count 2^20 positives more in a bin than it has rows; return its name."""
 
     def more(counts: Residues, view: View) -> Residues:
         found = counts.copy()
@@ -384,13 +382,41 @@ def test_a_site_that_makes_up_rows_to_read_bins_is_left_out_by_name_and_the_othe
     data = play.sites[-1]
     lie = Lie("count 2^20 positives more", more)
     play.parties[-1] = lying_party(play.manifest, play.material[data.name], data, lie, 1)
+    return data.name
+
+
+def test_a_site_that_makes_up_rows_to_read_bins_is_left_out_by_name_and_the_others_have_their_result(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """2^20 positives in a bin would show how many rows lie on either side of it, whatever the noise is."""
+    play = private(3)
+    known_noise(monkeypatch, 0, 0)
+    liar = with_a_liar(play)
     play.play()
     found = [party.result() for party in play.parties[:-1]]
-    assert {each.unproved_parties for each in found} == {(data.name,)}
+    assert {each.unproved_parties for each in found} == {(liar,)}
     auc, *_ = pairs_of(play.counted(SITES - 1))
     noise = -3 * (play.plan.privacy.grain - 1) / 2
     pairs = math.prod(pairs_of(play.counted(SITES - 1))[2:])
     assert found[0].auc == pytest.approx(float(auc) + noise / (2 * pairs), abs=1e-9)
+
+
+def test_a_helper_that_passes_a_site_s_false_proof_reads_with_it_what_epsilon_was_to_bound() -> None:
+    """The helper decides which proofs hold. Others are shown nothing, as the number is beyond what is possible."""
+    play, read = private(), []
+    with_a_liar(play)
+    play.helper._unproved = lambda *_: ()
+    task = play.parties[-1]._task
+    monitored = task.read
+    task.read = lambda decrypted, *others: (read.append(decrypted), monitored(decrypted, *others))[1]
+    play.play()
+    (prime,) = play.plan.parameters.plain_moduli
+    (difference, _) = modular.centred([released(play.plan.release, each) for each in read[0]], [prime])
+    negatives = sum(np.histogram(data.y_score[~data.y_true], [*GRID, np.inf])[0] for data in play.sites)
+    assert round(difference / 2**20) == negatives[:8].sum() - negatives[9:].sum() != 0
+    for party in play.parties:
+        with pytest.raises(VerificationError):
+            party.result()
 
 
 def test_a_manifest_whose_options_state_another_budget_than_its_plan_is_refused() -> None:
