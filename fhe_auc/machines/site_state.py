@@ -240,7 +240,7 @@ class _Answered(SecretStruct, frozen=True):
     counted: tuple[str, ...]  # who counts, as the role was told or decided last; of a session that was not read, too
     submitted: bool  # whether the rows are in
     ended: bool
-    outcome: str  # in a word, of a party that has ended
+    outcome: str  # in a word, of a party that has ended, or has read its result
     spent: dict[str, Any]  # what `SiteState.charge` returned
     noted: bool = True  # whether the audit trail says that the rows are in, or they are not
     found: bytes = b""  # of a session that has found thresholds: `CountedBefore`, encoded; otherwise empty
@@ -250,6 +250,7 @@ class _Answered(SecretStruct, frozen=True):
 _OLDER: Any = dict.fromkeys((3, 4), (_Answered, lambda old: old))
 _FORMAT = KeptFormat(b"fheansw", _Answered, "answer kept", version=5, older=_OLDER)
 """Version 3 ends before `found`, version 4 before `parties`; both name nobody as counted."""
+_READ = "result", "UndefinedAucError", "UndefinedMetricError"  # outcomes that tell about the rows
 
 
 def answer(
@@ -315,8 +316,9 @@ def answer(
     told = parsed.round > 1 and bool(question)
     others = [each for each in map(_known, site.others(session)) if each and each.question == question] if told else []
     if told:
-        read = (each for each in others if each.outcome == "result" and each.parties == joined.manifest.parties)
-        party.earlier = (joined.manifest.parties, *(each.counted for each in read if each.counted))
+        mine = joined.manifest.parties
+        read = (each for each in others if each.outcome in _READ and set(each.parties) == set(mine))
+        party.earlier = (mine, *(each.counted for each in read if each.counted))
 
     def answered(
         message: bytes, submission: bytes, *, outcome: str = "", noted: bool = True, found: bytes = b""
@@ -349,12 +351,15 @@ def answer(
         joined.records.note("submitted", rows=size, **spent)
     if party.ended and party.failure is not None:
         _check_verdict(site, joined, party.failure)
+    outcome = ("result" if party.failure is None else type(party.failure).__name__) if party.ended else ""
     if party.ended and not joined.helps:
         party.own_warnings += near_other_sessions(party.name, size, [each.size for each in others])
+        if last is not None and outcome in _READ:  # whatever dies from now on, this list is one that was read
+            read_now = msgspec.structs.replace(last, counted=party.listed, outcome=outcome, noted=True)
+            site.keep(session, _FORMAT.frame(read_now))
         done(party, joined.records)
-    outcome, found = "", b""
+    found = b""
     if party.ended:
-        outcome = "result" if party.failure is None else type(party.failure).__name__
         joined.records.note("ended", outcome="helped" if joined.helps and stopped is None else outcome)
         found = b"" if joined.helps else _found(party)
     site.keep(session, answered(asked, submission, outcome=outcome, found=found))

@@ -146,7 +146,8 @@ def _earlier(store: KeyStore, announced: Announcement) -> Iterator[tuple[str, ..
         held = held_in(store, bytes.fromhex(name))
         if held.request:
             other = claimed(held.announcement).manifest
-            if other.parties == parties and other.study is not None and other.study.question == study.question:
+            same = other.study is not None and other.study.question == study.question
+            if same and set(other.parties) == set(parties):
                 yield decode(held.request, _Request, "request").counted
 
 
