@@ -35,7 +35,8 @@ _MEMBERS = pa.schema([("certificate", pa.binary())])
 
 GROUP = 10_000  # records of a row group, at most, in files that we write
 
-_BATCH = 1000
+_BATCH = 4  # rows in memory: a file that says a long one once can repeat it in them all
+_MOST_GROUPS = 2**10  # of a file: each is a task, and a file for the helper
 _MOST_ROWS, _MOST_BYTES = 2**17, 2**28  # of a row group: a task has some of it in memory
 _SUFFIX = ".parquet"
 
@@ -152,6 +153,8 @@ def read_members(place: str) -> Members:
 def _checked(file: pq.ParquetFile, schema: pa.Schema) -> pq.ParquetFile:
     if not file.schema_arrow.equals(schema):
         raise DeserialisationError(f"its columns are not {', '.join(schema.names)}")
+    if file.metadata.num_row_groups > _MOST_GROUPS:
+        raise DeserialisationError(f"it has more than {_MOST_GROUPS:,} row groups")
     for group in range(file.metadata.num_row_groups):
         about = file.metadata.row_group(group)
         if about.num_rows > _MOST_ROWS or about.total_byte_size > _MOST_BYTES:

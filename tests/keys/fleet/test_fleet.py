@@ -120,6 +120,23 @@ def test_what_is_written_for_devices_is_read_again_however_long_their_records_ar
     assert [Record(*row) for part in parts for row in tables.rows_of(part, tables.RECORDS)] == records
 
 
+def test_a_small_file_takes_little_memory_and_few_tasks(tmp_path: Path) -> None:
+    """It may say a long value once, for all its rows; and have thousands of row groups."""
+    for number, (rows, sketch, group) in enumerate(((100, bytes(2**20), 100), (2000, b"", 1))):
+        columns = [range(rows), *([sketch if name == "sketch" else b""] * rows for name in tables.RECORDS.names[1:])]
+        made = pa.table(columns, schema=tables.RECORDS)
+        pq.write_table(made, tmp_path / f"{number}.parquet", row_group_size=group, dictionary_pagesize_limit=2**22)
+    (part,), refused = tables.parts_of(str(tmp_path), tables.RECORDS)
+    assert [*refused.values()] == ["not a whole file of records: it has more than 1,024 row groups"]
+    usual = pa.default_memory_pool()
+    try:
+        pa.set_memory_pool(own := pa.proxy_memory_pool(usual))
+        assert sum(len(row[2]) for row in tables.rows_of(part, tables.RECORDS)) == 100 * 2**20
+    finally:
+        pa.set_memory_pool(usual)
+    assert own.max_memory() < 2**24
+
+
 def test_records_that_are_not_whole_are_named_and_the_others_count(play: Play) -> None:
     records = play.records
     whole, inside = records[3], len(records[3].sketch) - sealing.OVERHEAD
