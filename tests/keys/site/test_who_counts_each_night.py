@@ -222,6 +222,20 @@ def test_a_list_counts_as_read_from_before_its_result_is_written_and_where_that_
     assert set(cut.go_on(cut.message)) == {"site 0", "site 1", "site 7"}  # with power, it goes on
 
 
+def test_another_helper_or_one_that_has_lost_a_session_opens_and_a_site_that_lies_reads_what_others_refuse(
+    tmp_path: Path,
+) -> None:
+    first, second = (Night(MANY, tmp_path / name, **HELPED) for name in ("first", "second"))
+    first.played(*FIVE_AWAY)
+    second.remember(first)
+    for name in (HELPER, "site 0"):
+        with second.store(name) as store:
+            store.remove("state", first.id.hex())
+    second.played(*SIX_AWAY)
+    assert isinstance(second.results["site 0"], Evaluation)
+    assert re.match(SITE_7, str(second.results["site 1"]))
+
+
 def test_a_server_that_shows_a_site_another_list_than_the_helper_s_is_refused_and_the_right_one_is_read(
     tmp_path: Path,
 ) -> None:
