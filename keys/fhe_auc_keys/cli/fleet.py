@@ -316,6 +316,7 @@ def end_unopened(word: str, role: _Role) -> common.Report:
     """Write to the file WORD, signed, that nothing was opened in this session; nothing ever will be.
 
     For a session whose records or list are lost: devices that are given it may answer for the same rows in another one.
+    It must be said before the session's end.
     """
     said = helper.end(role.session, role.store, at=common.now())
     role.note("ended unopened")
