@@ -317,7 +317,7 @@ def answer(
     others = [each for each in map(_known, site.others(session)) if each and each.question == question] if told else []
     if told:
         mine = joined.manifest.parties
-        read = (each for each in others if each.outcome in _READ and set(each.parties) == set(mine))
+        read = (each for each in (*others, last) if each and each.outcome in _READ and set(each.parties) == set(mine))
         party.earlier = (mine, *(each.counted for each in read if each.counted))
 
     def answered(

@@ -219,6 +219,10 @@ def test_a_list_counts_as_read_from_before_its_result_is_written_and_where_that_
         for name in ("site 0", "site 1"):
             assert re.match(SITE_7, str(second.results[name]))
     cut.done, cut.results = functools.partial(Night.done, cut), {}  # type: ignore[method-assign]
+    shown = cut.copied(tmp_path / "shown another list")
+    assert isinstance(shown, Night)
+    shown.done = functools.partial(Night.done, shown)  # type: ignore[method-assign]
+    assert re.match(SITE_7, str(shown.played(*SIX_AWAY)["site 0"]))
     assert set(cut.go_on(cut.message)) == {"site 0", "site 1", "site 7"}  # with power, it goes on
 
 
