@@ -193,11 +193,14 @@ def test_a_file_that_is_cut_off_or_of_another_kind_is_named_and_the_others_count
     cut = tmp_path / "records" / "1.parquet"
     cut.write_bytes(cut.read_bytes()[:-100])
     pq.write_table(pa.table({"member": [1]}), tmp_path / "records" / "other.parquet")
+    whole = (tmp_path / "records" / "0.parquet").read_bytes()
+    (tmp_path / "records" / "no text.parquet").write_bytes(whole.replace(b"sketch", b"\xffketch"))
     collected, _ = play.to_the_end()
-    assert collected.refusals.counts == {aggregator.UNREADABLE: 2}
+    assert collected.refusals.counts == {aggregator.UNREADABLE: 3}
     named = "".join(collected.refusals.examples[aggregator.UNREADABLE])
     assert "1.parquet" in named
     assert "other.parquet" in named
+    assert "no text.parquet" in named
     assert play.reads(0, play.rows[:2] + play.rows[4:])
 
 
