@@ -60,11 +60,13 @@ def parts_of(folder: str, schema: pa.Schema) -> tuple[list[RowGroup], dict[str, 
         name = within(folder, rest.as_posix()) if "://" in folder else str(Path(folder) / rest)
         try:
             with system.open_input_file(each) as file:
-                metadata = _checked(pq.ParquetFile(file), schema).metadata
+                groups = _checked(pq.ParquetFile(file), schema).metadata.num_row_groups
+            if groups > _MOST_GROUPS:
+                raise DeserialisationError(f"it has more than {_MOST_GROUPS:,} row groups")
         except (*_NOT_WHOLE, DeserialisationError) as error:
             refused[name] = f"not a whole file of records: {error}".splitlines()[0]
             continue
-        parts += (RowGroup(name, group) for group in range(metadata.num_row_groups))
+        parts += (RowGroup(name, group) for group in range(groups))
     return parts, refused
 
 
@@ -154,8 +156,6 @@ def read_members(place: str) -> Members:
 def _checked(file: pq.ParquetFile, schema: pa.Schema) -> pq.ParquetFile:
     if not file.schema_arrow.equals(schema):
         raise DeserialisationError(f"its columns are not {', '.join(schema.names)}")
-    if file.metadata.num_row_groups > _MOST_GROUPS:
-        raise DeserialisationError(f"it has more than {_MOST_GROUPS:,} row groups")
     for group in range(file.metadata.num_row_groups):
         about = file.metadata.row_group(group)
         if about.num_rows > _MOST_ROWS or about.total_byte_size > _MOST_BYTES:
