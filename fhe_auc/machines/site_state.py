@@ -313,12 +313,10 @@ def answer(
     study = joined.manifest.study
     question = b"" if study is None else hashlib.sha256(encode(study.question)).digest()
     spent: Mapping[str, Any] = {} if last is None else last.spent
-    told = parsed.round > 1 and bool(question)
-    others = [each for each in map(_known, site.others(session)) if each and each.question == question] if told else []
-    if told:
-        mine = joined.manifest.parties
-        read = (each for each in (*others, last) if each and each.outcome in _READ and set(each.parties) == set(mine))
-        party.earlier = (mine, *(each.counted for each in read if each.counted))
+    known, mine = site.others(session) if parsed.round > 1 and question else (), joined.manifest.parties
+    others = [each for each in map(_known, known) if each and each.question == question]
+    read = (each for each in (*others, last) if each and each.outcome in _READ and set(each.parties) == set(mine))
+    party.earlier = (mine, *(each.counted for each in read if each.counted))
 
     def answered(
         message: bytes, submission: bytes, *, outcome: str = "", noted: bool = True, found: bytes = b""
@@ -358,10 +356,9 @@ def answer(
             read_now = msgspec.structs.replace(last, counted=party.listed, outcome=outcome, noted=True)
             site.keep(session, _FORMAT.frame(read_now))
         done(party, joined.records)
-    found = b""
     if party.ended:
         joined.records.note("ended", outcome="helped" if joined.helps and stopped is None else outcome)
-        found = b"" if joined.helps else _found(party)
+    found = _found(party) if party.ended and not joined.helps else b""
     site.keep(session, answered(asked, submission, outcome=outcome, found=found))
     _tidy(site, session, ended=party.ended)
     return submission

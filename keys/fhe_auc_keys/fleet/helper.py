@@ -81,11 +81,6 @@ class _BlobRow(NamedTuple):
     randomness: bytes  # both parts of what its proof hangs on; empty without proofs
     answers: bytes  # the aggregator's, about its proof, sealed
 
-    @property
-    def parts(self) -> tuple[bytes, bytes]:
-        """Those of its joint randomness."""
-        return self.randomness[:PART_BYTES], self.randomness[PART_BYTES:]
-
 
 class _Secrets(NamedTuple):
     """What a task has found in a file of blobs."""
@@ -301,8 +296,11 @@ def _unproved(
         raise DeserialisationError("the keys of query and answers, or what a proof hangs on, have another length")
     query, seal = keys[:QUERY_KEY_BYTES], AnswersSeal(keys[QUERY_KEY_BYTES:], session.digest, file)
     asked = (
-        ShownToHelper(row.member, secret[:SEED_BYTES], row.parts, seal.unseal(number, row.member, row.answers))
-        for number, row, secret in ((each, rows[each], secret) for each, secret in secrets_in.items())
+        ShownToHelper(
+            member, secret[:SEED_BYTES], (parts[:PART_BYTES], parts[PART_BYTES:]), seal.unseal(number, member, answers)
+        )
+        for number, secret in secrets_in.items()
+        for member, _, _, _, parts, answers in (rows[number],)
     )
     return [number for number, holds in zip(secrets_in, proofs.held(query, asked), strict=True) if not holds]
 
