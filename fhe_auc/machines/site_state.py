@@ -240,7 +240,7 @@ class _Answered(SecretStruct, frozen=True):
     counted: tuple[str, ...]  # who counts, as the role was told or decided last; of a session that was not read, too
     submitted: bool  # whether the rows are in
     ended: bool
-    outcome: str  # in a word, of a party that has ended
+    outcome: str  # in a word, of a party that has ended, or has read its result
     spent: dict[str, Any]  # what `SiteState.charge` returned
     noted: bool = True  # whether the audit trail says that the rows are in, or they are not
     found: bytes = b""  # of a session that has found thresholds: `CountedBefore`, encoded; otherwise empty
@@ -248,6 +248,7 @@ class _Answered(SecretStruct, frozen=True):
 
 
 _FORMAT = KeptFormat(b"fheansw", _Answered, "answer kept", version=5)
+_READ = "result", "UndefinedAucError", "UndefinedMetricError"  # outcomes that tell about the rows
 
 
 def answer(
@@ -310,11 +311,10 @@ def answer(
     study = joined.manifest.study
     question = b"" if study is None else hashlib.sha256(encode(study.question)).digest()
     spent: Mapping[str, Any] = {} if last is None else last.spent
-    told = parsed.round > 1 and bool(question)
-    others = [each for each in map(_known, site.others(session)) if each and each.question == question] if told else []
-    if told:
-        read = (each for each in others if each.outcome == "result" and each.parties == joined.manifest.parties)
-        party.earlier = (joined.manifest.parties, *(each.counted for each in read if each.counted))
+    known, mine = site.others(session) if parsed.round > 1 and question else (), joined.manifest.parties
+    others = [each for each in map(_known, known) if each and each.question == question]
+    read = (each for each in (*others, last) if each and each.outcome in _READ and set(each.parties) == set(mine))
+    party.earlier = (mine, *(each.counted for each in read if each.counted))
 
     def answered(
         message: bytes, submission: bytes, *, outcome: str = "", noted: bool = True, found: bytes = b""
@@ -347,14 +347,16 @@ def answer(
         joined.records.note("submitted", rows=size, **spent)
     if party.ended and party.failure is not None:
         _check_verdict(site, joined, party.failure)
+    outcome = ("result" if party.failure is None else type(party.failure).__name__) if party.ended else ""
     if party.ended and not joined.helps:
         party.own_warnings += near_other_sessions(party.name, size, [each.size for each in others])
+        if last is not None and outcome in _READ:  # whatever dies from now on, this list is one that was read
+            read_now = msgspec.structs.replace(last, counted=party.listed, outcome=outcome, noted=True)
+            site.keep(session, _FORMAT.frame(read_now))
         done(party, joined.records)
-    outcome, found = "", b""
     if party.ended:
-        outcome = "result" if party.failure is None else type(party.failure).__name__
         joined.records.note("ended", outcome="helped" if joined.helps and stopped is None else outcome)
-        found = b"" if joined.helps else _found(party)
+    found = _found(party) if party.ended and not joined.helps else b""
     site.keep(session, answered(asked, submission, outcome=outcome, found=found))
     _tidy(site, session, ended=party.ended)
     return submission

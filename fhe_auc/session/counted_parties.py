@@ -45,7 +45,7 @@ def not_opened(apart: Iterable[str]) -> EvaluationError:
     return EvaluationError(
         f"not opened: beside the results before it (or one of all parties), this one would tell the counts of "
         f"{', '.join(map(repr, apart))}, of which some lists have all and others none. Run it again when the same "
-        "sites are there (keys session --repeat); or agree on most-away in the study and the policies; or make a "
+        "sites are there (keys session --repeat). These two tell them: most-away in the study and the policies; or a "
         "session of fewer parties, which a person opens at each site"
     )
 

@@ -39,7 +39,7 @@ def test_what_adds_up_over_a_year_of_nights_is_computed() -> None:
         ),
         "an echo is made up, for any of 20 sites": len(SITES) * (len(SITES) - 1) * 2.0 ** (-8 * ECHO_BYTES),
         "a false input passes: any of 20 sites": len(SITES) * 2.0**-FORGERY_BITS,
-        "… any of a million devices": 1e6 * 2.0**-FORGERY_BITS,
+        "… any of a million records of devices": 1e6 * 2.0**-FORGERY_BITS,
         "flooding fails: `verified` as planned": (
             len(parameters.parameters.plain_moduli) * 2.0**-parameters.flooding_margin
         ),

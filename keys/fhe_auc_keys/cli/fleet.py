@@ -315,7 +315,7 @@ def decrypt(result: str, responses: str, role: _Role) -> common.Report:
 def end_unopened(word: str, role: _Role) -> common.Report:
     """Write to the file WORD, signed, that nothing was opened in this session; nothing ever will be.
 
-    For a session whose records or list are lost: devices that are given it may answer for the same rows in another one.
+    Before its end, for a session whose records or list are lost: devices given it may answer for these rows in another.
     """
     said = helper.end(role.session, role.store, at=common.now())
     role.note("ended unopened")

@@ -130,11 +130,6 @@ class Device:
     def __repr__(self) -> str:
         return f"<Device {self.index}>"
 
-    @property
-    def known_by(self) -> bytes:
-        """The key by which the fleet must know this member, 32 bytes."""
-        return self._identity.signing_key
-
     def submit(self, data: PartyData, memory: bytes) -> Submitted:
         """Return the device's record of its rows, under a fresh pad; whatever `data` is named stays here.
 

@@ -80,11 +80,6 @@ class _BlobRow(NamedTuple):
     randomness: bytes  # both parts of what its proof hangs on; empty without proofs
     answers: bytes  # the aggregator's, about its proof, sealed
 
-    @property
-    def parts(self) -> tuple[bytes, bytes]:
-        """Those of its joint randomness."""
-        return self.randomness[:PART_BYTES], self.randomness[PART_BYTES:]
-
 
 class _Secrets(NamedTuple):
     """What a task has found in a file of blobs."""
@@ -280,7 +275,8 @@ def _opened(
         for number, secret in secrets_in.items():
             row = rows[number]
             answers = seal.unseal(number, row.member, row.answers)
-            yield ShownToHelper(row.member, secret[:SEED_BYTES], row.parts, answers)
+            parts = row.randomness[:PART_BYTES], row.randomness[PART_BYTES:]
+            yield ShownToHelper(row.member, secret[:SEED_BYTES], parts, answers)
 
     if (proofs := session.computation.proofs) is not None:
         for number in proofs.unproved(query, tuple(secrets_in), shown()):

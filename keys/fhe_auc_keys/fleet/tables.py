@@ -35,9 +35,11 @@ _MEMBERS = pa.schema([("certificate", pa.binary())])
 
 GROUP = 10_000  # records of a row group, at most, in files that we write
 
-_BATCH = 1000
+_BATCH = 4  # rows in memory: a file that says a long one once can repeat it in them all
+_MOST_GROUPS = 2**10  # of a file: each is a task, and a file for the helper
 _MOST_ROWS, _MOST_BYTES = 2**17, 2**28  # of a row group: a task has some of it in memory
 _SUFFIX = ".parquet"
+_NOT_WHOLE = OSError, pa.ArrowException, UnicodeError  # what reading raises: names of columns are text
 
 
 class RowGroup(NamedTuple):
@@ -58,11 +60,13 @@ def parts_of(folder: str, schema: pa.Schema) -> tuple[list[RowGroup], dict[str, 
         name = within(folder, rest.as_posix()) if "://" in folder else str(Path(folder) / rest)
         try:
             with system.open_input_file(each) as file:
-                metadata = _checked(pq.ParquetFile(file), schema).metadata
-        except (OSError, pa.ArrowException, DeserialisationError) as error:
+                groups = _checked(pq.ParquetFile(file), schema).metadata.num_row_groups
+            if groups > _MOST_GROUPS:
+                raise DeserialisationError(f"it has more than {_MOST_GROUPS:,} row groups")
+        except (*_NOT_WHOLE, DeserialisationError) as error:
             refused[name] = f"not a whole file of records: {error}".splitlines()[0]
             continue
-        parts += (RowGroup(name, group) for group in range(metadata.num_row_groups))
+        parts += (RowGroup(name, group) for group in range(groups))
     return parts, refused
 
 
@@ -74,7 +78,7 @@ def rows_of(part: RowGroup, schema: pa.Schema) -> Iterator[tuple[Any, ...]]:
             table = _checked(pq.ParquetFile(file), schema)
             for batch in table.iter_batches(batch_size=_BATCH, row_groups=[part.group]):
                 yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
-    except (OSError, pa.ArrowException) as error:
+    except _NOT_WHOLE as error:
         raise DeserialisationError(f"{part.file}: {error}".splitlines()[0]) from None
 
 
@@ -94,7 +98,7 @@ def rows_in(data: bytes, schema: pa.Schema, columns: Sequence[str] | None = None
     """Return a file that has been read, or some of its columns; raise `DeserialisationError` where it is none."""
     try:
         return _checked(pq.ParquetFile(io.BytesIO(data)), schema).read(columns=columns)
-    except (OSError, pa.ArrowException) as error:
+    except _NOT_WHOLE as error:
         raise DeserialisationError(f"not a whole file of records: {error}".splitlines()[0]) from None
 
 

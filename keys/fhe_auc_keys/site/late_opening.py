@@ -146,7 +146,7 @@ def _earlier(store: KeyStore, announced: Announcement) -> Iterator[tuple[str, ..
         held = held_in(store, bytes.fromhex(name))
         if held.request:
             other = claimed(held.announcement).manifest
-            if other.parties == parties and other.study is not None and other.study.question == study.question:
+            if set(other.parties) == set(parties) and other.study and other.study.question == study.question:
                 yield decode(held.request, _Request, "request").counted
 
 

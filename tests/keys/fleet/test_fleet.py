@@ -101,8 +101,6 @@ def test_a_record_is_small_at_100_thresholds_though_a_seal_takes_1136_bytes(
 def test_a_device_shows_no_secret(play: Play) -> None:
     assert repr(play.device(0)) == "<Device 0>"
     assert repr(play.submitted[0].response_key) not in repr(play.submitted[0])
-    for index in range(8):
-        assert play.device(index).known_by == play.known[index].tobytes()
 
 
 # --- What does not count, and does the rest no harm -------------------------------------------------------------------
@@ -118,6 +116,23 @@ def test_what_is_written_for_devices_is_read_again_however_long_their_records_ar
     parts, refused = tables.parts_of(str(tmp_path), tables.RECORDS)
     assert not refused
     assert [Record(*row) for part in parts for row in tables.rows_of(part, tables.RECORDS)] == records
+
+
+def test_a_small_file_takes_little_memory_and_few_tasks(tmp_path: Path) -> None:
+    """It may say a long value once, for all its rows; and have thousands of row groups."""
+    for number, (rows, sketch, group) in enumerate(((100, bytes(2**20), 100), (2000, b"", 1))):
+        columns = [range(rows), *([sketch if name == "sketch" else b""] * rows for name in tables.RECORDS.names[1:])]
+        made = pa.table(columns, schema=tables.RECORDS)
+        pq.write_table(made, tmp_path / f"{number}.parquet", row_group_size=group, dictionary_pagesize_limit=2**22)
+    (part,), refused = tables.parts_of(str(tmp_path), tables.RECORDS)
+    assert [*refused.values()] == ["not a whole file of records: it has more than 1,024 row groups"]
+    usual = pa.default_memory_pool()
+    try:
+        pa.set_memory_pool(own := pa.proxy_memory_pool(usual))
+        assert sum(len(row[2]) for row in tables.rows_of(part, tables.RECORDS)) == 100 * 2**20
+    finally:
+        pa.set_memory_pool(usual)
+    assert own.max_memory() < 2**24
 
 
 def test_records_that_are_not_whole_are_named_and_the_others_count(play: Play) -> None:
@@ -176,11 +191,14 @@ def test_a_file_that_is_cut_off_or_of_another_kind_is_named_and_the_others_count
     cut = tmp_path / "records" / "1.parquet"
     cut.write_bytes(cut.read_bytes()[:-100])
     pq.write_table(pa.table({"member": [1]}), tmp_path / "records" / "other.parquet")
+    whole = (tmp_path / "records" / "0.parquet").read_bytes()
+    (tmp_path / "records" / "no text.parquet").write_bytes(whole.replace(b"sketch", b"\xffketch"))
     collected, _ = play.to_the_end()
-    assert collected.refusals.counts == {aggregator.UNREADABLE: 2}
+    assert collected.refusals.counts == {aggregator.UNREADABLE: 3}
     named = "".join(collected.refusals.examples[aggregator.UNREADABLE])
     assert "1.parquet" in named
     assert "other.parquet" in named
+    assert "no text.parquet" in named
     assert play.reads(0, play.rows[:2] + play.rows[4:])
 
 

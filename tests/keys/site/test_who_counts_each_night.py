@@ -1,5 +1,6 @@
 """Nights with sites away: which lists of who counts the helper opens and sites read, by what their stores remember."""
 
+import functools
 import re
 from collections.abc import Callable, Collection
 from pathlib import Path
@@ -9,9 +10,10 @@ import msgspec
 import numpy as np
 import pytest
 
-from fhe_auc.base.errors import EvaluationError, MessageError, TooFewPartiesError
+from fhe_auc.base.errors import EvaluationError, MessageError, TooFewPartiesError, UndefinedAucError
 from fhe_auc.base.party_names import AGGREGATOR, HELPER
 from fhe_auc.machines.site_state import _FORMAT, Records
+from fhe_auc.results.evaluation import Evaluation
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.messages import Message, in_envelope
 from fhe_auc.session.party import Party
@@ -33,6 +35,10 @@ def rows(number: int) -> list[PartyData]:
 
 SITES = rows(3)
 NAMES = tuple(data.name for data in SITES)
+
+
+class PowerCutError(Exception):
+    """The process dies."""
 
 
 class Night(Consortium):
@@ -173,6 +179,65 @@ def test_where_no_helper_looks_every_site_does_before_it_reads(tmp_path: Path, a
         assert re.match(ONE_AWAY, str(second.results[name]))
     third = Night(SITES, tmp_path / "third", first, second, **asked)
     assert all(not isinstance(each, EvaluationError) for each in third.played().values())
+
+
+MANY = rows(8)
+FIVE_AWAY, SIX_AWAY = (tuple(data.name for data in MANY[2:end]) for end in (7, 8))
+SITE_7 = r"not opened: .* tell the counts of 'site 7'"
+
+
+def test_the_same_parties_named_in_another_order_are_no_other_beginning(tmp_path: Path) -> None:
+    """A policy opens them, so a list of them would be compared with none."""
+    vectors = {"protocol": "histogram-federated", "keys": "helper"}
+    first = Night(MANY, tmp_path / "first", **vectors)
+    assert len(first.played(*FIVE_AWAY)) == 3
+    turned = Night(MANY[::-1], tmp_path / "turned", first, **vectors)
+    with pytest.raises(EvaluationError, match=SITE_7):
+        turned.played(*SIX_AWAY)
+    assert turned.results == {}
+
+
+def test_a_list_counts_as_read_from_before_its_result_is_written_and_where_that_is_one_label_alone(
+    tmp_path: Path,
+) -> None:
+    class Dying(Night):
+        def done(self, party: Party[Any], records: Records) -> None:
+            super().done(party, records)
+            raise PowerCutError
+
+    cut = Dying(MANY, tmp_path / "cut")
+    cut.played(*FIVE_AWAY, until=2)
+    for name in cut.adder.asked:
+        with pytest.raises(PowerCutError):
+            cut.answer(name, cut.message)
+    undefined = Night([PartyData.from_arrays(data.name, [1] * 32, data.y_score) for data in MANY], tmp_path / "one")
+    undefined.played(*FIVE_AWAY)
+    for first, type_of in ((cut, Evaluation), (undefined, UndefinedAucError)):
+        assert {type(each) for each in first.results.values()} == {type_of}
+        second = Night(MANY, tmp_path / f"after {type_of.__name__}", first)
+        second.played(*SIX_AWAY)
+        for name in ("site 0", "site 1"):
+            assert re.match(SITE_7, str(second.results[name]))
+    cut.done, cut.results = functools.partial(Night.done, cut), {}  # type: ignore[method-assign]
+    shown = cut.copied(tmp_path / "shown another list")
+    assert isinstance(shown, Night)
+    shown.done = functools.partial(Night.done, shown)  # type: ignore[method-assign]
+    assert re.match(SITE_7, str(shown.played(*SIX_AWAY)["site 0"]))
+    assert set(cut.go_on(cut.message)) == {"site 0", "site 1", "site 7"}  # with power, it goes on
+
+
+def test_another_helper_or_one_that_has_lost_a_session_opens_and_a_site_that_lies_reads_what_others_refuse(
+    tmp_path: Path,
+) -> None:
+    first, second = (Night(MANY, tmp_path / name, **HELPED) for name in ("first", "second"))
+    first.played(*FIVE_AWAY)
+    second.remember(first)
+    for name in (HELPER, "site 0"):
+        with second.store(name) as store:
+            store.remove("state", first.id.hex())
+    second.played(*SIX_AWAY)
+    assert isinstance(second.results["site 0"], Evaluation)
+    assert re.match(SITE_7, str(second.results["site 1"]))
 
 
 def test_a_server_that_shows_a_site_another_list_than_the_helper_s_is_refused_and_the_right_one_is_read(
