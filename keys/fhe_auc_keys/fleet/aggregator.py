@@ -107,12 +107,14 @@ def collect(
     there a key of a query, by which proofs are asked. So the records must stay as they are until `add`: done again, the
     same ones make the same list. Raises `KeysError` where this is not the aggregator, or other records were fixed;
     `EvaluationError` where a file has changed in between: put it back, and collect again; `InputError` where `blobs`
-    holds a list already, or a folder cannot be read or written.
+    holds a list already, `records` no records, or a folder cannot be read or written.
     """
     session.require(session.announced.aggregator, at=at)
     if tables.is_there(tables.within(blobs, LIST_FILE)):
         raise InputError(f"{blobs!r} holds a list of blobs already: a session has one; give a new folder")
     parts, unreadable = tables.parts_of(records, RECORDS)
+    if not parts:  # before it would be the session's one list
+        raise InputError(f"{records!r} holds no records")
     refusals = RefusedRecords()
     for file, why in unreadable.items():
         refusals.add(UNREADABLE, f"{file}: {why}")
@@ -131,8 +133,7 @@ def collect(
     for name, (rows, digest, refused) in zip(names, found, strict=True):
         refusals.merge(refused)
         files.append(BlobFile(name, rows, digest))
-    proved = session.loaded.computation.proofs is not None
-    sealed = session.seal(LIST, session.helper, query) if proved else b""
+    sealed = b"" if session.loaded.computation.proofs is None else session.seal(LIST, session.helper, query)
     signed = session.sign(LIST, BlobList(session.manifest.digest, tuple(files), sealed))
     tables.write(tables.within(blobs, LIST_FILE), signed)
     return Collected(sum(each.rows for each in files), refusals)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fhe_auc.base.errors import EvaluationError, TooFewPartiesError
+from fhe_auc.base.errors import EvaluationError, InputError, TooFewPartiesError
 from fhe_auc.base.keystream import KeyStream
 from fhe_auc.base.serialise import encode
 from fhe_auc.input_proofs.field import root_of_unity
@@ -258,6 +258,14 @@ def unopened(play: Play) -> bytes:
     word, verdicts, opened = play.asked()
     assert (verdicts, opened) == ({"counts": 5}, False)
     return word
+
+
+def test_a_folder_without_records_is_not_the_session_s_one_list(play: Play) -> None:
+    Path(play.place("records")).mkdir()
+    with pytest.raises(InputError, match="holds no records"):
+        play.collect()
+    play.write()
+    assert play.collect().records == len(play.records)
 
 
 def test_where_too_few_count_the_session_ends_and_the_helper_says_so_again_and_opens_nothing(play: Play) -> None:
