@@ -37,7 +37,7 @@ GROUP = 10_000  # records of a row group, at most, in files that we write
 
 _BATCH = 4  # rows in memory: a file that says a long one once can repeat it in them all
 _MOST_GROUPS = 2**10  # of a file: each is a task, and a file for the helper
-_MOST_ROWS, _MOST_BYTES = 2**17, 2**28  # of a row group: a task has some of it in memory
+_MOST_ROWS, _MOST_BYTES, _LONGEST = 2**17, 2**28, 2**30  # of a row group, of which a task has some in memory; a file
 _SUFFIX = ".parquet"
 _NOT_WHOLE = OSError, pa.ArrowException, UnicodeError  # what reading raises: names of columns are text
 
@@ -89,8 +89,10 @@ def is_there(place: str) -> bool:
 
 
 def read(place: str) -> bytes:
-    """Return a file's contents; raise `InputError` where it cannot be read."""
+    """Return a file's contents; raise `InputError` where it cannot be read, or is longer than 2^30 bytes."""
     with _at(place, "read") as (system, path), system.open_input_stream(path) as file:
+        if (system.get_file_info(path).size or 0) > _LONGEST:
+            raise InputError(f"{place!r} is longer than {_LONGEST:,} bytes", file=place)
         return bytes(file.readall())
 
 

@@ -15,7 +15,6 @@ from fhe_auc_keys.store.key_store import KeyStore
 from fhe_auc_keys.trust.identity import Identity, has_signed
 
 _PURPOSE = b"list of submissions 1"
-_SECRET_BYTES = 32
 
 
 class _FixedList(SecretStruct, frozen=True):
@@ -33,7 +32,7 @@ def fix(store: KeyStore, aggregator: Identity, manifest: Manifest, digest: bytes
     """
     name, statement = manifest.session.hex(), encode((manifest.digest, digest))
     if name not in store.names("list"):
-        made = _FixedList(aggregator.sign(_PURPOSE, statement), secrets.token_bytes(_SECRET_BYTES))
+        made = _FixedList(aggregator.sign(_PURPOSE, statement), secrets.token_bytes(32))
         store.put("list", name, _FORMAT.frame(made))
     kept = store.load("list", name, _FORMAT)
     if not has_signed(aggregator.signing_key, _PURPOSE, statement, kept.signature):

@@ -118,6 +118,13 @@ def test_what_is_written_for_devices_is_read_again_however_long_their_records_ar
     assert [Record(*row) for part in parts for row in tables.rows_of(part, tables.RECORDS)] == records
 
 
+def test_a_file_of_more_than_a_gigabyte_is_not_read(tmp_path: Path) -> None:
+    with (tmp_path / "list").open("wb") as file:
+        file.truncate(2**30 + 1)  # takes no room on the disk
+    with pytest.raises(InputError, match=r"'.*list' is longer than 1,073,741,824 bytes"):
+        tables.read(str(tmp_path / "list"))
+
+
 def test_a_small_file_takes_little_memory_and_few_tasks(tmp_path: Path) -> None:
     """It may say a long value once, for all its rows; and have thousands of row groups."""
     for number, (rows, sketch, group) in enumerate(((100, bytes(2**20), 100), (2000, b"", 1))):
