@@ -24,13 +24,13 @@ def files(pattern: str) -> list[Path]:
     return [path for name in listed.split("\0") if name and (path := ROOT / name).is_file()]
 
 
-def options(command: click.Command) -> list[int]:
+def options(command: click.Command | None) -> list[int]:
     """Return the number of options of each command that does something."""
     if not isinstance(command, click.Group):
-        return [sum(isinstance(parameter, click.Option) for parameter in command.params)]
+        return [sum(isinstance(parameter, click.Option) for parameter in command.params)] if command else []
     context = click.Context(command)
-    inner = filter(None, (command.get_command(context, name) for name in command.list_commands(context)))
-    return [number for each in inner for number in options(each)]
+    inner = (command.get_command(context, name) for name in command.list_commands(context))
+    return [each for found in map(options, inner) for each in found]
 
 
 def row(what: str, has: float, may: float, unit: str) -> None:

@@ -72,8 +72,8 @@ class _Session:
         sent_before = (self._folder / each for each in files)
         played = Played(found["auc"], *self._clock.read(), *map(_sizes, (upload, download, sent_before)))
         name = f"{self._protocol}, {self._keys} keys, {BY_FILES}"
-        off = rounding(found["decimals"]) + 1e-9
-        return summary(self._problem, name, [checked(name, played, self._problem.auc, off)])
+        told = checked(name, played, self._problem.auc, rounding(found["decimals"]) + 1e-9)
+        return summary(self._problem, name, [told])
 
     def _prepare(self) -> list[str]:
         """Certify all, make the session and have all open it; return the files that the first site was sent."""

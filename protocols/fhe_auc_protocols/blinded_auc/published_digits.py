@@ -28,10 +28,7 @@ PUBLISHED_BITS = math.log2(PUBLISHED + 3)  # what is no number has one of three 
 
 
 def published(recovered: Recovered) -> tuple[Recovered, int]:
-    """Return what everybody may be told of what a party has read, and how many decimals the AUC has.
-
-    The bound is for the AUC without bins, and has half a unit for the rounding in it.
-    """
+    """Return what everybody may be told of what a party has read, rounding in the bound; and how many decimals."""
     decimals = _MOST_DECIMALS
     while decimals > 1 and 10.0**-decimals < recovered.binning_error:
         decimals -= 1
