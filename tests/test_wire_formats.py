@@ -136,6 +136,8 @@ POLICY = Policy(
     outcome="sepsis",
     min_parties=2,
     max_thresholds=16,
+    keys=("helper",),
+    helpers=("registry",),
     options={"interval": 0.95, "epsilon": (0.25, 0.5)},
 )
 OFFER = serialise.encode(invitation.Offer(exchange="sftp://here", notes=("call",), revocation_lists=("/lists",)))
