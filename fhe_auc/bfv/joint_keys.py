@@ -17,13 +17,10 @@ of one party add up to w·s_i and an error: anybody who sees both reads the shar
 of a single ciphertext is ours: it takes half the bytes of a public-key encryption, its noise grows with √n instead of
 n, and only the sum of all parties' parts can be decrypted.
 
-Whoever chose `a`, H or G could read s_i from a single answer: with H a large constant and G = 0, e + s_i·H is a
-multiple of s_i, and a small error. So every party expands `a` itself, and adds up H and G itself from parts whose
-authors it has verified, and who had committed to them before they saw another one's.
-
-An aggregator that deviates, with one party, can read s_i all the same. As the result it sends a c1 = D + round(q/t·k),
-with k random modulo t and D = 2.5·2^c, c being the smudging's exponent. The party answers c1·s_i + smudging and a mask,
-a multiple of q/t but for rounding. Between these multiples lies D·s_i and smudging of at most 0.4·D: that tells s_i.
+Whoever chose `a`, H or G could read s_i from a single answer: with H large and G = 0, e + s_i·H. So every party expands
+`a`, and adds up H and G, itself, from parts whose authors it has verified, and who had committed to them before. Still,
+an aggregator that deviates, with a party, reads s_i: of a result with c1 = D + round(q/t·k), k random modulo t and D =
+2.5·2^c with the smudging's exponent c, the answer lies D·s_i and at most 0.4·D of smudging beside a multiple of q/t.
 
 A product of ciphertexts (c0, c1)·(c0', c1') = (d0, d1, d2) decrypts to d0 + d1·S + d2·S². Every second polynomial is a
 common one, which nobody chooses and everybody knows from the start; so is d2. What a relinearisation key must encrypt
