@@ -15,16 +15,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-import msgspec
 import numpy as np
 import pytest
 
-from fhe_auc.base.serialise import KeptFormat
-from fhe_auc.machines import outcomes, site_state
+from fhe_auc.machines import outcomes
 from fhe_auc.question import thresholds
 from fhe_auc.results.evaluation import Evaluation
 from fhe_auc.rows.party_data import PartyData
-from fhe_auc_keys.site import made_sessions
 from fhe_auc_keys.store.budget import Ledger
 from tests.support.certified import DAY, NOW
 from tests.support.command_line import told
@@ -246,15 +243,14 @@ class Nights:
             self.evening()
             self.delivered(self.session("some" if self.day % 4 else "all"))
 
-    def killed_and_upgraded(self) -> None:
-        """All roles are killed in mid-session, and their stores are as the version before has left them."""
+    def killed(self) -> None:
+        """All roles are killed in mid-session."""
         self.evening()
         self.faked.end(self.last)
         session = self.session()
         self.until(lambda: self.sent_by(session, self.early))
         for name in list(self.faked.roles):
             self.faked.end(name)
-        assert write_as_before(self.roles) > len(self.early)  # and the sessions made
         self.faked.start(*self.roles)
         self.delivered(session)
 
@@ -348,24 +344,6 @@ def folder_of(session: str) -> str:
     return f"session-{session[:8]}"
 
 
-def write_as_before(names: Iterable[str]) -> int:
-    """Write what stores keep as the version before wrote it; return how many entries were."""
-    written = 0
-    older: list[tuple[str, KeptFormat[Any], int]] = [
-        ("state", site_state._FORMAT, 2),  # and how many fields are new
-        ("made", made_sessions._FORMAT, 2),  # which are empty before the first repetition
-    ]
-    for name in names:
-        with store_of(name) as store:
-            for kind, now, new in older:
-                before = KeptFormat(now.magic, list, now.what, version=3)
-                for entry in store.names(kind):
-                    fields = list(msgspec.structs.astuple(now.unframe(store.get(kind, entry))))
-                    store.put(kind, entry, before.frame(fields[: len(fields) - new or None]), replace=True)
-                    written += 1
-    return written
-
-
 _MISSED = r"round \d has begun, and '{name}' was not there .* to count '{name}', its key holder makes another session"
 _LIST_ENDED = r"revocation list of 'CN=Heart Study' is outdated .* the authority has to write a new one"
 _WRONG_CLOCK = r"this machine's (date|clock)|the clock says"
@@ -393,7 +371,7 @@ def played(sites: int, day: int, certificate_ends: int) -> Iterator[Nights]:
 @pytest.mark.slow
 def test_three_sites_every_night() -> None:
     for nights in played(3, 25, 33):
-        nights.killed_and_upgraded()
+        nights.killed()
         nights.away(1)
         nights.clock_ahead()
         nights.cleaned()
@@ -407,7 +385,7 @@ def test_three_sites_every_night() -> None:
 @pytest.mark.timeout(3600)
 def test_twenty_sites_for_thirty_nights() -> None:
     for nights in played(20, 12, 35):
-        nights.killed_and_upgraded()
+        nights.killed()
         nights.ordinary(2)
         nights.away(3)
         nights.ordinary(2)
