@@ -258,7 +258,7 @@ def test_a_site_whose_disk_is_full_says_so_and_gets_its_result_once_there_is_roo
     with full_disk():
         refused = session.invoke("answer", "exchange", "south.toml")
     assert (refused.exit_code, "internal" in refused.stderr) == (1, False)
-    assert re.search(r"File too large: '.*results of south/", refused.stderr)
+    assert re.search(r"File too large: '.*/state/", refused.stderr)  # kept first: the list that the result is of
     assert not session.results("south")
     assert not session.submission(2, "south").exists()  # what is not kept is not confirmed
     session.finish(aggregator)
