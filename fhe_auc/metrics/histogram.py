@@ -89,7 +89,7 @@ class Histogram:
                     f"party {data.name!r}, row {before + row}: score is {float(scores[row])!r}, but the bins cover "
                     f"{float(edges[0])!r} to {float(edges[-1])!r}"
                 )
-            of_both = bin_index(empty.edges, scores) + bins * batch.y_true.astype(np.int64)
+            of_both = np.minimum(bins_of(scores, empty.edges), bins - 1) + bins * batch.y_true.astype(np.int64)
             counted += np.bincount(of_both, minlength=counted.size).reshape(counted.shape)
             before += batch.rows
         negatives, positives = counted.astype(np.float64)
@@ -150,8 +150,8 @@ def with_both_labels(histogram: Histogram) -> Histogram:
 
 
 def bin_index(edges: NDArray[np.float64], scores: NDArray[np.float64]) -> NDArray[np.intp]:
-    """Return the bin of each score; scores beyond the ends belong to the end bins."""
-    return np.minimum(bins_of(scores, edges), len(edges) - 2).astype(np.intp)
+    """Return the bin of each of a curve's own points; those beyond the ends belong to the end bins."""
+    return np.clip(np.searchsorted(edges, scores, side="right") - 1, 0, len(edges) - 2)
 
 
 def _without_negatives(counts: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -58,8 +58,9 @@ def pool(parties: Sequence[PartyData]) -> PartyData:
 
 
 def binned(scores: NDArray[np.float64], grid: Any) -> NDArray[np.int64]:
-    """A score's bin is the last threshold that it reaches; those below all are in the first bin."""
-    return np.array([max(int((np.asarray(grid) <= score).sum()) - 1, 0) for score in scores])
+    """A score's bin is the last threshold that it reaches, in single precision; those below all are in the first."""
+    points = np.float32(grid)
+    return np.array([max(int((points <= score).sum()) - 1, 0) for score in np.float32(scores)])
 
 
 def chosen(rows: PartyData, analysis: Analysis, cell: Cell) -> NDArray[np.bool_]:

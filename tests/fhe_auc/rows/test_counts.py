@@ -174,7 +174,7 @@ def test_a_row_at_a_threshold_is_predicted_positive_and_every_row_at_the_first()
 def test_counts_follow_their_definition(pairs: list[tuple[bool, float]]) -> None:
     y_true, y_score = map(np.array, unzip(pairs))
     counts = count(party(y_true, y_score), GRID)
-    above = [np.ones(len(pairs), dtype=bool), *(y_score >= theta for theta in GRID[1:])]
+    above = [np.ones(len(pairs), dtype=bool), *(np.float32(y_score) >= np.float32(theta) for theta in GRID[1:])]
     assert counts.tp.tolist() == [int((y_true & predicted).sum()) for predicted in above]
     assert counts.fp.tolist() == [int((~y_true & predicted).sum()) for predicted in above]
 
