@@ -47,7 +47,7 @@ def render(metrics: ReportCard, facts: Facts) -> str:
         title=_shown(facts.title),
         date=facts.date.isoformat(),
         warnings=_warnings(facts.warnings),
-        headline="\n".join(map(_headline, cards)) + (_headline_difference(facts.models) if facts.models else ""),
+        headline="\n".join(map(_headline, cards)),
         computed_from=_computed_from(metrics),
         scores=_scores(cards, [each.measures for each in cards]),
         models=_two_models(facts.models) if facts.models else "",
@@ -198,8 +198,8 @@ def _operating_points(card: ReportCard) -> str:
 
 
 def _two_models(models: TwoModels) -> str:
-    rows = []
-    if comparison := models.comparison:
+    rows, comparison = [], models.comparison
+    if comparison is not None:
         within = "" if comparison.interval is None else f"<small>CI {ends(comparison.interval, '+.4f')}</small>"
         p = "none" if comparison.p_value is None else p_text(comparison.p_value)
         name = f"AUC, {_shown(comparison.second)} minus {_shown(comparison.first)}"
@@ -207,6 +207,8 @@ def _two_models(models: TwoModels) -> str:
         rows.append((name + why * bool(comparison.missing), f"{comparison.difference:+.4f}{within}", p))
     rows += [(escape(each.title), _decision_cell(each), "") for each in models.net_benefits]
     about = "Both models on the same rows."
+    if comparison is not None and comparison.interval is not None:
+        about += f" Interval and p of the AUCs: {comparison.interval.method}."
     if models.net_benefits:
         about += f" Net benefit: {models.net_benefits[0].meaning[0].lower()}{models.net_benefits[0].meaning[1:]}"
     heads = ("Measure", "Value", "p")
@@ -311,17 +313,6 @@ def _headline_range(card: ReportCard) -> str:
     return f"<small>binning: the AUC of these rows lies between {low} and {high}</small>" if low != high else ""
 
 
-def _headline_difference(models: TwoModels) -> str:
-    if (each := models.comparison) is None:
-        return ""
-    within = f"no interval and no p-value: {each.missing or 'both models rank all rows alike'}"
-    if each.interval is not None and each.p_value is not None:
-        level = f"{100 * each.interval.level:.6g} % confidence interval"
-        within = f"{level} {ends(each.interval, '+.4f')}, p {p_text(each.p_value)} ({each.interval.method})"
-    names = f"{_shown(each.second)} minus {_shown(each.first)}"
-    return f"<p>Difference of the AUCs, {names}: {each.difference:+.4f}; {_shown(within)}.</p>"
-
-
 def _in_words(card: ReportCard) -> str:
     best = {measure.name: measure.estimate for measure in card.best.measures}
     found, right = best["recall"], best["precision"]
@@ -392,7 +383,8 @@ def _decision_rows(*decisions: Decision) -> Iterable[tuple[str, ...]]:
 
 def _decision_cell(measure: Measure) -> str:
     value, span = _cells(measure)
-    return value + _interval(measure.interval) + (span and f"<small>{span}</small>")
+    why = ' class="why"' if measure.estimate is None else ""
+    return value + _interval(measure.interval) + (span and f"<small{why}>{span}</small>")
 
 
 def _point_row(point: OperatingPoint) -> tuple[str, ...]:

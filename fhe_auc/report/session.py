@@ -26,14 +26,13 @@ from fhe_auc.metrics.recalibration import NEAREST_END
 from fhe_auc.question import thresholds as grids
 from fhe_auc.question.analysis import MOST_MIN_CELL, PLAIN, Analysis
 from fhe_auc.report.page import render, save
-from fhe_auc.results.estimates import NESTED, Comparison, GroupEstimate
+from fhe_auc.results.estimates import NESTED, Comparison
 from fhe_auc.results.evaluation import NOT_TOLD_APART, Evaluation, QuantileThresholds, verified_as_dict
-from fhe_auc.results.group_decisions import GroupDecision, of_cells
-from fhe_auc.results.heterogeneity import SiteSummary
+from fhe_auc.results.group_decisions import of_cells
 from fhe_auc.results.intervals import BELOW_HALF, DEFAULT_LEVEL, REVERSED, few_rows, of_difference
 from fhe_auc.results.report_card import Facts, ReportCard, TwoModels, report_card
 from fhe_auc.results.report_json import as_dict
-from fhe_auc.results.report_measures import net_benefits
+from fhe_auc.results.report_measures import Measure, net_benefits
 from fhe_auc.results.result_tables import (
     ends,
     notebook_html,
@@ -271,123 +270,61 @@ def report_of(
     """
     _refuse_panels(analysis, options, threshold)
     again = partial(evaluate, setup=setup, progress=progress, interval=interval)
-    models = analysis.models if len(analysis.models) > 1 else ("",)
-    counting = partial(again, analysis=PLAIN, protocol=protocol, thresholds=thresholds, options=options)
-    card_of = partial(report_card, threshold=threshold, level=interval, min_cell=min_cell)
-    made = []
-    for at, model in enumerate(models):
-        own = [replace(data, scores=data.scores[at : at + 1], score_columns=data.score_columns[at : at + 1])
-               for data in parties]  # fmt: skip
-        asked = structs.replace(analysis, models=PLAIN.models, each_pair=UNSET)
-        made.append(_one_model(model, own, asked, counting, card_of, setup, again))
-    first, *others = made
-    warnings = _named(models, [each.warnings for each in made])
-    own_warnings = _named(models, [each.own_warnings for each in made])
-    privacy = _privacy(first.evaluation, first.card, specification) + first.panel_privacy
-    two = None
-    if others:
-        two = _two_models(first, others[0], parties, analysis, thresholds, again)
-        privacy += _TWO_REPORTS
-        if not two.net_benefits or (interval and two.net_benefits[-1].interval is None):
-            warnings.append(_NO_DIFFERENCE)
-    number = f"{first.evaluation.parties:,} {'party' if first.evaluation.parties == 1 else 'parties'}"
-    facts = Facts(
-        title=title.strip() or f"{' and '.join(filter(None, models)) or 'Classifier'} on the rows of {number}",
-        date=datetime.date.today(),
-        privacy=privacy,
-        session=_session(first.evaluation, specification, first.seconds),
-        warnings=tuple(warnings),
-        groups=tuple(group for each in made for group in each.groups),
-        group_decisions=tuple(decision for each in made for decision in each.group_decisions),
-        sites=tuple(summary for each in made for summary in each.sites),
-        models=two,
-    )
-    return Report(first.card, facts, tuple(own_warnings))
-
-
-def _named(models: Sequence[str], told: Sequence[Sequence[str]]) -> list[str]:
-    """Return each text once: with its model's name, unless it is told of all."""
-    of_all = set(told[0]).intersection(*told[1:])
-    named = (
-        text if text in of_all else f"{model}: {text}"
-        for model, texts in zip(models, told, strict=True)
-        for text in texts
-    )
-    return list(dict.fromkeys(named))
-
-
-@dataclass(frozen=True, kw_only=True)
-class _OneModel:
-    """What the sessions of one model have given: nothing here depends on another model beside it."""
-
-    card: ReportCard
-    evaluation: Evaluation  # of the score histogram
-    grid: NDArray[np.float64]  # the thresholds of all its sessions
-    seconds: float
-    warnings: tuple[str, ...]
-    own_warnings: tuple[str, ...]
-    groups: tuple[GroupEstimate, ...] = ()
-    group_decisions: tuple[GroupDecision, ...] = ()
-    sites: tuple[SiteSummary, ...] = ()
-    panel_privacy: str = ""
-
-
-def _one_model(
-    model: str,
-    parties: Sequence[PartyData],
-    analysis: Analysis,
-    counting: _Again,
-    card_of: "partial[ReportCard]",
-    setup: Setup,
-    again: _Again,
-) -> _OneModel:
-    """Return the card of a model, with groups, sites and patients where they are asked for."""
-    threshold, interval = card_of.keywords["threshold"], card_of.keywords["level"]
+    if len(analysis.models) > 1:
+        one = partial(
+            report_of, protocol=protocol, options=options, thresholds=thresholds, specification=specification,
+            threshold=threshold, interval=interval, min_cell=min_cell, setup=setup, progress=progress,
+        )  # fmt: skip
+        return _two_models(parties, analysis, title, one, partial(again, options={}, thresholds=thresholds))
     started = time.perf_counter()
-    evaluation = counting(parties)
+    evaluation = again(parties, PLAIN, protocol=protocol, thresholds=thresholds, options=options)
     seconds = time.perf_counter() - started
     if (histogram := evaluation.histogram) is None:
         raise EvaluationError(f"protocol {evaluation.protocol!r} gives the parties no score histogram")
-    noisy, grid = math.isnan(evaluation.binning_error), histogram.edges[:-1]
-    card = replace(card_of(histogram, noisy=noisy), model=model)
+    noisy = math.isnan(evaluation.binning_error)
+    card = report_card(histogram, threshold=threshold, level=interval, min_cell=min_cell, noisy=noisy)
     own_warnings = warnings_of(parties, histogram.edges)
     warnings = [
         *(warning for warning in evaluation.warnings if warning not in own_warnings),
-        *_cell_warnings(card, grid, threshold),
+        *_cell_warnings(card, histogram.edges[:-1], threshold),
         *_interval_warnings(card, interval),
     ]
     own_warnings += tuple(_end_warnings(histogram, 1, card.min_cell))
     warnings += _end_warnings(histogram, card.min_cell)
-    again, panels = partial(again, options={}, thresholds=grid), dict[str, Any]()
+    privacy, panels = _privacy(evaluation, card, specification), dict[str, Any]()
+    again = partial(again, options={}, thresholds=histogram.edges[:-1])
     if analysis.by or analysis.heterogeneity or analysis.cluster:
         # From one more session. Its binning error is that of the session before, which has warned.
         second = again(parties, analysis, protocol=DEFAULT_PROTOCOL)
         old = {*own_warnings, *warnings}
         new = [text for text in second.warnings if text not in old and not text.startswith(NOT_TOLD_APART)]
-        panels["groups"] = groups = tuple(replace(each, model=model) for each in second.estimates if each.group)
-        panels["sites"] = tuple(replace(each, model=model) for each in second.sites)
-        panels["panel_privacy"] = _second_privacy(second.protocol, analysis)
+        panels["groups"] = groups = tuple(estimate for estimate in second.estimates if estimate.group)
+        panels["sites"] = tuple(replace(each, model="") for each in second.sites)
+        privacy += _second_privacy(second.protocol, analysis)
         if analysis.cluster:
             warnings.append(_OTHER_INTERVALS)
-            of_auc, *others = card.measures
-            card = replace(card, measures=(replace(of_auc, interval=second.interval), *others))
+            first, *others = card.measures
+            card = replace(card, measures=(replace(first, interval=second.interval), *others))
         if analysis.by:
             hidden = [each.group for each in groups if each.auc is None and analysis.min_cell > 1]
             cells = _cells(parties, analysis, card.chosen.threshold, again, setup)
-            decisions = tuple(of_cells(cells, analysis, card.min_cell, hidden))
-            panels["group_decisions"] = tuple(replace(each, model=model) for each in decisions)
+            panels["group_decisions"] = decisions = tuple(of_cells(cells, analysis, card.min_cell, hidden))
             if len(analysis.by) > 1 and any(each.counts is None for each in decisions):
                 new.append(NESTED)
         warnings += dict.fromkeys(new)
-    return _OneModel(
-        card=card,
-        evaluation=evaluation,
-        grid=grid,
-        seconds=seconds,
+    facts = Facts(
+        title=title.strip() or f"Classifier on the rows of {_number_of(evaluation)}",
+        date=datetime.date.today(),
+        privacy=privacy,
+        session=_session(evaluation, specification, seconds),
         warnings=tuple(warnings),
-        own_warnings=tuple(own_warnings),
         **panels,
     )
+    return Report(card, facts, tuple(own_warnings))
+
+
+def _number_of(evaluation: Evaluation) -> str:
+    return f"{evaluation.parties:,} {'party' if evaluation.parties == 1 else 'parties'}"
 
 
 def _refuse_panels(analysis: Analysis, options: Mapping[str, object], threshold: float) -> None:
@@ -433,25 +370,64 @@ def _counted(
 
 
 def _two_models(
-    first: _OneModel,
-    second: _OneModel,
-    parties: Sequence[PartyData],
-    analysis: Analysis,
-    thresholds: str | ArrayLike | QuantileThresholds | None,
-    again: _Again,
-) -> TwoModels:
-    """Return the second model's card; the difference of AUCs, and net benefits from counts by both decisions."""
-    again = partial(again, options={})
-    both = structs.replace(analysis, by=(), heterogeneity=False)
+    parties: Sequence[PartyData], analysis: Analysis, title: str, one: Callable[..., Report], again: _Again
+) -> Report:
+    """Return the reports of two models, each as it is alone, with the differences, from sessions of both."""
+    alone = structs.replace(analysis, models=PLAIN.models, each_pair=UNSET)
+    reports = []
+    for number, model in enumerate(analysis.models):
+        rows = [
+            replace(data, scores=(data.scores[number],), score_columns=data.score_columns[number : number + 1])
+            for data in parties
+        ]
+        reports.append(_named(one(rows, alone, title=title), model))
+    first, second = reports
     ungrouped = [replace(data, groups=()) for data in parties]
-    compared = again(ungrouped, both, protocol=DEFAULT_PROTOCOL, thresholds=thresholds)
+    both = structs.replace(analysis, by=(), heterogeneity=False)
+    compared = again(ungrouped, both, protocol=DEFAULT_PROTOCOL)
     comparison = next((_of_cards(each, first.card, second.card) for each in compared.comparisons), None)
-    at = first.card.chosen.threshold
-    if second.card.chosen.threshold != at:  # counts at a third one would tell small counts beside those of the cards
-        return TwoModels(second.card, comparison, ())
-    cells = _counted(parties, lambda data: 2 * (data.scores[0] >= at) + (data.scores[1] >= at), 4, again)
-    benefits = net_benefits(analysis.models, cells, at, first.card.level, first.card.min_cell)
-    return TwoModels(second.card, comparison, benefits)
+    at, benefits = first.card.chosen.threshold, tuple[Measure, ...]()
+    if second.card.chosen.threshold == at:  # counts at a third one would tell small counts beside those of the cards
+        cells = _counted(parties, lambda data: 2 * (data.scores[0] >= at) + (data.scores[1] >= at), 4, again)
+        benefits = net_benefits(analysis.models, cells, at, first.card.level, first.card.min_cell)
+    warnings = _told(reports, [each.facts.warnings for each in reports])
+    if not benefits or (first.card.level and benefits[-1].interval is None):
+        warnings.append(_NO_DIFFERENCE)
+    facts = replace(
+        first.facts,
+        title=first.facts.title
+        if title.strip()
+        else f"{' and '.join(analysis.models)} on the rows of {_number_of(compared)}",
+        privacy=first.facts.privacy + _TWO_REPORTS,
+        warnings=tuple(warnings),
+        groups=first.facts.groups + second.facts.groups,
+        group_decisions=first.facts.group_decisions + second.facts.group_decisions,
+        sites=first.facts.sites + second.facts.sites,
+        models=TwoModels(second.card, comparison, benefits),
+    )
+    return Report(first.card, facts, tuple(_told(reports, [each.own_warnings for each in reports])))
+
+
+def _named(report: Report, model: str) -> Report:
+    """Return the report of one model, where it and all its parts have the model's name."""
+    facts = replace(
+        report.facts,
+        groups=tuple(replace(each, model=model) for each in report.facts.groups),
+        group_decisions=tuple(replace(each, model=model) for each in report.facts.group_decisions),
+        sites=tuple(replace(each, model=model) for each in report.facts.sites),
+    )
+    return replace(report, card=replace(report.card, model=model), facts=facts)
+
+
+def _told(reports: Sequence[Report], told: Sequence[Sequence[str]]) -> list[str]:
+    """Return each text once: with its model's name, unless it is told of all."""
+    of_all = set(told[0]).intersection(*told[1:])
+    named = (
+        text if text in of_all else f"{report.card.model}: {text}"
+        for report, texts in zip(reports, told, strict=True)
+        for text in texts
+    )
+    return list(dict.fromkeys(named))
 
 
 def _of_cards(comparison: Comparison, first: ReportCard, second: ReportCard) -> Comparison:
