@@ -21,7 +21,7 @@ from fhe_auc.base.errors import EvaluationError, InputError
 from fhe_auc.base.options import Options
 from fhe_auc.base.quantities import chance_text
 from fhe_auc.base.terminal import Progress, shown
-from fhe_auc.metrics import Histogram
+from fhe_auc.metrics import Histogram, of_probabilities
 from fhe_auc.metrics.recalibration import NEAREST_END
 from fhe_auc.question import thresholds as grids
 from fhe_auc.question.analysis import MOST_MIN_CELL, PLAIN, Analysis
@@ -291,6 +291,7 @@ def report_of(
     ]
     own_warnings += tuple(_end_warnings(histogram, 1, card.min_cell))
     warnings += _end_warnings(histogram, card.min_cell)
+    specification = str(evaluation.settings.get("grid", specification))
     privacy, panels = _privacy(evaluation, card, specification), dict[str, Any]()
     again = partial(again, options={}, thresholds=histogram.edges[:-1])
     if analysis.by or analysis.heterogeneity or analysis.cluster:
@@ -395,9 +396,7 @@ def _two_models(
         warnings.append(_NO_DIFFERENCE)
     facts = replace(
         first.facts,
-        title=first.facts.title
-        if title.strip()
-        else f"{' and '.join(analysis.models)} on the rows of {_number_of(compared)}",
+        title=title.strip() or f"{' and '.join(analysis.models)} on the rows of {_number_of(compared)}",
         privacy=first.facts.privacy + _TWO_REPORTS,
         warnings=tuple(warnings),
         groups=first.facts.groups + second.facts.groups,
@@ -474,6 +473,8 @@ def _interval_warnings(card: ReportCard, wanted: float | None) -> Iterator[str]:
 def _end_warnings(histogram: Histogram, least: float, below: float = math.inf) -> Iterator[str]:
     """Warn where so many rows lie at an end: of fewer than are shown, the page does not say so."""
     usable = histogram.cleaned()
+    if not of_probabilities(usable):
+        return
     if least <= usable.counts[np.minimum(usable.centres, 1 - usable.centres) < NEAREST_END].sum() < below:
         yield (
             f"scores nearer than {NEAREST_END:.0e} to 0 or 1 count as {NEAREST_END:.0e} away from it in slope, "

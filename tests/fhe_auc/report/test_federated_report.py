@@ -151,3 +151,40 @@ def test_without_axes_pyplots_current_ones_are_drawn_on(report: Report, monkeypa
         assert fhe_auc.plot_decision_curve(report.card).figure is figure
     finally:
         pyplot.close(figure)
+
+
+def drawn_rows(scores: str) -> pd.DataFrame:
+    """Rows of patients at three sites, with scores of two models."""
+    random, size = np.random.default_rng(12), 2000
+    died = random.random(size) < 0.2
+    risk, other = (1 / (1 + np.exp(-random.normal(-2 + died, 1.2))) for _ in range(2))
+    if scores == "points":
+        risk, other = np.floor(10 * risk), np.floor(8 * other)
+    if scores == "crowded":
+        risk, other = 0.5 + risk / 5000, 0.5 + other / 3000
+    places, sexes = random.choice(["a", "b", "c"], size), random.choice(["F", "M"], size)
+    ids = random.integers(0, 900, size)
+    return pd.DataFrame({"hospital": places, "died": died, "risk": risk, "other": other, "sex": sexes, "id": ids})
+
+
+@pytest.mark.parametrize("scores", ["probabilities", "points", "crowded"])
+@pytest.mark.parametrize(
+    "asked",
+    [{}, *(pytest.param(each, marks=pytest.mark.slow) for each in ({"by": "sex"}, {"cluster": "id"}))],
+    ids=str,
+)
+def test_report_and_evaluation_give_one_auc_interval_and_binning_error_whatever_stands_beside_them(
+    scores: str, asked: dict[str, Any]
+) -> None:
+    rows = drawn_rows(scores)
+    both = federated_report(rows, **{**COLUMNS, "score": ["risk", "other"]}, **asked)
+    for name, card in both.cards.items():
+        named = {**COLUMNS, "score": name}
+        alone, expected = federated_report(rows, **named, **asked), fhe_auc.federated_auc(rows, **named, **asked)
+        shown = both.facts.of_model(name).groups
+        assert [each.auc for each in shown] == [each.auc for each in expected.estimates[1:]]
+        assert [each.interval for each in shown] == [each.interval for each in alone.facts.groups]
+        for found in (card, alone.card):
+            assert (found.auc.value, found.interval) == (pytest.approx(expected.auc, abs=1e-15), expected.interval)
+            assert found.auc.half_width == pytest.approx(expected.binning_error, abs=1e-12)
+        assert (card.auc.half_width > 0.01) == (scores == "crowded")
