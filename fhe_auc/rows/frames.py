@@ -224,7 +224,7 @@ def parties_of(rows: Rows, columns: Columns, questions: Questions) -> tuple[list
         _require_zero_and_one(tables, columns.label)
     of_rows = (p if isinstance(p, PartyData) else p.checked(columns.label, questions, analysis) for p in parties)
     data = [noted(rescaled(party, columns.score_scale), columns.score_scale) for party in of_rows]
-    return [replace(data[0], lost=lost), *data[1:]], analysis
+    return [replace(data[0], lost=tuple(dict.fromkeys((*lost, *data[0].lost)))), *data[1:]], analysis
 
 
 def _complete(
