@@ -21,7 +21,7 @@ from fhe_auc.base.errors import EvaluationError, InputError
 from fhe_auc.base.options import Options
 from fhe_auc.base.quantities import chance_text
 from fhe_auc.base.terminal import Progress, shown
-from fhe_auc.metrics import Histogram
+from fhe_auc.metrics import Histogram, of_probabilities
 from fhe_auc.metrics.recalibration import NEAREST_END
 from fhe_auc.question import thresholds as grids
 from fhe_auc.question.analysis import MOST_MIN_CELL, PLAIN, Analysis
@@ -283,6 +283,7 @@ def report_of(
     first, *others = made
     warnings = _named(models, [each.warnings for each in made])
     own_warnings = _named(models, [each.own_warnings for each in made])
+    specification = str(first.evaluation.settings.get("grid", specification))
     privacy = _privacy(first.evaluation, first.card, specification) + first.panel_privacy
     two = None
     if others:
@@ -498,6 +499,8 @@ def _interval_warnings(card: ReportCard, wanted: float | None) -> Iterator[str]:
 def _end_warnings(histogram: Histogram, least: float, below: float = math.inf) -> Iterator[str]:
     """Warn where so many rows lie at an end: of fewer than are shown, the page does not say so."""
     usable = histogram.cleaned()
+    if not of_probabilities(histogram):
+        return
     if least <= usable.counts[np.minimum(usable.centres, 1 - usable.centres) < NEAREST_END].sum() < below:
         yield (
             f"scores nearer than {NEAREST_END:.0e} to 0 or 1 count as {NEAREST_END:.0e} away from it in slope, "
@@ -536,7 +539,7 @@ def _session(evaluation: Evaluation, thresholds: str, seconds: float) -> dict[st
 
 def _privacy(evaluation: Evaluation, card: ReportCard, thresholds: str) -> str:
     """Say what this session reveals, and to whom, from what it really was."""
-    bins = f"{evaluation.thresholds:,} bins of scores"
+    bins, of_rows = f"{evaluation.thresholds:,} bins of scores", "grid" in evaluation.settings
     if evaluation.security_bits:
         aggregator = (
             "Parties sent counts under one-time pads; the aggregator saw numbers that say nothing, and added them up. "
@@ -558,7 +561,7 @@ def _privacy(evaluation: Evaluation, card: ReportCard, thresholds: str) -> str:
     else:
         page = "report.json holds these numbers, and the curves on this page nearly do: readers learn them too."
         if card.histogram.bins < card.fine_bins:
-            found = grids.quantiles_wanted(thresholds)  # then edges are at places that rows choose
+            found = grids.quantiles_wanted(thresholds) or of_rows  # edges are at places that rows choose
             placed = "" if found else f", no row is placed among fewer than {card.min_cell}"
             page = (
                 f"Here and in report.json there are {card.histogram.bins:,} bins, merged from these: no count is from "
@@ -572,6 +575,8 @@ def _privacy(evaluation: Evaluation, card: ReportCard, thresholds: str) -> str:
         )
     if grids.quantiles_wanted(thresholds):
         learnt += " Thresholds come from the scores themselves, by a session before; the warnings say what it revealed."
+    if of_rows:
+        learnt += f" Thresholds are {thresholds}: this process has read the rows, and chosen them."
     keys, trust = _KEYS.get(evaluation.keys, "There are no keys."), registry.load(evaluation.protocol).trust
     return (
         f"Model “{evaluation.protocol.removeprefix('histogram-')}”. {aggregator} {learnt}\n\n"
