@@ -64,14 +64,14 @@ class ReportCard:
     level: float | None  # of all confidence intervals; None: there are none
     measures: tuple[Measure, ...]  # without a threshold; the first is the AUC
     calibration_measures: tuple[Measure, ...]  # likewise
-    brier: BrierDecomposition | None  # of the Brier score by the bins shown, whose rows have their mean score
+    brier: BrierDecomposition | None  # by the bins shown, whose rows have their mean score; None: no probabilities
     best: Decision  # at the threshold with the best F1
     chosen: Decision  # at the reader's own
     operating_points: tuple[OperatingPoint, ...]  # the best recall at a specificity that is held, and the other way
     roc: RocCurve
     precision_recall: PrecisionRecallCurve
-    calibration: CalibrationCurve | None  # as `_groups` makes its groups
-    decision_curve: DecisionCurve | None  # these three are None where scores are no probabilities
+    calibration: CalibrationCurve | None  # as `_groups` makes its groups; None: scores are no probabilities
+    decision_curve: DecisionCurve | None  # likewise
     tpr_band: Band | None  # Wilson's intervals of the rates at each point of the ROC curve,
     fpr_band: Band | None
     observed_band: Band | None  # and of the share of positive rows at each point of the calibration curve
