@@ -513,7 +513,7 @@ def _session(evaluation: Evaluation, thresholds: str, seconds: float) -> dict[st
 
 def _privacy(evaluation: Evaluation, card: ReportCard, thresholds: str) -> str:
     """Say what this session reveals, and to whom, from what it really was."""
-    bins = f"{evaluation.thresholds:,} bins of scores"
+    bins, of_rows = f"{evaluation.thresholds:,} bins of scores", "grid" in evaluation.settings
     if evaluation.security_bits:
         aggregator = (
             "Parties sent counts under one-time pads; the aggregator saw numbers that say nothing, and added them up. "
@@ -535,7 +535,7 @@ def _privacy(evaluation: Evaluation, card: ReportCard, thresholds: str) -> str:
     else:
         page = "report.json holds these numbers, and the curves on this page nearly do: readers learn them too."
         if card.histogram.bins < card.fine_bins:
-            found = grids.quantiles_wanted(thresholds)  # then edges are at places that rows choose
+            found = grids.quantiles_wanted(thresholds) or of_rows  # edges are at places that rows choose
             placed = "" if found else f", no row is placed among fewer than {card.min_cell}"
             page = (
                 f"Here and in report.json there are {card.histogram.bins:,} bins, merged from these: no count is from "
@@ -549,6 +549,8 @@ def _privacy(evaluation: Evaluation, card: ReportCard, thresholds: str) -> str:
         )
     if grids.quantiles_wanted(thresholds):
         learnt += " Thresholds come from the scores themselves, by a session before; the warnings say what it revealed."
+    if of_rows:
+        learnt += f" Thresholds are {thresholds}: this process has read the rows, and chosen them."
     keys, trust = _KEYS.get(evaluation.keys, "There are no keys."), registry.load(evaluation.protocol).trust
     return (
         f"Model “{evaluation.protocol.removeprefix('histogram-')}”. {aggregator} {learnt}\n\n"
