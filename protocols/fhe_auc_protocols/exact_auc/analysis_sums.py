@@ -56,7 +56,7 @@ class AnalysisSums:
 
     With `interval` those of standard errors are among them, and of comparisons; with `average_precision`, that of the
     first model over all rows. `runs` says which bins can hold one score only (`tie_sums`); None: all ties may be those of
-    bins. With `privacy` there are only the numbers of its channels, with noise.
+    bins. `proved` counts are all of one sign. With `privacy` there are only the numbers of its channels, with noise.
     """
 
     analysis: Analysis
@@ -65,6 +65,7 @@ class AnalysisSums:
     average_precision: bool = False
     privacy: Privacy | None = None
     runs: tuple[int, ...] | None = None
+    proved: bool = False
 
     @cached_property
     def release(self) -> Release:
@@ -79,7 +80,7 @@ class AnalysisSums:
         aucs = AucSums(self.analysis, self.bins, self.interval)
         comparisons = ComparisonSums(self.analysis.comparisons if self.interval else (), self.bins)
         counts = sum(length for each in (aucs, comparisons) for _, length in each.vectors)
-        ties = TieSums(self.analysis, self.runs, self.bins, counts)
+        ties = TieSums(self.analysis, self.runs, self.bins, counts, self.proved)
         return (
             replace(aucs, open=ties.open),
             comparisons,
@@ -88,6 +89,12 @@ class AnalysisSums:
             SiteSums(len(self.analysis.models) if self.analysis.heterogeneity else 0),
             ClusterSums(self.analysis, self.bins),
         )
+
+    @property
+    def signs(self) -> tuple[TieSums, int]:
+        """The sums that tell which ties are meant, and where in a sketch their vectors begin."""
+        aucs, comparisons, ties, *_ = self._parts
+        return ties, sum(length for each in (aucs, comparisons) for _, length in each.vectors)
 
     def least_modulus(self, max_rows: int, parties: int = 1) -> int:
         """Return how many values a sum of so many pooled rows can take, the most of any sum.

@@ -57,7 +57,7 @@ def plan_exact(
     if analysis.heterogeneity and min_parties is not None and min_parties < LEAST_SITES:
         raise CapacityError(f"sums over sites take {LEAST_SITES} parties; {min_parties} may be all here")
     average_precision = average_precision and not analysis.classes
-    sums = AnalysisSums(analysis, thresholds, interval, average_precision, privacy, runs)
+    sums = AnalysisSums(analysis, thresholds, interval, average_precision, privacy, runs, bool(caps))
     planned = partial(
         ExactPlan,
         analysis=analysis,

@@ -182,7 +182,13 @@ class ExactParameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     def sums(self) -> AnalysisSums:
         """What is released, and how it is read."""
         return AnalysisSums(
-            self.analysis, self.thresholds, self.interval, self.average_precision, self.privacy, self.runs
+            self.analysis,
+            self.thresholds,
+            self.interval,
+            self.average_precision,
+            self.privacy,
+            self.runs,
+            bool(self.caps),
         )
 
     @property
@@ -201,7 +207,7 @@ class ExactParameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
         if not self.caps:
             return None
         (prime,) = self.parameters.plain_moduli
-        return ProvedCounts(self.analysis, self.thresholds, max(self.caps), prime, self.computed.sketch.size)
+        return ProvedCounts(self.analysis, self.thresholds, max(self.caps), prime, self.computed.sketch.size, *self.sums.signs)
 
     def cap_of(self, index: int) -> int:
         """Return the row cap of the party with this index, where counts are proved."""

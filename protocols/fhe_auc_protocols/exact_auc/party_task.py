@@ -150,7 +150,6 @@ class ExactTask(PartyTask[Residues, Sequence[Residues], Evaluation]):
         """What rests on entries of the sketch that are no counts, where counts are proved."""
         plan = self.plan
         others = {
-            "ties": plan.runs is not None,
             "comparisons": plan.interval and bool(plan.analysis.comparisons),
             "sites": plan.analysis.heterogeneity,
             "intervals by patients": bool(plan.analysis.cluster) and plan.interval,

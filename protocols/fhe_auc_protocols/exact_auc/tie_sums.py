@@ -17,11 +17,14 @@ The binning error is U/(2PN), at most ties/(2PN). Groups and pairs of classes ha
 theirs as well. U is too low where signs happen to agree: of two numbers in one bin, in 2^-8 of sessions, and hardly
 where there are more (docs/evidence/intervals.md). Numbers of a bucket's other bins add noise, and so widen U.
 
+Where parties prove their counts (`proved_counts`), rows of either sign are counted apart: A_b is the difference.
+
 Signs are bits of a hash that is keyed by the session's manifest: nobody knows them before it, all do then. A party
 needs only its own rows, so it does not matter who made the session, or where the rows of a number are.
 """
 
 import hashlib
+import itertools
 import math
 import statistics
 from collections.abc import Iterator, Sequence
@@ -37,14 +40,13 @@ from fhe_auc.base.errors import InputError
 from fhe_auc.question.analysis import Analysis
 from fhe_auc.question.binning import numbers
 from fhe_auc.rows.party_data import PartyData
-from fhe_auc.sums.terms import Sum
-from fhe_auc_protocols.exact_auc.auc_sums import AucOfSums, each_of, sum_of
+from fhe_auc.sums.terms import Factor, Part, Sum
+from fhe_auc_protocols.exact_auc.auc_sums import AucOfSums, sum_of
 
 DRAWS = 8
 _DEVIATIONS = 3
 _LEAST_BUCKETS, _MOST_BUCKETS = 16, 128
 _SHARE = 5  # all vectors of signs have at most so many times fewer entries than those of counts, but for few bins
-_SIDES = ("negatives", "positives")
 
 
 def runs_of(alone: NDArray[np.bool_]) -> tuple[int, ...]:
@@ -58,15 +60,17 @@ def runs_of(alone: NDArray[np.bool_]) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class TieSums:
-    """Those of an analysis over bins in such `runs` (`runs_of`); None: nothing is said of ties. `counts` as in a sketch.
+    """Those of an analysis over bins in such `runs` (`runs_of`); None: nothing is said of ties.
 
-    Raises `InputError` for runs that cannot be.
+    `counts` are how many there are in a sketch, `proved` says that rows of either sign are counted apart. Raises
+    `InputError` for runs that cannot be.
     """
 
     analysis: Analysis
     runs: tuple[int, ...] | None
     bins: int
     counts: int
+    proved: bool = False
 
     def __post_init__(self) -> None:
         if self.runs is not None and (sum(self.runs) != self.bins or min(self.runs[1:], default=1) < 1):
@@ -85,29 +89,35 @@ class TieSums:
         """How many there are; 0 where no sums are released."""
         if self.runs is None:
             return 0
-        share = self.counts // (_SHARE * 2 * DRAWS * len(self.analysis.models))
+        share = self.counts // (_SHARE * sum(map(len, self._draws)))
         return min(max(_LEAST_BUCKETS, min(share, _MOST_BUCKETS)), int(self.open.sum()))
+
+    @cached_property
+    def bucket_of(self) -> NDArray[np.int64]:
+        """The bucket of each open bin, shape (bins,); of others it does not matter."""
+        return (np.cumsum(self.open) - 1) * self.buckets // max(int(self.open.sum()), 1)
 
     @property
     def vectors(self) -> list[tuple[str, int]]:
-        """Each draw's signs of either side, for each model, with their lengths."""
-        sides = [side for draw in self._draws for side in draw]
-        return [(name, self.buckets) for name in sides]
+        """Each draw's, for each model, with their lengths."""
+        return [(name, self.buckets) for own in self._draws for name in own if self.buckets]
 
     @property
     def sums(self) -> list[Sum]:
         """S of each draw, for each model."""
-        return [
-            sum_of(f"S{at % DRAWS}" + ("" if self.analysis.is_plain else f" m{at // DRAWS}"), *map(each_of, zip(draw)))
-            for at, draw in enumerate(self._draws)
-        ]
+        found = []
+        for at, own in enumerate(self._draws if self.buckets else ()):
+            sides = (Factor(tuple(Part(name, weight=(1, -1)[i]) for i, name in enumerate(own[of::2]))) for of in (0, 1))
+            model = "" if self.analysis.is_plain else f" m{at // DRAWS}"
+            found.append(sum_of(f"S{at % DRAWS}{model}", *sides))
+        return found
 
     @property
-    def _draws(self) -> list[tuple[str, str]]:
-        if not self.buckets:
-            return []
-        models = range(len(self.analysis.models))
-        return [(f"signs m{m} r{r} n", f"signs m{m} r{r} p") for m in models for r in range(DRAWS)]
+    def _draws(self) -> list[list[str]]:
+        """Each draw's vectors: of negatives and positives, where counts are proved then those of the other sign."""
+        signs = ("+", "-") if self.proved else ("",)
+        draws = itertools.product(range(len(self.analysis.models)), range(DRAWS))
+        return [[f"signs{sign} m{model} r{draw} {of}" for sign in signs for of in "np"] for model, draw in draws]
 
     def least_modulus(self, max_rows: int) -> int:
         """Return how many values a sum of so many rows can take, of either sign."""
@@ -116,16 +126,16 @@ class TieSums:
     def count(
         self, data: PartyData, bins_of: Sequence[NDArray[np.int64]], session: bytes
     ) -> Iterator[NDArray[np.int64]]:
-        """Yield both vectors of each draw, (2 · buckets,), of rows in these bins of each model's scores."""
+        """Yield the vectors of each draw, one after the other, of rows in these bins of each model's scores."""
         wide = self.buckets
         for model, (scores, bins) in enumerate(zip(data.scores, bins_of, strict=True) if wide else ()):
             rows = self.open[bins]
-            bucket = ((np.cumsum(self.open) - 1) * wide // self.open.sum())[bins[rows]]
             positive = data.labels[rows] == (model if self.analysis.classes else 1)
-            at, hashed = positive * wide + bucket, _hashed(scores[rows], session)
+            at, hashed = positive * wide + self.bucket_of[bins[rows]], _hashed(scores[rows], session)
             for draw in range(DRAWS):
-                signs = 1.0 - 2.0 * ((hashed >> np.uint64(63 - draw)) & np.uint64(1))
-                yield np.bincount(at, signs, 2 * wide).astype(np.int64)
+                negative = ((hashed >> np.uint64(63 - draw)) & np.uint64(1)).astype(np.int64)
+                counted = np.bincount(at + 2 * wide * negative, minlength=4 * wide).reshape(2, -1)
+                yield counted.ravel() if self.proved else counted[0] - counted[1]
 
     def read(self, sums: Sequence[int], found: Sequence[AucOfSums]) -> list[AucOfSums]:
         """Return what there is of each contrast, with the pairs that are merged in place of all its ties."""
