@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from fhe_auc.metrics.calibration import CALIBRATION_BINS
-from fhe_auc.results.group_decisions import fairness
+from fhe_auc.results.group_decisions import alike, differences, fairness
 from fhe_auc.results.intervals import Interval
 from fhe_auc.results.report_card import DIGITS, Facts, ReportCard
 from fhe_auc.results.report_measures import Decision, Measure
@@ -52,7 +52,16 @@ def as_dict(card: ReportCard, facts: Facts) -> dict[str, Any]:
         "decisions": {name: decision and _decision(decision) for name, decision in decisions.items()},
         "groups": [_rounded(estimate.as_dict()) for estimate in facts.groups],
         "group_decisions": [_rounded(each.as_dict(card.level)) for each in facts.group_decisions],
-        "fairness": fairness(facts.group_decisions),
+        "group_differences": [
+            each._asdict()
+            | {"rates": {of: {"value": own, "interval": _interval(span)} for of, (own, span) in each.rates.items()}}
+            for each in differences(facts.group_decisions, card.level)
+        ],
+        "group_p_values": alike(facts.group_decisions, facts.groups),
+        "fairness": {
+            variable: {name: each.as_dict() for name, each in found.items()}
+            for variable, found in fairness(facts.group_decisions).items()
+        },
         "sites": None if facts.sites is None else _rounded(asdict(facts.sites)),
         "roc_curve": roc,
         "precision_recall_curve": precision_recall,

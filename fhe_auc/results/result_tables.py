@@ -7,7 +7,7 @@ from html import escape
 from typing import NamedTuple
 
 from fhe_auc.results.estimates import Comparison, GroupEstimate
-from fhe_auc.results.group_decisions import CELLS, SHOWN_RATES, GroupDecision, fairness
+from fhe_auc.results.group_decisions import CELLS, SHOWN_RATES, GroupDecision, alike, differences, fairness
 from fhe_auc.results.heterogeneity import LEAST_SITES, SiteSummary
 from fhe_auc.results.intervals import WIDENED, Interval
 from fhe_auc.results.report_measures import rate_interval
@@ -65,13 +65,34 @@ def of_group_decisions(decisions: Sequence[GroupDecision], level: float | None) 
 
 
 def of_fairness(decisions: Sequence[GroupDecision]) -> TextTable:
-    """Return difference and ratio of each of Fairlearn's measures."""
+    """Return difference and ratio of each of Fairlearn's measures; bounds, with the groups that these leave out."""
     rows: list[tuple[str, ...]] = []
     for variable, found in fairness(decisions).items():
-        texts = ("undefined" if each is None else f"{each:.4f}" for each in found.values())
-        names = [name.removesuffix("_ratio").replace("_", " ") for name in found if name.endswith("_ratio")]
-        rows += [(f"{variable}: {name}", next(texts), next(texts), "") for name in names]
-    return TextTable(("between groups", "difference", "ratio", ""), tuple(rows), 1)
+        for (name, difference), ratio in zip(list(found.items())[::2], list(found.values())[1::2], strict=True):
+            title = f"{variable}: {name.removesuffix('_difference').replace('_', ' ')}"
+            chance = "" if difference.by_chance is None else f"{difference.by_chance:.4f}"
+            left_out = f"{', '.join(ratio.left_out)} not shown: too few of such rows" if ratio.left_out else ""
+            rows.append((title, str(difference), chance, str(ratio), left_out))
+    return TextTable(("between groups", "difference", "by chance alone", "ratio", ""), tuple(rows), 1)
+
+
+def of_group_differences(
+    decisions: Sequence[GroupDecision], estimates: Sequence[GroupEstimate], level: float | None
+) -> TextTable:
+    """Return each group's rates less the largest group's, and each variable's p that all groups are alike."""
+
+    def cell(value: float, interval: Interval | None) -> str:
+        return f"{value:+.3f}" + ("" if interval is None else f" ({ends(interval, '+.3f')})")
+
+    rows: list[tuple[str, ...]] = [
+        (f"{variable}: {group} minus {largest}", *(cell(*of[name]) if name in of else "" for name in SHOWN_RATES), "")
+        for variable, group, largest, of in differences(decisions, level)
+    ]
+    for variable, found in alike(decisions, estimates).items():
+        p_values = {name: "" if p is None else f"p {p_text(p)}" for name, p in found.items()}
+        aucs = (f"{name.replace('roc_auc', 'AUCs')} {p}" for name, p in p_values.items() if name not in SHOWN_RATES)
+        rows.append((f"{variable}: all alike", *(p_values[name] for name in SHOWN_RATES), "; ".join(aucs)))
+    return TextTable(("between groups", *SHOWN_RATES.values(), ""), tuple(rows), 1)
 
 
 def of_comparisons(comparisons: Sequence[Comparison]) -> TextTable:
