@@ -1,21 +1,19 @@
 """Groups of rows at one threshold: their decisions, and how far these are apart, under Fairlearn's names.
 
-Of k groups with x_i of n_i rows, rates p_i = x_i/n_i, and p of all rows together:
+Of groups with x_i of n_i rows, rates p_i = x_i/n_i, and l_i, u_i the ends of Wilson's interval of each:
 
-    difference  max p_i − min p_i, ratio  min p_i / max p_i      Weerts et al., JMLR 24 (2023)
-    p_i − p_j   from (p_i − p_j) − √((p_i − l_i)² + (u_j − p_j)²)
-                to   (p_i − p_j) + √((u_i − p_i)² + (p_j − l_j)²)      l, u: ends of Wilson's intervals
-                                            Newcombe, Stat. Med. 17 (1998), 873-890, method 10
-    all alike   Σ (x_i − n_i·p)²/(n_i·p(1 − p)), χ² with k − 1 degrees of freedom      Pearson
-    AUCs alike  Σ w_i(θ_i − θ̄)², the same χ²; θ the logits, w 1/their variances, θ̄ = Σwθ/Σw      Cochran's Q
+    max p_i − min p_i, and min p_i / max p_i                             Weerts et al., JMLR 24 (2023)
+    p_i − p_j, less √((p_i − l_i)² + (u_j − p_j)²), plus √((u_i − p_i)² + (p_j − l_j)²)
+                                                                         Newcombe, Stat. Med. 17 (1998), 873, method 10
+    Σ w_i(v_i − v̄)², v̄ = Σwv/Σw, is χ² with one degree less than groups if these are alike
+        v_i = p_i, w_i = n_i/(p(1 − p)), p the rate of all               Pearson
+        v_i the logit of an AUC, w_i 1/its variance                      Cochran's Q
 
-**Groups that are not shown.** All groups that are not shown make one more group, of known counts: those of all rows
-less those shown. A difference over more groups is no smaller, a ratio no larger, and of groups that are put together
-the least rate is no larger than theirs together, and the largest no smaller. So what is known bounds all.
-
-**Chance.** The largest of many differences is above 0 also where groups are alike: beside it stands what it is then on
-average, in simulated counts of so many rows with the rate of all. Each group is compared with the largest one that is
-shown, as Aequitas does: its rate is known best, and, unlike that of all others, has no hidden group in it.
+**Groups that are not shown** make one more group, of known counts: those of all rows less those shown. A difference of
+more groups is no smaller, a ratio no larger; and of groups put together one has a rate no larger, one no smaller. So
+what is known bounds all. **Chance** makes the largest difference of groups that are alike more than 0: it stands beside
+it, as the mean over simulated counts. **Compared** is each group with the largest that is shown, as Aequitas does: it
+is known best, and, unlike the rest, has no hidden group in it.
 """
 
 from __future__ import annotations
@@ -119,14 +117,12 @@ class Disparity(NamedTuple):
     value: float | None
     bound: str  # "at least", "at most"; empty where the value is of all groups
     left_out: tuple[str, ...]  # levels that are not shown, or have no such rows
-    by_chance: float | None  # a difference's mean where all groups are alike
+    by_chance: float | None = None  # a difference's mean where all groups are alike
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain types: a bound is no "value", but stands under its name, such as "at_least"."""
-        found = {"value": self.value, "at_least": None, "at_most": None}
-        if self.bound:
-            found |= {"value": None, self.bound.replace(" ", "_"): self.value}
-        return {**found, "hidden": list(self.left_out), "by_chance": self.by_chance}
+        known = {"value": None, "at_least": None, "at_most": None, self.bound.replace(" ", "_") or "value": self.value}
+        return {**known, "hidden": list(self.left_out), "by_chance": self.by_chance}
 
     def __str__(self) -> str:
         return "undefined" if self.value is None else f"{self.bound} {self.value:.4f}".lstrip()
@@ -148,57 +144,51 @@ def fairness(decisions: Sequence[GroupDecision]) -> dict[str, dict[str, Disparit
     """
     found: dict[str, dict[str, Disparity]] = {}
     for variable, own in _by_variable(decisions).items():
-        found[variable], known = {}, _known(own)
+        found[variable] = {}
         for measure, names in _FAIRNESS.items():
-            counts = [np.array([each.rate(name) for each in known if each.rate(name)[1]]).T for name in names]
+            counts = [_counts(own, name) for name in names]
+            rates = [hits / rows for hits, rows in counts]
             out = tuple(each.level for each in own if not all(each.rate(name)[1] for name in names))
-            difference, ratio, chance = (None,) * 3
-            if all(each.size and each.shape[1] > 1 for each in counts):
-                rates = [hits / rows for hits, rows in counts]
+            difference = ratio = chance = None
+            if all(len(each) > 1 for each in rates):
                 difference, chance = max(float(np.ptp(each)) for each in rates), _by_chance(counts)
                 ratio = min(float(each.min() / each.max()) for each in rates) if all(map(np.max, rates)) else None
-            for what, value, bound in (("difference", difference, "at least"), ("ratio", ratio, "at most")):
-                by_chance = chance if what == "difference" else None
-                known_by = bound if out and value is not None else ""
-                found[variable][f"{measure}_{what}"] = Disparity(value, known_by, out, by_chance)
+            found[variable] |= {
+                f"{measure}_difference": Disparity(difference, "at least" * bool(out), out, chance),
+                f"{measure}_ratio": Disparity(ratio, "at most" * bool(out), out),
+            }
     return found
 
 
-def differences(decisions: Sequence[GroupDecision], level: float | None) -> list[GroupDifference]:
-    """Return, of each variable, each group shown but the largest, compared with that; `level` None: no intervals."""
-    found = []
+def differences(decisions: Sequence[GroupDecision], level: float | None) -> Iterator[GroupDifference]:
+    """Yield, of each variable, each group shown but the largest, by size, compared with that one."""
     for variable, own in _by_variable(decisions).items():
-        shown = [each for each in own if each.counts is not None]
-        largest = max(shown, key=lambda each: sum(each.counts or ()), default=None)
-        for each in shown:
-            if largest is not None and each is not largest:
-                pairs = ((name, each.rate(name), largest.rate(name)) for name in SHOWN_RATES)
-                rates = {name: _newcombe(of, to, level) for name, of, to in pairs if of[1] and to[1]}
-                found.append(GroupDifference(variable, each.level, largest.level, rates))
-    return found
+        shown = sorted((each for each in own if each.counts), key=lambda each: -sum(each.counts or ()))
+        for each in shown[1:]:
+            pairs = ((name, each.rate(name), shown[0].rate(name)) for name in SHOWN_RATES)
+            rates = {name: _newcombe(of, to, level) for name, of, to in pairs if of[1] and to[1]}
+            yield GroupDifference(variable, each.level, shown[0].level, rates)
 
 
 def alike(decisions: Sequence[GroupDecision], estimates: Sequence[GroupEstimate]) -> dict[str, dict[str, float | None]]:
-    """Return, by variable, the p-value of each rate, and of the AUC of each model, that all groups are alike in it.
+    """Return, by variable, the p-values that all groups are alike, of each rate, and of the AUC of each model.
 
-    All groups that are not shown count as one, of rates. By rate, and "roc_auc", or "roc_auc: model" of several; None
-    where fewer than two groups are known, or all are alike.
+    They are under the names of rates, "roc_auc", and "roc_auc: model" of several; None where fewer than two are known.
     """
     found: dict[str, dict[str, float | None]] = {}
     for variable, own in _by_variable(decisions).items():
-        found[variable], known = {}, _known(own)
+        found[variable] = {}
         for name in SHOWN_RATES:
-            x, n = np.array([each.rate(name) for each in known if each.rate(name)[1]] or [(0, 1)], float).T
-            p = x.sum() / n.sum()
-            found[variable][name] = _tail((x - n * p) / np.sqrt(n * p * (1 - p))) if 0 < p < 1 else None
+            hits, rows = _counts(own, name)
+            spread = (p := hits.sum() / max(rows.sum(), 1)) * (1 - p)
+            found[variable][name] = _tail(hits / rows, rows / spread) if spread else None
         levels = {f"{variable}: {each.level}" for each in own}
         for model in dict.fromkeys(each.model for each in estimates):
             of_model = (each for each in estimates if each.model == model and each.group in levels)
-            usable = [(each.auc, each.standard_error) for each in of_model if each.standard_error and each.auc]
-            a, error = np.array([(auc, error) for auc, error in usable if auc < 1] or [(0.5, 1)], float).T
-            logit, w = np.log(a / (1 - a)), (a * (1 - a) / error) ** 2
-            deviations = np.sqrt(w) * (logit - np.average(logit, weights=w))
-            found[variable][f"roc_auc: {model}" if model else "roc_auc"] = _tail(deviations)
+            usable = [(a, each.standard_error) for each in of_model if 0 < (a := each.auc or 0) < 1]
+            aucs, errors = np.array([each for each in usable if each[1]], float).reshape(-1, 2).T
+            p_value = _tail(np.log(aucs / (1 - aucs)), (aucs * (1 - aucs) / errors) ** 2)
+            found[variable][f"roc_auc: {model}" if model else "roc_auc"] = p_value
     return found
 
 
@@ -207,16 +197,19 @@ def _by_variable(decisions: Sequence[GroupDecision]) -> dict[str, list[GroupDeci
     return {name: [each for each in decisions if each.variable == name] for name in names}
 
 
-def _known(decisions: Sequence[GroupDecision]) -> list[GroupDecision]:
-    """Return the groups of a variable that are shown, and those that are not as one."""
-    rest = {GroupDecision(each.variable, "", each.together) for each in decisions if each.together is not None}
-    return [*(each for each in decisions if each.counts is not None), *rest]
+def _counts(decisions: Sequence[GroupDecision], name: str) -> NDArray[np.float64]:
+    """Return hits and rows, shape (2, k), of a variable's groups that have such rows; those not shown are one."""
+    known = [*(each.counts for each in decisions), *{each.together for each in decisions}]
+    pairs = (GroupDecision("", "", counts).rate(name) for counts in known)
+    return np.array([(hits, rows) for hits, rows in pairs if rows], float).reshape(-1, 2).T
 
 
-def _by_chance(counts: Sequence[NDArray[np.int64]]) -> float:
-    """Return the mean of the largest difference of the worst rate where groups are alike, of (hits, rows) of each."""
-    random = np.random.default_rng(0)  # one number for one page
-    drawn = (random.binomial(rows, hits.sum() / rows.sum(), (_DRAWS, len(rows))) / rows for hits, rows in counts)
+def _by_chance(counts: Sequence[NDArray[np.float64]]) -> float:
+    """Return the mean of the largest difference of the worst rate where groups are alike."""
+    random = np.random.default_rng(0)  # a page has the same number each time
+    drawn = (
+        random.binomial(rows.astype(int), hits.sum() / rows.sum(), (_DRAWS, len(rows))) / rows for hits, rows in counts
+    )
     return float(np.maximum.reduce([np.ptp(each, axis=1) for each in drawn]).mean())
 
 
@@ -229,6 +222,8 @@ def _newcombe(of: tuple[int, int], to: tuple[int, int], level: float | None) -> 
     return p - q, Interval(level, p - q - low, p - q + high, NEWCOMBE)
 
 
-def _tail(deviations: NDArray[np.float64]) -> float | None:
-    """Return how often independent groups deviate as much by chance, in their standard errors; None of one group."""
-    return chi_squared_tail(float((deviations**2).sum()), len(deviations) - 1) if len(deviations) > 1 else None
+def _tail(values: NDArray[np.float64], weights: NDArray[np.float64]) -> float | None:
+    """Return how often independent groups that are alike differ as much by chance; None of fewer than two."""
+    if len(values) < 2:
+        return None
+    return chi_squared_tail(float(weights @ (values - np.average(values, weights=weights)) ** 2), len(values) - 1)
