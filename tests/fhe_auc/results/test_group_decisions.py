@@ -160,6 +160,22 @@ def test_differences_have_newcombes_intervals_and_are_of_the_largest_group(cells
     assert {interval for each in differences(decisions, None) for _, interval in each.rates.values()} <= {None}
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(("rows", "others"), [(200, 200), (200, 2000), (500, 1000), (2000, 2000), (40, 400)])
+@pytest.mark.parametrize("rates", [(0.05, 0.05), (0.05, 0.1), (0.1, 0.3), (0.3, 0.3), (0.5, 0.5), (0.05, 0.5)])
+def test_a_difference_of_two_groups_is_in_its_interval_in_93_to_97_percent_of_studies(
+    rows: int, others: int, rates: tuple[float, float]
+) -> None:
+    random, held = np.random.default_rng(7), 0
+    for hits in random.binomial((rows, others), rates, (2000, 2)).tolist():
+        cells = [(hit, 0, n - hit, 0) for hit, n in zip(hits, (rows, others), strict=True)]
+        (found,) = differences(decisions_of(cells), 0.95)
+        truth = (rates[0] - rates[1]) * (1 if found.level == LEVELS[0] else -1)
+        _, interval = found.rates["true_positive_rate"]
+        held += interval.low <= truth <= interval.high
+    assert 0.93 <= held / 2000 <= 0.972
+
+
 @given(cells=tables)
 def test_a_test_of_all_groups_is_pearsons(cells: Any) -> None:
     tp, fp, fn, tn = np.asarray(cells).T
