@@ -297,21 +297,24 @@ class PrivateReading:
             "noise_shares": self.privacy.shares,
             "noisy_positives": round(float(self._positives), 1),
             "noise_standard_error": self._loudest,
-            **({} if self.ties_meant else {"noisy_binning_error": max(map(self._left_open, range(len(self.models))))}),
+            **(
+                {}
+                if self.ties_meant
+                else {"noisy_binning_error": max(map(self._left_open, range(len(self.models))))[0]}
+            ),
         }
 
     def warnings(self) -> tuple[str, ...]:
         """Return what the reader ought to know; all of it follows from what is released."""
         found = []
         for model, each in enumerate(self.estimates()):
-            left, surely = self._left_open(model), self._left_open(model, surely=True)
-            error = each.standard_error or _LOUD
-            if left > error:
+            (left, below), error = self._left_open(model), each.standard_error or _LOUD
+            if left > max(error, below - left):
                 advice = "intervals are wider by that; take finer thresholds, such as hybrid:5000"
                 found.append(f"{NOT_TOLD_APART}: about {left:.2g} of the AUC is open, and {advice}")
-            elif surely > quantile(self.level or DEFAULT_LEVEL) * error:
+            elif below > quantile(self.level or DEFAULT_LEVEL) * error:
                 found.append(
-                    f"{NOT_TOLD_APART}, but the noise hides how many: up to {surely:.2g} of the AUC may be open"
+                    f"{NOT_TOLD_APART}, but the noise hides how many: up to {below:.2g} of the AUC may be open"
                 )
         found += ["epsilon is spent by every session: budgets on the same rows add up", VERDICT]
         if self._loudest > _LOUD:
@@ -348,15 +351,16 @@ class PrivateReading:
         difference = sum(of_model, Fraction(0)) / len(of_model)
         return min(max(Fraction(1, 2) + difference / (2 * positives * negatives), Fraction(0)), Fraction(1))
 
-    def _left_open(self, model: int, *, surely: bool = False) -> float:
-        """Return the binning error by T', or what it surely, to 95 %, is below; pairs in D leave no more to it."""
+    def _left_open(self, model: int) -> tuple[float, float]:
+        """Return the binning error by T', and what it is below but in one session of twenty; D leaves no more of it."""
         if self.ties_meant:
-            return 0.0
+            return 0.0, 0.0
         ((channel, ties),) = (each for each in self._sums if each[0].model == model and each[0].ties)
         positives, negatives = map(float, self._labels)
-        deviation = math.sqrt(self.privacy.variance(channel, len(self.rows))) if surely else 0.0
-        open_pairs = max(float(ties), 0.0) + quantile(0.9) * deviation
-        return min(open_pairs / (2 * positives * negatives), 0.5 - abs(float(self._auc(model)) - 0.5))
+        noise = quantile(0.9) * math.sqrt(self.privacy.variance(channel, len(self.rows)))
+        found, below = ((max(float(ties), 0.0) + off) / (2 * positives * negatives) for off in (0.0, noise))
+        most = 0.5 - abs(float(self._auc(model)) - 0.5)
+        return min(found, most), min(below, most)
 
     def _noise(self, model: int) -> float:
         """Return the standard error of AUC' that the noise alone makes (delta method)."""
@@ -382,5 +386,6 @@ class PrivateReading:
         standard_error = math.hypot(hanley_mcneil(auc, positives, negatives), self._noise(model))
         reach = quantile(self.level) * standard_error
         interval = Interval(self.level, max(0.0, float(auc) - reach), min(1.0, float(auc) + reach), METHOD)
-        wider = widened(interval, standard_error, self._left_open(model))
+        left, below = self._left_open(model)
+        wider = widened(interval, standard_error, left if left > below - left else 0.0)  # not by noise on T alone
         return replace(estimate, standard_error=standard_error, interval=wider)
