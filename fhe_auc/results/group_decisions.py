@@ -66,6 +66,7 @@ class GroupDecision:
     level: str
     counts: tuple[int, ...] | None
     together: tuple[int, ...] | None = None
+    model: str = ""  # empty where it is the only one
 
     def rate(self, name: str) -> tuple[int, int]:
         """Return numerator and denominator of a rate; both 0 where counts are not shown."""
@@ -82,6 +83,7 @@ class GroupDecision:
         """Return plain types: counts, rates and the ends of Wilson's intervals; None for NaN."""
         ends = ((name, rate_interval(*self.rate(name), level)) for name in RATES)
         return {
+            "model": self.model,
             "variable": self.variable,
             "level": self.level,
             **dict(zip(CELLS, self.counts or [None] * len(CELLS), strict=True)),
@@ -171,9 +173,9 @@ def differences(decisions: Sequence[GroupDecision], level: float | None) -> Iter
 
 
 def alike(decisions: Sequence[GroupDecision], estimates: Sequence[GroupEstimate]) -> dict[str, dict[str, float | None]]:
-    """Return, by variable, the p-values that all groups are alike, of each rate, and of the AUC of each model.
+    """Return, by variable, the p-values that all groups are alike in each rate, and in the AUC of one model, "roc_auc".
 
-    They are under the names of rates, "roc_auc", and "roc_auc: model" of several; None where fewer than two are known.
+    None where fewer than two groups are known.
     """
     found: dict[str, dict[str, float | None]] = {}
     for variable, own in _by_variable(decisions).items():
@@ -183,12 +185,9 @@ def alike(decisions: Sequence[GroupDecision], estimates: Sequence[GroupEstimate]
             spread = (p := hits.sum() / max(rows.sum(), 1)) * (1 - p)
             found[variable][name] = _tail(hits / rows, rows / spread) if spread else None
         levels = {f"{variable}: {each.level}" for each in own}
-        for model in dict.fromkeys(each.model for each in estimates):
-            of_model = (each for each in estimates if each.model == model and each.group in levels)
-            usable = [(a, each.standard_error) for each in of_model if 0 < (a := each.auc or 0) < 1]
-            aucs, errors = np.array([each for each in usable if each[1]], float).reshape(-1, 2).T
-            p_value = _tail(np.log(aucs / (1 - aucs)), (aucs * (1 - aucs) / errors) ** 2)
-            found[variable][f"roc_auc: {model}" if model else "roc_auc"] = p_value
+        usable = [(each.auc, each.standard_error) for each in estimates if each.group in levels and each.standard_error]
+        aucs, errors = np.array([each for each in usable if 0 < (each[0] or 0) < 1], float).reshape(-1, 2).T
+        found[variable]["roc_auc"] = _tail(np.log(aucs / (1 - aucs)), (aucs * (1 - aucs) / errors) ** 2)
     return found
 
 

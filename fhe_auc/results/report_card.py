@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -23,7 +23,7 @@ from fhe_auc.metrics import (
     RocCurve,
 )
 from fhe_auc.metrics.calibration import CALIBRATION_BINS
-from fhe_auc.results.estimates import GroupEstimate
+from fhe_auc.results.estimates import Comparison, GroupEstimate
 from fhe_auc.results.group_decisions import GroupDecision
 from fhe_auc.results.heterogeneity import SiteSummary
 from fhe_auc.results.intervals import DEFAULT_LEVEL, Interval, wilson
@@ -64,18 +64,19 @@ class ReportCard:
     level: float | None  # of all confidence intervals; None: there are none
     measures: tuple[Measure, ...]  # without a threshold; the first is the AUC
     calibration_measures: tuple[Measure, ...]  # likewise
-    brier: BrierDecomposition  # of the Brier score by the bins shown, whose rows have their mean score
+    brier: BrierDecomposition | None  # of the Brier score by the bins shown, whose rows have their mean score
     best: Decision  # at the threshold with the best F1
     chosen: Decision  # at the reader's own
     operating_points: tuple[OperatingPoint, ...]  # the best recall at a specificity that is held, and the other way
     roc: RocCurve
     precision_recall: PrecisionRecallCurve
-    calibration: CalibrationCurve  # as `_groups` makes its groups
-    decision_curve: DecisionCurve
+    calibration: CalibrationCurve | None  # as `_groups` makes its groups
+    decision_curve: DecisionCurve | None  # these three are None where scores are no probabilities
     tpr_band: Band | None  # Wilson's intervals of the rates at each point of the ROC curve,
     fpr_band: Band | None
     observed_band: Band | None  # and of the share of positive rows at each point of the calibration curve
     prevalence_interval: Interval | None  # Wilson's, of the share of positive rows
+    model: str = ""  # its name; empty where it is the only one
 
     @property
     def auc(self) -> Estimate:
@@ -96,16 +97,19 @@ class ReportCard:
 
 
 class TwoModels(NamedTuple):
-    """A second model beside that of a card."""
+    """A second model beside that of a card, and both compared."""
 
-    names: tuple[str, ...]  # of both
     card: ReportCard  # of the second
+    comparison: Comparison | None  # of the two AUCs; None where one is undefined
     net_benefits: tuple[Measure, ...]  # of both, and their difference; none where small counts leave other thresholds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """What the report says of the session and cannot compute itself; the page shows it as text, whatever it holds."""
+    """What the report says of the session and cannot compute itself; the page shows it as text, whatever it holds.
+
+    Groups and sites name their model as its card does.
+    """
 
     title: str  # what was evaluated
     date: datetime.date  # of the report
@@ -114,13 +118,22 @@ class Facts:
     warnings: tuple[str, ...] = ()  # what the reader ought to know first
     groups: tuple[GroupEstimate, ...] = ()  # AUCs of groups of rows, from a session of their own
     group_decisions: tuple[GroupDecision, ...] = ()  # these groups at the chosen threshold, from another one
-    sites: SiteSummary | None = None  # what sites have in common, from the same session
-    models: TwoModels | None = None  # a second model of the same rows, from two more sessions
+    sites: tuple[SiteSummary, ...] = ()  # what sites have in common, from the same session as groups
+    models: TwoModels | None = None  # a second model of the same rows
 
-    @property
-    def site_summaries(self) -> tuple[SiteSummary, ...]:
-        """`sites` in a tuple, as an evaluation has them; empty without it."""
-        return () if self.sites is None else (self.sites,)
+    def cards(self, first: ReportCard) -> tuple[ReportCard, ...]:
+        """Return the cards of all models, of which this is the first."""
+        return (first,) if self.models is None else (first, self.models.card)
+
+    def of_model(self, name: str) -> Facts:
+        """Return the facts of one model alone."""
+        return replace(
+            self,
+            groups=tuple(each for each in self.groups if each.model == name),
+            group_decisions=tuple(each for each in self.group_decisions if each.model == name),
+            sites=tuple(each for each in self.sites if each.model == name),
+            models=None,
+        )
 
 
 def report_card(
