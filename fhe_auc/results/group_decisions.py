@@ -32,7 +32,7 @@ from fhe_auc.metrics.small_cells import hidden_rows
 from fhe_auc.question.analysis import Analysis
 from fhe_auc.results.estimates import GroupEstimate
 from fhe_auc.results.intervals import Interval
-from fhe_auc.results.report_measures import rate_interval
+from fhe_auc.results.report_measures import Measure, calibration_measures, rate_interval
 
 CELLS = ("TP", "FP", "FN", "TN")
 RATES = {
@@ -93,14 +93,21 @@ class GroupDecision:
 
 
 def of_cells(
-    histogram: Histogram, analysis: Analysis, min_cell: int, hidden: Collection[str]
+    histogram: Histogram, analysis: Analysis, min_cell: int, hidden: Collection[str], above: int = 1
 ) -> Iterator[GroupDecision]:
-    """Yield each group's decision, of a histogram whose bins are levels of `analysis.by`: below the threshold, above.
+    """Yield each group's decision, of a histogram with as many bins for each level of `analysis.by`.
+
+    Of these the first at or above the threshold is `above`.
 
     Groups named in `hidden` are not shown, nor those with a count from 1 to ``min_cell - 1``, nor, of the variable,
     the next smallest ones where the counts of all rows would give these away.
     """
-    (fn, tp), (tn, fp) = (side.reshape(-1, 2).T for side in (histogram.positives, histogram.negatives))
+    levels = sum(len(variable.levels) for variable in analysis.by)
+    tp, fp, fn, tn = (
+        side.reshape(levels, -1)[:, of].sum(axis=1)
+        for of in (slice(above, None), slice(above))
+        for side in (histogram.positives, histogram.negatives)
+    )
     cells = np.stack([tp, fp, fn, tn], axis=1).astype(np.int64)
     for variable in analysis.by:
         own, cells = np.split(cells, [len(variable.levels)])
@@ -111,6 +118,39 @@ def of_cells(
         for at, level in enumerate(variable.levels):
             counts, together = (None, known) if at in left_out else (tuple(own[at].tolist()), None)
             yield GroupDecision(variable.name, level, counts, together)
+
+
+class GroupCalibration(NamedTuple):
+    """How well scores are calibrated in one group: as `calibration_measures`."""
+
+    variable: str
+    level: str
+    measures: tuple[Measure, ...]
+    model: str = ""
+
+
+def calibrations(
+    cells: Histogram,
+    analysis: Analysis,
+    pooled: Histogram,
+    bins: NDArray[np.int32],
+    hidden: Collection[str],
+    level: float | None,
+) -> Iterator[GroupCalibration]:
+    """Yield the calibration of each group with rows of both labels that is not `hidden`.
+
+    In `cells` are counts in wider bins than those of the `pooled` histogram, which lie in `bins` of them. There, a
+    group's rows of a label are taken to have scores as all rows of that label have.
+    """
+    wider, sides = int(bins[-1]) + 1, [(cells.positives, pooled.positives), (cells.negatives, pooled.negatives)]
+    shares = (side / np.maximum(np.bincount(bins, side), 1)[bins] for _, side in sides)
+    fine = zip(
+        *(own.reshape(-1, wider)[:, bins] * share for (own, _), share in zip(sides, shares, strict=True)), strict=True
+    )
+    names = ((variable.name, each) for variable in analysis.by for each in variable.levels)
+    for (name, of), (positives, negatives) in zip(names, fine, strict=True):
+        if f"{name}: {of}" not in hidden and positives.any() and negatives.any():
+            yield GroupCalibration(name, of, calibration_measures(Histogram(pooled.edges, positives, negatives), level))
 
 
 class Disparity(NamedTuple):

@@ -15,7 +15,7 @@ from fhe_auc.results.report_measures import Decision, Measure
 
 _OF_SECOND = (
     *("small_cells", "metrics", "calibration", "brier_decomposition", "decisions", "histogram"),
-    *("groups", "group_decisions", "group_differences", "group_p_values", "fairness", "sites"),
+    *("groups", "group_calibration", "group_decisions", "group_differences", "group_p_values", "fairness", "sites"),
 )
 _CURVES = ("roc_curve", "precision_recall_curve", "calibration_curve", "decision_curve")
 
@@ -72,6 +72,10 @@ def as_dict(card: ReportCard, facts: Facts) -> dict[str, Any]:
         "decisions": {name: decision and _decision(decision) for name, decision in decisions.items()},
         "groups": [_rounded(estimate.as_dict()) for estimate in facts.groups],
         "group_decisions": [_rounded(each.as_dict(card.level)) for each in facts.group_decisions],
+        "group_calibration": [
+            {"variable": each.variable, "level": each.level, **_measures(each.measures, rounded=True)}
+            for each in facts.group_calibrations
+        ],
         "group_differences": [
             each._asdict()
             | {"rates": {of: {"value": own, "interval": _interval(span)} for of, (own, span) in each.rates.items()}}

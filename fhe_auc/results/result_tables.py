@@ -7,13 +7,21 @@ from html import escape
 from typing import TYPE_CHECKING, NamedTuple
 
 from fhe_auc.results.estimates import Comparison, GroupEstimate
-from fhe_auc.results.group_decisions import CELLS, SHOWN_RATES, GroupDecision, alike, differences, fairness
+from fhe_auc.results.group_decisions import (
+    CELLS,
+    SHOWN_RATES,
+    GroupCalibration,
+    GroupDecision,
+    alike,
+    differences,
+    fairness,
+)
 from fhe_auc.results.heterogeneity import LEAST_SITES, SiteSummary
 from fhe_auc.results.intervals import WIDENED, Interval
 from fhe_auc.results.report_measures import Measure, rate_interval
 
 if TYPE_CHECKING:
-    from fhe_auc.results.report_card import ReportCard
+    from fhe_auc.results.report_card import Facts, ReportCard
 
 _ALL_ROWS = "all rows"
 _LEFT, _RIGHT = ' style="text-align: left"', ' style="text-align: right; font-variant-numeric: tabular-nums"'
@@ -66,6 +74,21 @@ def of_net_benefits(measures: Sequence[Measure]) -> TextTable:
 def value_text(measure: Measure) -> str:
     """Return "0.7864", or "undefined"."""
     return "undefined" if measure.estimate is None else f"{measure.estimate.value:.4f}"
+
+
+def of_groups(facts: Facts, level: float | None) -> list[TextTable]:
+    """Return what there is of one model's groups besides their AUCs."""
+    decisions, calibrations = facts.group_decisions, facts.group_calibrations
+    compared = [of_group_differences(decisions, facts.groups, level), of_fairness(decisions)]
+    tables = [of_group_decisions(decisions, level), of_group_calibrations(calibrations), *compared]
+    return [table for table in tables if table.rows]
+
+
+def of_group_calibrations(calibrations: Sequence[GroupCalibration]) -> TextTable:
+    """Return each group's ratio of observed to expected events, and its calibration slope."""
+    rows = tuple((f"{each.variable}: {each.level}", *map(_measure, each.measures[::2]), "") for each in calibrations)
+    titles = (measure.title for each in calibrations[:1] for measure in each.measures[::2])
+    return TextTable(("group", *titles, ""), rows, 1)
 
 
 def of_group_decisions(decisions: Sequence[GroupDecision], level: float | None) -> TextTable:
@@ -172,6 +195,10 @@ def ends(interval: Interval, form: str = ".4f") -> str:
 def p_text(p_value: float) -> str:
     """Return a p-value with two significant digits, or "< 0.0001"."""
     return "< 0.0001" if p_value < 0.0001 else f"{p_value:#.2g}"
+
+
+def _measure(measure: Measure) -> str:
+    return value_text(measure) + (f" ({ends(measure.interval)})" if measure.interval else "")
 
 
 def _auc(estimate: GroupEstimate) -> tuple[str, str, str]:

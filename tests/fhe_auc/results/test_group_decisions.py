@@ -253,6 +253,37 @@ def test_a_report_has_the_counts_of_the_rows_scikit_learns_rates_and_statsmodels
     assert GroupDecision("sex", "F", None).as_dict(0.9)["intervals"] == dict.fromkeys(RATES)
 
 
+def test_a_group_has_the_calibration_of_its_rows(rows: Any, report: Report) -> None:
+    for each in report.facts.group_calibrations:
+        own = rows[rows[each.variable] == each.level]
+        ratio, _, slope, _ = (measure.estimate.value for measure in each.measures)
+        middles = np.floor(100 * own["risk"] + 1e-6) / 100 + 0.005
+        assert ratio == pytest.approx(own["died"].sum() / middles.sum(), rel=0.005)
+        logits = np.log(middles / (1 - middles))
+        line = Lazy("sklearn.linear_model").LogisticRegression(C=np.inf).fit(logits.to_numpy()[:, None], own["died"])
+        low, high = (getattr(each.measures[2].interval, end) for end in ("low", "high"))
+        assert abs(slope - line.coef_[0, 0]) < 0.1 * (high - low)
+    shown = [(each.variable, each.level) for each in report.facts.group_calibrations]
+    assert shown == [tuple(each.group.split(": ")) for each in report.facts.groups if each.auc is not None]
+    plain = report.as_dict()["group_calibration"]
+    assert [(each["variable"], each["level"]) for each in plain] == shown
+    assert plain[0]["calibration_slope"]["value"] == round(
+        report.facts.group_calibrations[0].measures[2].estimate.value, 4
+    )
+
+
+def test_the_bound_is_on_the_page_in_the_json_and_in_the_notebook(report: Report) -> None:
+    found = report.as_dict()["fairness"]["ward"]["equal_opportunity_difference"]
+    assert found["value"] is None
+    assert found["hidden"] == [each.level for each in report.facts.group_decisions if each.counts is None]
+    text, hidden = f"at least {found['at_least']:.4f}", f"{', '.join(found['hidden'])} not shown: too few"
+    for shown in (Page(report.html()).words, report._repr_html_()):
+        assert text in shown
+        assert hidden in shown
+    assert set(report.as_dict()["group_p_values"]["sex"]) >= {"true_positive_rate", "roc_auc"}
+    assert report.as_dict()["group_differences"][0]["rates"]["precision"]["interval"]["method"] == "Newcombe"
+
+
 def test_the_frame_is_that_of_fairlearn(rows: Any, report: Report) -> None:
     frame, at = report.by_group("sex"), report.card.chosen.threshold
     metrics = pytest.importorskip("fairlearn.metrics")
