@@ -64,14 +64,14 @@ class ReportCard:
     level: float | None  # of all confidence intervals; None: there are none
     measures: tuple[Measure, ...]  # without a threshold; the first is the AUC
     calibration_measures: tuple[Measure, ...]  # likewise
-    brier: BrierDecomposition | None  # of the Brier score by the bins shown, whose rows have their mean score
+    brier: BrierDecomposition | None  # by the bins shown, whose rows have their mean score; None: no probabilities
     best: Decision  # at the threshold with the best F1
     chosen: Decision  # at the reader's own
     operating_points: tuple[OperatingPoint, ...]  # the best recall at a specificity that is held, and the other way
     roc: RocCurve
     precision_recall: PrecisionRecallCurve
-    calibration: CalibrationCurve | None  # as `_groups` makes its groups
-    decision_curve: DecisionCurve | None  # these three are None where scores are no probabilities
+    calibration: CalibrationCurve | None  # as `_groups` makes its groups; None: scores are no probabilities
+    decision_curve: DecisionCurve | None  # likewise
     tpr_band: Band | None  # Wilson's intervals of the rates at each point of the ROC curve,
     fpr_band: Band | None
     observed_band: Band | None  # and of the share of positive rows at each point of the calibration curve
@@ -146,7 +146,9 @@ def report_card(
     min_cell: int = 1,
     noisy: bool = False,
 ) -> ReportCard:
-    """Compute all numbers of the report, of counts in bins with edges in [0, 1], exact or with privacy noise.
+    """Compute all numbers of the report, of counts in bins of scores, exact or with privacy noise.
+
+    Where edges leave [0, 1] scores are no probabilities: what needs these is missing.
 
     `threshold` is the reader's own. Where small cells are merged the nearest edge stands for it, so that all counts at
     it are whole, and none is small; the edge nearest to it before stays one if it can. `level`, from 0.5 to 0.9999, is
@@ -155,24 +157,26 @@ def report_card(
     counts, and those that are no integers, have no intervals and, since the noise hides small counts, are not merged.
 
     Raises `UndefinedAucError` without positive or negative rows, `EvaluationError` if a class has fewer than `min_cell`
-    rows; `InputError` if the edges leave [0, 1], the threshold is not finite, or `level` or `min_cell` is out of range.
+    rows; `InputError` if the threshold is not finite, or `level` or `min_cell` is out of range.
     """
     fine = usable = histogram.cleaned()
     if noisy or any((side % 1).any() for side in (fine.positives, fine.negatives)):
         level, min_cell = None, 1
+    probabilities, calibration = metrics.of_probabilities(fine), None
     if min_cell > 1:
         # Groups of the reliability diagram end at edges of merged bins: else differences of both would be small counts.
         nearest = _nearest(fine.edges[:-1], threshold)
         crowded = metrics.crowded(fine, min_cell, first=nearest)
         mean_scores = _in_cuts(fine, np.searchsorted(fine.edges, crowded.edges[1:-1])).prob_pred
-        ends = crowded.edges[_groups(crowded, mean_scores, nearest, min_cell)]
+        ends = crowded.edges[_groups(crowded, mean_scores, nearest, min_cell)] if probabilities else np.empty(0)
         usable = metrics.merge_small_cells(crowded, min_cell, keep=[nearest, *ends])
-        calibration = _in_cuts(fine, np.searchsorted(fine.edges, ends))
-        calibration = calibration._replace(prob_pred=calibration.prob_pred.round(DIGITS))
+        if probabilities:
+            calibration = _in_cuts(fine, np.searchsorted(fine.edges, ends))
+            calibration = calibration._replace(prob_pred=calibration.prob_pred.round(DIGITS))
         mean_scores = _in_cuts(fine, np.searchsorted(fine.edges, usable.edges[1:-1])).prob_pred
         chosen = _nearest(usable.edges[:-1], threshold)
     else:
-        calibration = metrics.calibration_curve(fine, strategy="quantile")
+        calibration = metrics.calibration_curve(fine, strategy="quantile") if probabilities else None
         mean_scores, chosen = fine.centres, threshold
     positives, negatives = float(usable.positives.sum()), float(usable.negatives.sum())
     roc = metrics.roc_curve(usable)
@@ -184,17 +188,17 @@ def report_card(
         level=level,
         measures=tuple(score_measures(fine, usable, level, min_cell)),
         calibration_measures=calibration_measures(fine, level),
-        brier=metrics.brier_decomposition(usable, mean_scores),
+        brier=metrics.brier_decomposition(usable, mean_scores) if probabilities else None,
         best=decision(usable, "Best F1", metrics.best_f1_threshold(usable), level),
         chosen=decision(usable, "Chosen" if chosen == threshold else f"Nearest to {threshold:.4g}", chosen, level),
         operating_points=tuple(operating_points(usable, level)),
         roc=roc,
         precision_recall=metrics.precision_recall_curve(usable),
         calibration=calibration,
-        decision_curve=metrics.decision_curve(usable),
+        decision_curve=metrics.decision_curve(usable) if probabilities else None,
         tpr_band=_band(roc.tpr, positives, level),
         fpr_band=_band(roc.fpr, negatives, level),
-        observed_band=_band(calibration.prob_true, calibration.rows, level),
+        observed_band=calibration and _band(calibration.prob_true, calibration.rows, level),
         prevalence_interval=rate_interval(positives, positives + negatives, level),
     )
 

@@ -224,7 +224,6 @@ def test_what_is_undefined_exact_or_without_an_interval_is_said_so() -> None:
     ("histogram", "options", "error", "message"),
     [
         (Histogram([0, 1], [3], [0]), {}, UndefinedAucError, "no negative row"),
-        (Histogram([-1, 0, 1], [1, 2], [2, 1]), {}, InputError, "must be probabilities"),
         (Histogram([0, 0.5, 1], [2, 3], [40, 40]), {"min_cell": 10}, EvaluationError, "fewer than 10 positives"),
     ],
 )
