@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 
 _Again: TypeAlias = Callable[..., Evaluation]  # one more session, of the same setup
 
-_BINS_OF_GROUPS = 20  # in which a group's scores are taken to be spread as all rows' are
+_BINS_OF_GROUPS = 40  # in which a group's scores are taken to be spread as all rows' are
 _OTHER_INTERVALS = (
     "of this page's intervals, those of AUCs alone take patients as independent; the others take rows so, and are too "
     "narrow where patients have several"
