@@ -189,9 +189,8 @@ def _print(card: ReportCard, facts: Facts, saved: list[Path]) -> None:
     if facts.groups:
         tables = [result_tables.of_estimates(facts.groups)]
         for each in cards:
-            decisions = facts.of_model(each.model).group_decisions
-            at_threshold = result_tables.of_group_decisions(decisions, card.level), result_tables.of_fairness(decisions)
-            tables += (_headed(table, each.model) for table in at_threshold)
+            own = result_tables.of_groups(facts.of_model(each.model), card.level)
+            tables += (_headed(table, each.model) for table in own)
         print_tables(tables)
         output.print_text()
     page, *others = saved

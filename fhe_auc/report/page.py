@@ -15,13 +15,21 @@ from string import Template
 from fhe_auc.base.files import write_atomically
 from fhe_auc.figures.report_card import FIGURES, draw, level_text, model_text, png, shown, svg
 from fhe_auc.results.estimates import GroupEstimate
-from fhe_auc.results.group_decisions import CELLS, SHOWN_RATES, GroupDecision
+from fhe_auc.results.group_decisions import CELLS, SHOWN_RATES
 from fhe_auc.results.heterogeneity import SiteSummary
 from fhe_auc.results.intervals import WIDENED, Interval
 from fhe_auc.results.report_card import Facts, ReportCard, TwoModels
 from fhe_auc.results.report_json import as_dict
 from fhe_auc.results.report_measures import Decision, Measure, OperatingPoint
-from fhe_auc.results.result_tables import ends, of_fairness, of_group_decisions, p_text
+from fhe_auc.results.result_tables import (
+    TextTable,
+    ends,
+    of_fairness,
+    of_group_calibrations,
+    of_group_decisions,
+    of_group_differences,
+    p_text,
+)
 
 FILES = ("report.html", "report.json", *(f"{name}.png" for name in FIGURES))  # names of the files that `save` writes
 _NEGLIGIBLE = 5e-5  # what four decimals do not show
@@ -54,8 +62,7 @@ def render(metrics: ReportCard, facts: Facts) -> str:
         calibration=_calibration(cards),
         decisions="\n".join(map(_decisions, cards)),
         operating_points="\n".join(map(_operating_points, cards)),
-        groups=_groups(facts.groups)
-        + "\n".join(_group_decisions(each, facts.of_model(each.model).group_decisions) for each in cards),
+        groups=_groups(facts.groups) + "\n".join(_group_decisions(each, facts.of_model(each.model)) for each in cards),
         sites="\n".join(_sites(each, facts.of_model(each.model).sites) for each in cards),
         figures="\n".join(_figure(cards, name) for name in shown(metrics)),
         privacy="\n".join(f"<p>{_shown(part)}</p>" for part in facts.privacy.split("\n\n") if part.strip()),
@@ -240,21 +247,48 @@ def _group_auc(estimate: GroupEstimate) -> str:
     return f"{estimate.auc:.3f}{within}"
 
 
-def _group_decisions(card: ReportCard, decisions: Sequence[GroupDecision]) -> str:
+def _group_decisions(card: ReportCard, facts: Facts) -> str:
+    """Return what there is of a model's groups besides their AUCs."""
+    decisions, calibrations = facts.group_decisions, of_group_calibrations(facts.group_calibrations)
+    calibrated = f"Over all parties, from the counts of groups in a few bins. {_below_a_value(card)}"
+    tables = _text_table(card, "group-calibration", "Calibration of groups", calibrated, calibrations)
     if not decisions:
-        return ""
+        return tables
     at = f"At the threshold {_number(card.chosen.threshold)}, over all parties, from a session of its own."
     rows = []
     for each, (name, *cells, note) in zip(decisions, of_group_decisions(decisions, card.level).rows, strict=True):
         counts = note if each.counts is None else ", ".join(map("{} {:,}".format, CELLS, each.counts))
-        rates = (each.replace(" (", "<small>CI ").replace(")", "</small>") for each in cells[len(CELLS) :])
-        rows.append((f"{_shown(name)}<small>{counts}</small>", *rates))
+        rows.append((f"{_shown(name)}<small>{counts}</small>", *map(_with_interval, cells[len(CELLS) :])))
     anchor, title = _anchor(card, "group-decisions"), f"Groups at the threshold{_of(card)}"
     table = _section(anchor, title, at, ("Group", *SHOWN_RATES.values()), rows)
-    between = "Largest differences and smallest ratios between groups shown, as Fairlearn's functions of these names."
-    measures = [(_shown(name), *values) for name, *values, _ in of_fairness(decisions).rows]
-    anchor, title = _anchor(card, "fairness"), f"Between groups{_of(card)}"
-    return table + _section(anchor, title, between, ("Measure", "Difference", "Ratio"), measures)
+    about = (
+        "Rates less those of the largest group (Newcombe), and p that all groups are alike (χ²; of AUCs Cochran's Q), "
+        "not corrected for how many there are."
+    )
+    compared = of_group_differences(decisions, facts.groups, card.level)
+    tables += _text_table(card, "group-differences", "Differences between groups", about, compared)
+    between = (
+        "Largest difference and smallest ratio of all groups, as Fairlearn's functions of these names; bounds where "
+        "groups are not shown. The largest difference of groups that are alike is not 0 either: by chance alone, with "
+        "these sizes, it is on average what stands beside it."
+    )
+    return table + tables + _text_table(card, "fairness", "Between groups", between, of_fairness(decisions))
+
+
+def _text_table(card: ReportCard, anchor: str, title: str, caption: str, table: TextTable) -> str:
+    """Return a table of text, if it has rows, with its notes below names and intervals below values."""
+    if not table.rows:
+        return ""
+    rows = [
+        (f"{_shown(name)}<small>{_shown(note)}</small>", *map(_with_interval, cells))
+        for name, *cells, note in table.rows
+    ]
+    return _section(_anchor(card, anchor), f"{title}{_of(card)}", caption, map(escape, table.header[:-1]), rows)
+
+
+def _with_interval(text: str) -> str:
+    """Return HTML of "0.9 (0.8 to 1)"."""
+    return text.replace(" (", "<small>CI ").replace(")", "</small>")
 
 
 def _sites(card: ReportCard, summaries: Sequence[SiteSummary]) -> str:

@@ -25,10 +25,11 @@ from fhe_auc.metrics import Histogram, of_probabilities
 from fhe_auc.metrics.recalibration import NEAREST_END
 from fhe_auc.question import thresholds as grids
 from fhe_auc.question.analysis import MOST_MIN_CELL, PLAIN, Analysis
+from fhe_auc.question.binning import bins_of
 from fhe_auc.report.page import render, save
 from fhe_auc.results.estimates import NESTED, Comparison
 from fhe_auc.results.evaluation import NOT_TOLD_APART, Evaluation, QuantileThresholds, verified_as_dict
-from fhe_auc.results.group_decisions import of_cells
+from fhe_auc.results.group_decisions import calibrations, of_cells
 from fhe_auc.results.intervals import BELOW_HALF, DEFAULT_LEVEL, REVERSED, few_rows, of_difference
 from fhe_auc.results.report_card import Facts, ReportCard, TwoModels, report_card
 from fhe_auc.results.report_json import as_dict
@@ -38,7 +39,7 @@ from fhe_auc.results.result_tables import (
     notebook_html,
     of_comparisons,
     of_estimates,
-    of_group_decisions,
+    of_groups,
     of_measures,
     of_net_benefits,
     of_sites,
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
 
 _Again: TypeAlias = Callable[..., Evaluation]  # one more session, of the same setup
 
+_BINS_OF_GROUPS = 40  # in which a group's scores are taken to be spread as all rows' are
 _OTHER_INTERVALS = (
     "of this page's intervals, those of AUCs alone take patients as independent; the others take rows so, and are too "
     "narrow where patients have several"
@@ -133,10 +135,8 @@ class Report:
             tables += [of_net_benefits(models.net_benefits)] if models.net_benefits else []
         if self.facts.groups:
             tables += [of_estimates(self.facts.groups)]
-            tables += [
-                of_group_decisions(self.facts.of_model(name).group_decisions, card.level)
-                for name, card in self.cards.items()
-            ]
+            each_model = ((self.facts.of_model(name), card.level) for name, card in self.cards.items())
+            tables += [table for facts, level in each_model for table in of_groups(facts, level)]
         lines = [
             *(f"{label} {value}: {note}" for label, value, note in of_sites(self.facts.sites)),
             *(f"warning: {warning}" for warning in self.facts.warnings),
@@ -308,8 +308,13 @@ def report_of(
             card = replace(card, measures=(replace(first, interval=second.interval), *others))
         if analysis.by:
             hidden = [each.group for each in groups if each.auc is None and analysis.min_cell > 1]
-            cells = _cells(parties, analysis, card.chosen.threshold, again, setup)
-            panels["group_decisions"] = decisions = tuple(of_cells(cells, analysis, card.min_cell, hidden))
+            edges = _wider(histogram, card.chosen.threshold)
+            cells = _cells(parties, analysis, edges, again, setup)
+            above = int(np.searchsorted(edges, card.chosen.threshold))
+            panels["group_decisions"] = decisions = tuple(of_cells(cells, analysis, card.min_cell, hidden, above))
+            if card.calibration is not None:
+                at = bins_of(histogram.edges[:-1], edges)
+                panels["group_calibrations"] = tuple(calibrations(cells, analysis, histogram, at, hidden, interval))
             if len(analysis.by) > 1 and any(each.counts is None for each in decisions):
                 new.append(NESTED)
         warnings += dict.fromkeys(new)
@@ -338,20 +343,27 @@ def _refuse_panels(analysis: Analysis, options: Mapping[str, object], threshold:
         raise InputError(f"a report is of one model, or of two at a threshold below 1; got {models} columns of scores")
 
 
+def _wider(histogram: Histogram, threshold: float) -> NDArray[np.float64]:
+    """Return where a few bins with about equally many rows begin, and the threshold."""
+    rows = np.cumsum(histogram.counts)
+    starts = np.searchsorted(rows, np.arange(_BINS_OF_GROUPS) / _BINS_OF_GROUPS * rows[-1], side="right")
+    return np.union1d(histogram.edges[:1], [*histogram.edges[starts], threshold])
+
+
 def _cells(
-    parties: Sequence[PartyData], analysis: Analysis, threshold: float, again: _Again, setup: Setup
+    parties: Sequence[PartyData], analysis: Analysis, edges: NDArray[np.float64], again: _Again, setup: Setup
 ) -> Histogram:
-    """Return, for each level of each variable, the rows of each label below the threshold, and those at or above it."""
+    """Return, for each level of each variable, the rows of each label in bins that begin at these edges."""
     levels, times = [len(variable.levels) for variable in analysis.by], len(analysis.by)
     firsts = np.cumsum([0, *levels[:-1]])
 
     def cells(data: PartyData) -> NDArray[np.int64]:
-        above = data.y_score >= threshold
-        own = [2 * (first + codes.astype(np.int64)) + above for first, codes in zip(firsts, data.groups, strict=True)]
-        return np.concatenate(own)
+        bins = bins_of(data.y_score, edges)
+        of = (first + codes.astype(np.int64) for first, codes in zip(firsts, data.groups, strict=True))
+        return np.concatenate([len(edges) * each + bins for each in of])
 
     of_several = partial(again, setup=replace(setup, max_rows=setup.max_rows * times))
-    return _counted(parties, cells, 2 * sum(levels), of_several)
+    return _counted(parties, cells, len(edges) * sum(levels), of_several)
 
 
 def _counted(
@@ -401,6 +413,7 @@ def _two_models(
         warnings=tuple(warnings),
         groups=first.facts.groups + second.facts.groups,
         group_decisions=first.facts.group_decisions + second.facts.group_decisions,
+        group_calibrations=first.facts.group_calibrations + second.facts.group_calibrations,
         sites=first.facts.sites + second.facts.sites,
         models=TwoModels(second.card, comparison, benefits),
     )
@@ -413,6 +426,7 @@ def _named(report: Report, model: str) -> Report:
         report.facts,
         groups=tuple(replace(each, model=model) for each in report.facts.groups),
         group_decisions=tuple(replace(each, model=model) for each in report.facts.group_decisions),
+        group_calibrations=tuple(each._replace(model=model) for each in report.facts.group_calibrations),
         sites=tuple(replace(each, model=model) for each in report.facts.sites),
     )
     return replace(report, card=replace(report.card, model=model), facts=facts)
@@ -445,7 +459,10 @@ def _second_privacy(protocol: str, analysis: Analysis) -> str:
     learnt = ["the AUC of all rows and the sums behind it, in the bins before merging"]
     if analysis.by:
         learnt.append("the same for each group, also for those not shown")
-        learnt.append("in a third session, each group's rows of each label at or above the threshold, and below")
+        learnt.append(
+            f"in a third session, each group's rows of each label in up to {_BINS_OF_GROUPS + 1} bins of scores, which "
+            "end at the threshold or hold about equally many rows"
+        )
     if analysis.cluster:
         learnt.append("how many patients there are, and sums over all of them")
     if analysis.heterogeneity:

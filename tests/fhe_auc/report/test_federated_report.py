@@ -68,10 +68,17 @@ def test_a_notebook_shows_metrics_groups_and_warnings_but_those_of_own_rows(rows
     brier, sexes = report.as_dict()["metrics"]["brier"]["value"], rows["sex"].value_counts()
     assert [row[1] for row in cells if row[:1] == ["Brier score"]] == [f"{brier:.4f}"]
     first, *_ = counts = [each.counts for each in report.facts.group_decisions]
-    assert [row[:2] for row in cells if row and row[0].startswith("sex: ")] == [
+    ratios = [each.measures[0].estimate.value for each in report.facts.group_calibrations]
+    named = [row for row in cells if row and row[0].startswith("sex: ")]
+    assert [row[:2] for row in named[:4]] == [
         *([f"sex: {sex}", f"{sexes[sex]:,}"] for sex in ("F", "M")),
         *([f"sex: {sex}", f"{own[0]:,}"] for sex, own in zip(("F", "M"), counts, strict=True)),
     ]
+    assert [row[1].startswith(f"{ratio:.4f} (") for row, ratio in zip(named[4:6], ratios, strict=True)] == [True, True]
+    assert {row[0] for row in named[6:]} == {
+        *(f"sex: {what}" for what in ("M minus F", "F minus M", "all alike")),
+        *(f"sex: {what}" for what in ("demographic parity", "equalized odds", "equal opportunity")),
+    } - {"sex: M minus F" if sexes["M"] > sexes["F"] else "sex: F minus M"}
     assert sum(first) == sexes["F"]
     assert f"warning: {escape(odd)}" in shown
 
