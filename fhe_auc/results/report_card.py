@@ -197,7 +197,8 @@ def report_card(
             calibration = _in_cuts(counted, ends)
             calibration = calibration._replace(prob_pred=calibration.prob_pred.round(DIGITS))
         mean_scores = _in_cuts(counted, np.searchsorted(counted.edges[:-1], usable.edges[1:-1])).prob_pred
-        hidden = [" and ".join(each for each, own in zip(LABELS, shown, strict=True) if at and at not in own) for at in bins]
+        told = [dict(zip(LABELS, (at == 0 or at in own for own in shown), strict=True)) for at in bins]
+        hidden = [" and ".join(label for label in LABELS if not each[label]) for each in told]
     else:
         calibration = metrics.calibration_curve(fine, strategy="quantile") if probabilities else None
         mean_scores = fine.centres
