@@ -25,7 +25,7 @@ from fhe_auc.metrics import (
 from fhe_auc.metrics.calibration import CALIBRATION_BINS
 from fhe_auc.metrics.small_cells import Shown
 from fhe_auc.question.binning import numbers
-from fhe_auc.results.estimates import GroupEstimate
+from fhe_auc.results.estimates import Comparison, GroupEstimate
 from fhe_auc.results.group_decisions import GroupDecision
 from fhe_auc.results.heterogeneity import SiteSummary
 from fhe_auc.results.intervals import DEFAULT_LEVEL, Interval, quantile, wilson
@@ -81,6 +81,7 @@ class ReportCard:
     observed_band: Band | None  # and of the share of positive rows at each point of the calibration curve
     net_benefit_band: Band | None  # Wald's intervals of the model's net benefit along the decision curve
     prevalence_interval: Interval | None  # Wilson's, of the share of positive rows
+    model: str = ""  # its name; empty where it is the only one
 
     @property
     def auc(self) -> Estimate:
@@ -101,16 +102,19 @@ class ReportCard:
 
 
 class TwoModels(NamedTuple):
-    """A second model beside that of a card."""
+    """A second model beside that of a card, and both compared."""
 
-    names: tuple[str, ...]  # of both
     card: ReportCard  # of the second
+    comparison: Comparison | None  # of the two AUCs; None where one is undefined
     net_benefits: tuple[Measure, ...]  # of both, and their difference; none without a threshold where both are shown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """What the report says of the session and cannot compute itself; the page shows it as text, whatever it holds."""
+    """What the report says of the session and cannot compute itself; the page shows it as text, whatever it holds.
+
+    Groups and sites name their model as its card does.
+    """
 
     title: str  # what was evaluated
     date: datetime.date  # of the report
@@ -119,13 +123,22 @@ class Facts:
     warnings: tuple[str, ...] = ()  # what the reader ought to know first
     groups: tuple[GroupEstimate, ...] = ()  # AUCs of groups of rows, from a session of their own
     group_decisions: tuple[GroupDecision, ...] = ()  # these groups at the chosen threshold, from another one
-    sites: SiteSummary | None = None  # what sites have in common, from the same session
-    models: TwoModels | None = None  # a second model of the same rows, from two more sessions
+    sites: tuple[SiteSummary, ...] = ()  # what sites have in common, from the same session as groups
+    models: TwoModels | None = None  # a second model of the same rows
 
-    @property
-    def site_summaries(self) -> tuple[SiteSummary, ...]:
-        """`sites` in a tuple, as an evaluation has them; empty without it."""
-        return () if self.sites is None else (self.sites,)
+    def cards(self, first: ReportCard) -> tuple[ReportCard, ...]:
+        """Return the cards of all models, of which this is the first."""
+        return (first,) if self.models is None else (first, self.models.card)
+
+    def of_model(self, name: str) -> Facts:
+        """Return the facts of one model alone."""
+        return replace(
+            self,
+            groups=tuple(each for each in self.groups if each.model == name),
+            group_decisions=tuple(each for each in self.group_decisions if each.model == name),
+            sites=tuple(each for each in self.sites if each.model == name),
+            models=None,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
