@@ -25,14 +25,16 @@ from fhe_auc.metrics import Histogram
 from fhe_auc.metrics.recalibration import NEAREST_END
 from fhe_auc.question import thresholds as grids
 from fhe_auc.question.analysis import MOST_MIN_CELL, PLAIN, Analysis
+from fhe_auc.question.binning import bins_of
 from fhe_auc.report.page import render, save
 from fhe_auc.results.estimates import NESTED, Comparison, GroupEstimate
-from fhe_auc.results.evaluation import NOT_TOLD_APART, Evaluation, QuantileThresholds, verified_as_dict
+from fhe_auc.results.evaluation import NOT_TOLD_APART, Evaluation, QuantileThresholds, framed, verified_as_dict
 from fhe_auc.results.group_decisions import GroupDecision, of_cells
 from fhe_auc.results.heterogeneity import SiteSummary
 from fhe_auc.results.intervals import BELOW_HALF, DEFAULT_LEVEL, REVERSED, few_rows, of_difference
-from fhe_auc.results.report_card import Facts, ReportCard, TwoModels, report_card
+from fhe_auc.results.report_card import Facts, ReportCard, TwoModels, Wanted, bin_of, report_card
 from fhe_auc.results.report_json import as_dict
+from fhe_auc.results.report_lines import COLUMNS, as_csv, report_lines
 from fhe_auc.results.report_measures import net_benefits
 from fhe_auc.results.result_tables import (
     ends,
@@ -69,7 +71,7 @@ _TWO_REPORTS = (
 
 _NO_DIFFERENCE = (
     "the difference of net benefit has no interval: counts by both models at the threshold are too small to show, or "
-    "leave the models different thresholds; or the models decide alike"
+    "the models decide alike"
 )
 
 _KEYS = {
@@ -167,13 +169,21 @@ class Report:
         """Return the page as HTML; it needs no network."""
         return render(self.card, self.facts)
 
-    def save(self, folder: str | os.PathLike[str]) -> list[Path]:
-        """Write the page, its JSON and its figures into a folder, and return their paths.
+    def csv(self) -> str:
+        """Return all values as CSV, a line each, with one column that is formatted for a paper."""
+        return as_csv(report_lines(self.cards, self.facts))
+
+    def to_frame(self) -> "DataFrame":
+        """Return a pandas data frame of the same lines and columns (`fhe_auc.results.report_lines.Line`)."""
+        return framed([line._asdict() for line in report_lines(self.cards, self.facts)], COLUMNS)
+
+    def save(self, folder: str | os.PathLike[str], *, pdf: bool = False) -> list[Path]:
+        """Write the page, its JSON, its figures, and a PDF of the page if asked, and return their paths.
 
         Makes the folder if it does not exist, and overwrites files of the same names. Raises `OSError` where a file
-        cannot be written, and `InputError` without matplotlib.
+        cannot be written, and `InputError` without matplotlib, or WeasyPrint for a PDF.
         """
-        return save(self.card, self.facts, folder)
+        return save(self.card, self.facts, folder, pdf=pdf)
 
 
 @accept_parts
@@ -182,7 +192,9 @@ def federated_report(
     *,
     columns: Columns = Columns(),
     breakdown: Breakdown = Breakdown(),
-    threshold: float = 0.5,
+    threshold: float | Sequence[float] | None = None,
+    cost_ratio: float | None = None,
+    alert_rate: float | None = None,
     title: str = "",
     protocol: str | Options = "histogram-federated",
     thresholds: str | ArrayLike | QuantileThresholds | None = None,
@@ -204,8 +216,13 @@ def federated_report(
     breakdown : Breakdown
         As there, without `classes` and `cross_groups`. Bins are merged until no count on the page is from 1 to
         ``min_cell - 1``, and groups with fewer rows of a label are left out; 1 shows all.
-    threshold : float
-        A decision threshold from 0 to 1, reported beside the one with the best F1; of groups too (`Report.by_group`).
+    threshold : float, sequence of float or None
+        Decision thresholds, counted exactly; the first is that of groups (`Report.by_group`) and of two models' net
+        benefits. None: neither has any.
+    cost_ratio : float or None
+        How many false positives a false negative costs: the page has the threshold of the least cost.
+    alert_rate : float or None
+        Share of rows that may be flagged: the page has the lowest threshold that flags no more.
     title : str
         Heading of the page; empty: the number of parties.
     protocol : str or Options
@@ -229,6 +246,8 @@ def federated_report(
         raise InputError("a report has no classes and no AUCs across groups: federated_auc has both")
     questions = replace(breakdown, min_cell=min(breakdown.min_cell, MOST_MIN_CELL)).questions(columns)
     name, options = name_and_options(protocol)
+    asked = () if threshold is None else tuple(np.ravel(threshold).tolist())
+    wanted = Wanted(thresholds=asked, cost_ratio=cost_ratio, alert_rate=alert_rate)
     parties, analysis = parties_of(rows, columns, questions)
     found = f"quantile:{len(thresholds.grid)}" if isinstance(thresholds, QuantileThresholds) else "of one's own"
     default = registry.evaluating(name).options.thresholds_for(several=False)
@@ -241,7 +260,7 @@ def federated_report(
             options=options,
             thresholds=thresholds,
             specification=specification,
-            threshold=threshold,
+            wanted=wanted,
             title=title,
             interval=interval,
             min_cell=breakdown.min_cell,
@@ -258,7 +277,7 @@ def report_of(
     options: Mapping[str, Any],
     thresholds: str | ArrayLike | QuantileThresholds | None,
     specification: str,
-    threshold: float,
+    wanted: Wanted,
     title: str,
     interval: float | None,
     min_cell: int,
@@ -269,11 +288,11 @@ def report_of(
 
     `specification` is what the page says of the thresholds. Groups and sites take one more session, a second model two.
     """
-    _refuse_panels(analysis, options, threshold)
+    _refuse_panels(analysis, options)
     again = partial(evaluate, setup=setup, progress=progress, interval=interval)
     models = analysis.models if len(analysis.models) > 1 else ("",)
     counting = partial(again, analysis=PLAIN, protocol=protocol, thresholds=thresholds, options=options)
-    card_of = partial(report_card, threshold=threshold, level=interval, min_cell=min_cell)
+    card_of = partial(report_card, wanted=wanted, level=interval, min_cell=min_cell)
     made = []
     for at, model in enumerate(models):
         own = [replace(data, scores=data.scores[at : at + 1], score_columns=data.score_columns[at : at + 1])
@@ -288,7 +307,7 @@ def report_of(
     if others:
         two = _two_models(first, others[0], parties, analysis, thresholds, again)
         privacy += _TWO_REPORTS
-        if not two.net_benefits or (interval and two.net_benefits[-1].interval is None):
+        if two.net_benefits and interval and two.net_benefits[-1].interval is None:
             warnings.append(_NO_DIFFERENCE)
     number = f"{first.evaluation.parties:,} {'party' if first.evaluation.parties == 1 else 'parties'}"
     facts = Facts(
@@ -322,7 +341,8 @@ class _OneModel:
 
     card: ReportCard
     evaluation: Evaluation  # of the score histogram
-    grid: NDArray[np.float64]  # the thresholds of all its sessions
+    grid: NDArray[np.float64]  # the thresholds of its sessions, without those that are asked for
+    edges: NDArray[np.float64]  # of the score histogram, with them
     seconds: float
     warnings: tuple[str, ...]
     own_warnings: tuple[str, ...]
@@ -342,18 +362,25 @@ def _one_model(
     again: _Again,
 ) -> _OneModel:
     """Return the card of a model, with groups, sites and patients where they are asked for."""
-    threshold, interval = card_of.keywords["threshold"], card_of.keywords["level"]
+    asked, interval = card_of.keywords["wanted"].thresholds, card_of.keywords["level"]
+    grids_of = list[NDArray[np.float64]]()
+
+    def with_asked(grid: NDArray[np.float64]) -> NDArray[np.float64]:
+        grids_of.append(grid)
+        return grids.with_asked(grid, asked)
+
     started = time.perf_counter()
-    evaluation = counting(parties)
+    evaluation = counting(parties, edges=with_asked if asked else None)
     seconds = time.perf_counter() - started
     if (histogram := evaluation.histogram) is None:
         raise EvaluationError(f"protocol {evaluation.protocol!r} gives the parties no score histogram")
-    noisy, grid = math.isnan(evaluation.binning_error), histogram.edges[:-1]
-    card = replace(card_of(histogram, noisy=noisy), model=model)
+    noisy, edges = math.isnan(evaluation.binning_error), histogram.edges[:-1]
+    grid = grids_of[0] if asked else edges
+    card = replace(card_of(histogram, noisy=noisy, added=np.setdiff1d(edges, grid).tolist()), model=model)
     own_warnings = warnings_of(parties, histogram.edges)
     warnings = [
         *(warning for warning in evaluation.warnings if warning not in own_warnings),
-        *_cell_warnings(card, grid, threshold),
+        *_cell_warnings(card),
         *_interval_warnings(card, interval),
     ]
     own_warnings += tuple(_end_warnings(histogram, 1, card.min_cell))
@@ -366,14 +393,14 @@ def _one_model(
         new = [text for text in second.warnings if text not in old and not text.startswith(NOT_TOLD_APART)]
         panels["groups"] = groups = tuple(replace(each, model=model) for each in second.estimates if each.group)
         panels["sites"] = tuple(replace(each, model=model) for each in second.sites)
-        panels["panel_privacy"] = _second_privacy(second.protocol, analysis)
+        panels["panel_privacy"] = _second_privacy(second.protocol, analysis, bool(asked))
         if analysis.cluster:
             warnings.append(_OTHER_INTERVALS)
             of_auc, *others = card.measures
             card = replace(card, measures=(replace(of_auc, interval=second.interval), *others))
-        if analysis.by:
+        if analysis.by and asked:
             hidden = [each.group for each in groups if each.auc is None and analysis.min_cell > 1]
-            cells = _cells(parties, analysis, card.chosen.threshold, again, setup)
+            cells = _cells(parties, analysis, partial(_above, edges, asked[0]), again, setup)
             decisions = tuple(of_cells(cells, analysis, card.min_cell, hidden))
             panels["group_decisions"] = tuple(replace(each, model=model) for each in decisions)
             if len(analysis.by) > 1 and any(each.counts is None for each in decisions):
@@ -383,6 +410,7 @@ def _one_model(
         card=card,
         evaluation=evaluation,
         grid=grid,
+        edges=edges,
         seconds=seconds,
         warnings=tuple(warnings),
         own_warnings=tuple(own_warnings),
@@ -390,25 +418,34 @@ def _one_model(
     )
 
 
-def _refuse_panels(analysis: Analysis, options: Mapping[str, object], threshold: float) -> None:
+def _refuse_panels(analysis: Analysis, options: Mapping[str, object]) -> None:
     """Raise `InputError` for what a report cannot have together, before a session spends the budget of noise."""
     panels, models = analysis.by or analysis.heterogeneity or analysis.cluster, len(analysis.models)
     if (panels or models > 1) and "epsilon" in options:
         what = "AUCs of groups, sites and patients, and differences of models, are exact"
         raise InputError(f"{what}: they do not go with a model that adds noise")
-    if models > 2 or (models == 2 and threshold == 1):
-        raise InputError(f"a report is of one model, or of two at a threshold below 1; got {models} columns of scores")
+    if models > 2:
+        raise InputError(f"a report is of one model, or of two; got {models} columns of scores")
+
+
+def _above(edges: NDArray[np.float64], threshold: float, scores: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Return which scores are at or above a threshold, as bins with these lower edges say."""
+    return np.asarray(bins_of(scores, edges) >= bin_of(np.append(edges, np.inf), threshold))
 
 
 def _cells(
-    parties: Sequence[PartyData], analysis: Analysis, threshold: float, again: _Again, setup: Setup
+    parties: Sequence[PartyData],
+    analysis: Analysis,
+    above_threshold: Callable[[NDArray[np.float64]], NDArray[np.bool_]],
+    again: _Again,
+    setup: Setup,
 ) -> Histogram:
     """Return, for each level of each variable, the rows of each label below the threshold, and those at or above it."""
     levels, times = [len(variable.levels) for variable in analysis.by], len(analysis.by)
     firsts = np.cumsum([0, *levels[:-1]])
 
     def cells(data: PartyData) -> NDArray[np.int64]:
-        above = data.y_score >= threshold
+        above = above_threshold(data.y_score)
         own = [2 * (first + codes.astype(np.int64)) + above for first, codes in zip(firsts, data.groups, strict=True)]
         return np.concatenate(own)
 
@@ -446,10 +483,12 @@ def _two_models(
     ungrouped = [replace(data, groups=()) for data in parties]
     compared = again(ungrouped, both, protocol=DEFAULT_PROTOCOL, thresholds=thresholds)
     comparison = next((_of_cards(each, first.card, second.card) for each in compared.comparisons), None)
-    at = first.card.chosen.threshold
-    if second.card.chosen.threshold != at:  # counts at a third one would tell small counts beside those of the cards
+    decided = [each.card.chosen[0] for each in (first, second) if each.card.chosen and each.card.decision_curve]
+    # A threshold at which small counts are hidden has no net benefit, which would tell them.
+    if len(decided) < 2 or any(each.hidden for each in decided) or not 0 <= (at := decided[0].threshold) < 1:
         return TwoModels(second.card, comparison, ())
-    cells = _counted(parties, lambda data: 2 * (data.scores[0] >= at) + (data.scores[1] >= at), 4, again)
+    acts = [partial(_above, each.edges, at) for each in (first, second)]
+    cells = _counted(parties, lambda data: 2 * acts[0](data.scores[0]) + acts[1](data.scores[1]), 4, again)
     benefits = net_benefits(analysis.models, cells, at, first.card.level, first.card.min_cell)
     return TwoModels(second.card, comparison, benefits)
 
@@ -465,11 +504,12 @@ def _of_cards(comparison: Comparison, first: ReportCard, second: ReportCard) -> 
     return replace(comparison, interval=interval, p_value=p_value)
 
 
-def _second_privacy(protocol: str, analysis: Analysis) -> str:
+def _second_privacy(protocol: str, analysis: Analysis, decided: bool) -> str:
     """Say what the second session has told each party."""
     learnt = ["the AUC of all rows and the sums behind it, in the bins before merging"]
     if analysis.by:
         learnt.append("the same for each group, also for those not shown")
+    if analysis.by and decided:
         learnt.append("in a third session, each group's rows of each label at or above the threshold, and below")
     if analysis.cluster:
         learnt.append("how many patients there are, and sums over all of them")
@@ -505,13 +545,11 @@ def _end_warnings(histogram: Histogram, least: float, below: float = math.inf) -
         )
 
 
-def _cell_warnings(card: ReportCard, edges: NDArray[np.float64], threshold: float) -> Iterator[str]:
-    if np.abs(edges - threshold).min() < abs(card.chosen.threshold - threshold):
-        yield (
-            f"threshold {threshold:.6g} parts too few rows from the others: {card.chosen.threshold:.6g}, the nearest "
-            "edge of the merged bins, stands for it"
-        )
-    elif card.min_cell == 1 and not card.noisy:
+def _cell_warnings(card: ReportCard) -> Iterator[str]:
+    for decision in card.chosen:
+        if decision.hidden:
+            yield f"threshold {decision.threshold:.6g}: {decision.hidden}"
+    if card.min_cell == 1 and not card.noisy:
         yield "small counts are shown (--min-cell 1, in Python min_cell=1): a count from 1 to 9 may tell who is meant"
 
 
@@ -559,7 +597,8 @@ def _privacy(evaluation: Evaluation, card: ReportCard, thresholds: str) -> str:
         page = "report.json holds these numbers, and the curves on this page nearly do: readers learn them too."
         if card.histogram.bins < card.fine_bins:
             found = grids.quantiles_wanted(thresholds)  # then edges are at places that rows choose
-            placed = "" if found else f", no row is placed among fewer than {card.min_cell}"
+            told = found or any(each.hidden for each in card.chosen)  # that few rows lie beyond a threshold
+            placed = "" if told else f", no row is placed among fewer than {card.min_cell}"
             page = (
                 f"Here and in report.json there are {card.histogram.bins:,} bins, merged from these: no count is from "
                 f"1 to {card.min_cell - 1}{placed}, and curves and counts are of them. Measures of all rows, such as "

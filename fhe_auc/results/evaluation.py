@@ -270,7 +270,12 @@ def framed(lines: Iterable[Mapping[str, Any]], columns: Mapping[str, str]) -> Da
     rows = []
     for line in lines:
         interval = dict(line.get("interval") or {})
-        flat = {**line, **interval, "confidence": interval.get("level"), "level": line.get("level")}
+        flat = {
+            **line,
+            **interval,
+            "confidence": interval.get("level", line.get("confidence")),
+            "level": line.get("level"),
+        }
         rows.append([flat.get(name) for name in columns])
     return pandas.DataFrame(rows, columns=list(columns)).astype(dict(columns))
 

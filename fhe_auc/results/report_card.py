@@ -96,6 +96,11 @@ class ReportCard:
         return self.measures[0].interval
 
     @property
+    def rows(self) -> int | None:
+        """All rows; None where noise hides them."""
+        return None if self.noisy else round(self.histogram.counts.sum())
+
+    @property
     def prevalence(self) -> float:
         """Share of positive rows."""
         return float(self.histogram.positives.sum() / self.histogram.counts.sum())
@@ -195,7 +200,7 @@ def report_card(
     fine = usable = metrics.joined(counted, added)
     if noisy or any((side % 1).any() for side in (fine.positives, fine.negatives)):
         level, min_cell = None, 1
-    bins = [_bin_of(counted.edges, threshold) for threshold in wanted.thresholds]
+    bins = [bin_of(counted.edges, threshold) for threshold in wanted.thresholds]
     probabilities, calibration = metrics.of_probabilities(fine), None
     hidden = [""] * len(bins)
     if min_cell > 1:
@@ -248,8 +253,8 @@ def report_card(
     )
 
 
-def _bin_of(edges: NDArray[np.float64], threshold: float) -> int:
-    """Return the bin whose lower edge is the threshold, or the same number."""
+def bin_of(edges: NDArray[np.float64], threshold: float) -> int:
+    """Return the bin whose lower edge is the threshold, or the same number; raise `InputError` if there is none."""
     value = np.array([threshold])
     for same in (edges[:-1] == value, numbers(edges[:-1]) == numbers(value)):
         if same.any():

@@ -12,11 +12,12 @@ from typing import NamedTuple
 
 from fhe_auc.results.intervals import Interval
 from fhe_auc.results.report_card import DIGITS, Facts, ReportCard
+from fhe_auc.results.report_measures import Measure
 
 COLUMNS = {
     **dict.fromkeys(("model", "section", "name", "measure"), "object"),
     **dict.fromkeys(("estimate", "low", "high", "confidence"), "float64"),
-    **{"method": "object", "formatted": "object", "n": "Int64", "note": "object"},
+    **{"method": "object", "p_value": "float64", "formatted": "object", "n": "Int64", "note": "object"},
 }
 """Columns of the table, and their pandas types."""
 
@@ -36,28 +37,34 @@ class Line(NamedTuple):
     high: float | None
     confidence: float | None
     method: str
+    p_value: float | None
     formatted: str
     n: int | None
     note: str
 
 
 def report_lines(cards: Mapping[str, ReportCard], facts: Facts) -> Iterator[Line]:
-    """Yield the values of each model's card, by its name, and the AUCs of groups."""
+    """Yield the values of each model's card, by its name, the AUCs of groups, and the differences of two models."""
+    digits = None if all(card.min_cell == 1 for card in cards.values()) else DIGITS
     for model, card in cards.items():
-        rows = None if card.noisy else round(card.histogram.counts.sum())
-        digits = DIGITS if card.min_cell > 1 else None
         points = [point.decision for point in card.operating_points if point.decision]
         sections = {"scores": card.measures, "calibration": card.calibration_measures}
         sections |= {f"threshold {each.threshold:.6g}": each.measures for each in card.chosen}
         sections |= {each.title: each.measures for each in (card.best, *points)}
         for section, measures in sections.items():
-            for each in measures:
-                value, note = (None, each.missing) if each.estimate is None else (each.estimate.value, "")
-                yield _line((model, section, each.name, each.title), value, each.interval, rows, note, digits)
+            yield from (_of_measure(model, section, each, card, digits) for each in measures)
     for group in facts.groups:
         variable, _, level = group.group.partition(": ")
         names = group.model, variable, "roc_auc", f"AUC, {level}"
-        yield _line(names, group.auc, group.interval, group.rows, group.missing, DIGITS)
+        yield _line(names, group.auc, group.interval, DIGITS, group.rows, group.missing)
+    if facts.models is not None:
+        first, second = cards
+        if pair := facts.models.comparison:
+            names = f"{second} minus {first}", "differences", "roc_auc", "AUC, difference"
+            line = _line(names, pair.difference, pair.interval, digits, facts.models.card.rows, pair.missing)
+            yield line._replace(p_value=pair.p_value)
+        for model, each in zip((first, second, f"{second} minus {first}"), facts.models.net_benefits, strict=False):
+            yield _of_measure(model, "net benefit", each, facts.models.card, digits)
 
 
 def as_csv(lines: Iterable[Line]) -> str:
@@ -67,13 +74,18 @@ def as_csv(lines: Iterable[Line]) -> str:
     return text.getvalue()
 
 
+def _of_measure(model: str, section: str, each: Measure, card: ReportCard, digits: int | None) -> Line:
+    value, note = (None, each.missing) if each.estimate is None else (each.estimate.value, "")
+    return _line((model, section, each.name, each.title), value, each.interval, digits, card.rows, note)
+
+
 def _line(
     names: tuple[str, str, str, str],
     value: float | None,
     interval: Interval | None,
+    digits: int | None,
     rows: int | None,
     note: str,
-    digits: int | None,
 ) -> Line:
     formatted = "" if value is None else f"{value:.3f}"
     ends: tuple[float | None, ...] = (None, None)
@@ -82,4 +94,4 @@ def _line(
         formatted += f" ({interval.low:.3f} to {interval.high:.3f})"
     estimate, low, high = (each if each is None or digits is None else round(each, digits) for each in (value, *ends))
     level, method = (None, "") if interval is None else (interval.level, interval.method)
-    return Line(*names, estimate, low, high, level, method, formatted, rows, note)
+    return Line(*names, estimate, low, high, level, method, None, formatted, rows, note)

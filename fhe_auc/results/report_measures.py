@@ -39,6 +39,7 @@ _FARTHEST = 300.0
 _ACTS = {"first": (0, 0, 1, 1), "second": (0, 1, 0, 1), "difference": (0, 1, -1, 0)}
 """Who acts on rows above by neither model, by the second alone, by the first alone, and by both."""
 
+NOT_SHOWN = "not shown"
 LABELS = ("positive", "negative")
 _LABELS_OF = {"recall": LABELS[:1], "specificity": LABELS[1:]}
 """Rows of which label tell a rate at a threshold; others are told by both together."""
@@ -74,6 +75,7 @@ class Decision:
     threshold: float
     measures: tuple[Measure, ...]
     confusion: tuple[tuple[int | None, int | None], tuple[int | None, int | None]]
+    hidden: str = ""  # why some of it is not shown
 
 
 class OperatingPoint(NamedTuple):
@@ -302,7 +304,7 @@ def decision(
     rates = {"precision": (tp, tp + fp), "recall": (tp, tp + fn), "specificity": (tn, tn + fp), "npv": (tn, tn + fn)}
     rates["accuracy"] = (tp + tn, tp + tn + fp + fn)
     found = metrics.decision_metrics(histogram, threshold)
-    why = f"not shown: from 1 to {min_cell - 1} {few} rows on one side, or up to the next threshold"
+    why = few and f"{NOT_SHOWN}: from 1 to {min_cell - 1} {few} rows lie on one side, or up to another threshold"
     measures = []
     for name, texts in _OF_DECISIONS.items():
         if any(label in few for label in _LABELS_OF.get(name, LABELS)):
@@ -313,7 +315,7 @@ def decision(
     of_positive, of_negative = (
         (None, None) if label in few else row for label, row in zip(LABELS, ((fn, tp), (tn, fp)), strict=True)
     )
-    return Decision(title, float(threshold), tuple(measures), (of_negative, of_positive))
+    return Decision(title, float(threshold), tuple(measures), (of_negative, of_positive), why)
 
 
 def rate_interval(successes: float, rows: float, level: float | None) -> Interval | None:
