@@ -24,10 +24,9 @@ from fhe_auc.results.report_json import as_dict
 from fhe_auc.results.report_measures import NOT_SHOWN, Decision, Measure, OperatingPoint
 from fhe_auc.results.result_tables import ends, of_fairness, of_group_decisions, p_text
 
-_DRAWN = {"png": png, "svg": svg}  # what writes a figure, by the ending of its files
 FILES = (
     *("report.html", "report.json", "report.pdf"),
-    *(f"{name}.{ending}" for ending in _DRAWN for name in FIGURES),
+    *(f"{name}.{ending}" for ending in ("png", "svg") for name in FIGURES),
 )
 """Names of all files that `save` may write."""
 
@@ -102,7 +101,7 @@ def save(metrics: ReportCard, facts: Facts, folder: str | os.PathLike[str], *, p
         "report.json": (json.dumps(as_dict(metrics, facts), allow_nan=False, indent=1) + "\n").encode(),
         **({"report.pdf": as_pdf(html)} if pdf else {}),
     }
-    for ending, drawn in _DRAWN.items():
+    for ending, drawn in (("png", png), ("svg", svg)):
         contents |= {f"{name}.{ending}": drawn(draw(facts.cards(metrics), name)) for name in shown(metrics)}
     for name, content in contents.items():
         write_atomically(place / name, content)
