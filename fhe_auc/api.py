@@ -7,7 +7,7 @@ from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from fhe_auc.base.errors import InputError, UnknownProtocolError
 from fhe_auc.base.options import CheckedNames, Options, example, given
@@ -201,8 +201,12 @@ def evaluate(
     progress: Progress,
     cheat: str | None = None,
     options: Mapping[str, Any],
+    edges: Callable[[NDArray[np.float64]], NDArray[np.float64]] | None = None,
 ) -> Evaluation:
-    """Evaluate rows that have been read for an analysis; arguments and errors are those of `federated_auc`."""
+    """Evaluate rows that have been read for an analysis; arguments and errors are those of `federated_auc`.
+
+    `edges` takes the thresholds, and returns those at which the parties count.
+    """
     plugin = registry.evaluating(protocol)
     warnings, told = tuple[str, ...](), dict[str, str]()
     if isinstance(thresholds, QuantileThresholds):
@@ -212,16 +216,17 @@ def evaluate(
         told = {"grid": chosen} if " " in chosen else {}
     setup = plugin.set_up(setup, options, {party.name: party.rows for party in parties})
     bins = grids.quantiles_wanted(thresholds)
+    grid = grids.resolve(thresholds) if bins is None else np.empty(0)
     request = Request(
         parties=tuple(party.name for party in parties),
-        thresholds=grids.resolve(thresholds) if bins is None else np.empty(0),
+        thresholds=grid if edges is None or bins is not None else edges(grid),
         analysis=analysis,
         interval=interval,
         options=options,
         **vars(setup),
     )
     if bins is not None:
-        return run_on_quantiles(plugin, request, bins, parties, progress, cheat)
+        return run_on_quantiles(plugin, request, bins, parties, progress, cheat, edges)
     evaluation = run(plugin, request, parties, progress, cheat)
     warnings = tuple(dict.fromkeys((*evaluation.warnings, *warnings)))
     return replace(evaluation, warnings=warnings, settings={**evaluation.settings, **told})

@@ -9,6 +9,7 @@ EXTRAS = {
     "dp": (("opendp", "scipy"), "protocols that add noise"),
     "flare": (("nvflare",), "sessions over FLARE"),
     "flower": (("flwr",), "sessions over Flower"),
+    "pdf": (("weasyprint",), "reports as PDF"),
     "plots": (("matplotlib",), "figures and reports"),
     "simulation": (("flwr", "ray"), "simulations over Flower"),
 }

@@ -13,6 +13,7 @@ import click
 
 from fhe_auc.base.errors import InputError
 from fhe_auc.base.extras import require
+from fhe_auc.base.files import write_atomically
 from fhe_auc.cli import inputs, output
 from fhe_auc.cli.evaluation_table import binning_error_rows, interval_rows, print_tables
 from fhe_auc.cli.session_options import SessionOptions, histogram_options, naming_the_aggregator
@@ -28,10 +29,11 @@ _SHOWN = ("average_precision", "expected_calibration_error", "brier")
 """Measures of scores that are printed; the page has all."""
 
 
-def _finite(context: click.Context, parameter: click.Parameter, threshold: float) -> float:
-    if math.isnan(threshold):
-        raise click.BadParameter("nan is not a threshold")
-    return threshold
+def _numbers(context: click.Context, parameter: click.Parameter, texts: tuple[str, ...]) -> tuple[float, ...]:
+    try:
+        return tuple(float(number) for text in texts for number in text.split(","))
+    except ValueError as error:
+        raise click.BadParameter(f"{error}; give numbers, as in 0.05,0.1") from None
 
 
 def _printable(context: click.Context, parameter: click.Parameter, title: str | None) -> str | None:
@@ -43,7 +45,8 @@ def _printable(context: click.Context, parameter: click.Parameter, title: str | 
 @click.command(
     epilog=output.examples(
         "fhe-auc report north.csv south.csv west.csv",
-        "fhe-auc report *.csv --threshold 0.2 --title 'Sepsis alarm, 2026' --out sepsis",
+        "fhe-auc report *.csv --threshold 0.05,0.1,0.2 --title 'Sepsis alarm, 2026' --out sepsis",
+        "fhe-auc report *.csv --cost-ratio 19 --alert-rate 0.05 --table table2.csv --pdf",
         "fhe-auc report *.csv --thresholds quantile:200",
         "fhe-auc report *.csv --keys joint --thresholds uniform:100",
         "fhe-auc report all.parquet --site-column hospital --json | jq .metrics.roc_auc",
@@ -53,11 +56,20 @@ def _printable(context: click.Context, parameter: click.Parameter, title: str | 
 @histogram_options
 @click.option(
     "--threshold",
-    metavar="T",
-    type=click.FloatRange(0, 1),
-    default=0.5,
-    callback=_finite,
-    help="Decision threshold to report beside the one with the best F1.",
+    "asked_thresholds",
+    metavar="T,T",
+    multiple=True,
+    callback=_numbers,
+    help="Decision thresholds, counted exactly; the first is that of groups and of net benefit. Default: none.",
+)
+@click.option(
+    "--cost-ratio",
+    metavar="C",
+    type=float,
+    help="Choose the threshold of the least cost too, where a false negative costs C false positives.",
+)
+@click.option(
+    "--alert-rate", metavar="R", type=float, help="Choose the lowest threshold that flags at most this share of rows."
 )
 @click.option(
     "--title", metavar="TEXT", callback=_printable, help="Heading of the page. Default: the number of parties."
@@ -68,6 +80,13 @@ def _printable(context: click.Context, parameter: click.Parameter, title: str | 
     type=click.Path(path_type=Path),
     default="report",
     help="Folder for the files; made if it is not there.",
+)
+@click.option("--pdf", is_flag=True, help="Write the page as report.pdf too (the extra 'pdf').")
+@click.option(
+    "--table",
+    metavar="FILE",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Write all values as CSV too, a line each, with a column that is formatted for a paper.",
 )
 @inputs.interval_options(
     "Level of all confidence intervals: DeLong's of the AUC, Wilson's of rates.", "Leave them out."
@@ -94,9 +113,13 @@ def _printable(context: click.Context, parameter: click.Parameter, title: str | 
 def report(
     files: inputs.PartyFiles,
     session: SessionOptions,
-    threshold: float,
+    asked_thresholds: tuple[float, ...],
+    cost_ratio: float | None,
+    alert_rate: float | None,
     title: str | None,
     out: Path,
+    pdf: bool,
+    table: Path | None,
     force: bool,
     interval: float | None,
     asked: Questions,
@@ -104,11 +127,10 @@ def report(
 ) -> None:
     """Write the report card of a classifier, from padded counts of its scores (or noisy ones, by --model).
 
-    One HTML page that needs no network, its figures as PNG and its numbers as JSON: ROC, precision and recall,
-    calibration, decision curve, confidence intervals, and what was revealed to whom. Scores may be any
-    numbers; calibration and net benefit are of probabilities. Unlike `evaluate`, which gives the same AUC, it gives the
-    parties the pooled rows of each label in each bin. Page and files show them in bins that are merged until no count
-    is small.
+    One HTML page that needs no network, its figures as PNG and SVG, and its numbers as JSON: ROC, precision and recall,
+    calibration, decision curve, confidence intervals, and what was revealed to whom. Scores may be any numbers;
+    calibration and net benefit are of probabilities. Unlike `evaluate`, which gives the same AUC, it gives the parties
+    the pooled rows of each label in each bin. Page and files show them in bins that are merged until no count is small.
 
     AUCs of groups (--by), how far sites differ (--heterogeneity), and the AUCs' intervals where patients have several
     rows (--cluster) come from one more session, of `verified`; counts of groups at the threshold from a third one. With
@@ -117,7 +139,12 @@ def report(
     from fhe_auc import report as cards
 
     require("plots")
+    if pdf:
+        require("pdf")
+    wanted = cards.Wanted(thresholds=asked_thresholds, cost_ratio=cost_ratio, alert_rate=alert_rate)
     _check_folder(out, cards.FILES, force=force)
+    if table is not None:
+        _check_folder(table.parent, (table.name,), force=force)
     parties, analysis = files.read_for(replace(asked, min_cell=min(asked.min_cell, MOST_MIN_CELL)))
     with output.progress("Keys and parties") as progress:
         made = cards.report_of(
@@ -127,7 +154,7 @@ def report(
             options=session.options,
             thresholds=session.in_one_process,
             specification=session.specification,
-            threshold=threshold,
+            wanted=wanted,
             title=title or "",
             interval=interval,
             min_cell=asked.min_cell,
@@ -135,7 +162,10 @@ def report(
             progress=naming_the_aggregator(progress),
         )
     with output.progress("Drawing"):
-        saved = made.save(out)
+        saved = made.save(out, pdf=pdf)
+        if table is not None:
+            write_atomically(table, made.csv().encode())
+            saved.append(table)
     # What parties are told of their own rows names parties and small numbers: it is for who runs this, not for readers
     # of the page and the files.
     if as_json:
@@ -177,7 +207,7 @@ def _print(card: ReportCard, facts: Facts, saved: list[Path]) -> None:
     for each in cards:
         measures = (*(one for one in each.measures if one.name in _SHOWN), *each.calibration_measures)
         rows += [_measure(each, one) for one in measures]
-        rows += [_decision(each, each.best), _decision(each, each.chosen)]
+        rows += [_decision(each, one) for one in (*each.chosen, each.best)]
     if facts.models:
         rows += [_measure(card, one, named=False) for one in facts.models.net_benefits]
     rows += result_tables.of_sites(facts.sites)

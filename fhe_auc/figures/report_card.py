@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 _SIZE = (4.1, 3.6)  # inches, 394 CSS pixels wide: a phone shows it, and its text, at about this size
 _CELLS = 40  # of the score histogram
+_NOTHING_LEFT = 0.05  # share of the prevalence, which is the most: where net benefits are below it the axis ends
 _PER_BIN = 20  # points of the precision-recall curve
 _NO_PROBABILITIES = "these scores are not probabilities, so there is no {}"
 
@@ -203,7 +204,10 @@ def plot_decision_curve(report: Reported, ax: Axes | None = None) -> Axes:
             raise InputError(_NO_PROBABILITIES.format("decision curve"))
         thresholds, model, treat_all = card.decision_curve
         axes.plot(thresholds, model, line, color=INK, linewidth=1.6, label=_named(card))
-        last = max(last, card.roc.thresholds[1] or 1.0)
+        if card.net_benefit_band:
+            label = f"{level_text(card)} interval" if card is cards[0] else ""
+            axes.fill_between(thresholds, *card.net_benefit_band, color=LIGHT, alpha=0.6, linewidth=0, label=label)
+        last = max(last, *thresholds[model > _NOTHING_LEFT * prevalence], 1.5 * prevalence)
     axes.plot(thresholds, treat_all, color=INK, linestyle="--", linewidth=1.2, label="treat all")
     axes.axhline(0, color=GREY, linestyle=":", linewidth=1.2, label="treat none")
     axes.set(xlabel="Threshold probability", ylabel="Net benefit (true positives a row)")
@@ -243,9 +247,10 @@ def plot_scores(report: Reported, ax: Axes | None = None) -> Axes:
             top = max(top, share.max())
         ends += [cells[0], cells[-1]]
     for card in cards[: not several]:
-        for decision, line in ((card.best, "-."), (card.chosen, ":")):
-            if ends[0] <= (at := decision.threshold) <= ends[1]:
-                axes.vlines(at, 0, 1.08 * top, color=GREY, linestyle=line, linewidth=1.2, label=_label(decision))
+        for decisions, line in (((card.best,), "-."), (card.chosen, ":")):
+            if within := [each for each in decisions if ends[0] <= each.threshold <= ends[1]]:
+                at = [each.threshold for each in within]
+                axes.vlines(at, 0, 1.08 * top, color=GREY, linestyle=line, linewidth=1.2, label=_label(within))
     axes.set(xlabel="Score", ylabel="Share of the class's rows", xlim=(min(ends), max(ends)))
     axes.set_ylim(0, (1.55 if several else 1.35) * top)  # room for the legend
     axes.yaxis.set_major_formatter(lambda share, _: f"{100 * share:.3g}%")
@@ -259,21 +264,26 @@ def _scores_in_words(card: ReportCard) -> str:
 
 
 def _mark_decisions(axes: Axes, cards: tuple[ReportCard, ...], of_x: str, of_y: str) -> None:
-    """Mark two thresholds of the only model, where they are defined: whole rows would miss the curve by a rounding."""
+    """Mark the thresholds of the only model, where they are defined: whole rows would miss the curve by a rounding."""
     if len(cards) > 1:
         return
     card = cards[0]
-    for decision, marker in ((card.best, "o"), (card.chosen, "D")):
-        values = {each.name: each.estimate.value for each in decision.measures if each.estimate is not None}
-        if of_x in values and of_y in values:
-            x = 1 - values[of_x] if of_x == "specificity" else values[of_x]
-            looks: dict[str, Any] = {"color": "white", "markeredgecolor": INK, "markersize": 7}
-            looks |= {"label": _label(decision), "clip_on": False, "zorder": 3}  # whole at the ends of the axes too
-            axes.plot(x, values[of_y], marker, **looks)
+    for decisions, marker in (((card.best,), "o"), (card.chosen, "D")):
+        marked, points = list[Decision](), list[tuple[float, float]]()
+        for decision in decisions:
+            values = {each.name: each.estimate.value for each in decision.measures if each.estimate is not None}
+            if of_x in values and of_y in values:
+                marked.append(decision)
+                points.append((1 - values[of_x] if of_x == "specificity" else values[of_x], values[of_y]))
+        if marked:
+            looks: dict[str, Any] = {"color": "white", "markeredgecolor": INK, "markersize": 7, "linestyle": ""}
+            looks |= {"label": _label(marked), "clip_on": False, "zorder": 3}  # whole at the ends of the axes too
+            axes.plot(*zip(*points, strict=True), marker, **looks)
 
 
-def _label(decision: Decision) -> str:
-    return f"{decision.title[0].lower()}{decision.title[1:]}, at {decision.threshold:.3g}"
+def _label(decisions: Sequence[Decision]) -> str:
+    title, at = decisions[0].title, [f"{each.threshold:.3g}" for each in decisions]
+    return f"{title[0].lower()}{title[1:]}, at {', '.join(at[:3])}{', …' * (len(at) > 3)}"
 
 
 def _classes(histogram: Histogram) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -333,7 +343,9 @@ FIGURES: dict[str, Illustration] = {
     "decision_curve": Illustration(
         "Decision curve",
         "What acting on the classifier is worth where a positive row's treatment is worth the harm of treating "
-        "(1 − t)/t negative rows, t being the threshold probability (Vickers and Elkin, 2006).",
+        "(1 − t)/t negative rows, t being the threshold probability (Vickers and Elkin, 2006). The band has each "
+        "point's interval. The axis ends after the last threshold with a net benefit above a twentieth of the share of "
+        "positive rows, and after one and a half of that share.",
         _decision_curve_in_words,
         plot_decision_curve,
     ),

@@ -19,9 +19,12 @@ from fhe_auc.metrics.histogram import Estimate as Estimate
 from fhe_auc.metrics.histogram import Histogram as Histogram
 from fhe_auc.metrics.precision_recall import DecisionCurve as DecisionCurve
 from fhe_auc.metrics.precision_recall import best_f1_threshold as best_f1_threshold
+from fhe_auc.metrics.precision_recall import cheapest_threshold as cheapest_threshold
 from fhe_auc.metrics.precision_recall import confusion_matrix as confusion_matrix
 from fhe_auc.metrics.precision_recall import decision_curve as decision_curve
 from fhe_auc.metrics.precision_recall import decision_metrics as decision_metrics
+from fhe_auc.metrics.precision_recall import net_benefit_error as net_benefit_error
+from fhe_auc.metrics.precision_recall import threshold_of_alert_rate as threshold_of_alert_rate
 from fhe_auc.metrics.precision_recall import threshold_of_recall as threshold_of_recall
 from fhe_auc.metrics.precision_recall import threshold_of_specificity as threshold_of_specificity
 from fhe_auc.metrics.probabilities import BrierDecomposition as BrierDecomposition
@@ -44,5 +47,8 @@ from fhe_auc.metrics.ranking import roc_curve as roc_curve
 from fhe_auc.metrics.recalibration import calibration_in_the_large as calibration_in_the_large
 from fhe_auc.metrics.recalibration import calibration_line as calibration_line
 from fhe_auc.metrics.recalibration import observed_expected_ratio as observed_expected_ratio
+from fhe_auc.metrics.small_cells import clear_of as clear_of
 from fhe_auc.metrics.small_cells import crowded as crowded
+from fhe_auc.metrics.small_cells import joined as joined
 from fhe_auc.metrics.small_cells import merge_small_cells as merge_small_cells
+from fhe_auc.metrics.small_cells import shown_at as shown_at

@@ -121,6 +121,22 @@ def best_f1_threshold(histogram: Histogram) -> float:
     return float(thresholds[np.argmax(2 * tp / (tp[0] + tp + fp))])
 
 
+def cheapest_threshold(histogram: Histogram, ratio: float) -> float:
+    """Return the edge, of those of `best_f1_threshold`, with the least FP + ratio·FN; of several, the lowest.
+
+    With N/P for the ratio that is Youden's: of the largest sum of sensitivity and specificity.
+    """
+    tp, fp, thresholds = at_or_above(histogram)
+    return float(thresholds[np.argmin(fp + ratio * (tp[0] - tp))])
+
+
+def threshold_of_alert_rate(histogram: Histogram, most: float) -> float | None:
+    """Return the lowest edge, of those of `best_f1_threshold`, at or above which at most that share of rows lies."""
+    tp, fp, thresholds = at_or_above(histogram)
+    fit = thresholds[(tp + fp) / (tp[0] + fp[0]) <= most + _ROUNDING]
+    return float(fit[0]) if len(fit) else None
+
+
 class DecisionCurve(NamedTuple):
     """Net benefit, in true positives a row, at threshold probabilities: rising lower edges of bins, below 1.
 
@@ -147,3 +163,16 @@ def decision_curve(histogram: Histogram) -> DecisionCurve:
     tp, fp = (np.cumsum(side[::-1])[::-1][below_one] / rows for side in (usable.positives, usable.negatives))
     odds = thresholds / (1 - thresholds)
     return DecisionCurve(thresholds, tp - fp * odds, tp[0] - fp[0] * odds)
+
+
+def net_benefit_error(histogram: Histogram) -> NDArray[np.float64]:
+    """Return the standard error of the model's net benefit at each point of `decision_curve`, for independent rows.
+
+    Of the mean of what acting is worth by row: 1 for a true positive, -t/(1 - t) for a false one, else 0.
+    """
+    thresholds, model, _ = decision_curve(histogram)
+    usable = histogram.cleaned()
+    tp, fp = (np.cumsum(side[::-1])[::-1][: len(thresholds)] for side in (usable.positives, usable.negatives))
+    rows = usable.counts.sum()
+    squares = (tp + fp * (thresholds / (1 - thresholds)) ** 2) / rows
+    return np.asarray(np.sqrt(np.maximum(squares - model**2, 0) / rows))

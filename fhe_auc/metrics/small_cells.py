@@ -2,10 +2,14 @@
 
 First by rows of either label, at public places (`crowded`). Then by label, so that no count is small, with the least
 loss of ranking (`merge_small_cells`).
+
+Thresholds that a reader asks for never move. Counts of a label at one are shown or not (`shown_at`): never where they,
+or their differences to those at another one, are small. Edges of merged bins from which they differ by few rows go.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Sequence
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,41 +18,77 @@ from fhe_auc.base.errors import EvaluationError, InputError
 from fhe_auc.metrics.histogram import Histogram
 
 
-def crowded(histogram: Histogram, least: int, *, first: float | None = None) -> Histogram:
+class Shown(NamedTuple):
+    """For each label, the first bins at or above the thresholds at which its counts are shown, ascending."""
+
+    positives: NDArray[np.intp]
+    negatives: NDArray[np.intp]
+
+
+NOWHERE = Shown(np.empty(0, np.intp), np.empty(0, np.intp))
+
+
+def shown_at(histogram: Histogram, bins: Sequence[int], least: int) -> Shown:
+    """Return at which of these lower ends of bins counts can be shown; an earlier one goes before those that follow.
+
+    Of the label there are no rows, or at least `least`, between two that are shown, below the first, above the last.
+    """
+    p, n = _below(histogram)
+    return Shown(*(np.array(_kept((below,), [0, histogram.bins], bins, least)[1:-1], np.intp) for below in (p, n)))
+
+
+def clear_of(histogram: Histogram, edges: NDArray[np.intp], shown: Shown, least: int) -> bool:
+    """Return whether no count is small between any of these edges of bins, thresholds shown, and both ends."""
+    ends = (0, histogram.bins)
+    points = (np.unique([*ends, *edges, *own]) for own in shown)
+    return all(_large(np.diff(below[at]), least).all() for below, at in zip(_below(histogram), points, strict=True))
+
+
+def crowded(histogram: Histogram, least: int, shown: Shown = NOWHERE) -> Histogram:
     """Merge neighbouring bins, the empty ones too, until each holds at least `least` rows of either label.
 
-    Places of edges are public, and form a tree: `first`, if it is an edge, then the middle of what lies on either side,
-    by the number of bins (from `first`, the nearest power of two below), then the middles of the halves, and so on. An
-    edge stays where both of its halves hold at least `least` rows. So of the rows between two edges that stay, there is
-    a *core*, the last half with `least` rows or more, and
+    Places of edges are public, and form a tree: the middle of all, by the number of bins (the nearest power of two
+    below), then the middles of the halves, and so on. An edge stays where both of its halves hold at least `least`
+    rows. So of the rows between two edges that stay, there is a *core*, the last half with `least` rows or more, and
 
     - wherever in the core any of its rows lie, no edge moves or vanishes; one that appears has `least` rows in either
       half. All rows between the two edges could lie in any one bin of the core: edges and counts would be the same;
     - so nobody can place a row, such as that with the largest score, more finely than among `least` rows.
 
-    With fewer than `least` rows there is one bin; 1 merges empty bins alone.
+    A threshold at which both labels are `shown` stays, with at least `least` rows on either side; there is a tree
+    between each two. With fewer than `least` rows there is one bin; 1 merges empty bins alone.
     """
-    edges = np.arange(1, histogram.bins)
-    at = np.flatnonzero(histogram.edges[:-1] == first)
-    away = np.abs(edges - (at[0] if len(at) else 0))
-    half = np.where(away > 0, away & -away, histogram.bins)  # a node's half, as many bins as the power of two in `away`
-    below = np.append(0, np.cumsum(histogram.counts))
-    left = below[edges] - below[np.maximum(edges - half, 0)]
-    right = below[np.minimum(edges + half, histogram.bins)] - below[edges]
-    return _merged(histogram, np.append(0, edges[np.minimum(left, right) >= least]))
+    below = np.add(*_below(histogram))
+    roots = [0, histogram.bins]
+    for at in np.intersect1d(*shown).tolist():
+        tried = sorted((*roots, at))
+        if (np.diff(below[tried]) >= least).all():
+            roots = tried
+    starts = [0]
+    for low, high in pairwise(roots):
+        edges = np.arange(1, high - low)
+        half = edges & -edges  # a node's half, as many bins as the power of two in its distance
+        left, right = (below[low + np.clip(edges + step, 0, high - low)] for step in (-half, half))
+        middle = below[low + edges]
+        stay = np.minimum(middle - left, right - middle) >= least
+        starts += [*(low + edges[stay]).tolist(), *([high] if high < histogram.bins else [])]
+    return _merged(histogram, np.array(starts))
 
 
-def merge_small_cells(histogram: Histogram, min_cell: int, *, keep: ArrayLike = ()) -> Histogram:
+def merge_small_cells(
+    histogram: Histogram, min_cell: int, *, keep: ArrayLike = (), shown: Shown = NOWHERE
+) -> Histogram:
     """Merge neighbouring bins until each holds, of either class, no row or at least `min_cell` rows; 1 merges nothing.
 
-    None is empty: it starts from `crowded` bins, whose `first` edge is the first of those to `keep`. Every sum of bins
-    then is 0 or at least `min_cell` too, and with it every count at an edge. Of all such mergings of crowded bins it is
-    the one with the least Σ p_i·n_i, on which the binning error of the AUC rests (`roc_auc_score`), and of these the
-    one with the most bins. Merging what is merged changes nothing. A reader learns of a label that there is no row
-    between two edges, which one row would change; where in a crowded bin rows are, of whichever label, nobody learns.
+    None is empty: it starts from `crowded` bins. Every sum of bins then is 0 or at least `min_cell` too, and with it
+    every count at an edge. Of all such mergings of crowded bins it is the one with the least Σ p_i·n_i, on which the
+    binning error of the AUC rests (`roc_auc_score`), and of these the one with the most bins. Merging what is merged
+    changes nothing. A reader learns of a label that there is no row between two edges, which one row would change;
+    where in a crowded bin rows are, of whichever label, nobody learns.
 
-    Thresholds to `keep` stay edges, each if it is one of a crowded bin and no sum of bins up to the next one kept is
-    small. Counts with privacy noise need no merging: the noise hides small ones.
+    Edges to `keep` stay, each if it is one of a crowded bin and no sum of bins up to the next one kept is small. Then
+    those go from which counts at thresholds that are `shown` (bins of `histogram`) differ by few rows. Counts with
+    privacy noise need no merging: the noise hides small ones.
 
     Raises `EvaluationError` if a class has rows, but fewer than `min_cell` (the message does not say how many);
     `InputError` if `min_cell` is less than 1, or a count is no integer or negative.
@@ -65,15 +105,15 @@ def merge_small_cells(histogram: Histogram, min_cell: int, *, keep: ArrayLike = 
                 f"all bins together hold fewer than {min_cell} {name}, which is too few to show; if you may show small "
                 "counts, ask for a smaller minimum (--min-cell, in Python min_cell=)"
             )
-    thresholds = np.ravel(keep)
-    if min_cell > 1:
-        histogram = crowded(histogram, min_cell, first=thresholds[0] if len(thresholds) else None)
-    sums = tuple(
-        np.append(0, np.cumsum(counts.astype(np.int64))) for counts in (histogram.positives, histogram.negatives)
-    )
-    cut = _kept(histogram, sums, thresholds, min_cell)
+    bins = crowded(histogram, min_cell, shown) if min_cell > 1 else histogram
+    sums = _below(bins)
+    roots = np.intersect1d(*shown)
+    wanted = [float(edge) for edge in (*histogram.edges[roots], *np.ravel(keep))]
+    at = [int(at) for edge in wanted for at in np.flatnonzero(bins.edges[1:-1] == edge)[:1] + 1]
+    cut = _kept(sums, [0, bins.bins], at, min_cell)
     starts = [start for low, high in pairwise(cut) for start in _best_starts(sums, low, high, min_cell)]
-    return _merged(histogram, np.array(starts))
+    edges = np.searchsorted(histogram.edges[:-1], bins.edges[starts])
+    return _merged(histogram, _apart(histogram, edges, shown, min_cell))
 
 
 def hidden_rows(
@@ -98,25 +138,48 @@ def hidden_rows(
     return frozenset(ascending[: next(enough, len(counts))])
 
 
+def joined(histogram: Histogram, edges: Sequence[float]) -> Histogram:
+    """Return the histogram without these inner edges: bins on both sides become one."""
+    return _merged(histogram, np.flatnonzero(~np.isin(histogram.edges[:-1], edges) | (np.arange(histogram.bins) == 0)))
+
+
 def _merged(histogram: Histogram, starts: NDArray[np.intp]) -> Histogram:
     """Return the histogram of merged bins that begin with these fine ones."""
     counts = (np.add.reduceat(side, starts) for side in (histogram.positives, histogram.negatives))
     return Histogram(histogram.edges[np.append(starts, histogram.bins)], *counts)
 
 
-def _kept(
-    histogram: Histogram, sums: tuple[NDArray[np.int64], ...], thresholds: NDArray[np.float64], least: int
-) -> list[int]:
-    """Return the edges between which bins can be merged on their own, both ends among them."""
-    kept = [0, histogram.bins]
-    for edge in (np.flatnonzero(histogram.edges[1:-1] == threshold) + 1 for threshold in thresholds):
-        tried = sorted({*kept, *edge[:1].tolist()})
-        if all(_shown(np.diff(s[tried]), least).all() for s in sums):
+def _below(histogram: Histogram) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the rows of each label below each edge."""
+    p, n = (np.append(0, np.cumsum(side.astype(np.int64))) for side in (histogram.positives, histogram.negatives))
+    return p, n
+
+
+def _kept(sums: Sequence[NDArray[np.int64]], kept: list[int], edges: Iterable[int], least: int) -> list[int]:
+    """Return edges with those of `edges`, in their order, between which no sum is small, ascending."""
+    for edge in edges:
+        tried = sorted({*kept, edge})
+        if all(_large(np.diff(below[tried]), least).all() for below in sums):
             kept = tried
     return kept
 
 
-def _shown(count: NDArray[np.int64], least: int) -> NDArray[np.bool_]:
+def _apart(histogram: Histogram, starts: NDArray[np.intp], shown: Shown, least: int) -> NDArray[np.intp]:
+    """Return the merged bins' first fine ones without those from which a threshold shown is parted by few rows.
+
+    Neither merged bins nor thresholds have small counts between themselves: of two points that do, one is an edge.
+    """
+    for below, own in zip(_below(histogram), shown, strict=True):
+        while True:
+            points = np.unique([*starts, *own, histogram.bins])
+            few = np.flatnonzero(~_large(np.diff(below[points]), least))[:1]
+            if not len(few):
+                break
+            starts = np.setdiff1d(starts, np.setdiff1d(points[few[0] : few[0] + 2], [0, *own]))
+    return starts
+
+
+def _large(count: NDArray[np.int64], least: int) -> NDArray[np.bool_]:
     return np.asarray((count == 0) | (count >= least))
 
 
@@ -138,7 +201,7 @@ def _best_starts(sums: tuple[NDArray[np.int64], ...], low: int, high: int, least
     for end in range(1, edges):
         first = back[last[back[end]]]
         positives, negatives = p[end] - p[first:end], n[end] - n[first:end]
-        fit = np.flatnonzero(reached[first:end] & _shown(positives, least) & _shown(negatives, least))
+        fit = np.flatnonzero(reached[first:end] & _large(positives, least) & _large(negatives, least))
         last[end] = last[end - 1]
         if len(fit):
             costs = cost[first + fit] + positives[fit] * negatives[fit]

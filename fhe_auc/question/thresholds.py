@@ -12,7 +12,7 @@ its own has to find (`fhe_auc.results.evaluation.QuantileThresholds`, docs/evide
 import operator
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal, localcontext
 from functools import cache, lru_cache
 from pathlib import Path
@@ -24,6 +24,7 @@ from numpy.typing import ArrayLike, NDArray
 from fhe_auc.base.errors import InputError
 from fhe_auc.base.files import write_atomically
 from fhe_auc.question import score_values
+from fhe_auc.question.binning import numbers
 
 MIN_SIZE = 2  # with a single bin every AUC is 1/2
 MAX_SIZE = 2**20
@@ -293,6 +294,22 @@ def resolve(thresholds: str | os.PathLike[str] | ArrayLike) -> NDArray[np.float6
     if isinstance(thresholds, (int, np.integer)) and not isinstance(thresholds, bool):
         return parse(str(thresholds))
     return explicit(thresholds)
+
+
+def with_asked(grid: NDArray[np.float64], asked: Sequence[float]) -> NDArray[np.float64]:
+    """Return the thresholds with those at which decisions are asked for, unless one is the same number.
+
+    Raises `InputError` where one cannot be: scores are probabilities here, or listed values.
+    """
+    wanted = np.array(asked, np.float64)
+    new = wanted[~np.isin(numbers(wanted), numbers(grid))]
+    if len(new) and (values := score_values.listed(grid)) is not None:
+        raise InputError(
+            f"threshold {new[0]:g} is none of the values that scores have: {values[0]:g} to {values[-1]:g}"
+        )
+    if len(beyond := new[(new < 0) | (new > 1)]) and grid[0] >= 0 and grid[-1] <= 1:
+        raise InputError(f"threshold {beyond[0]:g} is asked for, but scores are from 0 to 1 here")
+    return np.union1d(grid, new)
 
 
 def _checked_size(m: int) -> int:

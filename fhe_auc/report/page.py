@@ -12,6 +12,7 @@ from importlib import resources
 from pathlib import Path
 from string import Template
 
+from fhe_auc.base.extras import require
 from fhe_auc.base.files import write_atomically
 from fhe_auc.figures.report_card import FIGURES, draw, level_text, model_text, png, shown, svg
 from fhe_auc.results.estimates import GroupEstimate
@@ -20,7 +21,7 @@ from fhe_auc.results.heterogeneity import SiteSummary
 from fhe_auc.results.intervals import WIDENED, Interval
 from fhe_auc.results.report_card import Facts, ReportCard, TwoModels
 from fhe_auc.results.report_json import as_dict
-from fhe_auc.results.report_measures import Decision, Measure, OperatingPoint
+from fhe_auc.results.report_measures import NOT_SHOWN, Decision, Measure, OperatingPoint
 from fhe_auc.results.result_tables import (
     TextTable,
     ends,
@@ -31,7 +32,13 @@ from fhe_auc.results.result_tables import (
     p_text,
 )
 
-FILES = ("report.html", "report.json", *(f"{name}.png" for name in FIGURES))  # names of the files that `save` writes
+FILES = (
+    *("report.html", "report.json", "report.pdf"),
+    *(f"{name}.{ending}" for ending in ("png", "svg") for name in FIGURES),
+)
+"""Names of all files that `save` may write."""
+
+_ABREAST = 4  # decisions in one table
 _NEGLIGIBLE = 5e-5  # what four decimals do not show
 
 _NO_PROBABILITIES = (
@@ -89,21 +96,34 @@ def render(metrics: ReportCard, facts: Facts) -> str:
     )
 
 
-def save(metrics: ReportCard, facts: Facts, folder: str | os.PathLike[str]) -> list[Path]:
-    """Write the page, its JSON and each figure as PNG into a folder; return the paths, which are among `FILES`."""
-    place, names = Path(folder), shown(metrics)
+def save(metrics: ReportCard, facts: Facts, folder: str | os.PathLike[str], *, pdf: bool = False) -> list[Path]:
+    """Write the page, its JSON, each figure as PNG and SVG, and the page as PDF if asked; return the paths.
+
+    They are among `FILES`; those of an earlier report that are not written again go.
+    """
+    place, html = Path(folder), render(metrics, facts)
     place.mkdir(parents=True, exist_ok=True)
-    contents = (
-        render(metrics, facts).encode(),
-        (json.dumps(as_dict(metrics, facts), allow_nan=False, indent=1) + "\n").encode(),
-        *(png(draw(facts.cards(metrics), name)) for name in names),
-    )
-    paths = [place / name for name in (*FILES[:2], *(f"{name}.png" for name in names))]
-    for path, content in zip(paths, contents, strict=True):
-        write_atomically(path, content)
-    for stale in {place / name for name in FILES} - {*paths}:  # of an earlier report that had these figures
-        stale.unlink(missing_ok=True)
-    return paths
+    contents = {
+        "report.html": html.encode(),
+        "report.json": (json.dumps(as_dict(metrics, facts), allow_nan=False, indent=1) + "\n").encode(),
+        **({"report.pdf": as_pdf(html)} if pdf else {}),
+    }
+    for ending, drawn in (("png", png), ("svg", svg)):
+        contents |= {f"{name}.{ending}": drawn(draw(facts.cards(metrics), name)) for name in shown(metrics)}
+    for name, content in contents.items():
+        write_atomically(place / name, content)
+    for stale in {*FILES} - contents.keys():
+        (place / stale).unlink(missing_ok=True)
+    return [place / name for name in contents]
+
+
+def as_pdf(html: str) -> bytes:
+    """Return a page as PDF; nothing but what is in it is read. Raises `InputError` without the extra "pdf"."""
+    require("pdf")
+    from weasyprint import HTML
+    from weasyprint.urls import URLFetcher
+
+    return bytes(HTML(string=html, url_fetcher=URLFetcher(allowed_protocols={"data"})).write_pdf())
 
 
 def _shown(text: str) -> str:
@@ -182,24 +202,27 @@ def _calibration(cards: Sequence[ReportCard]) -> str:
 
 
 def _decisions(card: ReportCard) -> str:
-    return _section(
-        _anchor(card, "decisions"),
-        f"How good decisions{_of(card)} are" if card.model else "How good its decisions are",
-        "A row is predicted positive when its score is at or above the threshold. Where the bins leave a value "
-        f"open, its range stands last. {_below_a_value(card)}",
-        ("Metric", *map(_decision_head, (card.best, card.chosen))),
-        _decision_rows(card.best, card.chosen),
-    )
+    title = f"How good decisions{_of(card)} are" if card.model else "How good its decisions are"
+    about = f"A row is predicted positive when its score is at or above the threshold. {_below_a_value(card)}"
+    if not card.chosen:
+        about += " No threshold was asked for (--threshold)."
+    shown, tables = (*card.chosen, card.best), list[str]()
+    for at in range(0, len(shown), _ABREAST):
+        few = shown[at : at + _ABREAST]
+        anchor = _anchor(card, "decisions" + (f"-{at}" if at else ""))
+        tables.append(_section(anchor, title, about, ("Metric", *map(_decision_head, few)), _decision_rows(*few)))
+        title, about = f"Further thresholds{_of(card)}", "As above."
+    return "\n".join(tables)
 
 
 def _operating_points(card: ReportCard) -> str:
     return _section(
         _anchor(card, "points"),
-        f"Thresholds that keep a specificity or sensitivity{_of(card)}",
+        f"Thresholds that the rows choose{_of(card)}",
         "The threshold is the edge of a bin: the lowest with at least that specificity, the highest with at least that "
         "sensitivity. Intervals take it as given. Where it falls on the curve exactly, and is estimated, is above: How "
         "good the scores are.",
-        ("At least", "Spec.", "Sens.", "PPV", "NPV"),
+        ("Choice", "Spec.", "Sens.", "PPV", "NPV"),
         map(_point_row, card.operating_points),
     )
 
@@ -254,7 +277,7 @@ def _group_decisions(card: ReportCard, facts: Facts) -> str:
     tables = _text_table(card, "group-calibration", "Calibration of groups", calibrated, calibrations)
     if not decisions:
         return tables
-    at = f"At the threshold {_number(card.chosen.threshold)}, over all parties, from a session of its own."
+    at = f"At the threshold {_number(card.chosen[0].threshold)}, over all parties, from a session of its own."
     rows = []
     for each, (name, *cells, note) in zip(decisions, of_group_decisions(decisions, card.level).rows, strict=True):
         counts = note if each.counts is None else ", ".join(map("{} {:,}".format, CELLS, each.counts))
@@ -404,15 +427,16 @@ def _measure_row(measure: Measure) -> tuple[str, str, str]:
 
 
 def _decision_head(decision: Decision) -> str:
-    return f"{escape(decision.title)}<small>threshold {_number(decision.threshold)}</small>"
+    return f"{escape(decision.title)}<small>threshold {decision.threshold:.6g}</small>"
 
 
 def _decision_rows(*decisions: Decision) -> Iterable[tuple[str, ...]]:
     for measures in zip(*(decision.measures for decision in decisions), strict=True):
         head = f"{escape(measures[0].title)}<small>{escape(measures[0].meaning)}</small>"
         yield head, *map(_decision_cell, measures)
-    for title, cell in _CELLS.items():
-        yield title, *(f"{decision.confusion[cell]:,.0f}" for decision in decisions)
+    for title, (row, column) in _CELLS.items():
+        counts = (decision.confusion[row][column] for decision in decisions)
+        yield title, *(NOT_SHOWN if count is None else f"{count:,}" for count in counts)
 
 
 def _decision_cell(measure: Measure) -> str:
@@ -422,7 +446,7 @@ def _decision_cell(measure: Measure) -> str:
 
 
 def _point_row(point: OperatingPoint) -> tuple[str, ...]:
-    held, decision = f"{point.title} at least {point.least:.2f}", point.decision
+    held, decision = escape(point.title), point.decision
     if decision is None:
         return held, "no bin begins there", "–", "–", "–"
     measures = {measure.name: _decision_cell(measure) for measure in decision.measures}
@@ -439,8 +463,8 @@ def _interval(interval: Interval | None) -> str:
 
 def _cells(measure: Measure) -> tuple[str, str]:
     estimate = measure.estimate
-    if estimate is None:
-        return "undefined", measure.missing
+    if estimate is None:  # why one is not shown is said once, in the warnings
+        return (NOT_SHOWN, "") if measure.missing.startswith(NOT_SHOWN) else ("undefined", measure.missing)
     value = f"{estimate.value:.4f}"
     if not math.isfinite(estimate.half_width):
         return value, "not known"

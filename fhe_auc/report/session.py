@@ -25,14 +25,15 @@ from fhe_auc.metrics import Histogram, of_probabilities
 from fhe_auc.metrics.recalibration import NEAREST_END
 from fhe_auc.question import thresholds as grids
 from fhe_auc.question.analysis import MOST_MIN_CELL, PLAIN, Analysis
-from fhe_auc.question.binning import bins_of
+from fhe_auc.question.binning import bins_of, numbers
 from fhe_auc.report.page import render, save
 from fhe_auc.results.estimates import NESTED, Comparison
-from fhe_auc.results.evaluation import NOT_TOLD_APART, Evaluation, QuantileThresholds, verified_as_dict
+from fhe_auc.results.evaluation import NOT_TOLD_APART, Evaluation, QuantileThresholds, framed, verified_as_dict
 from fhe_auc.results.group_decisions import calibrations, of_cells
 from fhe_auc.results.intervals import BELOW_HALF, DEFAULT_LEVEL, REVERSED, few_rows, of_difference
-from fhe_auc.results.report_card import Facts, ReportCard, TwoModels, report_card
+from fhe_auc.results.report_card import Facts, ReportCard, TwoModels, Wanted, bin_of, report_card
 from fhe_auc.results.report_json import as_dict
+from fhe_auc.results.report_lines import COLUMNS, as_csv, report_lines
 from fhe_auc.results.report_measures import Measure, net_benefits
 from fhe_auc.results.result_tables import (
     ends,
@@ -63,14 +64,14 @@ _OTHER_INTERVALS = (
 
 _TWO_REPORTS = (
     "\n\nThe second model has the same sessions, of its own. One more told each party the sums behind the difference "
-    "of AUCs, and another how many rows of each label are at or above the threshold by both models, by either alone, "
-    "and by neither. Two models on a page are two reports on the same rows: where one model's scores are the other's, "
-    "recalibrated, differences of their counts can be small ones."
+    "of AUCs, and, where a threshold is asked for, another how many rows of each label are at or above it by both "
+    "models, by either alone, and by neither. Two models on a page are two reports on the same rows: where one model's "
+    "scores are the other's, recalibrated, differences of their counts can be small ones."
 )
 
 _NO_DIFFERENCE = (
     "the difference of net benefit has no interval: counts by both models at the threshold are too small to show, or "
-    "leave the models different thresholds; or the models decide alike"
+    "the models decide alike"
 )
 
 _KEYS = {
@@ -166,13 +167,21 @@ class Report:
         """Return the page as HTML; it needs no network."""
         return render(self.card, self.facts)
 
-    def save(self, folder: str | os.PathLike[str]) -> list[Path]:
-        """Write the page, its JSON and its figures into a folder, and return their paths.
+    def csv(self) -> str:
+        """Return all values as CSV, a line each, with one column that is formatted for a paper."""
+        return as_csv(report_lines(self.cards, self.facts))
+
+    def to_frame(self) -> "DataFrame":
+        """Return a pandas data frame of the same lines and columns (`fhe_auc.results.report_lines.Line`)."""
+        return framed([line._asdict() for line in report_lines(self.cards, self.facts)], COLUMNS)
+
+    def save(self, folder: str | os.PathLike[str], *, pdf: bool = False) -> list[Path]:
+        """Write the page, its JSON, its figures, and a PDF of the page if asked, and return their paths.
 
         Makes the folder if it does not exist, and overwrites files of the same names. Raises `OSError` where a file
-        cannot be written, and `InputError` without matplotlib.
+        cannot be written, and `InputError` without matplotlib, or WeasyPrint for a PDF.
         """
-        return save(self.card, self.facts, folder)
+        return save(self.card, self.facts, folder, pdf=pdf)
 
 
 @accept_parts
@@ -181,7 +190,9 @@ def federated_report(
     *,
     columns: Columns = Columns(),
     breakdown: Breakdown = Breakdown(),
-    threshold: float = 0.5,
+    threshold: float | Sequence[float] | None = None,
+    cost_ratio: float | None = None,
+    alert_rate: float | None = None,
     title: str = "",
     protocol: str | Options = "histogram-federated",
     thresholds: str | ArrayLike | QuantileThresholds | None = None,
@@ -203,8 +214,13 @@ def federated_report(
     breakdown : Breakdown
         As there, without `classes` and `cross_groups`. Bins are merged until no count on the page is from 1 to
         ``min_cell - 1``, and groups with fewer rows of a label are left out; 1 shows all.
-    threshold : float
-        A decision threshold from 0 to 1, reported beside the one with the best F1; of groups too (`Report.by_group`).
+    threshold : float, sequence of float or None
+        Decision thresholds, counted exactly; the first is that of groups (`Report.by_group`) and of two models' net
+        benefits. None: neither has any.
+    cost_ratio : float or None
+        How many false positives a false negative costs: the page has the threshold of the least cost.
+    alert_rate : float or None
+        Share of rows that may be flagged: the page has the lowest threshold that flags no more.
     title : str
         Heading of the page; empty: the number of parties.
     protocol : str or Options
@@ -228,6 +244,8 @@ def federated_report(
         raise InputError("a report has no classes and no AUCs across groups: federated_auc has both")
     questions = replace(breakdown, min_cell=min(breakdown.min_cell, MOST_MIN_CELL)).questions(columns)
     name, options = name_and_options(protocol)
+    asked = () if threshold is None else tuple(np.ravel(threshold).tolist())
+    wanted = Wanted(thresholds=asked, cost_ratio=cost_ratio, alert_rate=alert_rate)
     parties, analysis = parties_of(rows, columns, questions)
     found = f"quantile:{len(thresholds.grid)}" if isinstance(thresholds, QuantileThresholds) else "of one's own"
     default = registry.evaluating(name).options.thresholds_for(several=False)
@@ -240,7 +258,7 @@ def federated_report(
             options=options,
             thresholds=thresholds,
             specification=specification,
-            threshold=threshold,
+            wanted=wanted,
             title=title,
             interval=interval,
             min_cell=breakdown.min_cell,
@@ -257,7 +275,7 @@ def report_of(
     options: Mapping[str, Any],
     thresholds: str | ArrayLike | QuantileThresholds | None,
     specification: str,
-    threshold: float,
+    wanted: Wanted,
     title: str,
     interval: float | None,
     min_cell: int,
@@ -268,32 +286,41 @@ def report_of(
 
     `specification` is what the page says of the thresholds. Groups and sites take one more session, a second model two.
     """
-    _refuse_panels(analysis, options, threshold)
+    _refuse_panels(analysis, options)
     again = partial(evaluate, setup=setup, progress=progress, interval=interval)
     if len(analysis.models) > 1:
         one = partial(
             report_of, protocol=protocol, options=options, thresholds=thresholds, specification=specification,
-            threshold=threshold, interval=interval, min_cell=min_cell, setup=setup, progress=progress,
+            wanted=wanted, interval=interval, min_cell=min_cell, setup=setup, progress=progress,
         )  # fmt: skip
         return _two_models(parties, analysis, title, one, partial(again, options={}, thresholds=thresholds))
+    asked, without = wanted.thresholds, list[NDArray[np.float64]]()
+
+    def with_asked(grid: NDArray[np.float64]) -> NDArray[np.float64]:
+        without.append(grid)
+        return grids.with_asked(grid, asked)
+
     started = time.perf_counter()
-    evaluation = again(parties, PLAIN, protocol=protocol, thresholds=thresholds, options=options)
+    edges_of = with_asked if asked else None
+    evaluation = again(parties, PLAIN, protocol=protocol, thresholds=thresholds, options=options, edges=edges_of)
     seconds = time.perf_counter() - started
     if (histogram := evaluation.histogram) is None:
         raise EvaluationError(f"protocol {evaluation.protocol!r} gives the parties no score histogram")
-    noisy = math.isnan(evaluation.binning_error)
-    card = report_card(histogram, threshold=threshold, level=interval, min_cell=min_cell, noisy=noisy)
+    noisy, edges = math.isnan(evaluation.binning_error), histogram.edges[:-1]
+    grid = without[0] if asked else edges
+    added = np.setdiff1d(edges, grid).tolist()
+    card = report_card(histogram, wanted=wanted, added=added, level=interval, min_cell=min_cell, noisy=noisy)
     own_warnings = warnings_of(parties, histogram.edges)
     warnings = [
         *(warning for warning in evaluation.warnings if warning not in own_warnings),
-        *_cell_warnings(card, histogram.edges[:-1], threshold),
+        *_cell_warnings(card),
         *_interval_warnings(card, interval),
     ]
     own_warnings += tuple(_end_warnings(histogram, 1, card.min_cell))
     warnings += _end_warnings(histogram, card.min_cell)
     specification = str(evaluation.settings.get("grid", specification))
     privacy, panels = _privacy(evaluation, card, specification), dict[str, Any]()
-    again = partial(again, options={}, thresholds=histogram.edges[:-1])
+    again = partial(again, options={}, thresholds=grid)
     if analysis.by or analysis.heterogeneity or analysis.cluster:
         # From one more session. Its binning error is that of the session before, which has warned.
         second = again(parties, analysis, protocol=DEFAULT_PROTOCOL)
@@ -301,22 +328,24 @@ def report_of(
         new = [text for text in second.warnings if text not in old and not text.startswith(NOT_TOLD_APART)]
         panels["groups"] = groups = tuple(estimate for estimate in second.estimates if estimate.group)
         panels["sites"] = tuple(replace(each, model="") for each in second.sites)
-        privacy += _second_privacy(second.protocol, analysis)
+        privacy += _second_privacy(second.protocol, analysis, counted=bool(asked) or card.calibration is not None)
         if analysis.cluster:
             warnings.append(_OTHER_INTERVALS)
             first, *others = card.measures
             card = replace(card, measures=(replace(first, interval=second.interval), *others))
-        if analysis.by:
+        if analysis.by and (asked or card.calibration is not None):
             hidden = [each.group for each in groups if each.auc is None and analysis.min_cell > 1]
-            edges = _wider(histogram, card.chosen.threshold)
-            cells = _cells(parties, analysis, edges, again, setup)
-            above = int(np.searchsorted(edges, card.chosen.threshold))
-            panels["group_decisions"] = decisions = tuple(of_cells(cells, analysis, card.min_cell, hidden, above))
+            starts = _wider(histogram, asked[:1])
+            cells = _cells(parties, analysis, edges, starts, again, setup)
+            if asked:
+                above = int(np.searchsorted(starts, bin_of(histogram.edges, asked[0])))
+                decisions = tuple(of_cells(cells, analysis, card.min_cell, hidden, above))
+                panels["group_decisions"] = decisions
+                if len(analysis.by) > 1 and any(each.counts is None for each in decisions):
+                    new.append(NESTED)
             if card.calibration is not None:
-                at = bins_of(histogram.edges[:-1], edges)
+                at = np.searchsorted(starts, np.arange(histogram.bins), side="right").astype(np.int32) - 1
                 panels["group_calibrations"] = tuple(calibrations(cells, analysis, histogram, at, hidden, interval))
-            if len(analysis.by) > 1 and any(each.counts is None for each in decisions):
-                new.append(NESTED)
         warnings += dict.fromkeys(new)
     facts = Facts(
         title=title.strip() or f"Classifier on the rows of {_number_of(evaluation)}",
@@ -333,37 +362,42 @@ def _number_of(evaluation: Evaluation) -> str:
     return f"{evaluation.parties:,} {'party' if evaluation.parties == 1 else 'parties'}"
 
 
-def _refuse_panels(analysis: Analysis, options: Mapping[str, object], threshold: float) -> None:
+def _refuse_panels(analysis: Analysis, options: Mapping[str, object]) -> None:
     """Raise `InputError` for what a report cannot have together, before a session spends the budget of noise."""
     panels, models = analysis.by or analysis.heterogeneity or analysis.cluster, len(analysis.models)
     if (panels or models > 1) and "epsilon" in options:
         what = "AUCs of groups, sites and patients, and differences of models, are exact"
         raise InputError(f"{what}: they do not go with a model that adds noise")
-    if models > 2 or (models == 2 and threshold == 1):
-        raise InputError(f"a report is of one model, or of two at a threshold below 1; got {models} columns of scores")
+    if models > 2:
+        raise InputError(f"a report is of one model, or of two; got {models} columns of scores")
 
 
-def _wider(histogram: Histogram, threshold: float) -> NDArray[np.float64]:
-    """Return where a few bins with about equally many rows begin, and the threshold."""
+def _wider(histogram: Histogram, asked: Sequence[float]) -> NDArray[np.intp]:
+    """Return the first bin of each of a few groups of bins with about equally many rows, and that of the threshold."""
     rows = np.cumsum(histogram.counts)
     starts = np.searchsorted(rows, np.arange(_BINS_OF_GROUPS) / _BINS_OF_GROUPS * rows[-1], side="right")
-    return np.union1d(histogram.edges[:1], [*histogram.edges[starts], threshold])
+    return np.union1d([0, *(bin_of(histogram.edges, each) for each in asked)], starts)
 
 
 def _cells(
-    parties: Sequence[PartyData], analysis: Analysis, edges: NDArray[np.float64], again: _Again, setup: Setup
+    parties: Sequence[PartyData],
+    analysis: Analysis,
+    edges: NDArray[np.float64],
+    starts: NDArray[np.intp],
+    again: _Again,
+    setup: Setup,
 ) -> Histogram:
-    """Return, for each level of each variable, the rows of each label in bins that begin at these edges."""
+    """Return, for each level of each variable, the rows of each label in groups of bins, by the first bin of each."""
     levels, times = [len(variable.levels) for variable in analysis.by], len(analysis.by)
     firsts = np.cumsum([0, *levels[:-1]])
 
     def cells(data: PartyData) -> NDArray[np.int64]:
-        bins = bins_of(data.y_score, edges)
+        bins = np.searchsorted(starts, bins_of(data.y_score, edges), side="right") - 1
         of = (first + codes.astype(np.int64) for first, codes in zip(firsts, data.groups, strict=True))
-        return np.concatenate([len(edges) * each + bins for each in of])
+        return np.concatenate([len(starts) * each + bins for each in of])
 
     of_several = partial(again, setup=replace(setup, max_rows=setup.max_rows * times))
-    return _counted(parties, cells, len(edges) * sum(levels), of_several)
+    return _counted(parties, cells, len(starts) * sum(levels), of_several)
 
 
 def _counted(
@@ -399,12 +433,17 @@ def _two_models(
     both = structs.replace(analysis, by=(), heterogeneity=False)
     compared = again(ungrouped, both, protocol=DEFAULT_PROTOCOL)
     comparison = next((_of_cards(each, first.card, second.card) for each in compared.comparisons), None)
-    at, benefits = first.card.chosen.threshold, tuple[Measure, ...]()
-    if second.card.chosen.threshold == at:  # counts at a third one would tell small counts beside those of the cards
-        cells = _counted(parties, lambda data: 2 * (data.scores[0] >= at) + (data.scores[1] >= at), 4, again)
-        benefits = net_benefits(analysis.models, cells, at, first.card.level, first.card.min_cell)
+    # A threshold at which small counts are hidden has no net benefit, which would tell them.
+    decided, benefits = [each.card.chosen[0] for each in reports if each.card.chosen], tuple[Measure, ...]()
+    probabilities = first.card.decision_curve and second.card.decision_curve
+    if len(decided) == 2 and probabilities and not any(each.hidden for each in decided) and decided[0].threshold < 1:
+        at = numbers(np.array([decided[0].threshold]))
+        acts = lambda data: 2 * (numbers(data.scores[0]) >= at) + (numbers(data.scores[1]) >= at)  # noqa: E731
+        cells = _counted(parties, acts, 4, again)
+        level, min_cell = first.card.level, first.card.min_cell
+        benefits = net_benefits(analysis.models, cells, decided[0].threshold, level, min_cell)
     warnings = _told(reports, [each.facts.warnings for each in reports])
-    if not benefits or (first.card.level and benefits[-1].interval is None):
+    if benefits and first.card.level and benefits[-1].interval is None:
         warnings.append(_NO_DIFFERENCE)
     facts = replace(
         first.facts,
@@ -454,11 +493,12 @@ def _of_cards(comparison: Comparison, first: ReportCard, second: ReportCard) -> 
     return replace(comparison, interval=interval, p_value=p_value)
 
 
-def _second_privacy(protocol: str, analysis: Analysis) -> str:
+def _second_privacy(protocol: str, analysis: Analysis, *, counted: bool) -> str:
     """Say what the second session has told each party."""
     learnt = ["the AUC of all rows and the sums behind it, in the bins before merging"]
     if analysis.by:
         learnt.append("the same for each group, also for those not shown")
+    if analysis.by and counted:
         learnt.append(
             f"in a third session, each group's rows of each label in up to {_BINS_OF_GROUPS + 1} bins of scores, which "
             "end at the threshold or hold about equally many rows"
@@ -499,13 +539,11 @@ def _end_warnings(histogram: Histogram, least: float, below: float = math.inf) -
         )
 
 
-def _cell_warnings(card: ReportCard, edges: NDArray[np.float64], threshold: float) -> Iterator[str]:
-    if np.abs(edges - threshold).min() < abs(card.chosen.threshold - threshold):
-        yield (
-            f"threshold {threshold:.6g} parts too few rows from the others: {card.chosen.threshold:.6g}, the nearest "
-            "edge of the merged bins, stands for it"
-        )
-    elif card.min_cell == 1 and not card.noisy:
+def _cell_warnings(card: ReportCard) -> Iterator[str]:
+    for decision in card.chosen:
+        if decision.hidden:
+            yield f"threshold {decision.threshold:.6g}: {decision.hidden}"
+    if card.min_cell == 1 and not card.noisy:
         yield "small counts are shown (--min-cell 1, in Python min_cell=1): a count from 1 to 9 may tell who is meant"
 
 
@@ -553,7 +591,8 @@ def _privacy(evaluation: Evaluation, card: ReportCard, thresholds: str) -> str:
         page = "report.json holds these numbers, and the curves on this page nearly do: readers learn them too."
         if card.histogram.bins < card.fine_bins:
             found = grids.quantiles_wanted(thresholds) or of_rows  # edges are at places that rows choose
-            placed = "" if found else f", no row is placed among fewer than {card.min_cell}"
+            told = found or any(each.hidden for each in card.chosen)  # that few rows lie beyond a threshold
+            placed = "" if told else f", no row is placed among fewer than {card.min_cell}"
             page = (
                 f"Here and in report.json there are {card.histogram.bins:,} bins, merged from these: no count is from "
                 f"1 to {card.min_cell - 1}{placed}, and curves and counts are of them. Measures of all rows, such as "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -27,16 +27,20 @@ if TYPE_CHECKING:
 FRACTIONS = ("fraction", "binning_error_fraction")
 """Fields of `Evaluation` that are text in `Evaluation.as_dict`, such as "3/4"."""
 
-_FRAME = {
-    **dict.fromkeys(("model", "group", "contrast"), "object"),
-    **dict.fromkeys(("n", "events"), "Int64"),
-    **dict.fromkeys(("auc", "low", "high", "level"), "float64"),
+_KNOWN = {
+    **dict.fromkeys(("low", "high", "confidence"), "float64"),
     "method": "object",
     **dict.fromkeys(("standard_error", "binning_error"), "float64"),
-    **dict.fromkeys(("missing", "minus"), "object"),
-    **dict.fromkeys(("difference", "p_value", "p_holm"), "float64"),
 }
-"""Columns of `Evaluation.to_frame`, and their pandas types."""
+_OF_AUCS = {
+    **dict.fromkeys(("model", "variable", "level", "contrast"), "object"),
+    **{"n": "Int64", "events": "Int64", "auc": "float64", **_KNOWN, "missing": "object"},
+}
+_OF_DIFFERENCES = {
+    **{"model": "object", "minus": "object", "n": "Int64", "events": "Int64", "difference": "float64", **_KNOWN},
+    **{"p_value": "float64", "p_holm": "float64", "missing": "object"},
+}
+"""Columns of `Evaluation.to_frame` and of `Evaluation.differences_to_frame`, and their pandas types."""
 
 NOT_TOLD_APART = "many pairs of rows are not told apart"  # how the warning of a large binning error begins
 FIRST_SESSION = "boundaries: "  # before the name of a phase of the session that found the thresholds
@@ -197,23 +201,28 @@ class Evaluation(Outcome):
         return plain
 
     def to_frame(self) -> DataFrame:
-        """Return a pandas data frame with a row for each estimate, then one for each comparison.
+        """Return a pandas data frame with a row for each AUC.
 
-        Columns: model, group ("all" for all rows), contrast, n (rows), events (positive rows), auc, low, high, level
-        and method of its interval, standard_error, binning_error, and missing (why there is no AUC, or empty). In the
-        row of a comparison `difference` is the AUC of `model` less that of `minus`; interval, errors and p_value are of
-        the difference. Unknown numbers are NA. Raises `InputError` where pandas is not installed.
+        Columns: model, variable and level of the group ("all" and "" for all rows), contrast, n (rows), events
+        (positive rows), auc, low, high, confidence (such as 0.95) and method of its interval, standard_error,
+        binning_error, and missing (why there is no AUC, or empty). Unknown numbers are NA. Raises `InputError` where
+        pandas is not installed.
         """
-        try:
-            import pandas
-        except ImportError:
-            raise InputError("Evaluation.to_frame needs pandas: pip install pandas") from None
-        of_all = {"group": "all", "contrast": "", "n": self.rows, "events": self.positives, "missing": ""}
-        lines = [estimate.as_dict() | {"minus": ""} for estimate in self.estimates]
-        lines += [of_all | asdict(pair) | {"model": pair.second, "minus": pair.first} for pair in self.comparisons]
-        rows = [[(line | (line["interval"] or {})).get(name) for name in _FRAME] for line in lines]
-        frame = pandas.DataFrame(rows, columns=list(_FRAME))
-        return frame.astype(_FRAME)
+        lines = []
+        for each in self.estimates:
+            variable, _, level = each.group.partition(": ")
+            lines.append(each.as_dict() | {"variable": variable or "all", "level": level})
+        return framed(lines, _OF_AUCS)
+
+    def differences_to_frame(self) -> DataFrame:
+        """Return a pandas data frame with a row for each comparison of two models, over all rows.
+
+        `difference` is the AUC of `model` less that of `minus`; interval, errors, p_value and p_holm are of it. Other
+        columns as of `to_frame`; without comparisons there is no row.
+        """
+        of_all = {"n": self.rows, "events": self.positives}
+        lines = [of_all | asdict(each) | {"model": each.second, "minus": each.first} for each in self.comparisons]
+        return framed(lines, _OF_DIFFERENCES)
 
     @property
     def rows(self) -> int | None:
@@ -250,6 +259,25 @@ class Evaluation(Outcome):
             *(f"warning: {warning}" for warning in self.warnings),
         ]
         return notebook_html(str(self), tables, lines)
+
+
+def framed(lines: Iterable[Mapping[str, Any]], columns: Mapping[str, str]) -> DataFrame:
+    """Return a pandas data frame of these columns; each line may have an `interval`, or its plain types."""
+    try:
+        import pandas
+    except ImportError:
+        raise InputError("to_frame needs pandas: pip install pandas") from None
+    rows = []
+    for line in lines:
+        interval = dict(line.get("interval") or {})
+        flat = {
+            **line,
+            **interval,
+            "confidence": interval.get("level", line.get("confidence")),
+            "level": line.get("level"),
+        }
+        rows.append([flat.get(name) for name in columns])
+    return pandas.DataFrame(rows, columns=list(columns)).astype(dict(columns))
 
 
 def _parties(outcome: Outcome) -> str:

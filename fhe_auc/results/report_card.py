@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -23,11 +23,14 @@ from fhe_auc.metrics import (
     RocCurve,
 )
 from fhe_auc.metrics.calibration import CALIBRATION_BINS
+from fhe_auc.metrics.small_cells import Shown
+from fhe_auc.question.binning import numbers
 from fhe_auc.results.estimates import Comparison, GroupEstimate
 from fhe_auc.results.group_decisions import GroupCalibration, GroupDecision
 from fhe_auc.results.heterogeneity import SiteSummary
-from fhe_auc.results.intervals import DEFAULT_LEVEL, Interval, wilson
+from fhe_auc.results.intervals import DEFAULT_LEVEL, Interval, quantile, wilson
 from fhe_auc.results.report_measures import (
+    LABELS,
     Decision,
     Measure,
     OperatingPoint,
@@ -38,6 +41,7 @@ from fhe_auc.results.report_measures import (
     score_measures,
 )
 
+MOST_THRESHOLDS = 10  # asked for: what is not shown at one of many would tell where single rows lie
 DIGITS = 4  # of numbers that are not of the counts shown, also in figures: all of them would tell where single rows lie
 
 
@@ -66,8 +70,8 @@ class ReportCard:
     calibration_measures: tuple[Measure, ...]  # likewise
     brier: BrierDecomposition | None  # by the bins shown, whose rows have their mean score; None: no probabilities
     best: Decision  # at the threshold with the best F1
-    chosen: Decision  # at the reader's own
-    operating_points: tuple[OperatingPoint, ...]  # the best recall at a specificity that is held, and the other way
+    chosen: tuple[Decision, ...]  # at the reader's own thresholds, in their order
+    operating_points: tuple[OperatingPoint, ...]  # by Youden, at a rate that is held, and what else was asked for
     roc: RocCurve
     precision_recall: PrecisionRecallCurve
     calibration: CalibrationCurve | None  # as `_groups` makes its groups; None: scores are no probabilities
@@ -75,6 +79,7 @@ class ReportCard:
     tpr_band: Band | None  # Wilson's intervals of the rates at each point of the ROC curve,
     fpr_band: Band | None
     observed_band: Band | None  # and of the share of positive rows at each point of the calibration curve
+    net_benefit_band: Band | None  # Wald's intervals of the model's net benefit along the decision curve
     prevalence_interval: Interval | None  # Wilson's, of the share of positive rows
     model: str = ""  # its name; empty where it is the only one
 
@@ -91,6 +96,11 @@ class ReportCard:
         return self.measures[0].interval
 
     @property
+    def rows(self) -> int | None:
+        """All rows; None where noise hides them."""
+        return None if self.noisy else round(self.histogram.counts.sum())
+
+    @property
     def prevalence(self) -> float:
         """Share of positive rows."""
         return float(self.histogram.positives.sum() / self.histogram.counts.sum())
@@ -101,7 +111,7 @@ class TwoModels(NamedTuple):
 
     card: ReportCard  # of the second
     comparison: Comparison | None  # of the two AUCs; None where one is undefined
-    net_benefits: tuple[Measure, ...]  # of both, and their difference; none where small counts leave other thresholds
+    net_benefits: tuple[Measure, ...]  # of both, and their difference; none without a threshold where both are shown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,10 +148,38 @@ class Facts:
         )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """The decisions that a reader asks for.
+
+    `thresholds` stand first; the first of them is that of groups and of net benefit. `cost_ratio` says how many false
+    positives a false negative costs, `alert_rate` which share of rows may be flagged at most.
+    """
+
+    thresholds: tuple[float, ...] = ()
+    cost_ratio: float | None = None
+    alert_rate: float | None = None
+
+    def __post_init__(self) -> None:
+        if len(self.thresholds) > MOST_THRESHOLDS or len(set(self.thresholds)) < len(self.thresholds):
+            raise InputError(
+                f"threshold: got {len(self.thresholds)} ({', '.join(map('{:g}'.format, self.thresholds))}); give at "
+                f"most {MOST_THRESHOLDS} different ones"
+            )
+        for threshold in self.thresholds:
+            if not math.isfinite(threshold):
+                raise InputError(f"threshold is {threshold}; it must be finite")
+        if self.cost_ratio is not None and not 0 < self.cost_ratio < math.inf:
+            raise InputError(f"cost_ratio is {self.cost_ratio}; it must be above 0 and finite")
+        if self.alert_rate is not None and not 0 < self.alert_rate < 1:
+            raise InputError(f"alert_rate is {self.alert_rate}; it must be above 0 and below 1")
+
+
 def report_card(
     histogram: Histogram,
     *,
-    threshold: float = 0.5,
+    wanted: Wanted = Wanted(),
+    added: Sequence[float] = (),
     level: float | None = DEFAULT_LEVEL,
     min_cell: int = 1,
     noisy: bool = False,
@@ -150,36 +188,43 @@ def report_card(
 
     Where edges leave [0, 1] scores are no probabilities: what needs these is missing.
 
-    `threshold` is the reader's own. Where small cells are merged the nearest edge stands for it, so that all counts at
-    it are whole, and none is small; the edge nearest to it before stays one if it can. `level`, from 0.5 to 0.9999, is
-    that of the confidence intervals; None for none. Bins are merged (`fhe_auc.metrics.merge_small_cells`) until no
-    count that is shown is from 1 to ``min_cell - 1``, and no edge tells where fewer rows lie; 1 merges nothing. `noisy`
-    counts, and those that are no integers, have no intervals and, since the noise hides small counts, are not merged.
+    Thresholds that are `wanted` are edges, as numbers (`fhe_auc.question.binning`). Those that are `added` to the grid
+    for this alone part no bin of measures without a threshold. `level`, from 0.5 to 0.9999, is that of the confidence
+    intervals; None for none. Bins are merged (`fhe_auc.metrics.merge_small_cells`) until no count that is shown is
+    from 1 to ``min_cell - 1``, and no edge tells where fewer rows lie; 1 merges nothing. A threshold stays where it is
+    asked for: what would show a small count there is missing. `noisy` counts, and those that are no integers, have no
+    intervals and, since the noise hides small counts, are not merged.
 
     Raises `UndefinedAucError` without positive or negative rows, `EvaluationError` if a class has fewer than `min_cell`
-    rows; `InputError` if the threshold is not finite, or `level` or `min_cell` is out of range.
+    rows; `InputError` if a threshold is no edge, or `level` or `min_cell` is out of range.
     """
-    fine = usable = histogram.cleaned()
+    counted = histogram.cleaned()
+    fine = usable = metrics.joined(counted, added)
     if noisy or any((side % 1).any() for side in (fine.positives, fine.negatives)):
         level, min_cell = None, 1
+    bins = [bin_of(counted.edges, threshold) for threshold in wanted.thresholds]
     probabilities, calibration = metrics.of_probabilities(fine), None
+    hidden = [""] * len(bins)
     if min_cell > 1:
         # Groups of the reliability diagram end at edges of merged bins: else differences of both would be small counts.
-        nearest = _nearest(fine.edges[:-1], threshold)
-        crowded = metrics.crowded(fine, min_cell, first=nearest)
-        mean_scores = _in_cuts(fine, np.searchsorted(fine.edges, crowded.edges[1:-1])).prob_pred
-        ends = crowded.edges[_groups(crowded, mean_scores, nearest, min_cell)] if probabilities else np.empty(0)
-        usable = metrics.merge_small_cells(crowded, min_cell, keep=[nearest, *ends])
+        shown = metrics.shown_at(counted, bins, min_cell)
+        crowded = metrics.crowded(counted, min_cell, shown)
+        at = np.searchsorted(counted.edges[:-1], crowded.edges[1:-1])
+        mean_scores = _in_cuts(counted, at).prob_pred
+        ends = at[_groups(crowded, counted, mean_scores, shown, min_cell) - 1] if probabilities else at[:0]
+        usable = metrics.merge_small_cells(counted, min_cell, keep=counted.edges[ends], shown=shown)
         if probabilities:
-            calibration = _in_cuts(fine, np.searchsorted(fine.edges, ends))
+            calibration = _in_cuts(counted, ends)
             calibration = calibration._replace(prob_pred=calibration.prob_pred.round(DIGITS))
-        mean_scores = _in_cuts(fine, np.searchsorted(fine.edges, usable.edges[1:-1])).prob_pred
-        chosen = _nearest(usable.edges[:-1], threshold)
+        mean_scores = _in_cuts(counted, np.searchsorted(counted.edges[:-1], usable.edges[1:-1])).prob_pred
+        told = [dict(zip(LABELS, (at == 0 or at in own for own in shown), strict=True)) for at in bins]
+        hidden = [" and ".join(label for label in LABELS if not each[label]) for each in told]
     else:
         calibration = metrics.calibration_curve(fine, strategy="quantile") if probabilities else None
-        mean_scores, chosen = fine.centres, threshold
+        mean_scores = fine.centres
     positives, negatives = float(usable.positives.sum()), float(usable.negatives.sum())
     roc = metrics.roc_curve(usable)
+    curve = metrics.decision_curve(usable) if probabilities else None
     return ReportCard(
         histogram=usable,
         fine_bins=fine.bins,
@@ -190,50 +235,67 @@ def report_card(
         calibration_measures=calibration_measures(fine, level),
         brier=metrics.brier_decomposition(usable, mean_scores) if probabilities else None,
         best=decision(usable, "Best F1", metrics.best_f1_threshold(usable), level),
-        chosen=decision(usable, "Chosen" if chosen == threshold else f"Nearest to {threshold:.4g}", chosen, level),
-        operating_points=tuple(operating_points(usable, level)),
+        chosen=tuple(
+            replace(
+                decision(counted, "Asked for", float(counted.edges[at]), level, few=few, min_cell=min_cell),
+                threshold=threshold,
+            )
+            for threshold, at, few in zip(wanted.thresholds, bins, hidden, strict=True)
+        ),
+        operating_points=tuple(operating_points(usable, level, wanted.cost_ratio, wanted.alert_rate)),
         roc=roc,
         precision_recall=metrics.precision_recall_curve(usable),
         calibration=calibration,
-        decision_curve=metrics.decision_curve(usable) if probabilities else None,
+        decision_curve=curve,
         tpr_band=_band(roc.tpr, positives, level),
         fpr_band=_band(roc.fpr, negatives, level),
         observed_band=calibration and _band(calibration.prob_true, calibration.rows, level),
+        net_benefit_band=curve and _around(curve.model, metrics.net_benefit_error(usable), level),
         prevalence_interval=rate_interval(positives, positives + negatives, level),
     )
 
 
-def _nearest(edges: NDArray[np.float64], threshold: float) -> float:
-    if not math.isfinite(threshold):
-        raise InputError(f"threshold is {threshold}; it must be finite")
-    return float(edges[np.argmin(np.abs(edges - threshold))])
+def bin_of(edges: NDArray[np.float64], threshold: float) -> int:
+    """Return the bin whose lower edge is the threshold, or the same number; raise `InputError` if there is none."""
+    value = np.array([threshold])
+    for same in (edges[:-1] == value, numbers(edges[:-1]) == numbers(value)):
+        if same.any():
+            return int(same.argmax())
+    raise InputError(f"threshold {threshold:g} is no edge of the histogram, so that rows at it were not counted apart")
+
+
+def _around(values: NDArray[np.float64], errors: NDArray[np.float64], level: float | None) -> Band | None:
+    reach = quantile(level or DEFAULT_LEVEL) * errors
+    return None if level is None else Band(values - reach, values + reach)
 
 
 def _band(rates: NDArray[np.float64], rows: NDArray[np.float64] | float, level: float | None) -> Band | None:
     return None if level is None else Band(*wilson(np.round(rates * rows), rows, level))
 
 
-def _groups(fine: Histogram, scores: NDArray[np.float64], threshold: float, min_cell: int) -> NDArray[np.intp]:
+def _groups(
+    bins: Histogram, counted: Histogram, scores: NDArray[np.float64], shown: Shown, min_cell: int
+) -> NDArray[np.intp]:
     """Return the first bin of each group of the reliability diagram but the first.
 
-    Of the most groups that leave no count from 1 to ``min_cell - 1``, neither in a group nor between the threshold and
-    its ends: if need be the end nearest to the threshold moves there. Groups have about equally many rows. Where events
-    are rare, or scores sure, few such groups would do: they then are about equally uncertain. Labels decide no more.
-    `scores` are the bins' means.
+    Of the most groups that leave no count from 1 to ``min_cell - 1``, neither in a group nor between its ends and
+    thresholds that are shown: if need be the end nearest to one moves there. Groups have about equally many rows. Where
+    events are rare, or scores sure, few such groups would do: they then are about equally uncertain. Labels decide no
+    more. `scores` are the means of `bins`, which are merged from those that were `counted`.
     """
-    at = np.flatnonzero(fine.edges[1:-1] == threshold) + 1
-    held = at if _without_small_counts(fine, at, min_cell) else at[:0]
-    rows = np.append(0, np.cumsum(fine.counts))
+    at = np.searchsorted(counted.edges[:-1], bins.edges[:-1])
+    held = np.flatnonzero(np.isin(at, np.intersect1d(*shown)))
+    rows = np.append(0, np.cumsum(bins.counts))
     for number in range(CALIBRATION_BINS, 1, -1):
-        for weights in (fine.counts, fine.counts * scores * (1 - scores)):
-            cuts = _cuts(fine, weights, number)
+        for weights in (bins.counts, bins.counts * scores * (1 - scores)):
+            cuts = _cuts(bins, weights, number)
             moved = cuts.copy()
-            if len(held) and len(cuts):
-                moved[np.abs(rows[cuts] - rows[held]).argmin()] = held[0]
-            for ends in (cuts, moved):
-                if _without_small_counts(fine, np.union1d(ends, held), min_cell):
+            for each in held if len(cuts) else ():
+                moved[np.abs(rows[cuts] - rows[each]).argmin()] = each
+            for ends in (cuts, np.unique(moved)):
+                if metrics.clear_of(counted, at[ends], shown, min_cell):
                     return ends
-    return at[:0]
+    return held[:0]
 
 
 def _cuts(fine: Histogram, weights: NDArray[np.float64], number: int) -> NDArray[np.intp]:
@@ -242,12 +304,6 @@ def _cuts(fine: Histogram, weights: NDArray[np.float64], number: int) -> NDArray
     middles = np.cumsum(weights[some]) - weights[some] / 2
     groups = (number * middles / weights.sum()).astype(np.intp)
     return np.asarray(some[1:][np.diff(groups) > 0])
-
-
-def _without_small_counts(fine: Histogram, cuts: NDArray[np.intp], least: int) -> bool:
-    """Return whether no group between bins at which it is cut has from 1 to ``least - 1`` rows of a label."""
-    counts = np.array([np.add.reduceat(side, [0, *cuts]) for side in (fine.positives, fine.negatives)])
-    return bool(((counts == 0) | (counts >= least)).all())
 
 
 def _in_cuts(fine: Histogram, cuts: NDArray[np.intp]) -> CalibrationCurve:

@@ -46,6 +46,7 @@ def as_dict(card: ReportCard, facts: Facts) -> dict[str, Any]:
         (roc, "tpr", card.tpr_band),
         (roc, "fpr", card.fpr_band),
         (calibration, "prob_true", card.observed_band),
+        (decision_curve, "model", card.net_benefit_band),
     ):
         if curve is not None and band is not None:
             curve |= {f"{name}_{end}": values.tolist() for end, values in band._asdict().items()}
@@ -53,8 +54,8 @@ def as_dict(card: ReportCard, facts: Facts) -> dict[str, Any]:
     if score_metrics.get("expected_calibration_error"):
         score_metrics["expected_calibration_error"] |= {"bins": CALIBRATION_BINS, "strategy": "quantile"}
     brier = None if card.brier is None else card.brier._asdict()
-    decisions: dict[str, Decision | None] = {"best_f1": card.best, "chosen": card.chosen}
-    decisions |= {f"{point.held}_{point.least:.2f}": point.decision for point in card.operating_points}
+    decisions: dict[str, Decision | None] = {f"threshold_{each.threshold:.6g}": each for each in card.chosen}
+    decisions |= {"best_f1": card.best} | {point.name: point.decision for point in card.operating_points}
     return {
         "title": facts.title,
         "date": facts.date.isoformat(),
@@ -125,7 +126,8 @@ def _decision(decision: Decision) -> dict[str, Any]:
     return {
         "threshold": decision.threshold,
         "metrics": _measures(decision.measures),
-        "confusion_matrix": decision.confusion.tolist(),
+        "confusion_matrix": [list(row) for row in decision.confusion],
+        "hidden": decision.hidden,
     }
 
 

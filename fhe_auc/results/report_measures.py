@@ -9,7 +9,6 @@ from fractions import Fraction
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fhe_auc import metrics
 from fhe_auc.metrics import Estimate, Histogram
@@ -40,6 +39,11 @@ _FARTHEST = 300.0
 _ACTS = {"first": (0, 0, 1, 1), "second": (0, 1, 0, 1), "difference": (0, 1, -1, 0)}
 """Who acts on rows above by neither model, by the second alone, by the first alone, and by both."""
 
+NOT_SHOWN = "not shown"
+LABELS = ("positive", "negative")
+_LABELS_OF = {"recall": LABELS[:1], "specificity": LABELS[1:]}
+"""Rows of which label tell a rate at a threshold; others are told by both together."""
+
 _HELD = (0.9, 0.95)  # specificity, or sensitivity, at the operating points
 _MAX_FPR = 0.1
 
@@ -64,24 +68,21 @@ class Measure:
 class Decision:
     """The classifier at one threshold: a score at or above it is predicted positive.
 
-    `title` says which threshold this is; `confusion` counts whole rows, shape (2, 2): ``[[TN, FP], [FN, TP]]``.
+    `title` says which threshold this is; `confusion` counts whole rows, ((TN, FP), (FN, TP)); None is not shown.
     """
 
     title: str
     threshold: float
     measures: tuple[Measure, ...]
-    confusion: NDArray[np.int64]
+    confusion: tuple[tuple[int | None, int | None], tuple[int | None, int | None]]
+    hidden: str = ""  # why some of it is not shown
 
 
 class OperatingPoint(NamedTuple):
-    """The decision with the other rate at its best where one, "specificity" or "recall", is held at `least`.
+    """A decision at a threshold that the counts choose, by name and title; none where no bin begins there."""
 
-    No decision: no bin begins there.
-    """
-
-    held: str
+    name: str
     title: str
-    least: float
     decision: Decision | None
 
 
@@ -267,31 +268,54 @@ def calibration_measures(histogram: Histogram, level: float | None) -> tuple[Mea
     return tuple(Measure(name, *texts, *found.get(name, (None, None))) for name, texts in _OF_CALIBRATION.items())
 
 
-def operating_points(histogram: Histogram, level: float | None) -> Iterator[OperatingPoint]:
-    """Yield the decisions at each specificity and each sensitivity that is held."""
-    for held, title, find in (
-        ("specificity", "Specificity", metrics.threshold_of_specificity),
-        ("recall", "Sensitivity", metrics.threshold_of_recall),
-    ):
-        for least in _HELD:
-            threshold = find(histogram, least)
-            heading = f"{title} at least {least:.2f}"
-            point = None if threshold is None else decision(histogram, heading, threshold, level)
-            yield OperatingPoint(held, title, least, point)
+def operating_points(
+    histogram: Histogram, level: float | None, cost_ratio: float | None, alert_rate: float | None
+) -> Iterator[OperatingPoint]:
+    """Yield decisions at each specificity and sensitivity that is held, by Youden, and by a cost and an alert rate."""
+    find = {
+        **{f"specificity_{least:.2f}": metrics.threshold_of_specificity(histogram, least) for least in _HELD},
+        **{f"recall_{least:.2f}": metrics.threshold_of_recall(histogram, least) for least in _HELD},
+        "youden": metrics.cheapest_threshold(histogram, histogram.negatives.sum() / histogram.positives.sum()),
+    }
+    titles = [f"{rate} at least {least:.2f}" for rate in ("Specificity", "Sensitivity") for least in _HELD]
+    titles.append("Youden: most sensitivity + specificity")
+    if cost_ratio is not None:
+        find["least_cost"] = metrics.cheapest_threshold(histogram, cost_ratio)
+        titles.append(
+            f"Least cost, a false negative as {cost_ratio:g} false positives; for true probabilities the threshold is "
+            f"{1 / (1 + cost_ratio):.4g}"
+        )
+    if alert_rate is not None:
+        find["alert_rate"] = metrics.threshold_of_alert_rate(histogram, alert_rate)
+        titles.append(f"Flagged: at most {100 * alert_rate:.4g}% of rows")
+    for (name, threshold), title in zip(find.items(), titles, strict=True):
+        yield OperatingPoint(name, title, None if threshold is None else decision(histogram, title, threshold, level))
 
 
-def decision(histogram: Histogram, title: str, threshold: float, level: float | None) -> Decision:
-    """Return the classifier at a threshold; rates have Wilson's intervals."""
+def decision(
+    histogram: Histogram, title: str, threshold: float, level: float | None, *, few: str = "", min_cell: int = 1
+) -> Decision:
+    """Return the classifier at a threshold; rates have Wilson's intervals.
+
+    `few` names the labels, of `LABELS`, whose counts are not shown there, nor what would tell them.
+    """
     confusion = metrics.confusion_matrix(histogram, threshold)
     (tn, fp), (fn, tp) = confusion.tolist()
     rates = {"precision": (tp, tp + fp), "recall": (tp, tp + fn), "specificity": (tn, tn + fp), "npv": (tn, tn + fn)}
     rates["accuracy"] = (tp + tn, tp + tn + fp + fn)
     found = metrics.decision_metrics(histogram, threshold)
-    measures = (
-        Measure(name, *texts, found[name], rate_interval(*rates[name], level) if name in rates else None)
-        for name, texts in _OF_DECISIONS.items()
+    why = few and f"{NOT_SHOWN}: from 1 to {min_cell - 1} {few} rows lie on one side, or up to another threshold"
+    measures = []
+    for name, texts in _OF_DECISIONS.items():
+        if any(label in few for label in _LABELS_OF.get(name, LABELS)):
+            measures.append(Measure(name, *texts, None, missing=why))
+        else:
+            interval = rate_interval(*rates[name], level) if name in rates else None
+            measures.append(Measure(name, *texts, found[name], interval))
+    of_positive, of_negative = (
+        (None, None) if label in few else row for label, row in zip(LABELS, ((fn, tp), (tn, fp)), strict=True)
     )
-    return Decision(title, float(threshold), tuple(measures), confusion)
+    return Decision(title, float(threshold), tuple(measures), (of_negative, of_positive), why)
 
 
 def rate_interval(successes: float, rows: float, level: float | None) -> Interval | None:

@@ -4,6 +4,9 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
+import numpy as np
+from numpy.typing import NDArray
+
 from fhe_auc.base.errors import MessageError
 from fhe_auc.base.terminal import Progress
 from fhe_auc.results.evaluation import FIRST_SESSION, Evaluation, QuantileThresholds, preceded
@@ -21,8 +24,12 @@ def run_on_quantiles(
     parties: Sequence[PartyData],
     progress: Progress,
     cheat: str | None = None,
+    edges: Callable[[NDArray[np.float64]], NDArray[np.float64]] | None = None,
 ) -> Evaluation:
-    """Run a session that finds so many thresholds, then `run` at them; return the evaluation, with both's costs."""
+    """Run a session that finds so many thresholds, then `run` at them; return the evaluation, with both's costs.
+
+    `edges` makes others of those found, at which the parties count; there is no average precision then.
+    """
     first, second = plugin.staged(request, bins)
     finder = registry.finder(plugin)
 
@@ -30,8 +37,12 @@ def run_on_quantiles(
         progress(FIRST_SESSION + phase, done, total)
 
     quantiles = played(finder, first, parties, in_first)
-    chosen = replace(second, thresholds=first_of(quantiles).grid, before=first_of(quantiles).session_before)
-    return preceded(run(plugin, chosen, parties, progress, cheat, quantiles), first_of(quantiles))
+    found = first_of(quantiles)
+    if edges is not None:
+        chosen = replace(second, thresholds=edges(found.grid))
+        return preceded(run(plugin, chosen, parties, progress, cheat), found)
+    chosen = replace(second, thresholds=found.grid, before=found.session_before)
+    return preceded(run(plugin, chosen, parties, progress, cheat, quantiles), found)
 
 
 def run(

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from fhe_auc import metrics
 from fhe_auc.base.errors import EvaluationError, InputError
 from fhe_auc.metrics import Histogram, crowded, merge_small_cells
+from fhe_auc.metrics.small_cells import Shown
 
 counts = st.one_of(st.just(0), st.integers(0, 12), st.integers(0, 60))
 cells = st.lists(st.tuples(counts, counts), min_size=1, max_size=9)
@@ -24,14 +25,11 @@ def small(values: np.ndarray, least: int) -> bool:
 
 
 @settings(max_examples=80)
-@given(pairs=cells, least=st.sampled_from([1, 2, 5, 10]), at=st.integers(0, 9))
-def test_no_cell_is_small_and_totals_and_edges_are_kept_at_once(
-    pairs: list[tuple[int, int]], least: int, at: int
-) -> None:
+@given(pairs=cells, least=st.sampled_from([1, 2, 5, 10]))
+def test_no_cell_is_small_and_all_is_done_at_once(pairs: list[tuple[int, int]], least: int) -> None:
     fine = histogram(pairs)
     assume(not small(np.array([fine.positives.sum(), fine.negatives.sum()]), least))
-    keep = float(fine.edges[min(at, fine.bins)])
-    merged = merge_small_cells(fine, least, keep=keep)
+    merged = merge_small_cells(fine, least)
     assert not small(np.concatenate([merged.positives, merged.negatives]), least)
     assert set(merged.edges) <= set(fine.edges)
     assert (merged.edges[0], merged.edges[-1]) == (fine.edges[0], fine.edges[-1])
@@ -39,10 +37,7 @@ def test_no_cell_is_small_and_totals_and_edges_are_kept_at_once(
         for ours, theirs in ((merged.positives, fine.positives), (merged.negatives, fine.negatives)):
             assert ours[merged.edges[:-1] >= edge].sum() == theirs[fine.edges[:-1] >= edge].sum()
     assert merged.bins == 1 or least == 1 or (merged.counts >= least).all()
-    sides = [side[mask].sum() for side in (fine.positives, fine.negatives, fine.counts) for above in (True, False)
-             for mask in [(fine.edges[:-1] >= keep) == above]]  # fmt: skip
-    assert (keep in merged.edges) or small(np.array(sides), least) or (least > 1 and 0 in sides[4:])
-    assert merge_small_cells(merged, least, keep=keep).edges.tolist() == merged.edges.tolist()
+    assert merge_small_cells(merged, least).edges.tolist() == merged.edges.tolist()
 
 
 @settings(max_examples=40)
@@ -92,7 +87,7 @@ def test_a_minimum_of_1_merges_nothing_and_no_edge_stays_with_few_rows_beyond_it
     fine = histogram([(1, 2), (0, 3)])
     assert merge_small_cells(fine, 1).positives.tolist() == [1, 0]
     fine = histogram([(20, 20), (20, 20), (4, 0)])
-    assert merge_small_cells(fine, 10, keep=float(fine.edges[2])).edges.tolist() == [0, fine.edges[1], 1]
+    assert merge_small_cells(fine, 10, keep=fine.edges[2]).edges.tolist() == [0, fine.edges[1], 1]
 
 
 def halved(counts: np.ndarray, low: int, high: int, least: int, middle: int | None = None) -> tuple[list[int], list]:
@@ -143,24 +138,49 @@ def test_no_edge_tells_where_fewer_rows_than_are_shown_lie(data: st.DataObject, 
 
 
 @pytest.mark.parametrize("bins", [5, 100, 1000])
-@pytest.mark.parametrize("at", [None, 1, 37])
-def test_the_first_edge_is_tried_before_others_and_any_number_of_bins_is_halved(bins: int, at: int | None) -> None:
-    """From the first edge outwards, as halves of a number of bins that is a power of two, with empty ones beyond."""
-    if at is not None and at >= bins:
-        at = bins - 1
+@pytest.mark.parametrize("at", [[], [1], [37], [3, 37, 90]])
+def test_bins_are_halved_between_thresholds_shown_whatever_their_number(bins: int, at: list[int]) -> None:
+    """As halves of a number of bins that is a power of two, with empty ones beyond."""
     fine = histogram([(3, number % 7) for number in range(bins)])
-    place = at or 0
-    size = 2**12
-    outwards = (np.zeros(size), np.zeros(size))
-    outwards[0][:place], outwards[1][: bins - place] = fine.counts[:place][::-1], fine.counts[place:]
-    whole = np.concatenate([outwards[0][::-1], outwards[1]])
-    edges, _ = halved(whole, *((0, 2 * size) if place else (size, 2 * size)), 20)
-    expected = [0, *(edge - size + place for edge in edges), bins]
-    first = None if at is None else float(fine.edges[at])
-    assert crowded(fine, 20, first=first).edges.tolist() == fine.edges[expected].tolist()
-    assert (first in crowded(fine, 20, first=first).edges) == (
-        at is not None and fine.counts[:at].sum() >= 20 <= fine.counts[at:].sum()
+    at = [each for each in at if each < bins]
+    expected, roots = (
+        [0, bins],
+        [0, *(each for each in at if min(fine.counts[:each].sum(), fine.counts[each:].sum()) >= 20)],
     )
+    for low, high in zip(roots, [*roots[1:], bins], strict=True):
+        counts = np.append(fine.counts[low:high], np.zeros(2**12 - (high - low)))
+        expected += [low, *(low + edge for edge in halved(counts, 0, 2**12, 20)[0])]
+    shown = Shown(np.array(at, np.intp), np.array([1, *at], np.intp))  # of both labels at those of `at` alone
+    assert crowded(fine, 20, shown).edges.tolist() == fine.edges[sorted(set(expected))].tolist()
+
+
+@settings(max_examples=200)
+@given(
+    pairs=st.lists(st.tuples(counts, counts), min_size=2, max_size=9), least=st.sampled_from([2, 5, 10]), data=st.data()
+)
+def test_nothing_that_is_shown_differs_by_few_rows_and_a_threshold_asked_for_first_goes_first(
+    pairs: list[tuple[int, int]], least: int, data: st.DataObject
+) -> None:
+    fine = histogram(pairs)
+    assume(not small(np.array([fine.positives.sum(), fine.negatives.sum()]), least))
+    asked = data.draw(st.lists(st.integers(0, fine.bins - 1), max_size=4, unique=True))
+    shown = metrics.shown_at(fine, asked, least)
+    merged = merge_small_cells(fine, least, shown=shown)
+    assert merge_small_cells(merged, least).edges.tolist() == merged.edges.tolist()
+    inside = [int(np.flatnonzero(fine.edges == edge)[0]) for edge in merged.edges]
+    for side, own in zip((fine.positives, fine.negatives), shown, strict=True):
+        sides = np.split(side, sorted({*own, *inside[1:-1]}))
+        assert not small(np.array([each.sum() for each in sides]), least)
+        kept: list[int] = []
+        for each in asked:
+            if not small(np.array([part.sum() for part in np.split(side, sorted([*kept, each]))]), least):
+                kept.append(each)
+        assert [each for each in sorted(kept) if each] == own.tolist()
+        assert metrics.clear_of(fine, np.array(inside), shown, least)
+    for each in set(shown.positives) & set(shown.negatives):  # an edge, unless no rows part it from another one
+        assert each in inside or any(
+            not fine.counts[min(each, edge) : max(each, edge)].any() for edge in (*inside, *asked) if edge != each
+        )
 
 
 def test_small_classes_are_refused_without_a_number_and_so_is_what_cannot_be_merged() -> None:

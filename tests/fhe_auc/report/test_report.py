@@ -19,7 +19,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from fhe_auc import metrics, report
-from fhe_auc.base.errors import EvaluationError, InputError, UndefinedAucError, UndefinedMetricError
+from fhe_auc.base.errors import EvaluationError, UndefinedAucError, UndefinedMetricError
 from fhe_auc.figures.report_card import FIGURES, _shares, draw, png, svg
 from fhe_auc.metrics import Histogram
 from fhe_auc.question import thresholds
@@ -64,6 +64,10 @@ FACTS = report.Facts(
 HYBRID = np.append(thresholds.resolve("hybrid:1000"), 1.0)
 
 
+def wanted(threshold: float) -> report.Wanted:
+    return report.Wanted(thresholds=(float(threshold),))
+
+
 def binned(labels: Any, scores: Any, edges: Any = HYBRID) -> Histogram:
     return Histogram.from_rows(PartyData.from_arrays("a", labels, scores), edges)
 
@@ -83,7 +87,10 @@ def card(kind: str = "plain", threshold: float = 0.4, **options: Any) -> report.
     edges = HYBRID
     if kind != "extreme":
         edges = np.union1d(quantile_edges(data.y_score, 30, 10), np.arange(0, 1, 51 / 1024))
-    return report.report_card(Histogram.from_rows(data, edges), threshold=threshold, **options)
+    edges = edges if edges[-1] == 1 else np.append(edges, 1.0)
+    added = [threshold] * (threshold not in edges[:-1])
+    counted = Histogram.from_rows(data, np.append(np.union1d(edges[:-1], added), 1.0))
+    return report.report_card(counted, wanted=wanted(threshold), added=added, **options)
 
 
 def test_the_json_holds_what_the_metrics_say() -> None:
@@ -97,7 +104,7 @@ def test_the_json_holds_what_the_metrics_say() -> None:
     assert plain["calibration"].keys() == calibration
     of_scores = {"roc_auc", "average_precision", "ks", "expected_calibration_error", "brier"}
     assert plain["metrics"].keys() == {*of_scores, "log_loss", "normalised_entropy", "partial_auc", *RATES_HELD}
-    chosen, session = plain["decisions"]["chosen"], plain["session"]
+    chosen, session = plain["decisions"]["threshold_0.4"], plain["session"]
     for found, expected in (
         (plain["date"], "2026-11-23"),
         (plain["brier_decomposition"], metrics.brier_decomposition(of)._asdict()),
@@ -105,9 +112,9 @@ def test_the_json_holds_what_the_metrics_say() -> None:
         ((plain["rows"], plain["positive_rows"]), (4000, of.positives.sum())),
         (
             (chosen["threshold"], chosen["metrics"]["recall"]["value"]),
-            (0.4, metrics.decision_metrics(of, 0.4)["recall"].value),
+            (0.4, sklearn_metrics.recall_score(rows().y_true, rows().y_score >= 0.4)),
         ),
-        (chosen["confusion_matrix"], metrics.confusion_matrix(of, 0.4).tolist()),
+        (chosen["confusion_matrix"], sklearn_metrics.confusion_matrix(rows().y_true, rows().y_score >= 0.4).tolist()),
         (plain["decisions"]["best_f1"]["threshold"], metrics.best_f1_threshold(of)),
         (plain["roc_curve"]["thresholds"][0], None),
         (plain["histogram"]["positives"], of.positives.tolist()),
@@ -123,7 +130,7 @@ def test_the_page_holds_the_numbers_of_the_json() -> None:
     for estimate in [
         *plain["metrics"].values(),
         *plain["calibration"].values(),
-        *plain["decisions"]["chosen"]["metrics"].values(),
+        *plain["decisions"]["threshold_0.4"]["metrics"].values(),
         *(plain["decisions"]["recall_0.95"]["metrics"][name] for name in ("recall", "specificity", "precision", "npv")),
     ]:
         assert f"{estimate['value']:.4f}" in texts
@@ -206,9 +213,9 @@ def test_the_same_report_is_written_again_and_figures_carry_no_date_and_no_colou
 
 def test_what_is_undefined_exact_or_without_an_interval_is_said_so() -> None:
     data = rows("rare")
-    ours = report.report_card(Histogram.from_rows(data, [0, 0.01, 0.05, 1]), threshold=1.5)
+    ours = report.report_card(Histogram.from_rows(data, [0, 0.01, 0.05, 1]), wanted=wanted(0.05))
     plain = report.as_dict(ours, FACTS)
-    assert plain["decisions"]["chosen"]["metrics"]["precision"] is None
+    assert plain["decisions"]["threshold_0.05"]["metrics"]["precision"] is None
     assert all(each in Page(report.render(ours, FACTS)).texts for each in ("undefined", "there are no such rows"))
     facts = dataclasses.replace(FACTS, warnings=())
     texts = Page(report.render(report.report_card(Histogram([0, 0.5, 1], [0, 4], [6, 0])), facts)).texts
@@ -280,15 +287,13 @@ def noisy_histograms(draw: st.DrawFn) -> Histogram:
 
 
 @settings(max_examples=30, deadline=None)
-@given(histogram=noisy_histograms(), threshold=st.floats(0, 1), drawn=st.just(False))
-@example(histogram=Histogram([0, 0.3, 1, 1], [-3, 40, 2.5], [30, -1, 0.25]), threshold=0.3, drawn=True)
-@example(histogram=Histogram([0, 1e-264, 1, 1], [1, 0, 0], [1, 0, 0]), threshold=0.0, drawn=False)
-@example(histogram=Histogram([0, 1e-7, 1], [1e-9, 0], [0, 1e-9]), threshold=0.0, drawn=False)
-def test_any_counts_make_a_report_or_an_error_that_says_why(
-    histogram: Histogram, threshold: float, drawn: bool
-) -> None:
+@given(histogram=noisy_histograms(), threshold=st.integers(0, 6), drawn=st.just(False))
+@example(histogram=Histogram([0, 0.3, 1, 1], [-3, 40, 2.5], [30, -1, 0.25]), threshold=1, drawn=True)
+@example(histogram=Histogram([0, 1e-264, 1, 1], [1, 0, 0], [1, 0, 0]), threshold=0, drawn=False)
+@example(histogram=Histogram([0, 1e-7, 1], [1e-9, 0], [0, 1e-9]), threshold=0, drawn=False)
+def test_any_counts_make_a_report_or_an_error_that_says_why(histogram: Histogram, threshold: int, drawn: bool) -> None:
     try:
-        ours = report.report_card(histogram, threshold=threshold)
+        ours = report.report_card(histogram, wanted=wanted(histogram.edges[min(threshold, histogram.bins - 1)]))
     except (UndefinedAucError, UndefinedMetricError):
         cleaned = histogram.cleaned()
         assert not (cleaned.positives.sum() > 0 and cleaned.negatives.sum() > 0)
@@ -322,7 +327,7 @@ def whole_counts(plain: dict[str, Any]) -> list[float]:
     for side in (histogram["positives"], histogram["negatives"]):
         found += [*side, *np.cumsum(side), *np.cumsum(side[::-1])]
     for decision in filter(None, plain["decisions"].values()):
-        found += np.ravel(decision["confusion_matrix"]).tolist()
+        found += [count for count in np.ravel(decision["confusion_matrix"]) if count is not None]
     positives = np.multiply(plain["calibration_curve"]["prob_true"], plain["calibration_curve"]["rows"])
     found += [*positives, *np.subtract(plain["calibration_curve"]["rows"], positives)]
     for rate, total in (("tpr", plain["positive_rows"]), ("fpr", plain["rows"] - plain["positive_rows"])):
@@ -351,7 +356,7 @@ def test_no_count_is_small_and_json_and_page_say_what_was_merged(kind: str, thre
 def test_curves_and_counts_are_of_the_merged_bins_and_measures_of_all_rows_of_the_bins_before() -> None:
     """Merging would move measures by more than their standard errors; four digits of them tell no small count."""
     ours = card("rare", 0.02, min_cell=10)
-    again = report.report_card(ours.histogram, threshold=ours.chosen.threshold)
+    again = report.report_card(ours.histogram, wanted=wanted(0.02))
     told, retold, fine = (report.as_dict(each, FACTS) for each in (ours, again, card("rare", 0.02)))
     for shown in ("decisions", "roc_curve", "precision_recall_curve", "decision_curve", "histogram"):
         assert told[shown] == retold[shown]
@@ -431,7 +436,7 @@ def test_neither_ranges_nor_figures_tell_where_single_rows_lie() -> None:
 def test_parts_of_the_brier_score_take_the_mean_score_of_merged_bins() -> None:
     """By the definition over rows: scores of four bins, of which two are shown."""
     fine = Histogram([0, 0.2, 0.4, 0.7, 1], [0, 12, 5, 30], [40, 10, 5, 3])
-    ours = report.report_card(fine, threshold=0.2, min_cell=10)
+    ours = report.report_card(fine, min_cell=10)
     at = np.searchsorted(ours.histogram.edges, [0.1, 0.3, 0.55, 0.85], side="right")
     scores, labels, groups = (
         np.concatenate([np.repeat(each, side.astype(int)) for side in (fine.positives, fine.negatives)])
@@ -556,18 +561,6 @@ def test_hiding_small_counts_moves_no_interval(kind: str) -> None:
         found, expected = ({each.name: each.interval for each in getattr(of_card, of)} for of_card in (shown, fine))
         for name in found.keys() - {"partial_auc", *RATES_HELD}:  # of counts at few thresholds
             assert found[name] == expected[name]
-
-
-def test_the_chosen_threshold_stays_or_the_nearest_edge_stands_for_it() -> None:
-    counts = [10, 5, 5, 10]  # the edge 0.5 would go, if it did not have to stay
-    kept = report.report_card(Histogram([0, 0.25, 0.5, 0.75, 1], counts, counts), threshold=0.5, min_cell=10)
-    assert (kept.chosen.threshold, kept.chosen.title) == (0.5, "Chosen")
-    assert kept.chosen.confusion.tolist() == [[15, 15], [15, 15]]
-    ours = card(threshold=0.4, min_cell=10)
-    assert ours.chosen.title == "Nearest to 0.4"
-    assert ours.chosen.threshold == min(ours.histogram.edges[:-1], key=lambda edge: abs(edge - 0.4))
-    with pytest.raises(InputError, match="it must be finite"):
-        card(threshold=float("nan"), min_cell=10)
 
 
 def test_intervals_are_wilsons_by_scipy_and_those_of_calibration_walds() -> None:

@@ -78,7 +78,7 @@ def report(rows: Any) -> Report:
 
 def test_both_models_and_the_difference_of_their_net_benefit_are_of_the_rows(rows: Any, report: Report) -> None:
     said = json.loads(json.dumps(report.as_dict()))
-    at = said["decisions"]["chosen"]["threshold"]
+    at = said["decisions"][f"threshold_{AT:g}"]["threshold"]
     assert at == AT
     died = rows["died"].to_numpy()
     first, second = (worth(died, (rows[name] >= at).to_numpy(), at) for name in BOTH["score"])
@@ -156,26 +156,31 @@ def test_where_few_rows_change_sides_the_difference_has_no_interval_and_the_page
     assert any("difference of net benefit has no interval" in text for text in same.facts.warnings)
 
 
-def test_where_small_counts_leave_the_models_different_thresholds_no_third_one_is_counted(rows: Any) -> None:
+def test_where_small_counts_are_hidden_of_a_model_there_is_no_net_benefit(rows: Any) -> None:
     low = rows["risk"].to_numpy() / 5  # 4 rows or so are left at or above the threshold
     low[np.flatnonzero(rows["died"])[:4]] = 0.9
     found = federated_report(rows.assign(**{"$<b>_old": low}), **BOTH, thresholds=GRID, threshold=AT)
     models, said = found.facts.models, found.as_dict()["models"]
     assert models is not None
-    assert models.card.chosen.threshold != found.card.chosen.threshold == AT
-    assert models.net_benefits == ()
-    assert said["net_benefit"] == {}
-    assert any("leave the models different thresholds" in text for text in found.facts.warnings)
-    assert "Net benefit" not in Page(found.html()).words.split("Two models")[1].split("TRIPOD")[0].split("Decision")[0]
+    assert [each.chosen[0].hidden == "" for each in found.cards.values()] == [True, False]
+    assert (models.net_benefits, said["net_benefit"]) == ((), {})
+    told = f"$<b>_old: threshold {AT:g}: not shown: from 1 to 9 positive"
+    assert any(text.startswith(told) for text in found.facts.warnings)
     counts = np.array([said["second"]["histogram"][side] for side in ("positives", "negatives")])
     assert ((counts == 0) | (counts >= 10)).all()
+
+
+def test_without_a_threshold_below_1_there_is_no_net_benefit_either(rows: Any) -> None:
+    for threshold in (None, 1.0):
+        found = federated_report(rows, **BOTH, thresholds=GRID, threshold=threshold).facts
+        assert found.models is not None
+        assert found.models.net_benefits == ()
 
 
 @pytest.mark.parametrize(
     ("asked", "told"),
     [
-        ({"score": ["risk", "$<b>_old", "third"]}, "one model, or of two .*; got 3 columns"),
-        ({"threshold": 1.0}, "threshold below 1"),
+        ({"score": ["risk", "$<b>_old", "third"]}, "one model, or of two; got 3 columns"),
         ({"protocol": HistogramLocalDp(epsilon=1.0)}, "differences of models, are exact"),
     ],
 )

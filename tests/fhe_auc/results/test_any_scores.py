@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fhe_auc.metrics import Histogram
-from fhe_auc.results.report_card import ReportCard, report_card
+from fhe_auc.results.report_card import ReportCard, Wanted, report_card
 from fhe_auc.results.report_measures import NOT_PROBABILITIES
 
 POSITIVES, NEGATIVES = np.array([0, 20, 30, 40, 50, 60]), np.array([0, 200, 150, 100, 100, 12])
@@ -12,7 +12,9 @@ MISSING = {"expected_calibration_error", "brier", "log_loss", "normalised_entrop
 
 
 def card(edges: np.ndarray, threshold: float, min_cell: int) -> ReportCard:
-    return report_card(Histogram(edges, POSITIVES, NEGATIVES), threshold=threshold, min_cell=min_cell)
+    return report_card(
+        Histogram(edges, POSITIVES, NEGATIVES), wanted=Wanted(thresholds=(threshold,)), min_cell=min_cell
+    )
 
 
 @pytest.mark.parametrize("min_cell", [1, 10])
@@ -25,7 +27,7 @@ def test_only_what_needs_probabilities_is_missing_and_says_why(min_cell: int) ->
         else:
             assert (each.estimate, each.interval) == (other.estimate, other.interval)
     assert {each.missing for each in points.calibration_measures} == {NOT_PROBABILITIES}
-    assert points.chosen.threshold == 3
-    assert (points.chosen.confusion == shares.chosen.confusion).all()
+    assert points.chosen[0].threshold == 3
+    assert points.chosen[0].confusion == shares.chosen[0].confusion
     if min_cell == 1:
-        assert points.best.confusion.tolist() == shares.best.confusion.tolist()
+        assert points.best.confusion == shares.best.confusion

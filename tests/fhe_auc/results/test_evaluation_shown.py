@@ -25,8 +25,12 @@ from tests.support.lazy import Lazy
 pd = Lazy("pandas")
 
 COLUMNS = [
-    *("model", "group", "contrast", "n", "events", "auc", "low", "high", "level", "method"),
-    *("standard_error", "binning_error", "missing", "minus", "difference", "p_value", "p_holm"),
+    *("model", "variable", "level", "contrast", "n", "events", "auc", "low", "high", "confidence", "method"),
+    *("standard_error", "binning_error", "missing"),
+]
+OF_DIFFERENCES = [
+    *("model", "minus", "n", "events", "difference", "low", "high", "confidence", "method"),
+    *("standard_error", "binning_error", "p_value", "p_holm", "missing"),
 ]
 HEADLINE = "AUC 0.8000 (90 % interval 0.7500 to 0.8500, DeLong); n 1,300, events 300; protocol verified, 7 parties"
 ATTACK = "<script>alert(1)</script>\"'&"
@@ -52,23 +56,25 @@ def make_evaluation(name: str = "risk_b") -> Evaluation:
     )
 
 
-def test_a_frame_has_a_row_for_each_estimate_and_then_for_each_comparison() -> None:
+def test_a_frame_has_a_row_for_each_auc_and_another_one_for_each_difference() -> None:
     frame = make_evaluation().to_frame()
     assert list(frame.columns) == COLUMNS
-    first, second = (frame.iloc[at].to_dict() for at in range(2))
+    first, second = (row.to_dict() for _, row in frame.iterrows())
     assert first == {
-        **{"model": "risk_a", "group": "all", "contrast": "", "n": 1300, "events": 300, "auc": 0.8, "low": 0.75},
-        **{"high": 0.85, "level": 0.9, "method": "DeLong", "standard_error": 0.03, "binning_error": 0.002},
-        **{"missing": "", "minus": "", "difference": pytest.approx(float("nan"), nan_ok=True)},
-        **dict.fromkeys(("p_value", "p_holm"), pytest.approx(float("nan"), nan_ok=True)),
+        **{"model": "risk_a", "variable": "all", "level": "", "contrast": "", "n": 1300, "events": 300, "auc": 0.8},
+        **{"low": 0.75, "high": 0.85, "confidence": 0.9, "method": "DeLong", "standard_error": 0.03},
+        **{"binning_error": 0.002, "missing": ""},
     }
-    assert (second["group"], second["missing"]) == ("sex: risk_b", too_few(10))
-    assert all(pd.isna(second[name]) for name in COLUMNS[3:12])
+    assert (second["variable"], second["level"], second["missing"]) == ("sex", "risk_b", too_few(10))
+    assert all(pd.isna(second[name]) for name in COLUMNS[4:13])
     assert frame["n"].dtype == "Int64"
-    last = make_evaluation().to_frame().iloc[-1]
-    assert [last[name] for name in ("model", "minus", "group", "n", "events")] == ["risk_b", "risk_a", "all", 1300, 300]
-    assert [last[name] for name in ("difference", "low", "high", "p_value")] == [-0.04, -0.07, -0.01, 2e-5]
-    assert pd.isna(last["auc"])
+    differences = make_evaluation().differences_to_frame()
+    assert list(differences.columns) == OF_DIFFERENCES
+    (only,) = (row.to_dict() for _, row in differences.iterrows())
+    assert [only[name] for name in OF_DIFFERENCES[:8]] == ["risk_b", "risk_a", 1300, 300, -0.04, -0.07, -0.01, 0.9]
+    assert only["p_value"] == 2e-5
+    nothing = made_evaluation().differences_to_frame()
+    assert (len(nothing), list(nothing.columns)) == (0, OF_DIFFERENCES)
 
 
 def test_a_frame_needs_pandas_and_a_table_says_which_interval_is_widened(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -71,8 +71,9 @@ def test_a_mapping_of_frames_a_list_of_frames_and_one_frame_are_the_same() -> No
     )
     assert one.estimates == many.estimates == unnamed.estimates
     counted = frame.groupby("sex")["died"].agg(["size", "sum"]).to_numpy().tolist()
-    groups = one.to_frame().set_index("group").loc[["all", "sex: F", "sex: M"], ["n", "events"]]
-    assert groups.to_numpy().tolist() == [[len(frame), frame["died"].sum()], *counted]
+    frame_of = one.to_frame()
+    assert frame_of[["variable", "level"]].to_numpy().tolist() == [["all", ""], ["sex", "F"], ["sex", "M"]]
+    assert frame_of[["n", "events"]].to_numpy().tolist() == [[len(frame), frame["died"].sum()], *counted]
 
 
 @pytest.mark.parametrize(

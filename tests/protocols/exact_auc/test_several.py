@@ -210,7 +210,7 @@ def test_of_three_models_each_pair_is_compared_where_asked_and_p_has_holms_corre
         assert each.p_value == pytest.approx(p_value, rel=0.1, abs=1e-9)
     expected = multipletests([each.p_value for each in found.comparisons], method="holm")[1]
     assert [each.p_holm for each in found.comparisons] == pytest.approx(expected)
-    assert found.to_frame()["p_holm"].dropna().tolist() == pytest.approx(expected)
+    assert found.differences_to_frame()["p_holm"].tolist() == pytest.approx(expected)
     assert "p, Holm" in found._repr_html_()
 
 
