@@ -32,6 +32,20 @@ def log_beta(a: NDArray[np.float64], b: NDArray[np.float64]) -> NDArray[np.float
 _log_gamma = np.vectorize(math.lgamma, otypes=[np.float64])
 
 
+def chi_squared_tail(x: float, freedom: int) -> float:
+    """Return P[χ² > x], of at least 1 degree of freedom: a finite sum (Abramowitz and Stegun 26.4.4 and 26.4.5).
+
+    odd ν   erfc(√(x/2)) + e^(−x/2)·Σ (x/2)^(j − ½)/Γ(j + ½), j from 1 to (ν − 1)/2
+    even ν  e^(−x/2)·Σ (x/2)^j/j!, j from 0 to ν/2 − 1
+    """
+    half, odd = x / 2, freedom % 2
+    if not half:
+        return 1.0
+    powers = (j + odd / 2 for j in range(freedom // 2))
+    terms = (math.exp(power * math.log(half) - math.lgamma(power + 1) - half) for power in powers)
+    return math.fsum([odd * math.erfc(math.sqrt(half)), *terms])
+
+
 def root(rising: Callable[[float], float], low: float, high: float) -> float:
     """Return where a function that rises from `low` to `high` passes 0, to the last digit, by halving."""
     for _ in range(_HALVINGS):

@@ -127,10 +127,11 @@ def report(
 ) -> None:
     """Write the report card of a classifier, from padded counts of its scores (or noisy ones, by --model).
 
-    One HTML page that needs no network, its figures as PNG and SVG, and its numbers as JSON: ROC, precision and recall,
-    calibration, decision curve, confidence intervals, and what was revealed to whom. Scores must lie in [0, 1]. Unlike
-    `evaluate`, which gives the same AUC, it gives the parties the pooled rows of each label in each bin. Page and files
-    show them in bins that are merged until no count is small.
+    One HTML page that needs no network, its figures as PNG and SVG, its numbers as JSON: ROC, precision and recall,
+    calibration, decision curve, confidence intervals, and what was revealed to whom. Scores may be any
+    numbers; calibration and net benefit are of probabilities. Unlike `evaluate`, which gives the same AUC, it gives the
+    parties the pooled rows of each label in each bin. Page and files show them in bins that are merged until no count
+    is small.
 
     AUCs of groups (--by), how far sites differ (--heterogeneity), and the AUCs' intervals where patients have several
     rows (--cluster) come from one more session, of `verified`; counts of groups at the threshold from a third one. With
@@ -152,9 +153,7 @@ def report(
             analysis,
             protocol=session.plugin.name,
             options=session.options,
-            thresholds=session.thresholds
-            if inputs.given("thresholds")
-            else None,  # else of this page's rows and models
+            thresholds=session.in_one_process,
             specification=session.specification,
             wanted=wanted,
             title=title or "",
@@ -221,9 +220,8 @@ def _print(card: ReportCard, facts: Facts, saved: list[Path]) -> None:
     if facts.groups:
         tables = [result_tables.of_estimates(facts.groups)]
         for each in cards:
-            decisions = facts.of_model(each.model).group_decisions
-            at_threshold = result_tables.of_group_decisions(decisions, card.level), result_tables.of_fairness(decisions)
-            tables += (_headed(table, each.model) for table in at_threshold)
+            own = result_tables.of_groups(facts.of_model(each.model), card.level)
+            tables += (_headed(table, each.model) for table in own)
         print_tables(tables)
         output.print_text()
     page, *others = saved

@@ -134,18 +134,14 @@ def shared_options(command: Callable[..., Any]) -> Callable[..., Any]:
         "--thresholds",
         metavar="SPEC",
         help="Decision points: hybrid:SIZE (even in probability and log odds), uniform:SIZE, dpauc:SIZE (dense near "
-        "0), a .npy, .txt or .csv file of numbers; or quantile:SIZE, for which a session before finds points with "
+        "0), values:FIRST:LAST[:STEP] or values:VALUE,VALUE (all scores that there are), a .npy, .txt or .csv file of "
+        "numbers; or quantile:SIZE, for which a session before finds points with "
         "about equally many rows between them: parties see the pooled scores, and everybody the points. "
         "Default: hybrid:5000 with exact and verified, hybrid:1000 with all others, and for several models; where one "
         "command reads all rows, frequent values get bins of their own there, and scores may be any numbers.",
     )
-    values = click.option(
-        "--score-values",
-        metavar="FIRST:LAST[:STEP]",
-        help="All scores that there are, 0:9 say, or VALUE,VALUE: thresholds are of these, and others are refused.",
-    )
     named = click.option(
-        "--no-own-values", is_flag=True, help="Thresholds as if no rows were known, where none are given."
+        "--no-own-values", is_flag=True, help="Without --thresholds: the default as if no rows were known."
     )
     min_rows = inputs.whole_number(
         "--min-rows",
@@ -157,13 +153,10 @@ def shared_options(command: Callable[..., Any]) -> Callable[..., Any]:
     setup = inputs.gathered("setup", Setup, *inputs.setup_options, min_rows)
 
     @functools.wraps(command)
-    def with_thresholds(*args: Any, score_values: str | None, no_own_values: bool, **others: Any) -> Any:
-        given = others.pop("thresholds"), score_values and f"{grids.VALUES}:{score_values}", no_own_values and _NAMED
-        if sum(map(bool, given)) > 1:
-            raise InputError("--thresholds, --score-values and --no-own-values contradict each other: give one of them")
-        return command(*args, thresholds=next(filter(None, given), None), **others)
+    def with_thresholds(*args: Any, thresholds: str | None, no_own_values: bool, **others: Any) -> Any:
+        return command(*args, thresholds=_NAMED if thresholds is None and no_own_values else thresholds, **others)
 
-    return inputs.protocol_options(thresholds(values(named(setup(with_thresholds)))))
+    return inputs.protocol_options(thresholds(named(setup(with_thresholds))))
 
 
 def session_options(plugin: Callable[[str], Protocol[Any]]) -> inputs.Decorator:

@@ -12,8 +12,9 @@ from fhe_auc.base.errors import InputError
 from fhe_auc.base.options import chosen as chosen_options
 from fhe_auc.cli import inputs, output
 from fhe_auc.question import thresholds as grids
+from fhe_auc.rows.own_values import LEAST_OWN_ROWS, of_scores
 from fhe_auc.session import registry
-from fhe_auc.session.protocol import Setup
+from fhe_auc.session.protocol import DEFAULT_PROTOCOL, Setup
 
 
 @click.command(
@@ -21,9 +22,16 @@ from fhe_auc.session.protocol import Setup
         "fhe-auc thresholds north.csv south.csv west.csv --out thresholds.txt",
         "fhe-auc thresholds *.csv --bins 50 --protocol boundaries-distributed-dp -o epsilon=0.25 --out thresholds.txt",
         "fhe-auc evaluate *.csv --thresholds thresholds.txt",
+        "fhe-auc thresholds north.csv --own-rows --out grid.txt       then: keys session … --thresholds grid.txt",
     )
 )
 @inputs.party_files
+@click.option(
+    "--own-rows",
+    is_flag=True,
+    help="Without a session: from these rows alone, 100 at least, for a session that is to be made. Scores may be any "
+    "numbers, and those that ten rows have get bins of their own.",
+)
 @inputs.whole_number("--bins", 2, default=200, about="How many thresholds; fewer where many rows have one score.")
 @click.option(
     "--protocol",
@@ -37,6 +45,7 @@ from fhe_auc.session.protocol import Setup
 @output.json_option
 def thresholds(
     files: inputs.PartyFiles,
+    own_rows: bool,
     bins: int,
     protocol: str,
     options: dict[str, Any],
@@ -58,6 +67,15 @@ def thresholds(
     if "bins" in options:
         raise InputError("bins is given with --bins, not with -o")
     parties = files.read()
+    if own_rows:
+        rows = sum(data.rows for data in parties)
+        if rows < LEAST_OWN_ROWS:
+            raise InputError(f"--own-rows takes {LEAST_OWN_ROWS} rows at least, got {rows}: thresholds tell of few")
+        named = registry.evaluating(DEFAULT_PROTOCOL).options.default_thresholds
+        grid, how = of_scores([data.y_score for data in parties], named)
+        grids.save(out, grid)
+        output.print_json({"file": str(out), "grid": how}) if as_json else output.print_text(f"{how}, in {out}")
+        return
     started = time.perf_counter()
     with output.progress("Keys and parties") as report:
         found = federated_thresholds(parties, bins, protocol=chosen, setup=setup, progress=report)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,13 +35,16 @@ class HasCards(Protocol):
         """Every number and curve, by the model's name."""
 
 
+Reported: TypeAlias = HasCards | ReportCard | tuple[ReportCard, ...]
+
+
 class Illustration(NamedTuple):
     """One figure of the report: a heading, how to read it, its alternative text, and what draws it."""
 
     title: str
     caption: str
     words: Callable[[ReportCard], str]
-    plot: Callable[[tuple[ReportCard, ...], Axes], Axes]
+    plot: Callable[[Reported, Axes], Axes]
 
 
 def shown(card: ReportCard) -> list[str]:
@@ -50,10 +53,10 @@ def shown(card: ReportCard) -> list[str]:
     return [name for name in FIGURES if not missing.get(name)]
 
 
-def draw(report: HasCards | ReportCard | tuple[ReportCard, ...], name: str) -> Figure:
+def draw(report: Reported, name: str) -> Figure:
     """Draw one figure; `name` is one of those `shown`."""
     figure = blank_figure(*_SIZE)
-    FIGURES[name].plot(report if isinstance(report, tuple) else cards_of(report), figure.add_subplot())
+    FIGURES[name].plot(report, figure.add_subplot())
     return figure
 
 
@@ -74,18 +77,17 @@ def png(figure: Figure) -> bytes:
     return buffer.getvalue()
 
 
-def cards_of(report: HasCards | ReportCard) -> tuple[ReportCard, ...]:
-    """Return the cards of what `fhe_auc.federated_report` returns, or a card itself; `InputError` for all else."""
-    given: object = report
-    if isinstance(given, ReportCard):
-        return (given,)
-    cards = getattr(given, "cards", None)
-    if not isinstance(cards, Mapping):
-        hint = "; plot_forest draws an evaluation" if isinstance(given, Evaluation) else ""
+def cards_of(report: Reported) -> tuple[ReportCard, ...]:
+    """Return the cards of what `fhe_auc.federated_report` returns, or cards themselves; `InputError` for all else."""
+    cards: object = getattr(report, "cards", report)
+    found = cards.values() if isinstance(cards, Mapping) else cards if isinstance(cards, tuple) else (cards,)
+    of_cards = tuple(each for each in found if isinstance(each, ReportCard))
+    if not of_cards or len(of_cards) < len(found):
+        hint = "; plot_forest draws an evaluation" if isinstance(report, Evaluation) else ""
         raise InputError(
-            f"expected the report that federated_report returns, or its card, got {type(given).__name__}{hint}"
+            f"expected the report that federated_report returns, or its card, got {type(report).__name__}{hint}"
         )
-    return tuple(cards.values())
+    return of_cards
 
 
 def model_text(card: ReportCard) -> str:
@@ -102,12 +104,9 @@ def _styled(cards: tuple[ReportCard, ...]) -> Iterator[tuple[ReportCard, str, st
     return zip(cards, ("-", "-."), ("o", "s"), strict=False)
 
 
-def plot_roc(report: HasCards | ReportCard, ax: Axes | None = None) -> Axes:
+def plot_roc(report: Reported, ax: Axes | None = None) -> Axes:
     """Draw the ROC curve: what the bins leave open, limits point by point, and two thresholds; of two models curves."""
-    return _roc(cards_of(report), current(ax))
-
-
-def _roc(cards: tuple[ReportCard, ...], axes: Axes) -> Axes:
+    cards, axes = cards_of(report), current(ax)
     if len(cards) == 1:
         _roc_limits(cards[0], axes)
     for card, line, _ in _styled(cards):
@@ -138,12 +137,9 @@ def _roc_in_words(card: ReportCard) -> str:
     return f"ROC curve with an area of {card.auc.value:.3f}. True positive rate by false positive rate: {points}."
 
 
-def plot_precision_recall(report: HasCards | ReportCard, ax: Axes | None = None) -> Axes:
+def plot_precision_recall(report: Reported, ax: Axes | None = None) -> Axes:
     """Draw precision by recall; inside a bin, true and false positives grow together (Davis, Goadrich, ICML 2006)."""
-    return _precision_recall(cards_of(report), current(ax))
-
-
-def _precision_recall(cards: tuple[ReportCard, ...], axes: Axes) -> Axes:
+    cards, axes = cards_of(report), current(ax)
     top = 0.0
     for card, line, _ in _styled(cards):
         tp, fp = (np.append(np.cumsum(side[::-1]), 0.0)[[-1, *range(side.size)]] for side in _classes(card.histogram))
@@ -168,12 +164,9 @@ def _precision_recall_in_words(card: ReportCard) -> str:
     return f"Precision-recall curve. Best precision by recall: {points}. Chance gives {card.prevalence:.3g}."
 
 
-def plot_calibration(report: HasCards | ReportCard, ax: Axes | None = None) -> Axes:
+def plot_calibration(report: Reported, ax: Axes | None = None) -> Axes:
     """Draw the observed share of positive rows by mean score, with Wilson's intervals; scores are probabilities."""
-    return _reliability(cards_of(report), current(ax))
-
-
-def _reliability(cards: tuple[ReportCard, ...], axes: Axes) -> Axes:
+    cards, axes = cards_of(report), current(ax)
     highest = 0.0
     for card, line, marker in _styled(cards):
         if card.calibration is None:
@@ -202,12 +195,9 @@ def _reliability_in_words(card: ReportCard) -> str:
     return f"Reliability diagram. Observed share of positive rows by mean score: {points}."
 
 
-def plot_decision_curve(report: HasCards | ReportCard, ax: Axes | None = None) -> Axes:
+def plot_decision_curve(report: Reported, ax: Axes | None = None) -> Axes:
     """Draw net benefit by threshold probability, beside treating all rows and none; scores are probabilities."""
-    return _decision_curve(cards_of(report), current(ax))
-
-
-def _decision_curve(cards: tuple[ReportCard, ...], axes: Axes) -> Axes:
+    cards, axes = cards_of(report), current(ax)
     prevalence, last = cards[0].prevalence, 0.0
     for card, line, _ in _styled(cards):
         if card.decision_curve is None:
@@ -242,12 +232,9 @@ def level_text(card: ReportCard) -> str:
     return f"{100 * (card.level or 0):.6g} %"
 
 
-def plot_scores(report: HasCards | ReportCard, ax: Axes | None = None) -> Axes:
+def plot_scores(report: Reported, ax: Axes | None = None) -> Axes:
     """Draw the scores of either class, as shares; a second model's in grey."""
-    return _scores(cards_of(report), current(ax))
-
-
-def _scores(cards: tuple[ReportCard, ...], axes: Axes) -> Axes:
+    cards, axes = cards_of(report), current(ax)
     top, several = 0.0, len(cards) > 1
     ends = list[float]()
     for card, colour in zip(cards, (INK, GREY), strict=False):
@@ -334,16 +321,16 @@ FIGURES: dict[str, Illustration] = {
     "roc": Illustration(
         "ROC curve",
         "The further the line bends towards the upper left corner, the better the classifier tells the classes apart. "
-        "A grey band is what the bins leave open. Dashed lines pass through the corners of Wilson's intervals of "
-        "both rates, each at that level.",
+        "Of one model, a grey band is what the bins leave open; dashed lines pass through the corners of Wilson's "
+        "intervals of both rates, each at that level.",
         _roc_in_words,
-        _roc,
+        plot_roc,
     ),
     "precision_recall": Illustration(
         "Precision and recall",
         "What share of the rows predicted positive truly are, as the threshold is lowered to find more of them.",
         _precision_recall_in_words,
-        _precision_recall,
+        plot_precision_recall,
     ),
     "reliability": Illustration(
         "Reliability",
@@ -351,7 +338,7 @@ FIGURES: dict[str, Illustration] = {
         "high. Points stand for about equally many rows, or are about equally uncertain; they are fewer than ten where "
         "small counts would show. The bars are Wilson's intervals.",
         _reliability_in_words,
-        _reliability,
+        plot_calibration,
     ),
     "decision_curve": Illustration(
         "Decision curve",
@@ -360,13 +347,13 @@ FIGURES: dict[str, Illustration] = {
         "point's interval. The axis ends after the last threshold with a net benefit above a twentieth of the share of "
         "positive rows, and after one and a half of that share.",
         _decision_curve_in_words,
-        _decision_curve,
+        plot_decision_curve,
     ),
     "scores": Illustration(
         "Scores of either class",
         "The less the two outlines overlap, the easier it is to tell the classes apart.",
         _scores_in_words,
-        _scores,
+        plot_scores,
     ),
 }
 """The report's figures, by the names of their files, in order."""

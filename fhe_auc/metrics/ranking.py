@@ -50,7 +50,6 @@ def roc_auc_score(histogram: Histogram) -> Estimate:
     pairs = p.sum() * n.sum()
     below = np.cumsum(n) - n
     merging = ~of_one_number(usable.edges[:-1])
-    merging[-1] &= usable.edges[-1] > usable.edges[-2]
     value, half_width = (p @ below + p @ n / 2) / pairs, p[merging] @ n[merging] / 2 / pairs
     return _within_unit(value, value - half_width, value + half_width)
 

@@ -39,8 +39,8 @@ class Study(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     most_away : int
         Sites that may count in one result and not in another one: the counts of so many, in sum, may be told, also of
         one alone. 0 for none; five or more may be away anyhow. In files: ``most-away``.
-    score_values : str or tuple of float
-        All scores that there are, where these are few: "0:9", "0:1:0.05", or the values. Thresholds are these values'
+    score_values : str
+        All scores that there are, where these are few: "0:9", "0:1:0.05" or "0,1.5,3". Thresholds are these values'
         own, and a party with another score is refused. Empty: any scores. In files: ``score-values``.
 
     Raises `InputError` that names the field if one cannot be that.
@@ -52,7 +52,7 @@ class Study(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     period: str
     row_caps: dict[str, int] = msgspec.field(default_factory=dict)
     most_away: int = 0
-    score_values: str | tuple[float, ...] = ""
+    score_values: str = ""
 
     def __post_init__(self) -> None:
         for name in ("model", "outcome", "cohort", "period"):
@@ -89,10 +89,7 @@ class Study(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     @property
     def thresholds(self) -> NDArray[np.float64] | None:
         """Thresholds of the listed score values, shape (m,); None where any scores may be."""
-        if not self.score_values:
-            return None
-        listed = self.score_values
-        return score_values.thresholds(score_values.parsed(listed) if isinstance(listed, str) else listed)
+        return score_values.thresholds(score_values.parsed(self.score_values)) if self.score_values else None
 
     def require_rows(self, party: str, rows: int) -> None:
         """Raise `InputError` where a party has more rows than its cap."""
@@ -109,13 +106,8 @@ class Study(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
             *((name, "", getattr(self, name)) for name in ("model", "outcome", "cohort", "period")),
             ("row caps", "", f"{caps}; each party checks its own" if self.row_caps else caps),
             *([("most away", "", f"{self.most_away}; their counts may be told")] if self.most_away else []),
-            *([("score values", "", f"{self._values}; others are refused")] if self.score_values else []),
+            *([("score values", "", f"{self.score_values}; others are refused")] if self.score_values else []),
         ]
-
-    @property
-    def _values(self) -> str:
-        listed = self.score_values
-        return listed if isinstance(listed, str) else ", ".join(f"{each:g}" for each in listed)
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain types, for JSON."""

@@ -16,13 +16,21 @@ from fhe_auc.base.extras import require
 from fhe_auc.base.files import write_atomically
 from fhe_auc.figures.report_card import FIGURES, draw, level_text, model_text, png, shown, svg
 from fhe_auc.results.estimates import GroupEstimate
-from fhe_auc.results.group_decisions import CELLS, SHOWN_RATES, GroupDecision
+from fhe_auc.results.group_decisions import CELLS, SHOWN_RATES
 from fhe_auc.results.heterogeneity import SiteSummary
 from fhe_auc.results.intervals import WIDENED, Interval
 from fhe_auc.results.report_card import Facts, ReportCard, TwoModels
 from fhe_auc.results.report_json import as_dict
 from fhe_auc.results.report_measures import NOT_SHOWN, Decision, Measure, OperatingPoint
-from fhe_auc.results.result_tables import ends, of_fairness, of_group_decisions, p_text
+from fhe_auc.results.result_tables import (
+    TextTable,
+    ends,
+    of_fairness,
+    of_group_calibrations,
+    of_group_decisions,
+    of_group_differences,
+    p_text,
+)
 
 FILES = (
     *("report.html", "report.json", "report.pdf"),
@@ -54,15 +62,14 @@ def render(metrics: ReportCard, facts: Facts) -> str:
         title=_shown(facts.title),
         date=facts.date.isoformat(),
         warnings=_warnings(facts.warnings),
-        headline="\n".join(map(_headline, cards)) + (_headline_difference(facts.models) if facts.models else ""),
+        headline="\n".join(map(_headline, cards)),
         computed_from=_computed_from(metrics),
         scores=_scores(cards, [each.measures for each in cards]),
         models=_two_models(facts.models) if facts.models else "",
         calibration=_calibration(cards),
         decisions="\n".join(map(_decisions, cards)),
         operating_points="\n".join(map(_operating_points, cards)),
-        groups=_groups(facts.groups)
-        + "\n".join(_group_decisions(each, facts.of_model(each.model).group_decisions) for each in cards),
+        groups=_groups(facts.groups) + "\n".join(_group_decisions(each, facts.of_model(each.model)) for each in cards),
         sites="\n".join(_sites(each, facts.of_model(each.model).sites) for each in cards),
         figures="\n".join(_figure(cards, name) for name in shown(metrics)),
         privacy="\n".join(f"<p>{_shown(part)}</p>" for part in facts.privacy.split("\n\n") if part.strip()),
@@ -221,8 +228,8 @@ def _operating_points(card: ReportCard) -> str:
 
 
 def _two_models(models: TwoModels) -> str:
-    rows = []
-    if comparison := models.comparison:
+    rows, comparison = [], models.comparison
+    if comparison is not None:
         within = "" if comparison.interval is None else f"<small>CI {ends(comparison.interval, '+.4f')}</small>"
         p = "none" if comparison.p_value is None else p_text(comparison.p_value)
         name = f"AUC, {_shown(comparison.second)} minus {_shown(comparison.first)}"
@@ -230,6 +237,8 @@ def _two_models(models: TwoModels) -> str:
         rows.append((name + why * bool(comparison.missing), f"{comparison.difference:+.4f}{within}", p))
     rows += [(escape(each.title), _decision_cell(each), "") for each in models.net_benefits]
     about = "Both models on the same rows."
+    if comparison is not None and comparison.interval is not None:
+        about += f" Interval and p of the AUCs: {comparison.interval.method}."
     if models.net_benefits:
         about += f" Net benefit: {models.net_benefits[0].meaning[0].lower()}{models.net_benefits[0].meaning[1:]}"
     heads = ("Measure", "Value", "p")
@@ -261,21 +270,48 @@ def _group_auc(estimate: GroupEstimate) -> str:
     return f"{estimate.auc:.3f}{within}"
 
 
-def _group_decisions(card: ReportCard, decisions: Sequence[GroupDecision]) -> str:
+def _group_decisions(card: ReportCard, facts: Facts) -> str:
+    """Return what there is of a model's groups besides their AUCs."""
+    decisions, calibrations = facts.group_decisions, of_group_calibrations(facts.group_calibrations)
+    calibrated = f"Over all parties, from the counts of groups in a few bins. {_below_a_value(card)}"
+    tables = _text_table(card, "group-calibration", "Calibration of groups", calibrated, calibrations)
     if not decisions:
-        return ""
+        return tables
     at = f"At the threshold {_number(card.chosen[0].threshold)}, over all parties, from a session of its own."
     rows = []
     for each, (name, *cells, note) in zip(decisions, of_group_decisions(decisions, card.level).rows, strict=True):
         counts = note if each.counts is None else ", ".join(map("{} {:,}".format, CELLS, each.counts))
-        rates = (each.replace(" (", "<small>CI ").replace(")", "</small>") for each in cells[len(CELLS) :])
-        rows.append((f"{_shown(name)}<small>{counts}</small>", *rates))
+        rows.append((f"{_shown(name)}<small>{counts}</small>", *map(_with_interval, cells[len(CELLS) :])))
     anchor, title = _anchor(card, "group-decisions"), f"Groups at the threshold{_of(card)}"
     table = _section(anchor, title, at, ("Group", *SHOWN_RATES.values()), rows)
-    between = "Largest differences and smallest ratios between groups shown, as Fairlearn's functions of these names."
-    measures = [(_shown(name), *values) for name, *values, _ in of_fairness(decisions).rows]
-    anchor, title = _anchor(card, "fairness"), f"Between groups{_of(card)}"
-    return table + _section(anchor, title, between, ("Measure", "Difference", "Ratio"), measures)
+    about = (
+        "Rates less those of the largest group (Newcombe), and p that all groups are alike (χ²; of AUCs Cochran's Q), "
+        "not corrected for how many there are."
+    )
+    compared = of_group_differences(decisions, facts.groups, card.level)
+    tables += _text_table(card, "group-differences", "Differences between groups", about, compared)
+    between = (
+        "Largest difference and smallest ratio of all groups, as Fairlearn's functions of these names; bounds where "
+        "groups are not shown. The largest difference of groups that are alike is not 0 either: by chance alone, with "
+        "these sizes, it is on average what stands beside it."
+    )
+    return table + tables + _text_table(card, "fairness", "Between groups", between, of_fairness(decisions))
+
+
+def _text_table(card: ReportCard, anchor: str, title: str, caption: str, table: TextTable) -> str:
+    """Return a table of text, if it has rows, with its notes below names and intervals below values."""
+    if not table.rows:
+        return ""
+    rows = [
+        (f"{_shown(name)}<small>{_shown(note)}</small>", *map(_with_interval, cells))
+        for name, *cells, note in table.rows
+    ]
+    return _section(_anchor(card, anchor), f"{title}{_of(card)}", caption, map(escape, table.header[:-1]), rows)
+
+
+def _with_interval(text: str) -> str:
+    """Return HTML of "0.9 (0.8 to 1)"."""
+    return text.replace(" (", "<small>CI ").replace(")", "</small>")
 
 
 def _sites(card: ReportCard, summaries: Sequence[SiteSummary]) -> str:
@@ -332,17 +368,6 @@ def _headline_range(card: ReportCard) -> str:
         return ""
     low, high = f"{card.auc.low:.3f}", f"{card.auc.high:.3f}"
     return f"<small>binning: the AUC of these rows lies between {low} and {high}</small>" if low != high else ""
-
-
-def _headline_difference(models: TwoModels) -> str:
-    if (each := models.comparison) is None:
-        return ""
-    within = f"no interval and no p-value: {each.missing or 'both models rank all rows alike'}"
-    if each.interval is not None and each.p_value is not None:
-        level = f"{100 * each.interval.level:.6g} % confidence interval"
-        within = f"{level} {ends(each.interval, '+.4f')}, p {p_text(each.p_value)} ({each.interval.method})"
-    names = f"{_shown(each.second)} minus {_shown(each.first)}"
-    return f"<p>Difference of the AUCs, {names}: {each.difference:+.4f}; {_shown(within)}.</p>"
 
 
 def _in_words(card: ReportCard) -> str:
@@ -416,7 +441,8 @@ def _decision_rows(*decisions: Decision) -> Iterable[tuple[str, ...]]:
 
 def _decision_cell(measure: Measure) -> str:
     value, span = _cells(measure)
-    return value + _interval(measure.interval) + (span and f"<small>{span}</small>")
+    why = ' class="why"' if measure.estimate is None else ""
+    return value + _interval(measure.interval) + (span and f"<small{why}>{span}</small>")
 
 
 def _point_row(point: OperatingPoint) -> tuple[str, ...]:

@@ -21,27 +21,26 @@ from fhe_auc.base.errors import EvaluationError, InputError
 from fhe_auc.base.options import Options
 from fhe_auc.base.quantities import chance_text
 from fhe_auc.base.terminal import Progress, shown
-from fhe_auc.metrics import Histogram
+from fhe_auc.metrics import Histogram, of_probabilities
 from fhe_auc.metrics.recalibration import NEAREST_END
 from fhe_auc.question import thresholds as grids
 from fhe_auc.question.analysis import MOST_MIN_CELL, PLAIN, Analysis
-from fhe_auc.question.binning import bins_of
+from fhe_auc.question.binning import bins_of, numbers
 from fhe_auc.report.page import render, save
-from fhe_auc.results.estimates import NESTED, Comparison, GroupEstimate
+from fhe_auc.results.estimates import NESTED, Comparison
 from fhe_auc.results.evaluation import NOT_TOLD_APART, Evaluation, QuantileThresholds, framed, verified_as_dict
-from fhe_auc.results.group_decisions import GroupDecision, of_cells
-from fhe_auc.results.heterogeneity import SiteSummary
+from fhe_auc.results.group_decisions import GroupDecision, calibrations, of_cells
 from fhe_auc.results.intervals import BELOW_HALF, DEFAULT_LEVEL, REVERSED, few_rows, of_difference
 from fhe_auc.results.report_card import Facts, ReportCard, TwoModels, Wanted, bin_of, report_card
 from fhe_auc.results.report_json import as_dict
 from fhe_auc.results.report_lines import COLUMNS, as_csv, report_lines
-from fhe_auc.results.report_measures import net_benefits
+from fhe_auc.results.report_measures import Measure, net_benefits
 from fhe_auc.results.result_tables import (
     ends,
     notebook_html,
     of_comparisons,
     of_estimates,
-    of_group_decisions,
+    of_groups,
     of_measures,
     of_net_benefits,
     of_sites,
@@ -57,6 +56,7 @@ if TYPE_CHECKING:
 
 _Again: TypeAlias = Callable[..., Evaluation]  # one more session, of the same setup
 
+_BINS_OF_GROUPS = 40  # in which a group's scores are taken to be spread as all rows' are
 _OTHER_INTERVALS = (
     "of this page's intervals, those of AUCs alone take patients as independent; the others take rows so, and are too "
     "narrow where patients have several"
@@ -136,10 +136,8 @@ class Report:
             tables += [of_net_benefits(models.net_benefits)] if models.net_benefits else []
         if self.facts.groups:
             tables += [of_estimates(self.facts.groups)]
-            tables += [
-                of_group_decisions(self.facts.of_model(name).group_decisions, card.level)
-                for name, card in self.cards.items()
-            ]
+            each_model = ((self.facts.of_model(name), card.level) for name, card in self.cards.items())
+            tables += [table for facts, level in each_model for table in of_groups(facts, level)]
         lines = [
             *(f"{label} {value}: {note}" for label, value, note in of_sites(self.facts.sites)),
             *(f"warning: {warning}" for warning in self.facts.warnings),
@@ -290,93 +288,28 @@ def report_of(
     """
     _refuse_panels(analysis, options)
     again = partial(evaluate, setup=setup, progress=progress, interval=interval)
-    models = analysis.models if len(analysis.models) > 1 else ("",)
-    counting = partial(again, analysis=PLAIN, protocol=protocol, thresholds=thresholds, options=options)
-    card_of = partial(report_card, wanted=wanted, level=interval, min_cell=min_cell)
-    made = []
-    for at, model in enumerate(models):
-        own = [replace(data, scores=data.scores[at : at + 1], score_columns=data.score_columns[at : at + 1])
-               for data in parties]  # fmt: skip
-        asked = structs.replace(analysis, models=PLAIN.models, each_pair=UNSET)
-        made.append(_one_model(model, own, asked, counting, card_of, setup, again))
-    first, *others = made
-    warnings = _named(models, [each.warnings for each in made])
-    own_warnings = _named(models, [each.own_warnings for each in made])
-    privacy = _privacy(first.evaluation, first.card, specification) + first.panel_privacy
-    two = None
-    if others:
-        two = _two_models(first, others[0], parties, analysis, thresholds, again)
-        privacy += _TWO_REPORTS
-        if two.net_benefits and interval and two.net_benefits[-1].interval is None:
-            warnings.append(_NO_DIFFERENCE)
-    number = f"{first.evaluation.parties:,} {'party' if first.evaluation.parties == 1 else 'parties'}"
-    facts = Facts(
-        title=title.strip() or f"{' and '.join(filter(None, models)) or 'Classifier'} on the rows of {number}",
-        date=datetime.date.today(),
-        privacy=privacy,
-        session=_session(first.evaluation, specification, first.seconds),
-        warnings=tuple(warnings),
-        groups=tuple(group for each in made for group in each.groups),
-        group_decisions=tuple(decision for each in made for decision in each.group_decisions),
-        sites=tuple(summary for each in made for summary in each.sites),
-        models=two,
-    )
-    return Report(first.card, facts, tuple(own_warnings))
-
-
-def _named(models: Sequence[str], told: Sequence[Sequence[str]]) -> list[str]:
-    """Return each text once: with its model's name, unless it is told of all."""
-    of_all = set(told[0]).intersection(*told[1:])
-    named = (
-        text if text in of_all else f"{model}: {text}"
-        for model, texts in zip(models, told, strict=True)
-        for text in texts
-    )
-    return list(dict.fromkeys(named))
-
-
-@dataclass(frozen=True, kw_only=True)
-class _OneModel:
-    """What the sessions of one model have given: nothing here depends on another model beside it."""
-
-    card: ReportCard
-    evaluation: Evaluation  # of the score histogram
-    grid: NDArray[np.float64]  # the thresholds of its sessions, without those that are asked for
-    edges: NDArray[np.float64]  # of the score histogram, with them
-    seconds: float
-    warnings: tuple[str, ...]
-    own_warnings: tuple[str, ...]
-    groups: tuple[GroupEstimate, ...] = ()
-    group_decisions: tuple[GroupDecision, ...] = ()
-    sites: tuple[SiteSummary, ...] = ()
-    panel_privacy: str = ""
-
-
-def _one_model(
-    model: str,
-    parties: Sequence[PartyData],
-    analysis: Analysis,
-    counting: _Again,
-    card_of: "partial[ReportCard]",
-    setup: Setup,
-    again: _Again,
-) -> _OneModel:
-    """Return the card of a model, with groups, sites and patients where they are asked for."""
-    asked, interval = card_of.keywords["wanted"].thresholds, card_of.keywords["level"]
-    grids_of = list[NDArray[np.float64]]()
+    if len(analysis.models) > 1:
+        one = partial(
+            report_of, protocol=protocol, options=options, thresholds=thresholds, specification=specification,
+            wanted=wanted, interval=interval, min_cell=min_cell, setup=setup, progress=progress,
+        )  # fmt: skip
+        return _two_models(parties, analysis, title, one, partial(again, options={}, thresholds=thresholds))
+    found = list[NDArray[np.float64]]()
 
     def with_asked(grid: NDArray[np.float64]) -> NDArray[np.float64]:
-        grids_of.append(grid)
-        return grids.with_asked(grid, asked)
+        found.append(grid)
+        return grids.with_asked(grid, wanted.thresholds)
 
     started = time.perf_counter()
-    evaluation = counting(parties, edges=with_asked if asked else None)
+    edges = with_asked if wanted.thresholds else None
+    evaluation = again(parties, PLAIN, protocol=protocol, thresholds=thresholds, options=options, edges=edges)
     seconds = time.perf_counter() - started
     if (histogram := evaluation.histogram) is None:
         raise EvaluationError(f"protocol {evaluation.protocol!r} gives the parties no score histogram")
-    noisy, edges = math.isnan(evaluation.binning_error), histogram.edges[:-1]
-    grid = grids_of[0] if asked else edges
-    card = replace(card_of(histogram, noisy=noisy, added=np.setdiff1d(edges, grid).tolist()), model=model)
+    noisy = math.isnan(evaluation.binning_error)
+    grid = found[0] if found else histogram.edges[:-1]
+    added = np.setdiff1d(histogram.edges[:-1], grid).tolist()
+    card = report_card(histogram, wanted=wanted, added=added, level=interval, min_cell=min_cell, noisy=noisy)
     own_warnings = warnings_of(parties, histogram.edges)
     warnings = [
         *(warning for warning in evaluation.warnings if warning not in own_warnings),
@@ -385,37 +318,50 @@ def _one_model(
     ]
     own_warnings += tuple(_end_warnings(histogram, 1, card.min_cell))
     warnings += _end_warnings(histogram, card.min_cell)
-    again, panels = partial(again, options={}, thresholds=grid), dict[str, Any]()
+    specification = str(evaluation.settings.get("grid", specification))
+    privacy, panels = _privacy(evaluation, card, specification), dict[str, Any]()
+    again = partial(again, options={}, thresholds=grid)
     if analysis.by or analysis.heterogeneity or analysis.cluster:
         # From one more session. Its binning error is that of the session before, which has warned.
         second = again(parties, analysis, protocol=DEFAULT_PROTOCOL)
         old = {*own_warnings, *warnings}
         new = [text for text in second.warnings if text not in old and not text.startswith(NOT_TOLD_APART)]
-        panels["groups"] = groups = tuple(replace(each, model=model) for each in second.estimates if each.group)
-        panels["sites"] = tuple(replace(each, model=model) for each in second.sites)
-        panels["panel_privacy"] = _second_privacy(second.protocol, analysis, bool(asked))
+        panels["groups"] = groups = tuple(estimate for estimate in second.estimates if estimate.group)
+        panels["sites"] = tuple(replace(each, model="") for each in second.sites)
+        privacy += _second_privacy(second.protocol, analysis)
         if analysis.cluster:
             warnings.append(_OTHER_INTERVALS)
-            of_auc, *others = card.measures
-            card = replace(card, measures=(replace(of_auc, interval=second.interval), *others))
-        if analysis.by and asked:
+            first, *others = card.measures
+            card = replace(card, measures=(replace(first, interval=second.interval), *others))
+        if analysis.by and (wanted.thresholds or card.calibration is not None):
             hidden = [each.group for each in groups if each.auc is None and analysis.min_cell > 1]
-            cells = _cells(parties, analysis, partial(_above, edges, asked[0]), again, setup)
-            decisions = tuple(of_cells(cells, analysis, card.min_cell, hidden))
-            panels["group_decisions"] = tuple(replace(each, model=model) for each in decisions)
+            asked = [float(histogram.edges[bin_of(histogram.edges, each)]) for each in wanted.thresholds[:1]]
+            wider = _wider(histogram, asked)
+            cells = _cells(parties, analysis, wider, again, setup)
+            decisions = tuple[GroupDecision, ...]()
+            if asked:
+                above = int(np.searchsorted(wider, asked[0]))
+                decisions = tuple(of_cells(cells, analysis, card.min_cell, hidden, above))
+            panels["group_decisions"] = decisions
+            if card.calibration is not None:
+                at = bins_of(histogram.edges[:-1], wider)
+                panels["group_calibrations"] = tuple(calibrations(cells, analysis, histogram, at, hidden, interval))
             if len(analysis.by) > 1 and any(each.counts is None for each in decisions):
                 new.append(NESTED)
         warnings += dict.fromkeys(new)
-    return _OneModel(
-        card=card,
-        evaluation=evaluation,
-        grid=grid,
-        edges=edges,
-        seconds=seconds,
+    facts = Facts(
+        title=title.strip() or f"Classifier on the rows of {_number_of(evaluation)}",
+        date=datetime.date.today(),
+        privacy=privacy,
+        session=_session(evaluation, specification, seconds),
         warnings=tuple(warnings),
-        own_warnings=tuple(own_warnings),
         **panels,
     )
+    return Report(card, facts, tuple(own_warnings))
+
+
+def _number_of(evaluation: Evaluation) -> str:
+    return f"{evaluation.parties:,} {'party' if evaluation.parties == 1 else 'parties'}"
 
 
 def _refuse_panels(analysis: Analysis, options: Mapping[str, object]) -> None:
@@ -428,29 +374,27 @@ def _refuse_panels(analysis: Analysis, options: Mapping[str, object]) -> None:
         raise InputError(f"a report is of one model, or of two; got {models} columns of scores")
 
 
-def _above(edges: NDArray[np.float64], threshold: float, scores: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Return which scores are at or above a threshold, as bins with these lower edges say."""
-    return np.asarray(bins_of(scores, edges) >= bin_of(np.append(edges, np.inf), threshold))
+def _wider(histogram: Histogram, asked: Sequence[float]) -> NDArray[np.float64]:
+    """Return where a few bins with about equally many rows begin, and the threshold, if one is asked for."""
+    rows = np.cumsum(histogram.counts)
+    starts = np.searchsorted(rows, np.arange(_BINS_OF_GROUPS) / _BINS_OF_GROUPS * rows[-1], side="right")
+    return np.union1d(histogram.edges[:1], [*histogram.edges[starts], *asked])
 
 
 def _cells(
-    parties: Sequence[PartyData],
-    analysis: Analysis,
-    above_threshold: Callable[[NDArray[np.float64]], NDArray[np.bool_]],
-    again: _Again,
-    setup: Setup,
+    parties: Sequence[PartyData], analysis: Analysis, edges: NDArray[np.float64], again: _Again, setup: Setup
 ) -> Histogram:
-    """Return, for each level of each variable, the rows of each label below the threshold, and those at or above it."""
+    """Return, for each level of each variable, the rows of each label in bins that begin at these edges."""
     levels, times = [len(variable.levels) for variable in analysis.by], len(analysis.by)
     firsts = np.cumsum([0, *levels[:-1]])
 
     def cells(data: PartyData) -> NDArray[np.int64]:
-        above = above_threshold(data.y_score)
-        own = [2 * (first + codes.astype(np.int64)) + above for first, codes in zip(firsts, data.groups, strict=True)]
-        return np.concatenate(own)
+        bins = bins_of(data.y_score, edges)
+        of = (first + codes.astype(np.int64) for first, codes in zip(firsts, data.groups, strict=True))
+        return np.concatenate([len(edges) * each + bins for each in of])
 
     of_several = partial(again, setup=replace(setup, max_rows=setup.max_rows * times))
-    return _counted(parties, cells, 2 * sum(levels), of_several)
+    return _counted(parties, cells, len(edges) * sum(levels), of_several)
 
 
 def _counted(
@@ -470,27 +414,67 @@ def _counted(
 
 
 def _two_models(
-    first: _OneModel,
-    second: _OneModel,
-    parties: Sequence[PartyData],
-    analysis: Analysis,
-    thresholds: str | ArrayLike | QuantileThresholds | None,
-    again: _Again,
-) -> TwoModels:
-    """Return the second model's card; the difference of AUCs, and net benefits from counts by both decisions."""
-    again = partial(again, options={})
-    both = structs.replace(analysis, by=(), heterogeneity=False)
+    parties: Sequence[PartyData], analysis: Analysis, title: str, one: Callable[..., Report], again: _Again
+) -> Report:
+    """Return the reports of two models, each as it is alone, with the differences, from sessions of both."""
+    alone = structs.replace(analysis, models=PLAIN.models, each_pair=UNSET)
+    reports = []
+    for number, model in enumerate(analysis.models):
+        rows = [
+            replace(data, scores=(data.scores[number],), score_columns=data.score_columns[number : number + 1])
+            for data in parties
+        ]
+        reports.append(_named(one(rows, alone, title=title), model))
+    first, second = reports
     ungrouped = [replace(data, groups=()) for data in parties]
-    compared = again(ungrouped, both, protocol=DEFAULT_PROTOCOL, thresholds=thresholds)
+    both = structs.replace(analysis, by=(), heterogeneity=False)
+    compared = again(ungrouped, both, protocol=DEFAULT_PROTOCOL)
     comparison = next((_of_cards(each, first.card, second.card) for each in compared.comparisons), None)
-    decided = [each.card.chosen[0] for each in (first, second) if each.card.chosen and each.card.decision_curve]
+    decided, benefits = [each.card.chosen[0] for each in reports if each.card.chosen], tuple[Measure, ...]()
+    of_probabilities = all(each.card.decision_curve is not None for each in reports)
     # A threshold at which small counts are hidden has no net benefit, which would tell them.
-    if len(decided) < 2 or any(each.hidden for each in decided) or not 0 <= (at := decided[0].threshold) < 1:
-        return TwoModels(second.card, comparison, ())
-    acts = [partial(_above, each.edges, at) for each in (first, second)]
-    cells = _counted(parties, lambda data: 2 * acts[0](data.scores[0]) + acts[1](data.scores[1]), 4, again)
-    benefits = net_benefits(analysis.models, cells, at, first.card.level, first.card.min_cell)
-    return TwoModels(second.card, comparison, benefits)
+    if decided and of_probabilities and 0 <= (at := decided[0].threshold) < 1 and not any(d.hidden for d in decided):
+        threshold = numbers(np.array([at]))
+        cells = _counted(parties, lambda data: [2, 1] @ (numbers(np.array(data.scores)) >= threshold), 4, again)
+        benefits = net_benefits(analysis.models, cells, at, first.card.level, first.card.min_cell)
+    warnings = _told(reports, [each.facts.warnings for each in reports])
+    if benefits and first.card.level and benefits[-1].interval is None:
+        warnings.append(_NO_DIFFERENCE)
+    facts = replace(
+        first.facts,
+        title=title.strip() or f"{' and '.join(analysis.models)} on the rows of {_number_of(compared)}",
+        privacy=first.facts.privacy + _TWO_REPORTS,
+        warnings=tuple(warnings),
+        groups=first.facts.groups + second.facts.groups,
+        group_decisions=first.facts.group_decisions + second.facts.group_decisions,
+        group_calibrations=first.facts.group_calibrations + second.facts.group_calibrations,
+        sites=first.facts.sites + second.facts.sites,
+        models=TwoModels(second.card, comparison, benefits),
+    )
+    return Report(first.card, facts, tuple(_told(reports, [each.own_warnings for each in reports])))
+
+
+def _named(report: Report, model: str) -> Report:
+    """Return the report of one model, where it and all its parts have the model's name."""
+    facts = replace(
+        report.facts,
+        groups=tuple(replace(each, model=model) for each in report.facts.groups),
+        group_decisions=tuple(replace(each, model=model) for each in report.facts.group_decisions),
+        group_calibrations=tuple(each._replace(model=model) for each in report.facts.group_calibrations),
+        sites=tuple(replace(each, model=model) for each in report.facts.sites),
+    )
+    return replace(report, card=replace(report.card, model=model), facts=facts)
+
+
+def _told(reports: Sequence[Report], told: Sequence[Sequence[str]]) -> list[str]:
+    """Return each text once: with its model's name, unless it is told of all."""
+    of_all = set(told[0]).intersection(*told[1:])
+    named = (
+        text if text in of_all else f"{report.card.model}: {text}"
+        for report, texts in zip(reports, told, strict=True)
+        for text in texts
+    )
+    return list(dict.fromkeys(named))
 
 
 def _of_cards(comparison: Comparison, first: ReportCard, second: ReportCard) -> Comparison:
@@ -504,13 +488,15 @@ def _of_cards(comparison: Comparison, first: ReportCard, second: ReportCard) -> 
     return replace(comparison, interval=interval, p_value=p_value)
 
 
-def _second_privacy(protocol: str, analysis: Analysis, decided: bool) -> str:
+def _second_privacy(protocol: str, analysis: Analysis) -> str:
     """Say what the second session has told each party."""
     learnt = ["the AUC of all rows and the sums behind it, in the bins before merging"]
     if analysis.by:
         learnt.append("the same for each group, also for those not shown")
-    if analysis.by and decided:
-        learnt.append("in a third session, each group's rows of each label at or above the threshold, and below")
+        learnt.append(
+            f"in a third session, each group's rows of each label in up to {_BINS_OF_GROUPS + 1} bins of scores, which "
+            "end at the threshold, if there is one, or hold about equally many rows"
+        )
     if analysis.cluster:
         learnt.append("how many patients there are, and sums over all of them")
     if analysis.heterogeneity:
@@ -538,6 +524,8 @@ def _interval_warnings(card: ReportCard, wanted: float | None) -> Iterator[str]:
 def _end_warnings(histogram: Histogram, least: float, below: float = math.inf) -> Iterator[str]:
     """Warn where so many rows lie at an end: of fewer than are shown, the page does not say so."""
     usable = histogram.cleaned()
+    if not of_probabilities(usable):
+        return
     if least <= usable.counts[np.minimum(usable.centres, 1 - usable.centres) < NEAREST_END].sum() < below:
         yield (
             f"scores nearer than {NEAREST_END:.0e} to 0 or 1 count as {NEAREST_END:.0e} away from it in slope, "
@@ -574,7 +562,7 @@ def _session(evaluation: Evaluation, thresholds: str, seconds: float) -> dict[st
 
 def _privacy(evaluation: Evaluation, card: ReportCard, thresholds: str) -> str:
     """Say what this session reveals, and to whom, from what it really was."""
-    bins = f"{evaluation.thresholds:,} bins of scores"
+    bins, of_rows = f"{evaluation.thresholds:,} bins of scores", "grid" in evaluation.settings
     if evaluation.security_bits:
         aggregator = (
             "Parties sent counts under one-time pads; the aggregator saw numbers that say nothing, and added them up. "
@@ -596,7 +584,7 @@ def _privacy(evaluation: Evaluation, card: ReportCard, thresholds: str) -> str:
     else:
         page = "report.json holds these numbers, and the curves on this page nearly do: readers learn them too."
         if card.histogram.bins < card.fine_bins:
-            found = grids.quantiles_wanted(thresholds)  # then edges are at places that rows choose
+            found = grids.quantiles_wanted(thresholds) or of_rows  # edges are at places that rows choose
             told = found or any(each.hidden for each in card.chosen)  # that few rows lie beyond a threshold
             placed = "" if told else f", no row is placed among fewer than {card.min_cell}"
             page = (
@@ -611,6 +599,8 @@ def _privacy(evaluation: Evaluation, card: ReportCard, thresholds: str) -> str:
         )
     if grids.quantiles_wanted(thresholds):
         learnt += " Thresholds come from the scores themselves, by a session before; the warnings say what it revealed."
+    if of_rows:
+        learnt += f" Thresholds are {thresholds}: this process has read the rows, and chosen them."
     keys, trust = _KEYS.get(evaluation.keys, "There are no keys."), registry.load(evaluation.protocol).trust
     return (
         f"Model “{evaluation.protocol.removeprefix('histogram-')}”. {aggregator} {learnt}\n\n"

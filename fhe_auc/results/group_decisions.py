@@ -1,18 +1,38 @@
-"""Groups of rows at one threshold: their decisions, and how far these are apart, under Fairlearn's names."""
+"""Groups of rows at one threshold: their decisions, and how far these are apart, under Fairlearn's names.
+
+Of groups with x_i of n_i rows, rates p_i = x_i/n_i, and l_i, u_i the ends of Wilson's interval of each:
+
+    max p_i − min p_i, and min p_i / max p_i                             Weerts et al., JMLR 24 (2023)
+    p_i − p_j, less √((p_i − l_i)² + (u_j − p_j)²), plus √((u_i − p_i)² + (p_j − l_j)²)
+                                                                         Newcombe, Stat. Med. 17 (1998), 873, method 10
+    Σ w_i(v_i − v̄)², v̄ = Σwv/Σw, is χ² with one degree less than groups if these are alike
+        v_i = p_i, w_i = n_i/(p(1 − p)), p the rate of all               Pearson
+        v_i the logit of an AUC, w_i 1/its variance                      Cochran's Q
+
+**Groups that are not shown** make one more group, of known counts: those of all rows less those shown. A difference of
+more groups is no smaller, a ratio no larger; and of groups put together one has a rate no larger, one no smaller. So
+what is known bounds all. **Chance** makes the largest difference of groups that are alike more than 0: it stands beside
+it, as the mean over simulated counts. **Compared** is each group with the largest that is shown, as Aequitas does: it
+is known best, and, unlike the rest, has no hidden group in it.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
+from fhe_auc.base.numerics import chi_squared_tail
 from fhe_auc.metrics import Histogram
 from fhe_auc.metrics.small_cells import hidden_rows
 from fhe_auc.question.analysis import Analysis
-from fhe_auc.results.report_measures import rate_interval
+from fhe_auc.results.estimates import GroupEstimate
+from fhe_auc.results.intervals import Interval
+from fhe_auc.results.report_measures import Measure, calibration_measures, rate_interval
 
 CELLS = ("TP", "FP", "FN", "TN")
 RATES = {
@@ -26,6 +46,8 @@ RATES = {
 """Rates by Fairlearn's names: which rows, of which."""
 
 SHOWN_RATES = dict(zip(RATES, ("Sensitivity", "Specificity", "PPV", "Selected"), strict=False))
+NEWCOMBE = "Newcombe"
+_DRAWS = 2000
 _FAIRNESS = {
     "demographic_parity": ("selection_rate",),
     "equalized_odds": ("true_positive_rate", "false_positive_rate"),  # the worse of both
@@ -35,11 +57,15 @@ _FAIRNESS = {
 
 @dataclass(frozen=True, slots=True)
 class GroupDecision:
-    """The rows of one group at a threshold, `counts` by `CELLS`; None where they are too few to be shown."""
+    """The rows of one group at a threshold, `counts` by `CELLS`; None where they are too few to be shown.
+
+    `together` then are those of all groups of the variable that are not shown, where none of these counts is small.
+    """
 
     variable: str
     level: str
     counts: tuple[int, ...] | None
+    together: tuple[int, ...] | None = None
     model: str = ""  # empty where it is the only one
 
     def rate(self, name: str) -> tuple[int, int]:
@@ -67,36 +93,176 @@ class GroupDecision:
 
 
 def of_cells(
-    histogram: Histogram, analysis: Analysis, min_cell: int, hidden: Collection[str]
+    histogram: Histogram, analysis: Analysis, min_cell: int, hidden: Collection[str], above: int = 1
 ) -> Iterator[GroupDecision]:
-    """Yield each group's decision, of a histogram whose bins are levels of `analysis.by`: below the threshold, above.
+    """Yield each group's decision, of a histogram with as many bins for each level of `analysis.by`.
+
+    Of these the first at or above the threshold is `above`.
 
     Groups named in `hidden` are not shown, nor those with a count from 1 to ``min_cell - 1``, nor, of the variable,
     the next smallest ones where the counts of all rows would give these away.
     """
-    (fn, tp), (tn, fp) = (side.reshape(-1, 2).T for side in (histogram.positives, histogram.negatives))
+    levels = sum(len(variable.levels) for variable in analysis.by)
+    tp, fp, fn, tn = (
+        side.reshape(levels, -1)[:, of].sum(axis=1)
+        for of in (slice(above, None), slice(above))
+        for side in (histogram.positives, histogram.negatives)
+    )
     cells = np.stack([tp, fp, fn, tn], axis=1).astype(np.int64)
     for variable in analysis.by:
         own, cells = np.split(cells, [len(variable.levels)])
         named = [at for at, level in enumerate(variable.levels) if f"{variable.name}: {level}" in hidden]
         left_out = hidden_rows(own, min_cell, also=named)
+        rest = own[list(left_out)].sum(axis=0)
+        known = None if ((rest > 0) & (rest < min_cell)).any() else tuple(rest.tolist())
         for at, level in enumerate(variable.levels):
-            yield GroupDecision(variable.name, level, None if at in left_out else tuple(own[at].tolist()))
+            counts, together = (None, known) if at in left_out else (tuple(own[at].tolist()), None)
+            yield GroupDecision(variable.name, level, counts, together)
 
 
-def fairness(decisions: Sequence[GroupDecision]) -> dict[str, dict[str, float | None]]:
-    """Return, by variable, the largest difference between groups shown, and the smallest ratio, of each measure.
+class GroupCalibration(NamedTuple):
+    """How well scores are calibrated in one group: as `calibration_measures`."""
 
-    By the names of Fairlearn's functions (Weerts et al., JMLR 24, 2023); None where undefined.
+    variable: str
+    level: str
+    measures: tuple[Measure, ...]
+    model: str = ""
+
+
+def calibrations(
+    cells: Histogram,
+    analysis: Analysis,
+    pooled: Histogram,
+    bins: NDArray[np.int32],
+    hidden: Collection[str],
+    level: float | None,
+) -> Iterator[GroupCalibration]:
+    """Yield the calibration of each group with rows of both labels that is not `hidden`.
+
+    In `cells` are counts in wider bins than those of the `pooled` histogram, which lie in `bins` of them. There, a
+    group's rows of a label are taken to have scores as all rows of that label have.
     """
-    found: dict[str, dict[str, float | None]] = {}
-    for variable in dict.fromkeys(each.variable for each in decisions):
-        shown = [each.rates() for each in decisions if each.variable == variable and each.counts is not None]
+    wider, sides = int(bins[-1]) + 1, [(cells.positives, pooled.positives), (cells.negatives, pooled.negatives)]
+    shares = (side / np.maximum(np.bincount(bins, side), 1)[bins] for _, side in sides)
+    fine = zip(
+        *(own.reshape(-1, wider)[:, bins] * share for (own, _), share in zip(sides, shares, strict=True)), strict=True
+    )
+    names = ((variable.name, each) for variable in analysis.by for each in variable.levels)
+    for (name, of), (positives, negatives) in zip(names, fine, strict=True):
+        if f"{name}: {of}" not in hidden and positives.any() and negatives.any():
+            yield GroupCalibration(name, of, calibration_measures(Histogram(pooled.edges, positives, negatives), level))
+
+
+class Disparity(NamedTuple):
+    """A difference or ratio between all groups of a variable, or a bound on it where groups are left out."""
+
+    value: float | None
+    bound: str  # "at least", "at most"; empty where the value is of all groups
+    left_out: tuple[str, ...]  # levels that are not shown, or have no such rows
+    by_chance: float | None = None  # a difference's mean where all groups are alike
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain types: a bound is no "value", but stands under its name, such as "at_least"."""
+        known = {"value": None, "at_least": None, "at_most": None, self.bound.replace(" ", "_") or "value": self.value}
+        return {**known, "hidden": list(self.left_out), "by_chance": self.by_chance}
+
+    def __str__(self) -> str:
+        return "undefined" if self.value is None else f"{self.bound} {self.value:.4f}".lstrip()
+
+
+class GroupDifference(NamedTuple):
+    """A group's rates, less those of the largest group shown, with Newcombe's interval; those that both have."""
+
+    variable: str
+    level: str
+    reference: str
+    rates: dict[str, tuple[float, Interval | None]]
+
+
+def fairness(decisions: Sequence[GroupDecision]) -> dict[str, dict[str, Disparity]]:
+    """Return, by variable, the largest difference between groups, and the smallest ratio, of each measure.
+
+    By the names of Fairlearn's functions; None where fewer than two groups are known, or a ratio has no denominator.
+    """
+    found: dict[str, dict[str, Disparity]] = {}
+    for variable, own in _by_variable(decisions).items():
         found[variable] = {}
         for measure, names in _FAIRNESS.items():
-            values = [[each[name] for each in shown] for name in names]
-            known = len(shown) > 1 and not np.isnan(values).any()
-            difference = max(max(each) - min(each) for each in values) if known else None
-            ratio = min(min(each) / max(each) for each in values) if known and all(map(max, values)) else None
-            found[variable] |= {f"{measure}_difference": difference, f"{measure}_ratio": ratio}
+            counts = [_counts(own, name) for name in names]
+            rates = [hits / rows for hits, rows in counts]
+            out = tuple(each.level for each in own if not all(each.rate(name)[1] for name in names))
+            difference = ratio = chance = None
+            if all(len(each) > 1 for each in rates):
+                difference, chance = max(float(np.ptp(each)) for each in rates), _by_chance(counts)
+                ratio = min(float(each.min() / each.max()) for each in rates) if all(map(np.max, rates)) else None
+            found[variable] |= {
+                f"{measure}_difference": Disparity(difference, "at least" * bool(out), out, chance),
+                f"{measure}_ratio": Disparity(ratio, "at most" * bool(out), out),
+            }
     return found
+
+
+def differences(decisions: Sequence[GroupDecision], level: float | None) -> Iterator[GroupDifference]:
+    """Yield, of each variable, each group shown but the largest, by size, compared with that one."""
+    for variable, own in _by_variable(decisions).items():
+        shown = sorted((each for each in own if each.counts), key=lambda each: -sum(each.counts or ()))
+        for each in shown[1:]:
+            pairs = ((name, each.rate(name), shown[0].rate(name)) for name in SHOWN_RATES)
+            rates = {name: _newcombe(of, to, level) for name, of, to in pairs if of[1] and to[1]}
+            yield GroupDifference(variable, each.level, shown[0].level, rates)
+
+
+def alike(decisions: Sequence[GroupDecision], estimates: Sequence[GroupEstimate]) -> dict[str, dict[str, float | None]]:
+    """Return, by variable, the p-values that all groups are alike in each rate, and in the AUC of one model, "roc_auc".
+
+    None where fewer than two groups are known.
+    """
+    found: dict[str, dict[str, float | None]] = {}
+    for variable, own in _by_variable(decisions).items():
+        found[variable] = {}
+        for name in SHOWN_RATES:
+            hits, rows = _counts(own, name)
+            spread = (p := hits.sum() / max(rows.sum(), 1)) * (1 - p)
+            found[variable][name] = _tail(hits / rows, rows / spread) if spread else None
+        levels = {f"{variable}: {each.level}" for each in own}
+        usable = [(each.auc, each.standard_error) for each in estimates if each.group in levels and each.standard_error]
+        aucs, errors = np.array([each for each in usable if 0 < (each[0] or 0) < 1], float).reshape(-1, 2).T
+        found[variable]["roc_auc"] = _tail(np.log(aucs / (1 - aucs)), (aucs * (1 - aucs) / errors) ** 2)
+    return found
+
+
+def _by_variable(decisions: Sequence[GroupDecision]) -> dict[str, list[GroupDecision]]:
+    names = dict.fromkeys(each.variable for each in decisions)
+    return {name: [each for each in decisions if each.variable == name] for name in names}
+
+
+def _counts(decisions: Sequence[GroupDecision], name: str) -> NDArray[np.float64]:
+    """Return hits and rows, shape (2, k), of a variable's groups that have such rows; those not shown are one."""
+    known = [*(each.counts for each in decisions), *{each.together for each in decisions}]
+    pairs = (GroupDecision("", "", counts).rate(name) for counts in known)
+    return np.array([(hits, rows) for hits, rows in pairs if rows], float).reshape(-1, 2).T
+
+
+def _by_chance(counts: Sequence[NDArray[np.float64]]) -> float:
+    """Return the mean of the largest difference of the worst rate where groups are alike."""
+    random = np.random.default_rng(0)  # a page has the same number each time
+    drawn = (
+        random.binomial(rows.astype(int), hits.sum() / rows.sum(), (_DRAWS, len(rows))) / rows for hits, rows in counts
+    )
+    return float(np.maximum.reduce([np.ptp(each, axis=1) for each in drawn]).mean())
+
+
+def _newcombe(of: tuple[int, int], to: tuple[int, int], level: float | None) -> tuple[float, Interval | None]:
+    p, q = (hit / rows for hit, rows in (of, to))
+    own, other = (rate_interval(*each, level) for each in (of, to))
+    if level is None or own is None or other is None:
+        return p - q, None
+    low, high = math.hypot(p - own.low, other.high - q), math.hypot(own.high - p, q - other.low)
+    return p - q, Interval(level, p - q - low, p - q + high, NEWCOMBE)
+
+
+def _tail(values: NDArray[np.float64], weights: NDArray[np.float64]) -> float | None:
+    """Return how often independent groups that are alike differ as much by chance; None of fewer than two."""
+    if len(values) < 2:
+        return None
+    return chi_squared_tail(float(weights @ (values - np.average(values, weights=weights)) ** 2), len(values) - 1)

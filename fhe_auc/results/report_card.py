@@ -26,7 +26,7 @@ from fhe_auc.metrics.calibration import CALIBRATION_BINS
 from fhe_auc.metrics.small_cells import Shown
 from fhe_auc.question.binning import numbers
 from fhe_auc.results.estimates import Comparison, GroupEstimate
-from fhe_auc.results.group_decisions import GroupDecision
+from fhe_auc.results.group_decisions import GroupCalibration, GroupDecision
 from fhe_auc.results.heterogeneity import SiteSummary
 from fhe_auc.results.intervals import DEFAULT_LEVEL, Interval, quantile, wilson
 from fhe_auc.results.report_measures import (
@@ -128,7 +128,8 @@ class Facts:
     warnings: tuple[str, ...] = ()  # what the reader ought to know first
     groups: tuple[GroupEstimate, ...] = ()  # AUCs of groups of rows, from a session of their own
     group_decisions: tuple[GroupDecision, ...] = ()  # these groups at the chosen threshold, from another one
-    sites: tuple[SiteSummary, ...] = ()  # what sites have in common, from the same session as groups
+    group_calibrations: tuple[GroupCalibration, ...] = ()  # from the same session as that
+    sites: tuple[SiteSummary, ...] = ()  # what sites have in common, from the session of groups
     models: TwoModels | None = None  # a second model of the same rows
 
     def cards(self, first: ReportCard) -> tuple[ReportCard, ...]:
@@ -141,6 +142,7 @@ class Facts:
             self,
             groups=tuple(each for each in self.groups if each.model == name),
             group_decisions=tuple(each for each in self.group_decisions if each.model == name),
+            group_calibrations=tuple(each for each in self.group_calibrations if each.model == name),
             sites=tuple(each for each in self.sites if each.model == name),
             models=None,
         )

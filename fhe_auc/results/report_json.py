@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 
 from fhe_auc.metrics.calibration import CALIBRATION_BINS
-from fhe_auc.results.group_decisions import fairness
+from fhe_auc.results.group_decisions import alike, differences, fairness
 from fhe_auc.results.intervals import Interval
 from fhe_auc.results.report_card import DIGITS, Facts, ReportCard
 from fhe_auc.results.report_measures import Decision, Measure
 
 _OF_SECOND = (
     *("small_cells", "metrics", "calibration", "brier_decomposition", "decisions", "histogram"),
-    *("groups", "group_decisions", "fairness", "sites"),
+    *("groups", "group_calibration", "group_decisions", "group_differences", "group_p_values", "fairness", "sites"),
 )
 _CURVES = ("roc_curve", "precision_recall_curve", "calibration_curve", "decision_curve")
 
@@ -73,7 +73,20 @@ def as_dict(card: ReportCard, facts: Facts) -> dict[str, Any]:
         "decisions": {name: decision and _decision(decision) for name, decision in decisions.items()},
         "groups": [_rounded(estimate.as_dict()) for estimate in facts.groups],
         "group_decisions": [_rounded(each.as_dict(card.level)) for each in facts.group_decisions],
-        "fairness": fairness(facts.group_decisions),
+        "group_calibration": [
+            {"variable": each.variable, "level": each.level, **_measures(each.measures, rounded=True)}
+            for each in facts.group_calibrations
+        ],
+        "group_differences": [
+            each._asdict()
+            | {"rates": {of: {"value": own, "interval": _interval(span)} for of, (own, span) in each.rates.items()}}
+            for each in differences(facts.group_decisions, card.level)
+        ],
+        "group_p_values": alike(facts.group_decisions, facts.groups),
+        "fairness": {
+            variable: {name: each.as_dict() for name, each in found.items()}
+            for variable, found in fairness(facts.group_decisions).items()
+        },
         "sites": next((_rounded(asdict(each)) for each in facts.sites), None),
         "roc_curve": roc,
         "precision_recall_curve": precision_recall,

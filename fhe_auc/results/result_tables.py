@@ -7,13 +7,21 @@ from html import escape
 from typing import TYPE_CHECKING, NamedTuple
 
 from fhe_auc.results.estimates import Comparison, GroupEstimate
-from fhe_auc.results.group_decisions import CELLS, SHOWN_RATES, GroupDecision, fairness
+from fhe_auc.results.group_decisions import (
+    CELLS,
+    SHOWN_RATES,
+    GroupCalibration,
+    GroupDecision,
+    alike,
+    differences,
+    fairness,
+)
 from fhe_auc.results.heterogeneity import LEAST_SITES, SiteSummary
 from fhe_auc.results.intervals import WIDENED, Interval
 from fhe_auc.results.report_measures import Measure, rate_interval
 
 if TYPE_CHECKING:
-    from fhe_auc.results.report_card import ReportCard
+    from fhe_auc.results.report_card import Facts, ReportCard
 
 _ALL_ROWS = "all rows"
 _LEFT, _RIGHT = ' style="text-align: left"', ' style="text-align: right; font-variant-numeric: tabular-nums"'
@@ -68,6 +76,21 @@ def value_text(measure: Measure) -> str:
     return "undefined" if measure.estimate is None else f"{measure.estimate.value:.4f}"
 
 
+def of_groups(facts: Facts, level: float | None) -> list[TextTable]:
+    """Return what there is of one model's groups besides their AUCs."""
+    decisions, calibrations = facts.group_decisions, facts.group_calibrations
+    compared = [of_group_differences(decisions, facts.groups, level), of_fairness(decisions)]
+    tables = [of_group_decisions(decisions, level), of_group_calibrations(calibrations), *compared]
+    return [table for table in tables if table.rows]
+
+
+def of_group_calibrations(calibrations: Sequence[GroupCalibration]) -> TextTable:
+    """Return each group's ratio of observed to expected events, and its calibration slope."""
+    rows = tuple((f"{each.variable}: {each.level}", *map(_measure, each.measures[::2]), "") for each in calibrations)
+    titles = (measure.title for each in calibrations[:1] for measure in each.measures[::2])
+    return TextTable(("group", *titles, ""), rows, 1)
+
+
 def of_group_decisions(decisions: Sequence[GroupDecision], level: float | None) -> TextTable:
     """Return a row for each group at the threshold: counts, and rates with Wilson's intervals."""
 
@@ -90,13 +113,38 @@ def of_group_decisions(decisions: Sequence[GroupDecision], level: float | None) 
 
 
 def of_fairness(decisions: Sequence[GroupDecision]) -> TextTable:
-    """Return difference and ratio of each of Fairlearn's measures."""
+    """Return difference and ratio of each of Fairlearn's measures; bounds, with the groups that these leave out."""
     rows: list[tuple[str, ...]] = []
     for variable, found in fairness(decisions).items():
-        texts = ("undefined" if each is None else f"{each:.4f}" for each in found.values())
-        names = [name.removesuffix("_ratio").replace("_", " ") for name in found if name.endswith("_ratio")]
-        rows += [(f"{variable}: {name}", next(texts), next(texts), "") for name in names]
-    return TextTable(("between groups", "difference", "ratio", ""), tuple(rows), 1)
+        for (name, difference), ratio in zip(list(found.items())[::2], list(found.values())[1::2], strict=True):
+            title = f"{variable}: {name.removesuffix('_difference').replace('_', ' ')}"
+            chance = "" if difference.by_chance is None else f"{difference.by_chance:.4f}"
+            left_out = f"{', '.join(ratio.left_out)} not shown: too few of such rows" if ratio.left_out else ""
+            rows.append((title, str(difference), chance, str(ratio), left_out))
+    return TextTable(("between groups", "difference", "by chance alone", "ratio", ""), tuple(rows), 1)
+
+
+def of_group_differences(
+    decisions: Sequence[GroupDecision], estimates: Sequence[GroupEstimate], level: float | None
+) -> TextTable:
+    """Return each group's rates less the largest group's, and each variable's p that all groups are alike."""
+
+    def cell(value: float, interval: Interval | None) -> str:
+        return f"{value:+.3f}" + ("" if interval is None else f" ({ends(interval, '+.3f')})")
+
+    rows: list[tuple[str, ...]] = [
+        (
+            f"{variable}: {group} minus {largest}",
+            *(cell(*of[name]) if name in of else "" for name in SHOWN_RATES),
+            "",
+            "",
+        )
+        for variable, group, largest, of in differences(decisions, level)
+    ]
+    for variable, found in alike(decisions, estimates).items():
+        p_values = {name: "" if p is None else f"p {p_text(p)}" for name, p in found.items()}
+        rows.append((f"{variable}: all alike", *(p_values[name] for name in (*SHOWN_RATES, "roc_auc")), ""))
+    return TextTable(("between groups", *SHOWN_RATES.values(), "AUC", ""), tuple(rows), 1)
 
 
 def of_comparisons(comparisons: Sequence[Comparison]) -> TextTable:
@@ -147,6 +195,10 @@ def ends(interval: Interval, form: str = ".4f") -> str:
 def p_text(p_value: float) -> str:
     """Return a p-value with two significant digits, or "< 0.0001"."""
     return "< 0.0001" if p_value < 0.0001 else f"{p_value:#.2g}"
+
+
+def _measure(measure: Measure) -> str:
+    return value_text(measure) + (f" ({ends(measure.interval)})" if measure.interval else "")
 
 
 def _auc(estimate: GroupEstimate) -> tuple[str, str, str]:

@@ -25,7 +25,7 @@ from fhe_auc.rows.entries import (
     shown_entry,
 )
 from fhe_auc.rows.party_data import PartyData, left_out_beside
-from fhe_auc.rows.score_scale import DEFAULT_SCALE, rescaled
+from fhe_auc.rows.score_scale import DEFAULT_SCALE, noted, rescaled
 
 Label: TypeAlias = str | int | float | bool  # one label of a row
 Rows: TypeAlias = Any
@@ -223,8 +223,8 @@ def parties_of(rows: Rows, columns: Columns, questions: Questions) -> tuple[list
     elif not questions.classes:
         _require_zero_and_one(tables, columns.label)
     of_rows = (p if isinstance(p, PartyData) else p.checked(columns.label, questions, analysis) for p in parties)
-    data = [rescaled(party, columns.score_scale) for party in of_rows]
-    return [replace(data[0], lost=lost), *data[1:]], analysis
+    data = [noted(rescaled(party, columns.score_scale), columns.score_scale) for party in of_rows]
+    return [replace(data[0], lost=tuple(dict.fromkeys((*lost, *data[0].lost)))), *data[1:]], analysis
 
 
 def _complete(

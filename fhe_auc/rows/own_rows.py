@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -43,28 +44,26 @@ def _check(data: PartyData, model: int, thresholds: NDArray[np.float64]) -> None
     found = _range(data, model)
     span = f"from {found.low:.10g} to {found.high:.10g}"
 
-    def refuse(chosen: Callable[[NDArray[np.float64]], NDArray[np.bool_]], what: Callable[[float], str]) -> None:
-        if (others := _range(data, model, chosen)).rows:
+    values = listed(thresholds)
+    wrong: Callable[[NDArray[np.float64]], NDArray[np.bool_]] | None = None
+    if values is not None:
+        wrong = partial(_unlisted, values)
+    elif _for_probabilities(thresholds):
+        wrong = _no_probability
+    if wrong is not None:
+        if (others := _range(data, model, wrong)).rows:
             place, score = data.place(others.first), float(data.scores[model][others.first])
+            what = f"these thresholds are for probabilities; this party's scores run {span}: {_remedy(found)}"
+            if values is not None:
+                nearest = values[np.argmin(np.abs(values - score))]
+                what = f"these thresholds are of listed scores alone, of which {nearest:.7g} is the nearest"
             raise InputError(
-                f"{data.described(model, others.first)}: score is {score!r}, but {what(score)}",
+                f"{data.described(model, others.first)}: score is {score!r}, but {what}",
                 party=data.name,
                 file=place.file,
                 line=place.line,
                 column=column,
             )
-
-    if (values := listed(thresholds)) is not None:
-        refuse(
-            lambda scores: ~np.isin(numbers(scores), values),
-            lambda score: f"scores here are listed values alone; the nearest is {_nearest(values, score):.7g}",
-        )
-        return
-    if _for_probabilities(thresholds):
-        refuse(
-            lambda scores: (scores < 0) | (scores > 1),
-            lambda _: f"these thresholds are for probabilities; this party's scores run {span}: {_remedy(found)}",
-        )
         return
     first, last = thresholds[0], thresholds[-1]
     for beyond, where in (
@@ -103,8 +102,12 @@ def _range(
     return found
 
 
-def _nearest(values: NDArray[np.float64], score: float) -> float:
-    return float(values[np.argmin(np.abs(values - score))])
+def _unlisted(values: NDArray[np.float64], scores: NDArray[np.float64]) -> NDArray[np.bool_]:
+    return ~np.isin(numbers(scores), values)
+
+
+def _no_probability(scores: NDArray[np.float64]) -> NDArray[np.bool_]:
+    return (scores < 0) | (scores > 1)
 
 
 def _remedy(found: _Range) -> str:
@@ -112,8 +115,8 @@ def _remedy(found: _Range) -> str:
         return "if this is a rounding error, clip them to 0 and 1"
     return (
         "check that this is the column of scores; then let thresholds span them: between sites score values that the "
-        "study lists, or points of rows (--own-rows), in one process none given; or set the score scale to percent or "
-        "logit (--score-scale, in Python score_scale=)"
+        "study lists, or a file of `fhe-auc thresholds --own-rows`, in one process none given; or set the score scale "
+        "to percent or logit (--score-scale, in Python score_scale=)"
     )
 
 

@@ -7,17 +7,16 @@ Most risk scores have few values: points, a tree's leaves, rounded percentages. 
   quarter of all thresholds at most;
 - where scores are probabilities, the other thresholds are a named grid, made smaller by as many;
 - otherwise half of the others, at most, have at least 10 rows between two of them, about as many in each gap, and are
-  rounded to three digits, or left out where the rows beside them differ less; the rest is equidistant, half of it on a
-  logarithmic scale, between round numbers that lie beyond nearly all rows.
+  rounded to three digits, or left out where the rows beside them differ less; the rest is equidistant in arsinh(s/u),
+  u being the median size of a score, between numbers of three digits beyond which lie ten rows.
 
-So thresholds tell of no fewer than 10 rows where there are 100 or more; of fewer, the round numbers do. Of more than
-2^22 scores, evenly spaced ones are looked at.
+Of fewer than 100 rows, fewer lie there. Of more than 2^22 scores, evenly spaced ones are looked at.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import NamedTuple
 
@@ -38,7 +37,6 @@ LEAST_OWN_ROWS = 100  # of who makes a session; of fewer, thresholds would tell 
 _MOST_VALUES = 500
 _MOST_SCORES = 2**22
 NOT_OF_ROWS = ("epsilon", "round_scores")  # options; where they are set, thresholds must not be of the rows
-_LEAST, _GREATEST = 1e-300, 1e300  # of round numbers
 
 
 class Thresholds(NamedTuple):
@@ -86,53 +84,49 @@ def of_scores(columns: Sequence[NDArray[np.float64]], named: str) -> Thresholds:
 
 
 def _spanning(values: NDArray[np.float64], rows: NDArray[np.int64], size: int) -> NDArray[np.float64]:
-    """Return numbers between and about ascending values, of which there are so many rows each; `size` at most."""
+    """Return numbers among ascending values, of which there are so many rows each; `size` at most."""
     below = np.cumsum(rows)
     cuts = _cuts(values, below, size // 2)
-    others = (size - len(cuts)) // 2
-    at = min(LEAST_ROWS, int(below[-1]) // LEAST_ROWS)
-    bounded = np.clip(values, -_GREATEST, _GREATEST)
-    low, high = (float(bounded[np.searchsorted(below, rank, side="right")]) for rank in (at, below[-1] - 1 - at))
-    unit = _round(high - low, math.floor) / 10
-    low, high = math.floor(low / unit) * unit, math.ceil(high / unit) * unit
-    sizes = np.abs(bounded[bounded != 0])
-    ends = (_round(float(sizes.min()), math.floor), _round(float(sizes.max()), math.ceil))
-    scale = np.geomspace(*ends, others if low >= 0 or high <= 0 else others // 2)
-    spread = np.concatenate([np.linspace(low, high, others), -scale, scale])
-    return np.unique(numbers(np.concatenate([spread[(spread >= low) & (spread <= high)], cuts])))
+    beyond = min(LEAST_ROWS, int(below[-1]) // LEAST_ROWS)
+    ends = values[np.searchsorted(below, [beyond, below[-1] - 1 - beyond], side="right")]
+    if (rounded := np.array([_three_digits(end) for end in ends.tolist()]))[0] < rounded[1]:
+        ends = rounded
+    unit = max(float(np.median(np.abs(values))), 1e-9 * float(np.abs(ends).max()), float(np.finfo(float).tiny))
+    first, last = np.arcsinh(ends / unit).tolist()
+    with np.errstate(over="ignore"):  # of an end near the last float64
+        spread = unit * np.sinh(np.linspace(first, last, size - len(cuts)))
+    return np.unique(numbers(np.concatenate([np.clip(spread, *ends), cuts])))
 
 
 def _cuts(values: NDArray[np.float64], below: NDArray[np.int64], most: int) -> NDArray[np.float64]:
     """Return at most so many numbers between values, with at least 10 rows between two of them."""
     total, found, last = int(below[-1]), list[float](), 0
-    step = max(LEAST_ROWS, math.ceil(total / max(most, 1)))
+    step = max(LEAST_ROWS, math.ceil(total / most))
     while (at := int(np.searchsorted(below, last + step))) < len(values) - 1 and total - below[at] >= LEAST_ROWS:
         low, high, last = float(values[at]), float(values[at + 1]), int(below[at])
-        point = float(f"{low / 2 + high / 2:.3g}")
-        if low < point <= high:
+        if low < (point := _three_digits(low / 2 + high / 2)) <= high:
             found.append(point)
     return np.array(found)
 
 
-def _round(number: float, end: Callable[[float], int]) -> float:
-    """Return the power of ten at or beside a number, which is none below 0."""
-    return float(10.0 ** end(math.log10(max(_LEAST, number))))
+def _three_digits(number: float) -> float:
+    return float(f"{number:.3g}")
 
 
 def _require_one_scale(parties: Sequence[PartyData]) -> None:
     """Raise `InputError` where one party's scores are fractions, and another's percentages."""
     for model in range(len(parties[0].scores)):
-        of_each = [data.scores[model] for data in parties]
-        lowest, highest = min(float(each.min()) for each in of_each), max(float(each.max()) for each in of_each)
-        if not (lowest >= 0 and 20 < highest <= 100):
+        if min(data.scores[model].min() for data in parties) < 0:
             continue
-        percent = next((data for data, each in zip(parties, of_each, strict=True) if float(np.median(each)) > 1), None)
-        for data, each in zip(parties, of_each, strict=True):
-            fractions = data.rows >= LEAST_ROWS and each.max() <= 1 and bool((each % 1).any())
-            if percent is not None and fractions:
+        most = max(parties, key=lambda data: float(data.scores[model].max()))
+        if not (20 < most.scores[model].max() <= 100 and np.median(most.scores[model]) > 1):
+            continue
+        for data in parties:
+            scores = data.scores[model]
+            if data.rows >= LEAST_ROWS and scores.max() <= 1 and (scores % 1).any():
                 raise InputError(
-                    f"{data.described(model)}: its scores run from {each.min():.4g} to {each.max():.4g}, as fractions "
-                    f"do, and those of party {percent.name!r} to {percent.scores[model].max():.4g}, as percentages do: "
-                    "convert one of them; if they are right as they are, give thresholds",
+                    f"{data.described(model)}: its scores run to {scores.max():.4g}, as fractions do, and those of "
+                    f"party {most.name!r} to {most.scores[model].max():.4g}, as percentages do: convert one of them; "
+                    "if all are right as they are, give thresholds",
                     party=data.name,
                 )

@@ -25,7 +25,7 @@ from fhe_auc.rows.csv_files import STDIN, TextFormat
 from fhe_auc.rows.entries import Coded, finite_numbers, incomplete_rows, level_text, require_one_spelling
 from fhe_auc.rows.party_data import PartyData, checked_name, left_out_beside
 from fhe_auc.rows.row_store import Column, parted
-from fhe_auc.rows.score_scale import DEFAULT_SCALE, rescaled
+from fhe_auc.rows.score_scale import DEFAULT_SCALE, noted, rescaled
 from fhe_auc.rows.table_files import SUFFIXES, TableFile
 
 _DROP = "--drop-missing leaves such rows out"
@@ -258,7 +258,7 @@ class _Kept:
         of_party = parted(self._sites.finished(), len(self._codes), [column.finished() for column in self._rows])
         models, groups = len(self._columns.scores), len(self._columns.groups)
         lost = left_out_beside(self._codes, self._dropped)
-        return [
+        made = (
             PartyData(
                 checked_name(name),
                 labels,
@@ -271,7 +271,8 @@ class _Kept:
                 place=partial(_place, tuple(files), self._columns, self._entries, name),
             )
             for (name, code), (labels, *others) in zip(self._codes.items(), of_party, strict=True)
-        ]
+        )
+        return [noted(data, self._entries.score_scale) for data in made]
 
 
 def _place(files: Sequence[TableFile], columns: _Columns, entries: Entries, party: str, row: int) -> Place:

@@ -1,4 +1,6 @@
-"""Scales on which classifiers give scores, and the way from each to the probabilities that named thresholds are for.
+"""Scales on which classifiers give scores, and the way from each to probabilities, which calibration is about.
+
+An AUC needs no such thing: scores may be any numbers.
 
 Each is a rising function, which changes no order: the AUC of the rows stays, but for scores that rounding makes equal.
 The logistic function makes all logits beyond some 36 equal to 1 (and below -709 to 0), and close ones before; a
@@ -7,6 +9,7 @@ error too, is about the scores so converted.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -48,3 +51,13 @@ def rescaled(data: PartyData, scale: str, *, refuse: Callable[[int, str, str], I
                 raise refuse(row, what, column)
             raise InputError(f"{data.described(model, row)}: {what}", party=data.name, column=column or None)
     return data.with_scores(partial(to_probabilities, scale=scale))
+
+
+def noted(data: PartyData, scale: str) -> PartyData:
+    """Return a party's rows, whose scores were on this scale, with what its people are told where that seems wrong."""
+    told = ""
+    if scale == _PERCENT and all(scores.max() <= 0.01 for scores in data.scores):
+        told = "read as percentages, no score is above 1: they may be fractions"
+    if scale == _LOGIT and any(((scores == 0) | (scores == 1)).any() for scores in data.scores):
+        told = "logits beyond 36 tie, as probabilities: an AUC of logits as they are needs no score scale"
+    return replace(data, lost=(*data.lost, f"party {data.name!r}: {told}")) if told else data

@@ -19,11 +19,12 @@ from fhe_auc_protocols.exact_sampling import SeededExperiment
 
 
 class NoiselessRelease(NamedTuple):
-    """What is released of a pool, without noise: D and P; and how many rows there are."""
+    """What is released of a pool, without noise: D, P and T; and how many rows there are."""
 
     difference: int
     positives: int
     rows: int
+    ties: int = 0
 
     @property
     def auc(self) -> float:
@@ -36,8 +37,10 @@ def pool_of(
 ) -> NoiselessRelease:
     """Return that of rows, by scikit-learn's AUC of the bins: independent of the engine."""
     positives = int(labels.sum())
-    auc = roc_auc_score(labels, bins_of(scores, thresholds))
-    return NoiselessRelease(round(2 * (auc - 0.5) * positives * (len(labels) - positives)), positives, len(labels))
+    bins = bins_of(scores, thresholds)
+    difference = round(2 * (roc_auc_score(labels, bins) - 0.5) * positives * (len(labels) - positives))
+    p, n = (np.bincount(bins[side], minlength=len(thresholds)) for side in (labels, ~labels))
+    return NoiselessRelease(difference, positives, len(labels), int(p @ n))
 
 
 def budget(rows: int, parties: int, epsilon: float, unit: str) -> Privacy:
@@ -48,9 +51,8 @@ def budget(rows: int, parties: int, epsilon: float, unit: str) -> Privacy:
 
 def exact(pool: NoiselessRelease, privacy: Privacy) -> NDArray[np.int64]:
     """Return what would be released without noise, shape (channels,)."""
-    return np.array(
-        [(0 if each.model is None else pool.difference) + each.weight * pool.positives for each in privacy.channels]
-    )
+    of_pairs = ((0 if each.model is None else pool.ties if each.ties else pool.difference) for each in privacy.channels)
+    return np.array([own + each.weight * pool.positives for own, each in zip(of_pairs, privacy.channels, strict=True)])
 
 
 def releases(

@@ -80,7 +80,7 @@ def with_curator(
 ) -> NDArray[np.int64]:
     """Return the same of a trusted curator who adds the noise of all shares at once; drawn by scipy, for comparison."""
     parties, noise = len(privacy.rows), []
-    for _, _, grain, scale in privacy.channels:
+    for _, _, grain, scale, _ in privacy.channels:
         law = stats.nbinom(parties / privacy.shares, -np.expm1(-1 / float(scale)))
         steps = law.rvs(runs, random_state=random) - law.rvs(runs, random_state=random)
         noise.append(grain * steps + random.integers(0, grain, (runs, parties)).sum(axis=1))
@@ -98,7 +98,7 @@ def same_law(size: int, unit: str, runs: int, random: np.random.Generator) -> tu
 def least_epsilon(
     of_pool: Callable[[int], NDArray[np.int64]], of_neighbour: Callable[[int], NDArray[np.int64]], runs: int
 ) -> float:
-    """Return what epsilon is at least, with 99 % confidence, of so many releases of either pool.
+    """Return what epsilon is at least, with 99 % confidence, of so many releases of either pool, in two numbers.
 
     On half of them the event is chosen, D' and P' beyond a quantile each, that tells the pools apart best; on the other
     half its probabilities are bounded (Clopper and Pearson).
@@ -139,7 +139,8 @@ def audit(unit: str, what: str, runs: int, random: np.random.Generator, *, halve
     told = budget(size, 4, 2.0, unit) if halved else privacy
 
     def draw(pool: NoiselessRelease, runs: int) -> NDArray[np.int64]:
-        return releases(pool, told, runs=runs, random=random, parties=told.shares)
+        released = releases(pool, told, runs=runs, random=random, parties=told.shares)
+        return released[:, [not each.ties for each in told.channels]]
 
     draws = [partial(draw, pool) for pool in pools[what]]
     return max(least_epsilon(*draws, runs), least_epsilon(*reversed(draws), runs))

@@ -1,20 +1,25 @@
 """A differentially private AUC: noise that parties draw in shares, and nobody knows as a whole.
 
-D and P are those of `auc_sums`; M, the number of all rows, is public, as that of each party is. Released are sums that
-these follow from, with noise, and nothing else. AUC' = ½ + D'/(2P'(M − P')). docs/security/private-auc.md has the noise
-on a sum X, g·Z + Σ U_i, the proof that it suffices, and on whom the promise rests; here is what it refers to.
+D, P and the ties T are those of `auc_sums`; M, the number of all rows, is public, as that of each party is. Released
+are sums that these follow from, with noise, and nothing else. AUC' = ½ + D'/(2P'(M − P')), and T'/(2P'(M − P')) of that
+the bins leave open. docs/security/private-auc.md has the noise on a sum X, g·Z + Σ U_i, the proof that it suffices, and
+on whom the promise rests; here is what it refers to.
 
 **Privacy unit.** "label": one row's label flips. "row": one row, label and score, is replaced by another.
 
-**What that changes.** Let a row have s more of the other rows in lower bins than in higher ones, so that |s| ≤ M − 1.
+**What that changes.** A pair of rows puts ±1 into D or 1 into T. So D and T together, |ΔD| + |ΔT|, change by 1 at most
+where a pair comes or goes, and by 2 where a row of it has another score. The changed row's pairs are with different
+rows, M − 1 at most, before and after together too where its label changes:
 
-    its label flips        D by s or −s: M − 1 at most; P by 1
-    replaced, same label   D by 2N at most (a positive row) or 2P (a negative one), so by 2(M − 1); P stays
-    replaced, other label  its pairs before and after are with every other row once: D by M − 1 at most; P by 1
+    its label flips, or it is replaced by one of the other label    D and T together by M − 1 at most; P by 1
+    it is replaced by one of the same label                         D and T together by 2(M − 1); P stays
+
+So T costs next to nothing beside a D: ⌈|ΔD|/g⌉ + ⌈|ΔT|/g⌉ is at most one more than ⌈(|ΔD| + |ΔT|)/g⌉.
 
 **Labels.** D and P change together, so noise is on D + W·P and D − W·P of the first model. The variances of D' and P',
-about 4(M − 1)²/ε² and 4/ε², are half of what they would be with ε split in halves. Further models release D alone, at w
-steps. Models share ε, 7 parts for the first and 5 for each other one: so their variances are nearly equal.
+about 4(M − 1)²/ε² and 4/ε², are half of what they would be with ε split in halves. This leaves no room for T: it has an
+eighth. Further models release D and T alone, at w + 1 steps together. Models share ε, 8 parts for the first and 5 for
+each other one: so the variances of their D are nearly equal.
 
 The mean of the U_i, (g − 1)/2 each, is taken off when AUC' is read. w = ⌈(M − 1)/g⌉ is small, so that Z is drawn at a
 small scale.
@@ -41,7 +46,8 @@ from numpy.typing import NDArray
 
 from fhe_auc.base.errors import InputError, ResultCheckError
 from fhe_auc.results.estimates import GroupEstimate, Headline
-from fhe_auc.results.intervals import Interval, hanley_mcneil, quantile
+from fhe_auc.results.evaluation import NOT_TOLD_APART
+from fhe_auc.results.intervals import DEFAULT_LEVEL, Interval, hanley_mcneil, quantile, widened
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.plan import Parameter
 from fhe_auc.sums.terms import Factor, Part, Sum, Term
@@ -61,19 +67,20 @@ VERDICT = (
 METHOD = "Hanley and McNeil, with noise"
 _OVERFLOW_BITS = 42  # a released number wraps with a probability below 2^-41: its noise leaves the room for it
 _INCIDENT_BITS = 20  # honest noise passes what is possible in fewer than one session in 2^20, over all channels
-_FEWEST_STEPS = 16
+_FEWEST_STEPS = 32
 _LOUD = 0.02  # a standard error by noise alone that is worth a warning
 _MOST_COLLUDERS = 2**20
 _NAMES = ("epsilon", "epsilon_unit", "colluders")
 
 
 class Channel(NamedTuple):
-    """A released number: D of a model (None: none), plus weight·P, plus noise that is a multiple of `grain`, nearly."""
+    """A released number: D of a model (None: none), or T, plus weight·P, plus noise that is a multiple of `grain`."""
 
     model: int | None
     weight: int
     grain: int
     scale: Fraction
+    ties: bool = False
 
 
 class Privacy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, dict=True):
@@ -139,13 +146,15 @@ class Privacy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     def channels(self) -> tuple[Channel, ...]:
         """What is released."""
         epsilon, w, g = Fraction(self.epsilon), self.steps, self.grain
+        steps = w + (g > 1)  # of D and T together
         if self.unit == "row":
-            each = Fraction(2 * w * self.models) / epsilon
-            return (*(Channel(model, 0, g, each) for model in range(self.models)), Channel(None, 1, 1, 2 / epsilon))
-        part = epsilon / (7 + 5 * (self.models - 1))
-        both = (2 * w + (g > 1)) / (7 * part)
-        others = (Channel(model, 0, g, w / (5 * part)) for model in range(1, self.models))
-        return Channel(0, w * g, g, both), Channel(0, -w * g, g, both), *others
+            each = 2 * steps * self.models / epsilon
+            of_models = (Channel(model, 0, g, each, ties) for model in range(self.models) for ties in (False, True))
+            return (*of_models, Channel(None, 1, 1, 2 / epsilon))
+        part = epsilon / (8 + 5 * (self.models - 1))
+        both, each = (w + steps) / (7 * part), steps / (5 * part)
+        others = (Channel(model, 0, g, each, ties) for model in range(1, self.models) for ties in (False, True))
+        return Channel(0, w * g, g, both), Channel(0, -w * g, g, both), Channel(0, 0, g, w / part, True), *others
 
     @property
     def vectors(self) -> list[tuple[str, int]]:
@@ -156,12 +165,13 @@ class Privacy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     def sums(self) -> list[Sum]:
         """What is released."""
         found = []
-        for index, (model, weight, _, _) in enumerate(self.channels):
+        for index, (model, weight, _, _, ties) in enumerate(self.channels):
             of_positives = [Part(vector(0, 0, 1), "total", weight)] if weight else []
             terms = [Term((Factor((*of_positives, Part(f"noise {index}", "total"))),))]
             if model is not None:
-                terms.append(Term((each_of([vector(model, 0, 1)]), worse([vector(model, 0, 0)]))))
-            of_model = f"D{model}" if self.models > 1 else "D"
+                others = each_of if ties else worse
+                terms.append(Term((each_of([vector(model, 0, 1)]), others([vector(model, 0, 0)]))))
+            of_model = ("T" if ties else "D") + (f"{model}" if self.models > 1 else "")
             name = "P" if model is None else f"{of_model} {'-' if weight < 0 else '+'} {abs(weight)} P"
             found.append(Sum(name if weight else of_model, tuple(terms)))
         return found
@@ -170,7 +180,7 @@ class Privacy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         """Draw so many parties' shares of each channel, (parties, channels); without a source, from a secure one."""
         words = secure() if source is None else source
         found = []
-        for _, _, grain, scale in self.channels:
+        for _, _, grain, scale, _ in self.channels:
             steps = polya(parties, scale, self.shares, words)
             found.append(grain * steps + integers(words, grain, parties))
         return np.column_stack(found)
@@ -224,14 +234,14 @@ class Privacy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         whole = -(-len(self.rows) // self.shares)
         bits = whole + _OVERFLOW_BITS + (2 * len(self.channels)).bit_length()
         largest = 0
-        for model, weight, grain, scale in self.channels:
+        for model, weight, grain, scale, _ in self.channels:
             exact = (0 if model is None else self.total**2 // 4) + abs(weight) * self.total
             largest = max(largest, exact + grain * (math.ceil(2 * bits * scale * 7 / 10) + len(self.rows)))
         return 2 * largest + 1
 
 
 def possible(channel: Channel, rows: int) -> tuple[int, int]:
-    """Return the least and the largest that a channel's exact number can be: |D| ≤ P(M − P), and 0 ≤ P ≤ M."""
+    """Return the least and the largest that a channel's exact number can be: |D|, T ≤ P(M − P), and 0 ≤ P ≤ M."""
     if channel.model is None:
         return 0, channel.weight * rows
 
@@ -239,7 +249,7 @@ def possible(channel: Channel, rows: int) -> tuple[int, int]:
         positives = min(max((rows + weight) // 2, 0), rows)  # where P(M − P) + weight·P is largest
         return positives * (rows - positives + weight)
 
-    return -most(-channel.weight), most(channel.weight)
+    return 0 if channel.ties else -most(-channel.weight), most(channel.weight)
 
 
 def agreed(options: Mapping[str, Any]) -> dict[str, bool | int | float | str]:
@@ -266,6 +276,8 @@ class PrivateReading:
     released: Sequence[int]
     rows: Sequence[int]
     level: float | None
+    ties_meant: bool = False
+    """Whether bins hold one number only, each: T then leaves nothing open."""
 
     def headline(self) -> Headline:
         """Return what there is to say of the first model."""
@@ -285,11 +297,26 @@ class PrivateReading:
             "noise_shares": self.privacy.shares,
             "noisy_positives": round(float(self._positives), 1),
             "noise_standard_error": self._loudest,
+            **(
+                {}
+                if self.ties_meant
+                else {"noisy_binning_error": max(map(self._left_open, range(len(self.models))))[0]}
+            ),
         }
 
     def warnings(self) -> tuple[str, ...]:
         """Return what the reader ought to know; all of it follows from what is released."""
-        found = ["epsilon is spent by every session: budgets on the same rows add up", VERDICT]
+        found = []
+        for model, each in enumerate(self.estimates()):
+            (left, below), error = self._left_open(model), each.standard_error or _LOUD
+            if left > max(error, below - left):
+                advice = "intervals are wider by that; take finer thresholds, such as hybrid:5000"
+                found.append(f"{NOT_TOLD_APART}: about {left:.2g} of the AUC is open, and {advice}")
+            elif below > quantile(self.level or DEFAULT_LEVEL) * error:
+                found.append(
+                    f"{NOT_TOLD_APART}, but the noise hides how many: up to {below:.2g} of the AUC may be open"
+                )
+        found += ["epsilon is spent by every session: budgets on the same rows add up", VERDICT]
         if self._loudest > _LOUD:
             found.append(
                 f"the noise alone makes a standard error of {self._loudest:.2g}: take a larger epsilon, or more rows"
@@ -320,15 +347,27 @@ class PrivateReading:
     def _auc(self, model: int) -> Fraction:
         """Return AUC', moved into [0, 1]."""
         positives, negatives = self._labels
-        of_model = [number for channel, number in self._sums if channel.model == model]
+        of_model = [number for channel, number in self._sums if channel.model == model and not channel.ties]
         difference = sum(of_model, Fraction(0)) / len(of_model)
         return min(max(Fraction(1, 2) + difference / (2 * positives * negatives), Fraction(0)), Fraction(1))
+
+    def _left_open(self, model: int) -> tuple[float, float]:
+        """Return the binning error by T', and what it is below but in one session of twenty; D leaves no more of it."""
+        if self.ties_meant:
+            return 0.0, 0.0
+        ((channel, ties),) = (each for each in self._sums if each[0].model == model and each[0].ties)
+        positives, negatives = map(float, self._labels)
+        noise = quantile(0.9) * math.sqrt(self.privacy.variance(channel, len(self.rows)))
+        found, below = ((max(float(ties), 0.0) + off) / (2 * positives * negatives) for off in (0.0, noise))
+        most = 0.5 - abs(float(self._auc(model)) - 0.5)
+        return min(found, most), min(below, most)
 
     def _noise(self, model: int) -> float:
         """Return the standard error of AUC' that the noise alone makes (delta method)."""
         positives, negatives = map(float, self._labels)
         privacy, parties, pairs = self.privacy, len(self.rows), positives * negatives
-        of_model = [privacy.variance(each, parties) for each in privacy.channels if each.model == model]
+        own = (each for each in privacy.channels if each.model == model and not each.ties)
+        of_model = [privacy.variance(each, parties) for each in own]
         of_labels = [privacy.variance(each, parties) / each.weight**2 for each in privacy.channels if each.weight]
         of_difference, of_positives = (sum(each) / len(each) ** 2 for each in (of_model, of_labels))
         slope = float(self._auc(model) - Fraction(1, 2)) * (negatives - positives) / pairs
@@ -347,4 +386,6 @@ class PrivateReading:
         standard_error = math.hypot(hanley_mcneil(auc, positives, negatives), self._noise(model))
         reach = quantile(self.level) * standard_error
         interval = Interval(self.level, max(0.0, float(auc) - reach), min(1.0, float(auc) + reach), METHOD)
-        return replace(estimate, standard_error=standard_error, interval=interval)
+        left, below = self._left_open(model)
+        wider = widened(interval, standard_error, left if left > below - left else 0.0)  # not by noise on T alone
+        return replace(estimate, standard_error=standard_error, interval=wider)

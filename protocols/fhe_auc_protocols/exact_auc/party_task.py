@@ -8,6 +8,7 @@ from typing import cast
 
 from fhe_auc.base.errors import InputError, ResultCheckError, UndefinedAucError, VerificationError
 from fhe_auc.base.keystream import KeyStream
+from fhe_auc.question.binning import of_one_number
 from fhe_auc.question.thresholds import perhaps_found
 from fhe_auc.results.estimates import Headline
 from fhe_auc.results.evaluation import Evaluation
@@ -88,7 +89,9 @@ class ExactTask(PartyTask[Residues, Sequence[Residues], Evaluation]):
     def sketches(self) -> list[Residues]:
         """Return the same without authenticators, shape (release.sketch.size,)."""
         plan = self.plan
-        values = plan.sums.sketch(self._data, self._manifest.thresholds, plan.max_rows, plan.modulus)
+        values = plan.sums.sketch(
+            self._data, self._manifest.thresholds, plan.max_rows, plan.modulus, self._manifest.digest
+        )
         return [plan.sums.hidden(modular.residues(values, prime), prime) for prime in plan.parameters.plain_moduli]
 
     def check_counts(self, encoded: Sequence[Residues]) -> None:
@@ -160,8 +163,8 @@ class ExactTask(PartyTask[Residues, Sequence[Residues], Evaluation]):
     def _exact(self, sums: PooledSums, counted: Sequence[str], level: float | None) -> Evaluation:
         plan = self.plan
         options, quantiles = self._manifest.options, perhaps_found(self._manifest.thresholds)
-        plain, rounded = bool(options.get(PLAIN_INTERVAL)), ROUND_SCORES in options
-        reading = Reading(plan.analysis, sums, len(counted), level, plain=plain, rounded=rounded, quantiles=quantiles)
+        plain = bool(options.get(PLAIN_INTERVAL))
+        reading = Reading(plan.analysis, sums, len(counted), level, plain=plain, quantiles=quantiles)
         try:
             headline = reading.headline()
         except UndefinedAucError as error:
@@ -182,7 +185,7 @@ class ExactTask(PartyTask[Residues, Sequence[Residues], Evaluation]):
             comparisons=reading.comparisons(),
             sites=reading.sites(),
             warnings=(
-                *of_auc(self._manifest, len(counted), headline.binning_error, headline.standard_error),
+                *of_auc(self._manifest, len(counted), headline.binning_error, headline.standard_error, told=True),
                 *reading.warnings(),
                 *([_OTHER_ROWS] * others),
             ),
@@ -190,7 +193,8 @@ class ExactTask(PartyTask[Residues, Sequence[Residues], Evaluation]):
 
     def _private(self, found: Sequence[int], counted: Sequence[str], level: float | None) -> Evaluation:
         privacy = cast("Privacy", self.plan.privacy)
-        reading = PrivateReading(privacy, self.plan.analysis.models, found, self._rows_of(counted), level)
+        ties_meant = ROUND_SCORES in self._manifest.options or bool(of_one_number(self._manifest.thresholds).all())
+        reading = PrivateReading(privacy, self.plan.analysis.models, found, self._rows_of(counted), level, ties_meant)
         evaluation = self._evaluation(reading.headline(), len(counted))
         return replace(
             evaluation,

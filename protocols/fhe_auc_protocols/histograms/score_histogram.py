@@ -22,7 +22,6 @@ from numpy.typing import NDArray
 from fhe_auc.base.errors import EvaluationError, InputError, UndefinedAucError
 from fhe_auc.metrics import Histogram, roc_auc_score
 from fhe_auc.metrics.trapezoid import trapezoid
-from fhe_auc.question.binning import bins_of
 from fhe_auc.results.evaluation import Evaluation
 from fhe_auc.results.intervals import of_bins
 from fhe_auc.rows.counts import Counts
@@ -131,11 +130,8 @@ def _evaluation(manifest: Manifest, pooled: PooledCounts, histogram: Histogram, 
 
 def rows_by_bin(data: PartyData, grid: NDArray[np.float64]) -> NDArray[np.int64]:
     """Return a party's rows of label 1 and 0 in each bin, shape (2, m); scores beyond the ends are in the end bins."""
-    counted = np.zeros(_LABELS * len(grid), np.int64)
-    for batch in data.batches():
-        cells = bins_of(batch.y_score, grid) + len(grid) * ~batch.y_true
-        counted += np.bincount(cells, minlength=counted.size)
-    return counted.reshape(_LABELS, -1)
+    own = Histogram.from_rows(data, _edges(grid))
+    return np.stack([own.positives, own.negatives]).astype(np.int64)
 
 
 def pooled_histogram(grid: NDArray[np.float64], bins: NDArray[np.int64] | NDArray[np.float64]) -> Histogram:

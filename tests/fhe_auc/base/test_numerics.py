@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from fhe_auc.base.numerics import digamma, expit, log_beta, root
+from fhe_auc.base.numerics import chi_squared_tail, digamma, expit, log_beta, root
 
 RANDOM = np.random.default_rng(22)
 
@@ -19,6 +19,14 @@ def test_expit_digamma_and_log_beta_are_scipys_and_overflow_nowhere() -> None:
     assert digamma(x) == pytest.approx(special.digamma(x), rel=1e-13, abs=1e-14)
     a, b = 10.0 ** RANDOM.uniform(-2, 3, (2, 5000))
     assert log_beta(a, b) == pytest.approx(special.betaln(a, b), rel=1e-11, abs=1e-11)
+
+
+@pytest.mark.parametrize("freedom", [1, 2, 3, 8, 77, 200])
+def test_the_tail_of_chi_squared_is_scipys(freedom: int) -> None:
+    from scipy import stats
+
+    for x in (0.0, 1e-3, 0.5, 3.0, 100.0, 300.0):
+        assert chi_squared_tail(x, freedom) == pytest.approx(stats.chi2.sf(x, freedom), rel=1e-12)
 
 
 @pytest.mark.parametrize("centre", [-700.0, -30.0, -1.0, 1e-3, 0.7, 5.0, 36.0])

@@ -70,10 +70,17 @@ def test_a_notebook_shows_metrics_groups_and_warnings_but_those_of_own_rows(rows
     brier, sexes = report.as_dict()["metrics"]["brier"]["value"], rows["sex"].value_counts()
     assert [row[1] for row in cells if row[:1] == ["Brier score"]] == [f"{brier:.4f}"]
     first, *_ = counts = [each.counts for each in report.facts.group_decisions]
-    assert [row[:2] for row in cells if row and row[0].startswith("sex: ")] == [
+    ratios = [each.measures[0].estimate.value for each in report.facts.group_calibrations]
+    named = [row for row in cells if row and row[0].startswith("sex: ")]
+    assert [row[:2] for row in named[:4]] == [
         *([f"sex: {sex}", f"{sexes[sex]:,}"] for sex in ("F", "M")),
         *([f"sex: {sex}", f"{own[0]:,}"] for sex, own in zip(("F", "M"), counts, strict=True)),
     ]
+    assert [row[1].startswith(f"{ratio:.4f} (") for row, ratio in zip(named[4:6], ratios, strict=True)] == [True, True]
+    assert {row[0] for row in named[6:]} == {
+        *(f"sex: {what}" for what in ("M minus F", "F minus M", "all alike")),
+        *(f"sex: {what}" for what in ("demographic parity", "equalized odds", "equal opportunity")),
+    } - {"sex: M minus F" if sexes["M"] > sexes["F"] else "sex: F minus M"}
     assert sum(first) == sexes["F"]
     assert f"warning: {escape(odd)}" in shown
 
@@ -205,3 +212,40 @@ def test_without_axes_pyplots_current_ones_are_drawn_on(report: Report, monkeypa
         assert fhe_auc.plot_decision_curve(report.card).figure is figure
     finally:
         pyplot.close(figure)
+
+
+def drawn_rows(scores: str) -> pd.DataFrame:
+    """Rows of patients at three sites, with scores of two models."""
+    random, size = np.random.default_rng(12), 2000
+    died = random.random(size) < 0.2
+    risk, other = (1 / (1 + np.exp(-random.normal(-2 + died, 1.2))) for _ in range(2))
+    if scores == "points":
+        risk, other = np.floor(10 * risk), np.floor(8 * other)
+    if scores == "crowded":
+        risk, other = 0.5 + risk / 5000, 0.5 + other / 3000
+    places, sexes = random.choice(["a", "b", "c"], size), random.choice(["F", "M"], size)
+    ids = random.integers(0, 900, size)
+    return pd.DataFrame({"hospital": places, "died": died, "risk": risk, "other": other, "sex": sexes, "id": ids})
+
+
+@pytest.mark.parametrize("scores", ["probabilities", "points", "crowded"])
+@pytest.mark.parametrize(
+    "asked",
+    [{}, *(pytest.param(each, marks=pytest.mark.slow) for each in ({"by": "sex"}, {"cluster": "id"}))],
+    ids=str,
+)
+def test_report_and_evaluation_give_one_auc_interval_and_binning_error_whatever_stands_beside_them(
+    scores: str, asked: dict[str, Any]
+) -> None:
+    rows = drawn_rows(scores)
+    both = federated_report(rows, **{**COLUMNS, "score": ["risk", "other"]}, **asked)
+    for name, card in both.cards.items():
+        named = {**COLUMNS, "score": name}
+        alone, expected = federated_report(rows, **named, **asked), fhe_auc.federated_auc(rows, **named, **asked)
+        shown = both.facts.of_model(name).groups
+        assert [each.auc for each in shown] == [each.auc for each in expected.estimates[1:]]
+        assert [each.interval for each in shown] == [each.interval for each in alone.facts.groups]
+        for found in (card, alone.card):
+            assert (found.auc.value, found.interval) == (pytest.approx(expected.auc, abs=1e-15), expected.interval)
+            assert found.auc.half_width == pytest.approx(expected.binning_error, abs=1e-5)  # pairs of rare values
+        assert (card.auc.half_width > 0.01) == (scores == "crowded")

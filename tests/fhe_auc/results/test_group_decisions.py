@@ -8,18 +8,22 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from fhe_auc import InputError, Report
 from fhe_auc.metrics import Histogram
 from fhe_auc.question.analysis import Analysis, Variable
-from fhe_auc.results.estimates import NESTED
-from fhe_auc.results.group_decisions import CELLS, RATES, GroupDecision, fairness, of_cells
+from fhe_auc.results.estimates import NESTED, GroupEstimate
+from fhe_auc.results.group_decisions import CELLS, RATES, GroupDecision, alike, differences, fairness, of_cells
 from tests.support.chosen import federated_report
 from tests.support.html_page import Page
 from tests.support.lazy import Lazy
 
 pd = Lazy("pandas")
+stats = Lazy("scipy.stats")
 proportion_confint = Lazy("statsmodels.stats.proportion").proportion_confint
+confint_proportions_2indep = Lazy("statsmodels.stats.proportion").confint_proportions_2indep
+combine_effects = Lazy("statsmodels.stats.meta_analysis").combine_effects
 
 LEVELS = ("a", "b", "c", "d")
 THREE = Analysis(by=(Variable("ward", LEVELS), Variable("sex", ("F", "M"))))
@@ -60,34 +64,151 @@ def test_without_small_cells_every_group_has_its_own_counts(cells: Any) -> None:
     assert [(f"{each.variable}: {each.level}", each.counts) for each in found] == expected
 
 
+def decisions_of(cells: Any) -> list[GroupDecision]:
+    return [GroupDecision("ward", level, own) for level, own in zip(LEVELS, cells, strict=False)]
+
+
+def rates_of(cells: Any) -> dict[str, NDArray[np.float64]]:
+    """Of groups that have such rows."""
+    tp, fp, fn, tn = np.asarray(cells, float).T
+    pairs = {
+        "demographic_parity": (tp + fp, tp + fp + fn + tn),
+        "equal_opportunity": (tp, tp + fn),
+        "fpr": (fp, fp + tn),
+    }
+    return {name: hits[rows > 0] / rows[rows > 0] for name, (hits, rows) in pairs.items()}
+
+
 @settings(max_examples=10)
 @given(cells=tables)
 def test_measures_between_groups_are_fairlearns(cells: Any) -> None:
     metrics = pytest.importorskip("fairlearn.metrics")
-    if not np.sum(cells):
-        return
     groups = np.repeat(np.repeat(LEVELS, len(CELLS)), np.ravel(cells))
     kinds = np.repeat(CELLS * len(LEVELS), np.ravel(cells))
     y_true, y_pred = np.isin(kinds, ("TP", "FN")), np.isin(kinds, ("TP", "FP"))
-    found = fairness([GroupDecision("ward", level, own) for level, own in zip(LEVELS, cells, strict=True)])["ward"]
-    for name, value in found.items():
-        if value is not None:
-            assert value == pytest.approx(getattr(metrics, name)(y_true, y_pred, sensitive_features=groups))
+    for name, found in fairness(decisions_of(cells))["ward"].items():
+        if found.value is not None and not found.left_out:
+            assert found.value == pytest.approx(getattr(metrics, name)(y_true, y_pred, sensitive_features=groups))
+            assert found.as_dict()["value"] == found.value
+
+
+@given(cells=tables, hidden=st.sets(st.sampled_from(LEVELS), max_size=3), least=st.sampled_from([2, 10]))
+def test_of_groups_that_are_not_shown_a_bound_holds(cells: Any, hidden: set[str], least: int) -> None:
+    analysis = Analysis(by=(Variable("ward", LEVELS),))
+    decisions = tuple(of_cells(histogram(cells), analysis, least, {f"ward: {level}" for level in hidden}))
+    found, rates = fairness(decisions)["ward"], rates_of(cells)
+    assert all(set(each.left_out) >= {own.level for own in decisions if own.counts is None} for each in found.values())
+    for measure in ("demographic_parity", "equal_opportunity"):
+        own, plain = rates[measure], found[f"{measure}_ratio"].as_dict()
+        if (difference := found[f"{measure}_difference"]).value is not None:
+            assert difference.value <= np.ptp(own) + 1e-12
+            assert difference.left_out or difference.value == pytest.approx(np.ptp(own))
+        if (ratio := found[f"{measure}_ratio"]).value is not None:
+            assert ratio.value >= own.min() / own.max() - 1e-12
+            assert (plain["value"], plain["at_most"]) == (
+                (None, ratio.value) if ratio.left_out else (ratio.value, None)
+            )
+
+
+def test_the_groups_that_the_model_serves_worst_are_in_the_bound() -> None:
+    """Of the groups shown alone the ratio is 0.875, above four fifths; two with few true positives have it at 0.14."""
+    cells = [(90, 200, 10, 900), (84, 150, 16, 700), (86, 100, 14, 600), (4, 20, 25, 100), (9, 40, 36, 200)]
+    analysis = Analysis(by=(Variable("ward", (*LEVELS, "e")),))
+    found = fairness(tuple(of_cells(histogram(cells), analysis, 10, ())))["ward"]
+    difference, ratio = (found[f"equal_opportunity_{what}"] for what in ("difference", "ratio"))
+    assert (str(difference), str(ratio)) == ("at least 0.7243", "at most 0.1952")  # of d and e together, 13 of 74
+    assert difference.left_out == ("d", "e")
+    assert difference.as_dict()["at_least"] == difference.value
 
 
 def test_measures_between_groups_by_their_definitions() -> None:
     # By hand: selected 30/100, 20/50; of positives 20/25, 10/20; of negatives 10/75, 10/30.
-    decisions = [GroupDecision("sex", "F", (20, 10, 5, 65)), GroupDecision("sex", "M", (10, 10, 10, 20))]
-    assert fairness(decisions)["sex"] == pytest.approx(
+    decisions = decisions_of([(20, 10, 5, 65), (10, 10, 10, 20)])
+    assert {name: each.value for name, each in fairness(decisions)["ward"].items()} == pytest.approx(
         {
             **{"demographic_parity_difference": 0.1, "demographic_parity_ratio": 0.75},
             **{"equalized_odds_difference": 0.3, "equalized_odds_ratio": 0.4},
             **{"equal_opportunity_difference": 0.3, "equal_opportunity_ratio": 0.625},
         }
     )
-    undefined = [decisions[0], GroupDecision("sex", "M", (0, 10, 0, 20))]
-    assert fairness(undefined)["sex"]["equal_opportunity_ratio"] is None
-    assert fairness([decisions[0], GroupDecision("sex", "M", None)])["sex"]["equalized_odds_difference"] is None
+    undefined = fairness(decisions_of([(20, 10, 5, 65), (0, 10, 0, 20)]))["ward"]["equal_opportunity_ratio"]
+    assert (undefined.value, undefined.left_out, str(undefined)) == (None, ("b",), "undefined")
+
+
+def test_by_chance_groups_that_are_alike_differ_as_the_range_of_normal_variables() -> None:
+    alike_groups = [GroupDecision("ward", f"{k}", (400, 160, 600, 640)) for k in range(6)]
+    found = fairness(alike_groups)["ward"]
+    for name, rate, rows in (("equal_opportunity", 0.4, 1000), ("demographic_parity", 560 / 1800, 1800)):
+        expected = 2.534 * math.sqrt(rate * (1 - rate) / rows)  # Tippett: the mean range of six
+        assert found[f"{name}_difference"].by_chance == pytest.approx(expected, rel=0.03)
+    assert found["equalized_odds_difference"].by_chance > found["equal_opportunity_difference"].by_chance
+
+
+@given(cells=tables)
+def test_differences_have_newcombes_intervals_and_are_of_the_largest_group(cells: Any) -> None:
+    decisions = decisions_of(cells)
+    largest = LEVELS[int(np.argmax(np.sum(cells, axis=1)))]
+    compared = list(differences(decisions, 0.9))
+    assert {(each.level, each.reference) for each in compared} == {(own, largest) for own in LEVELS if own != largest}
+    of = dict(zip(LEVELS, decisions, strict=True))
+    for each in compared:
+        for name, (value, interval) in each.rates.items():
+            own, other = of[each.level].rate(name), of[largest].rate(name)
+            assert value == pytest.approx(own[0] / own[1] - other[0] / other[1])
+            theirs = confint_proportions_2indep(*own, *other, method="newcomb", compare="diff", alpha=0.1)
+            assert (interval.low, interval.high) == pytest.approx(theirs, abs=1e-9)
+    assert {interval for each in differences(decisions, None) for _, interval in each.rates.values()} <= {None}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("rows", "others"), [(200, 200), (200, 2000), (500, 1000), (2000, 2000), (40, 400)])
+@pytest.mark.parametrize("rates", [(0.05, 0.05), (0.05, 0.1), (0.1, 0.3), (0.3, 0.3), (0.5, 0.5), (0.05, 0.5)])
+def test_a_difference_of_two_groups_is_in_its_interval_in_93_to_97_percent_of_studies(
+    rows: int, others: int, rates: tuple[float, float]
+) -> None:
+    random, held = np.random.default_rng(7), 0
+    for hits in random.binomial((rows, others), rates, (2000, 2)).tolist():
+        cells = [(hit, 0, n - hit, 0) for hit, n in zip(hits, (rows, others), strict=True)]
+        (found,) = differences(decisions_of(cells), 0.95)
+        truth = (rates[0] - rates[1]) * (1 if found.level == LEVELS[0] else -1)
+        _, interval = found.rates["true_positive_rate"]
+        held += interval.low <= truth <= interval.high
+    assert 0.93 <= held / 2000 <= 0.972
+
+
+@given(cells=tables)
+def test_a_test_of_all_groups_is_pearsons(cells: Any) -> None:
+    tp, fp, fn, tn = np.asarray(cells).T
+    for name, (hits, others) in {"true_positive_rate": (tp, fn), "selection_rate": (tp + fp, fn + tn)}.items():
+        table = np.array([hits, others])[:, hits + others > 0]
+        found = alike(decisions_of(cells), ())["ward"][name]
+        if table.shape[1] < 2 or not table.sum(axis=1).all():
+            assert found is None
+        else:
+            assert found == pytest.approx(stats.chi2_contingency(table, correction=False).pvalue, rel=1e-9, abs=1e-300)
+
+
+def test_hidden_groups_are_one_in_the_test_of_all() -> None:
+    cells = [(90, 200, 10, 900), (84, 150, 16, 700), (4, 20, 25, 100), (9, 40, 36, 200)]
+    hidden = tuple(of_cells(histogram(cells), Analysis(by=(Variable("ward", LEVELS),)), 10, ()))
+    together = [*cells[:2], tuple(np.add(*cells[2:]))]
+    assert alike(hidden, ()) == alike(decisions_of(together), ())
+
+
+def test_a_test_of_groups_aucs_is_cochrans() -> None:
+    aucs, errors = np.array([0.8, 0.7, 0.75]), np.array([0.02, 0.03, 0.05])
+    usable = [
+        GroupEstimate(model="", group=f"ward: {level}", auc=auc, standard_error=error)
+        for level, auc, error in zip(LEVELS, aucs, errors, strict=False)
+    ]
+    unusable = [
+        GroupEstimate(model="", group="ward: d", auc=None, missing="too few"),
+        GroupEstimate(model="", group="ward: d", auc=1.0, standard_error=0.01),
+        GroupEstimate(model="", group="sex: F", auc=0.77, standard_error=0.01),
+    ]
+    found = alike(decisions_of([(1, 2, 3, 4)] * 4), [*usable, *unusable])["ward"]["roc_auc"]
+    theirs = combine_effects(np.log(aucs / (1 - aucs)), (errors / (aucs * (1 - aucs))) ** 2)
+    assert found == pytest.approx(stats.chi2.sf(theirs.q, 2))
 
 
 @pytest.fixture(scope="module")
@@ -130,6 +251,37 @@ def test_a_report_has_the_counts_of_the_rows_scikit_learns_rates_and_statsmodels
             theirs = proportion_confint(*each.rate(name), 0.05, "wilson")
             assert plain["intervals"][name] == pytest.approx(theirs)
     assert GroupDecision("sex", "F", None).as_dict(0.9)["intervals"] == dict.fromkeys(RATES)
+
+
+def test_a_group_has_the_calibration_of_its_rows(rows: Any, report: Report) -> None:
+    for each in report.facts.group_calibrations:
+        own = rows[rows[each.variable] == each.level]
+        ratio, _, slope, _ = (measure.estimate.value for measure in each.measures)
+        middles = np.minimum(np.floor(100 * own["risk"] + 1e-6), 99) / 100 + 0.005
+        assert ratio == pytest.approx(own["died"].sum() / middles.sum(), rel=0.005)
+        logits = np.log(middles / (1 - middles))
+        line = Lazy("sklearn.linear_model").LogisticRegression(C=np.inf).fit(logits.to_numpy()[:, None], own["died"])
+        low, high = (getattr(each.measures[2].interval, end) for end in ("low", "high"))
+        assert abs(slope - line.coef_[0, 0]) < 0.1 * (high - low)
+    shown = [(each.variable, each.level) for each in report.facts.group_calibrations]
+    assert shown == [tuple(each.group.split(": ")) for each in report.facts.groups if each.auc is not None]
+    plain = report.as_dict()["group_calibration"]
+    assert [(each["variable"], each["level"]) for each in plain] == shown
+    assert plain[0]["calibration_slope"]["value"] == round(
+        report.facts.group_calibrations[0].measures[2].estimate.value, 4
+    )
+
+
+def test_the_bound_is_on_the_page_in_the_json_and_in_the_notebook(report: Report) -> None:
+    found = report.as_dict()["fairness"]["ward"]["equal_opportunity_difference"]
+    assert found["value"] is None
+    assert found["hidden"] == [each.level for each in report.facts.group_decisions if each.counts is None]
+    text, hidden = f"at least {found['at_least']:.4f}", f"{', '.join(found['hidden'])} not shown: too few"
+    for shown in (Page(report.html()).words, report._repr_html_()):
+        assert text in shown
+        assert hidden in shown
+    assert set(report.as_dict()["group_p_values"]["sex"]) >= {"true_positive_rate", "roc_auc"}
+    assert report.as_dict()["group_differences"][0]["rates"]["precision"]["interval"]["method"] == "Newcombe"
 
 
 def test_the_frame_is_that_of_fairlearn(rows: Any, report: Report) -> None:

@@ -41,10 +41,10 @@ def budget(rows: tuple[int, ...] = (3, 2), unit: str = "row", **others: Any) -> 
     return Privacy(unit=unit, rows=rows, **kinds)  # type: ignore[arg-type]
 
 
-def difference_and_positives(pool: Pool) -> tuple[int, int]:
-    """Return D and P, by their definition over rows."""
-    pairs = itertools.product([s for y, s in pool if y], [s for y, s in pool if not y])
-    return sum(int(np.sign(positive - negative)) for positive, negative in pairs), sum(y for y, _ in pool)
+def by_rows(pool: Pool) -> tuple[int, int, int]:
+    """Return D, T and P, by their definition over rows."""
+    signs = [np.sign(s - other) for (y, s), (label, other) in itertools.product(pool, pool) if y > label]
+    return int(sum(signs)), sum(sign == 0 for sign in signs), sum(y for y, _ in pool)
 
 
 def neighbours(pool: Pool, unit: str, bins: int) -> Iterator[Pool]:
@@ -59,11 +59,11 @@ def test_of_all_small_pools_no_row_changes_more_than_is_stated_and_some_row_does
     for size in (2, 3, 4, 5):
         same, other = [0], [0]
         for pool in itertools.product(itertools.product((0, 1), range(3)), repeat=size):
-            d, p = difference_and_positives(pool)
+            d, t, p = by_rows(pool)
             for neighbour in neighbours(pool, unit, 3):
-                d_after, p_after = difference_and_positives(neighbour)
+                d_after, t_after, p_after = by_rows(neighbour)
                 assert abs(p - p_after) <= 1
-                (same if p == p_after else other).append(abs(d - d_after))
+                (same if p == p_after else other).append(abs(d - d_after) + abs(t - t_after))
         assert max(same) == (2 * (size - 1) if unit == "row" else 0)
         assert max(other) == size - 1
 
@@ -81,17 +81,18 @@ def steps_apart(change: int, grain: int) -> int:
 def test_what_is_released_is_as_private_as_stated_and_hardly_more(
     unit: str, models: int, size: int, epsilon: float
 ) -> None:
-    """All that a row can do to D and P, and all that noise hides of it: by steps of each released number."""
+    """All that a row can do to D, T and P, and all that noise hides of it: by steps of each released number."""
     privacy, most = budget((size - 1, 1), unit, epsilon=epsilon, models=models), size - 1
-    changes = [(d, 1) for d in range(-most, most + 1)]
+    changes = [(d, most - abs(d), 1) for d in range(-most, most + 1)]
     if unit == "row":
-        changes += [(d, 0) for d in range(-2 * most, 2 * most + 1)]
+        changes += [(d, 2 * most - abs(d), 0) for d in range(-2 * most, 2 * most + 1)]
+
+    def moved(channel: Channel, d: int, t: int, p: int) -> int:
+        return (0 if channel.model is None else t if channel.ties else d) + channel.weight * p
+
     worst = max(
-        sum(
-            Fraction(steps_apart(sign * (0 if each.model is None else d) + each.weight * p, each.grain)) / each.scale
-            for each in privacy.channels
-        )
-        for (d, p), sign in itertools.product(changes, (1, -1))
+        sum(Fraction(steps_apart(moved(each, sign * d, t, p), each.grain)) / each.scale for each in privacy.channels)
+        for (d, t, p), sign in itertools.product(changes, (1, -1))
     )
     assert worst <= Fraction(epsilon)
     assert worst >= Fraction(epsilon) * Fraction(9, 10)
@@ -100,24 +101,24 @@ def test_what_is_released_is_as_private_as_stated_and_hardly_more(
 @pytest.mark.parametrize("unit", UNITS)
 def test_the_law_of_what_is_released_keeps_to_epsilon_point_by_point(unit: str) -> None:
     """Computed: the mass of each released number at every place, for each pool and each that differs in one row."""
-    privacy, reach = budget((20, 1), unit, epsilon=2.0), 4000
+    privacy, reach = budget((40, 1), unit, epsilon=2.0), 8000
     assert privacy.grain > 1
     places = np.arange(-reach, reach + 1)
 
-    def masses(d: int, p: int) -> list[NDArray[np.float64]]:
+    def masses(d: int, t: int, p: int) -> list[NDArray[np.float64]]:
         found = []
-        for model, weight, grain, scale in privacy.channels:
-            off = places - (0 if model is None else d) - weight * p
+        for model, weight, grain, scale, ties in privacy.channels:
+            off = places - (0 if model is None else t if ties else d) - weight * p
             law, shifted = stats.dlaplace(1 / float(scale)), ((off - u) for u in range(grain))
             laws = (np.where(each % grain == 0, law.pmf(each // grain), 0) for each in shifted)
             found.append(np.asarray(sum(laws)) / grain)
         return found
 
     worst, inner = 0.0, slice(reach - 60, reach + 61)
-    changes = [((100, 10), (after, 11)) for after in (80, 120, 101)]
-    changes += [((0, 10), (40, 10)), ((3, 10), (4, 10))] if unit == "row" else []
-    for (d, p), (d_after, p_after) in changes:
-        pairs = zip(masses(d, p), masses(d_after, p_after), strict=True)
+    changes = [((100, 50, 10), (100 + d, 50 + t, 11)) for d, t in ((-40, 0), (40, 0), (1, 0), (0, 40), (-21, -19))]
+    same = [((0, 0, 10), after) for after in ((80, 0, 10), (0, 80, 10), (-39, 41, 10))]
+    for before, after in [*changes, *(same if unit == "row" else [])]:
+        pairs = zip(masses(*before), masses(*after), strict=True)
         losses = [float(np.abs(np.log(a[inner] / b[inner])).max()) for a, b in pairs]
         worst = max(worst, sum(losses))
     assert 1.7 < worst <= 2 + 1e-9
@@ -140,7 +141,7 @@ def test_shares_of_the_noise_add_up_to_what_is_promised() -> None:
 def test_noise_hardly_ever_exceeds_the_room_for_it(unit: str, parties: int, shares: int) -> None:
     privacy = budget((100,) * parties, unit, epsilon=0.5, shares=shares)
     room = (privacy.least_modulus - 1) // 2
-    for model, weight, grain, scale in privacy.channels:
+    for model, weight, grain, scale, _ in privacy.channels:
         exact = (0 if model is None else privacy.total**2 // 4) + abs(weight) * privacy.total
         steps = (room - exact - parties * grain) // grain
         assert stats.nbinom.sf(steps, parties / shares, -math.expm1(-1 / float(scale))) < 2.0**-43
@@ -148,9 +149,9 @@ def test_noise_hardly_ever_exceeds_the_room_for_it(unit: str, parties: int, shar
 
 def test_with_labels_alone_noise_on_sum_and_difference_is_better_than_two_halves_of_the_budget() -> None:
     privacy = budget((250,) * 4, "label", shares=4)
-    plus, minus = privacy.channels
+    plus, minus, _ = privacy.channels
     of_difference = (privacy.variance(plus, 4) + privacy.variance(minus, 4)) / 4
-    assert of_difference == pytest.approx(4 * 999**2, rel=0.1)  # 8·999² with half of the budget
+    assert of_difference == pytest.approx(4 * 999**2 * (8 / 7) ** 2, rel=0.1)  # 8·999² with half of the budget
 
 
 def pool_of(rows: int, parties: int, seed: int, *, rate: float = 0.3) -> dict[str, tuple[Any, Any]]:
@@ -160,10 +161,10 @@ def pool_of(rows: int, parties: int, seed: int, *, rate: float = 0.3) -> dict[st
     return {f"site {k}": (labels[k::parties], scores[k::parties]) for k in range(parties)}
 
 
-def definition(pool: dict[str, tuple[Any, Any]]) -> tuple[int, int]:
-    """Return D and P of the pool, by pairs of rows."""
+def definition(pool: dict[str, tuple[Any, Any]]) -> tuple[int, int, int]:
+    """Return D, T and P of the pool, by pairs of rows."""
     rows = [row for labels, scores in pool.values() for row in zip(labels.tolist(), scores.tolist(), strict=True)]
-    return difference_and_positives(tuple((label, round(100 * score)) for label, score in rows))
+    return by_rows(tuple((label, round(100 * score)) for label, score in rows))
 
 
 def request(**others: Any) -> Request:
@@ -185,28 +186,34 @@ def known_noise(monkeypatch: pytest.MonkeyPatch, *noise: int) -> None:
 def test_a_session_releases_the_definition_over_rows_plus_the_shares_of_all(
     unit: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    known_noise(monkeypatch, *((1000, -7) if unit == "row" else (900, 100)))
+    known_noise(monkeypatch, *((1000, 500, -7) if unit == "row" else (900, 100, 500)))
     pool = pool_of(300, 4, 1)
-    protocol = Verified(epsilon=1.0, epsilon_unit=unit, round_scores=2)
-    found = federated_auc(pool, protocol=protocol)
-    (d, p), privacy = definition(pool), budget((75,) * 4, unit)
+    grid = np.arange(101) / 100 - 0.005
+    found = federated_auc(pool, protocol=Verified(epsilon=1.0, epsilon_unit=unit), thresholds=grid)
+    (d, t, p), privacy = definition(pool), budget((75,) * 4, unit)
     # Of labels alone the numbers are D ± weight·P.
     noise = (4000, -28) if unit == "row" else (2000, 1600 / privacy.channels[0].weight)
     noisy_d, noisy_p = d + noise[0] - 4 * (privacy.grain - 1) / 2, p + noise[1]
     assert found.auc == pytest.approx(0.5 + noisy_d / (2 * noisy_p * (300 - noisy_p)), abs=1e-12)
     assert found.settings["noisy_positives"] == round(noisy_p, 1)
+    noisy_t = t + 2000 - 4 * (privacy.grain - 1) / 2
+    assert found.settings["noisy_binning_error"] == pytest.approx(noisy_t / (2 * noisy_p * (300 - noisy_p)))
+    rounded = federated_auc(pool, protocol=Verified(epsilon=1.0, epsilon_unit=unit, round_scores=2))
+    assert rounded.auc == pytest.approx(found.auc, abs=1e-12)
+    assert "noisy_binning_error" not in rounded.settings  # ties of rounded scores are meant
     assert found.verified
 
 
-def test_nothing_but_the_two_noisy_numbers_is_in_the_result(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pools that differ in everything, with the same D' and P', give the same result but for times."""
+def test_nothing_but_the_noisy_numbers_is_in_the_result(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pools that differ in everything, with the same D', T' and P', give the same result but for times."""
     results = []
     for seed in (2, 3):
         pool = pool_of(60, 2, seed, rate=0.2 * seed)
-        d, p = definition(pool)
-        shares = iter([np.array([[2000 - d, 25 - p]]), np.zeros((1, 2), np.int64)])
+        d, t, p = definition(pool)
+        shares = iter([np.array([[2000 - d, 900 - t, 25 - p]]), np.zeros((1, 3), np.int64)])
         monkeypatch.setattr(Privacy, "noise", lambda self, shares=shares: next(shares))
-        found = federated_auc(pool, protocol=Verified(epsilon=1.0, round_scores=2))
+        grid = np.arange(101) / 100 - 0.005
+        found = federated_auc(pool, protocol=Verified(epsilon=1.0), thresholds=grid)
         results.append({name: str(value) for name, value in found.as_dict().items() if name != "seconds"})
     assert results[0] == results[1]
     assert results[0]["positives"] == results[0]["fraction"] == "None"
@@ -221,27 +228,27 @@ def test_a_pool_of_one_label_and_one_without_any_order_end_as_all_others_do() ->
         assert not any("label" in warning for warning in found.warnings)
 
 
-def test_the_plan_releases_two_sums_and_says_what_of() -> None:
+def test_the_plan_releases_three_sums_and_says_what_of() -> None:
     plan: Any = load("verified").plan(request(row_caps={"a": 4, "b": 5, "c": 6}))
-    assert [each.name for each in plan.release.sums] == ["D", "P"]
+    assert [each.name for each in plan.release.sums] == ["D", "T", "P"]
     assert plan.max_rows == 15
     labels: Any = load("verified").plan(request(options={"epsilon": 1.0, "epsilon_unit": "label"}))
-    assert [each.name for each in labels.release.sums] == ["D + 14 P", "D - 14 P"]
+    assert [each.name for each in labels.release.sums] == ["D + 14 P", "D - 14 P", "T"]
     told = {row.name: row.value for row in plan.terms().rows}
-    assert told.items() >= {"epsilon": "1 a row", "rows, in public": "15", "released": "D, P"}.items()
+    assert told.items() >= {"epsilon": "1 a row", "rows, in public": "15", "released": "D, T, P"}.items()
 
 
 def test_who_is_missing_is_not_counted_and_the_number_of_rows_is_that_of_the_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    known_noise(monkeypatch, 40, 1)
+    known_noise(monkeypatch, 40, 0, 1)
     play = private(3)
     sizes = tuple(data.rows for data in play.sites)
     missing = play.parties[0].name
     play.play(absent=lambda number, name: name == missing)
     rows = pooled(play.counted(0))
     bins = np.searchsorted(GRID, rows.y_score, "right")
-    d, p = difference_and_positives(tuple(zip(rows.y_true.astype(int).tolist(), bins.tolist(), strict=True)))
+    d, _, p = by_rows(tuple(zip(rows.y_true.astype(int).tolist(), bins.tolist(), strict=True)))
     counted, total = len(sizes) - 1, sum(sizes[1:])
     privacy = budget(sizes, shares=2)
     noisy_d, noisy_p = d + 40 * counted - counted * (privacy.grain - 1) / 2, min(max(p + counted, 1), total - 1)
@@ -303,7 +310,7 @@ def test_a_manifest_of_other_software_whose_parties_do_not_prove_the_rows_that_i
             plugin.plan_of(msgspec.structs.replace(manifest, plan=content, keys=keys, context=context))
 
 
-@pytest.mark.parametrize(("unit", "most"), [("row", 47_452_869), ("label", 21_221_631)])
+@pytest.mark.parametrize(("unit", "most"), [("row", 47_452_861), ("label", 21_221_620)])
 def test_as_many_rows_are_proved_as_one_prime_holds_and_beyond_that_the_number_is_named(unit: str, most: int) -> None:
     def plan(rows: int) -> Any:
         caps = {"a": rows - 4, "b": 2, "c": 2}
@@ -343,15 +350,16 @@ def test_the_possible_range_is_that_of_all_pools() -> None:
         found = {s * p * (rows - p) + weight * p for p in range(rows + 1) for s in (-1, 1)}
         assert possible(Channel(0, weight, 1, Fraction(1)), rows) == (min(found), max(found))
     assert possible(Channel(None, 1, 1, Fraction(1)), 6) == (0, 6)
+    assert possible(Channel(0, 0, 1, Fraction(1), ties=True), 6) == (0, 9)
 
 
-@pytest.mark.parametrize("channel", [0, 1])
+@pytest.mark.parametrize("channel", [0, 1, 2])
 def test_what_a_party_makes_up_where_nothing_is_proved_ends_in_an_incident_and_in_no_number(
     channel: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The noise of a party is its own affair: here it stands for 2^20 rows that it does not have."""
     play = private()
-    lie, honest = 2**20 * np.eye(2, dtype=np.int64)[None, channel], Privacy.noise
+    lie, honest = 2**20 * np.eye(3, dtype=np.int64)[None, channel], Privacy.noise
     shares = iter([lie, *[None] * 3])
     monkeypatch.setattr(Privacy, "noise", lambda self: honest(self) if (own := next(shares)) is None else own)
     play.play()
@@ -390,7 +398,7 @@ def test_a_site_that_makes_up_rows_to_read_bins_is_left_out_by_name_and_the_othe
 ) -> None:
     """2^20 positives in a bin would show how many rows lie on either side of it, whatever the noise is."""
     play = private(3)
-    known_noise(monkeypatch, 0, 0)
+    known_noise(monkeypatch, 0, 0, 0)
     liar = with_a_liar(play)
     play.play()
     found = [party.result() for party in play.parties[:-1]]
@@ -411,7 +419,7 @@ def test_a_helper_that_passes_a_site_s_false_proof_reads_with_it_what_epsilon_wa
     task.read = lambda decrypted, *others: (read.append(decrypted), monitored(decrypted, *others))[1]
     play.play()
     (prime,) = play.plan.parameters.plain_moduli
-    (difference, _) = modular.centred([released(play.plan.release, each) for each in read[0]], [prime])
+    (difference, *_) = modular.centred([released(play.plan.release, each) for each in read[0]], [prime])
     negatives = sum(np.histogram(data.y_score[~data.y_true], [*GRID, np.inf])[0] for data in play.sites)
     assert round(difference / 2**20) == negatives[:8].sum() - negatives[9:].sum() != 0
     for party in play.parties:
@@ -428,13 +436,55 @@ def test_a_manifest_whose_options_state_another_budget_than_its_plan_is_refused(
             plugin.plan_of(msgspec.structs.replace(manifest, options=options))
 
 
+def read(epsilon: float, ties: int, unit: str = "row", rows: int = 500, **others: Any) -> PrivateReading:
+    """Of two sites with so many rows each, half of them positive, with an AUC of 0.9 and noise that is 0."""
+    privacy = budget((rows, rows), unit, epsilon=epsilon)
+    values = [
+        [(8 * rows**2 // 10, ties)[each.ties], 0][each.model is None] + each.weight * rows for each in privacy.channels
+    ]
+    if unit == "row":
+        values[-1] = rows
+    released = [value + each.grain - 1 for value, each in zip(values, privacy.channels, strict=True)]
+    return PrivateReading(privacy, ("model",), released, (rows, rows), 0.95, **others)
+
+
 def test_the_interval_widens_by_the_noise_and_its_method_says_so() -> None:
-    privacy = budget((500, 500), epsilon=0.2)
-    reading = PrivateReading(privacy, ("model",), [100_000, 250], (500, 500), 0.95)
-    exact = PrivateReading(budget((500, 500), epsilon=32.0), ("model",), [100_000, 250], (500, 500), 0.95)
+    reading, exact = read(0.2, 0), read(32.0, 0)
     wide, narrow = (each.headline().interval for each in (reading, exact))
-    assert wide.method == "Hanley and McNeil, with noise"
+    assert wide.method == narrow.method == "Hanley and McNeil, with noise"
     assert wide.high - wide.low > 1.3 * (narrow.high - narrow.low)
     assert any("the noise alone makes a standard error" in each for each in reading.warnings())
     assert all(VERDICT in each.warnings() for each in (reading, exact))
     assert not any("the noise alone" in each for each in exact.warnings())
+
+
+@pytest.mark.parametrize("unit", UNITS)
+def test_the_interval_widens_by_what_bins_leave_open_and_the_first_warning_says_so(unit: str) -> None:
+    fine, coarse = (read(32.0, ties, unit) for ties in (0, 50_000))
+    plain, wide = (each.headline().interval for each in (fine, coarse))
+    assert (wide.low, wide.high) == pytest.approx((plain.low - 0.1, min(plain.high + 0.1, 1)))
+    assert coarse.warnings()[0].startswith("many pairs of rows are not told apart: about 0.1 of the AUC is open")
+    assert not any("told apart" in each for each in fine.warnings())
+    assert coarse.settings()["noisy_binning_error"] == pytest.approx(0.1)
+    meant = read(32.0, 50_000, unit, ties_meant=True)
+    assert (meant.headline().interval, meant.warnings()) == (plain, fine.warnings())
+    # The AUC cannot leave [0, 1]: whatever T' is, 0.1 is all that D leaves of it.
+    assert read(32.0, 500_000, unit).settings()["noisy_binning_error"] == pytest.approx(0.1)
+    assert read(32.0, -500_000, unit).settings()["noisy_binning_error"] == 0
+
+
+def test_where_the_noise_hides_how_much_bins_leave_open_a_warning_says_up_to_what() -> None:
+    assert "the noise hides how many: up to" in read(0.5, 0, "label", 200).warnings()[0]
+    assert not any("told apart" in each for each in read(8.0, 0, "label", 5000).warnings())
+
+
+def test_scores_that_are_squeezed_into_one_bin_give_no_narrow_interval() -> None:
+    """A true AUC of 0.71 is 0.5 in one bin; an interval of 0.47 to 0.53 said that the model is worth nothing."""
+    rng = np.random.default_rng(4)
+    labels = rng.random(3000) < 0.4
+    scores = 0.5001 + 3e-5 * np.clip(rng.normal(size=3000) + 0.78 * labels, -3, 3)
+    found = federated_auc([(labels, scores)] * 3, protocol=Verified(epsilon=1.0), thresholds="uniform:20")
+    assert found.interval.low < 0.05
+    assert found.interval.high > 0.95
+    assert found.warnings[0].startswith("many pairs of rows are not told apart")
+    assert str(found.settings["noisy_binning_error"]) in str(found.as_dict()["settings"])
