@@ -127,10 +127,11 @@ def report(
 ) -> None:
     """Write the report card of a classifier, from padded counts of its scores (or noisy ones, by --model).
 
-    One HTML page that needs no network, its figures as PNG and SVG, and its numbers as JSON: ROC, precision and recall,
-    calibration, decision curve, confidence intervals, and what was revealed to whom. Scores may be any numbers;
-    calibration and net benefit are of probabilities. Unlike `evaluate`, which gives the same AUC, it gives the parties
-    the pooled rows of each label in each bin. Page and files show them in bins that are merged until no count is small.
+    One HTML page that needs no network, its figures as PNG and SVG, its numbers as JSON: ROC, precision and recall,
+    calibration, decision curve, confidence intervals, and what was revealed to whom. Scores may be any
+    numbers; calibration and net benefit are of probabilities. Unlike `evaluate`, which gives the same AUC, it gives the
+    parties the pooled rows of each label in each bin. Page and files show them in bins that are merged until no count
+    is small.
 
     AUCs of groups (--by), how far sites differ (--heterogeneity), and the AUCs' intervals where patients have several
     rows (--cluster) come from one more session, of `verified`; counts of groups at the threshold from a third one. With

@@ -29,7 +29,7 @@ from fhe_auc.question.binning import bins_of, numbers
 from fhe_auc.report.page import render, save
 from fhe_auc.results.estimates import NESTED, Comparison
 from fhe_auc.results.evaluation import NOT_TOLD_APART, Evaluation, QuantileThresholds, framed, verified_as_dict
-from fhe_auc.results.group_decisions import calibrations, of_cells
+from fhe_auc.results.group_decisions import GroupDecision, calibrations, of_cells
 from fhe_auc.results.intervals import BELOW_HALF, DEFAULT_LEVEL, REVERSED, few_rows, of_difference
 from fhe_auc.results.report_card import Facts, ReportCard, TwoModels, Wanted, bin_of, report_card
 from fhe_auc.results.report_json import as_dict
@@ -294,21 +294,21 @@ def report_of(
             wanted=wanted, interval=interval, min_cell=min_cell, setup=setup, progress=progress,
         )  # fmt: skip
         return _two_models(parties, analysis, title, one, partial(again, options={}, thresholds=thresholds))
-    asked, without = wanted.thresholds, list[NDArray[np.float64]]()
+    found = list[NDArray[np.float64]]()
 
     def with_asked(grid: NDArray[np.float64]) -> NDArray[np.float64]:
-        without.append(grid)
-        return grids.with_asked(grid, asked)
+        found.append(grid)
+        return grids.with_asked(grid, wanted.thresholds)
 
     started = time.perf_counter()
-    edges_of = with_asked if asked else None
-    evaluation = again(parties, PLAIN, protocol=protocol, thresholds=thresholds, options=options, edges=edges_of)
+    edges = with_asked if wanted.thresholds else None
+    evaluation = again(parties, PLAIN, protocol=protocol, thresholds=thresholds, options=options, edges=edges)
     seconds = time.perf_counter() - started
     if (histogram := evaluation.histogram) is None:
         raise EvaluationError(f"protocol {evaluation.protocol!r} gives the parties no score histogram")
-    noisy, edges = math.isnan(evaluation.binning_error), histogram.edges[:-1]
-    grid = without[0] if asked else edges
-    added = np.setdiff1d(edges, grid).tolist()
+    noisy = math.isnan(evaluation.binning_error)
+    grid = found[0] if found else histogram.edges[:-1]
+    added = np.setdiff1d(histogram.edges[:-1], grid).tolist()
     card = report_card(histogram, wanted=wanted, added=added, level=interval, min_cell=min_cell, noisy=noisy)
     own_warnings = warnings_of(parties, histogram.edges)
     warnings = [
@@ -328,24 +328,27 @@ def report_of(
         new = [text for text in second.warnings if text not in old and not text.startswith(NOT_TOLD_APART)]
         panels["groups"] = groups = tuple(estimate for estimate in second.estimates if estimate.group)
         panels["sites"] = tuple(replace(each, model="") for each in second.sites)
-        privacy += _second_privacy(second.protocol, analysis, counted=bool(asked) or card.calibration is not None)
+        counted = bool(analysis.by) and (bool(wanted.thresholds) or card.calibration is not None)
+        privacy += _second_privacy(second.protocol, analysis, counted=counted)
         if analysis.cluster:
             warnings.append(_OTHER_INTERVALS)
             first, *others = card.measures
             card = replace(card, measures=(replace(first, interval=second.interval), *others))
-        if analysis.by and (asked or card.calibration is not None):
+        if counted:
             hidden = [each.group for each in groups if each.auc is None and analysis.min_cell > 1]
-            starts = _wider(histogram, asked[:1])
-            cells = _cells(parties, analysis, edges, starts, again, setup)
+            asked = [float(histogram.edges[bin_of(histogram.edges, each)]) for each in wanted.thresholds[:1]]
+            wider = _wider(histogram, asked)
+            cells = _cells(parties, analysis, wider, again, setup)
+            decisions = tuple[GroupDecision, ...]()
             if asked:
-                above = int(np.searchsorted(starts, bin_of(histogram.edges, asked[0])))
+                above = int(np.searchsorted(wider, asked[0]))
                 decisions = tuple(of_cells(cells, analysis, card.min_cell, hidden, above))
-                panels["group_decisions"] = decisions
-                if len(analysis.by) > 1 and any(each.counts is None for each in decisions):
-                    new.append(NESTED)
+            panels["group_decisions"] = decisions
             if card.calibration is not None:
-                at = np.searchsorted(starts, np.arange(histogram.bins), side="right").astype(np.int32) - 1
+                at = bins_of(histogram.edges[:-1], wider)
                 panels["group_calibrations"] = tuple(calibrations(cells, analysis, histogram, at, hidden, interval))
+            if len(analysis.by) > 1 and any(each.counts is None for each in decisions):
+                new.append(NESTED)
         warnings += dict.fromkeys(new)
     facts = Facts(
         title=title.strip() or f"Classifier on the rows of {_number_of(evaluation)}",
@@ -372,32 +375,27 @@ def _refuse_panels(analysis: Analysis, options: Mapping[str, object]) -> None:
         raise InputError(f"a report is of one model, or of two; got {models} columns of scores")
 
 
-def _wider(histogram: Histogram, asked: Sequence[float]) -> NDArray[np.intp]:
-    """Return the first bin of each of a few groups of bins with about equally many rows, and that of the threshold."""
+def _wider(histogram: Histogram, asked: Sequence[float]) -> NDArray[np.float64]:
+    """Return where a few bins with about equally many rows begin, and the threshold, if one is asked for."""
     rows = np.cumsum(histogram.counts)
     starts = np.searchsorted(rows, np.arange(_BINS_OF_GROUPS) / _BINS_OF_GROUPS * rows[-1], side="right")
-    return np.union1d([0, *(bin_of(histogram.edges, each) for each in asked)], starts)
+    return np.union1d(histogram.edges[:1], [*histogram.edges[starts], *asked])
 
 
 def _cells(
-    parties: Sequence[PartyData],
-    analysis: Analysis,
-    edges: NDArray[np.float64],
-    starts: NDArray[np.intp],
-    again: _Again,
-    setup: Setup,
+    parties: Sequence[PartyData], analysis: Analysis, edges: NDArray[np.float64], again: _Again, setup: Setup
 ) -> Histogram:
-    """Return, for each level of each variable, the rows of each label in groups of bins, by the first bin of each."""
+    """Return, for each level of each variable, the rows of each label in bins that begin at these edges."""
     levels, times = [len(variable.levels) for variable in analysis.by], len(analysis.by)
     firsts = np.cumsum([0, *levels[:-1]])
 
     def cells(data: PartyData) -> NDArray[np.int64]:
-        bins = np.searchsorted(starts, bins_of(data.y_score, edges), side="right") - 1
+        bins = bins_of(data.y_score, edges)
         of = (first + codes.astype(np.int64) for first, codes in zip(firsts, data.groups, strict=True))
-        return np.concatenate([len(starts) * each + bins for each in of])
+        return np.concatenate([len(edges) * each + bins for each in of])
 
     of_several = partial(again, setup=replace(setup, max_rows=setup.max_rows * times))
-    return _counted(parties, cells, len(starts) * sum(levels), of_several)
+    return _counted(parties, cells, len(edges) * sum(levels), of_several)
 
 
 def _counted(
@@ -433,15 +431,13 @@ def _two_models(
     both = structs.replace(analysis, by=(), heterogeneity=False)
     compared = again(ungrouped, both, protocol=DEFAULT_PROTOCOL)
     comparison = next((_of_cards(each, first.card, second.card) for each in compared.comparisons), None)
-    # A threshold at which small counts are hidden has no net benefit, which would tell them.
     decided, benefits = [each.card.chosen[0] for each in reports if each.card.chosen], tuple[Measure, ...]()
-    probabilities = first.card.decision_curve and second.card.decision_curve
-    if len(decided) == 2 and probabilities and not any(each.hidden for each in decided) and decided[0].threshold < 1:
-        at = numbers(np.array([decided[0].threshold]))
-        acts = lambda data: 2 * (numbers(data.scores[0]) >= at) + (numbers(data.scores[1]) >= at)  # noqa: E731
-        cells = _counted(parties, acts, 4, again)
-        level, min_cell = first.card.level, first.card.min_cell
-        benefits = net_benefits(analysis.models, cells, decided[0].threshold, level, min_cell)
+    of_probabilities = all(each.card.decision_curve is not None for each in reports)
+    # A threshold at which small counts are hidden has no net benefit, which would tell them.
+    if decided and of_probabilities and 0 <= (at := decided[0].threshold) < 1 and not any(d.hidden for d in decided):
+        threshold = numbers(np.array([at]))
+        cells = _counted(parties, lambda data: [2, 1] @ (numbers(np.array(data.scores)) >= threshold), 4, again)
+        benefits = net_benefits(analysis.models, cells, at, first.card.level, first.card.min_cell)
     warnings = _told(reports, [each.facts.warnings for each in reports])
     if benefits and first.card.level and benefits[-1].interval is None:
         warnings.append(_NO_DIFFERENCE)
@@ -498,10 +494,10 @@ def _second_privacy(protocol: str, analysis: Analysis, *, counted: bool) -> str:
     learnt = ["the AUC of all rows and the sums behind it, in the bins before merging"]
     if analysis.by:
         learnt.append("the same for each group, also for those not shown")
-    if analysis.by and counted:
+    if counted:
         learnt.append(
             f"in a third session, each group's rows of each label in up to {_BINS_OF_GROUPS + 1} bins of scores, which "
-            "end at the threshold or hold about equally many rows"
+            "end at the threshold, if there is one, or hold about equally many rows"
         )
     if analysis.cluster:
         learnt.append("how many patients there are, and sums over all of them")

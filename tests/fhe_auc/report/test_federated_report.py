@@ -1,5 +1,6 @@
 """A report from Python: the same card as the command's, drawn on axes that are given."""
 
+import io
 import re
 from dataclasses import replace
 from html import escape
@@ -12,6 +13,7 @@ import pytest
 import fhe_auc
 from fhe_auc import EvaluationError, InputError, Report
 from fhe_auc.figures.report_card import FIGURES, draw
+from fhe_auc.question import score_values
 from fhe_auc.report import FILES
 from fhe_auc_protocols.options import DpaucLaplace, HistogramLocalDp
 from tests.support.chosen import federated_report
@@ -37,7 +39,7 @@ def rows() -> pd.DataFrame:
 
 @pytest.fixture(scope="module")
 def report(rows: pd.DataFrame) -> Report:
-    return federated_report(rows, **COLUMNS, by="sex", thresholds=GRID, backend="tenseal", title="Sepsis", min_cell=1)
+    return federated_report(rows, **COLUMNS, by="sex", threshold=0.5, thresholds=GRID, title="Sepsis", min_cell=1)
 
 
 def test_the_report_its_line_and_its_roc_curve_are_of_the_rows(rows: pd.DataFrame, report: Report) -> None:
@@ -85,8 +87,12 @@ def test_a_notebook_shows_metrics_groups_and_warnings_but_those_of_own_rows(rows
 
 @pytest.mark.usefixtures("without_figures")
 def test_it_is_saved_as_the_commands(report: Report, tmp_path: Path) -> None:
-    assert [path.name for path in report.save(tmp_path / "out")] == list(FILES)
-    assert (tmp_path / "out" / "report.html").read_text(encoding="utf-8") == report.html()
+    folder = tmp_path / "out"
+    assert [path.name for path in report.save(folder, pdf=True)] == list(FILES)
+    assert (folder / "report.html").read_text(encoding="utf-8") == report.html()
+    assert (folder / "report.pdf").read_bytes().startswith(b"%PDF")
+    report.save(folder)
+    assert sorted(path.name for path in folder.iterdir()) == sorted({*FILES} - {"report.pdf"})  # it would be stale
 
 
 def test_where_patients_have_several_rows_intervals_of_aucs_are_by_patients_and_the_page_says_that_others_are_not(
@@ -104,6 +110,54 @@ def test_where_patients_have_several_rows_intervals_of_aucs_are_by_patients_and_
     assert found.method.startswith("Obuchowski")
     assert any("those of AUCs alone take patients as independent" in text for text in by_patients.facts.warnings)
     assert "how many patients there are" in by_patients.facts.privacy
+
+
+def test_the_frame_and_the_csv_have_the_values_of_the_json_a_line_each(report: Report) -> None:
+    frame, plain = report.to_frame(), report.as_dict()
+    csv = pd.read_csv(io.StringIO(report.csv()))
+    assert list(csv.columns) == list(frame.columns)
+    assert csv["estimate"].to_numpy() == pytest.approx(frame["estimate"].to_numpy(), nan_ok=True)
+    auc = frame.iloc[0].to_dict()
+    told = plain["metrics"]["roc_auc"]
+    assert (auc["section"], auc["name"], auc["n"], auc["confidence"]) == ("scores", "roc_auc", 1500, 0.95)
+    assert (auc["estimate"], auc["low"], auc["high"]) == (
+        told["value"],
+        told["interval"]["low"],
+        told["interval"]["high"],
+    )
+    assert auc["formatted"] == f"{auc['estimate']:.3f} ({auc['low']:.3f} to {auc['high']:.3f})"
+    at = frame[frame["section"] == "threshold 0.5"].set_index("name")
+    for name, value in plain["decisions"]["threshold_0.5"]["metrics"].items():
+        assert at.loc[name, "estimate"] == value["value"]
+    groups = frame[frame["section"] == "sex"]
+    assert groups["measure"].tolist() == ["AUC, F", "AUC, M"]
+    assert groups["estimate"].tolist() == [round(each["auc"], 4) for each in plain["groups"]]
+
+
+@pytest.mark.parametrize("protocol", ["histogram-federated", "histogram-secure-aggregation"])
+@pytest.mark.parametrize("thresholds", [None, "uniform:40", "quantile:40"])
+def test_thresholds_asked_for_are_counted_exactly_and_move_no_other_number(
+    rows: pd.DataFrame, thresholds: str | None, protocol: str
+) -> None:
+    moved = rows.assign(risk=np.random.default_rng(3).permuted(rows["risk"] * 0.9 + 0.013))
+    moved["died"] |= moved["risk"] > 0.6
+    asked: dict[str, Any] = {**COLUMNS, "thresholds": thresholds, "protocol": protocol}
+    plain, found = federated_report(moved, **asked), federated_report(moved, **asked, threshold=[0.1234, 0.5])
+    for decision, at in zip(found.card.chosen, [0.1234, 0.5], strict=True):
+        (tn, fp), (fn, tp) = decision.confusion
+        died, alarm = moved["died"], moved["risk"] >= at
+        assert (tn, fp, fn, tp) == (sum(~died & ~alarm), sum(~died & alarm), sum(died & ~alarm), sum(died & alarm))
+    assert found.card.measures[:2] == plain.card.measures[:2]
+    assert found.card.calibration_measures == plain.card.calibration_measures
+    assert found.card.fine_bins == plain.card.fine_bins
+
+
+def test_a_threshold_that_cannot_be_is_refused(rows: pd.DataFrame) -> None:
+    with pytest.raises(InputError, match=r"threshold 5 is asked for, but scores are from 0 to 1"):
+        federated_report(rows, **COLUMNS, threshold=5, thresholds=GRID)
+    points = rows.assign(risk=(rows["risk"] * 20).round())
+    with pytest.raises(InputError, match=r"threshold 2\.5 is none of the values that scores have: 0 to 20"):
+        federated_report(points, **COLUMNS, threshold=2.5, thresholds=score_values.thresholds(range(21)))
 
 
 def test_groups_do_not_go_with_noise_and_no_budget_is_spent(rows: pd.DataFrame) -> None:

@@ -231,7 +231,7 @@ def test_a_report_has_the_counts_of_the_rows_scikit_learns_rates_and_statsmodels
     rows: Any, report: Report
 ) -> None:
     frame, metrics = report.by_group("sex"), Lazy("sklearn.metrics")
-    assert (report.card.chosen.threshold, frame.index.name) == (0.5, "sex")
+    assert (report.card.chosen[0].threshold, frame.index.name) == (0.5, "sex")
     for each in report.facts.group_decisions[len(LEVELS) :]:
         own = rows[rows["sex"] == each.level]
         died, alarm = own["died"], own["risk"] >= 0.5
@@ -285,7 +285,7 @@ def test_the_bound_is_on_the_page_in_the_json_and_in_the_notebook(report: Report
 
 
 def test_the_frame_is_that_of_fairlearn(rows: Any, report: Report) -> None:
-    frame, at = report.by_group("sex"), report.card.chosen.threshold
+    frame, at = report.by_group("sex"), report.card.chosen[0].threshold
     metrics = pytest.importorskip("fairlearn.metrics")
     of_frame = {
         name: getattr(metrics, name) for name in ("selection_rate", "true_positive_rate", "false_negative_rate")
@@ -299,7 +299,7 @@ def test_the_frame_is_that_of_fairlearn(rows: Any, report: Report) -> None:
 def test_without_small_cells_a_group_of_one_label_is_shown_too(rows: Any) -> None:
     own = rows[(rows["ward"] != "d") | ~rows["died"]]
     columns: dict[str, Any] = {"label": "died", "score": "risk", "site": "hospital"}
-    found = federated_report(own, **columns, by="ward", min_cell=1, thresholds=np.arange(100) / 100)
+    found = federated_report(own, **columns, by="ward", threshold=0.5, min_cell=1, thresholds=np.arange(100) / 100)
     assert [each.counts is None for each in found.facts.group_decisions] == [False] * 4
     assert found.facts.groups[3].auc is None
 
@@ -320,3 +320,10 @@ def test_hidden_groups_are_hidden_everywhere(report: Report) -> None:
     assert math.isnan(frame.loc["d", "precision"])
     with pytest.raises(InputError, match="no groups by 'age'"):
         report.by_group("age")
+
+
+def test_without_a_threshold_groups_have_no_decisions_and_no_session_for_them(rows: Any) -> None:
+    found = federated_report(rows, label="died", score="risk", site="hospital", by="sex")
+    assert (found.facts.group_decisions, found.card.chosen, len(found.facts.groups)) == ((), (), 2)
+    assert "third session" not in found.facts.privacy
+    assert "Groups at the threshold" not in Page(found.html()).words
