@@ -349,7 +349,7 @@ def _binned(estimates: Sequence[GroupEstimate]) -> tuple[str, ...]:
     ]
     if not told:
         return ()
-    return (f"the binning error, too, exceeds a quarter of the standard error (bins in the table): {', '.join(told)}",)
+    return (f"the binning error (bins in the table) exceeds a quarter of the standard error of {', '.join(told)}",)
 
 
 def _named(estimate: GroupEstimate) -> str:
