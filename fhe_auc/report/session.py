@@ -544,6 +544,7 @@ def _cell_warnings(card: ReportCard) -> Iterator[str]:
 
 
 def _session(evaluation: Evaluation, thresholds: str, seconds: float) -> dict[str, object]:
+    settings = {name: value for name, value in evaluation.settings.items() if name != "grid"}  # told as thresholds
     return {
         "protocol": evaluation.protocol,
         "parties": evaluation.parties,
@@ -552,7 +553,7 @@ def _session(evaluation: Evaluation, thresholds: str, seconds: float) -> dict[st
         "encryption library": evaluation.backend,
         "security, bits": evaluation.security_bits,
         "verified": verified_as_dict(evaluation.verified),
-        **({"settings": dict(evaluation.settings)} if evaluation.settings else {}),
+        **({"settings": settings} if settings else {}),
         "rounds": evaluation.rounds,
         "bytes a party sent": evaluation.upload_bytes_per_party,
         "bytes a party received": evaluation.download_bytes_per_party,
