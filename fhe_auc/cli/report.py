@@ -125,9 +125,7 @@ def report(
             analysis,
             protocol=session.plugin.name,
             options=session.options,
-            thresholds=session.thresholds
-            if inputs.given("thresholds")
-            else None,  # else of this page's rows and models
+            thresholds=session.in_one_process,
             specification=session.specification,
             threshold=threshold,
             title=title or "",
