@@ -59,10 +59,10 @@ def test_probabilities_keep_the_named_grid_but_for_as_many_points_as_their_value
     assert chosen(few)[1] == "hybrid:5000"
     grid, told = chosen(np.concatenate([few, np.repeat([0.0, 0.1, np.float32(0.3), 1.0], 10), np.repeat(0.7, 9)]))
     assert told == "hybrid:5000 with 4 own values"
-    assert 4990 <= len(grid) <= 5000
+    assert 4900 <= len(grid) <= 5000  # points closer to 1 than numbers are go with the value 1
     assert of_one_number(grid)[bins_of(np.array([0, 0.1, 0.3, 1]), grid)].all()
     assert not of_one_number(grid)[bins_of(np.array([0.7]), grid)].any()
-    assert np.isin(thresholds.hybrid(4992), grid).mean() > 0.99
+    assert np.isin(thresholds.hybrid(4992), grid).mean() > 0.98
     many = np.repeat(np.arange(1, 901) / 1000, 10)
     assert chosen(many)[1] == "hybrid:5000 with 500 own values"
 
