@@ -119,8 +119,12 @@ def test_no_edge_tells_the_smallest_or_the_largest_score_of_a_few_rows(folder: P
 
 
 def test_every_number_is_that_of_the_pooled_rows_in_the_clear(made: Made, pool: PartyData) -> None:
-    counted = Histogram.from_rows(pool, np.union1d(edges(default_grid()), 0.3))
-    card = report_card(counted, wanted=Wanted(thresholds=(0.3,)), added=[0.3], min_cell=10)
+    grid = default_grid()
+    counted = thresholds.with_asked(grid, [0.3])
+    added = [0.3] * (len(counted) - len(grid))
+    card = report_card(
+        Histogram.from_rows(pool, edges(counted)), wanted=Wanted(thresholds=(0.3,)), added=added, min_cell=10
+    )
     facts = Facts(title="", date=datetime.date.today(), privacy="", session={})
     expected = json.loads(json.dumps(as_dict(card, facts)))
     assert {name: made[1][name] for name in NUMBERS} == {name: expected[name] for name in NUMBERS}
@@ -141,7 +145,7 @@ def test_the_session_and_what_it_reveals_are_stated(made: Made) -> None:
     assert {name: session[name] for name in stated} == stated
     assert 48_000 < session["bytes a party sent"] < 54_000
     assert session["seconds in all"] > 0
-    said = ("under one-time pads", "The sums are verified", "exact number of positive", "5,000 bins", "one process")
+    said = ("under one-time pads", "The sums are verified", "exact number of positive", "5,001 bins", "one process")
     assert all(words in privacy for words in (*said, "No noise is added"))
 
 
