@@ -147,7 +147,9 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pool = PartyData.from_arrays("pool", *rows)
     edges = quantile_edges(pool.y_score, 50, 10)
     card, names = (
-        report.report_card(Histogram.from_rows(pool, edges), wanted=report.Wanted(thresholds=(edges[20], edges[30]))),
+        report.report_card(
+            Histogram.from_rows(pool, edges), wanted=report.Wanted(thresholds=tuple(edges[[20, 30, 40]]))
+        ),
         ("x" * 40, "y" * 40),
     )
     benefits = net_benefits(names, Histogram(np.arange(5) / 4, [10, 20, 30, 40], [400, 30, 20, 10]), 0.3, 0.95, 1)

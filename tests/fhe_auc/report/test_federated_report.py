@@ -134,14 +134,13 @@ def test_the_frame_and_the_csv_have_the_values_of_the_json_a_line_each(report: R
     assert groups["estimate"].tolist() == [round(each["auc"], 4) for each in plain["groups"]]
 
 
-@pytest.mark.parametrize("protocol", ["histogram-federated", "histogram-secure-aggregation"])
 @pytest.mark.parametrize("thresholds", [None, "uniform:40", "quantile:40"])
 def test_thresholds_asked_for_are_counted_exactly_and_move_no_other_number(
-    rows: pd.DataFrame, thresholds: str | None, protocol: str
+    rows: pd.DataFrame, thresholds: str | None
 ) -> None:
     moved = rows.assign(risk=np.random.default_rng(3).permuted(rows["risk"] * 0.9 + 0.013))
     moved["died"] |= moved["risk"] > 0.6
-    asked: dict[str, Any] = {**COLUMNS, "thresholds": thresholds, "protocol": protocol}
+    asked: dict[str, Any] = {**COLUMNS, "thresholds": thresholds}
     plain, found = federated_report(moved, **asked), federated_report(moved, **asked, threshold=[0.1234, 0.5])
     for decision, at in zip(found.card.chosen, [0.1234, 0.5], strict=True):
         (tn, fp), (fn, tp) = decision.confusion
