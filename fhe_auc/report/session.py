@@ -381,8 +381,9 @@ def _one_model(
             decisions = tuple(of_cells(cells, analysis, card.min_cell, hidden, above))
             panels["group_decisions"] = tuple(replace(each, model=model) for each in decisions)
             if card.calibration is not None:
-                found = calibrations(cells, analysis, histogram, bins_of(grid, edges), hidden, interval)
-                panels["group_calibrations"] = tuple(each._replace(model=model) for each in found)
+                found = calibrations(cells, analysis, histogram, edges, interval)
+                known = (each for each in found if f"{each.variable}: {each.level}" not in hidden)
+                panels["group_calibrations"] = tuple(each._replace(model=model) for each in known)
             if len(analysis.by) > 1 and any(each.counts is None for each in decisions):
                 new.append(NESTED)
         warnings += dict.fromkeys(new)
