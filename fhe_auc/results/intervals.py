@@ -238,9 +238,8 @@ def paired_delong(
     sums: PairedSums,
     positives: int,
     negatives: int,
-    binning_error: float = 0.0,
-    *,
-    ties_meant: bool = False,
+    merged: float = 0.0,
+    alike: float = 0.0,
 ) -> PairedError | None:
     """Return DeLong's standard error of the difference of two AUCs on the same rows; None as `delong`.
 
@@ -251,11 +250,11 @@ def paired_delong(
     as missing variance, too. Were what the two models have missing fully correlated, ρ would be off by √(η_a·η_b) +
     |ρ|·(η_a + η_b)/2. It hardly is: it comes from where single rows lie in bins, and correlations of so many rows as
     the rarer label has, by accident, are seldom beyond 2/√rows. That is no accident where many rows have one score,
-    which shows in the `binning_error`, and rests on 30 rows at least. The two labels' shares are independent.
+    which shows in all ties T of a bin, `alike` = T/(2·P·N) of both models, and rests on 30 rows at least. The two labels' shares are independent.
 
-    Besides, rows that bins do not tell apart, T pairs of either label by the `binning_error` T/(2·P·N) of both models,
-    change what single rows are worth, unless ties are meant: the standard error by up to √T/(P·N), about, and hardly
-    ever by more than a quarter of that. docs/evidence/intervals.md says how often all this holds.
+    Besides, rows that bins do not tell apart, T pairs of either label by the binning error `merged` = T/(2·P·N) of both
+    models, change what single rows are worth: the standard error by up to √T/(P·N), about, and hardly ever by more than
+    a quarter of that. Ties that are meant do not. docs/evidence/intervals.md says how often all this holds.
     """
     if (rarer := min(positives, negatives)) < 2:
         return None
@@ -282,10 +281,10 @@ def paired_delong(
         uncertain += (2 * certain_to * math.sqrt(a * b) / rows) ** 2
     variance = differences[0] / positives + differences[1] / negatives
     found = math.sqrt(max(variance, 0.0))
-    crowded = binning_error > max(TELLING * found, _ONE_SCORE)
+    crowded = alike > max(TELLING * found, _ONE_SCORE)
     reach = math.sqrt(uncertain) * (1.0 if crowded or rarer < _FEW else 2 / math.sqrt(rarer))
     low, high = (math.sqrt(max(each, 0.0)) for each in (variance - reach, variance + reach))
-    tied = 0.0 if ties_meant else math.sqrt(2 * binning_error / (positives * negatives)) / 4
+    tied = math.sqrt(2 * merged / (positives * negatives)) / 4
     off = ((high - low) / 2 + tied) / found if found else math.inf
     return PairedError(found, off, (differences[0], differences[1]))
 
