@@ -294,10 +294,10 @@ def report_of(
             wanted=wanted, interval=interval, min_cell=min_cell, setup=setup, progress=progress,
         )  # fmt: skip
         return _two_models(parties, analysis, title, one, partial(again, options={}, thresholds=thresholds))
-    found = list[NDArray[np.float64]]()
+    named = list[NDArray[np.float64]]()
 
     def with_asked(grid: NDArray[np.float64]) -> NDArray[np.float64]:
-        found.append(grid)
+        named.append(grid)
         return grids.with_asked(grid, wanted.thresholds)
 
     started = time.perf_counter()
@@ -307,7 +307,7 @@ def report_of(
     if (histogram := evaluation.histogram) is None:
         raise EvaluationError(f"protocol {evaluation.protocol!r} gives the parties no score histogram")
     noisy = math.isnan(evaluation.binning_error)
-    grid = found[0] if found else histogram.edges[:-1]
+    grid = named[0] if named else histogram.edges[:-1]
     added = np.setdiff1d(histogram.edges[:-1], grid).tolist()
     card = report_card(histogram, wanted=wanted, added=added, level=interval, min_cell=min_cell, noisy=noisy)
     own_warnings = warnings_of(parties, histogram.edges)
@@ -345,8 +345,9 @@ def report_of(
                 decisions = tuple(of_cells(cells, analysis, card.min_cell, hidden, above))
             panels["group_decisions"] = decisions
             if card.calibration is not None:
-                at = bins_of(histogram.edges[:-1], wider)
-                panels["group_calibrations"] = tuple(calibrations(cells, analysis, histogram, at, hidden, interval))
+                found = calibrations(cells, analysis, histogram, wider, interval)
+                known = (each for each in found if f"{each.variable}: {each.level}" not in hidden)
+                panels["group_calibrations"] = tuple(known)
             if len(analysis.by) > 1 and any(each.counts is None for each in decisions):
                 new.append(NESTED)
         warnings += dict.fromkeys(new)
