@@ -223,7 +223,6 @@ def test_a_noisy_model_is_reported_with_its_budget_and_without_a_half_width(fold
         (("--model", "telepathic"), "'telepathic' is not installed: .*'histogram-telepathic'.*federated"),
         (("--epsilon", "1"), "'histogram-federated' has no option 'epsilon'"),
         (("--epsilon", "1", "-o", "epsilon=2"), "epsilon is given twice"),
-        (("--thresholds", "grid.txt"), "thresholds 'grid.txt' run from -3.0 to 2.0; .*in \\[0, 1\\]"),
         (("--threshold", "0.5,x"), "could not convert .*; give numbers"),
         (("--threshold", "nan"), "threshold is nan; it must be finite"),
         (("--threshold", "0.1", "--threshold", "0.1"), "at most 10 different ones"),
