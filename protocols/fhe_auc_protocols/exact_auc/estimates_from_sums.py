@@ -189,7 +189,16 @@ class Reading:
         )
         small = (_SMALL_GROUPS,) if self.analysis.by and self.analysis.min_cell == 1 else ()
         of_comparisons = self._of_comparisons(estimates)
-        return (*of_intervals, *self._of_ids(), *_binned(estimates), *reversed_, *of_comparisons, *of_sites, *nested, *small)
+        return (
+            *of_intervals,
+            *self._of_ids(),
+            *_binned(estimates),
+            *reversed_,
+            *of_comparisons,
+            *of_sites,
+            *nested,
+            *small,
+        )
 
     def _of_ids(self) -> tuple[str, ...]:
         """Warn where the column of patients may be another, or their labels are not what they seem."""

@@ -207,7 +207,9 @@ class ExactParameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
         if not self.caps:
             return None
         (prime,) = self.parameters.plain_moduli
-        return ProvedCounts(self.analysis, self.thresholds, max(self.caps), prime, self.computed.sketch.size, *self.sums.signs)
+        return ProvedCounts(
+            self.analysis, self.thresholds, max(self.caps), prime, self.computed.sketch.size, *self.sums.signs
+        )
 
     def cap_of(self, index: int) -> int:
         """Return the row cap of the party with this index, where counts are proved."""

@@ -88,7 +88,9 @@ class ExactTask(PartyTask[Residues, Sequence[Residues], Evaluation]):
     def sketches(self) -> list[Residues]:
         """Return the same without authenticators, shape (release.sketch.size,)."""
         plan = self.plan
-        values = plan.sums.sketch(self._data, self._manifest.thresholds, plan.max_rows, plan.modulus, self._manifest.digest)
+        values = plan.sums.sketch(
+            self._data, self._manifest.thresholds, plan.max_rows, plan.modulus, self._manifest.digest
+        )
         return [plan.sums.hidden(modular.residues(values, prime), prime) for prime in plan.parameters.plain_moduli]
 
     def check_counts(self, encoded: Sequence[Residues]) -> None:
