@@ -250,7 +250,8 @@ def paired_delong(
     as missing variance, too. Were what the two models have missing fully correlated, ρ would be off by √(η_a·η_b) +
     |ρ|·(η_a + η_b)/2. It hardly is: it comes from where single rows lie in bins, and correlations of so many rows as
     the rarer label has, by accident, are seldom beyond 2/√rows. That is no accident where many rows have one score,
-    which shows in all ties T of a bin, `alike` = T/(2·P·N) of both models, and rests on 30 rows at least. The two labels' shares are independent.
+    which shows in `alike`, both models' shares of ties in all bins, halved, and rests on 30 rows at least. The two
+    labels' shares are independent.
 
     Besides, rows that bins do not tell apart, T pairs of either label by the binning error `merged` = T/(2·P·N) of both
     models, change what single rows are worth: the standard error by up to √T/(P·N), about, and hardly ever by more than

@@ -111,10 +111,11 @@ def auc_of_sums(sums: Sequence[int], positives: int, negatives: int, modulus: in
             "aggregator has not computed what it should",
             check="range",
         )
+    q10, q01 = squares or (None, None)
     if not pairs:
-        return AucOfSums(None, Fraction(0), positives, negatives, *squares)
+        return AucOfSums(None, Fraction(0), positives, negatives, q10, q01)
     auc, binning_error = Fraction(1, 2) + Fraction(difference, 2 * pairs), Fraction(ties, 2 * pairs)
-    return AucOfSums(auc, binning_error, positives, negatives, *squares)._replace(alike=binning_error)
+    return AucOfSums(auc, binning_error, positives, negatives, q10, q01, binning_error)
 
 
 @dataclass(frozen=True)

@@ -144,8 +144,8 @@ class Reading:
             if each.auc is not None and each.q10 is not None and each.q01 is not None
         )
         rows = estimates[0].positives, estimates[0].negatives
-        merged, alike = (float(sum(each)) for each in zip(*((each.binning_error, each.alike) for each in estimates)))
-        return intervals.paired_delong(first, second, sums, *rows, merged, alike)
+        merged, alike = sum(each.binning_error for each in estimates), sum(each.alike for each in estimates)
+        return intervals.paired_delong(first, second, sums, *rows, float(merged), float(alike))
 
     def sites(self) -> tuple[SiteSummary, ...]:
         """Return what sites have in common, for each model; nothing where sums over sites are not released."""
