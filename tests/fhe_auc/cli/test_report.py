@@ -16,7 +16,7 @@ from fhe_auc.metrics import Histogram
 from fhe_auc.metrics import roc_auc_score as roc_auc_score_of
 from fhe_auc.question import thresholds
 from fhe_auc.question.analysis import PLAIN
-from fhe_auc.report import FILES, Facts, Wanted, as_dict, report_card
+from fhe_auc.report import FILES, Decisions, Facts, as_dict, report_card
 from fhe_auc.rows import datasets
 from fhe_auc.rows.own_values import default_thresholds
 from fhe_auc.rows.party_data import PartyData
@@ -123,7 +123,7 @@ def test_every_number_is_that_of_the_pooled_rows_in_the_clear(made: Made, pool: 
     counted = thresholds.with_asked(grid, [0.3])
     added = [0.3] * (len(counted) - len(grid))
     card = report_card(
-        Histogram.from_rows(pool, edges(counted)), wanted=Wanted(thresholds=(0.3,)), added=added, min_cell=10
+        Histogram.from_rows(pool, edges(counted)), wanted=Decisions(threshold=(0.3,)), added=added, min_cell=10
     )
     facts = Facts(title="", date=datetime.date.today(), privacy="", session={})
     expected = json.loads(json.dumps(as_dict(card, facts)))
@@ -238,7 +238,7 @@ def test_a_noisy_model_is_reported_with_its_budget_and_without_a_half_width(fold
         (("--epsilon", "1", "-o", "epsilon=2"), "epsilon is given twice"),
         (("--thresholds", "grid.txt"), "thresholds 'grid.txt' run from -3.0 to 2.0; .*in \\[0, 1\\]"),
         (("--threshold", "0.5,x"), "could not convert .*; give numbers"),
-        (("--threshold", "nan"), "threshold is nan; it must be finite"),
+        (("--threshold", "nan"), "threshold is nan; it must be a finite"),
         (("--threshold", "0.1", "--threshold", "0.1"), "at most 10 different ones"),
         (("--alert-rate", "1"), "alert_rate is 1.*above 0 and below 1"),
         (("--table", "held/scores.png"), "already holds scores.png"),
