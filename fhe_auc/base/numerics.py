@@ -33,10 +33,9 @@ _log_gamma = np.vectorize(math.lgamma, otypes=[np.float64])
 
 
 def chi_squared_tail(x: float, freedom: int) -> float:
-    """Return P[χ² > x], of at least 1 degree of freedom: a finite sum (Abramowitz and Stegun 26.4.4 and 26.4.5).
+    """Return P[χ² > x], with ν degrees of freedom: Σ e^(−x/2)·(x/2)^s/Γ(s + 1), s from ν/2 − 1 down to 0 or ½.
 
-    odd ν   erfc(√(x/2)) + e^(−x/2)·Σ (x/2)^(j − ½)/Γ(j + ½), j from 1 to (ν − 1)/2
-    even ν  e^(−x/2)·Σ (x/2)^j/j!, j from 0 to ν/2 − 1
+    With ν odd erfc(√(x/2)) is added (Abramowitz and Stegun 26.4.4 and 26.4.5).
     """
     half, odd = x / 2, freedom % 2
     if not half:

@@ -61,7 +61,9 @@ def fit(files: inputs.PartyFiles, session: SessionOptions, out: Path, force: boo
     from fhe_auc.results.report_card import DIGITS
 
     _check_out_file(out, ".json", force=force)
-    session = replace(session, of_rows=False)  # a map is of probabilities
+    session, grid = replace(session, of_rows=False), session.thresholds
+    if not isinstance(grid, str) and (grid[0] < 0 or grid[-1] > 1):
+        raise InputError(f"thresholds {session.specification!r} leave [0, 1], and a map is of probabilities")
     evaluation, _ = session.run(files.read())
     histogram = evaluation.histogram
     if histogram is None:

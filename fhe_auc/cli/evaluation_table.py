@@ -115,7 +115,7 @@ def print_evaluation(
         output.print_json({**evaluation.as_dict(), **(beside_json or {})})
         return
     if form.brief:
-        click.echo(str(evaluation))
+        click.echo(evaluation.headline)
         for warning in evaluation.warnings:
             output.print_warning(warning)
         _save(plot, draw)

@@ -82,7 +82,8 @@ score_scale_option = click.option(
     "--score-scale",
     type=click.Choice(SCALES),
     default=DEFAULT_SCALE,
-    help="What scores are. Logits (log-odds) and percentages are turned into probabilities first.",
+    help="What scores are. Logits (log-odds) and percentages are turned into probabilities, which calibration needs; "
+    "AUCs are of any numbers.",
 )
 
 text_options = gathered(

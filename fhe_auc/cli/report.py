@@ -261,7 +261,9 @@ def _measure(card: ReportCard, measure: Measure, *, named: bool = True) -> tuple
 
 
 def _headed(table: result_tables.TextTable, model: str) -> result_tables.TextTable:
-    return table._replace(header=(f"{table.header[0]}, {model}", *table.header[1:])) if model else table
+    """Return a table whose lines name the model, if there are several."""
+    rows = tuple((f"{first}, {model}" if model else first, *others) for first, *others in table.rows)
+    return table._replace(rows=rows)
 
 
 def _decision(card: ReportCard, decision: Decision) -> tuple[str, str, str]:

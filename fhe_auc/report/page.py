@@ -425,7 +425,11 @@ def _brier_in_words(card: ReportCard) -> str:
 def _measure_row(measure: Measure) -> tuple[str, str, str]:
     value, span = _cells(measure)
     head = f"{escape(measure.title)}<small>{escape(measure.meaning)}</small>"
-    return head, value + _interval(measure.interval), f"<small>{span or 'nothing'}</small>"
+    return (
+        head,
+        value + _interval(measure.interval),
+        f"<small{' class=why' * (measure.estimate is None)}>{span or 'nothing'}</small>",
+    )
 
 
 def _decision_head(decision: Decision) -> str:

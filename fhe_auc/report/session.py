@@ -64,9 +64,9 @@ _OTHER_INTERVALS = (
 
 _TWO_REPORTS = (
     "\n\nThe second model has the same sessions, of its own. One more told each party the sums behind the difference "
-    "of AUCs, and another how many rows of each label are at or above the threshold by both models, by either alone, "
-    "and by neither. Two models on a page are two reports on the same rows: where one model's scores are the other's, "
-    "recalibrated, differences of their counts can be small ones."
+    "of AUCs, and, where a threshold is asked for, another how many rows of each label are at or above it by both "
+    "models, by either alone, and by neither. Two models on a page are two reports on the same rows: where one model's "
+    "scores are the other's, recalibrated, differences of their counts can be small ones."
 )
 
 _NO_DIFFERENCE = (
@@ -285,10 +285,10 @@ def report_of(
             wanted=wanted, interval=interval, min_cell=min_cell, setup=setup, progress=progress,
         )  # fmt: skip
         return _two_models(parties, analysis, title, one, partial(again, options={}, thresholds=thresholds))
-    found = list[NDArray[np.float64]]()
+    named = list[NDArray[np.float64]]()
 
     def with_asked(grid: NDArray[np.float64]) -> NDArray[np.float64]:
-        found.append(grid)
+        named.append(grid)
         return grids.with_asked(grid, wanted.thresholds)
 
     started = time.perf_counter()
@@ -298,7 +298,7 @@ def report_of(
     if (histogram := evaluation.histogram) is None:
         raise EvaluationError(f"protocol {evaluation.protocol!r} gives the parties no score histogram")
     noisy = math.isnan(evaluation.binning_error)
-    grid = found[0] if found else histogram.edges[:-1]
+    grid = named[0] if named else histogram.edges[:-1]
     added = np.setdiff1d(histogram.edges[:-1], grid).tolist()
     card = report_card(histogram, wanted=wanted, added=added, level=interval, min_cell=min_cell, noisy=noisy)
     own_warnings = warnings_of(parties, histogram.edges)
@@ -319,12 +319,13 @@ def report_of(
         new = [text for text in second.warnings if text not in old and not text.startswith(NOT_TOLD_APART)]
         panels["groups"] = groups = tuple(estimate for estimate in second.estimates if estimate.group)
         panels["sites"] = tuple(replace(each, model="") for each in second.sites)
-        privacy += _second_privacy(second.protocol, analysis)
+        counted = bool(analysis.by) and (bool(wanted.thresholds) or card.calibration is not None)
+        privacy += _second_privacy(second.protocol, analysis, counted=counted)
         if analysis.cluster:
             warnings.append(_OTHER_INTERVALS)
             first, *others = card.measures
             card = replace(card, measures=(replace(first, interval=second.interval), *others))
-        if analysis.by and (wanted.thresholds or card.calibration is not None):
+        if counted:
             hidden = [each.group for each in groups if each.auc is None and analysis.min_cell > 1]
             asked = [float(histogram.edges[bin_of(histogram.edges, each)]) for each in wanted.thresholds[:1]]
             wider = _wider(histogram, asked)
@@ -335,8 +336,9 @@ def report_of(
                 decisions = tuple(of_cells(cells, analysis, card.min_cell, hidden, above))
             panels["group_decisions"] = decisions
             if card.calibration is not None:
-                at = bins_of(histogram.edges[:-1], wider)
-                panels["group_calibrations"] = tuple(calibrations(cells, analysis, histogram, at, hidden, interval))
+                found = calibrations(cells, analysis, histogram, wider, interval)
+                known = (each for each in found if f"{each.variable}: {each.level}" not in hidden)
+                panels["group_calibrations"] = tuple(known)
             if len(analysis.by) > 1 and any(each.counts is None for each in decisions):
                 new.append(NESTED)
         warnings += dict.fromkeys(new)
@@ -479,11 +481,12 @@ def _of_cards(comparison: Comparison, first: ReportCard, second: ReportCard) -> 
     return replace(comparison, interval=interval, p_value=p_value)
 
 
-def _second_privacy(protocol: str, analysis: Analysis) -> str:
+def _second_privacy(protocol: str, analysis: Analysis, *, counted: bool) -> str:
     """Say what the second session has told each party."""
     learnt = ["the AUC of all rows and the sums behind it, in the bins before merging"]
     if analysis.by:
         learnt.append("the same for each group, also for those not shown")
+    if counted:
         learnt.append(
             f"in a third session, each group's rows of each label in up to {_BINS_OF_GROUPS + 1} bins of scores, which "
             "end at the threshold, if there is one, or hold about equally many rows"
@@ -533,6 +536,7 @@ def _cell_warnings(card: ReportCard) -> Iterator[str]:
 
 
 def _session(evaluation: Evaluation, thresholds: str, seconds: float) -> dict[str, object]:
+    settings = {name: value for name, value in evaluation.settings.items() if name != "grid"}  # told as thresholds
     return {
         "protocol": evaluation.protocol,
         "parties": evaluation.parties,
@@ -541,7 +545,7 @@ def _session(evaluation: Evaluation, thresholds: str, seconds: float) -> dict[st
         "encryption library": evaluation.backend,
         "security, bits": evaluation.security_bits,
         "verified": verified_as_dict(evaluation.verified),
-        **({"settings": dict(evaluation.settings)} if evaluation.settings else {}),
+        **({"settings": settings} if settings else {}),
         "rounds": evaluation.rounds,
         "bytes a party sent": evaluation.upload_bytes_per_party,
         "bytes a party received": evaluation.download_bytes_per_party,

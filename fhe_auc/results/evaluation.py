@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from fractions import Fraction
@@ -237,14 +238,23 @@ class Evaluation(Outcome):
         """Return the AUC."""
         return self.auc
 
-    def __str__(self) -> str:
-        """Return one line with what is known of AUC, interval, rows, events, protocol and parties."""
-        line = f"AUC {self.auc_text(4)}"
+    @property
+    def headline(self) -> str:
+        """One line: AUC, interval or what else there is of uncertainty, rows, events, protocol and parties."""
         if self.interval is not None:
-            line += f" ({self.interval.heading} {ends(self.interval)}, {self.interval.method})"
-        if self.rows is not None:
-            line += f"; n {self.rows:,}, events {self.positives:,}"
-        return f"{line}; protocol {self.protocol}, {_parties(self)}"
+            within = f" ({self.interval.heading} {ends(self.interval)}, {self.interval.method})"
+        elif not math.isnan(self.binning_error):
+            within = f" (no interval; binning error {self.binning_error:.2g})" if self.binning_error else ""
+        elif "noise_standard_error" in self.settings:
+            within = f" (no interval; standard error of the noise {self.settings['noise_standard_error']:.2g})"
+        else:
+            within = " (no interval; noise, which has no bound)"
+        rows = "" if self.rows is None else f"; n {self.rows:,}, events {self.positives:,}"
+        return f"AUC {self.auc_text(4)}{within}{rows}; protocol {self.protocol}, {_parties(self)}"
+
+    def __str__(self) -> str:
+        """Return the headline, and a line for each warning."""
+        return "\n".join((self.headline, *(f"warning: {warning}" for warning in self.warnings)))
 
     def _repr_html_(self) -> str:
         """Return HTML for a notebook: the line, tables of estimates and comparisons, sites, proofs, warnings."""
@@ -258,7 +268,7 @@ class Evaluation(Outcome):
             *([f"proved of what parties put in: {self.inputs_proved}{not_proved}"] if self.inputs_proved else []),
             *(f"warning: {warning}" for warning in self.warnings),
         ]
-        return notebook_html(str(self), tables, lines)
+        return notebook_html(self.headline, tables, lines)
 
 
 def framed(lines: Iterable[Mapping[str, Any]], columns: Mapping[str, str]) -> DataFrame:

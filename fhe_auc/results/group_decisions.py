@@ -2,18 +2,15 @@
 
 Of groups with x_i of n_i rows, rates p_i = x_i/n_i, and l_i, u_i the ends of Wilson's interval of each:
 
-    max p_i − min p_i, and min p_i / max p_i                             Weerts et al., JMLR 24 (2023)
-    p_i − p_j, less √((p_i − l_i)² + (u_j − p_j)²), plus √((u_i − p_i)² + (p_j − l_j)²)
-                                                                         Newcombe, Stat. Med. 17 (1998), 873, method 10
-    Σ w_i(v_i − v̄)², v̄ = Σwv/Σw, is χ² with one degree less than groups if these are alike
-        v_i = p_i, w_i = n_i/(p(1 − p)), p the rate of all               Pearson
-        v_i the logit of an AUC, w_i 1/its variance                      Cochran's Q
+    max p_i − min p_i, and min p_i / max p_i                                               Weerts et al., JMLR 24 (2023)
+    p_i − p_j, less √((p_i − l_i)² + (u_j − p_j)²), plus √((u_i − p_i)² + (p_j − l_j)²)    Newcombe, Stat. Med. 17
+                                                                                           (1998), 873, method 10
+    Σ w_i(v_i − Σwv/Σw)² is χ² with one degree less than there are groups, if all are alike:
+        v_i = p_i, w_i = n_i/(p(1 − p)) with p of all (Pearson); v_i = logit AUC_i, w_i 1/its variance (Cochran's Q)
 
-**Groups that are not shown** make one more group, of known counts: those of all rows less those shown. A difference of
-more groups is no smaller, a ratio no larger; and of groups put together one has a rate no larger, one no smaller. So
-what is known bounds all. **Chance** makes the largest difference of groups that are alike more than 0: it stands beside
-it, as the mean over simulated counts. **Compared** is each group with the largest that is shown, as Aequitas does: it
-is known best, and, unlike the rest, has no hidden group in it.
+**Groups that are not shown** make one more group, whose counts are those of all rows less those shown. With more groups
+a difference is no smaller, and a ratio no larger; of groups put together one has a rate no larger, one no smaller: so
+what is known bounds all. Each group is compared with the largest one shown, as Aequitas does: it is known best.
 """
 
 from __future__ import annotations
@@ -30,6 +27,7 @@ from fhe_auc.base.numerics import chi_squared_tail
 from fhe_auc.metrics import Histogram
 from fhe_auc.metrics.small_cells import hidden_rows
 from fhe_auc.question.analysis import Analysis
+from fhe_auc.question.binning import bins_of
 from fhe_auc.results.estimates import GroupEstimate
 from fhe_auc.results.intervals import Interval
 from fhe_auc.results.report_measures import Measure, calibration_measures, rate_interval
@@ -97,10 +95,9 @@ def of_cells(
 ) -> Iterator[GroupDecision]:
     """Yield each group's decision, of a histogram with as many bins for each level of `analysis.by`.
 
-    Of these the first at or above the threshold is `above`.
-
-    Groups named in `hidden` are not shown, nor those with a count from 1 to ``min_cell - 1``, nor, of the variable,
-    the next smallest ones where the counts of all rows would give these away.
+    Of these the first at or above the threshold is `above`. Groups named in `hidden` are not shown, nor those with a
+    count from 1 to ``min_cell - 1``, nor, of the variable, the next smallest ones where the counts of all rows would
+    give these away.
     """
     levels = sum(len(variable.levels) for variable in analysis.by)
     tp, fp, fn, tn = (
@@ -130,27 +127,21 @@ class GroupCalibration(NamedTuple):
 
 
 def calibrations(
-    cells: Histogram,
-    analysis: Analysis,
-    pooled: Histogram,
-    bins: NDArray[np.int32],
-    hidden: Collection[str],
-    level: float | None,
+    cells: Histogram, analysis: Analysis, pooled: Histogram, edges: NDArray[np.float64], level: float | None
 ) -> Iterator[GroupCalibration]:
-    """Yield the calibration of each group with rows of both labels that is not `hidden`.
+    """Yield the calibration of each group with rows of both labels, of counts in bins that begin at a few `edges`.
 
-    In `cells` are counts in wider bins than those of the `pooled` histogram, which lie in `bins` of them. There, a
-    group's rows of a label are taken to have scores as all rows of that label have.
+    In each of these a group's rows of a label are taken to be spread as the `pooled` ones of that label are.
     """
-    wider, sides = int(bins[-1]) + 1, [(cells.positives, pooled.positives), (cells.negatives, pooled.negatives)]
-    shares = (side / np.maximum(np.bincount(bins, side), 1)[bins] for _, side in sides)
-    fine = zip(
-        *(own.reshape(-1, wider)[:, bins] * share for (own, _), share in zip(sides, shares, strict=True)), strict=True
-    )
-    names = ((variable.name, each) for variable in analysis.by for each in variable.levels)
-    for (name, of), (positives, negatives) in zip(names, fine, strict=True):
-        if f"{name}: {of}" not in hidden and positives.any() and negatives.any():
-            yield GroupCalibration(name, of, calibration_measures(Histogram(pooled.edges, positives, negatives), level))
+    groups = [(variable.name, each) for variable in analysis.by for each in variable.levels]
+    bins, sides = bins_of(pooled.edges[:-1], edges), []
+    for own, of_all in ((cells.positives, pooled.positives), (cells.negatives, pooled.negatives)):
+        share = of_all / np.maximum(np.bincount(bins, of_all), 1)[bins]
+        sides.append(own.reshape(len(groups), -1)[:, bins] * share)
+    for group, positives, negatives in zip(groups, *sides, strict=True):
+        if positives.any() and negatives.any():
+            spread = Histogram(pooled.edges, positives, negatives)
+            yield GroupCalibration(group[0], group[1], calibration_measures(spread, level))
 
 
 class Disparity(NamedTuple):
@@ -168,15 +159,6 @@ class Disparity(NamedTuple):
 
     def __str__(self) -> str:
         return "undefined" if self.value is None else f"{self.bound} {self.value:.4f}".lstrip()
-
-
-class GroupDifference(NamedTuple):
-    """A group's rates, less those of the largest group shown, with Newcombe's interval; those that both have."""
-
-    variable: str
-    level: str
-    reference: str
-    rates: dict[str, tuple[float, Interval | None]]
 
 
 def fairness(decisions: Sequence[GroupDecision]) -> dict[str, dict[str, Disparity]]:
@@ -202,14 +184,16 @@ def fairness(decisions: Sequence[GroupDecision]) -> dict[str, dict[str, Disparit
     return found
 
 
-def differences(decisions: Sequence[GroupDecision], level: float | None) -> Iterator[GroupDifference]:
-    """Yield, of each variable, each group shown but the largest, by size, compared with that one."""
+def differences(
+    decisions: Sequence[GroupDecision], level: float | None
+) -> Iterator[tuple[str, str, str, dict[str, tuple[float, Interval | None]]]]:
+    """Yield variable, group, the largest group, and by rate the difference and its interval, of all but the largest."""
     for variable, own in _by_variable(decisions).items():
         shown = sorted((each for each in own if each.counts), key=lambda each: -sum(each.counts or ()))
         for each in shown[1:]:
             pairs = ((name, each.rate(name), shown[0].rate(name)) for name in SHOWN_RATES)
             rates = {name: _newcombe(of, to, level) for name, of, to in pairs if of[1] and to[1]}
-            yield GroupDifference(variable, each.level, shown[0].level, rates)
+            yield variable, each.level, shown[0].level, rates
 
 
 def alike(decisions: Sequence[GroupDecision], estimates: Sequence[GroupEstimate]) -> dict[str, dict[str, float | None]]:

@@ -78,9 +78,9 @@ def as_dict(card: ReportCard, facts: Facts) -> dict[str, Any]:
             for each in facts.group_calibrations
         ],
         "group_differences": [
-            each._asdict()
-            | {"rates": {of: {"value": own, "interval": _interval(span)} for of, (own, span) in each.rates.items()}}
-            for each in differences(facts.group_decisions, card.level)
+            {"variable": variable, "level": level, "reference": largest}
+            | {name: {"value": value, "interval": _interval(interval)} for name, (value, interval) in rates.items()}
+            for variable, level, largest, rates in differences(facts.group_decisions, card.level)
         ],
         "group_p_values": alike(facts.group_decisions, facts.groups),
         "fairness": {

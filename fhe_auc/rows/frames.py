@@ -44,7 +44,7 @@ class Columns(CheckedNames):
     label : str
         Column of labels: 0 or 1, or one of the classes that are asked for.
     score : str or sequence of str
-        Column of finite scores, probabilities unless `score_scale` or thresholds of one's own say otherwise; or the
+        Column of scores, finite numbers; calibration needs probabilities, or a `score_scale` that makes them; or the
         columns of several models. The second and further ones are compared with the first (paired DeLong).
     site : str or None
         Column that names each row's party, where one table holds all parties' rows.

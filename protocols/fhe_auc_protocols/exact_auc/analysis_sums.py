@@ -150,7 +150,7 @@ class AnalysisSums:
         bins_of = self._bins_of(data, grid)
         _, comparisons, ties, *_ = self._parts
         counts = subgroup_counts(data, self.analysis, bins_of, self.bins)
-        signs = ties.count(data, bins_of, session)
+        signs = ties.count(data, bins_of, grid, session)
         return np.concatenate([*counts, *comparisons.count(data.labels, bins_of), *signs])
 
     def _bins_of(self, data: PartyData, grid: NDArray[np.float64]) -> list[NDArray[np.int64]]:

@@ -35,6 +35,7 @@ _IMPOSSIBLE_SITES = "the sums over sites cannot be those of sites: a party has m
 
 _SMALL_GROUPS = "small groups are shown (min_cell 1): a count from 1 to 9 may tell who is meant"
 
+_TWO_DECIMALS = "of scores rounded to two decimals it is exact (--round-scores 2)"
 _ALIKE = 0.05  # a difference with a standard error below this share of a model's own is that of about the same ranking
 
 _AVERAGE = (
@@ -233,7 +234,7 @@ class Reading:
                 advice = ["both models rank the rows nearly alike"]
             else:
                 binned = each.binning_error > (each.standard_error or 0)
-                advice = [FEW_VALUES] * binned
+                advice = [FEW_VALUES if binned else _TWO_DECIMALS]
                 if not self.quantiles:
                     advice.append("take quantile:1000, which a session before finds")
             told = "; ".join([each.missing, *advice])
@@ -349,7 +350,7 @@ def _binned(estimates: Sequence[GroupEstimate]) -> tuple[str, ...]:
     ]
     if not told:
         return ()
-    return (f"the binning error, too, exceeds a quarter of the standard error (bins in the table): {', '.join(told)}",)
+    return (f"the binning error (bins in the table) exceeds a quarter of the standard error of {', '.join(told)}",)
 
 
 def _named(estimate: GroupEstimate) -> str:

@@ -115,8 +115,8 @@ class ProvedCounts:
 
     @cached_property
     def _signs(self) -> NDArray[np.int64]:
-        """Indices of submitted rows by sign: models, draws, signs, labels, buckets."""
-        shape = len(self.analysis.models), DRAWS, 2, 2, self.ties.buckets
+        """Indices of submitted rows by sign: models, draws by bins and by rows, signs, labels, buckets."""
+        shape = len(self.analysis.models), 2 * DRAWS, 2, 2, self.ties.buckets
         return self._counts.size + np.arange(np.prod(shape)).reshape(shape)
 
     @property
@@ -153,7 +153,8 @@ class ProvedCounts:
             yield _each(counts[model], of_groups, 1)
             yield _each(counts[0], of_groups, -1)
             at += of_groups.size
-        yield from self._of_signs(at)
+        if self.ties.buckets:
+            yield from self._of_signs(at)
 
     def _of_signs(self, at: int) -> Iterator[Terms]:
         """Yield the terms of rows by sign, in equations from this one on: for each model, draw, label and bucket."""
@@ -164,7 +165,7 @@ class ProvedCounts:
         for model, of in itertools.product(*map(range, counts.shape[::2])):
             own = counts[model, :, of, open_bins].T
             label = int(of == (model if self.analysis.classes else 1))
-            for draw in range(DRAWS):
+            for draw in range(2 * DRAWS):
                 yield _each(own, equations[model, draw, label, self.ties.bucket_of[open_bins]], -1)
 
 

@@ -5,19 +5,22 @@ their positive and negative rows (of several classes: of the model's own, and of
 
     ties   Σ p_k·n_k    pairs of one open bin, whether their numbers differ or not
 
-In each of R = 8 draws every number has a sign, 1 or -1. With A_b and B_b the sums of the signs of all positive and
-negative rows of bucket b, which is some neighbouring open bins,
+In each of R = 8 draws every number has a sign, 1 or -1. A_b and B_b are the sums of the signs of all positive and
+negative rows of bucket b, which is some neighbouring open bins. C_b and D_b are the same, but with each row's number
+replaced by the shortest decimal of its bin:
 
-    S_r = Σ_b A_b·B_b        released; its mean over all signs is the number of pairs that share a number
-    M_r = ties − S_r         merged pairs, on average: Alon, Gibbons, Matias and Szegedy, PODS 1999 ("tug of war")
+    M_r = Σ_b C_b·D_b − A_b·B_b     released; its mean over all signs is ties − pairs that share a number: merged pairs
     U = mean of M_r + 3·s/√R        s their standard deviation; where U > ties/2, all ties count as merged: a bound for
                                     certain, not by signs
 
+Each product is a "tug of war" (Alon, Gibbons, Matias and Szegedy, PODS 1999). Numbers of a bucket's other bins add
+noise, and so widen U; of short decimals, as points and percentages are, both products have the same: U is 0.
+
 The binning error is U/(2PN), at most ties/(2PN). Groups and pairs of classes have some of a model's pairs: U bounds
 theirs as well. U is too low where signs happen to agree: of two numbers in one bin, in 2^-8 of sessions, and hardly
-where there are more (docs/evidence/intervals.md). Numbers of a bucket's other bins add noise, and so widen U.
+where there are more (docs/evidence/intervals.md).
 
-Where parties prove their counts (`proved_counts`), rows of either sign are counted apart: A_b is the difference.
+Where parties prove their counts (`proved_counts`), rows of either sign are counted apart: sums of signs are differences.
 
 Signs are bits of a hash that is keyed by the session's manifest: nobody knows them before it, all do then. A party
 needs only its own rows, so it does not matter who made the session, or where the rows of a number are.
@@ -38,10 +41,11 @@ from numpy.typing import NDArray
 
 from fhe_auc.base.errors import InputError
 from fhe_auc.question.analysis import Analysis
+from fhe_auc.question.binning import bins_of as bins_of_scores
 from fhe_auc.question.binning import numbers
 from fhe_auc.rows.party_data import PartyData
-from fhe_auc.sums.terms import Factor, Part, Sum
-from fhe_auc_protocols.exact_auc.auc_sums import AucOfSums, sum_of
+from fhe_auc.sums.terms import Factor, Part, Sum, Term
+from fhe_auc_protocols.exact_auc.auc_sums import AucOfSums
 
 DRAWS = 8
 _DEVIATIONS = 3
@@ -104,35 +108,37 @@ class TieSums:
 
     @property
     def sums(self) -> list[Sum]:
-        """S of each draw, for each model."""
+        """M of each draw, for each model."""
         found = []
         for at, own in enumerate(self._draws if self.buckets else ()):
-            sides = (Factor(tuple(Part(name, weight=(1, -1)[i]) for i, name in enumerate(own[of::2]))) for of in (0, 1))
-            model = "" if self.analysis.is_plain else f" m{at // DRAWS}"
-            found.append(sum_of(f"S{at % DRAWS}{model}", *sides))
+            half = len(own) // 2
+            terms = (_product(own[:half], 1), _product(own[half:], -1))
+            found.append(Sum(f"M{at % DRAWS}" + ("" if self.analysis.is_plain else f" m{at // DRAWS}"), terms))
         return found
 
     @property
     def _draws(self) -> list[list[str]]:
-        """Each draw's vectors: of negatives and positives, where counts are proved then those of the other sign."""
+        """Each draw's vectors, by signs of bins and of rows: of negatives and positives, proved ones by sign, too."""
         signs = ("+", "-") if self.proved else ("",)
         draws = itertools.product(range(len(self.analysis.models)), range(DRAWS))
-        return [[f"signs{sign} m{model} r{draw} {of}" for sign in signs for of in "np"] for model, draw in draws]
+        each = list(itertools.product(("bins", "rows"), signs, "np"))
+        return [[f"{by}{sign} m{model} r{draw} {of}" for by, sign, of in each] for model, draw in draws]
 
     def least_modulus(self, max_rows: int) -> int:
         """Return how many values a sum of so many rows can take, of either sign."""
-        return 1 + 2 * (max_rows**2 // 4) if self.buckets else 1
+        return 1 + 4 * (max_rows**2 // 4) if self.buckets else 1
 
     def count(
-        self, data: PartyData, bins_of: Sequence[NDArray[np.int64]], session: bytes
+        self, data: PartyData, bins_of: Sequence[NDArray[np.int64]], grid: NDArray[np.float64], session: bytes
     ) -> Iterator[NDArray[np.int64]]:
         """Yield the vectors of each draw, one after the other, of rows in these bins of each model's scores."""
         wide = self.buckets
+        of_bins = _hashed(shortest(grid), session) if wide else np.empty(0, np.uint64)
         for model, (scores, bins) in enumerate(zip(data.scores, bins_of, strict=True) if wide else ()):
             rows = self.open[bins]
             positive = data.labels[rows] == (model if self.analysis.classes else 1)
-            at, hashed = positive * wide + self.bucket_of[bins[rows]], _hashed(scores[rows], session)
-            for draw in range(DRAWS):
+            at, of_rows = positive * wide + self.bucket_of[bins[rows]], _hashed(scores[rows], session)
+            for draw, hashed in itertools.product(range(DRAWS), (of_bins[bins[rows]], of_rows)):
                 negative = ((hashed >> np.uint64(63 - draw)) & np.uint64(1)).astype(np.int64)
                 counted = np.bincount(at + 2 * wide * negative, minlength=4 * wide).reshape(2, -1)
                 yield counted.ravel() if self.proved else counted[0] - counted[1]
@@ -156,10 +162,27 @@ class TieSums:
 def _bound(of: AucOfSums, draws: Sequence[int]) -> int:
     """Return U, in whole pairs; all ties where sums are none of rows, as of a party that has made some up."""
     ties = int(of.binning_error * 2 * of.pairs)
-    missing = [ties - each for each in draws]
-    bound = math.ceil(statistics.fmean(missing) + _DEVIATIONS * statistics.stdev(missing) / math.sqrt(DRAWS))
-    possible = max(map(abs, draws)) <= of.pairs
+    bound = math.ceil(statistics.fmean(draws) + _DEVIATIONS * statistics.stdev(draws) / math.sqrt(DRAWS))
+    possible = max(map(abs, draws)) <= 2 * of.pairs
     return max(bound, 0) if possible and 2 * bound <= ties else ties
+
+
+def _product(vectors: Sequence[str], sign: int) -> Term:
+    """Return the sums of signs of negatives times those of positives, times this sign."""
+    weights = (1, -1)
+    negatives, positives = (tuple(map(Part, vectors[of::2], ("each", "each"), weights)) for of in (0, 1))
+    signed = tuple(Part(each.vector, weight=sign * each.weight) for each in negatives)
+    return Term((Factor(signed), Factor(positives)))
+
+
+def shortest(grid: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return a number of each bin, of the fewest decimals: the least of these, or the threshold where nine do not do."""
+    every, found, missing = np.arange(len(grid)), grid.copy(), np.ones(len(grid), bool)
+    for places in range(10):
+        tried = np.ceil(grid * 10.0**places - 1e-4) / 10.0**places
+        fits = missing & (bins_of_scores(tried, grid) == every)
+        found[fits], missing = tried[fits], missing & ~fits
+    return found
 
 
 def _hashed(scores: NDArray[np.float64], session: bytes) -> NDArray[np.uint64]:

@@ -15,12 +15,10 @@ from numpy.typing import NDArray
 from fhe_auc.metrics import Histogram
 from fhe_auc.metrics import roc_auc_score as roc_auc_score_of
 from fhe_auc.question import thresholds
-from fhe_auc.question.analysis import PLAIN
 from fhe_auc.report import FILES, Decisions, Facts, as_dict, report_card
 from fhe_auc.rows import datasets
-from fhe_auc.rows.own_values import default_thresholds
+from fhe_auc.rows.own_values import of_scores
 from fhe_auc.rows.party_data import PartyData
-from fhe_auc_protocols.options import HistogramFederated
 from tests.support import command_line
 from tests.support.command_line import assert_refused, write_csv
 from tests.support.lazy import Lazy
@@ -63,13 +61,8 @@ def alternating(name: str, scores: list[float]) -> str:
     return write_csv(name, y_true=np.arange(len(scores)) % 2, y_score=scores)
 
 
-def edges(grid: str | NDArray[np.float64]) -> NDArray[np.float64]:
-    return np.concatenate(([0.0], thresholds.resolve(grid)[1:], [1.0]))
-
-
-def default_grid() -> NDArray[np.float64]:
-    grid, _ = default_thresholds(datasets.load("credit-default"), PLAIN, HistogramFederated, {})
-    return thresholds.resolve(grid)
+def edges(data: PartyData) -> NDArray[np.float64]:
+    return np.append(of_scores(data.scores, "hybrid:5000").grid, 1.0)
 
 
 def test_files_hold_what_stdout_does_but_no_row_name_or_count_of_the_bins_before(made: Made, pool: PartyData) -> None:
@@ -80,8 +73,8 @@ def test_files_hold_what_stdout_does_but_no_row_name_or_count_of_the_bins_before
         assert (folder / name).read_bytes().startswith(begins)
     assert "<h1>Credit &lt;cards&gt;</h1>" in (folder / "report.html").read_text()
     assert {**json.loads((folder / "report.json").read_text()), "own_warnings": []} == said
-    values, rows = np.unique(pool.y_score, return_counts=True)  # those of ten rows may be edges of bins
-    scores = {repr(score) for score in values[rows < 10].tolist()}
+    values, rows = np.unique(pool.y_score, return_counts=True)
+    scores = {repr(score) for score in values[rows < 10].tolist()}  # those of more may be edges
     assert len(scores) > 1000
     for name in ("report.html", "report.json"):
         text = (made[0] / name).read_text()
@@ -91,7 +84,7 @@ def test_files_hold_what_stdout_does_but_no_row_name_or_count_of_the_bins_before
     counts = np.array([said["histogram"]["positives"], said["histogram"]["negatives"]])
     assert ((counts == 0) | (counts >= 10)).all()
     assert said["small_cells"] == {"min_cell": 10, "bins": counts.shape[1], "bins_before": 5000}
-    auc = roc_auc_score_of(Histogram.from_rows(pool, edges(default_grid()))).value
+    auc = roc_auc_score_of(Histogram.from_rows(pool, edges(pool))).value
     assert f"{auc:.6f}" not in (folder / "report.html").read_text() + json.dumps(said)
     assert f"there are {counts.shape[1]} bins, merged from these" in said["privacy"]
 
@@ -119,12 +112,10 @@ def test_no_edge_tells_the_smallest_or_the_largest_score_of_a_few_rows(folder: P
 
 
 def test_every_number_is_that_of_the_pooled_rows_in_the_clear(made: Made, pool: PartyData) -> None:
-    grid = default_grid()
-    counted = thresholds.with_asked(grid, [0.3])
-    added = [0.3] * (len(counted) - len(grid))
-    card = report_card(
-        Histogram.from_rows(pool, edges(counted)), wanted=Decisions(threshold=(0.3,)), added=added, min_cell=10
-    )
+    grid = edges(pool)
+    with_asked = np.insert(grid, np.searchsorted(grid, 0.3), [0.3] * (0.3 not in grid))
+    counted, added = Histogram.from_rows(pool, with_asked), [0.3] * (0.3 not in grid)
+    card = report_card(counted, wanted=Decisions(threshold=(0.3,)), added=added, min_cell=10)
     facts = Facts(title="", date=datetime.date.today(), privacy="", session={})
     expected = json.loads(json.dumps(as_dict(card, facts)))
     assert {name: made[1][name] for name in NUMBERS} == {name: expected[name] for name in NUMBERS}
@@ -133,13 +124,8 @@ def test_every_number_is_that_of_the_pooled_rows_in_the_clear(made: Made, pool: 
 def test_the_session_and_what_it_reveals_are_stated(made: Made) -> None:
     session, privacy = made[1]["session"], made[1]["privacy"]
     stated = {
-        **{
-            "protocol": "histogram-federated",
-            "parties": 6,
-            "keys": "sealed",
-            "thresholds": "hybrid:5000 with 35 own values",
-            "rounds": 2,
-        },
+        **{"protocol": "histogram-federated", "parties": 6, "keys": "sealed", "rounds": 2},
+        "thresholds": "hybrid:5000 with 35 own values",
         **{"security, bits": 128, "verified": {"aggregation": True, "parties": False}},
     }
     assert {name: session[name] for name in stated} == stated
@@ -191,7 +177,8 @@ def test_small_counts_are_shown_where_that_is_asked_for_and_warned_of(folder: Pa
     assert "warning: small counts are shown (--min-cell 1, in Python min_cell=1)" in " ".join(result.stdout.split())
     assert "95 %" not in result.stdout
     said = json.loads((folder / "report" / "report.json").read_text())
-    assert said["histogram"]["positives"] == Histogram.from_rows(pool, edges("uniform:100")).positives.tolist()
+    counted = Histogram.from_rows(pool, [*thresholds.parse("uniform:100"), 1.0])
+    assert said["histogram"]["positives"] == counted.positives.tolist()
     assert said["metrics"]["roc_auc"]["interval"] is None
 
 

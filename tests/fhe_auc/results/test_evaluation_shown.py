@@ -1,6 +1,7 @@
 """An evaluation in a notebook: its data frame, and its HTML, in which no name is taken for HTML."""
 
 import json
+import math
 import re
 import sys
 from dataclasses import replace
@@ -102,10 +103,30 @@ def test_the_html_shows_all_tables_without_colours_and_no_name_is_html() -> None
     assert attacked.words.count(ATTACK) == plain.words.count("risk_b")
 
 
-def test_an_evaluation_is_one_line_and_a_number_and_rows_are_called_n_and_events() -> None:
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"binning_error": 0.5}, " (no interval; binning error 0.5)"),
+        ({"binning_error": 0.0}, ""),
+        ({"binning_error": math.nan}, " (no interval; noise, which has no bound)"),
+        (
+            {"binning_error": math.nan, "settings": {"noise_standard_error": 0.01234}},
+            " (no interval; standard error of the noise 0.012)",
+        ),
+    ],
+)
+def test_what_is_printed_has_all_warnings_and_an_uncertainty_also_without_an_interval(
+    changes: dict[str, Any], said: str
+) -> None:
+    found = made_evaluation(protocol="semi-honest", parties=3, warnings=("odd", "even"), **changes)
+    assert str(found) == f"AUC 0.8000{said}; protocol semi-honest, 3 parties\nwarning: odd\nwarning: even"
+    assert found.headline == str(found).splitlines()[0]
+
+
+def test_an_evaluation_is_a_line_and_a_number_and_rows_are_called_n_and_events() -> None:
     evaluation = make_evaluation()
-    assert (str(evaluation), float(evaluation)) == (HEADLINE, 0.8)
-    plain = made_evaluation(protocol="semi-honest", parties=3, verified=False)
+    assert (str(evaluation), float(evaluation)) == (f"{HEADLINE}\nwarning: risk_b", 0.8)
+    plain = made_evaluation(protocol="semi-honest", parties=3, verified=False, binning_error=0.0)
     assert Page(plain._repr_html_()).words == "AUC 0.8000; protocol semi-honest, 3 parties"
     plain = GroupEstimate(model="", group="", auc=0.75, positives=3, negatives=4, fraction=Fraction(3, 4)).as_dict()
     assert (plain["n"], plain["events"], plain["group"], plain["fraction"]) == (7, 3, "all", "3/4")

@@ -191,7 +191,7 @@ GROUPED = ("--thresholds", "uniform:10", "--score-columns")
                 "epsilon +0.5 a row",
                 "rows, in public +50 ",
                 "row caps +proved, 30 at most",
-                "released +D, P",
+                "released +D, T, P",
                 "not cover whether a result is published",
             ),
         ),
