@@ -8,7 +8,7 @@
 These names are public, and keep their meaning within a version:
 
 - functions that evaluate: `federated_auc`, `federated_report` and `federated_thresholds`;
-- their arguments: `Columns`, `Breakdown` and `Setup`; and `PartyData`, the checked rows of one party;
+- their arguments: `Columns`, `Breakdown`, `Decisions` and `Setup`; and `PartyData`, the checked rows of one party;
 - their results: `Evaluation`, `Report` and `QuantileThresholds`;
 - functions that draw on given axes: `plot_forest` draws an evaluation; `plot_roc`, `plot_precision_recall`,
   `plot_calibration`, `plot_decision_curve` and `plot_scores` draw a report or its card;
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     )
     from fhe_auc.report import Report, federated_report
     from fhe_auc.results.evaluation import Evaluation, QuantileThresholds
+    from fhe_auc.results.report_card import Decisions
     from fhe_auc.rows.frames import Breakdown, Columns
     from fhe_auc.rows.party_data import PartyData
     from fhe_auc.session.protocol import Setup
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Breakdown",
     "Columns",
+    "Decisions",
     "Evaluation",
     "EvaluationError",
     "FheAucError",
@@ -70,6 +72,7 @@ _MODULES = {
     "figures.forest_plot": {"plot_forest"},
     "report": {"Report", "federated_report"},
     "results.evaluation": {"Evaluation", "QuantileThresholds"},
+    "results.report_card": {"Decisions"},
     "rows.frames": {"Breakdown", "Columns"},
     "rows.party_data": {"PartyData"},
     "session.protocol": {"Setup"},

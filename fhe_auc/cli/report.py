@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 _SHOWN = ("average_precision", "expected_calibration_error", "brier")
 """Measures of scores that are printed; the page has all."""
 
+_PRINTED = ("youden", "least_cost", "alert_rate")  # likewise, of thresholds that the rows choose
+
 
 def _numbers(context: click.Context, parameter: click.Parameter, texts: tuple[str, ...]) -> tuple[float, ...]:
     try:
@@ -142,7 +144,7 @@ def report(
     require("plots")
     if pdf:
         require("pdf")
-    wanted = cards.Wanted(thresholds=asked_thresholds, cost_ratio=cost_ratio, alert_rate=alert_rate)
+    wanted = cards.Decisions(threshold=asked_thresholds, cost_ratio=cost_ratio, alert_rate=alert_rate)
     _check_folder(out, cards.FILES, force=force)
     if table is not None:
         _check_folder(table.parent, (table.name,), force=force)
@@ -208,7 +210,8 @@ def _print(card: ReportCard, facts: Facts, saved: list[Path]) -> None:
     for each in cards:
         measures = (*(one for one in each.measures if one.name in _SHOWN), *each.calibration_measures)
         rows += [_measure(each, one) for one in measures]
-        rows += [_decision(each, one) for one in (*each.chosen, each.best)]
+        points = [point.decision for point in each.operating_points if point.decision and point.name in _PRINTED]
+        rows += [_decision(each, one) for one in (*each.chosen, each.best, *points)]
     if facts.models:
         rows += [_measure(card, one, named=False) for one in facts.models.net_benefits]
     rows += result_tables.of_sites(facts.sites)

@@ -220,7 +220,9 @@ def _operating_points(card: ReportCard) -> str:
         _anchor(card, "points"),
         f"Thresholds that the rows choose{_of(card)}",
         "The threshold is the edge of a bin: the lowest with at least that specificity, the highest with at least that "
-        "sensitivity. Intervals take it as given. Where it falls on the curve exactly, and is estimated, is above: How "
+        "sensitivity; Youden's has the largest sum of both, the least cost counts a false negative as so many false "
+        "positives, for which theory has a threshold where scores are true probabilities. Intervals take it as given. "
+        "Where it falls on the curve exactly, and is estimated, is above: How "
         "good the scores are.",
         ("Choice", "Spec.", "Sens.", "PPV", "NPV"),
         map(_point_row, card.operating_points),

@@ -31,7 +31,7 @@ from fhe_auc.results.estimates import NESTED, Comparison
 from fhe_auc.results.evaluation import NOT_TOLD_APART, Evaluation, QuantileThresholds, framed, verified_as_dict
 from fhe_auc.results.group_decisions import GroupDecision, calibrations, of_cells
 from fhe_auc.results.intervals import BELOW_HALF, DEFAULT_LEVEL, REVERSED, few_rows, of_difference
-from fhe_auc.results.report_card import Facts, ReportCard, TwoModels, Wanted, bin_of, report_card
+from fhe_auc.results.report_card import Decisions, Facts, ReportCard, TwoModels, bin_of, report_card
 from fhe_auc.results.report_json import as_dict
 from fhe_auc.results.report_lines import COLUMNS, as_csv, report_lines
 from fhe_auc.results.report_measures import Measure, net_benefits
@@ -190,9 +190,7 @@ def federated_report(
     *,
     columns: Columns = Columns(),
     breakdown: Breakdown = Breakdown(),
-    threshold: float | Sequence[float] | None = None,
-    cost_ratio: float | None = None,
-    alert_rate: float | None = None,
+    decisions: Decisions = Decisions(),
     title: str = "",
     protocol: str | Options = "histogram-federated",
     thresholds: str | ArrayLike | QuantileThresholds | None = None,
@@ -214,13 +212,8 @@ def federated_report(
     breakdown : Breakdown
         As there, without `classes` and `cross_groups`. Bins are merged until no count on the page is from 1 to
         ``min_cell - 1``, and groups with fewer rows of a label are left out; 1 shows all.
-    threshold : float, sequence of float or None
-        Decision thresholds, counted exactly; the first is that of groups (`Report.by_group`) and of two models' net
-        benefits. None: neither has any.
-    cost_ratio : float or None
-        How many false positives a false negative costs: the page has the threshold of the least cost.
-    alert_rate : float or None
-        Share of rows that may be flagged: the page has the lowest threshold that flags no more.
+    decisions : Decisions
+        At which thresholds: ``threshold=[0.05, 0.1]`` may be passed directly, and so may `cost_ratio` and `alert_rate`.
     title : str
         Heading of the page; empty: the number of parties.
     protocol : str or Options
@@ -244,8 +237,6 @@ def federated_report(
         raise InputError("a report has no classes and no AUCs across groups: federated_auc has both")
     questions = replace(breakdown, min_cell=min(breakdown.min_cell, MOST_MIN_CELL)).questions(columns)
     name, options = name_and_options(protocol)
-    asked = () if threshold is None else tuple(np.ravel(threshold).tolist())
-    wanted = Wanted(thresholds=asked, cost_ratio=cost_ratio, alert_rate=alert_rate)
     parties, analysis = parties_of(rows, columns, questions)
     found = f"quantile:{len(thresholds.grid)}" if isinstance(thresholds, QuantileThresholds) else "of one's own"
     default = registry.evaluating(name).options.thresholds_for(several=False)
@@ -258,7 +249,7 @@ def federated_report(
             options=options,
             thresholds=thresholds,
             specification=specification,
-            wanted=wanted,
+            wanted=decisions,
             title=title,
             interval=interval,
             min_cell=breakdown.min_cell,
@@ -275,7 +266,7 @@ def report_of(
     options: Mapping[str, Any],
     thresholds: str | ArrayLike | QuantileThresholds | None,
     specification: str,
-    wanted: Wanted,
+    wanted: Decisions,
     title: str,
     interval: float | None,
     min_cell: int,

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from fhe_auc import metrics
 from fhe_auc.base.errors import InputError
+from fhe_auc.base.options import CheckedNames
 from fhe_auc.metrics import (
     BrierDecomposition,
     CalibrationCurve,
@@ -148,27 +149,44 @@ class Facts:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
-    """The decisions that a reader asks for.
+@dataclass(frozen=True, kw_only=True)
+class Decisions(CheckedNames):
+    """At which thresholds decisions are asked for.
 
-    `thresholds` stand first; the first of them is that of groups and of net benefit. `cost_ratio` says how many false
-    positives a false negative costs, `alert_rate` which share of rows may be flagged at most.
+    Attributes
+    ----------
+    threshold : float, sequence of float or None
+        Thresholds, counted exactly; the first is that of groups (`Report.by_group`) and of two models' net benefits.
+        None: neither has any.
+    cost_ratio : float or None
+        How many false positives a false negative costs: the page has the threshold of the least cost.
+    alert_rate : float or None
+        Share of rows that may be flagged: the page has the lowest threshold that flags no more.
+
+    Raises `InputError` where a number cannot be that.
     """
 
-    thresholds: tuple[float, ...] = ()
+    threshold: float | Sequence[float] | None = None
     cost_ratio: float | None = None
     alert_rate: float | None = None
 
+    @property
+    def thresholds(self) -> tuple[float, ...]:
+        """All thresholds that are asked for, in their order."""
+        try:
+            return () if self.threshold is None else tuple(map(float, np.ravel(self.threshold)))
+        except (TypeError, ValueError) as error:
+            raise InputError(f"threshold must be a number, or several: {error}") from None
+
     def __post_init__(self) -> None:
-        if len(self.thresholds) > MOST_THRESHOLDS or len(set(self.thresholds)) < len(self.thresholds):
+        asked = self.thresholds
+        for each in asked:
+            if not math.isfinite(each):
+                raise InputError(f"threshold is {each}; it must be a finite number")
+        if len(asked) > MOST_THRESHOLDS or len(set(asked)) < len(asked):
             raise InputError(
-                f"threshold: got {len(self.thresholds)} ({', '.join(map('{:g}'.format, self.thresholds))}); give at "
-                f"most {MOST_THRESHOLDS} different ones"
+                f"threshold: got {', '.join(map('{:g}'.format, asked))}; give at most {MOST_THRESHOLDS} different ones"
             )
-        for threshold in self.thresholds:
-            if not math.isfinite(threshold):
-                raise InputError(f"threshold is {threshold}; it must be finite")
         if self.cost_ratio is not None and not 0 < self.cost_ratio < math.inf:
             raise InputError(f"cost_ratio is {self.cost_ratio}; it must be above 0 and finite")
         if self.alert_rate is not None and not 0 < self.alert_rate < 1:
@@ -178,7 +196,7 @@ class Wanted:
 def report_card(
     histogram: Histogram,
     *,
-    wanted: Wanted = Wanted(),
+    wanted: Decisions = Decisions(),
     added: Sequence[float] = (),
     level: float | None = DEFAULT_LEVEL,
     min_cell: int = 1,

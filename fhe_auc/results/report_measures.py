@@ -278,16 +278,13 @@ def operating_points(
         "youden": metrics.cheapest_threshold(histogram, histogram.negatives.sum() / histogram.positives.sum()),
     }
     titles = [f"{rate} at least {least:.2f}" for rate in ("Specificity", "Sensitivity") for least in _HELD]
-    titles.append("Youden: most sensitivity + specificity")
+    titles.append("Youden's index")
     if cost_ratio is not None:
         find["least_cost"] = metrics.cheapest_threshold(histogram, cost_ratio)
-        titles.append(
-            f"Least cost, a false negative as {cost_ratio:g} false positives; for true probabilities the threshold is "
-            f"{1 / (1 + cost_ratio):.4g}"
-        )
+        titles.append(f"Least cost, ratio {cost_ratio:g} (in theory {1 / (1 + cost_ratio):.4g})")
     if alert_rate is not None:
         find["alert_rate"] = metrics.threshold_of_alert_rate(histogram, alert_rate)
-        titles.append(f"Flagged: at most {100 * alert_rate:.4g}% of rows")
+        titles.append(f"At most {100 * alert_rate:.4g}% flagged")
     for (name, threshold), title in zip(find.items(), titles, strict=True):
         yield OperatingPoint(name, title, None if threshold is None else decision(histogram, title, threshold, level))
 

@@ -12,7 +12,8 @@ from fhe_auc.session import registry
 def _by_name(function: Any) -> Any:
     """Return a public function, where what it does not take is an option of the protocol."""
     taken = inspect.signature(function).parameters
-    parts = [each.name for kind in (fhe_auc.Columns, fhe_auc.Breakdown, fhe_auc.Setup) for each in fields(kind)]
+    kinds = fhe_auc.Columns, fhe_auc.Breakdown, fhe_auc.Decisions, fhe_auc.Setup
+    parts = [each.name for kind in kinds for each in fields(kind)]
 
     def called(*rows: Any, protocol: Any = taken["protocol"].default, **values: Any) -> Any:
         others = {name: values.pop(name) for name in (*taken, *parts) if name in values}

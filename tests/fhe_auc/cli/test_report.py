@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from fhe_auc.metrics import Histogram
 from fhe_auc.metrics import roc_auc_score as roc_auc_score_of
 from fhe_auc.question import thresholds
-from fhe_auc.report import FILES, Facts, Wanted, as_dict, report_card
+from fhe_auc.report import FILES, Decisions, Facts, as_dict, report_card
 from fhe_auc.rows import datasets
 from fhe_auc.rows.own_values import of_scores
 from fhe_auc.rows.party_data import PartyData
@@ -115,7 +115,7 @@ def test_every_number_is_that_of_the_pooled_rows_in_the_clear(made: Made, pool: 
     grid = edges(pool)
     with_asked = np.insert(grid, np.searchsorted(grid, 0.3), [0.3] * (0.3 not in grid))
     counted, added = Histogram.from_rows(pool, with_asked), [0.3] * (0.3 not in grid)
-    card = report_card(counted, wanted=Wanted(thresholds=(0.3,)), added=added, min_cell=10)
+    card = report_card(counted, wanted=Decisions(threshold=(0.3,)), added=added, min_cell=10)
     facts = Facts(title="", date=datetime.date.today(), privacy="", session={})
     expected = json.loads(json.dumps(as_dict(card, facts)))
     assert {name: made[1][name] for name in NUMBERS} == {name: expected[name] for name in NUMBERS}
@@ -224,7 +224,7 @@ def test_a_noisy_model_is_reported_with_its_budget_and_without_a_half_width(fold
         (("--epsilon", "1"), "'histogram-federated' has no option 'epsilon'"),
         (("--epsilon", "1", "-o", "epsilon=2"), "epsilon is given twice"),
         (("--threshold", "0.5,x"), "could not convert .*; give numbers"),
-        (("--threshold", "nan"), "threshold is nan; it must be finite"),
+        (("--threshold", "nan"), "threshold is nan; it must be a finite"),
         (("--threshold", "0.1", "--threshold", "0.1"), "at most 10 different ones"),
         (("--alert-rate", "1"), "alert_rate is 1.*above 0 and below 1"),
         (("--table", "held/scores.png"), "already holds scores.png"),

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fhe_auc.metrics import Histogram
-from fhe_auc.results.report_card import ReportCard, Wanted, report_card
+from fhe_auc.results.report_card import Decisions, ReportCard, report_card
 from fhe_auc.results.report_measures import NOT_PROBABILITIES
 
 POSITIVES, NEGATIVES = np.array([0, 20, 30, 40, 50, 60]), np.array([0, 200, 150, 100, 100, 12])
@@ -13,7 +13,7 @@ MISSING = {"expected_calibration_error", "brier", "log_loss", "normalised_entrop
 
 def card(edges: np.ndarray, threshold: float, min_cell: int) -> ReportCard:
     return report_card(
-        Histogram(edges, POSITIVES, NEGATIVES), wanted=Wanted(thresholds=(threshold,)), min_cell=min_cell
+        Histogram(edges, POSITIVES, NEGATIVES), wanted=Decisions(threshold=(threshold,)), min_cell=min_cell
     )
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from fhe_auc import metrics
 from fhe_auc.base.errors import InputError
 from fhe_auc.metrics import Histogram
-from fhe_auc.results.report_card import ReportCard, Wanted, report_card
+from fhe_auc.results.report_card import Decisions, ReportCard, report_card
 from fhe_auc.rows.party_data import PartyData
 from tests.support.lazy import Lazy
 
@@ -34,7 +34,7 @@ def card(
 ) -> ReportCard:
     added = [each for each in asked if each not in GRID]
     histogram = Histogram.from_rows(PartyData.from_arrays("a", labels, scores), np.append(np.union1d(GRID, added), 1.0))
-    return report_card(histogram, wanted=Wanted(thresholds=tuple(asked), **wanted), added=added, min_cell=min_cell)
+    return report_card(histogram, wanted=Decisions(threshold=tuple(asked), **wanted), added=added, min_cell=min_cell)
 
 
 def small(count: float) -> bool:
@@ -110,29 +110,30 @@ def test_what_needs_no_threshold_is_of_the_grid_alone(min_cell: int) -> None:
 
 def test_a_threshold_is_a_number_and_else_an_edge() -> None:
     edges = np.array([0, float(np.float32(0.1)), 0.5, 1])
-    ours = report_card(Histogram(edges, [10, 20, 30], [40, 20, 10]), wanted=Wanted(thresholds=(0.1,)), min_cell=10)
+    ours = report_card(Histogram(edges, [10, 20, 30], [40, 20, 10]), wanted=Decisions(threshold=(0.1,)), min_cell=10)
     assert (ours.chosen[0].threshold, ours.chosen[0].confusion) == (0.1, ((40, 30), (10, 50)))
     with pytest.raises(InputError, match=r"threshold 0\.3 is no edge"):
-        report_card(Histogram(edges, [10, 20, 30], [40, 20, 10]), wanted=Wanted(thresholds=(0.3,)))
+        report_card(Histogram(edges, [10, 20, 30], [40, 20, 10]), wanted=Decisions(threshold=(0.3,)))
 
 
 @pytest.mark.parametrize(("options", "message"), [
-    ({"thresholds": (float("nan"),)}, "must be finite"),
-    ({"thresholds": (0.1, 0.1)}, "at most 10 different"),
-    ({"thresholds": tuple(range(11))}, "got 11"),
+    ({"threshold": float("nan")}, "must be a finite number"),
+    ({"threshold": "half"}, "must be a number, or several"),
+    ({"threshold": [0.1, 0.1]}, "at most 10 different"),
+    ({"threshold": range(11)}, "got 0, 1, .*; give at most 10"),
     ({"cost_ratio": 0.0}, "cost_ratio is 0"),
     ({"alert_rate": 1.0}, "alert_rate is 1"),
 ])  # fmt: skip
 def test_what_cannot_be_wanted_is_refused(options: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
-        Wanted(**options)
+        Decisions(**options)
 
 
 def test_youden_a_cost_and_an_alert_rate_choose_as_scikit_learns_curve_does() -> None:
     labels, scores = rows(4000, 3)
     scores = np.round(scores, 2)
     histogram = Histogram.exact(PartyData.from_arrays("a", labels, scores))
-    ours = report_card(histogram, wanted=Wanted(cost_ratio=19, alert_rate=0.1))
+    ours = report_card(histogram, wanted=Decisions(cost_ratio=19, alert_rate=0.1))
     found = {each.name: each for each in ours.operating_points}
     fpr, tpr, _ = sklearn_metrics.roc_curve(labels, scores, drop_intermediate=False)
     positives, negatives = labels.sum(), (~labels).sum()
@@ -142,11 +143,11 @@ def test_youden_a_cost_and_an_alert_rate_choose_as_scikit_learns_curve_does() ->
     assert tn / negatives + tp / positives - 1 == pytest.approx((tpr - fpr).max())
     (_, fp), (fn, _) = found["least_cost"].decision.confusion
     assert fp + 19 * fn == pytest.approx(cost.min())
-    assert "threshold is 0.05" in found["least_cost"].title
+    assert found["least_cost"].title == "Least cost, ratio 19 (in theory 0.05)"
     (_, fp), (_, tp) = found["alert_rate"].decision.confusion
     assert (fp + tp) / len(labels) == pytest.approx(flagged[flagged <= 0.1].max())
-    tied = report_card(Histogram([0, 0.5, 1], [10, 40], [10, 40]), wanted=Wanted(alert_rate=0.1))
-    assert tied.operating_points[-1] == ("alert_rate", "Flagged: at most 10% of rows", None)
+    tied = report_card(Histogram([0, 0.5, 1], [10, 40], [10, 40]), wanted=Decisions(alert_rate=0.1))
+    assert tied.operating_points[-1] == ("alert_rate", "At most 10% flagged", None)
 
 
 def test_the_band_of_net_benefit_is_that_of_a_mean_over_rows_and_covers() -> None:
