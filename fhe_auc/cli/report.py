@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from fhe_auc.metrics import Estimate
     from fhe_auc.report import Decision, Facts, ReportCard
 
-_SHOWN = ("average_precision", "expected_calibration_error", "brier")
+_SHOWN = ("average_precision", "expected_calibration_error", "brier", "scaled_brier")
 """Measures of scores that are printed; the page has all."""
 
 

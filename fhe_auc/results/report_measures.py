@@ -88,6 +88,14 @@ def _wald_logit(estimate: Estimate, error: float, level: float, bias: float = 0.
     return widened(interval, error, estimate.half_width)
 
 
+def _wald(estimate: Estimate, error: float, level: float | None) -> Interval | None:
+    if level is None:
+        return None
+    reach = quantile(level) * error
+    interval = Interval(level, estimate.value - reach, estimate.value + reach, WALD)
+    return widened(interval, error, estimate.half_width, (-math.inf, math.inf))
+
+
 def _partial_auc_interval(score: Estimate, error: float, level: float) -> Interval | None:
     by = 2 - _MAX_FPR  # the area itself, as a share of what it can be, lies between 0 and 1
     share = Estimate(*(1 - by * (1 - each) for each in (score.value, score.low, score.high)))
@@ -136,6 +144,10 @@ _OF_SCORES = {
         "Mean distance between score and observed share of positive rows, in ten bins of equally many rows; 0 is best.",
     ),
     "brier": ("Brier score", "Mean squared distance between score and label; 0 is best."),
+    "scaled_brier": (
+        "Scaled Brier score",
+        "One minus the Brier score over that of always giving the share of positive rows; 1 is best, 0 is that.",
+    ),
     "log_loss": ("Log loss", "Mean surprise at the labels, in nats; 0 is best."),
     "normalised_entropy": (
         "Normalised entropy",
@@ -157,6 +169,18 @@ _OF_CALIBRATION = {
         "Slope of the label on the log odds of the score (logistic); below 1, scores are too extreme.",
     ),
     "calibration_intercept": ("Calibration intercept", "Of the same line."),
+    "ici": (
+        "Calibration index (ICI, Eavg)",
+        "Mean distance between score and smoothed share of positive rows (lowess); 0 is best. It is above 0 by chance, "
+        "so an interval that rows drawn again give leaves a true 0 out: there is none.",
+    ),
+    "ici_by_chance": (
+        "ICI by chance",
+        "What the ICI of so many rows with these scores is on average if each score is the true probability.",
+    ),
+    "e50": ("E50", "Median of these distances."),
+    "e90": ("E90", "Nine rows of ten are nearer than that."),
+    "emax": ("Emax", "Largest of these distances."),
 }
 
 _OF_DECISIONS = {
@@ -179,6 +203,7 @@ def score_measures(fine: Histogram, shown: Histogram, level: float | None, min_c
     auc, precision, brier = (
         metric(fine) for metric in (metrics.roc_auc_score, metrics.average_precision_score, metrics.brier_score_loss)
     )
+    scaled, scaled_error = metrics.scaled_brier_score(fine)
     partial, partial_error = metrics.partial_auc_score(shown, _MAX_FPR)
     found = {
         "roc_auc": auc,
@@ -187,6 +212,7 @@ def score_measures(fine: Histogram, shown: Histogram, level: float | None, min_c
         "ks": metrics.ks_statistic(shown),
         "expected_calibration_error": metrics.expected_calibration_error(fine, strategy="quantile"),
         "brier": brier,
+        "scaled_brier": scaled,
         "log_loss": metrics.log_loss(fine),
         "normalised_entropy": metrics.normalised_entropy(fine),
     }
@@ -203,13 +229,14 @@ def score_measures(fine: Histogram, shown: Histogram, level: float | None, min_c
         intervals["average_precision"] = _wald_logit(precision, metrics.average_precision_error(fine), level, bias)
         intervals["partial_auc"] = _partial_auc_interval(partial, partial_error, level)
         intervals["brier"] = _wald_logit(brier, metrics.brier_score_error(fine), level)
+        intervals["scaled_brier"] = _wald(scaled, scaled_error, level)
     left_out = set()
     if 0 < _wrong(fine, _SURE) <= min_cell - 1:
         left_out |= {"log_loss", "normalised_entropy"}
     # Each of these adds about 1 to the sum of squares, and shows unless others make up as much.
     wrong = _wrong(fine, _NEARLY_SURE)
     if 0 < wrong <= min_cell - 1 and 2 * wrong > brier.value * fine.counts.sum():
-        left_out.add("brier")
+        left_out |= {"brier", "scaled_brier"}
     for name, texts in _OF_SCORES.items():
         if name in left_out:
             yield Measure(name, *texts, None, missing=_FEW_SURE.format(min_cell - 1))
@@ -225,17 +252,14 @@ def _wrong(histogram: Histogram, within: float) -> float:
 
 
 def calibration_measures(histogram: Histogram, level: float | None) -> tuple[Measure, ...]:
-    """Return the ratio of observed to expected events, calibration in the large, slope and intercept."""
+    """Return observed over expected events, calibration in the large, slope and intercept, and smooth calibration.
 
-    def around(estimate: Estimate, error: float) -> Interval | None:
-        if level is None:
-            return None
-        reach = quantile(level) * error
-        interval = Interval(level, estimate.value - reach, estimate.value + reach, WALD)
-        return widened(interval, error, estimate.half_width, (-math.inf, math.inf))
-
+    The smooth curve takes two thirds of all rows anywhere, so four digits of its distances tell no row's label. The
+    largest may be that of the row with the last score; where that is stays open, since the curve is not shown.
+    """
     large, large_error = metrics.calibration_in_the_large(histogram)
-    found = dict[str, tuple[Estimate, Interval | None]](calibration_in_the_large=(large, around(large, large_error)))
+    found = dict[str, tuple[Estimate, Interval | None]]()
+    found["calibration_in_the_large"] = large, _wald(large, large_error, level)
     if (known := metrics.observed_expected_ratio(histogram)) is not None:
         (ratio, error), of_ratio = known, None
         # On the log scale, as Debray et al., BMJ 356 (2017), i6460, but events vary by what the scores leave open, and
@@ -250,7 +274,9 @@ def calibration_measures(histogram: Histogram, level: float | None) -> tuple[Mea
             ("calibration_intercept", line.intercept, line.intercept_error, line.intercept_off),
         ):
             estimate = Estimate(value, value - off, value + off)
-            found[name] = estimate, around(estimate, error)
+            found[name] = estimate, _wald(estimate, error, level)
+    for name, value in metrics.smooth_calibration(histogram)._asdict().items():
+        found[name] = Estimate(value, -math.inf, math.inf), None
     return tuple(Measure(name, *texts, *found.get(name, (None, None))) for name, texts in _OF_CALIBRATION.items())
 
 

@@ -93,9 +93,12 @@ def test_the_json_holds_what_the_metrics_say() -> None:
     auc, slope = ((each["value"], each["low"], each["high"]) for each in (told[0], told[-1]))
     assert auc == tuple(getattr(metrics.roc_auc_score(of), end) for end in ("value", "low", "high"))
     assert slope == (line.slope, line.slope - line.slope_off, line.slope + line.slope_off)
-    calibration = {"observed_expected_ratio", "calibration_in_the_large", "calibration_slope", "calibration_intercept"}
-    assert plain["calibration"].keys() == calibration
-    of_scores = {"roc_auc", "average_precision", "ks", "expected_calibration_error", "brier"}
+    lines = {"observed_expected_ratio", "calibration_in_the_large", "calibration_slope", "calibration_intercept"}
+    smooth = metrics.smooth_calibration(of)._asdict()
+    assert plain["calibration"].keys() == lines | smooth.keys()
+    unknown = {"low": None, "high": None, "interval": None}
+    assert all(plain["calibration"][name] == {"value": value, **unknown} for name, value in smooth.items())
+    of_scores = {"roc_auc", "average_precision", "ks", "expected_calibration_error", "brier", "scaled_brier"}
     assert plain["metrics"].keys() == {*of_scores, "log_loss", "normalised_entropy", "partial_auc", *RATES_HELD}
     chosen, session = plain["decisions"]["chosen"], plain["session"]
     for found, expected in (
@@ -254,7 +257,7 @@ def test_the_interval_is_delongs_on_the_rows_as_bins_tell_them_apart_widened_whe
 def test_noise_is_said_so_and_no_range_is_claimed_to_hold() -> None:
     exact, noisy = (Page(report.render(card(noisy=noisy), FACTS)).words for noisy in (False, True))
     of_exact = (
-        *("wherever they lie inside their bins", "95 % confidence interval 0.", "CI", "95 % interval"),
+        *("wherever they lie inside their bins", "95 % confidence interval 0.", "(CI)", "95 % interval"),
         *("metric of the counted rows lies inside it", "from 4,000 rows"),
     )
     cautions = ("no range on this page covers", "metric of the rows may lie outside", "from about 4,000 rows")
@@ -298,6 +301,8 @@ def test_any_counts_make_a_report_or_an_error_that_says_why(
     for decision in filter(None, plain["decisions"].values()):
         assert np.min(decision["confusion_matrix"]) >= 0
         assert {type(rows) for side in decision["confusion_matrix"] for rows in side} == {int}
+    scaled = plain["metrics"].pop("scaled_brier")  # has no least value
+    assert scaled["low"] <= scaled["value"] <= scaled["high"] <= 1
     for estimate in [*plain["metrics"].values(), *filter(None, plain["decisions"]["best_f1"]["metrics"].values())]:
         assert 0 <= estimate["low"] <= estimate["value"] <= estimate["high"]
     for axis in ("fpr", "tpr"):
@@ -510,6 +515,18 @@ def test_intervals_of_events_hold_for_scores_that_are_three_times_too_extreme() 
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("shift", [-3.0, 0.0])
+def test_the_interval_of_the_scaled_brier_score_holds(shift: float) -> None:
+    random = np.random.default_rng(7)
+
+    def study(size: int = 500) -> Histogram:
+        logits = random.normal(shift, 1.5, size)
+        return binned(random.random(size) < expit(logits), expit(1.3 * logits))
+
+    assert_intervals_hold(study, scaled_brier=metrics.scaled_brier_score(study(2_000_000))[0].value)
+
+
+@pytest.mark.slow
 def test_the_slopes_interval_holds_where_log_odds_are_not_linear() -> None:
     """Risks are high at both ends of the score. Fisher's errors held the slope of all patients in 84 % of studies."""
     random = np.random.default_rng(6)
@@ -535,6 +552,7 @@ def test_an_interval_holds_what_the_rows_have_or_is_withheld_where_scores_crowd(
         ("roc_auc", sklearn_metrics.roc_auc_score(labels, scores), width < 0.1),
         ("average_precision", sklearn_metrics.average_precision_score(labels, scores), width < 0.1),
         ("brier", sklearn_metrics.brier_score_loss(labels, scores), False),
+        ("scaled_brier", 1 - sklearn_metrics.brier_score_loss(labels, scores) / labels.var(), False),
         ("observed_expected_ratio", labels.sum() / scores.sum(), False),
     ):
         interval, estimate = found[name].interval, found[name].estimate
