@@ -42,7 +42,7 @@ class SmoothCalibration(NamedTuple):
 
 
 def smooth_calibration(histogram: Histogram) -> SmoothCalibration:
-    """Compute the distances of the rows' scores, each its bin's middle."""
+    """Compute them, each row at its bin's middle; quantiles are the distance of a row, not between two."""
     usable = with_rows(histogram, "nothing to smooth")
     some = usable.counts > 0
     scores, rows, positives = (each[some] for each in (usable.centres, usable.counts, usable.positives))
@@ -51,17 +51,12 @@ def smooth_calibration(histogram: Histogram) -> SmoothCalibration:
     weights = np.stack([_line(scores, rows, scores[i]) for i in at])
     smooth = np.interp(scores, scores[at], weights @ positives)
     far = np.abs(smooth - scores)
-    spread = rows * scores * (1 - scores)
-    own, next_to = np.square(weights) @ spread, (weights[:-1] * weights[1:]) @ spread
-    part = np.interp(scores, scores[at], np.arange(len(at), dtype=np.float64))
-    left = np.minimum(part.astype(np.intp), max(0, len(at) - 2))
-    right, part = np.minimum(left + 1, len(at) - 1), part - left
-    both = next_to[left] if len(at) > 1 else 0.0
-    variance = (1 - part) ** 2 * own[left] + part**2 * own[right] + 2 * part * (1 - part) * both
-    chance = np.sqrt(2 / np.pi * np.maximum(variance, 0.0))
-    middle, high = (_quantile(far, rows, share) for share in (0.5, 0.9))
-    total = rows.sum()
-    return SmoothCalibration(float(far @ rows / total), middle, high, float(far.max()), float(chance @ rows / total))
+    # Neighbouring fits weigh rows alike: between them the deviation is straight, as the curve is.
+    chance = np.interp(scores, scores[at], np.sqrt(2 / np.pi * (np.square(weights) @ (rows * scores * (1 - scores)))))
+    order, total = np.argsort(far), float(rows.sum())
+    ranks = np.searchsorted(np.cumsum(rows[order]), np.array([0.5, 0.9]) * total)
+    middle, high = far[order[np.minimum(ranks, len(far) - 1)]].tolist()
+    return SmoothCalibration(float(far @ rows) / total, middle, high, float(far.max()), float(chance @ rows) / total)
 
 
 def _fits(scores: NDArray[np.float64]) -> NDArray[np.intp]:
@@ -87,15 +82,3 @@ def _line(scores: NDArray[np.float64], rows: NDArray[np.float64], score: float) 
     if np.sqrt(square) > _STEEP * (scores[-1] - scores[0]):
         weights *= 1 + (score - (weights * rows) @ scores) * off / square
     return np.asarray(weights)
-
-
-def _quantile(values: NDArray[np.float64], rows: NDArray[np.float64], share: float) -> float:
-    """Return the quantile over rows, as numpy's and R's default: straight between the rows next to its rank."""
-    order = np.argsort(values)
-    rank = share * max(0.0, float(rows.sum()) - 1)
-    reached = np.cumsum(rows[order])
-    low, high = (
-        values[order[min(int(np.searchsorted(reached, each, side="right")), len(order) - 1)]]
-        for each in (np.floor(rank), np.floor(rank) + 1)
-    )
-    return float(low + (high - low) * (rank - np.floor(rank)))

@@ -1,5 +1,6 @@
 """From the sums of a result to estimates with intervals, comparisons of models, and what sites have in common."""
 
+import math
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -13,7 +14,7 @@ from fhe_auc.metrics.small_cells import hidden_rows
 from fhe_auc.question.analysis import Analysis, Contrast
 from fhe_auc.results import intervals
 from fhe_auc.results.estimates import NESTED, ONE_CLASS, Comparison, GroupEstimate, Headline, too_few
-from fhe_auc.results.heterogeneity import LEAST_SITES, SiteSummary, random_effects
+from fhe_auc.results.heterogeneity import LEAST_SITES, WITHIN, SiteSummary, random_effects
 from fhe_auc.results.intervals import Components, Interval, OneModel, PairedError
 from fhe_auc_protocols.exact_auc.analysis_sums import PooledSums
 from fhe_auc_protocols.exact_auc.auc_sums import AucOfSums
@@ -164,8 +165,11 @@ class Reading:
             )
             effects = random_effects(sums.usable, self.level) if enough and self.level is not None else None
             if effects is not None:
-                mean, i2, tau2, prediction = effects
-                summary = replace(summary, mean=mean, i2=i2, tau2=tau2, prediction=prediction)
+                summary = replace(summary, **effects._asdict())
+            if enough and self.level is not None and sums.variance > 0:
+                within, error = (1 + Fraction(sums.difference, sums.pairs)) / 2, math.sqrt(sums.variance) / sums.pairs
+                interval = intervals.on_logit_scale(within, error, self.level, WITHIN)
+                summary = replace(summary, within_interval=interval)
             found.append(summary)
         return tuple(found)
 

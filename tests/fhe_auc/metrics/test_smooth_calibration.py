@@ -57,7 +57,9 @@ OF_R = {
 @pytest.mark.parametrize("name", OF_R)
 def test_it_is_that_of_rms_over_rows_and_within_a_hundredth_of_it_over_five_thousand_bins(name: str) -> None:
     scores, labels = rows_of(name)
-    assert smooth_calibration(counted(scores, labels, value_bins(scores)))[:4] == pytest.approx(OF_R[name], rel=1e-7)
+    found = np.array(smooth_calibration(counted(scores, labels, value_bins(scores)))[:4])
+    assert found[[0, 3]] == pytest.approx(np.array(OF_R[name])[[0, 3]], rel=1e-7)
+    assert found == pytest.approx(OF_R[name], rel=1e-3)  # quantiles here are of one row, there between two
     ici, _, e90, emax, _ = smooth_calibration(counted(scores, labels, np.unique([0.0, *grids.hybrid(5000), 1.0])))
     assert (ici, e90, emax) == pytest.approx(np.delete(OF_R[name], 1), rel=0.01)
 
@@ -79,7 +81,8 @@ def test_a_straight_line_comes_back_and_crowded_or_single_scores_have_their_own_
     shares = 0.3 + 0.5 * centres
     far = np.abs(shares - centres)
     found = smooth_calibration(Histogram(edges, 1000 * shares, 1000 * (1 - shares)))
-    assert found[:4] == pytest.approx((far.mean(), np.median(far), np.quantile(np.repeat(far, 1000), 0.9), far.max()))
+    median, most = np.quantile(np.repeat(far, 1000), [0.5, 0.9], method="inverted_cdf")
+    assert found[:4] == pytest.approx((far.mean(), median, most, far.max()))
     # More than two thirds of rows have one score: its nearest rows are its own. A single score has nothing else.
     two = Histogram(np.array([0.0, 0.2, 1.0]), np.array([300.0, 5.0]), np.array([600.0, 5.0]))
     assert smooth_calibration(two).e50 == pytest.approx(1 / 3 - 0.1)
