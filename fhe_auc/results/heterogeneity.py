@@ -10,12 +10,12 @@ all of them,
     random-effects mean: m = Σaθ/Σa, with a = w + τ²·(Σw/k)²
     its interval: m ± t_{k−1}·√(Σa(θ − m)²/((k − 1)·Σa))   Hartung and Knapp, Stat. Med. 20 (2001)
 
-back on the scale of the AUC. The form of the last is Higgins, Thompson and Spiegelhalter's (JRSS A 172, 2009), but mean
-and variance are IVhet's: weights are those of a fixed effect. Theirs, 1/(τ² + 1/w) = w/(1 + τ²w), would take a second
-question that depends on τ², or so many sums that single sites could be solved for. The random-effects mean has that
-curve's tangent at the mean w, but for a factor: the same weights where τ² = 0 or all w are alike, and all alike as τ²
-grows. In studies of 5 to 80 sites, variances 5- or 100-fold apart, its interval of 95 % held in 92 to 96 %, as
-metafor's (DL, knha), and was up to 17 % wider.
+back on the scale of the AUC. The prediction interval's form is Higgins, Thompson and Spiegelhalter's (JRSS A 172,
+2009), but mean and variance are IVhet's: weights are those of a fixed effect. Theirs, 1/(τ² + 1/w) = w/(1 + τ²w), would
+take a second question that depends on τ², or so many sums that single sites could be solved for. The random-effects
+mean has that curve's tangent at the mean w, but for a factor: the same weights where τ² = 0 or all w are alike, and all
+alike as τ² grows. In simulated studies its interval held as often as metafor's (DL, knha), or up to 2 % oftener, and
+was as wide, or up to a fifth wider where sites are few large ones and many small ones.
 
 The interval of the AUC within sites has the variance Σ(PN)²v/(ΣPN)², v being that of a site's AUC, by DeLong, or by
 Hanley and McNeil where a label has one row.
@@ -27,7 +27,7 @@ all of them. Who knows the numbers of all usable sites but three can solve for t
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import NamedTuple
 
@@ -94,17 +94,6 @@ class SiteSummary:
     random_interval: Interval | None = None
 
 
-class Effects(NamedTuple):
-    """The fields of `SiteSummary` of these names."""
-
-    mean: float
-    i2: float
-    tau2: float
-    prediction: Interval
-    random_mean: float
-    random_interval: Interval
-
-
 class UsableSites(NamedTuple):
     """Sums over usable sites: their number, and of w, wθ, wθ², w², θ, θ²."""
 
@@ -117,20 +106,26 @@ class UsableSites(NamedTuple):
     logit_square: Fraction
 
 
-def random_effects(sums: UsableSites, level: float) -> Effects | None:
-    """Return what differs between sites; None for fewer than 5 usable sites, or sums of no such."""
+def random_effects(summary: SiteSummary, sums: UsableSites, level: float) -> SiteSummary:
+    """Return it with what differs between sites; as it is with fewer than 5 usable sites, or sums of no such."""
     k, w, wt, wtt, ww, t, tt = sums
     if k < LEAST_SITES or w <= 0 or w * w <= ww:
-        return None
+        return summary
     mean, q = wt / w, wtt - wt**2 / w
     i2 = max(0.0, 1 - (k - 1) / float(q)) if q > 0 else 0.0
     tau2 = max(Fraction(0), (q - (k - 1)) / (w - ww / w))
     variance = 1 / w + tau2 * ww / w**2
-    prediction = _around(mean, tau2 + variance, k - 2, level, PREDICTION)
     equal = tau2 * (w / k) ** 2
     a, at, att = w + k * equal, wt + t * equal, wtt + tt * equal
-    interval = _around(at / a, (att - at**2 / a) / ((k - 1) * a), k - 1, level, RANDOM)
-    return Effects(expit(float(mean)), i2, float(tau2), prediction, expit(float(at / a)), interval)
+    return replace(
+        summary,
+        mean=expit(float(mean)),
+        i2=i2,
+        tau2=float(tau2),
+        prediction=_around(mean, tau2 + variance, k - 2, level, PREDICTION),
+        random_mean=expit(float(at / a)),
+        random_interval=_around(at / a, (att - at**2 / a) / ((k - 1) * a), k - 1, level, RANDOM),
+    )
 
 
 def _around(mean: Fraction, variance: Fraction, freedom: int, level: float, method: str) -> Interval:

@@ -173,12 +173,10 @@ class Reading:
                 one_class=self.parties - sums.both_classes,
                 usable=sums.usable.usable,
             )
-            effects = random_effects(sums.usable, self.level) if enough and self.level is not None else None
-            if effects is not None:
-                summary = replace(summary, **effects._asdict())
-            if enough and self.level is not None and sums.variance > 0:
-                within, error = (1 + Fraction(sums.difference, sums.pairs)) / 2, math.sqrt(sums.variance) / sums.pairs
-                interval = intervals.on_logit_scale(within, error, self.level, WITHIN)
+            if enough and self.level is not None:
+                summary = random_effects(summary, sums.usable, self.level)
+                within, error = Fraction(sums.difference, 2 * sums.pairs), math.sqrt(sums.variance) / sums.pairs
+                interval = intervals.on_logit_scale(within + Fraction(1, 2), error, self.level, WITHIN)
                 summary = replace(summary, within_interval=interval)
             found.append(summary)
         return tuple(found)
@@ -273,19 +271,19 @@ class Reading:
             auc, binning_error = auc + share * of_pair, binning_error + share * found.binning_error
             for of_class, variance in zip((own, other), intervals.hanley_mcneil_components(of_pair), strict=True):
                 deviations[of_class] += float(share) * math.sqrt(variance)
-        headline = Headline(
+        error, interval = math.sqrt(sum(deviations[each] ** 2 / number for each, number in rows.items())), None
+        if self.level is not None:
+            method = intervals.HANLEY_MCNEIL + intervals.AT_MOST
+            interval = intervals.on_logit_scale(auc, error, self.level, method)
+            interval = intervals.widened(interval, error, 0.0 if self.rounded else float(binning_error))
+        return Headline(
             auc=float(auc),
             binning_error=float(binning_error),
             fraction=auc,
             binning_error_fraction=binning_error,
+            standard_error=None if self.level is None else error,
+            interval=interval,
         )
-        if self.level is None:
-            return headline
-        error = math.sqrt(sum(deviations[each] ** 2 / number for each, number in rows.items()))
-        method = intervals.HANLEY_MCNEIL + intervals.AT_MOST
-        interval = intervals.on_logit_scale(auc, error, self.level, method)
-        interval = intervals.widened(interval, error, 0.0 if self.rounded else headline.binning_error)
-        return replace(headline, standard_error=error, interval=interval)
 
     def _method(self, name: str) -> str:
         """Return the name of a method, DeLong's as it is computed here."""

@@ -38,7 +38,7 @@ class PooledSites:
         """Tell whether so many parties' entries can add up to this; a party can enter anything."""
         among = 0 <= self.usable.usable <= self.both_classes <= parties
         pairs = max(abs(self.difference), self.both_classes) <= self.pairs  # a site with both classes has one at least
-        return among and pairs and self.usable.weight_square >= 0
+        return among and pairs and self.usable.weight_square >= 0 and self.variance >= 0
 
 
 @dataclass(frozen=True)

@@ -286,10 +286,19 @@ def test_weights_of_sites_are_rounded_so_that_their_sums_stay_below_half_the_mod
 
 
 @pytest.mark.parametrize(
-    "sums", [(0, -1), (0, 1, 0, 1), (5, 4, 1, 1), (0, 1, 6, 5), (0, 9, 5, 5, 9, 0, 9, -1), (0, 0, 5, 5)]
+    "sums",
+    [
+        (0, -1),
+        (0, 1, 0, 1),
+        (5, 4, 1, 1),
+        (0, 1, 6, 5),
+        (0, 9, 5, 5, 9, 0, 9, -1),
+        (0, 0, 5, 5),
+        (0, 9, 5, 5, *[9] * 6, -1),
+    ],
 )
 def test_sums_over_sites_that_cannot_be_are_not_shown_and_everything_else_is(sums: tuple[int, ...]) -> None:
-    """D beyond the pairs, or none; more usable sites than with both labels, or more of these than parties; w² < 0."""
+    """D beyond the pairs, or none; more usable sites than with both labels, or more of these than parties; squares < 0."""
     own = AnalysisSums(WITH_SITES, 4, True)
     parties = made(PLAIN, 5, 8)
     honest = released(own, parties, thresholds.uniform(4), 1000)
