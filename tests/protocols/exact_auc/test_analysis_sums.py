@@ -298,7 +298,7 @@ def test_weights_of_sites_are_rounded_so_that_their_sums_stay_below_half_the_mod
     ],
 )
 def test_sums_over_sites_that_cannot_be_are_not_shown_and_everything_else_is(sums: tuple[int, ...]) -> None:
-    """D beyond the pairs, or none; more usable sites than with both labels, or more of these than parties; squares < 0."""
+    """D beyond the pairs, or none; more usable sites than with both labels; more of these than parties; squares < 0."""
     own = AnalysisSums(WITH_SITES, 4, True)
     parties = made(PLAIN, 5, 8)
     honest = released(own, parties, thresholds.uniform(4), 1000)
