@@ -279,7 +279,7 @@ def _sites(card: ReportCard, summaries: Sequence[SiteSummary]) -> str:
                 f"{sites.random_mean:.3f}{_interval(sites.random_interval, '.3f')}",
             ),
             (
-                "AUC to expect at a new site<small>Prediction interval, by the first mean (IVhet, Doi 2015).</small>",
+                "AUC to expect at a new site<small>Prediction interval around the fixed-effect mean (IVhet).</small>",
                 ends(sites.prediction, ".3f"),
             ),
         ]
