@@ -173,8 +173,8 @@ _OF_CALIBRATION = {
     "calibration_intercept": ("Calibration intercept", "Of the same line."),
     "ici": (
         "Calibration index (ICI, Eavg)",
-        "Mean distance between score and smoothed share of positive rows (lowess); 0 is best. Above 0 by chance, it has "
-        "no interval, which would leave a true 0 out.",
+        "Mean distance between score and smoothed share of positive rows (lowess); 0 is best. Above 0 by chance, it "
+        "has no interval, which would leave a true 0 out.",
     ),
     "ici_by_chance": (
         "ICI by chance",
