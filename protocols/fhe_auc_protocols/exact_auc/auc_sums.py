@@ -191,6 +191,7 @@ class AucSums:
 
     @cached_property
     def tying(self) -> tuple[Factor, ...]:
+        """A factor that picks the bins whose ties count; none where all do."""
         if self.open is None or self.open.all():
             return ()
         return (Factor(constants=tuple(self.open.astype(int).tolist())),)
