@@ -14,8 +14,8 @@ back on the scale of the AUC. The prediction interval's form is Higgins, Thompso
 2009), but mean and variance are IVhet's: weights are those of a fixed effect. Theirs, 1/(τ² + 1/w) = w/(1 + τ²w), would
 take a second question that depends on τ², or so many sums that single sites could be solved for. The random-effects
 mean has that curve's tangent at the mean w, but for a factor: the same weights where τ² = 0 or all w are alike, and all
-alike as τ² grows. In simulated studies its interval held as often as metafor's (DL, knha), or up to 2 % oftener, and
-was as wide, or up to a fifth wider where sites are few large ones and many small ones.
+alike as τ² grows. In simulated studies its interval held as often as metafor's (DL, knha), or up to 3.5 points oftener,
+and was as wide, or up to two fifths wider where sites are few, and large and small ones.
 
 The interval of the AUC within sites has the variance Σ(PN)²v/(ΣPN)², v being that of a site's AUC, by DeLong, or by
 Hanley and McNeil where a label has one row.

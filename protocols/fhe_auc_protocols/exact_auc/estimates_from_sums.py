@@ -280,7 +280,7 @@ class Reading:
         if self.level is not None:
             method = intervals.HANLEY_MCNEIL + intervals.AT_MOST
             interval = intervals.on_logit_scale(auc, error, self.level, method)
-            interval = intervals.widened(interval, error, 0.0 if self.rounded else float(binning_error))
+            interval = intervals.widened(interval, error, float(binning_error))
         return Headline(
             auc=float(auc),
             binning_error=float(binning_error),
