@@ -45,6 +45,7 @@ RATES = {
 
 SHOWN_RATES = dict(zip(RATES, ("Sensitivity", "Specificity", "PPV", "Selected"), strict=False))
 NEWCOMBE = "Newcombe"
+_CALIBRATION = ("observed_expected_ratio", "calibration_slope")
 _DRAWS = 2000
 _FAIRNESS = {
     "demographic_parity": ("selection_rate",),
@@ -118,7 +119,7 @@ def of_cells(
 
 
 class GroupCalibration(NamedTuple):
-    """How well scores are calibrated in one group: as `calibration_measures`."""
+    """How well scores are calibrated in one group: observed over expected events, and calibration slope."""
 
     variable: str
     level: str
@@ -141,7 +142,9 @@ def calibrations(
     for group, positives, negatives in zip(groups, *sides, strict=True):
         if positives.any() and negatives.any():
             spread = Histogram(pooled.edges, positives, negatives)
-            yield GroupCalibration(group[0], group[1], calibration_measures(spread, level))
+            found = calibration_measures(spread, level, smooth=False)
+            measures = tuple(each for each in found if each.name in _CALIBRATION)
+            yield GroupCalibration(group[0], group[1], measures)
 
 
 class Disparity(NamedTuple):
