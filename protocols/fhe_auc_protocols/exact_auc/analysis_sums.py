@@ -72,7 +72,8 @@ class AnalysisSums:
     def release(self) -> Release:
         """What is released, of which sketch; raise `InputError` or `CapacityError` where it is too much for one."""
         if self.privacy is not None:
-            return Release(Sketch((*self._parts[0].vectors, *self.privacy.vectors)), tuple(self.privacy.sums))
+            aucs, noisy = self._parts[0], self.privacy
+            return Release(Sketch((*aucs.vectors, *noisy.vectors)), tuple(noisy.sums(aucs.tying)))
         vectors, sums = ([each.vectors for each in self._parts], [each.sums for each in self._parts])
         return Release(Sketch(tuple(chain(*vectors))), tuple(chain(*sums)))
 
@@ -86,7 +87,7 @@ class AnalysisSums:
         return (
             replace(aucs, open=ties.open),
             comparisons,
-            ties,
+            ties if self.privacy is None else replace(ties, runs=None),  # signs have no noise
             PrecisionSum(self.bins if self.average_precision else 0),
             SiteSums(len(self.analysis.models) if self.analysis.heterogeneity else 0),
             ClusterSums(self.analysis, self.bins),

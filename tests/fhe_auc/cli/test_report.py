@@ -282,7 +282,7 @@ def test_groups_and_sites_come_from_a_session_of_their_own_and_small_groups_are_
     assert shown["auc"] == pytest.approx(sklearn_metrics.roc_auc_score(labels, bins), abs=6e-5)
     assert ((shown["n"], shown["events"]), said["sites"]["both_classes"]) == ((len(labels), sum(labels)), 5)
     assert "a second session, of protocol verified" in said["privacy"]
-    assert "who knows all sites but two can work out these two's AUCs" in said["privacy"]
+    assert "who knows all sites but three can work out these three's AUCs" in said["privacy"]
 
 
 def test_without_groups_there_is_no_second_session_and_scores_are_in_0_to_1(folder: Path) -> None:

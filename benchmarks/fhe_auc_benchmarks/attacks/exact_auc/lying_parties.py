@@ -322,7 +322,7 @@ class _LyingComputation(ExactPaddedComputation):
     def _fit_signs(self, sketch: Residues, added: Residues, prime: int) -> None:
         """Give all rows that are added, (models, labels, bins), the sign 1: else the lie would show there, too."""
         ties, start = self.plan.sums.signs
-        if not ties.proved:
+        if not (ties.proved and ties.buckets):
             return
         signs = sketch[start:][: sum(length for _, length in ties.vectors)]
         for at, label in np.ndindex(*added.shape[:2]):
