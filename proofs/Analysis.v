@@ -48,7 +48,7 @@ Definition share (r : row) (m : Model) (j : 'I_W.+1) : nat :=
 Definition count_entry : finType := [the finType of (Model * Group * Class * 'I_B)%type].
 Definition coarse_entry : finType := [the finType of ('I_4 * Model * Class * 'I_W.+1)%type].       (* "", x, xx, xy *)
 Definition table_entry : finType := [the finType of (Model * Model * Class * 'I_W.+1 * 'I_W.+1)%type].
-Definition own_entry : finType := [the finType of (option 'I_B + Model * 'I_8)%type].   (* precision, flag; sites *)
+Definition own_entry : finType := [the finType of (option 'I_B + Model * 'I_11)%type].   (* precision, flag; sites *)
 Definition entry : finType := [the finType of (count_entry + coarse_entry + table_entry + own_entry)%type].
 Definition count_of m g c k : entry := inl (inl (inl (m, g, c, k))).
 Definition coarse_of (what : 'I_4) m c j : entry := inl (inl (inr (what, m, c, j))).
@@ -101,7 +101,7 @@ Inductive released : Type :=
 | Mixed of Model & Model & bool                                 (* and the mixed one of two models *)
 | Precision
 | Changed                                                       (* how many parties have set their flag *)
-| Site of Model & 'I_8.
+| Site of Model & 'I_11.
 
 Definition sum_of (k : released) : msum entry :=
   match k with
@@ -551,7 +551,7 @@ by rewrite eq_sym => ->; rewrite andbF.
 Qed.
 
 (** ** Sites *)
-Lemma site_in_range (n : Model) (e : 'I_8) : (room (Site n e) < T t)%N ->
+Lemma site_in_range (n : Model) (e : 'I_11) : (room (Site n e) < T t)%N ->
   in_range t (lo (Site n e)) (value (sum_of (Site n e)) z).
 Proof.
 apply: around; rewrite /value !big_seq1 mul1r weighted_at big_ord1 mul1r /room leq_pmul2l // -lez_nat abszE.

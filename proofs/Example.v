@@ -38,7 +38,7 @@ Lemma shares_of_one (i : parties) (k : 'I_1) : own i (inl None) = 0 -> own i (in
   = (positives_at ord0 positive (rows_of i) k
      * reciprocal [set: parties] (fun i k => rows_above ord0 (rows_of i) k) 1 k)%N%:Z.
 Proof. by []. Qed.
-Lemma sites_cut_off (i : parties) (s : one * 'I_8) :
+Lemma sites_cut_off (i : parties) (s : one * 'I_11) :
   `|own i (inr s)| <= (1 * maxn (size (rows_of i) ^ 2) (256 * size (rows_of i)))%N%:Z.
 Proof. by []. Qed.
 Lemma rows_released (c : labels) : kind (rows_of_class c) = Rows _ ord0 c.

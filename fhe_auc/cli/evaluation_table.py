@@ -142,6 +142,8 @@ def print_evaluation(
         rows += _protection(evaluation)
     if form.costs:
         rows += _costs(evaluation, session, sent_note)
+    elif "of these rows" in str(evaluation.settings.get("grid")):
+        rows.append(("thresholds", f"{evaluation.thresholds:,}", str(evaluation.settings["grid"])))
     output.print_table(rows)
     if form.costs:
         phases = [*_phases(evaluation), ("whole session", quantities.seconds_text(wall_seconds), whole)]

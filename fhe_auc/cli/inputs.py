@@ -242,7 +242,7 @@ heterogeneity_option = click.option(
     "--heterogeneity",
     is_flag=True,
     help="Also how far sites differ: the AUC within sites, and the prediction interval of a new one. Five parties at "
-    "least. Parties learn sums over all sites: who knows all but two can work out these two's AUCs.",
+    "least. Parties learn sums over all sites: who knows all but three can work out these three's AUCs.",
 )
 
 cluster_option = click.option(

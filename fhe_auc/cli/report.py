@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from fhe_auc.report import Decision, Facts, ReportCard
     from fhe_auc.results.report_measures import Measure
 
-_SHOWN = ("average_precision", "expected_calibration_error", "brier")
+_SHOWN = ("average_precision", "expected_calibration_error", "brier", "scaled_brier")
 """Measures of scores that are printed; the page has all."""
 
 _PRINTED = ("youden", "least_cost", "alert_rate")  # likewise, of thresholds that the rows choose

@@ -34,6 +34,7 @@ from fhe_auc.metrics.probabilities import brier_score_loss as brier_score_loss
 from fhe_auc.metrics.probabilities import log_loss as log_loss
 from fhe_auc.metrics.probabilities import normalised_entropy as normalised_entropy
 from fhe_auc.metrics.probabilities import of_probabilities as of_probabilities
+from fhe_auc.metrics.probabilities import scaled_brier_score as scaled_brier_score
 from fhe_auc.metrics.ranking import PrecisionRecallCurve as PrecisionRecallCurve
 from fhe_auc.metrics.ranking import RocCurve as RocCurve
 from fhe_auc.metrics.ranking import average_precision_bias as average_precision_bias
@@ -52,3 +53,5 @@ from fhe_auc.metrics.small_cells import crowded as crowded
 from fhe_auc.metrics.small_cells import joined as joined
 from fhe_auc.metrics.small_cells import merge_small_cells as merge_small_cells
 from fhe_auc.metrics.small_cells import shown_at as shown_at
+from fhe_auc.metrics.smooth_calibration import SmoothCalibration as SmoothCalibration
+from fhe_auc.metrics.smooth_calibration import smooth_calibration as smooth_calibration

@@ -31,10 +31,29 @@ def brier_score_error(histogram: Histogram) -> float:
     Rows of a bin have its middle as score.
     """
     usable = with_rows(histogram, "no Brier score")
-    rows = usable.counts.sum()
+    return _error_of_mean(usable, np.stack([np.square(1 - usable.centres), np.square(usable.centres)]))
+
+
+def scaled_brier_score(histogram: Histogram) -> tuple[Estimate, float]:
+    """Compute 1 - B/(o(1 - o)) and its standard error, by the delta method; rows of a bin have its middle as score.
+
+    B is the Brier score and o the share of positive rows: 1 is perfect, 0 as good as giving o to every row. Steyerberg
+    et al., Epidemiology 21 (2010), 128-138. Raises `UndefinedAucError` if there are no positive or no negative rows.
+    """
+    usable = with_both_labels(histogram)
+    brier, share = brier_score_loss(usable), float(usable.positives.sum() / usable.counts.sum())
+    most = share * (1 - share)
+    value, low, high = (1 - each / most for each in (brier.value, brier.high, brier.low))
     losses = np.stack([np.square(1 - usable.centres), np.square(usable.centres)])
+    steepness = brier.value * (1 - 2 * share) / most  # of B/(o(1 - o)) by o, times o(1 - o)
+    return Estimate(value, low, high), _error_of_mean(usable, losses - steepness * np.array([[1.0], [0.0]])) / most
+
+
+def _error_of_mean(usable: Histogram, values: NDArray[np.float64]) -> float:
+    """Return the standard error of the mean over rows; values are of positive and negative rows, shape (2, B)."""
+    rows = usable.counts.sum()
     weights = np.stack([usable.positives, usable.negatives]) / rows
-    return float(np.sqrt((weights * np.square(losses - (weights * losses).sum())).sum() / rows))
+    return float(np.sqrt((weights * np.square(values - (weights * values).sum())).sum() / rows))
 
 
 class BrierDecomposition(NamedTuple):

@@ -325,7 +325,7 @@ def _sites(card: ReportCard, summaries: Sequence[SiteSummary]) -> str:
         (
             "AUC within sites<small>Pairs of rows of the same site only. Far from the AUC of all rows, "
             f"{card.auc.value:.3f}: the model tells sites apart, or is held back by their differences.</small>",
-            f"{sites.within:.3f}",
+            f"{sites.within:.3f}{_interval(sites.within_interval, '.3f')}",
         ),
         ("Sites with rows of both labels", f"{sites.both_classes:,}"),
         ("Sites with rows of one label, which have no AUC", f"{sites.one_class:,}"),
@@ -336,7 +336,11 @@ def _sites(card: ReportCard, summaries: Sequence[SiteSummary]) -> str:
             ("I²<small>Share of the variation between sites that is not chance.</small>", _percent(sites.i2)),
             ("τ<small>Standard deviation between sites, of the logit of the AUC.</small>", f"{sites.tau2**0.5:.3f}"),
             (
-                "AUC to expect at a new site<small>Prediction interval around that mean (IVhet, Doi 2015).</small>",
+                "Random-effects mean AUC<small>Of all such sites (Hartung and Knapp's interval).</small>",
+                f"{sites.random_mean:.3f}{_interval(sites.random_interval, '.3f')}",
+            ),
+            (
+                "AUC to expect at a new site<small>Prediction interval around the fixed-effect mean (IVhet).</small>",
                 ends(sites.prediction, ".3f"),
             ),
         ]
@@ -461,10 +465,10 @@ def _point_row(point: OperatingPoint) -> tuple[str, ...]:
     )
 
 
-def _interval(interval: Interval | None) -> str:
+def _interval(interval: Interval | None, form: str = ".4f") -> str:
     if interval is None:
         return ""
-    return f"<small>CI <span>{interval.low:.4f} to</span> <span>{interval.high:.4f}</span></small>"
+    return f"<small>CI <span>{interval.low:{form}} to</span> <span>{interval.high:{form}}</span></small>"
 
 
 def _cells(measure: Measure) -> tuple[str, str]:

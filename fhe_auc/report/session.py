@@ -494,7 +494,7 @@ def _second_privacy(protocol: str, analysis: Analysis, *, counted: bool) -> str:
     if analysis.cluster:
         learnt.append("how many patients there are, and sums over all of them")
     if analysis.heterogeneity:
-        learnt.append("sums over sites, from which who knows all sites but two can work out these two's AUCs")
+        learnt.append("sums over sites, from which who knows all sites but three can work out these three's AUCs")
     return (
         f"\n\nGroups, sites and patients come from a second session, of protocol {protocol}, and from the bins before "
         f"merging. It told each party {'; '.join(learnt)}."

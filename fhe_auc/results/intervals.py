@@ -43,6 +43,7 @@ PLAIN_DELONG = "DeLong, plain"
 PAIRED_DELONG = "DeLong, paired, on binned scores"
 CLUSTERED = "Obuchowski"  # in the place of DeLong in a method's name
 HANLEY_MCNEIL = "Hanley and McNeil, logit scale"
+AT_MOST = ", for classes that err together"  # of an average, at the end of a method's name
 WIDENED = ", widened by the binning error"
 WILSON = "Wilson"
 WILSON_CUT = "Wilson, at an estimated threshold"
@@ -250,7 +251,8 @@ def paired_delong(
     as missing variance, too. Were what the two models have missing fully correlated, ρ would be off by √(η_a·η_b) +
     |ρ|·(η_a + η_b)/2. It hardly is: it comes from where single rows lie in bins, and correlations of so many rows as
     the rarer label has, by accident, are seldom beyond 2/√rows. That is no accident where many rows have one score,
-    which shows in all ties T of a bin, `alike` = T/(2·P·N) of both models, and rests on 30 rows at least. The two labels' shares are independent.
+    which shows in `alike`, both models' shares of ties in all bins, halved, and rests on 30 rows at least. The two
+    labels' shares are independent.
 
     Besides, rows that bins do not tell apart, T pairs of either label by the binning error `merged` = T/(2·P·N) of both
     models, change what single rows are worth: the standard error by up to √T/(P·N), about, and hardly ever by more than
@@ -298,9 +300,14 @@ def of_bins(positives: ArrayLike, negatives: ArrayLike) -> tuple[Fraction, float
     return auc, delong(auc, ones, zeros, int((p * worse**2).sum()), int((n * better**2).sum()))
 
 
+def hanley_mcneil_components(auc: Fraction) -> tuple[Fraction, Fraction]:
+    """Return the variances of what a positive, and a negative, row is worth: DeLong's S10 and S01, of the AUC alone."""
+    return auc / (2 - auc) - auc**2, 2 * auc**2 / (1 + auc) - auc**2
+
+
 def hanley_mcneil(auc: Fraction, positives: int, negatives: int) -> float:
     """Return Hanley and McNeil's standard error of the AUC of so many rows."""
-    of_positives, of_negatives = auc / (2 - auc) - auc**2, 2 * auc**2 / (1 + auc) - auc**2
+    of_positives, of_negatives = hanley_mcneil_components(auc)
     variance = auc * (1 - auc) + (positives - 1) * of_positives + (negatives - 1) * of_negatives
     return math.sqrt(variance / (positives * negatives))
 

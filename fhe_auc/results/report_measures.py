@@ -27,7 +27,7 @@ from fhe_auc.results.intervals import (
 )
 
 NOT_PROBABILITIES = "scores are not probabilities"
-_OF_PROBABILITIES = ("expected_calibration_error", "brier", "log_loss", "normalised_entropy")
+_OF_PROBABILITIES = ("expected_calibration_error", "brier", "scaled_brier", "log_loss", "normalised_entropy")
 _FEW_SURE = "from 1 to {} rows, too few to show, are at the wrong end of the scores, and decide it"
 _SURE = 1e-4
 """A score so near to the wrong end costs 9.2 nats or more, as 13 rows without a hint: a few of them would show."""
@@ -91,6 +91,14 @@ def _wald_logit(estimate: Estimate, error: float, level: float, bias: float = 0.
     return widened(interval, error, estimate.half_width)
 
 
+def _wald(estimate: Estimate, error: float, level: float | None) -> Interval | None:
+    if level is None:
+        return None
+    reach = quantile(level) * error
+    interval = Interval(level, estimate.value - reach, estimate.value + reach, WALD)
+    return widened(interval, error, estimate.half_width, (-math.inf, math.inf))
+
+
 def _partial_auc_interval(score: Estimate, error: float, level: float) -> Interval | None:
     by = 2 - _MAX_FPR  # the area itself, as a share of what it can be, lies between 0 and 1
     share = Estimate(*(1 - by * (1 - each) for each in (score.value, score.low, score.high)))
@@ -139,6 +147,10 @@ _OF_SCORES = {
         "Mean distance between score and observed share of positive rows, in ten bins of equally many rows; 0 is best.",
     ),
     "brier": ("Brier score", "Mean squared distance between score and label; 0 is best."),
+    "scaled_brier": (
+        "Scaled Brier score",
+        "One minus the Brier score over that of always giving the share of positive rows; 1 is best, 0 is that.",
+    ),
     "log_loss": ("Log loss", "Mean surprise at the labels, in nats; 0 is best."),
     "normalised_entropy": (
         "Normalised entropy",
@@ -160,6 +172,18 @@ _OF_CALIBRATION = {
         "Slope of the label on the log odds of the score (logistic); below 1, scores are too extreme.",
     ),
     "calibration_intercept": ("Calibration intercept", "Of the same line."),
+    "ici": (
+        "Calibration index (ICI, Eavg)",
+        "Mean distance between score and smoothed share of positive rows (lowess); 0 is best. Above 0 by chance, it "
+        "has no interval, which would leave a true 0 out.",
+    ),
+    "ici_by_chance": (
+        "ICI by chance",
+        "What the ICI of so many rows with these scores is on average if each score is the true probability.",
+    ),
+    "e50": ("E50", "Median of these distances."),
+    "e90": ("E90", "Nine rows of ten are nearer than that."),
+    "emax": ("Emax", "Largest of these distances."),
 }
 
 _OF_DECISIONS = {
@@ -192,6 +216,7 @@ def score_measures(fine: Histogram, shown: Histogram, level: float | None, min_c
         found |= {
             "expected_calibration_error": metrics.expected_calibration_error(fine, strategy="quantile"),
             "brier": metrics.brier_score_loss(fine),
+            "scaled_brier": metrics.scaled_brier_score(fine)[0],
             "log_loss": metrics.log_loss(fine),
             "normalised_entropy": metrics.normalised_entropy(fine),
         }
@@ -212,6 +237,7 @@ def score_measures(fine: Histogram, shown: Histogram, level: float | None, min_c
         intervals["partial_auc"] = _partial_auc_interval(partial, partial_error, level)
         if "brier" in found:
             intervals["brier"] = _wald_logit(found["brier"], metrics.brier_score_error(fine), level)
+            intervals["scaled_brier"] = _wald(*metrics.scaled_brier_score(fine), level)
     for name, texts in _OF_SCORES.items():
         if name in left_out:
             yield Measure(name, *texts, None, missing=left_out[name])
@@ -226,7 +252,7 @@ def _deciding_few(fine: Histogram, brier: Estimate, min_cell: int) -> dict[str, 
     # Each of these adds about 1 to the sum of squares, and shows unless others make up as much.
     wrong = _wrong(fine, _NEARLY_SURE)
     if 0 < wrong <= min_cell - 1 and 2 * wrong > brier.value * fine.counts.sum():
-        found.append("brier")
+        found += ["brier", "scaled_brier"]
     return dict.fromkeys(found, _FEW_SURE.format(min_cell - 1))
 
 
@@ -237,19 +263,16 @@ def _wrong(histogram: Histogram, within: float) -> float:
 
 
 def calibration_measures(histogram: Histogram, level: float | None) -> tuple[Measure, ...]:
-    """Return the ratio of observed to expected events, calibration in the large, slope and intercept."""
+    """Return observed over expected events, calibration in the large, slope and intercept, and smooth calibration.
+
+    The smooth curve takes two thirds of all rows anywhere, so four digits of its distances tell no row's label. The
+    largest may be that of the row with the last score; where that is stays open, since the curve is not shown.
+    """
     if not metrics.of_probabilities(histogram):
         return tuple(Measure(name, *texts, None, missing=NOT_PROBABILITIES) for name, texts in _OF_CALIBRATION.items())
-
-    def around(estimate: Estimate, error: float) -> Interval | None:
-        if level is None:
-            return None
-        reach = quantile(level) * error
-        interval = Interval(level, estimate.value - reach, estimate.value + reach, WALD)
-        return widened(interval, error, estimate.half_width, (-math.inf, math.inf))
-
     large, large_error = metrics.calibration_in_the_large(histogram)
-    found = dict[str, tuple[Estimate, Interval | None]](calibration_in_the_large=(large, around(large, large_error)))
+    found = dict[str, tuple[Estimate, Interval | None]]()
+    found["calibration_in_the_large"] = large, _wald(large, large_error, level)
     if (known := metrics.observed_expected_ratio(histogram)) is not None:
         (ratio, error), of_ratio = known, None
         # On the log scale, as Debray et al., BMJ 356 (2017), i6460, but events vary by what the scores leave open, and
@@ -264,7 +287,9 @@ def calibration_measures(histogram: Histogram, level: float | None) -> tuple[Mea
             ("calibration_intercept", line.intercept, line.intercept_error, line.intercept_off),
         ):
             estimate = Estimate(value, value - off, value + off)
-            found[name] = estimate, around(estimate, error)
+            found[name] = estimate, _wald(estimate, error, level)
+    for name, value in metrics.smooth_calibration(histogram)._asdict().items():
+        found[name] = Estimate(value, -math.inf, math.inf), None
     return tuple(Measure(name, *texts, *found.get(name, (None, None))) for name, texts in _OF_CALIBRATION.items())
 
 

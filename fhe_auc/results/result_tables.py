@@ -176,7 +176,9 @@ def of_sites(sites: Sequence[SiteSummary]) -> list[tuple[str, str, str]]:
             note = (
                 f"{of_model}AUC over pairs of rows of one site; the AUC above counts pairs across sites too; {counted}"
             )
-            rows.append(("within sites", f"{each.within:.4f}", note))
+            own = each.within_interval
+            within = "" if own is None else f"{100 * own.level:.6g} % interval {ends(own)}; "
+            rows.append(("within sites", f"{each.within:.4f}", note.replace("AUC", f"{within}AUC", 1)))
         if each.prediction is not None and each.i2 is not None and each.tau2 is not None:
             note = (
                 f"{of_model}{100 * each.prediction.level:.6g} % prediction interval of its AUC, from {each.usable} "
@@ -184,6 +186,12 @@ def of_sites(sites: Sequence[SiteSummary]) -> list[tuple[str, str, str]]:
                 f"between: I² {100 * each.i2:.0f} %, τ {each.tau2**0.5:.2f} (logit)"
             )
             rows.append(("a new site", ends(each.prediction), note))
+        if each.random_mean is not None and each.random_interval is not None:
+            note = (
+                f"{of_model}random-effects mean of {each.usable} sites' AUCs; {100 * each.random_interval.level:.6g} % "
+            )
+            note += f"interval {ends(each.random_interval)} (Hartung and Knapp)"
+            rows.append(("mean of sites", f"{each.random_mean:.4f}", note))
     return rows
 
 

@@ -96,7 +96,7 @@ class Breakdown(CheckedNames):
         Also positives of each group from negatives of each other of the same column (xAUC).
     heterogeneity : bool
         Also how far sites (parties, 5 at least) differ: `Evaluation.sites`. Parties learn sums over sites: who knows
-        all but two with rows of both labels can work out these two's AUCs.
+        all but three with rows of both labels can work out these three's AUCs.
     min_cell : int
         Groups with fewer rows of a label than this are not shown; 1 shows all. Parties can still read them.
     each_pair : bool

@@ -45,20 +45,16 @@ def _check(data: PartyData, model: int, thresholds: NDArray[np.float64]) -> None
     span = f"from {found.low:.10g} to {found.high:.10g}"
 
     values = listed(thresholds)
-    wrong: Callable[[NDArray[np.float64]], NDArray[np.bool_]] | None = None
-    if values is not None:
-        wrong = partial(_unlisted, values)
-    elif _for_probabilities(thresholds):
-        wrong = _no_probability
-    if wrong is not None:
-        if (others := _range(data, model, wrong)).rows:
+    if values is not None or _for_probabilities(thresholds):
+        if (others := _range(data, model, partial(_outside, values))).rows:
             place, score = data.place(others.first), float(data.scores[model][others.first])
-            what = f"these thresholds are for probabilities; this party's scores run {span}: {_remedy(found)}"
+            what = f"for probabilities; this party's scores run {span}: {_remedy(found)}"
             if values is not None:
-                nearest = values[np.argmin(np.abs(values - score))]
-                what = f"these thresholds are of listed scores alone, of which {nearest:.7g} is the nearest"
+                what = (
+                    f"of listed scores alone, of which {values[np.argmin(np.abs(values - score))]:.7g} is the nearest"
+                )
             raise InputError(
-                f"{data.described(model, others.first)}: score is {score!r}, but {what}",
+                f"{data.described(model, others.first)}: score is {score!r}, but these thresholds are {what}",
                 party=data.name,
                 file=place.file,
                 line=place.line,
@@ -102,12 +98,8 @@ def _range(
     return found
 
 
-def _unlisted(values: NDArray[np.float64], scores: NDArray[np.float64]) -> NDArray[np.bool_]:
-    return ~np.isin(numbers(scores), values)
-
-
-def _no_probability(scores: NDArray[np.float64]) -> NDArray[np.bool_]:
-    return (scores < 0) | (scores > 1)
+def _outside(values: NDArray[np.float64] | None, scores: NDArray[np.float64]) -> NDArray[np.bool_]:
+    return (scores < 0) | (scores > 1) if values is None else ~np.isin(numbers(scores), values)
 
 
 def _remedy(found: _Range) -> str:

@@ -115,18 +115,15 @@ def _three_digits(number: float) -> float:
 
 def _require_one_scale(parties: Sequence[PartyData]) -> None:
     """Raise `InputError` where one party's scores are fractions, and another's percentages."""
-    for model in range(len(parties[0].scores)):
-        if min(data.scores[model].min() for data in parties) < 0:
-            continue
-        most = max(parties, key=lambda data: float(data.scores[model].max()))
-        if not (20 < most.scores[model].max() <= 100 and np.median(most.scores[model]) > 1):
-            continue
-        for data in parties:
-            scores = data.scores[model]
-            if data.rows >= LEAST_ROWS and scores.max() <= 1 and (scores % 1).any():
-                raise InputError(
-                    f"{data.described(model)}: its scores run to {scores.max():.4g}, as fractions do, and those of "
-                    f"party {most.name!r} to {most.scores[model].max():.4g}, as percentages do: convert one of them; "
-                    "if all are right as they are, give thresholds",
-                    party=data.name,
-                )
+    most = max(parties, key=lambda data: float(data.y_score.max()))
+    if min(data.y_score.min() for data in parties) < 0 or not 20 < (high := most.y_score.max()) <= 100:
+        return
+    for data in parties:
+        scores = data.y_score
+        if len(scores) >= LEAST_ROWS and scores.max() <= 1 and (scores % 1).any() and np.median(most.y_score) > 1:
+            raise InputError(
+                f"{data.described(0)}: its scores run to {scores.max():.4g}, as fractions do, and those of party "
+                f"{most.name!r} to {high:.4g}, as percentages do: convert one of them; or, if all are right as they "
+                "are, give thresholds",
+                party=data.name,
+            )

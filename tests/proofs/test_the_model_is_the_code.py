@@ -136,7 +136,7 @@ def kinds_of(sums: AnalysisSums) -> Iterator[Kind]:
         yield from ((which, m, b) for m in models for b in (1, 0) for which in ("First", "Second"))
         yield from (("Mixed", *pair, b) for pair in analysis.comparisons for b in (1, 0))
     yield from [("Precision",), ("Changed",)] if sums.average_precision else []
-    yield from (("Site", m, e) for m in models for e in range(8) if analysis.heterogeneity)
+    yield from (("Site", m, e) for m in models for e in range(11) if analysis.heterogeneity)
 
 
 def rows_of(data: PartyData, sums: AnalysisSums) -> Iterator[Row]:
@@ -198,8 +198,8 @@ def test_sums_are_read_around_zero_or_from_zero_on_as_the_model_says() -> None:
     assert {tuple(each) for each in paired[:2]} == {(-1, -1, T - 1, T - 1, -1)}  # First, Second, Mixed
     difference, ties, square = -1, 2 - T, 1 - T
     auc = Fraction(1, 2) - Fraction(1, 8)
-    assert auc_of_sums([difference, ties, square, square], 2, 2, T) == (auc, Fraction(2, 8), 2, 2, 1, 1)
-    assert [each.difference for each in SiteSums(1).read([-1] * 8, MAX_ROWS, T)] == [-1]
+    assert auc_of_sums([difference, ties, square, square], 2, 2, T) == (auc, Fraction(2, 8), 2, 2, 1, 1, Fraction(2, 8))
+    assert [each.difference for each in SiteSums(1).read([-1] * 11, MAX_ROWS, T)] == [-1]
 
 
 # Authenticators.v

@@ -33,7 +33,7 @@ class Clock:
 def write_study(path: str, *, row_caps: Mapping[str, int] | None = None, most_away: int = 0, **changes: str) -> None:
     """A study file as a person writes it: `STUDY`, but for the changes."""
     words = {name: getattr(STUDY, name) for name in ("model", "outcome", "cohort", "period")} | changes
-    lines = [f'{name} = "{text}"' for name, text in words.items()]
+    lines = [f'{name.replace("_", "-")} = "{text}"' for name, text in words.items()]
     lines += [
         f"most-away = {most_away}",
         "[row-caps]",

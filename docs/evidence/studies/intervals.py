@@ -22,7 +22,7 @@ import numpy as np
 from scipy.stats import norm
 
 from fhe_auc.question import thresholds
-from fhe_auc.results.heterogeneity import UsableSites, random_effects
+from fhe_auc.results.heterogeneity import SiteSummary, UsableSites, random_effects
 from fhe_auc.results.intervals import DELONG, expit, of_bins, on_logit_scale
 from fhe_auc.rows.counts import count
 from fhe_auc.rows.party_data import PartyData
@@ -77,11 +77,12 @@ def of_new_site(sites: int, rows: int, share: float, tau: float, grid: np.ndarra
             _, auc, error = binned(rng, y_true, expit(rng.normal(math.log(4), tau)), grid)
             if error and 0 < auc < 1:
                 weight, theta = (float(auc * (1 - auc)) / error) ** 2, math.log(auc / (1 - auc))
-                entries.append((1, weight, weight * theta, weight * theta**2, weight**2))
+                entries.append((1, weight, weight * theta, weight * theta**2, weight**2, theta, theta**2))
         usable, *sums = map(Fraction, np.sum(entries, axis=0))
-        if (found := random_effects(UsableSites(int(usable), *sums), 0.95)) is not None:
+        empty = SiteSummary(model="", within=None, both_classes=sites, one_class=0, usable=int(usable))
+        if (found := random_effects(empty, UsableSites(int(usable), *sums), 0.95).prediction) is not None:
             new = expit(rng.normal(math.log(4), tau))
-            yield found[-1].low <= new <= found[-1].high
+            yield found.low <= new <= found.high
 
 
 def main() -> None:

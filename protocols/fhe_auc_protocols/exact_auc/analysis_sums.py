@@ -55,8 +55,9 @@ class AnalysisSums:
     """The sums of an analysis over `bins` bins.
 
     With `interval` those of standard errors are among them, and of comparisons; with `average_precision`, that of the
-    first model over all rows. `runs` says which bins can hold one score only (`tie_sums`); None: all ties may be those of
-    bins. `proved` counts are all of one sign. With `privacy` there are only the numbers of its channels, with noise.
+    first model over all rows. `runs` says which bins can hold one score only (`tie_sums`), None that all ties may be
+    those of bins. `proved` counts are all of one sign. With `privacy` there are only the numbers of its channels, with
+    noise.
     """
 
     analysis: Analysis
@@ -71,7 +72,8 @@ class AnalysisSums:
     def release(self) -> Release:
         """What is released, of which sketch; raise `InputError` or `CapacityError` where it is too much for one."""
         if self.privacy is not None:
-            return Release(Sketch((*self._parts[0].vectors, *self.privacy.vectors)), tuple(self.privacy.sums))
+            aucs, noisy = self._parts[0], self.privacy
+            return Release(Sketch((*aucs.vectors, *noisy.vectors)), tuple(noisy.sums(aucs.tying)))
         vectors, sums = ([each.vectors for each in self._parts], [each.sums for each in self._parts])
         return Release(Sketch(tuple(chain(*vectors))), tuple(chain(*sums)))
 
@@ -80,11 +82,12 @@ class AnalysisSums:
         aucs = AucSums(self.analysis, self.bins, self.interval)
         comparisons = ComparisonSums(self.analysis.comparisons if self.interval else (), self.bins)
         counts = sum(length for each in (aucs, comparisons) for _, length in each.vectors)
-        ties = TieSums(self.analysis, self.runs, self.bins, counts, self.proved)
+        least = 16 if self.interval else 1  # without one, as in a fleet, records are small
+        ties = TieSums(self.analysis, self.runs, self.bins, counts, least, self.proved)
         return (
             replace(aucs, open=ties.open),
             comparisons,
-            ties,
+            ties if self.privacy is None else replace(ties, runs=None),  # signs have no noise
             PrecisionSum(self.bins if self.average_precision else 0),
             SiteSums(len(self.analysis.models) if self.analysis.heterogeneity else 0),
             ClusterSums(self.analysis, self.bins),
@@ -138,9 +141,9 @@ class AnalysisSums:
 
     def hidden(self, sketch: Residues, prime: int) -> Residues:
         """Return a party's sketch modulo a prime, as it may leave the party (`PrecisionSum.hidden`)."""
-        *before, precision, _, _ = self._parts
+        aucs, comparisons, ties, precision, *_ = self._parts
         if precision.bins:
-            start = sum(length for each in before for _, length in each.vectors)
+            start = sum(length for each in (aucs, comparisons, ties) for _, length in each.vectors)
             own = slice(start, start + precision.bins + 1)
             sketch[own] = precision.hidden(sketch[own], prime)
         return sketch

@@ -111,10 +111,11 @@ def auc_of_sums(sums: Sequence[int], positives: int, negatives: int, modulus: in
             "aggregator has not computed what it should",
             check="range",
         )
+    q10, q01 = squares or (None, None)
     if not pairs:
-        return AucOfSums(None, Fraction(0), positives, negatives, *squares)
+        return AucOfSums(None, Fraction(0), positives, negatives, q10, q01)
     auc, binning_error = Fraction(1, 2) + Fraction(difference, 2 * pairs), Fraction(ties, 2 * pairs)
-    return AucOfSums(auc, binning_error, positives, negatives, *squares)._replace(alike=binning_error)
+    return AucOfSums(auc, binning_error, positives, negatives, q10, q01, binning_error)
 
 
 @dataclass(frozen=True)
@@ -135,7 +136,7 @@ class AucSums:
     @property
     def sums(self) -> list[Sum]:
         """What is released: the sums of each contrast, then the rows of each class of each group."""
-        found, plain, tying = [], self.analysis.is_plain, self._tying
+        found, plain, tying = [], self.analysis.is_plain, self.tying
         for index, each in enumerate(self.analysis.contrasts):
             cells = each.positives, each.negatives
             name = "" if plain else f" {index}"
@@ -186,10 +187,11 @@ class AucSums:
     def _compared(self, contrast: Contrast) -> bool:
         """Tell whether all its ties are wanted too: `comparison_sums` asks how many rows have one score."""
         whole = contrast.positives.group == contrast.negatives.group == 0
-        return whole and self.interval and self._tying != () and bool(self.analysis.comparisons)
+        return whole and self.interval and self.tying != () and bool(self.analysis.comparisons)
 
     @cached_property
-    def _tying(self) -> tuple[Factor, ...]:
+    def tying(self) -> tuple[Factor, ...]:
+        """A factor that picks the bins whose ties count; none where all do."""
         if self.open is None or self.open.all():
             return ()
         return (Factor(constants=tuple(self.open.astype(int).tolist())),)

@@ -1,9 +1,9 @@
 """A differentially private AUC: noise that parties draw in shares, and nobody knows as a whole.
 
-D, P and the ties T are those of `auc_sums`; M, the number of all rows, is public, as that of each party is. Released
-are sums that these follow from, with noise, and nothing else. AUC' = ½ + D'/(2P'(M − P')), and T'/(2P'(M − P')) of that
-the bins leave open. docs/security/private-auc.md has the noise on a sum X, g·Z + Σ U_i, the proof that it suffices, and
-on whom the promise rests; here is what it refers to.
+D, P and the ties T, of open bins, are those of `auc_sums`; M, the number of all rows, is public, as that of each party
+is. Released are sums that these follow from, with noise, and nothing else. AUC' = ½ + D'/(2P'(M − P')), of which bins
+leave T'/(2P'(M − P')) open. docs/security/private-auc.md has the noise on a sum X, g·Z + Σ U_i, the proof that it
+suffices, and on whom the promise rests; here is what it refers to.
 
 **Privacy unit.** "label": one row's label flips. "row": one row, label and score, is replaced by another.
 
@@ -161,16 +161,15 @@ class Privacy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         """Vectors of a party's sketch with its shares of the noise on each channel, beside those of rows."""
         return [(f"noise {index}", 1) for index, _ in enumerate(self.channels)]
 
-    @property
-    def sums(self) -> list[Sum]:
-        """What is released."""
+    def sums(self, tying: Sequence[Factor] = ()) -> list[Sum]:
+        """Return what is released; `tying` picks the bins whose ties count."""
         found = []
         for index, (model, weight, _, _, ties) in enumerate(self.channels):
             of_positives = [Part(vector(0, 0, 1), "total", weight)] if weight else []
             terms = [Term((Factor((*of_positives, Part(f"noise {index}", "total"))),))]
             if model is not None:
-                others = each_of if ties else worse
-                terms.append(Term((each_of([vector(model, 0, 1)]), others([vector(model, 0, 0)]))))
+                others = (each_of([vector(model, 0, 0)]), *tying) if ties else (worse([vector(model, 0, 0)]),)
+                terms.append(Term((each_of([vector(model, 0, 1)]), *others)))
             of_model = ("T" if ties else "D") + (f"{model}" if self.models > 1 else "")
             name = "P" if model is None else f"{of_model} {'-' if weight < 0 else '+'} {abs(weight)} P"
             found.append(Sum(name if weight else of_model, tuple(terms)))

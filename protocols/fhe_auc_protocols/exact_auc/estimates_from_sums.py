@@ -1,5 +1,6 @@
 """From the sums of a result to estimates with intervals, comparisons of models, and what sites have in common."""
 
+import math
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -13,7 +14,7 @@ from fhe_auc.metrics.small_cells import hidden_rows
 from fhe_auc.question.analysis import Analysis, Contrast
 from fhe_auc.results import intervals
 from fhe_auc.results.estimates import NESTED, ONE_CLASS, Comparison, GroupEstimate, Headline, too_few
-from fhe_auc.results.heterogeneity import LEAST_SITES, SiteSummary, random_effects
+from fhe_auc.results.heterogeneity import LEAST_SITES, WITHIN, SiteSummary, random_effects
 from fhe_auc.results.intervals import Components, Interval, OneModel, PairedError
 from fhe_auc_protocols.exact_auc.analysis_sums import PooledSums
 from fhe_auc_protocols.exact_auc.auc_sums import AucOfSums
@@ -38,8 +39,11 @@ _SMALL_GROUPS = "small groups are shown (min_cell 1): a count from 1 to 9 may te
 _TWO_DECIMALS = "of scores rounded to two decimals it is exact (--round-scores 2)"
 _ALIKE = 0.05  # a difference with a standard error below this share of a model's own is that of about the same ranking
 
+MEAN_OF_CLASSES = "each from others, mean"
+
 _AVERAGE = (
-    "the AUC is the average over all pairs of classes (Hand and Till); it has no interval, those of single classes have"
+    "the AUC is the average over all pairs of classes (Hand and Till); its interval, and that of the mean of classes, "
+    "are as if classes erred together, and up to a half too wide; those of single classes are not"
 )
 
 
@@ -85,8 +89,15 @@ class Reading:
         )
 
     def estimates(self) -> tuple[GroupEstimate, ...]:
-        """Return one for each contrast; of groups that are too small only that they are."""
-        return tuple(self._estimate(contrast, found) for contrast, found in self._contrasts)
+        """Return one for each contrast, and the mean of classes; of groups that are too small only that they are."""
+        found = tuple(self._estimate(contrast, found) for contrast, found in self._contrasts)
+        if not self.analysis.classes or any(
+            not of.positives for _, of in self._contrasts[: len(self.analysis.classes)]
+        ):
+            return found
+        mean, given = self._of_classes(macro=True), ("auc", "standard_error", "interval", "binning_error", "fraction")
+        own = {name: getattr(mean, name) for name in given}
+        return (*found, GroupEstimate(model="", group="", contrast=MEAN_OF_CLASSES, **own))
 
     def comparisons(self) -> tuple[Comparison, ...]:
         """Return the difference of each pair of models that is compared."""
@@ -144,8 +155,8 @@ class Reading:
             if each.auc is not None and each.q10 is not None and each.q01 is not None
         )
         rows = estimates[0].positives, estimates[0].negatives
-        merged, alike = (float(sum(each)) for each in zip(*((each.binning_error, each.alike) for each in estimates)))
-        return intervals.paired_delong(first, second, sums, *rows, merged, alike)
+        merged, alike = sum(each.binning_error for each in estimates), sum(each.alike for each in estimates)
+        return intervals.paired_delong(first, second, sums, *rows, float(merged), float(alike))
 
     def sites(self) -> tuple[SiteSummary, ...]:
         """Return what sites have in common, for each model; nothing where sums over sites are not released."""
@@ -161,10 +172,11 @@ class Reading:
                 one_class=self.parties - sums.both_classes,
                 usable=sums.usable.usable,
             )
-            effects = random_effects(sums.usable, self.level) if enough and self.level is not None else None
-            if effects is not None:
-                mean, i2, tau2, prediction = effects
-                summary = replace(summary, mean=mean, i2=i2, tau2=tau2, prediction=prediction)
+            if enough and self.level is not None:
+                summary = random_effects(summary, sums.usable, self.level)
+                within, error = Fraction(sums.difference, 2 * sums.pairs), math.sqrt(sums.variance) / sums.pairs
+                interval = intervals.on_logit_scale(within + Fraction(1, 2), error, self.level, WITHIN)
+                summary = replace(summary, within_interval=interval)
             found.append(summary)
         return tuple(found)
 
@@ -182,7 +194,7 @@ class Reading:
         remedy = "the column of its scores may be another class's" if self.analysis.classes else intervals.REVERSED
         reversed_ = tuple(  # rows of one group against another's may well be below 1/2
             f"{_named(each) or 'the AUC'}: {intervals.BELOW_HALF}, so {remedy}"
-            for contrast, each in zip(self.analysis.contrasts, estimates, strict=True)
+            for contrast, each in zip(self.analysis.contrasts, estimates, strict=False)
             if each.interval is not None
             and each.interval.high < 0.5
             and contrast.positives.group == contrast.negatives.group
@@ -213,7 +225,7 @@ class Reading:
     def _few_rows(self, estimates: Sequence[GroupEstimate]) -> tuple[str, ...]:
         """Warn where an interval that is shown is of few rows, or patients; groups are named, all rows are not."""
         groups: dict[str, dict[str, None]] = defaultdict(dict)
-        for contrast, each in zip(self.analysis.contrasts, estimates, strict=True):
+        for contrast, each in zip(self.analysis.contrasts, estimates, strict=False):
             if each.interval is None or each.auc is None:
                 continue
             counted, of = (each.positives or 0, each.negatives or 0), "rows"
@@ -241,24 +253,41 @@ class Reading:
             found.append(f"{each.second} minus {each.first} has no interval and no p-value: {told}")
         return tuple(found)
 
-    def _of_classes(self) -> Headline:
-        """Return Hand and Till's M: the mean, over pairs of classes, of how well either's score tells the two apart."""
-        of_all = [each for each in self._contrasts if each[0].positives.group == 0]
-        pairs = [found for contrast, found in of_all if not contrast.interval]
-        empty = (self.analysis.classes[contrast.model] for contrast, found in of_all if not found.positives)
-        if (name := next(empty, None)) is not None:
+    def _of_classes(self, *, macro: bool = False) -> Headline:
+        """Return Hand and Till's M: the mean, over pairs of classes, of how well either's score tells the two apart.
+
+        With `macro` the mean of how well each class is told from all others: pairs then count by the other's rows. What
+        a row of class c is worth for the mean is the mean of what it is for each pair. So its deviation is at most that
+        mean of theirs, σ_c (Minkowski), by Hanley and McNeil; rows are independent: the variance is Σ σ_c²/n_c at most.
+        """
+        pairs = [each for each in self._contrasts if each[0].positives.group == 0 and not each[0].interval]
+        rows = {contrast.positives.classes[0]: found.positives for contrast, found in pairs}
+        if (empty := next((at for at, number in rows.items() if not number), None)) is not None:
+            name = self.analysis.classes[empty]
             raise UndefinedAucError(
                 f"class {name!r} has no rows in the pool, so the AUC is undefined; no number is given"
             )
-        aucs = [found.auc for found in pairs if found.auc is not None]
-        average, binning_error = (
-            sum(values, Fraction(0)) / len(pairs) for values in (aucs, [found.binning_error for found in pairs])
-        )
+        auc = binning_error = Fraction(0)
+        deviations = dict.fromkeys(rows, 0.0)
+        for contrast, found in pairs:
+            (own,), (other,), of_pair = contrast.positives.classes, contrast.negatives.classes, found.auc or Fraction(0)
+            others = sum(rows.values()) - rows[own]
+            share = Fraction(rows[other], others * len(rows)) if macro else Fraction(1, len(pairs))
+            auc, binning_error = auc + share * of_pair, binning_error + share * found.binning_error
+            for of_class, variance in zip((own, other), intervals.hanley_mcneil_components(of_pair), strict=True):
+                deviations[of_class] += float(share) * math.sqrt(variance)
+        error, interval = math.sqrt(sum(deviations[each] ** 2 / number for each, number in rows.items())), None
+        if self.level is not None:
+            method = intervals.HANLEY_MCNEIL + intervals.AT_MOST
+            interval = intervals.on_logit_scale(auc, error, self.level, method)
+            interval = intervals.widened(interval, error, float(binning_error))
         return Headline(
-            auc=float(average),
+            auc=float(auc),
             binning_error=float(binning_error),
-            fraction=average,
+            fraction=auc,
             binning_error_fraction=binning_error,
+            standard_error=None if self.level is None else error,
+            interval=interval,
         )
 
     def _method(self, name: str) -> str:

@@ -157,7 +157,7 @@ class ExactParameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
                 "a private AUC takes verified, and a helper, to whom all prove the rows that they state"
             )
         analysis = self.analysis
-        others = self.interval or self.average_precision or self.runs is not None
+        others = self.interval or self.average_precision
         if others or analysis.by or analysis.classes or analysis.heterogeneity:
             raise CapacityError("a private AUC is of models over all rows, without other sums")
         if (self.privacy.models, len(self.privacy.rows)) != (len(self.analysis.models), self.parties):

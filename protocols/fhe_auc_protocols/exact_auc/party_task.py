@@ -8,7 +8,6 @@ from typing import cast
 
 from fhe_auc.base.errors import InputError, ResultCheckError, UndefinedAucError, VerificationError
 from fhe_auc.base.keystream import KeyStream
-from fhe_auc.question.binning import of_one_number
 from fhe_auc.question.thresholds import perhaps_found
 from fhe_auc.results.estimates import Headline
 from fhe_auc.results.evaluation import Evaluation
@@ -193,7 +192,7 @@ class ExactTask(PartyTask[Residues, Sequence[Residues], Evaluation]):
 
     def _private(self, found: Sequence[int], counted: Sequence[str], level: float | None) -> Evaluation:
         privacy = cast("Privacy", self.plan.privacy)
-        ties_meant = ROUND_SCORES in self._manifest.options or bool(of_one_number(self._manifest.thresholds).all())
+        ties_meant = not sum((self.plan.runs or (1,))[::2])  # there are no open bins
         reading = PrivateReading(privacy, self.plan.analysis.models, found, self._rows_of(counted), level, ties_meant)
         evaluation = self._evaluation(reading.headline(), len(counted))
         return replace(

@@ -180,7 +180,7 @@ class ExactPlan(ExactParameters, frozen=True):
             (
                 "sums over sites",
                 "yes",
-                "who knows all sites with rows of both labels but two can work out these two's AUCs",
+                "who knows all sites with rows of both labels but three can work out these three's AUCs",
                 analysis.heterogeneity,
             ),
             ("patients", analysis.cluster or "", "a column; how many there are, and sums", bool(analysis.cluster)),

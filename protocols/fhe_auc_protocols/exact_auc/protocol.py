@@ -124,7 +124,6 @@ class Exact(EncryptedProtocol[Evaluation, ExactPlan]):
                 raise InputError(_NO_GROUPS)
             least = request.size if request.min_parties is None else request.min_parties
             privacy = Privacy.of(request.options, request.caps, least, len(analysis.models))
-        runs = None if privacy is not None else _runs(request.thresholds, request.options)
         caps = request.caps
         bound = sum(caps) if request.fleet is None else sum(caps) * request.size
         try:
@@ -141,7 +140,7 @@ class Exact(EncryptedProtocol[Evaluation, ExactPlan]):
                 joint_keys=request.keys == "joint",
                 helpers=int(request.keys == "helper"),
                 caps=caps,
-                runs=runs,
+                runs=_runs(request.thresholds, request.options),
                 privacy=privacy,
                 smudging_bits=DEFAULT_SMUDGING_BITS if request.smudging_bits is None else request.smudging_bits,
             )
@@ -193,7 +192,7 @@ class Exact(EncryptedProtocol[Evaluation, ExactPlan]):
             raise InputError("the session's plan proves other row caps than its study or fleet names")
         if plan.analysis.heterogeneity and manifest.min_parties < LEAST_SITES:
             raise InputError(f"the session's manifest releases sums over sites of fewer than {LEAST_SITES} parties")
-        if plan.privacy is None and plan.runs != _runs(manifest.thresholds, manifest.options):
+        if plan.runs != _runs(manifest.thresholds, manifest.options):
             raise InputError("the session's plan takes other bins for those of one score than its thresholds make")
         # A result claims to be the AUC of the rounded scores: only where each of them is a threshold is it that.
         places = manifest.options.get(ROUND_SCORES)

@@ -3,8 +3,8 @@
 Proved is, of each model: the counts of all rows, with one entry more for what is left of the party's row cap, add up to
 the cap. Where there are groups, those of the first column's levels are submitted, and all rows' counts are their sums;
 every further column's levels add up to the same, for each class and bin. A further model's counts of each group and
-class are as many as the first one's. In each draw of `tie_sums` rows of either sign are as many as there are in the open
-bins of a bucket, of each label.
+class are as many as the first one's. In each draw of `tie_sums` rows of either sign, of a label, are together as many
+as there are in the open bins of a bucket.
 
 A public linear map makes the sketch of what is submitted. The aggregator applies it to the sum of what it has, and the
 helper to the sum of the pads. All else of a session is as without proofs: authenticators are of the sketch.
@@ -34,7 +34,8 @@ Terms = tuple[NDArray[np.int64], NDArray[np.int64], int]  # counts, by index; th
 class ProvedCounts:
     """Those of an analysis over `bins` bins, modulo a prime; a sketch has `sketch_size` entries, the counts first.
 
-    Those of `ties` begin at `signs_at`. `most` is the largest row cap of any party. Raises `CapacityError` where the prime is too small to prove them.
+    Rows by sign, of `ties`, begin at `signs_at`. `most` is the largest row cap of any party. Raises `CapacityError`
+    where the prime is too small to prove them.
     """
 
     analysis: Analysis
@@ -73,9 +74,10 @@ class ProvedCounts:
         left = cap - int(counts[0, 0].sum())
         if left < 0:
             raise InputError(f"there are {-left:,} rows more than the row cap, {cap:,}")
-        before, signs, after = np.split(sketch[self._all_counts :], self._signs_behind)
-        digits = self.statement.digits_of(np.concatenate([own.reshape(-1), signs.astype(np.int64), [left]]))
-        return np.concatenate([digits, before, after])
+        digits = self.statement.digits_of(
+            np.concatenate([own.reshape(-1), self.signs_of(sketch).astype(np.int64), [left]])
+        )
+        return np.concatenate([digits, *self.others(sketch)])
 
     def sketch_of(self, submitted: Residues) -> Residues:
         """Return the sketch, shape (sketch_size,), of what is submitted, or of a pad over it, or of sums of such."""
@@ -87,7 +89,7 @@ class ProvedCounts:
         if self.analysis.by:
             of_all_rows = total(own[:, self._first_column], self.prime, axis=1)
             own = np.concatenate([of_all_rows[:, None], own], axis=1)
-        before, after = np.split(submitted[digits:], self._signs_behind[:1])
+        before, after = np.split(submitted[digits:], [self.signs_at - self._all_counts])
         return np.concatenate([own.reshape(-1), before, signs, after])
 
     def constants(self, cap: int) -> Residues:
@@ -119,11 +121,13 @@ class ProvedCounts:
         shape = len(self.analysis.models), 2 * DRAWS, 2, 2, self.ties.buckets
         return self._counts.size + np.arange(np.prod(shape)).reshape(shape)
 
-    @property
-    def _signs_behind(self) -> tuple[int, int]:
-        """Where in a sketch, less its counts, rows by sign begin and end."""
-        start = self.signs_at - self._all_counts
-        return start, start + self._signs.size
+    def signs_of(self, sketch: Residues) -> Residues:
+        """Return the entries of a sketch that are rows by sign."""
+        return sketch[self.signs_at :][: self._signs.size]
+
+    def others(self, sketch: Residues) -> tuple[Residues, Residues]:
+        """Return the entries of a sketch that are no counts, before and after the rows by sign."""
+        return sketch[self._all_counts : self.signs_at], sketch[self.signs_at + self._signs.size :]
 
     @property
     def _columns(self) -> list[slice]:

@@ -20,7 +20,7 @@ The binning error is U/(2PN), at most ties/(2PN). Groups and pairs of classes ha
 theirs as well. U is too low where signs happen to agree: of two numbers in one bin, in 2^-8 of sessions, and hardly
 where there are more (docs/evidence/intervals.md).
 
-Where parties prove their counts (`proved_counts`), rows of either sign are counted apart: sums of signs are differences.
+Where parties prove their counts (`proved_counts`), rows of either sign are counted apart: sums are differences.
 
 Signs are bits of a hash that is keyed by the session's manifest: nobody knows them before it, all do then. A party
 needs only its own rows, so it does not matter who made the session, or where the rows of a number are.
@@ -49,7 +49,7 @@ from fhe_auc_protocols.exact_auc.auc_sums import AucOfSums
 
 DRAWS = 8
 _DEVIATIONS = 3
-_LEAST_BUCKETS, _MOST_BUCKETS = 16, 128
+_MOST_BUCKETS = 128
 _SHARE = 5  # all vectors of signs have at most so many times fewer entries than those of counts, but for few bins
 
 
@@ -66,14 +66,15 @@ def runs_of(alone: NDArray[np.bool_]) -> tuple[int, ...]:
 class TieSums:
     """Those of an analysis over bins in such `runs` (`runs_of`); None: nothing is said of ties.
 
-    `counts` are how many there are in a sketch, `proved` says that rows of either sign are counted apart. Raises
-    `InputError` for runs that cannot be.
+    A sketch has so many `counts`, there are `least` buckets or more, and rows of either sign are counted apart where
+    counts are `proved`. Raises `InputError` for runs that cannot be.
     """
 
     analysis: Analysis
     runs: tuple[int, ...] | None
     bins: int
     counts: int
+    least: int = 16
     proved: bool = False
 
     def __post_init__(self) -> None:
@@ -94,7 +95,7 @@ class TieSums:
         if self.runs is None:
             return 0
         share = self.counts // (_SHARE * sum(map(len, self._draws)))
-        return min(max(_LEAST_BUCKETS, min(share, _MOST_BUCKETS)), int(self.open.sum()))
+        return min(max(self.least, min(share, _MOST_BUCKETS)), int(self.open.sum()))
 
     @cached_property
     def bucket_of(self) -> NDArray[np.int64]:
@@ -170,13 +171,15 @@ def _bound(of: AucOfSums, draws: Sequence[int]) -> int:
 def _product(vectors: Sequence[str], sign: int) -> Term:
     """Return the sums of signs of negatives times those of positives, times this sign."""
     weights = (1, -1)
-    negatives, positives = (tuple(map(Part, vectors[of::2], ("each", "each"), weights)) for of in (0, 1))
-    signed = tuple(Part(each.vector, weight=sign * each.weight) for each in negatives)
-    return Term((Factor(signed), Factor(positives)))
+    negatives, positives = (
+        tuple(Part(name, weight=weight * scale) for name, weight in zip(vectors[of::2], weights, strict=False))
+        for of, scale in ((0, sign), (1, 1))
+    )
+    return Term((Factor(negatives), Factor(positives)))
 
 
 def shortest(grid: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return a number of each bin, of the fewest decimals: the least of these, or the threshold where nine do not do."""
+    """Return a number of each bin with the fewest decimals, or the threshold where nine do not do."""
     every, found, missing = np.arange(len(grid)), grid.copy(), np.ones(len(grid), bool)
     for places in range(10):
         tried = np.ceil(grid * 10.0**places - 1e-4) / 10.0**places
@@ -188,7 +191,7 @@ def shortest(grid: NDArray[np.float64]) -> NDArray[np.float64]:
 def _hashed(scores: NDArray[np.float64], session: bytes) -> NDArray[np.uint64]:
     """Return 64 bits for each score, equal for those of one number, by multiplications with the session's key."""
     key = np.frombuffer(hashlib.blake2b(session, digest_size=32, person=b"ties").digest(), "<u8")
-    found = numbers(scores).view(np.uint64) ^ key[0]
+    found: NDArray[np.uint64] = numbers(scores).view(np.uint64) ^ key[0]
     for each in key[1:]:
         found = (found ^ (found >> np.uint64(32))) * (each | np.uint64(1))
     return found

@@ -55,6 +55,28 @@ def test_a_file_of_thresholds_serves_several_evaluations(truth: float) -> None:
     assert (with_file["auc"], with_file["rounds"]) == (pytest.approx(wished["auc"], abs=1e-6), 3)
 
 
+def test_own_rows_make_a_file_without_a_session_and_one_process_makes_the_same_thresholds(folder: Path) -> None:
+    random = np.random.default_rng(1)
+    labels, scores = random.integers(0, 2, 400), random.integers(0, 10, 400)
+    write_csv("points.csv", y_true=labels, y_score=scores)
+    write_csv("few.csv", y_true=labels[:99], y_score=scores[:99])
+    assert_refused(call("thresholds", "few.csv", "--own-rows", "--out", "g.txt"), "takes 100 rows at least, got 99")
+    made = told("thresholds", "points.csv", "--own-rows", "--out", "g.txt")
+    with_file, by_rows, listed = (
+        told("evaluate", "points.csv", *more)
+        for more in (("--thresholds", "g.txt"), (), ("--thresholds", "values:0:9"))
+    )
+    assert (
+        made["grid"]
+        == by_rows["settings"]["grid"]
+        == f"{by_rows['thresholds']:,} points of these rows with 10 own values"
+    )
+    assert with_file["fraction"] == by_rows["fraction"] == listed["fraction"]
+    assert float(roc_auc_score(labels, scores)) == pytest.approx(by_rows["auc"], abs=1e-12)
+    assert made["grid"] in " ".join(printed("evaluate", "points.csv").split())
+    assert_refused(call("evaluate", "points.csv", "--no-own-values"), "these thresholds are for probabilities")
+
+
 def test_private_thresholds_take_their_options(truth: float) -> None:
     noisy = ("--protocol", "boundaries-local-dp", "-o", "epsilon=6", "-o", "height=3")
     found = told("thresholds", *FILES, "--bins", "4", *noisy, "--out", "found.txt")

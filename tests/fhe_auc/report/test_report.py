@@ -100,9 +100,12 @@ def test_the_json_holds_what_the_metrics_say() -> None:
     auc, slope = ((each["value"], each["low"], each["high"]) for each in (told[0], told[-1]))
     assert auc == tuple(getattr(metrics.roc_auc_score(of), end) for end in ("value", "low", "high"))
     assert slope == (line.slope, line.slope - line.slope_off, line.slope + line.slope_off)
-    calibration = {"observed_expected_ratio", "calibration_in_the_large", "calibration_slope", "calibration_intercept"}
-    assert plain["calibration"].keys() == calibration
-    of_scores = {"roc_auc", "average_precision", "ks", "expected_calibration_error", "brier"}
+    lines = {"observed_expected_ratio", "calibration_in_the_large", "calibration_slope", "calibration_intercept"}
+    smooth = metrics.smooth_calibration(of)._asdict()
+    assert plain["calibration"].keys() == lines | smooth.keys()
+    unknown = {"low": None, "high": None, "interval": None}
+    assert all(plain["calibration"][name] == {"value": value, **unknown} for name, value in smooth.items())
+    of_scores = {"roc_auc", "average_precision", "ks", "expected_calibration_error", "brier", "scaled_brier"}
     assert plain["metrics"].keys() == {*of_scores, "log_loss", "normalised_entropy", "partial_auc", *RATES_HELD}
     chosen, session = plain["decisions"]["threshold_0.4"], plain["session"]
     for found, expected in (
@@ -260,7 +263,7 @@ def test_the_interval_is_delongs_on_the_rows_as_bins_tell_them_apart_widened_whe
 def test_noise_is_said_so_and_no_range_is_claimed_to_hold() -> None:
     exact, noisy = (Page(report.render(card(noisy=noisy), FACTS)).words for noisy in (False, True))
     of_exact = (
-        *("95 % confidence interval 0.", "CI", "95 % interval"),
+        *("95 % confidence interval 0.", "(CI)", "95 % interval"),
         *("metric of the counted rows lies inside it", "from 4,000 rows"),
     )
     cautions = ("no range on this page covers", "metric of the rows may lie outside", "from about 4,000 rows")
@@ -302,6 +305,8 @@ def test_any_counts_make_a_report_or_an_error_that_says_why(histogram: Histogram
     for decision in filter(None, plain["decisions"].values()):
         assert np.min(decision["confusion_matrix"]) >= 0
         assert {type(rows) for side in decision["confusion_matrix"] for rows in side} == {int}
+    scaled = plain["metrics"].pop("scaled_brier")  # has no least value
+    assert scaled["low"] <= scaled["value"] <= scaled["high"] <= 1
     for estimate in [*plain["metrics"].values(), *filter(None, plain["decisions"]["best_f1"]["metrics"].values())]:
         assert 0 <= estimate["low"] <= estimate["value"] <= estimate["high"]
     for axis in ("fpr", "tpr"):
@@ -514,6 +519,18 @@ def test_intervals_of_events_hold_for_scores_that_are_three_times_too_extreme() 
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("shift", [-3.0, 0.0])
+def test_the_interval_of_the_scaled_brier_score_holds(shift: float) -> None:
+    random = np.random.default_rng(7)
+
+    def study(size: int = 500) -> Histogram:
+        logits = random.normal(shift, 1.5, size)
+        return binned(random.random(size) < expit(logits), expit(1.3 * logits))
+
+    assert_intervals_hold(study, scaled_brier=metrics.scaled_brier_score(study(2_000_000))[0].value)
+
+
+@pytest.mark.slow
 def test_the_slopes_interval_holds_where_log_odds_are_not_linear() -> None:
     """Risks are high at both ends of the score. Fisher's errors held the slope of all patients in 84 % of studies."""
     random = np.random.default_rng(6)
@@ -539,6 +556,7 @@ def test_an_interval_holds_what_the_rows_have_or_is_withheld_where_scores_crowd(
         ("roc_auc", sklearn_metrics.roc_auc_score(labels, scores), width < 0.1),
         ("average_precision", sklearn_metrics.average_precision_score(labels, scores), width < 0.1),
         ("brier", sklearn_metrics.brier_score_loss(labels, scores), False),
+        ("scaled_brier", 1 - sklearn_metrics.brier_score_loss(labels, scores) / labels.var(), False),
         ("observed_expected_ratio", labels.sum() / scores.sum(), False),
     ):
         interval, estimate = found[name].interval, found[name].estimate
@@ -613,6 +631,8 @@ SITES = SiteSummary(
     **{"model": "", "both_classes": 23, "one_class": 55, "usable": 14},
     **{"within": 0.77261, "mean": 0.77154, "i2": 0.29079, "tau2": 0.04401},
     prediction=Interval(0.95, 0.65969, 0.85457, "prediction for a new site"),
+    within_interval=Interval(0.95, 0.72111, 0.81222, "DeLong within sites"),
+    **{"random_mean": 0.78123, "random_interval": Interval(0.95, 0.70123, 0.84456, "random effects")},
 )
 GROUPS = (
     GroupEstimate(
@@ -633,7 +653,19 @@ def test_groups_and_sites_have_a_panel_each_where_there_are_any_and_names_are_es
     page = report.render(card(), facts)
     expected = {"sex: <script>F", "5,555", "1,234", "0.751", "CI 0.710 to 0.790", "sex: M", too_few(10)}
     assert {"TP 1,234, FP 32, FN 43, TN 54", "not shown", "sex: equalized odds"} <= set(Page(page).texts)
-    assert expected | {"0.773", "23", "55", "0.772", "29.1%", "0.210", "0.660 to 0.855"} <= set(Page(page).texts)
+    assert expected | {
+        "0.773",
+        "23",
+        "55",
+        "0.772",
+        "29.1%",
+        "0.210",
+        "0.660 to 0.855",
+        "0.721 to",
+        "0.812",
+        "0.781",
+        "0.701 to",
+    } <= set(Page(page).texts)
     assert "<script>" not in page
     told = json.loads(json.dumps(report.as_dict(card(), facts), allow_nan=False))
     (shown, hidden), sites = told["groups"], told["sites"]

@@ -8,7 +8,7 @@ from fhe_auc.results.report_card import Decisions, ReportCard, report_card
 from fhe_auc.results.report_measures import NOT_PROBABILITIES
 
 POSITIVES, NEGATIVES = np.array([0, 20, 30, 40, 50, 60]), np.array([0, 200, 150, 100, 100, 12])
-MISSING = {"expected_calibration_error", "brier", "log_loss", "normalised_entropy"}
+MISSING = {"expected_calibration_error", "brier", "scaled_brier", "log_loss", "normalised_entropy"}
 
 
 def card(edges: np.ndarray, threshold: float, min_cell: int) -> ReportCard:

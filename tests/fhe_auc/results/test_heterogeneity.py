@@ -2,11 +2,13 @@
 
 import math
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
 
-from fhe_auc.results.heterogeneity import PREDICTION, UsableSites, _student_t, random_effects
+from fhe_auc.results import heterogeneity
+from fhe_auc.results.heterogeneity import PREDICTION, RANDOM, SiteSummary, UsableSites, _student_t
 from tests.support.lazy import Lazy
 
 expit = Lazy("scipy.special").expit
@@ -14,9 +16,16 @@ t = Lazy("scipy.stats").t
 combine_effects = Lazy("statsmodels.stats.meta_analysis").combine_effects
 
 
+def effects(sums: UsableSites, level: float) -> Any:
+    summary = SiteSummary(model="", within=0.7, both_classes=sums.usable, one_class=0, usable=sums.usable)
+    return heterogeneity.random_effects(summary, sums, level)
+
+
 def sums_of(theta: np.ndarray, variance: np.ndarray) -> UsableSites:  # type: ignore[type-arg]
     w = 1 / variance
-    return UsableSites(len(theta), *(Fraction(float(each.sum())) for each in (w, w * theta, w * theta**2, w**2)))
+    return UsableSites(
+        len(theta), *(Fraction(float(each.sum())) for each in (w, w * theta, w * theta**2, w**2, theta, theta**2))
+    )
 
 
 # Statsmodels warns where its own variance, which is none of what is compared, would be negative.
@@ -28,8 +37,8 @@ def test_heterogeneity_is_that_of_statsmodels(sites: int, spread: float) -> None
     variance = generator.uniform(0.01, 0.3, sites)
     theta = 1.2 + spread * generator.normal(size=sites) + np.sqrt(variance) * generator.normal(size=sites)
     theirs = combine_effects(theta, variance, method_re="chi2")  # DerSimonian and Laird
-    found = random_effects(sums_of(theta, variance), 0.9)
-    mean, i2, tau2, prediction = found
+    found = effects(sums_of(theta, variance), 0.9)
+    mean, i2, tau2, prediction = found.mean, found.i2, found.tau2, found.prediction
     assert mean == pytest.approx(expit(theirs.mean_effect_fe), rel=1e-9)
     assert tau2 == pytest.approx(max(0.0, theirs.tau2), abs=1e-9)
     assert i2 == pytest.approx(max(0.0, theirs.i2), abs=1e-9)
@@ -50,11 +59,44 @@ def test_of_eight_hospitals_the_interval_is_ivhets_around_metafors_fixed_effect_
     theta += [0.917130836792, 1.11984826631, 1.07532938518, 0.954747926738]
     variance = [0.00716254367343, 0.0112109483081, 0.0166854436204, 0.0129825145898]
     variance += [0.0189193716055, 0.0552916798954, 0.0112410516232, 0.0172166698835]
-    found = random_effects(sums_of(np.array(theta), np.array(variance)), 0.95)
-    assert found is not None
-    assert found[:3] == pytest.approx((0.7435576, 0.9549871, 0.2995754), abs=1e-7)
-    assert (found[3].low, found[3].high) == pytest.approx((0.407, 0.924), abs=1e-3)
-    assert "IVhet" in found[3].method
+    found = effects(sums_of(np.array(theta), np.array(variance)), 0.95)
+    assert (found.mean, found.i2, found.tau2) == pytest.approx((0.7435576, 0.9549871, 0.2995754), abs=1e-7)
+    assert (found.prediction.low, found.prediction.high) == pytest.approx((0.407, 0.924), abs=1e-3)
+    assert "IVhet" in found.prediction.method
+    # plogis of coef, ci.lb and ci.ub of metafor 3.8's rma(th, v, method="DL", test="knha"): 0.76003, 0.67592, 0.82787
+    interval = found.random_interval
+    assert (found.random_mean, interval.low, interval.high) == pytest.approx((0.76003, 0.67592, 0.82787), abs=6e-4)
+    assert (interval.level, interval.method) == (0.95, RANDOM)
+
+
+@pytest.mark.parametrize(("sites", "spread", "weight"), [(6, 0.0, None), (6, 0.4, 9.0), (30, 0.8, 9.0)])
+def test_hartung_and_knapps_interval_is_metafors_without_variance_between_sites_and_where_all_sites_weigh_the_same(
+    sites: int, spread: float, weight: float | None
+) -> None:
+    """In both cases weights are 1/(v + tau2) but for a factor; the formula is that of Hartung and Knapp over sites."""
+    generator = np.random.default_rng(sites)
+    w = generator.uniform(5, 90, sites) if weight is None else np.full(sites, weight)
+    theta = 0.9 + (spread or 0.5 / np.sqrt(w)) * generator.normal(size=sites)
+    found = effects(sums_of(theta, 1 / w), 0.9)
+    assert (found.tau2 > 0) == (spread > 0)
+    v = 1 / (1 / w + found.tau2)
+    mean = v @ theta / v.sum()
+    reach = t.ppf(0.95, sites - 1) * math.sqrt(v @ (theta - mean) ** 2 / (sites - 1) / v.sum())
+    ends = found.random_mean, found.random_interval.low, found.random_interval.high
+    assert ends == pytest.approx(expit([mean, mean - reach, mean + reach]), rel=1e-9)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("apart", [5, 100])
+@pytest.mark.parametrize("tau2", [0.0, 0.05, 0.3])
+def test_the_random_effects_interval_holds_the_mean_of_all_sites_that_could_be_drawn(apart: int, tau2: float) -> None:
+    generator, held = np.random.default_rng(apart), []
+    for _ in range(1000):
+        variance = 0.01 * np.exp(generator.uniform(0, math.log(apart), 10))
+        theta = 1.2 + generator.normal(size=10) * np.sqrt(tau2 + variance)
+        found = effects(sums_of(theta, variance), 0.95)
+        held.append(found.random_interval.low <= expit(1.2) <= found.random_interval.high)
+    assert 0.91 <= np.mean(held) <= 0.98
 
 
 def test_students_quantiles_are_scipys_and_too_few_sites_have_no_summary() -> None:
@@ -62,23 +104,24 @@ def test_students_quantiles_are_scipys_and_too_few_sites_have_no_summary() -> No
         for freedom in [*range(3, 12), 40, 41, 998, 9999]:
             assert _student_t(freedom, level) == pytest.approx(t.ppf((1 + level) / 2, freedom), rel=1e-9)
     for sums in [
-        UsableSites(0, *[Fraction(0)] * 4),
-        UsableSites(2, Fraction(20), Fraction(10), Fraction(9), Fraction(200)),
-        UsableSites(5, *[Fraction(0)] * 4),
-        UsableSites(5, Fraction(-1), Fraction(1), Fraction(1), Fraction(1)),
-        UsableSites(5, Fraction(3), Fraction(1), Fraction(1), Fraction(9)),  # as of one site alone
+        UsableSites(0, *[Fraction(0)] * 6),
+        UsableSites(2, *map(Fraction, (20, 10, 9, 200, 1, 1))),
+        UsableSites(5, *[Fraction(0)] * 6),
+        UsableSites(5, *map(Fraction, (-1, 1, 1, 1, 1, 1))),
+        UsableSites(5, *map(Fraction, (3, 1, 1, 9, 1, 1))),  # as of one site alone
     ]:
-        assert random_effects(sums, 0.95) is None
+        assert effects(sums, 0.95).mean is None
 
 
 def test_sites_that_are_alike_do_not_differ_and_extreme_ones_give_numbers_from_0_to_1() -> None:
-    found = random_effects(sums_of(np.full(6, 0.8), np.full(6, 0.1)), 0.95)
-    mean, i2, tau2, prediction = found
+    found = effects(sums_of(np.full(6, 0.8), np.full(6, 0.1)), 0.95)
+    mean, i2, tau2, prediction = found.mean, found.i2, found.tau2, found.prediction
     assert (mean, i2, tau2) == (pytest.approx(expit(0.8)), 0.0, 0.0)
     assert prediction.low < mean < prediction.high
     for theta in (-16.0, 16.0):
-        found = random_effects(sums_of(np.array([theta, -theta, theta, theta, theta]), np.full(5, 1e-6)), 0.9999)
-        mean, i2, tau2, prediction = found
+        found = effects(sums_of(np.array([theta, -theta, theta, theta, theta]), np.full(5, 1e-6)), 0.9999)
+        mean, i2, tau2, prediction = found.mean, found.i2, found.tau2, found.prediction
+        assert 0 <= found.random_interval.low <= found.random_mean <= found.random_interval.high <= 1
         assert 0 <= prediction.low <= mean <= prediction.high <= 1
         assert 0 <= i2 <= 1
         assert math.isfinite(tau2)

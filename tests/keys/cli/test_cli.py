@@ -473,6 +473,14 @@ def test_caps_of_all_parties_bound_the_pool_unless_that_is_said_otherwise() -> N
     assert_fails(call(*few), 2, "--min-rows is 51, but the study's row caps allow 50 rows in all")
 
 
+def test_listed_score_values_are_the_session_s_thresholds_and_no_others_go_with_them() -> None:
+    write_study("points.toml", score_values="0:9")
+    made = json_of(*SESSION, "--study", "points.toml")
+    assert (made["study"]["score_values"], made["thresholds"]) == ("0:9", 21)
+    for option in (("--thresholds", "uniform:5"), ("--round-scores", "2")):
+        assert_fails(call(*SESSION, "--study", "points.toml", *option), 2, "lists score values, .*: take no others")
+
+
 @pytest.mark.slow  # keys of CKKS
 def test_caps_of_few_rows_lower_the_default_of_min_rows() -> None:
     write_study("few.toml", row_caps={"north": 30, "south": 20})

@@ -4,6 +4,7 @@ import itertools
 import json
 import math
 from dataclasses import asdict
+from fractions import Fraction
 from functools import partial
 from typing import Any
 
@@ -19,7 +20,8 @@ from fhe_auc.base.serialise import json_text
 from fhe_auc.question import thresholds
 from fhe_auc.question.analysis import PLAIN, Analysis, Variable
 from fhe_auc.results.estimates import Comparison
-from fhe_auc.results.intervals import Interval
+from fhe_auc.results.heterogeneity import WITHIN
+from fhe_auc.results.intervals import Interval, hanley_mcneil, on_logit_scale
 from fhe_auc.results.result_tables import of_sites
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.sums.proof import authenticated
@@ -231,12 +233,14 @@ def test_sums_over_sites_are_those_of_each_sites_own_rows() -> None:
     parties, grid = made(TWO_MODELS, 7, 3), thresholds.uniform(30)
     parties.append(PartyData.from_columns("one label", [1, 1], {"old": [0.5, 0.6], "new": [0.4, 0.9]}, {}, TWO_MODELS))
     parties.append(PartyData.from_columns("perfect", [0, 1], {"old": [0.1, 0.9], "new": [0.1, 0.9]}, {}, TWO_MODELS))
+    tied = {"old": [0.1, 0.9, 0.9], "new": [0.2, 0.5, 0.5]}
+    parties.append(PartyData.from_columns("one positive", [0, 1, 0], tied, {}, TWO_MODELS))
     read_off = read(AnalysisSums(structs.replace(TWO_MODELS, heterogeneity=True), 30, True), parties, grid)
     summaries = Reading(TWO_MODELS, read_off, len(parties), 0.95).sites()
     without = Reading(TWO_MODELS, read_off, len(parties), None).sites()
     for model, sums in enumerate(read_off.sites):
         right = wrong = pairs = both = 0
-        usable = []
+        usable, variance = [], 0.0
         for each in parties:
             at = binned(each.scores[model], grid)
             ones, zeros = at[each.y_true], at[~each.y_true]
@@ -245,16 +249,31 @@ def test_sums_over_sites_are_those_of_each_sites_own_rows() -> None:
             pairs += len(ones) * len(zeros)
             both += bool(len(ones) and len(zeros))
             auc, error = delong.of_rows(ones, zeros) if min(len(ones), len(zeros)) > 1 else (0, 0)
+            if each.name == "one positive":  # 1.5 of 2 pairs for either model
+                error = hanley_mcneil(Fraction(3, 4), 1, 2)
+            variance += (len(ones) * len(zeros) * error) ** 2
             if 0 < auc < 1:
                 usable.append((math.log(auc / (1 - auc)), min((auc * (1 - auc) / error) ** 2, each.rows)))
         assert (sums.difference, sums.pairs, sums.both_classes) == (right - wrong, pairs, both)
         summary = summaries[model]
         assert summary.within == pytest.approx((1 + (right - wrong) / pairs) / 2)
-        assert (both, summary.both_classes, summary.one_class) == (8, 8, 1)
+        assert (both, summary.both_classes, summary.one_class) == (9, 9, 1)
         assert (isinstance(summary.prediction, Interval), without[model].prediction) == (True, None)
         assert 5 <= len(usable) < both  # some are perfect
+        own, error = summary.within_interval, variance**0.5 / pairs
+        expected = on_logit_scale((1 + Fraction(right - wrong, pairs)) / 2, error, 0.95, WITHIN)
+        assert (own.low, own.high) == pytest.approx((expected.low, expected.high), abs=1e-5)
+        assert without[model].within_interval is None
         theta, weight = np.array(usable).T
-        expected = (len(usable), weight.sum(), weight @ theta, weight @ theta**2, weight @ weight)
+        expected = (
+            len(usable),
+            weight.sum(),
+            weight @ theta,
+            weight @ theta**2,
+            weight @ weight,
+            theta.sum(),
+            theta @ theta,
+        )
         assert [float(each) for each in sums.usable] == pytest.approx(expected, rel=1e-5)
 
 
@@ -267,15 +286,24 @@ def test_weights_of_sites_are_rounded_so_that_their_sums_stay_below_half_the_mod
 
 
 @pytest.mark.parametrize(
-    "sums", [(0, -1), (0, 1, 0, 1), (5, 4, 1, 1), (0, 1, 6, 5), (0, 9, 5, 5, 9, 0, 9, -1), (0, 0, 5, 5)]
+    "sums",
+    [
+        (0, -1),
+        (0, 1, 0, 1),
+        (5, 4, 1, 1),
+        (0, 1, 6, 5),
+        (0, 9, 5, 5, 9, 0, 9, -1),
+        (0, 0, 5, 5),
+        (0, 9, 5, 5, *[9] * 6, -1),
+    ],
 )
 def test_sums_over_sites_that_cannot_be_are_not_shown_and_everything_else_is(sums: tuple[int, ...]) -> None:
-    """D beyond the pairs, or none; more usable sites than with both labels, or more of these than parties; w² < 0."""
+    """D beyond the pairs, or none; more usable sites than with both labels; more of these than parties; squares < 0."""
     own = AnalysisSums(WITH_SITES, 4, True)
     parties = made(PLAIN, 5, 8)
     honest = released(own, parties, thresholds.uniform(4), 1000)
     found = list(honest)
-    found[-8 : len(found) - 8 + len(sums)] = sums
+    found[-11 : len(found) - 11 + len(sums)] = sums
     true, false = (reading(WITH_SITES, own.read(each, 1000, MODULUS), 5) for each in (honest, found))
     assert false.sites() == ()
     assert len(true.sites()) == 1
@@ -283,13 +311,14 @@ def test_sums_over_sites_that_cannot_be_are_not_shown_and_everything_else_is(sum
     assert false.estimates() == true.estimates()
 
 
-def test_two_sites_that_a_third_one_could_solve_for_are_not_shown() -> None:
-    """Of three sites with both labels each knows its own numbers, and six sums hold the six of the other two."""
-    parties = made(PLAIN, 3, 8)
-    parties += [PartyData.from_arrays(f"one label {k}", [k % 2], [0.4]) for k in range(3)]
+def test_three_sites_that_a_fourth_one_could_solve_for_are_not_shown() -> None:
+    """Of four sites with both labels each knows its own numbers, and nine sums hold the nine of the other three."""
+    parties = made(PLAIN, 4, 8)
+    parties += [PartyData.from_arrays(f"one label {k}", [k % 2], [0.4]) for k in range(2)]
     (summary,) = reading(WITH_SITES, read(AnalysisSums(WITH_SITES, 4, True), parties, thresholds.uniform(4)), 6).sites()
-    assert (summary.both_classes, summary.one_class) == (3, 3)
-    assert {summary.within, summary.mean, summary.i2, summary.tau2, summary.prediction} == {None}
+    assert (summary.both_classes, summary.one_class) == (4, 2)
+    shown = {name: value for name, value in asdict(summary).items() if value is not None}
+    assert shown.keys() == {"model", "both_classes", "one_class", "usable"}
     ((_, value, note),) = of_sites([summary])
     assert (value, "single sites could be told" in note) == ("not shown", True)
 

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from scipy import stats
+from sklearn.metrics import roc_auc_score
 
 from fhe_auc import InputError, Setup, federated_auc
 from fhe_auc.base.errors import CapacityError, VerificationError
@@ -476,6 +477,18 @@ def test_the_interval_widens_by_what_bins_leave_open_and_the_first_warning_says_
 def test_where_the_noise_hides_how_much_bins_leave_open_a_warning_says_up_to_what() -> None:
     assert "the noise hides how many: up to" in read(0.5, 0, "label", 200).warnings()[0]
     assert not any("told apart" in each for each in read(8.0, 0, "label", 5000).warnings())
+
+
+def test_points_are_no_ties_of_bins() -> None:
+    """The study's values have bins of their own: what is released of their ties is noise alone."""
+    rng = np.random.default_rng(1)
+    labels = rng.random(6000) < 0.2
+    points = np.clip(np.round(3 + 2 * rng.normal(size=6000) + 1.5 * labels), 0, 9)
+    pool = [(labels[k::3], points[k::3]) for k in range(3)]
+    found = federated_auc(pool, protocol=Verified(epsilon=4.0), thresholds="values:0:9")
+    assert found.interval.method == "Hanley and McNeil, with noise"
+    assert found.settings["noisy_binning_error"] < 0.01 < np.mean(points[labels][:, None] == points[~labels]) / 2
+    assert found.interval.low < roc_auc_score(labels, points) < found.interval.high
 
 
 def test_scores_that_are_squeezed_into_one_bin_give_no_narrow_interval() -> None:

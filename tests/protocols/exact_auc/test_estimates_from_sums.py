@@ -19,7 +19,7 @@ from fhe_auc.results.estimates import ONE_CLASS, GroupEstimate, too_few
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc_protocols.exact_auc.analysis_sums import AnalysisSums
 from fhe_auc_protocols.exact_auc.auc_sums import auc_of_sums
-from fhe_auc_protocols.exact_auc.estimates_from_sums import Reading
+from fhe_auc_protocols.exact_auc.estimates_from_sums import MEAN_OF_CLASSES, Reading
 from tests.support import delong, plain_sums
 from tests.support.blinded_auc import counts_of
 from tests.support.several import AGE, CLASSES, SEX, binned, chosen, made, pool, read
@@ -115,7 +115,33 @@ def test_the_average_over_pairs_of_classes_is_hand_and_tills_and_scikit_learns(n
     ]
     assert headline.auc == pytest.approx(np.mean(pairs), abs=1e-12)
     assert headline.auc == pytest.approx(roc_auc_score(labels, hundredths / 100, multi_class="ovo"), abs=1e-12)
-    assert headline.interval is None
+    *_, macro = told(analysis, [data]).estimates()
+    assert macro.contrast == MEAN_OF_CLASSES
+    assert macro.auc == pytest.approx(roc_auc_score(labels, hundredths / 100, multi_class="ovr"), abs=1e-12)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("share", "apart"), [([0.34, 0.33, 0.33], 3.0), ([0.6, 0.3, 0.1], 1.1), ([0.4, 0.3, 0.2, 0.1], 1.1)]
+)
+def test_intervals_of_averages_over_classes_hold_and_are_half_again_too_wide_at_most(
+    share: list[float], apart: float
+) -> None:
+    names, generator, found = tuple("abcd"[: len(share)]), np.random.default_rng(8), []
+    analysis = Analysis(models=tuple(f"p_{each}" for each in names), classes=names)
+    for _ in range(400):
+        labels = generator.choice(len(share), 400, p=share)
+        odds = np.exp(generator.standard_t(5, (400, len(share))) + apart * np.eye(len(share))[labels])
+        columns = dict(zip(analysis.models, (odds / odds.sum(1, keepdims=True)).T, strict=True))
+        data = PartyData.from_columns("all", np.array(names)[labels], columns, {}, analysis)
+        sums = read(AnalysisSums(analysis, 200, True), [data], thresholds.uniform(200))
+        both = Reading(analysis, sums, 1, 0.95)
+        found.append(
+            [(each.auc, each.interval.low, each.interval.high) for each in (both.headline(), both.estimates()[-1])]
+        )
+    for auc, low, high in np.transpose(found, (1, 2, 0)):
+        assert np.mean((low <= auc.mean()) & (auc.mean() <= high)) >= 0.94
+        assert np.median(high - low) <= 1.6 * 2 * 1.96 * auc.std()
 
 
 def test_each_class_from_the_others_has_scikit_learns_auc_and_delongs_standard_error() -> None:
@@ -136,6 +162,7 @@ def test_a_class_without_rows_leaves_no_average() -> None:
     data = PartyData.from_columns("all", ["a", "b", "a"], columns, {}, CLASSES)
     with pytest.raises(UndefinedAucError, match="class 'c' has no rows"):
         told(CLASSES, [data]).headline()
+    assert len(told(CLASSES, [data]).estimates()) == len(CLASSES.contrasts)
 
 
 def of_counts(counts: Mapping[str, tuple[int, int]], **fields: object) -> tuple[Analysis, PartyData]:

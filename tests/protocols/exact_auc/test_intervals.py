@@ -145,7 +145,7 @@ def test_a_session_without_an_interval_releases_four_integers_and_eight_that_tel
     assert (found.interval, found.standard_error) == (None, None)
     assert not any("interval" in warning for warning in found.warnings)
     names = [each.name for each in Play("verified", rows(2, 32)).plan.release.sums]
-    assert names == ["difference", "ties", "N", "P", *(f"S{draw}" for draw in range(8))]
+    assert names == ["difference", "ties", "N", "P", *(f"M{draw}" for draw in range(8))]
 
 
 def test_a_manifest_whose_plan_and_interval_do_not_fit_is_refused() -> None:

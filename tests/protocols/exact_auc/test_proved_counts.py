@@ -58,7 +58,7 @@ def sketch_of(counts: np.ndarray[Any, Any]) -> modular.Residues:
         positive = np.stack([counts[model, 0, model] for model in range(3)])
         negative = counts[:, 0].sum(axis=1) - positive
     labels = np.stack([negative, positive], axis=1)[..., [0, 2, 3]]
-    signs = np.stack([[labels - labels // (2 + draw), labels // (2 + draw)] for draw in range(8)])
+    signs = np.stack([[labels - labels // (2 + draw), labels // (2 + draw)] for draw in range(16)])
     entries = np.arange(REST), signs.transpose(2, 0, 1, 3, 4)
     return np.concatenate([counts.ravel(), entries[0][:2], entries[1].ravel(), entries[0][2:]]).astype(np.uint64)
 

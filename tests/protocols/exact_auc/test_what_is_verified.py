@@ -61,7 +61,11 @@ SORTED: Mapping[type, Mapping[str, str]] = {
         derived="difference binning_error standard_error standard_error_off interval p_value p_holm missing",
         public="first second",
     ),
-    heterogeneity.SiteSummary: sorted_as("both_classes usable", "within one_class mean i2 tau2 prediction", "model"),
+    heterogeneity.SiteSummary: sorted_as(
+        "both_classes usable",
+        "within within_interval one_class mean i2 tau2 prediction random_mean random_interval",
+        "model",
+    ),
     intervals.Interval: sorted_as(derived="low high", public="level method"),
 }
 
