@@ -212,8 +212,8 @@ class Evaluation(Outcome):
         lines = []
         for each in self.estimates:
             variable, _, level = each.group.partition(": ")
-            lines.append(each.as_dict() | {"variable": variable or "all", "level": level})
-        return framed(lines, _OF_AUCS)
+            lines.append(_flat(each.as_dict()) | {"variable": variable or "all", "level": level})
+        return framed(([line.get(name) for name in _OF_AUCS] for line in lines), _OF_AUCS)
 
     def differences_to_frame(self) -> DataFrame:
         """Return a pandas data frame with a row for each comparison of two models, over all rows.
@@ -222,8 +222,10 @@ class Evaluation(Outcome):
         columns as of `to_frame`; without comparisons there is no row.
         """
         of_all = {"n": self.rows, "events": self.positives}
-        lines = [of_all | asdict(each) | {"model": each.second, "minus": each.first} for each in self.comparisons]
-        return framed(lines, _OF_DIFFERENCES)
+        lines = [
+            of_all | _flat(asdict(each)) | {"model": each.second, "minus": each.first} for each in self.comparisons
+        ]
+        return framed(([line.get(name) for name in _OF_DIFFERENCES] for line in lines), _OF_DIFFERENCES)
 
     @property
     def rows(self) -> int | None:
@@ -271,23 +273,19 @@ class Evaluation(Outcome):
         return notebook_html(self.headline, tables, lines)
 
 
-def framed(lines: Iterable[Mapping[str, Any]], columns: Mapping[str, str]) -> DataFrame:
-    """Return a pandas data frame of these columns; each line may have an `interval`, or its plain types."""
+def _flat(line: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a line with the parts of its interval, whose level is named "confidence"."""
+    interval = line["interval"] or {}
+    return {**line, **interval, "confidence": interval.get("level")}
+
+
+def framed(rows: Iterable[Iterable[object]], columns: Mapping[str, str]) -> DataFrame:
+    """Return a pandas data frame of rows, with these columns and types; raise `InputError` without pandas."""
     try:
         import pandas
     except ImportError:
         raise InputError("to_frame needs pandas: pip install pandas") from None
-    rows = []
-    for line in lines:
-        interval = dict(line.get("interval") or {})
-        flat = {
-            **line,
-            **interval,
-            "confidence": interval.get("level", line.get("confidence")),
-            "level": line.get("level"),
-        }
-        rows.append([flat.get(name) for name in columns])
-    return pandas.DataFrame(rows, columns=list(columns)).astype(dict(columns))
+    return pandas.DataFrame(list(rows), columns=list(columns)).astype(dict(columns))
 
 
 def _parties(outcome: Outcome) -> str:

@@ -151,6 +151,22 @@ def test_the_difference_of_aucs_is_that_of_the_pages_with_delongs_interval_over_
     assert f"{found.difference:+.4f}" in Page(report.html()).words
 
 
+def test_the_table_has_the_differences_apart_from_either_models_values(report: Report) -> None:
+    frame, models = report.to_frame(), report.facts.models
+    assert models is not None
+    assert models.comparison is not None
+    between = frame[frame["model"] == "$<b>_old minus risk"]
+    assert between["section"].tolist() == ["differences", "net benefit"]
+    assert between["estimate"].tolist() == [
+        round(models.comparison.difference, 4),
+        round(models.net_benefits[2].estimate.value, 4),
+    ]
+    for name, card in report.cards.items():
+        own = frame[frame["model"] == name]
+        assert own.iloc[0]["estimate"] == round(card.auc.value, 4)
+        assert own["section"].tolist().count("net benefit") == 1
+
+
 def test_where_few_rows_change_sides_the_difference_has_no_interval_and_the_page_says_why(rows: Any) -> None:
     nearly = rows["risk"].to_numpy().copy()
     moved = np.flatnonzero(rows["died"] & (nearly >= AT))[:7]

@@ -130,7 +130,7 @@ def test_a_score_beyond_the_bins_is_refused_by_name_rather_than_counted_where_it
     with pytest.raises(InputError, match=f"party 'odd', row 1: score is {score}, but these thresholds are for"):
         evaluated(sites, thresholds="uniform:20")
     wide = evaluated(sites, thresholds=[-1.0, 0.0, 0.5, 2.0])
-    assert decision_metrics(wide.histogram, 2.0)["recall"].value == 0
+    assert decision_metrics(wide.histogram, 2.0)["recall"] == 0
 
 
 def test_exact_sums_of_few_rows_come_without_a_word_about_numerical_error_and_counts_are_not_in_the_repr():
