@@ -277,6 +277,12 @@ def _group_decisions(card: ReportCard, facts: Facts) -> str:
     decisions, calibrations = facts.group_decisions, of_group_calibrations(facts.group_calibrations)
     calibrated = f"Over all parties, from the counts of groups in a few bins. {_below_a_value(card)}"
     tables = _text_table(card, "group-calibration", "Calibration of groups", calibrated, calibrations)
+    about = (
+        "Rates less those of the largest group (Newcombe), and p that all groups are alike (χ²; of AUCs Cochran's Q), "
+        "not corrected for how many there are."
+    )
+    compared = of_group_differences(decisions, facts.groups, card.level)
+    tables += _text_table(card, "group-differences", "Differences between groups", about, compared)
     if not decisions:
         return tables
     at = f"At the threshold {_number(card.chosen[0].threshold)}, over all parties, from a session of its own."
@@ -286,12 +292,6 @@ def _group_decisions(card: ReportCard, facts: Facts) -> str:
         rows.append((f"{_shown(name)}<small>{counts}</small>", *map(_with_interval, cells[len(CELLS) :])))
     anchor, title = _anchor(card, "group-decisions"), f"Groups at the threshold{_of(card)}"
     table = _section(anchor, title, at, ("Group", *SHOWN_RATES.values()), rows)
-    about = (
-        "Rates less those of the largest group (Newcombe), and p that all groups are alike (χ²; of AUCs Cochran's Q), "
-        "not corrected for how many there are."
-    )
-    compared = of_group_differences(decisions, facts.groups, card.level)
-    tables += _text_table(card, "group-differences", "Differences between groups", about, compared)
     between = (
         "Largest difference and smallest ratio of all groups, as Fairlearn's functions of these names; bounds where "
         "groups are not shown. The largest difference of groups that are alike is not 0 either: by chance alone, with "

@@ -202,17 +202,18 @@ def differences(
 def alike(decisions: Sequence[GroupDecision], estimates: Sequence[GroupEstimate]) -> dict[str, dict[str, float | None]]:
     """Return, by variable, the p-values that all groups are alike in each rate, and in the AUC of one model, "roc_auc".
 
-    None where fewer than two groups are known.
+    None where fewer than two groups are known. Without decisions, at no threshold, there is that of AUCs alone.
     """
     found: dict[str, dict[str, float | None]] = {}
-    for variable, own in _by_variable(decisions).items():
+    without = dict[str, list[GroupDecision]]((each.group.partition(": ")[0], []) for each in estimates if each.group)
+    for variable, own in (_by_variable(decisions) or without).items():
         found[variable] = {}
         for name in SHOWN_RATES:
             hits, rows = _counts(own, name)
             spread = (p := hits.sum() / max(rows.sum(), 1)) * (1 - p)
             found[variable][name] = _tail(hits / rows, rows / spread) if spread else None
-        levels = {f"{variable}: {each.level}" for each in own}
-        usable = [(each.auc, each.standard_error) for each in estimates if each.group in levels and each.standard_error]
+        of = (each for each in estimates if each.group.startswith(f"{variable}: ") and each.standard_error)
+        usable = [(each.auc, each.standard_error) for each in of]
         aucs, errors = np.array([each for each in usable if 0 < (each[0] or 0) < 1], float).reshape(-1, 2).T
         found[variable]["roc_auc"] = _tail(np.log(aucs / (1 - aucs)), (aucs * (1 - aucs) / errors) ** 2)
     return found

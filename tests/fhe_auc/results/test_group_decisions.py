@@ -14,7 +14,16 @@ from fhe_auc import InputError, Report
 from fhe_auc.metrics import Histogram
 from fhe_auc.question.analysis import Analysis, Variable
 from fhe_auc.results.estimates import NESTED, GroupEstimate
-from fhe_auc.results.group_decisions import CELLS, RATES, GroupDecision, alike, differences, fairness, of_cells
+from fhe_auc.results.group_decisions import (
+    CELLS,
+    RATES,
+    SHOWN_RATES,
+    GroupDecision,
+    alike,
+    differences,
+    fairness,
+    of_cells,
+)
 from tests.support.chosen import federated_report
 from tests.support.html_page import Page
 from tests.support.lazy import Lazy
@@ -211,6 +220,9 @@ def test_a_test_of_groups_aucs_is_cochrans() -> None:
     found = alike(decisions_of([(1, 2, 3, 4)] * 4), [*usable, *unusable])["ward"]["roc_auc"]
     theirs = combine_effects(np.log(aucs / (1 - aucs)), (errors / (aucs * (1 - aucs))) ** 2)
     assert found == pytest.approx(stats.chi2.sf(theirs.q, 2))
+    without = alike((), [*usable, *unusable])  # at no threshold
+    assert without["ward"] == {**dict.fromkeys(SHOWN_RATES), "roc_auc": found}
+    assert set(without) == {"ward", "sex"}
 
 
 @pytest.fixture(scope="module")
