@@ -34,7 +34,7 @@ _FRAME = {
     "method": "object",
     **dict.fromkeys(("standard_error", "binning_error"), "float64"),
     **dict.fromkeys(("missing", "minus"), "object"),
-    **dict.fromkeys(("difference", "p_value", "p_holm"), "float64"),
+    **dict.fromkeys(("difference", "p_value", "p_at_most", "p_holm"), "float64"),
 }
 """Columns of `Evaluation.to_frame`, and their pandas types."""
 

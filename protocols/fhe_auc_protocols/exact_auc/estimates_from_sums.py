@@ -15,6 +15,7 @@ from fhe_auc.results import intervals
 from fhe_auc.results.estimates import NESTED, ONE_CLASS, Comparison, GroupEstimate, Headline, too_few
 from fhe_auc.results.heterogeneity import LEAST_SITES, SiteSummary, random_effects
 from fhe_auc.results.intervals import Components, Interval, OneModel, PairedError
+from fhe_auc.results.result_tables import p_text
 from fhe_auc_protocols.exact_auc.analysis_sums import PooledSums
 from fhe_auc_protocols.exact_auc.auc_sums import AucOfSums
 
@@ -108,28 +109,30 @@ class Reading:
             error = self._paired((a, b), first, second)
             if error is not None and self.sums.clusters is not None:
                 own, rows = {a: _components(first), b: _components(second)}, (first.positives, first.negatives)
-                clustered = self.sums.clusters.error(error.components, own, 0, rows)
-                error = error._replace(standard_error=clustered or 0.0)
+                error = error.clustered(self.sums.clusters.error(error.components, own, 0, rows))
             if error and error.standard_error and self.level is not None:
                 comparison = replace(
                     comparison, standard_error=error.standard_error, standard_error_off=error.off,
                     missing=self._missing(comparison.binning_error, error),
                 )  # fmt: skip
-                if not comparison.missing:
+                if comparison.missing:
+                    comparison = replace(comparison, p_at_most=error.p_at_most(comparison.difference))
+                else:
                     interval, p_value = intervals.of_difference(
                         difference, error.standard_error, self.level, self._method(intervals.PAIRED_DELONG)
                     )
                     comparison = replace(comparison, interval=interval, p_value=p_value)
             found.append(comparison)
         if len(found) > 1:  # one that has no p is a test all the same
-            adjusted = intervals.holm([1.0 if each.p_value is None else each.p_value for each in found])
+            bounds = ((each.p_value, each.p_at_most, 1.0) for each in found)
+            adjusted = intervals.holm([next(p for p in each if p is not None) for each in bounds])
             pairs = zip(found, adjusted, strict=True)
             found = [each if each.p_value is None else replace(each, p_holm=p) for each, p in pairs]
         return tuple(found)
 
     def _missing(self, binning_error: float, error: PairedError) -> str:
         """Say why a difference with this binning error gets no interval and no p-value; empty where it does."""
-        if binning_error > error.standard_error and not self.rounded:
+        if binning_error > max(error.standard_error, intervals.LEAST_TOLD) and not self.rounded:
             return f"the binning error, {binning_error:.2g}, exceeds the standard error, {error.standard_error:.2g}"
         if error.off > intervals.MOST_OFF:
             return f"the standard error, {error.standard_error:.2g}, may be off by {100 * error.off:.0f} %"
@@ -145,8 +148,9 @@ class Reading:
             if each.auc is not None and each.q10 is not None and each.q01 is not None
         )
         rows = estimates[0].positives, estimates[0].negatives
-        binning_error = float(sum(each.binning_error for each in estimates))
-        return intervals.paired_delong(first, second, sums, *rows, binning_error, ties_meant=self.rounded)
+        a, b = (float(each.binning_error) for each in estimates)
+        merged = (0.0, 0.0) if self.rounded else (a, b)
+        return intervals.paired_delong(first, second, sums, *rows, merged, (a, b))
 
     def sites(self) -> tuple[SiteSummary, ...]:
         """Return what sites have in common, for each model; nothing where sums over sites are not released."""
@@ -232,6 +236,8 @@ class Reading:
                 advice = ["scores that have few values are told apart exactly by -o round_scores=DECIMALS"] * binned
                 if not self.quantiles:
                     advice.append("take quantile:1000, which a session before finds")
+            if each.p_at_most is not None and each.p_at_most < 1:
+                advice.insert(0, f"p is {p_text(each.p_at_most, '≤')}")
             told = "; ".join([each.missing, *advice])
             found.append(f"{each.second} minus {each.first} has no interval and no p-value: {told}")
         return tuple(found)

@@ -18,12 +18,14 @@ from fhe_auc.base.errors import CapacityError, InputError
 from fhe_auc.base.serialise import json_text
 from fhe_auc.question import thresholds
 from fhe_auc.question.analysis import PLAIN, Analysis, Variable
+from fhe_auc.question.binning import next_number, of_one_number
 from fhe_auc.results.estimates import Comparison
 from fhe_auc.results.intervals import Interval
 from fhe_auc.results.result_tables import of_sites
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.sums.proof import authenticated
 from fhe_auc_protocols.exact_auc.analysis_sums import AnalysisSums, PooledSums
+from fhe_auc_protocols.exact_auc.comparison_sums import ComparisonSums
 from fhe_auc_protocols.exact_auc.estimates_from_sums import Reading
 from fhe_auc_protocols.exact_auc.parameter_choice import plan_exact
 from fhe_auc_protocols.exact_auc.site_sums import fraction_bits
@@ -96,33 +98,57 @@ def test_every_estimate_is_that_of_all_pairs_of_its_rows(
 # --- Comparisons ------------------------------------------------------------------------------------------------------
 
 
-def worth(at: np.ndarray, own: np.ndarray, other: np.ndarray, width: int, of: int) -> list[int]:  # type: ignore[type-arg]
-    """What each row of a label is worth, times twice the parts of a coarse bin, interpolated between its ends."""
-    found, parts = [], min(width, 8)
+def worth(at: Any, own: Any, other: Any, starts: list[int], scale: int, of: int) -> list[int]:
+    """What each row of a label is worth, times S, interpolated between the ends of its coarse bin: from `starts` on."""
+    found = []
     for bin_ in at[own]:
-        start = bin_ // width * width
-        ends = [int((at[other] < end).sum() - (at[other] >= end).sum()) for end in (start, start + width)]
-        share = 2 * ((int(bin_) - start) * parts // width) + 1
-        found.append((1 if of else -1) * ((2 * parts - share) * ends[0] + share * ends[1]))
+        start, end = max(each for each in starts if each <= bin_), min(each for each in starts if each > bin_)
+        ends = [int((at[other] < end).sum() - (at[other] >= end).sum()) for end in (start, end)]
+        share = math.floor(scale * (bin_ + 0.5 - start) / (end - start) + 0.5)
+        found.append((1 if of else -1) * ((scale - share) * ends[0] + share * ends[1]))
     return found
 
 
-@pytest.mark.parametrize("bins", [2, 7, 72, 128, 129, 200, 1000])
+@pytest.mark.parametrize("bins", [2, 7, 69, 128, 129, 200, 1000])
 @pytest.mark.parametrize("models", [2, 3])
 def test_sums_of_a_comparison_are_those_of_each_row_interpolated_in_its_coarse_bin(bins: int, models: int) -> None:
     analysis, grid = Analysis(models=("x", "y", "z")[:models]), thresholds.uniform(bins)
     parties = made(analysis, 3, bins)
     rows, sums = pool(parties), AnalysisSums(analysis, bins, True)
-    at, width = [binned(scores, grid) for scores in rows.scores], 1 if bins <= 128 else -(-bins // 72)
+    at = [binned(scores, grid) for scores in rows.scores]
+    starts = [*ComparisonSums(((0, 1),), bins)._coarse.starts(grid).tolist(), bins]
     found = read(sums, parties, grid).paired
     assert list(found) == [(0, other) for other in range(1, models)]
     for (a, b), paired in found.items():
-        assert paired.scale == 2 * min(width, 8)
+        assert paired.scale == (2 if bins <= 128 else 2 * min(-(-bins // 69), 8))
         for of, moments in ((1, paired.of_positives), (0, paired.of_negatives)):
             own = rows.labels == of
-            u, v = (worth(at[model], own, ~own, width, of) for model in (a, b))
+            u, v = (worth(at[model], own, ~own, starts, paired.scale, of) for model in (a, b))
             products = (sum(x * y for x, y in zip(*both, strict=True)) for both in ((u, u), (v, v), (u, v)))
             assert moments == (sum(u), sum(v), *products)
+
+
+def logit(p: float) -> float:
+    return math.log(p / (1 - p))
+
+
+def test_coarse_bins_are_many_where_scores_of_rare_outcomes_crowd_and_those_of_points_are_their_own() -> None:
+    grid = thresholds.hybrid(1500)
+    starts = ComparisonSums(((0, 1),), 1500)._coarse.starts(grid)
+    between = [logit(each) for each in grid[starts] if 0.003 < each < 0.8]
+    assert starts[0] == 0
+    assert len(starts) <= 69
+    assert len(between) > 45
+    assert max(np.diff(between)) < 0.25
+    points = np.arange(10) / 10
+    own = np.unique(np.concatenate([grid[:1400], points, next_number(points)]))
+    starts = ComparisonSums(((0, 1),), len(own))._coarse.starts(own).tolist()
+    single = np.flatnonzero(of_one_number(own))
+    assert len(starts) <= 69
+    assert all({each, each + 1} <= {*starts, len(own)} for each in single)
+    assert len(single) >= 9
+    margins = ComparisonSums(((0, 1),), 690)._coarse.starts(np.linspace(-3, 3, 690))
+    assert set(np.diff(margins)) == {10}
 
 
 def compared(labels: Any, first: Any, second: Any, grid: Any) -> tuple[Reading, Comparison]:

@@ -58,7 +58,7 @@ SORTED: Mapping[type, Mapping[str, str]] = {
         "positives negatives", "auc standard_error binning_error interval fraction missing", "model group contrast"
     ),
     estimates.Comparison: sorted_as(
-        derived="difference binning_error standard_error standard_error_off interval p_value p_holm missing",
+        derived="difference binning_error standard_error standard_error_off interval p_value p_at_most p_holm missing",
         public="first second",
     ),
     heterogeneity.SiteSummary: sorted_as("both_classes usable", "within one_class mean i2 tau2 prediction", "model"),
