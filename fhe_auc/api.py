@@ -18,6 +18,7 @@ from fhe_auc.question.analysis import Analysis
 from fhe_auc.results.evaluation import Evaluation, QuantileThresholds
 from fhe_auc.results.intervals import DEFAULT_LEVEL
 from fhe_auc.rows.frames import Breakdown, Columns, Rows, parties_of
+from fhe_auc.rows.own_values import default_thresholds
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
 from fhe_auc.session.one_process import first_of, played, run, run_on_quantiles
@@ -203,11 +204,12 @@ def evaluate(
 ) -> Evaluation:
     """Evaluate rows that have been read for an analysis; arguments and errors are those of `federated_auc`."""
     plugin = registry.evaluating(protocol)
-    warnings: tuple[str, ...] = ()
+    warnings, told = tuple[str, ...](), dict[str, str]()
     if isinstance(thresholds, QuantileThresholds):
         warnings, thresholds = thresholds.warnings, thresholds.grid
     if thresholds is None:
-        thresholds = plugin.options.thresholds_for(several=not analysis.is_plain)
+        thresholds, chosen = default_thresholds(parties, analysis, plugin.options, options)
+        told = {"grid": chosen} if " " in chosen else {}
     setup = plugin.set_up(setup, options, {party.name: party.rows for party in parties})
     bins = grids.quantiles_wanted(thresholds)
     request = Request(
@@ -221,7 +223,8 @@ def evaluate(
     if bins is not None:
         return run_on_quantiles(plugin, request, bins, parties, progress, cheat)
     evaluation = run(plugin, request, parties, progress, cheat)
-    return replace(evaluation, warnings=tuple(dict.fromkeys((*evaluation.warnings, *warnings))))
+    warnings = tuple(dict.fromkeys((*evaluation.warnings, *warnings)))
+    return replace(evaluation, warnings=warnings, settings={**evaluation.settings, **told})
 
 
 @accept_parts

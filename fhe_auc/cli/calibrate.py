@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -60,6 +61,7 @@ def fit(files: inputs.PartyFiles, session: SessionOptions, out: Path, force: boo
     from fhe_auc.results.report_card import DIGITS
 
     _check_out_file(out, ".json", force=force)
+    session = replace(session, of_rows=False)  # a map is of probabilities
     evaluation, _ = session.run(files.read())
     histogram = evaluation.histogram
     if histogram is None:

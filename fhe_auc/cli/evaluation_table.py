@@ -227,11 +227,12 @@ def _session_rows(evaluation: Evaluation) -> Iterator[_Row]:
 
 
 def _protection(evaluation: Evaluation) -> Iterator[_Row]:
-    if evaluation.settings:
-        texts = (
-            f"{name} {value:.3g}" if isinstance(value, float) else f"{name} {value}".lower()
-            for name, value in evaluation.settings.items()
-        )
+    texts = [
+        f"{name} {value:.3g}" if isinstance(value, float) else f"{name} {value}".lower()
+        for name, value in evaluation.settings.items()
+        if name != "grid"  # which stands beside the number of thresholds
+    ]
+    if texts:
         yield "settings", "", ", ".join(texts)
     if evaluation.security_bits == 0:
         yield "encryption", "none", "noise protects what parties send"
@@ -243,7 +244,9 @@ def _protection(evaluation: Evaluation) -> Iterator[_Row]:
 
 def _costs(evaluation: Evaluation, session: SessionOptions, sent_note: str) -> list[_Row]:
     decimals = session.options.get("round_scores")
-    specification = session.specification if decimals is None else f"every multiple of {_step(decimals)}"
+    specification = str(evaluation.settings.get("grid", session.specification))
+    if decimals is not None:
+        specification = f"every multiple of {_step(decimals)}"
     if evaluation.key_bytes_per_party:
         key_bytes = quantities.bytes_text(evaluation.key_bytes_per_party)
         sent_note = f"of which {key_bytes} are its parts of the joint keys"

@@ -18,10 +18,11 @@ from fhe_auc.cli.evaluation_table import binning_error_rows, interval_rows, prin
 from fhe_auc.cli.session_options import SessionOptions, histogram_options, naming_the_aggregator
 from fhe_auc.question.analysis import MOST_MIN_CELL, Questions
 from fhe_auc.results import result_tables
+from fhe_auc.results.intervals import WIDENED
 
 if TYPE_CHECKING:
-    from fhe_auc.metrics import Estimate
     from fhe_auc.report import Decision, Facts, ReportCard
+    from fhe_auc.results.report_measures import Measure
 
 _SHOWN = ("average_precision", "expected_calibration_error", "brier")
 """Measures of scores that are printed; the page has all."""
@@ -75,7 +76,7 @@ def _printable(context: click.Context, parameter: click.Parameter, title: str | 
     "asked",
     Questions,
     inputs.score_columns_option(
-        "Columns of two models' scores: curves and metrics of both, and the difference of net benefit at --threshold."
+        "Columns of two models' scores: all of both, and the differences of AUC and of net benefit at --threshold."
     ),
     inputs.by_option,
     inputs.heterogeneity_option,
@@ -105,12 +106,12 @@ def report(
 
     One HTML page that needs no network, its figures as PNG and its numbers as JSON: ROC, precision and recall,
     calibration, decision curve, confidence intervals, and what was revealed to whom. Scores must lie in [0, 1]. Unlike
-    `evaluate`, which gives an AUC, it gives the parties the pooled rows of each label in each bin. Page and files show
-    them in bins that are merged until no count is small.
+    `evaluate`, which gives the same AUC, it gives the parties the pooled rows of each label in each bin. Page and files
+    show them in bins that are merged until no count is small.
 
     AUCs of groups (--by), how far sites differ (--heterogeneity), and the AUCs' intervals where patients have several
     rows (--cluster) come from one more session, of `verified`; counts of groups at the threshold from a third one. With
-    --score-columns there are two more sessions, and none of these.
+    --score-columns a second model has the same, and one more session each has differences of AUC and net benefit.
     """
     from fhe_auc import report as cards
 
@@ -123,7 +124,9 @@ def report(
             analysis,
             protocol=session.plugin.name,
             options=session.options,
-            thresholds=session.thresholds,
+            thresholds=session.thresholds
+            if inputs.given("thresholds")
+            else None,  # else of this page's rows and models
             specification=session.specification,
             threshold=threshold,
             title=title or "",
@@ -160,51 +163,77 @@ def _check_folder(folder: Path, names: tuple[str, ...], *, force: bool) -> None:
 
 
 def _print(card: ReportCard, facts: Facts, saved: list[Path]) -> None:
-    note = "of all parties' rows together"
-    if card.noisy:
-        note = "the noise is random and has no bound; the ranges below leave it out"
-    rows: list[tuple[output.Cell, ...]] = [
-        (output.styled("AUC", "bold"), output.styled(f"{card.auc.value:.4f}", "bold"), note),
-        *interval_rows(card.interval),
-        *(() if card.noisy else binning_error_rows(card.auc.value, card.auc.half_width, digits=4)),
-    ]
-    if facts.models:
-        of_second = (f"AUC, {facts.models.names[1]}", _value(facts.models.card.auc), "")
-        rows += [of_second, *interval_rows(facts.models.card.interval)]
+    rows: list[tuple[output.Cell, ...]] = []
+    cards = facts.cards(card)
+    for each in cards:
+        rows += _auc(each)
+    if facts.models and (pair := facts.models.comparison):
+        within = "none" if pair.interval is None else result_tables.ends(pair.interval, "+.4f")
+        note = pair.missing if pair.p_value is None else f"p {result_tables.p_text(pair.p_value)}"
+        rows += [("difference of AUCs", f"{pair.difference:+.4f}", f"{pair.second} minus {pair.first}")]
+        rows += [("its interval", within, note or "both models rank all rows alike")]
     if card.histogram.bins < card.fine_bins:
         note = f"of {card.fine_bins:,}: the others are merged, so that no count shown is from 1 to {card.min_cell - 1}"
         rows.append(("bins", f"{card.histogram.bins:,}", note))
-    for measure in card.measures:
-        if measure.name in _SHOWN:
-            estimate = measure.estimate
-            value = "left out" if estimate is None else f"{estimate.value:.4f}"
-            between = estimate and f"between {estimate.low:.4f} and {estimate.high:.4f}. {measure.meaning}"
-            rows.append((measure.title, value, between or measure.missing))
-    for measure in (*card.calibration_measures, *(facts.models.net_benefits if facts.models else ())):
-        interval = measure.interval
-        within = "" if interval is None else f"{interval.heading} {result_tables.ends(interval)}"
-        rows.append((measure.title, _value(measure.estimate), within))
-    rows += [_decision(card.best), _decision(card.chosen), *result_tables.of_sites(facts.site_summaries)]
+    for each in cards:
+        measures = (*(one for one in each.measures if one.name in _SHOWN), *each.calibration_measures)
+        rows += [_measure(each, one) for one in measures]
+        rows += [_decision(each, each.best), _decision(each, each.chosen)]
+    if facts.models:
+        rows += [_measure(card, one, named=False) for one in facts.models.net_benefits]
+    rows += result_tables.of_sites(facts.sites)
     about = "about " if card.noisy else ""
     total = f"{about}{card.histogram.counts.sum():,.0f} rows, {100 * card.prevalence:.3g}% positive"
     output.print_text(f"{facts.title}: {total}.\n")
     output.print_table(rows)
     output.print_text()
     if facts.groups:
-        decisions = facts.group_decisions
-        at_threshold = result_tables.of_group_decisions(decisions, card.level), result_tables.of_fairness(decisions)
-        print_tables([result_tables.of_estimates(facts.groups), *at_threshold])
+        tables = [result_tables.of_estimates(facts.groups)]
+        for each in cards:
+            decisions = facts.of_model(each.model).group_decisions
+            at_threshold = result_tables.of_group_decisions(decisions, card.level), result_tables.of_fairness(decisions)
+            tables += (_headed(table, each.model) for table in at_threshold)
+        print_tables(tables)
         output.print_text()
     page, *others = saved
     output.print_text(f"page saved as {page}; beside it {', '.join(path.name for path in others)}")
     output.print_warnings(facts.warnings)
 
 
-def _decision(decision: Decision) -> tuple[str, str, str]:
-    measures = {measure.name: _value(measure.estimate) for measure in decision.measures}
+def _auc(card: ReportCard) -> list[tuple[output.Cell, ...]]:
+    """Return AUC and interval; what the bins leave open only where no interval has it."""
+    note = card.model or "of all parties' rows together"
+    if card.noisy:
+        note = "the noise is random and has no bound; the ranges below leave it out"
+    rows: list[tuple[output.Cell, ...]] = [
+        (output.styled("AUC", "bold"), output.styled(f"{card.auc.value:.4f}", "bold"), note)
+    ]
+    rows += interval_rows(card.interval)
+    if not card.noisy and (card.interval is None or card.interval.method.endswith(WIDENED)):
+        rows += binning_error_rows(card.auc.value, card.auc.half_width, digits=4)
+    return rows
+
+
+def _measure(card: ReportCard, measure: Measure, *, named: bool = True) -> tuple[str, str, str]:
+    """Return name, value and interval; the range that bins leave open where there is no interval."""
+    value, estimate, interval = result_tables.value_text(measure), measure.estimate, measure.interval
+    if estimate is None:
+        about = measure.missing
+    elif interval is not None:
+        about = f"{interval.heading} {result_tables.ends(interval)}"
+    elif card.noisy or not 5e-5 <= estimate.half_width < math.inf:
+        about = measure.meaning
+    else:
+        about = f"no interval; the bins leave open {estimate.low:.4f} to {estimate.high:.4f}"
+    return f"{measure.title}, {card.model}" if named and card.model else measure.title, value, about
+
+
+def _headed(table: result_tables.TextTable, model: str) -> result_tables.TextTable:
+    return table._replace(header=(f"{table.header[0]}, {model}", *table.header[1:])) if model else table
+
+
+def _decision(card: ReportCard, decision: Decision) -> tuple[str, str, str]:
+    measures = {measure.name: result_tables.value_text(measure) for measure in decision.measures}
     at = f"precision {measures['precision']}, recall {measures['recall']}, F1 {measures['f1']}"
-    return f"Threshold, {decision.title[0].lower()}{decision.title[1:]}", f"{decision.threshold:.4g}", at
-
-
-def _value(estimate: Estimate | None) -> str:
-    return "undefined" if estimate is None else f"{estimate.value:.4f}"
+    of = f", {card.model}" if card.model else ""
+    return f"Threshold, {decision.title[0].lower()}{decision.title[1:]}{of}", f"{decision.threshold:.4g}", at

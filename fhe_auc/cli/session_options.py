@@ -28,6 +28,9 @@ from fhe_auc.session.protocol import DEFAULT_MIN_ROWS, DEFAULT_PROTOCOL, Protoco
 _MODELS = "histogram-"
 """Of the protocols that are models to commands with `histogram_options`: NAME stands for histogram-NAME."""
 
+_NAMED = "named"
+"""In place of thresholds: those that the protocol names, whatever the rows are."""
+
 ONE_QUESTION = Questions(score_columns=("score",))  # one model over all rows
 
 
@@ -36,7 +39,8 @@ class SessionOptions:
     """How to evaluate, as given on the command line and checked.
 
     `specification` is how the thresholds were given, `thresholds` the grid, shape (m,), or "quantile:SIZE" where it is
-    to be found first. `questions` have no columns of scores where those of the files are meant.
+    to be found first. With `of_rows` a command that reads all rows chooses others by these. `questions` have no columns
+    of scores where those of the files are meant.
     """
 
     plugin: Protocol[Any]
@@ -46,6 +50,7 @@ class SessionOptions:
     setup: Setup
     questions: Questions = ONE_QUESTION
     interval: float | None = None
+    of_rows: bool = False
 
     @classmethod
     def checked(
@@ -57,27 +62,36 @@ class SessionOptions:
         questions: Questions = ONE_QUESTION,
         interval: float | None = None,
     ) -> SessionOptions:
-        """Check what can be checked before any file is read; raise `InputError`. No thresholds: the protocol's own."""
+        """Check what can be checked before any file is read; raise `InputError`. No thresholds: the protocol's own.
+
+        "named" thresholds are these too, whatever the rows are.
+        """
         check_names(plugin.options, plugin.name, options)
         if (questions.several or questions.heterogeneity or questions.cluster) and not plugin.several:
             raise InputError(
                 f"protocol {plugin.name!r} answers for one model over all rows: --score-columns, --by, --classes, "
                 "--cluster and --heterogeneity are for exact and verified"
             )
-        if thresholds is None:
-            thresholds = plugin.options.thresholds_for(several=questions.several)
+        of_rows = thresholds is None
+        if thresholds in (None, _NAMED):
+            thresholds = plugin.options.thresholds_for(several=questions.coarse)
         bins = grids.quantiles_wanted(thresholds)
         if bins is not None:
             registry.finder(plugin)
         resolved = grids.resolve(thresholds) if bins is None else thresholds
         if setup.backend is not None:
             ckks.choose_backend(setup.backend)
-        return cls(plugin, click.format_filename(thresholds), resolved, options, setup, questions, interval)
+        return cls(plugin, click.format_filename(thresholds), resolved, options, setup, questions, interval, of_rows)
 
     @property
     def quantiles(self) -> int | None:
         """How many thresholds a session before finds; None: they are given."""
         return grids.quantiles_wanted(self.specification)
+
+    @property
+    def in_one_process(self) -> NDArray[np.float64] | str | None:
+        """Thresholds for a command that reads all rows; None where it may choose them by the rows."""
+        return None if self.of_rows else self.thresholds
 
     def request(self, parties: Iterable[str], min_parties: int | None, analysis: Analysis | None = None) -> Request:
         """Return what to prepare for these parties; `InputError` without an analysis, where files are needed."""
@@ -104,7 +118,7 @@ class SessionOptions:
                 parties,
                 analysis,
                 protocol=self.plugin.name,
-                thresholds=self.thresholds,
+                thresholds=self.in_one_process,
                 progress=naming_the_aggregator(report),
                 cheat=cheat,
                 interval=self.interval,
@@ -122,7 +136,16 @@ def shared_options(command: Callable[..., Any]) -> Callable[..., Any]:
         help="Decision points: hybrid:SIZE (even in probability and log odds), uniform:SIZE, dpauc:SIZE (dense near "
         "0), a .npy, .txt or .csv file of numbers; or quantile:SIZE, for which a session before finds points with "
         "about equally many rows between them: parties see the pooled scores, and everybody the points. "
-        "Default: hybrid:5000 with exact and verified, hybrid:1000 with all others, and for several AUCs.",
+        "Default: hybrid:5000 with exact and verified, hybrid:1000 with all others, and for several models; where one "
+        "command reads all rows, frequent values get bins of their own there, and scores may be any numbers.",
+    )
+    values = click.option(
+        "--score-values",
+        metavar="FIRST:LAST[:STEP]",
+        help="All scores that there are, 0:9 say, or VALUE,VALUE: thresholds are of these, and others are refused.",
+    )
+    named = click.option(
+        "--no-own-values", is_flag=True, help="Thresholds as if no rows were known, where none are given."
     )
     min_rows = inputs.whole_number(
         "--min-rows",
@@ -132,7 +155,15 @@ def shared_options(command: Callable[..., Any]) -> Callable[..., Any]:
         "integers holds for any.",
     )
     setup = inputs.gathered("setup", Setup, *inputs.setup_options, min_rows)
-    return inputs.protocol_options(thresholds(setup(command)))
+
+    @functools.wraps(command)
+    def with_thresholds(*args: Any, score_values: str | None, no_own_values: bool, **others: Any) -> Any:
+        given = others.pop("thresholds"), score_values and f"{grids.VALUES}:{score_values}", no_own_values and _NAMED
+        if sum(map(bool, given)) > 1:
+            raise InputError("--thresholds, --score-values and --no-own-values contradict each other: give one of them")
+        return command(*args, thresholds=next(filter(None, given), None), **others)
+
+    return inputs.protocol_options(thresholds(values(named(setup(with_thresholds)))))
 
 
 def session_options(plugin: Callable[[str], Protocol[Any]]) -> inputs.Decorator:
@@ -188,7 +219,7 @@ def session_options(plugin: Callable[[str], Protocol[Any]]) -> inputs.Decorator:
             **others: Any,
         ) -> Any:
             flags = inputs.with_flags(options, round_scores=round_scores, epsilon=epsilon, epsilon_unit=epsilon_unit)
-            if "round_scores" in flags and inputs.given("thresholds"):
+            if "round_scores" in flags and thresholds not in (None, _NAMED):
                 raise InputError("--thresholds does not go with rounded scores: every rounded score is a threshold")
             if inputs.given("min_rows") and setup.min_rows > setup.max_rows:  # a default gives way
                 raise InputError(f"--min-rows is {setup.min_rows:,}, but --max-rows {setup.max_rows:,}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
@@ -13,7 +13,7 @@ from fhe_auc.base.errors import InputError
 from fhe_auc.figures.plot import GREY, INK, LIGHT, blank_figure, current, tidy
 from fhe_auc.metrics import Histogram
 from fhe_auc.results.evaluation import Evaluation
-from fhe_auc.results.report_card import ReportCard, TwoModels
+from fhe_auc.results.report_card import ReportCard
 from fhe_auc.results.report_measures import Decision
 
 if TYPE_CHECKING:
@@ -23,14 +23,15 @@ if TYPE_CHECKING:
 _SIZE = (4.1, 3.6)  # inches, 394 CSS pixels wide: a phone shows it, and its text, at about this size
 _CELLS = 40  # of the score histogram
 _PER_BIN = 20  # points of the precision-recall curve
+_NO_PROBABILITIES = "these scores are not probabilities, so there is no {}"
 
 
-class HasCard(Protocol):
-    """What has a card: a `Report`."""
+class HasCards(Protocol):
+    """What has the card of each model: a `Report`."""
 
     @property
-    def card(self) -> ReportCard:
-        """Every number and curve."""
+    def cards(self) -> Mapping[str, ReportCard]:
+        """Every number and curve, by the model's name."""
 
 
 class Illustration(NamedTuple):
@@ -39,25 +40,19 @@ class Illustration(NamedTuple):
     title: str
     caption: str
     words: Callable[[ReportCard], str]
-    plot: Callable[[ReportCard, Axes], Axes]
+    plot: Callable[[tuple[ReportCard, ...], Axes], Axes]
 
 
-def draw(card: ReportCard, name: str, models: TwoModels | None = None) -> Figure:
-    """Draw one figure; `name` is a key of `FIGURES`. Curves of `OF_BOTH` are beside those of a second model."""
+def shown(card: ReportCard) -> list[str]:
+    """Return the names of the figures that there are: two of them need probabilities."""
+    missing = {"reliability": card.calibration is None, "decision_curve": card.decision_curve is None}
+    return [name for name in FIGURES if not missing.get(name)]
+
+
+def draw(report: HasCards | ReportCard | tuple[ReportCard, ...], name: str) -> Figure:
+    """Draw one figure; `name` is one of those `shown`."""
     figure = blank_figure(*_SIZE)
-    axes = FIGURES[name].plot(card, figure.add_subplot())
-    if models is not None and name in OF_BOTH:
-        place, curve = OF_BOTH[name]
-        titles = [f"model {each}".replace("$", r"\$") for each in models.names]  # which would begin a formula
-        for line in axes.lines:
-            line.set_label(str(line.get_label()).replace("classifier", titles[0]))
-        auc = f" (AUC {models.card.auc.value:.3f})" if name == "roc" else ""
-        x, y = curve(models.card)
-        axes.plot(x, y, "-.", color=INK, linewidth=1.6, label=titles[1] + auc, clip_on=name == "decision_curve")
-        if name == "reliability":
-            reach = max(axes.get_xlim()[1], _round_up(1.08 * max(x.max(), y.max())))
-            axes.set(xlim=(0, reach), ylim=(0, reach))
-        axes.legend(loc=place, fontsize=8, frameon=False)
+    FIGURES[name].plot(report if isinstance(report, tuple) else cards_of(report), figure.add_subplot())
     return figure
 
 
@@ -78,20 +73,54 @@ def png(figure: Figure) -> bytes:
     return buffer.getvalue()
 
 
-def card_of(report: HasCard | ReportCard) -> ReportCard:
-    """Return the card of what `fhe_auc.federated_report` returns, or a card itself; raise `InputError` for all else."""
-    card: object = getattr(report, "card", report)
-    if not isinstance(card, ReportCard):
-        hint = "; plot_forest draws an evaluation" if isinstance(report, Evaluation) else ""
+def cards_of(report: HasCards | ReportCard) -> tuple[ReportCard, ...]:
+    """Return the cards of what `fhe_auc.federated_report` returns, or a card itself; `InputError` for all else."""
+    given: object = report
+    if isinstance(given, ReportCard):
+        return (given,)
+    cards = getattr(given, "cards", None)
+    if not isinstance(cards, Mapping):
+        hint = "; plot_forest draws an evaluation" if isinstance(given, Evaluation) else ""
         raise InputError(
-            f"expected the report that federated_report returns, or its card, got {type(report).__name__}{hint}"
+            f"expected the report that federated_report returns, or its card, got {type(given).__name__}{hint}"
         )
-    return card
+    return tuple(cards.values())
 
 
-def plot_roc(report: HasCard | ReportCard, ax: Axes | None = None) -> Axes:
-    """Draw the ROC curve: what the bins leave open, limits point by point, and two thresholds."""
-    card, axes = card_of(report), current(ax)
+def model_text(card: ReportCard) -> str:
+    """Return how the page names a model."""
+    return f"model {card.model}" if card.model else "classifier"
+
+
+def _named(card: ReportCard) -> str:
+    return model_text(card).replace("$", r"\$")  # which would begin a formula
+
+
+def _styled(cards: tuple[ReportCard, ...]) -> Iterator[tuple[ReportCard, str, str]]:
+    """Yield each card with the line and the marker of its model."""
+    return zip(cards, ("-", "-."), ("o", "s"), strict=False)
+
+
+def plot_roc(report: HasCards | ReportCard, ax: Axes | None = None) -> Axes:
+    """Draw the ROC curve: what the bins leave open, limits point by point, and two thresholds; of two models curves."""
+    return _roc(cards_of(report), current(ax))
+
+
+def _roc(cards: tuple[ReportCard, ...], axes: Axes) -> Axes:
+    if len(cards) == 1:
+        _roc_limits(cards[0], axes)
+    for card, line, _ in _styled(cards):
+        label = f"{_named(card)} (AUC {card.auc.value:.3f})"
+        axes.plot(*card.roc[:2], line, color=INK, linewidth=1.6, label=label)
+    axes.plot([0, 1], [0, 1], color=GREY, linestyle=":", linewidth=1.2, label="chance (AUC 0.5)")
+    _mark_decisions(axes, cards, "specificity", "recall")
+    axes.set(xlabel="False positive rate (1 − specificity)", ylabel="True positive rate (recall)")
+    axes.set(xlim=(-0.01, 1.01), ylim=(-0.01, 1.02), aspect="equal")
+    axes.legend(loc="lower right", fontsize=8, edgecolor="none", framealpha=0.9)  # the band may be behind it
+    return tidy(axes)
+
+
+def _roc_limits(card: ReportCard, axes: Axes) -> None:
     fpr, tpr, _ = card.roc
     # The rows' own curve rises somehow from each point to the next: it stays in the rectangle between them.
     across, low, high = np.repeat(fpr, 2)[1:-1], np.repeat(tpr[:-1], 2), np.repeat(tpr[1:], 2)
@@ -100,13 +129,6 @@ def plot_roc(report: HasCard | ReportCard, ax: Axes | None = None) -> Axes:
         for x, y in ((card.fpr_band.high, card.tpr_band.low), (card.fpr_band.low, card.tpr_band.high)):
             axes.plot(x, y, color=INK, linestyle="--", linewidth=0.7)
         axes.lines[0].set_label(f"{level_text(card)} limits, point by point")
-    axes.plot(fpr, tpr, color=INK, linewidth=1.6, label=f"classifier (AUC {card.auc.value:.3f})")
-    axes.plot([0, 1], [0, 1], color=GREY, linestyle=":", linewidth=1.2, label="chance (AUC 0.5)")
-    _mark_decisions(axes, card, "specificity", "recall")
-    axes.set(xlabel="False positive rate (1 − specificity)", ylabel="True positive rate (recall)")
-    axes.set(xlim=(-0.01, 1.01), ylim=(-0.01, 1.02), aspect="equal")
-    axes.legend(loc="lower right", fontsize=8, edgecolor="none", framealpha=0.9)  # the band may be behind it
-    return tidy(axes)
 
 
 def _roc_in_words(card: ReportCard) -> str:
@@ -115,19 +137,26 @@ def _roc_in_words(card: ReportCard) -> str:
     return f"ROC curve with an area of {card.auc.value:.3f}. True positive rate by false positive rate: {points}."
 
 
-def plot_precision_recall(report: HasCard | ReportCard, ax: Axes | None = None) -> Axes:
+def plot_precision_recall(report: HasCards | ReportCard, ax: Axes | None = None) -> Axes:
     """Draw precision by recall; inside a bin, true and false positives grow together (Davis, Goadrich, ICML 2006)."""
-    card, axes = card_of(report), current(ax)
-    tp, fp = (np.append(np.cumsum(side[::-1]), 0.0)[[-1, *range(side.size)]] for side in _classes(card.histogram))
-    bins = np.arange(len(tp))
-    inside = np.linspace(0, bins[-1], _PER_BIN * bins[-1] + 1)[1:]
-    tp, fp = (np.interp(inside, bins, counts) for counts in (tp, fp))
-    some = tp + fp > 0
-    recall, precision = tp[some] / tp[-1], tp[some] / (tp[some] + fp[some])
-    axes.plot(recall, precision, color=INK, linewidth=1.6, label="classifier")
-    axes.axhline(card.prevalence, color=GREY, linestyle=":", linewidth=1.2, label=f"chance ({card.prevalence:.3g})")
-    _mark_decisions(axes, card, "recall", "precision")
-    axes.set(xlabel="Recall", ylabel="Precision", xlim=(-0.01, 1.01), ylim=(0, 1.02 * _round_up(1.4 * precision.max())))
+    return _precision_recall(cards_of(report), current(ax))
+
+
+def _precision_recall(cards: tuple[ReportCard, ...], axes: Axes) -> Axes:
+    top = 0.0
+    for card, line, _ in _styled(cards):
+        tp, fp = (np.append(np.cumsum(side[::-1]), 0.0)[[-1, *range(side.size)]] for side in _classes(card.histogram))
+        bins = np.arange(len(tp))
+        inside = np.linspace(0, bins[-1], _PER_BIN * bins[-1] + 1)[1:]
+        tp, fp = (np.interp(inside, bins, counts) for counts in (tp, fp))
+        some = tp + fp > 0
+        recall, precision = tp[some] / tp[-1], tp[some] / (tp[some] + fp[some])
+        top = max(top, precision.max())
+        axes.plot(recall, precision, line, color=INK, linewidth=1.6, label=_named(card))
+    chance = cards[0].prevalence
+    axes.axhline(chance, color=GREY, linestyle=":", linewidth=1.2, label=f"chance ({chance:.3g})")
+    _mark_decisions(axes, cards, "recall", "precision")
+    axes.set(xlabel="Recall", ylabel="Precision", xlim=(-0.01, 1.01), ylim=(0, 1.02 * _round_up(1.4 * top)))
     axes.legend(loc="upper right", fontsize=8, frameon=False)
     return tidy(axes)
 
@@ -138,16 +167,27 @@ def _precision_recall_in_words(card: ReportCard) -> str:
     return f"Precision-recall curve. Best precision by recall: {points}. Chance gives {card.prevalence:.3g}."
 
 
-def plot_calibration(report: HasCard | ReportCard, ax: Axes | None = None) -> Axes:
-    """Draw the observed share of positive rows by mean score, with Wilson's intervals."""
-    card, axes = card_of(report), current(ax)
-    observed, score, _ = card.calibration
-    low, high = card.observed_band or (observed, observed)
-    reach = _round_up(1.08 * max(high.max(), score.max()))
-    axes.plot([0, reach], [0, reach], color=GREY, linestyle=":", linewidth=1.2, label="perfect calibration")
-    if card.observed_band:
-        axes.vlines(score, low, high, color=INK, linewidth=1.2, label=f"{level_text(card)} interval")
-    axes.plot(score, observed, "o-", color=INK, linewidth=1.2, markersize=5, label="classifier", clip_on=False)
+def plot_calibration(report: HasCards | ReportCard, ax: Axes | None = None) -> Axes:
+    """Draw the observed share of positive rows by mean score, with Wilson's intervals; scores are probabilities."""
+    return _reliability(cards_of(report), current(ax))
+
+
+def _reliability(cards: tuple[ReportCard, ...], axes: Axes) -> Axes:
+    highest = 0.0
+    for card, line, marker in _styled(cards):
+        if card.calibration is None:
+            raise InputError(_NO_PROBABILITIES.format("calibration"))
+        observed, score, _ = card.calibration
+        if card.observed_band:
+            low, high = card.observed_band
+            label = f"{level_text(card)} interval" if card is cards[0] else ""
+            axes.vlines(score, low, high, color=INK, linewidth=1.2, label=label)
+            highest = max(highest, high.max())
+        looks: dict[str, Any] = {"color": INK, "linewidth": 1.2, "markersize": 5, "clip_on": False}
+        axes.plot(score, observed, marker + line, label=_named(card), **looks)
+        highest = max(highest, observed.max(), score.max())
+    reach = _round_up(1.08 * highest)
+    axes.plot([0, reach], [0, reach], color=GREY, linestyle=":", linewidth=1.2, label="perfect calibration", zorder=1)
     axes.set(xlabel="Mean score", ylabel="Observed share of positive rows")
     axes.set(xlim=(0, reach), ylim=(0, reach), aspect="equal")
     axes.legend(loc="upper left", fontsize=8, frameon=False)
@@ -155,30 +195,40 @@ def plot_calibration(report: HasCard | ReportCard, ax: Axes | None = None) -> Ax
 
 
 def _reliability_in_words(card: ReportCard) -> str:
+    assert card.calibration is not None  # noqa: S101 - else there is no figure
     observed, score, _ = card.calibration
     points = ", ".join(f"{o:.3g} at {s:.3g}" for s, o in zip(score, observed, strict=True))
     return f"Reliability diagram. Observed share of positive rows by mean score: {points}."
 
 
-def plot_decision_curve(report: HasCard | ReportCard, ax: Axes | None = None) -> Axes:
-    """Draw net benefit by threshold probability, beside treating all rows and none."""
-    card, axes = card_of(report), current(ax)
-    thresholds, model, treat_all = card.decision_curve
-    axes.plot(thresholds, model, color=INK, linewidth=1.6, label="classifier")
+def plot_decision_curve(report: HasCards | ReportCard, ax: Axes | None = None) -> Axes:
+    """Draw net benefit by threshold probability, beside treating all rows and none; scores are probabilities."""
+    return _decision_curve(cards_of(report), current(ax))
+
+
+def _decision_curve(cards: tuple[ReportCard, ...], axes: Axes) -> Axes:
+    prevalence, last = cards[0].prevalence, 0.0
+    for card, line, _ in _styled(cards):
+        if card.decision_curve is None:
+            raise InputError(_NO_PROBABILITIES.format("decision curve"))
+        thresholds, model, treat_all = card.decision_curve
+        axes.plot(thresholds, model, line, color=INK, linewidth=1.6, label=_named(card))
+        last = max(last, card.roc.thresholds[1] or 1.0)
     axes.plot(thresholds, treat_all, color=INK, linestyle="--", linewidth=1.2, label="treat all")
     axes.axhline(0, color=GREY, linestyle=":", linewidth=1.2, label="treat none")
     axes.set(xlabel="Threshold probability", ylabel="Net benefit (true positives a row)")
-    axes.set(xlim=(0, _round_up(card.roc.thresholds[1] or 1.0)), ylim=(-0.2 * card.prevalence, 1.2 * card.prevalence))
+    axes.set(xlim=(0, _round_up(last)), ylim=(-0.2 * prevalence, 1.2 * prevalence))
     axes.legend(loc="upper right", fontsize=8, frameon=False)
     return tidy(axes)
 
 
 def _decision_curve_in_words(card: ReportCard) -> str:
+    assert card.decision_curve is not None  # noqa: S101 - else there is no figure
     thresholds, model, treat_all = card.decision_curve
     better = thresholds[model > np.maximum(treat_all, 0)]
     where = f"between the thresholds {better.min():.3g} and {better.max():.3g}" if len(better) else "nowhere"
     return (
-        f"Decision curve. The classifier has a larger net benefit than treating all rows or none {where}. At "
+        f"Decision curve. The {model_text(card)} has a larger net benefit than treating all rows or none {where}. At "
         f"threshold 0 both have {card.prevalence:.3g}, the share of positive rows; treating none has 0 throughout."
     )
 
@@ -188,21 +238,31 @@ def level_text(card: ReportCard) -> str:
     return f"{100 * (card.level or 0):.6g} %"
 
 
-def plot_scores(report: HasCard | ReportCard, ax: Axes | None = None) -> Axes:
-    """Draw the scores of either class, as shares."""
-    card, axes = card_of(report), current(ax)
-    cells, shares = _shares(card.histogram)
-    axes.stairs(shares[0], cells, fill=True, facecolor=LIGHT, edgecolor="none")
-    for share, label, line in zip(shares, ("positive rows", "negative rows"), ("-", "--"), strict=True):
-        axes.stairs(share, cells, color=INK, linestyle=line, linewidth=1.4, label=label)
-    top = max(share.max() for share in shares)
-    for decision, line in ((card.best, "-."), (card.chosen, ":")):
-        if cells[0] <= (at := decision.threshold) <= cells[-1]:
-            axes.vlines(at, 0, 1.08 * top, color=GREY, linestyle=line, linewidth=1.2, label=_label(decision))
-    axes.set(xlabel="Score", ylabel="Share of the class's rows", xlim=(cells[0], cells[-1]))
-    axes.set_ylim(0, 1.35 * top)  # room for the legend
+def plot_scores(report: HasCards | ReportCard, ax: Axes | None = None) -> Axes:
+    """Draw the scores of either class, as shares; a second model's in grey."""
+    return _scores(cards_of(report), current(ax))
+
+
+def _scores(cards: tuple[ReportCard, ...], axes: Axes) -> Axes:
+    top, several = 0.0, len(cards) > 1
+    ends = list[float]()
+    for card, colour in zip(cards, (INK, GREY), strict=False):
+        cells, shares = _shares(card.histogram)
+        if not several:
+            axes.stairs(shares[0], cells, fill=True, facecolor=LIGHT, edgecolor="none")
+        of = f"{_named(card)}, " if several else ""
+        for share, label, line in zip(shares, ("positive rows", "negative rows"), ("-", "--"), strict=True):
+            axes.stairs(share, cells, color=colour, linestyle=line, linewidth=1.4, label=of + label)
+            top = max(top, share.max())
+        ends += [cells[0], cells[-1]]
+    for card in cards[: not several]:
+        for decision, line in ((card.best, "-."), (card.chosen, ":")):
+            if ends[0] <= (at := decision.threshold) <= ends[1]:
+                axes.vlines(at, 0, 1.08 * top, color=GREY, linestyle=line, linewidth=1.2, label=_label(decision))
+    axes.set(xlabel="Score", ylabel="Share of the class's rows", xlim=(min(ends), max(ends)))
+    axes.set_ylim(0, (1.55 if several else 1.35) * top)  # room for the legend
     axes.yaxis.set_major_formatter(lambda share, _: f"{100 * share:.3g}%")
-    axes.legend(loc="upper center", ncols=2, fontsize=8, frameon=False)
+    axes.legend(loc="upper center", ncols=1 if several else 2, fontsize=8, frameon=False)
     return tidy(axes)
 
 
@@ -211,8 +271,11 @@ def _scores_in_words(card: ReportCard) -> str:
     return f"Histogram of scores. The median score is {positive:.3g} for positive and {negative:.3g} for negative rows."
 
 
-def _mark_decisions(axes: Axes, card: ReportCard, of_x: str, of_y: str) -> None:
-    """Mark two thresholds at these measures, where they are defined: whole rows would miss the curve by a rounding."""
+def _mark_decisions(axes: Axes, cards: tuple[ReportCard, ...], of_x: str, of_y: str) -> None:
+    """Mark two thresholds of the only model, where they are defined: whole rows would miss the curve by a rounding."""
+    if len(cards) > 1:
+        return
+    card = cards[0]
     for decision, marker in ((card.best, "o"), (card.chosen, "D")):
         values = {each.name: each.estimate.value for each in decision.measures if each.estimate is not None}
         if of_x in values and of_y in values:
@@ -234,9 +297,10 @@ def _shares(histogram: Histogram) -> tuple[NDArray[np.float64], list[NDArray[np.
     """Spread each bin's rows evenly over equal cells that cover all but a thousandth at either end."""
     ends = [_quantile(histogram.edges, histogram.counts, share) for share in (0.001, 0.999)]
     width = max(ends[1] - ends[0], 1e-6)
-    low, high = max(0.0, ends[0] - 0.02 * width), min(1.0, ends[1] + 0.02 * width)
-    if high - low > 0.7:
-        low, high = 0.0, 1.0
+    first, last = histogram.edges[[0, -1]]
+    low, high = max(first, ends[0] - 0.02 * width), min(last, ends[1] + 0.02 * width)
+    if high - low > 0.7 * (last - first):
+        low, high = first, last
     cells: NDArray[np.float64] = np.linspace(low, high, _CELLS + 1, dtype=np.float64)
     shares: list[NDArray[np.float64]] = []
     for counts in _classes(histogram):
@@ -256,27 +320,20 @@ def _round_up(reach: float) -> float:
     return float(min(1.0, next(step * unit for step in (1, 1.5, 2, 3, 4, 5, 6, 8, 10) if step * unit >= reach)))
 
 
-OF_BOTH: dict[str, tuple[str, Callable[[ReportCard], tuple[NDArray[np.float64], NDArray[np.float64]]]]] = {
-    "roc": ("lower right", lambda card: card.roc[:2]),
-    "reliability": ("upper left", lambda card: (card.calibration.prob_pred, card.calibration.prob_true)),
-    "decision_curve": ("upper right", lambda card: card.decision_curve[:2]),
-}
-"""Figures that show a second model too: where their legend is, and the points of its curve."""
-
 FIGURES: dict[str, Illustration] = {
     "roc": Illustration(
         "ROC curve",
         "The further the line bends towards the upper left corner, the better the classifier tells the classes apart. "
-        "The grey band is what the bins leave open. Dashed lines pass through the corners of Wilson's intervals of "
+        "A grey band is what the bins leave open. Dashed lines pass through the corners of Wilson's intervals of "
         "both rates, each at that level.",
         _roc_in_words,
-        plot_roc,
+        _roc,
     ),
     "precision_recall": Illustration(
         "Precision and recall",
         "What share of the rows predicted positive truly are, as the threshold is lowered to find more of them.",
         _precision_recall_in_words,
-        plot_precision_recall,
+        _precision_recall,
     ),
     "reliability": Illustration(
         "Reliability",
@@ -284,20 +341,20 @@ FIGURES: dict[str, Illustration] = {
         "high. Points stand for about equally many rows, or are about equally uncertain; they are fewer than ten where "
         "small counts would show. The bars are Wilson's intervals.",
         _reliability_in_words,
-        plot_calibration,
+        _reliability,
     ),
     "decision_curve": Illustration(
         "Decision curve",
         "What acting on the classifier is worth where a positive row's treatment is worth the harm of treating "
         "(1 − t)/t negative rows, t being the threshold probability (Vickers and Elkin, 2006).",
         _decision_curve_in_words,
-        plot_decision_curve,
+        _decision_curve,
     ),
     "scores": Illustration(
         "Scores of either class",
         "The less the two outlines overlap, the easier it is to tell the classes apart.",
         _scores_in_words,
-        plot_scores,
+        _scores,
     ),
 }
 """The report's figures, by the names of their files, in order."""

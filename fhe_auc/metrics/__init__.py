@@ -30,6 +30,7 @@ from fhe_auc.metrics.probabilities import brier_score_error as brier_score_error
 from fhe_auc.metrics.probabilities import brier_score_loss as brier_score_loss
 from fhe_auc.metrics.probabilities import log_loss as log_loss
 from fhe_auc.metrics.probabilities import normalised_entropy as normalised_entropy
+from fhe_auc.metrics.probabilities import of_probabilities as of_probabilities
 from fhe_auc.metrics.ranking import PrecisionRecallCurve as PrecisionRecallCurve
 from fhe_auc.metrics.ranking import RocCurve as RocCurve
 from fhe_auc.metrics.ranking import average_precision_bias as average_precision_bias

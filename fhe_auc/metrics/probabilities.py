@@ -91,9 +91,14 @@ def normalised_entropy(histogram: Histogram) -> Estimate:
     return Estimate(float(loss.value / entropy), float(loss.low / entropy), float(loss.high / entropy))
 
 
+def of_probabilities(histogram: Histogram) -> bool:
+    """Tell whether the edges lie in [0, 1], so that scores can be probabilities."""
+    return bool(histogram.edges[0] >= 0 and histogram.edges[-1] <= 1)
+
+
 def require_probabilities(histogram: Histogram) -> None:
-    """Raise `InputError` unless the edges lie in [0, 1], so that scores can be probabilities."""
-    if histogram.edges[0] < 0 or histogram.edges[-1] > 1:
+    """Raise `InputError` unless scores can be probabilities."""
+    if not of_probabilities(histogram):
         raise InputError(
             f"histogram: the edges reach from {float(histogram.edges[0])!r} to {float(histogram.edges[-1])!r}; scores "
             "must be probabilities in [0, 1] for this metric"

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from fhe_auc.base.numerics import digamma
 from fhe_auc.metrics.histogram import Estimate, Histogram, with_both_labels
+from fhe_auc.question.binning import of_one_number
 
 
 class RocCurve(NamedTuple):
@@ -41,14 +42,16 @@ def roc_auc_score(histogram: Histogram) -> Estimate:
 
     H_B = 1/(PN) sum_i (sum_{j<i} p_i n_j + p_i n_i / 2), [FCE] eq. 5: a positive row in a higher bin than a negative
     one counts 1. Only pairs inside one bin are undecided, so that the half-width is sum_i p_i n_i / (2 P N) ([FCE]
-    lemma 3); with quantile bins and smooth scores the error falls as 1/B^2 ([FCE] theorem 4).
+    lemma 3), over bins that can hold more than one number: the others' ties are the model's. With quantile bins and
+    smooth scores the error falls as 1/B^2 ([FCE] theorem 4).
     """
     usable = with_both_labels(histogram)
     p, n = usable.positives, usable.negatives
     pairs = p.sum() * n.sum()
     below = np.cumsum(n) - n
-    tied = p @ n / 2
-    value, half_width = (p @ below + tied) / pairs, tied / pairs
+    merging = ~of_one_number(usable.edges[:-1])
+    merging[-1] &= usable.edges[-1] > usable.edges[-2]
+    value, half_width = (p @ below + p @ n / 2) / pairs, p[merging] @ n[merging] / 2 / pairs
     return _within_unit(value, value - half_width, value + half_width)
 
 

@@ -23,6 +23,7 @@ from fhe_auc.base.party_names import first_alike
 MOST_LEVELS_FOUND = 20
 MOST_MODELS, MOST_GROUPS, MOST_CLASSES = 16, 100, 20
 MOST_ESTIMATES = 2000
+MOST_FINE_GROUPS = 26  # all rows among them: counts by label in 5,000 bins are 2^18 then
 MOST_CHARACTERS = 40
 
 DEFAULT_MIN_CELL, MOST_MIN_CELL = 10, 1000
@@ -117,6 +118,11 @@ class Analysis(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     def is_plain(self) -> bool:
         """Whether one AUC is all that is asked for: one model's, over all rows, of labels 0 and 1."""
         return len(self.models) == 1 and not self.by and not self.classes
+
+    @property
+    def coarse(self) -> bool:
+        """Whether thresholds are fewer where none are given: with several models or classes, or many groups."""
+        return len(self.models) > 1 or len(self.groups) > MOST_FINE_GROUPS
 
     @property
     def classes_of_rows(self) -> int:
@@ -233,6 +239,12 @@ class Questions:
     def several(self) -> bool:
         """Whether there is more than one AUC."""
         return len(self.score_columns) > 1 or bool(self.by) or bool(self.classes)
+
+    @property
+    def coarse(self) -> bool:
+        """As of `Analysis`, as far as levels are known."""
+        groups = 1 + sum(len(levels) for levels in self.by.values())
+        return len(self.score_columns) > 1 or bool(self.classes) or groups > MOST_FINE_GROUPS
 
     def analysis(self, found: Mapping[str, Iterable[str | None]]) -> Analysis:
         """Return the analysis; `found` are the levels that rows have, for each column whose levels are not given.

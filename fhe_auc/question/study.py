@@ -10,9 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
+from numpy.typing import NDArray
 
 from fhe_auc.base.errors import InputError
 from fhe_auc.base.files import read_toml
+from fhe_auc.question import score_values
 
 MAX_CHARACTERS = 300
 MOST_AWAY = 2**20
@@ -36,6 +39,9 @@ class Study(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     most_away : int
         Sites that may count in one result and not in another one: the counts of so many, in sum, may be told, also of
         one alone. 0 for none; five or more may be away anyhow. In files: ``most-away``.
+    score_values : str or tuple of float
+        All scores that there are, where these are few: "0:9", "0:1:0.05", or the values. Thresholds are these values'
+        own, and a party with another score is refused. Empty: any scores. In files: ``score-values``.
 
     Raises `InputError` that names the field if one cannot be that.
     """
@@ -46,6 +52,7 @@ class Study(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     period: str
     row_caps: dict[str, int] = msgspec.field(default_factory=dict)
     most_away: int = 0
+    score_values: str | tuple[float, ...] = ""
 
     def __post_init__(self) -> None:
         for name in ("model", "outcome", "cohort", "period"):
@@ -56,6 +63,7 @@ class Study(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
                 )
         if not 0 <= self.most_away <= MOST_AWAY:
             raise InputError(f"most-away must lie between 0 and {MOST_AWAY:,}, got {self.most_away:,}")
+        _ = self.thresholds
         for party, cap in self.row_caps.items():
             if not 1 <= cap <= MOST_ROWS:
                 raise InputError(f"row-caps: the cap of {party!a} must lie between 1 and {MOST_ROWS}, got {cap}")
@@ -78,6 +86,14 @@ class Study(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         """What tells which results are compared: model and outcome, whatever cohort and period are called."""
         return self.model, self.outcome
 
+    @property
+    def thresholds(self) -> NDArray[np.float64] | None:
+        """Thresholds of the listed score values, shape (m,); None where any scores may be."""
+        if not self.score_values:
+            return None
+        listed = self.score_values
+        return score_values.thresholds(score_values.parsed(listed) if isinstance(listed, str) else listed)
+
     def require_rows(self, party: str, rows: int) -> None:
         """Raise `InputError` where a party has more rows than its cap."""
         cap = self.row_caps.get(party, rows)
@@ -93,7 +109,13 @@ class Study(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
             *((name, "", getattr(self, name)) for name in ("model", "outcome", "cohort", "period")),
             ("row caps", "", f"{caps}; each party checks its own" if self.row_caps else caps),
             *([("most away", "", f"{self.most_away}; their counts may be told")] if self.most_away else []),
+            *([("score values", "", f"{self._values}; others are refused")] if self.score_values else []),
         ]
+
+    @property
+    def _values(self) -> str:
+        listed = self.score_values
+        return listed if isinstance(listed, str) else ", ".join(f"{each:g}" for each in listed)
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain types, for JSON."""

@@ -23,6 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fhe_auc.base.errors import InputError
 from fhe_auc.base.files import write_atomically
+from fhe_auc.question import score_values
 
 MIN_SIZE = 2  # with a single bin every AUC is 1/2
 MAX_SIZE = 2**20
@@ -56,7 +57,7 @@ _CELLS_OF_OCTAVES = (2048, 2048, 1024, *[512] * 3, *[256] * 4, *[32] * 8)
 _LEAST_DPAUC = 4  # one point in each share
 _TEXT_SUFFIXES = (".txt", ".csv")
 _FILE_SUFFIXES = (".npy", *_TEXT_SUFFIXES)
-_QUANTILE = "quantile"
+_QUANTILE, VALUES = "quantile", "values"
 
 
 def uniform(m: int) -> NDArray[np.float64]:
@@ -172,13 +173,16 @@ GRIDS: Mapping[str, Callable[[int], NDArray[np.float64]]] = MappingProxyType(
 def parse(spec: str) -> NDArray[np.float64]:
     """Make the thresholds that a specification names: read-only, shape (m,).
 
-    `spec` is ``uniform:100``, ``hybrid:1000``, ``hybrid`` (1,000 points), ``dpauc:100``, or the path of a ``.npy`` file
-    with a one-dimensional array, or of a ``.txt`` or ``.csv`` file with one number a line and no header. Raises
-    `InputError` for anything else (the message lists what is understood), or a file that does not hold thresholds.
+    `spec` is ``uniform:100``, ``hybrid:1000``, ``hybrid`` (1,000 points), ``dpauc:100``, ``values:0:9`` (listed scores,
+    as `fhe_auc.question.score_values.parsed` takes them), or the path of a ``.npy`` file with a one-dimensional
+    array, or of a ``.txt`` or ``.csv`` file with one number a line and no header. Raises `InputError` for anything else
+    (the message lists what is understood), or a file that does not hold thresholds.
     """
     if quantiles_wanted(spec) is not None:
         raise InputError(f"thresholds {spec!r} have to be found first, by a session of all parties, not here")
     name, colon, size = spec.strip().partition(":")
+    if name == VALUES:
+        return explicit(score_values.thresholds(score_values.parsed(size)))
     if name in GRIDS:
         if not colon and name == "hybrid":
             return hybrid()
@@ -190,7 +194,9 @@ def parse(spec: str) -> NDArray[np.float64]:
         size = spec.strip()
         raise InputError(f"thresholds {size} are no grid yet: say uniform:{size} or hybrid:{size}")
     known = ", ".join(f"{grid}:SIZE" for grid in (*GRIDS, _QUANTILE))
-    raise InputError(f"thresholds {spec!r} are unknown; known are {known}, or a {'/'.join(_FILE_SUFFIXES)} file")
+    raise InputError(
+        f"thresholds {spec!r} are unknown; known are {known}, {VALUES}:FIRST:LAST, or a {'/'.join(_FILE_SUFFIXES)} file"
+    )
 
 
 def quantiles_wanted(thresholds: object) -> int | None:

@@ -5,6 +5,7 @@ import json
 import math
 import os
 import unicodedata
+import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from importlib import resources
@@ -12,20 +13,23 @@ from pathlib import Path
 from string import Template
 
 from fhe_auc.base.files import write_atomically
-from fhe_auc.figures.report_card import FIGURES, OF_BOTH, draw, level_text, png, svg
-from fhe_auc.metrics import Estimate
+from fhe_auc.figures.report_card import FIGURES, draw, level_text, model_text, png, shown, svg
 from fhe_auc.results.estimates import GroupEstimate
 from fhe_auc.results.group_decisions import CELLS, SHOWN_RATES, GroupDecision
 from fhe_auc.results.heterogeneity import SiteSummary
-from fhe_auc.results.intervals import Interval
+from fhe_auc.results.intervals import WIDENED, Interval
 from fhe_auc.results.report_card import Facts, ReportCard, TwoModels
 from fhe_auc.results.report_json import as_dict
 from fhe_auc.results.report_measures import Decision, Measure, OperatingPoint
-from fhe_auc.results.result_tables import ends, of_fairness, of_group_decisions
+from fhe_auc.results.result_tables import ends, of_fairness, of_group_decisions, p_text
 
 FILES = ("report.html", "report.json", *(f"{name}.png" for name in FIGURES))  # names of the files that `save` writes
 _NEGLIGIBLE = 5e-5  # what four decimals do not show
 
+_NO_PROBABILITIES = (
+    "These scores are not probabilities: calibration, Brier score and log loss, net benefit and the decision curve are "
+    "missing; all else is as for any scores."
+)
 _HEADS = ("Metric", "Value", "Range")
 _NOT_HERE = "not here"
 _CELLS = {"True positives": (1, 1), "False positives": (0, 1), "False negatives": (1, 0), "True negatives": (0, 0)}
@@ -38,49 +42,22 @@ _RANGE_HOLDS = {
 def render(metrics: ReportCard, facts: Facts) -> str:
     """Write the report as one self-contained page in HTML 5: no script, no request, all texts of `facts` escaped."""
     template = resources.files(__package__) / "page.html"
+    cards = facts.cards(metrics)
     return Template(template.read_text(encoding="utf-8")).substitute(
         title=_shown(facts.title),
         date=facts.date.isoformat(),
         warnings=_warnings(facts.warnings),
-        auc=f"{metrics.auc.value:.3f}",
-        auc_interval=_headline_interval(metrics.interval),
-        auc_range=_headline_range(metrics.auc, noisy=metrics.noisy),
-        in_words=_in_words(metrics),
+        headline="\n".join(map(_headline, cards)) + (_headline_difference(facts.models) if facts.models else ""),
         computed_from=_computed_from(metrics),
-        scores=_section(
-            "overall",
-            "How good the scores are",
-            f"Metrics that need no threshold. {_below_a_value(metrics)} The range is what the bins leave open: "
-            f"{_RANGE_HOLDS[metrics.noisy]}",
-            _HEADS,
-            map(_measure_row, metrics.measures),
-        ),
-        calibration=_section(
-            "calibration",
-            "How well scores are calibrated",
-            f"Whether scores can be read as probabilities. {_below_a_value(metrics)} {_brier_in_words(metrics)}",
-            _HEADS,
-            map(_measure_row, metrics.calibration_measures),
-        ),
-        decisions=_section(
-            "decisions",
-            "How good its decisions are",
-            "A row is predicted positive when its score is at or above the threshold. Where the bins leave a value "
-            f"open, its range stands last. {_below_a_value(metrics)}",
-            ("Metric", *map(_decision_head, (metrics.best, metrics.chosen))),
-            _decision_rows(metrics.best, metrics.chosen),
-        ),
-        operating_points=_section(
-            "points",
-            "At a specificity or sensitivity that is held",
-            "The threshold is the edge of a bin: the lowest with that specificity, the highest with that sensitivity. "
-            "Intervals take it as given; those of sensitivity at a specificity, above, and the reverse do not.",
-            ("Held", "Spec.", "Sens.", "PPV", "NPV"),
-            map(_point_row, metrics.operating_points),
-        ),
-        groups=_two_models(metrics, facts.models) + _groups(facts.groups),
-        sites=_group_decisions(metrics, facts.group_decisions) + _sites(metrics, facts.sites),
-        figures="\n".join(_figure(metrics, name, facts.models) for name in FIGURES),
+        scores=_scores(cards, [each.measures for each in cards]),
+        models=_two_models(facts.models) if facts.models else "",
+        calibration=_calibration(cards),
+        decisions="\n".join(map(_decisions, cards)),
+        operating_points="\n".join(map(_operating_points, cards)),
+        groups=_groups(facts.groups)
+        + "\n".join(_group_decisions(each, facts.of_model(each.model).group_decisions) for each in cards),
+        sites="\n".join(_sites(each, facts.of_model(each.model).sites) for each in cards),
+        figures="\n".join(_figure(cards, name) for name in shown(metrics)),
         privacy="\n".join(f"<p>{_shown(part)}</p>" for part in facts.privacy.split("\n\n") if part.strip()),
         session=_section(
             "session",
@@ -98,7 +75,7 @@ def render(metrics: ReportCard, facts: Facts) -> str:
             ("Item", "Where on this page"),
             [
                 (f"{item} {escape(what)}", escape(where))
-                for item, what, where in tripod_items(groups=bool(facts.groups), sites=facts.sites is not None)
+                for item, what, where in tripod_items(groups=bool(facts.groups), sites=bool(facts.sites))
             ],
             kind="facts",
         ),
@@ -106,17 +83,19 @@ def render(metrics: ReportCard, facts: Facts) -> str:
 
 
 def save(metrics: ReportCard, facts: Facts, folder: str | os.PathLike[str]) -> list[Path]:
-    """Write the page, its JSON and each figure as PNG into a folder; return the paths of `FILES`."""
-    place = Path(folder)
+    """Write the page, its JSON and each figure as PNG into a folder; return the paths, which are among `FILES`."""
+    place, names = Path(folder), shown(metrics)
     place.mkdir(parents=True, exist_ok=True)
     contents = (
         render(metrics, facts).encode(),
         (json.dumps(as_dict(metrics, facts), allow_nan=False, indent=1) + "\n").encode(),
-        *(png(draw(metrics, name, facts.models)) for name in FIGURES),
+        *(png(draw(facts.cards(metrics), name)) for name in names),
     )
-    paths = [place / name for name in FILES]
+    paths = [place / name for name in (*FILES[:2], *(f"{name}.png" for name in names))]
     for path, content in zip(paths, contents, strict=True):
         write_atomically(path, content)
+    for stale in {place / name for name in FILES} - {*paths}:  # of an earlier report that had these figures
+        stale.unlink(missing_ok=True)
     return paths
 
 
@@ -152,35 +131,111 @@ def _section(
     )
 
 
-def _two_models(card: ReportCard, models: TwoModels | None) -> str:
-    if models is None:
-        return ""
-    pairs = zip(*((*each.measures, *each.calibration_measures) for each in (card, models.card)), strict=True)
-    rows = [(escape(first.title), *map(_decision_cell, (first, second))) for first, second in pairs]
-    for each in models.net_benefits[2:]:
-        rows.append(
-            (f"Net benefit<small>{escape(each.meaning)}</small>", *map(_decision_cell, models.net_benefits[:2]))
-        )
-        rows.append((escape(each.title), "", _decision_cell(each)))
-    about = f"On the same rows. All other tables are of {models.names[0]}. {_below_a_value(card)}"
-    return _section("models", "Two models", about, ("Metric", *map(_shown, models.names)), rows, kind="values names")
+def _of(card: ReportCard) -> str:
+    return f" of {model_text(card)}" if card.model else ""
+
+
+def _anchor(card: ReportCard, name: str) -> str:
+    """Return an id for a section of one model: names may be anything, so that it has a number."""
+    return f"{name}-{zlib.crc32(card.model.encode())}" if card.model else name
+
+
+def _side_by_side(
+    cards: Sequence[ReportCard], measures: Sequence[Sequence[Measure]]
+) -> tuple[tuple[str, ...], list[tuple[str, ...]], str]:
+    """Return heads, rows and kind of a table of measures: of one model with a column of ranges, or a column a model."""
+    if len(cards) == 1:
+        return _HEADS, list(map(_measure_row, measures[0])), "values"
+    rows = [
+        (f"{escape(same[0].title)}<small>{escape(same[0].meaning)}</small>", *map(_decision_cell, same))
+        for same in zip(*measures, strict=True)
+    ]
+    return ("Metric", *(_shown(card.model) for card in cards)), rows, "values names"
+
+
+def _scores(cards: Sequence[ReportCard], measures: Sequence[Sequence[Measure]]) -> str:
+    heads, rows, kind = _side_by_side(cards, measures)
+    about = f"Metrics that need no threshold. {_below_a_value(cards[0])} {_range(cards)}"
+    return _section("overall", "How good the scores are", about, heads, rows, kind=kind)
+
+
+def _range(cards: Sequence[ReportCard]) -> str:
+    where = "The range" if len(cards) == 1 else "The last range"
+    return f"{where} is what the bins leave open: {_RANGE_HOLDS[cards[0].noisy]}"
+
+
+def _calibration(cards: Sequence[ReportCard]) -> str:
+    if any(card.brier is None for card in cards):
+        title = '<h2 id="calibration">How well scores are calibrated</h2>'
+        return f'<section aria-labelledby="calibration">{title}<p>{_NO_PROBABILITIES}</p></section>'
+    heads, rows, kind = _side_by_side(cards, [card.calibration_measures for card in cards])
+    brier = " ".join(map(_brier_in_words, cards))
+    about = f"Whether scores can be read as probabilities. {_below_a_value(cards[0])} {brier}"
+    return _section("calibration", "How well scores are calibrated", about, heads, rows, kind=kind)
+
+
+def _decisions(card: ReportCard) -> str:
+    return _section(
+        _anchor(card, "decisions"),
+        f"How good decisions{_of(card)} are" if card.model else "How good its decisions are",
+        "A row is predicted positive when its score is at or above the threshold. Where the bins leave a value "
+        f"open, its range stands last. {_below_a_value(card)}",
+        ("Metric", *map(_decision_head, (card.best, card.chosen))),
+        _decision_rows(card.best, card.chosen),
+    )
+
+
+def _operating_points(card: ReportCard) -> str:
+    return _section(
+        _anchor(card, "points"),
+        f"Thresholds that keep a specificity or sensitivity{_of(card)}",
+        "The threshold is the edge of a bin: the lowest with at least that specificity, the highest with at least that "
+        "sensitivity. Intervals take it as given. Where it falls on the curve exactly, and is estimated, is above: How "
+        "good the scores are.",
+        ("At least", "Spec.", "Sens.", "PPV", "NPV"),
+        map(_point_row, card.operating_points),
+    )
+
+
+def _two_models(models: TwoModels) -> str:
+    rows = []
+    if comparison := models.comparison:
+        within = "" if comparison.interval is None else f"<small>CI {ends(comparison.interval, '+.4f')}</small>"
+        p = "none" if comparison.p_value is None else p_text(comparison.p_value)
+        name = f"AUC, {_shown(comparison.second)} minus {_shown(comparison.first)}"
+        why = f"<small>{_shown(comparison.missing)}</small>"
+        rows.append((name + why * bool(comparison.missing), f"{comparison.difference:+.4f}{within}", p))
+    rows += [(escape(each.title), _decision_cell(each), "") for each in models.net_benefits]
+    about = "Both models on the same rows."
+    if models.net_benefits:
+        about += f" Net benefit: {models.net_benefits[0].meaning[0].lower()}{models.net_benefits[0].meaning[1:]}"
+    heads = ("Measure", "Value", "p")
+    return _section("models", "Difference between the models", about, heads, rows, kind="values names")
 
 
 def _groups(estimates: Sequence[GroupEstimate]) -> str:
     if not estimates:
         return ""
+    models = tuple(dict.fromkeys(each.model for each in estimates))
+    by_group: dict[str, list[GroupEstimate]] = {}
+    for each in estimates:
+        by_group.setdefault(each.group, []).append(each)
+    heads = ("Group", "Rows", "Positive", *(f"AUC<small>{_shown(name)}</small>" if name else "AUC" for name in models))
+    rows = ((*_group_row(first), *map(_group_auc, others)) for first, *others in by_group.values())
     caption = "The AUC within each group, over all parties, from a session of its own."
-    return _section(
-        "groups", "Groups of rows", caption, ("Group", "Rows", "Positive", "AUC"), map(_group_row, estimates)
-    )
+    return _section("groups", "Groups of rows", caption, heads, rows)
 
 
 def _group_row(estimate: GroupEstimate) -> tuple[str, ...]:
-    name, interval = _shown(estimate.group), estimate.interval
-    if estimate.auc is None or estimate.rows is None:
-        return name, "–", "–", f"<small>{escape(estimate.missing)}</small>"
-    within = "" if interval is None else f"<small>CI {ends(interval, '.3f')}</small>"
-    return name, f"{estimate.rows:,}", f"{estimate.positives:,}", f"{estimate.auc:.3f}{within}"
+    rows, positives = ("–" if each is None else f"{each:,}" for each in (estimate.rows, estimate.positives))
+    return _shown(estimate.group), rows, positives, _group_auc(estimate)
+
+
+def _group_auc(estimate: GroupEstimate) -> str:
+    if estimate.auc is None:
+        return f"<small>{escape(estimate.missing)}</small>"
+    within = "" if estimate.interval is None else f"<small>CI {ends(estimate.interval, '.3f')}</small>"
+    return f"{estimate.auc:.3f}{within}"
 
 
 def _group_decisions(card: ReportCard, decisions: Sequence[GroupDecision]) -> str:
@@ -192,14 +247,17 @@ def _group_decisions(card: ReportCard, decisions: Sequence[GroupDecision]) -> st
         counts = note if each.counts is None else ", ".join(map("{} {:,}".format, CELLS, each.counts))
         rates = (each.replace(" (", "<small>CI ").replace(")", "</small>") for each in cells[len(CELLS) :])
         rows.append((f"{_shown(name)}<small>{counts}</small>", *rates))
-    table = _section("group-decisions", "Groups at the threshold", at, ("Group", *SHOWN_RATES.values()), rows)
+    anchor, title = _anchor(card, "group-decisions"), f"Groups at the threshold{_of(card)}"
+    table = _section(anchor, title, at, ("Group", *SHOWN_RATES.values()), rows)
     between = "Largest differences and smallest ratios between groups shown, as Fairlearn's functions of these names."
     measures = [(_shown(name), *values) for name, *values, _ in of_fairness(decisions).rows]
-    return table + _section("fairness", "Between groups", between, ("Measure", "Difference", "Ratio"), measures)
+    anchor, title = _anchor(card, "fairness"), f"Between groups{_of(card)}"
+    return table + _section(anchor, title, between, ("Measure", "Difference", "Ratio"), measures)
 
 
-def _sites(card: ReportCard, sites: SiteSummary | None) -> str:
+def _sites(card: ReportCard, summaries: Sequence[SiteSummary]) -> str:
     """Return what sites have in common, if that is known; no number is of one site."""
+    sites = next(iter(summaries), None)
     if sites is None or sites.within is None:
         return ""
     rows = [
@@ -222,22 +280,46 @@ def _sites(card: ReportCard, sites: SiteSummary | None) -> str:
             ),
         ]
     caption = "How far sites differ (DerSimonian and Laird), from sums over all sites; no site's own AUC is shown."
-    return _section("sites", "Sites", caption, ("Measure", "Value"), rows)
+    return _section(_anchor(card, "sites"), f"Sites{_of(card)}", caption, ("Measure", "Value"), rows)
 
 
-def _headline_interval(interval: Interval | None) -> str:
+def _headline(card: ReportCard) -> str:
+    """Return a model's AUC, and what it means in words."""
+    of = f"AUC{', ' + _shown(card.model) if card.model else ''}"
+    return (
+        f'<p class="auc"><span>{of}</span><b>{card.auc.value:.3f}</b>'
+        f"<small>{_headline_interval(card)}</small>{_headline_range(card)}</p>\n"
+        f'<div class="words"><p>{_shown(_in_words(card))}</p></div>'
+    )
+
+
+def _headline_interval(card: ReportCard) -> str:
+    interval = card.interval
     if interval is None:
         return "no confidence interval"
     level = f"{100 * interval.level:.6g} % confidence interval"
     return f"{level} {ends(interval, '.3f')} ({interval.method}), if {interval.independent} are independent"
 
 
-def _headline_range(auc: Estimate, *, noisy: bool) -> str:
-    if noisy:
-        return "computed from counts with random noise, which no range on this page covers"
-    if auc.half_width < _NEGLIGIBLE:
-        return "the bins leave nothing open"
-    return f"the AUC of these rows lies between {auc.low:.3f} and {auc.high:.3f}, wherever they lie inside their bins"
+def _headline_range(card: ReportCard) -> str:
+    """Say what noise or bins leave open; where an interval is not widened by it, tables alone have it."""
+    if card.noisy:
+        return "<small>computed from counts with random noise, which no range on this page covers</small>"
+    if card.interval is not None and not card.interval.method.endswith(WIDENED):
+        return ""
+    low, high = f"{card.auc.low:.3f}", f"{card.auc.high:.3f}"
+    return f"<small>binning: the AUC of these rows lies between {low} and {high}</small>" if low != high else ""
+
+
+def _headline_difference(models: TwoModels) -> str:
+    if (each := models.comparison) is None:
+        return ""
+    within = f"no interval and no p-value: {each.missing or 'both models rank all rows alike'}"
+    if each.interval is not None and each.p_value is not None:
+        level = f"{100 * each.interval.level:.6g} % confidence interval"
+        within = f"{level} {ends(each.interval, '+.4f')}, p {p_text(each.p_value)} ({each.interval.method})"
+    names = f"{_shown(each.second)} minus {_shown(each.first)}"
+    return f"<p>Difference of the AUCs, {names}: {each.difference:+.4f}; {_shown(within)}.</p>"
 
 
 def _in_words(card: ReportCard) -> str:
@@ -245,11 +327,15 @@ def _in_words(card: ReportCard) -> str:
     found, right = best["recall"], best["precision"]
     assert found is not None and right is not None  # noqa: S101, PT018 - the best F1 predicts a row positive
     return (
-        f"Of 100 pairs of a positive and a negative row, the classifier gives the positive one the higher score in "
+        f"Of 100 pairs of a positive and a negative row, {_the(card)} gives the positive one the higher score in "
         f"{100 * card.auc.value:.0f}. At its best F1, with a threshold of {_number(card.best.threshold)}, it finds "
         f"{_percent(found.value)} of the positive rows, and {_percent(right.value)} of the rows that it predicts "
         "positive are truly positive."
     )
+
+
+def _the(card: ReportCard) -> str:
+    return model_text(card) if card.model else "the classifier"
 
 
 def _computed_from(card: ReportCard) -> str:
@@ -267,15 +353,21 @@ def _computed_from(card: ReportCard) -> str:
 def _below_a_value(card: ReportCard) -> str:
     if card.level is None:
         return "There are no confidence intervals."
-    level = level_text(card)
-    return f"Below a value: its {level} confidence interval (CI), where there is one, if rows are independent."
+    level, clustered = level_text(card), ""
+    if card.interval is not None and card.interval.independent != "rows":
+        clustered = f", but for the AUC, which takes {card.interval.independent} so"
+    return (
+        f"Below a value: its {level} confidence interval (CI), where there is one, if rows are independent{clustered}."
+    )
 
 
 def _brier_in_words(card: ReportCard) -> str:
+    assert card.brier is not None  # noqa: S101 - else there is no such section
     reliability, resolution, uncertainty = card.brier
     merged = card.histogram.bins < card.fine_bins
     return (
-        f"The Brier score is {'about ' * merged}reliability {reliability:.4f} − resolution {resolution:.4f} + "
+        f"The Brier score{_of(card)} is {'about ' * merged}"
+        f"reliability {reliability:.4f} − resolution {resolution:.4f} + "
         f"uncertainty {uncertainty:.4f} (Murphy, 1973; by bins{', which leave out how scores differ inside' * merged})."
     )
 
@@ -304,7 +396,7 @@ def _decision_cell(measure: Measure) -> str:
 
 
 def _point_row(point: OperatingPoint) -> tuple[str, ...]:
-    held, decision = f"{point.title} {point.least:.2f}", point.decision
+    held, decision = f"{point.title} at least {point.least:.2f}", point.decision
     if decision is None:
         return held, "no bin begins there", "–", "–", "–"
     measures = {measure.name: _decision_cell(measure) for measure in decision.measures}
@@ -331,14 +423,13 @@ def _cells(measure: Measure) -> tuple[str, str]:
     return value, f"<span>{estimate.low:.4f} to</span> <span>{estimate.high:.4f}</span>"
 
 
-def _figure(card: ReportCard, name: str, models: TwoModels | None) -> str:
+def _figure(cards: tuple[ReportCard, ...], name: str) -> str:
     illustration = FIGURES[name]
-    data, words = base64.b64encode(svg(draw(card, name, models))).decode(), illustration.words(card)
-    if models is not None and name in OF_BOTH:
-        words += f" Of {models.names[1]}: {illustration.words(models.card)}"
+    data = base64.b64encode(svg(draw(cards, name))).decode()
+    words = " ".join(f"{model_text(each)}: " * bool(each.model) + illustration.words(each) for each in cards)
     return (
         f'<figure><h3>{escape(illustration.title)}</h3><img src="data:image/svg+xml;base64,{data}" '
-        f'alt="{escape(words)}" width="410" height="360">'
+        f'alt="{_shown(words)}" width="410" height="360">'
         f"<figcaption>{escape(illustration.caption)}</figcaption></figure>"
     )
 

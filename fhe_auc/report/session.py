@@ -6,11 +6,13 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
+from msgspec import UNSET, structs
 from numpy.typing import ArrayLike, NDArray
 
 from fhe_auc import __version__
@@ -24,14 +26,24 @@ from fhe_auc.metrics.recalibration import NEAREST_END
 from fhe_auc.question import thresholds as grids
 from fhe_auc.question.analysis import MOST_MIN_CELL, PLAIN, Analysis
 from fhe_auc.report.page import render, save
-from fhe_auc.results.estimates import NESTED
+from fhe_auc.results.estimates import NESTED, Comparison, GroupEstimate
 from fhe_auc.results.evaluation import NOT_TOLD_APART, Evaluation, QuantileThresholds, verified_as_dict
-from fhe_auc.results.group_decisions import of_cells
-from fhe_auc.results.intervals import BELOW_HALF, DEFAULT_LEVEL, REVERSED, few_rows
+from fhe_auc.results.group_decisions import GroupDecision, of_cells
+from fhe_auc.results.heterogeneity import SiteSummary
+from fhe_auc.results.intervals import BELOW_HALF, DEFAULT_LEVEL, REVERSED, few_rows, of_difference
 from fhe_auc.results.report_card import Facts, ReportCard, TwoModels, report_card
 from fhe_auc.results.report_json import as_dict
 from fhe_auc.results.report_measures import net_benefits
-from fhe_auc.results.result_tables import TextTable, ends, notebook_html, of_estimates, of_group_decisions, of_sites
+from fhe_auc.results.result_tables import (
+    ends,
+    notebook_html,
+    of_comparisons,
+    of_estimates,
+    of_group_decisions,
+    of_measures,
+    of_net_benefits,
+    of_sites,
+)
 from fhe_auc.rows.frames import Breakdown, Columns, Rows, parties_of
 from fhe_auc.rows.own_rows import warnings_of
 from fhe_auc.rows.party_data import PartyData
@@ -49,9 +61,9 @@ _OTHER_INTERVALS = (
 )
 
 _TWO_REPORTS = (
-    "\n\nThe second model's counts are of a second session like the first, in the same bins. A third one "
-    "told each party how many rows of each label are at or above the threshold by both models, by either alone, and by "
-    "neither. Two models on a page are two reports on the same rows: where one model's scores are the other's, "
+    "\n\nThe second model has the same sessions, of its own. One more told each party the sums behind the difference "
+    "of AUCs, and another how many rows of each label are at or above the threshold by both models, by either alone, "
+    "and by neither. Two models on a page are two reports on the same rows: where one model's scores are the other's, "
     "recalibrated, differences of their counts can be small ones."
 )
 
@@ -72,14 +84,14 @@ _KEYS = {
 
 @dataclass(frozen=True)
 class Report:
-    """The report card of a classifier, with what the page says of the session.
+    """The report card of a classifier, or of two, with what the page says of the session.
 
     Attributes
     ----------
     card : ReportCard
-        All numbers and curves; the plotting functions take the card or the report.
+        All numbers and curves of the first model, or the only one.
     facts : Facts
-        Title, date, warnings, groups, sites, what the session has cost, and what it has revealed to whom.
+        Title, date, warnings, groups, sites, a second model, what the session has cost and revealed to whom.
     own_warnings : tuple of str
         Warnings about single parties. They name the parties and small numbers, and are not for readers of the page.
     """
@@ -88,43 +100,61 @@ class Report:
     facts: Facts
     own_warnings: tuple[str, ...] = ()
 
+    @property
+    def cards(self) -> dict[str, ReportCard]:
+        """The card of each model by its name, which is empty where there is one model; figures show them all."""
+        return {card.model: card for card in self.facts.cards(self.card)}
+
+    @property
+    def auc(self) -> float:
+        """AUC of the first model, or the only one."""
+        return self.card.auc.value
+
     def __str__(self) -> str:
-        """Return one line: title, AUC, interval, number of rows, and share of positive rows."""
-        card, interval = self.card, self.card.interval
-        within = "" if interval is None else f" ({interval.heading} {ends(interval)}, {interval.method})"
-        about = "about " if card.noisy else ""
-        total = f"{about}{card.histogram.counts.sum():,.0f} rows, {100 * card.prevalence:.3g} % positive"
-        return f"{self.facts.title}: AUC {card.auc.value:.4f}{within}; {total}"
+        """Return one line: title, each model's AUC and interval, number of rows, and share of positive rows."""
+        about = "about " if self.card.noisy else ""
+        total = f"{about}{self.card.histogram.counts.sum():,.0f} rows, {100 * self.card.prevalence:.3g} % positive"
+        aucs = []
+        for name, card in self.cards.items():
+            interval = card.interval
+            within = f" (binning error {card.auc.half_width:.2g})" if card.auc.half_width and not card.noisy else ""
+            if interval is not None:
+                within = f" ({interval.heading} {ends(interval)}, {interval.method})"
+            aucs.append(f"{name} AUC {card.auc.value:.4f}{within}".lstrip())
+        return f"{self.facts.title}: {'; '.join(aucs)}; {total}"
 
     def __repr__(self) -> str:
         return f"<Report: {self}>"
 
     def _repr_html_(self) -> str:
         """Return HTML for a notebook: the line, tables of metrics and groups, sites, warnings; not `own_warnings`."""
-        measures = [*self.card.measures, *self.card.calibration_measures]
-        level = next((measure.interval.heading for measure in measures if measure.interval is not None), "interval")
-        values = ("undefined" if each.estimate is None else f"{each.estimate.value:.4f}" for each in measures)
-        within = ("" if each.interval is None else ends(each.interval) for each in measures)
-        rows = ((each.title, *cells, each.meaning) for each, *cells in zip(measures, values, within, strict=True))
-        tables = [TextTable(("metric", "value", level, ""), tuple(rows), 1)]
+        tables = [of_measures(self.cards.values())]
+        if models := self.facts.models:
+            tables += [of_comparisons([models.comparison])] if models.comparison else []
+            tables += [of_net_benefits(models.net_benefits)] if models.net_benefits else []
         if self.facts.groups:
-            decisions = of_group_decisions(self.facts.group_decisions, self.card.level)
-            tables += [of_estimates(self.facts.groups), decisions]
+            tables += [of_estimates(self.facts.groups)]
+            tables += [
+                of_group_decisions(self.facts.of_model(name).group_decisions, card.level)
+                for name, card in self.cards.items()
+            ]
         lines = [
-            *(f"{label} {value}: {note}" for label, value, note in of_sites(self.facts.site_summaries)),
+            *(f"{label} {value}: {note}" for label, value, note in of_sites(self.facts.sites)),
             *(f"warning: {warning}" for warning in self.facts.warnings),
             "save(folder) writes the page with its figures",
         ]
         return notebook_html(str(self), tables, lines)
 
-    def by_group(self, column: str) -> "DataFrame":
+    def by_group(self, column: str, model: str | None = None) -> "DataFrame":
         """Return a pandas data frame of a column's groups at the threshold, as Fairlearn's ``MetricFrame.by_group``.
 
-        Columns: count and rates, by Fairlearn's names; NaN where a group is not shown. `InputError`: no such groups.
+        Of the first model, unless one is named. Columns: count and rates, by Fairlearn's names; NaN where a group is
+        not shown. `InputError`: no such groups.
         """
         import pandas
 
-        own = [each for each in self.facts.group_decisions if each.variable == column]
+        of = self.facts.of_model(self.card.model if model is None else model)
+        own = [each for each in of.group_decisions if each.variable == column]
         if not own:
             raise InputError(f"the report has no groups by {column!r} at its threshold")
         return pandas.DataFrame([each.rates() for each in own], pandas.Index([each.level for each in own], name=column))
@@ -169,8 +199,8 @@ def federated_report(
     rows, thresholds, setup, progress
         As for `fhe_auc.federated_auc`.
     columns : Columns
-        As there, with the scores of one model, or of two, which are probabilities. Of a second one the page has curves
-        and metrics too, and the difference of net benefit; it then has no groups, sites or patients.
+        As there, with the scores of one model, or of two: the page then has all of both, and the differences of AUC
+        and net benefit.
     breakdown : Breakdown
         As there, without `classes` and `cross_groups`. Bins are merged until no count on the page is from 1 to
         ``min_cell - 1``, and groups with fewer rows of a label are left out; 1 shows all.
@@ -200,10 +230,9 @@ def federated_report(
     questions = replace(breakdown, min_cell=min(breakdown.min_cell, MOST_MIN_CELL)).questions(columns)
     name, options = name_and_options(protocol)
     parties, analysis = parties_of(rows, columns, questions)
-    if thresholds is None:
-        thresholds = registry.evaluating(name).options.thresholds_for(several=False)
     found = f"quantile:{len(thresholds.grid)}" if isinstance(thresholds, QuantileThresholds) else "of one's own"
-    specification = thresholds if isinstance(thresholds, str) else found
+    default = registry.evaluating(name).options.thresholds_for(several=False)
+    specification = thresholds if isinstance(thresholds, str) else default if thresholds is None else found
     with shown(progress) as report:
         return report_of(
             parties,
@@ -227,7 +256,7 @@ def report_of(
     *,
     protocol: str,
     options: Mapping[str, Any],
-    thresholds: str | ArrayLike | QuantileThresholds,
+    thresholds: str | ArrayLike | QuantileThresholds | None,
     specification: str,
     threshold: float,
     title: str,
@@ -241,60 +270,124 @@ def report_of(
     `specification` is what the page says of the thresholds. Groups and sites take one more session, a second model two.
     """
     _refuse_panels(analysis, options, threshold)
-    again = partial(evaluate, setup=setup, progress=progress)
+    again = partial(evaluate, setup=setup, progress=progress, interval=interval)
+    models = analysis.models if len(analysis.models) > 1 else ("",)
+    counting = partial(again, analysis=PLAIN, protocol=protocol, thresholds=thresholds, options=options)
+    card_of = partial(report_card, threshold=threshold, level=interval, min_cell=min_cell)
+    made = []
+    for at, model in enumerate(models):
+        own = [replace(data, scores=data.scores[at : at + 1], score_columns=data.score_columns[at : at + 1])
+               for data in parties]  # fmt: skip
+        asked = structs.replace(analysis, models=PLAIN.models, each_pair=UNSET)
+        made.append(_one_model(model, own, asked, counting, card_of, setup, again))
+    first, *others = made
+    warnings = _named(models, [each.warnings for each in made])
+    own_warnings = _named(models, [each.own_warnings for each in made])
+    privacy = _privacy(first.evaluation, first.card, specification) + first.panel_privacy
+    two = None
+    if others:
+        two = _two_models(first, others[0], parties, analysis, thresholds, again)
+        privacy += _TWO_REPORTS
+        if not two.net_benefits or (interval and two.net_benefits[-1].interval is None):
+            warnings.append(_NO_DIFFERENCE)
+    number = f"{first.evaluation.parties:,} {'party' if first.evaluation.parties == 1 else 'parties'}"
+    facts = Facts(
+        title=title.strip() or f"{' and '.join(filter(None, models)) or 'Classifier'} on the rows of {number}",
+        date=datetime.date.today(),
+        privacy=privacy,
+        session=_session(first.evaluation, specification, first.seconds),
+        warnings=tuple(warnings),
+        groups=tuple(group for each in made for group in each.groups),
+        group_decisions=tuple(decision for each in made for decision in each.group_decisions),
+        sites=tuple(summary for each in made for summary in each.sites),
+        models=two,
+    )
+    return Report(first.card, facts, tuple(own_warnings))
+
+
+def _named(models: Sequence[str], told: Sequence[Sequence[str]]) -> list[str]:
+    """Return each text once: with its model's name, unless it is told of all."""
+    of_all = set(told[0]).intersection(*told[1:])
+    named = (
+        text if text in of_all else f"{model}: {text}"
+        for model, texts in zip(models, told, strict=True)
+        for text in texts
+    )
+    return list(dict.fromkeys(named))
+
+
+@dataclass(frozen=True, kw_only=True)
+class _OneModel:
+    """What the sessions of one model have given: nothing here depends on another model beside it."""
+
+    card: ReportCard
+    evaluation: Evaluation  # of the score histogram
+    grid: NDArray[np.float64]  # the thresholds of all its sessions
+    seconds: float
+    warnings: tuple[str, ...]
+    own_warnings: tuple[str, ...]
+    groups: tuple[GroupEstimate, ...] = ()
+    group_decisions: tuple[GroupDecision, ...] = ()
+    sites: tuple[SiteSummary, ...] = ()
+    panel_privacy: str = ""
+
+
+def _one_model(
+    model: str,
+    parties: Sequence[PartyData],
+    analysis: Analysis,
+    counting: _Again,
+    card_of: "partial[ReportCard]",
+    setup: Setup,
+    again: _Again,
+) -> _OneModel:
+    """Return the card of a model, with groups, sites and patients where they are asked for."""
+    threshold, interval = card_of.keywords["threshold"], card_of.keywords["level"]
     started = time.perf_counter()
-    evaluation = again(parties, PLAIN, protocol=protocol, thresholds=thresholds, interval=interval, options=options)
+    evaluation = counting(parties)
     seconds = time.perf_counter() - started
     if (histogram := evaluation.histogram) is None:
         raise EvaluationError(f"protocol {evaluation.protocol!r} gives the parties no score histogram")
-    noisy = math.isnan(evaluation.binning_error)
-    card = report_card(histogram, threshold=threshold, level=interval, min_cell=min_cell, noisy=noisy)
+    noisy, grid = math.isnan(evaluation.binning_error), histogram.edges[:-1]
+    card = replace(card_of(histogram, noisy=noisy), model=model)
     own_warnings = warnings_of(parties, histogram.edges)
     warnings = [
         *(warning for warning in evaluation.warnings if warning not in own_warnings),
-        *_cell_warnings(card, histogram.edges[:-1], threshold),
+        *_cell_warnings(card, grid, threshold),
         *_interval_warnings(card, interval),
     ]
     own_warnings += tuple(_end_warnings(histogram, 1, card.min_cell))
     warnings += _end_warnings(histogram, card.min_cell)
-    privacy, panels = _privacy(evaluation, histogram, card, specification), dict[str, Any]()
-    again = partial(again, options={}, thresholds=histogram.edges[:-1])
-    if len(analysis.models) > 1:
-        panels["models"] = two = _two_models(card, parties, analysis, again)
-        privacy += _TWO_REPORTS
-        warnings += [f"{analysis.models[1]}: {text}" for text in _interval_warnings(two.card, interval)]
-        if not two.net_benefits or (interval and two.net_benefits[-1].interval is None):
-            warnings.append(_NO_DIFFERENCE)
+    again, panels = partial(again, options={}, thresholds=grid), dict[str, Any]()
     if analysis.by or analysis.heterogeneity or analysis.cluster:
         # From one more session. Its binning error is that of the session before, which has warned.
-        second = again(parties, analysis, protocol=DEFAULT_PROTOCOL, interval=interval)
+        second = again(parties, analysis, protocol=DEFAULT_PROTOCOL)
         old = {*own_warnings, *warnings}
         new = [text for text in second.warnings if text not in old and not text.startswith(NOT_TOLD_APART)]
-        panels["groups"] = groups = tuple(estimate for estimate in second.estimates if estimate.group)
-        panels["sites"] = next(iter(second.sites), None)
-        privacy += _second_privacy(second.protocol, analysis)
+        panels["groups"] = groups = tuple(replace(each, model=model) for each in second.estimates if each.group)
+        panels["sites"] = tuple(replace(each, model=model) for each in second.sites)
+        panels["panel_privacy"] = _second_privacy(second.protocol, analysis)
         if analysis.cluster:
             warnings.append(_OTHER_INTERVALS)
-            first, *others = card.measures
-            card = replace(card, measures=(replace(first, interval=second.interval), *others))
+            of_auc, *others = card.measures
+            card = replace(card, measures=(replace(of_auc, interval=second.interval), *others))
         if analysis.by:
             hidden = [each.group for each in groups if each.auc is None and analysis.min_cell > 1]
             cells = _cells(parties, analysis, card.chosen.threshold, again, setup)
-            panels["group_decisions"] = decisions = tuple(of_cells(cells, analysis, card.min_cell, hidden))
+            decisions = tuple(of_cells(cells, analysis, card.min_cell, hidden))
+            panels["group_decisions"] = tuple(replace(each, model=model) for each in decisions)
             if len(analysis.by) > 1 and any(each.counts is None for each in decisions):
                 new.append(NESTED)
         warnings += dict.fromkeys(new)
-    number = f"{evaluation.parties:,} {'party' if evaluation.parties == 1 else 'parties'}"
-    models = " and ".join(analysis.models) if len(analysis.models) > 1 else "Classifier"
-    facts = Facts(
-        title=title.strip() or f"{models} on the rows of {number}",
-        date=datetime.date.today(),
-        privacy=privacy,
-        session=_session(evaluation, specification, seconds),
+    return _OneModel(
+        card=card,
+        evaluation=evaluation,
+        grid=grid,
+        seconds=seconds,
         warnings=tuple(warnings),
+        own_warnings=tuple(own_warnings),
         **panels,
     )
-    return Report(card, facts, tuple(own_warnings))
 
 
 def _refuse_panels(analysis: Analysis, options: Mapping[str, object], threshold: float) -> None:
@@ -303,9 +396,8 @@ def _refuse_panels(analysis: Analysis, options: Mapping[str, object], threshold:
     if (panels or models > 1) and "epsilon" in options:
         what = "AUCs of groups, sites and patients, and differences of models, are exact"
         raise InputError(f"{what}: they do not go with a model that adds noise")
-    if models > 2 or (models == 2 and (panels or threshold == 1)):
-        without = "at a threshold below 1, without groups, sites and patients"
-        raise InputError(f"a report is of one model, or of two {without}; got {models} columns of scores")
+    if models > 2 or (models == 2 and threshold == 1):
+        raise InputError(f"a report is of one model, or of two at a threshold below 1; got {models} columns of scores")
 
 
 def _cells(
@@ -335,25 +427,42 @@ def _counted(
     for data in parties:
         cells = cells_of(data)
         recoded.append(PartyData.from_arrays(data.name, np.resize(data.y_true, len(cells)), (cells + 0.5) / bins))
-    return _pooled(recoded, partial(again, thresholds=np.arange(bins) / bins))
+    counted = again(recoded, PLAIN, protocol="histogram-federated", thresholds=np.arange(bins) / bins)
+    assert counted.histogram is not None  # noqa: S101 - that protocol has one
+    return counted.histogram
 
 
-def _pooled(parties: Sequence[PartyData], again: _Again) -> Histogram:
-    """Return the pooled histogram of the parties' scores, from one more session."""
-    evaluation = again(parties, PLAIN, protocol="histogram-federated", interval=None)
-    assert evaluation.histogram is not None  # noqa: S101 - that protocol has one
-    return evaluation.histogram
-
-
-def _two_models(card: ReportCard, parties: Sequence[PartyData], analysis: Analysis, again: _Again) -> TwoModels:
-    """Return the second model's card, and net benefits from counts of rows by label and by both models' decisions."""
-    second = [replace(data, scores=data.scores[1:], score_columns=data.score_columns[1:]) for data in parties]
-    at = card.chosen.threshold
-    other = report_card(_pooled(second, again), threshold=at, level=card.level, min_cell=card.min_cell)
-    if other.chosen.threshold != at:  # counts at a third one would tell small counts beside those of the cards
-        return TwoModels(analysis.models, other, ())
+def _two_models(
+    first: _OneModel,
+    second: _OneModel,
+    parties: Sequence[PartyData],
+    analysis: Analysis,
+    thresholds: str | ArrayLike | QuantileThresholds | None,
+    again: _Again,
+) -> TwoModels:
+    """Return the second model's card; the difference of AUCs, and net benefits from counts by both decisions."""
+    again = partial(again, options={})
+    both = structs.replace(analysis, by=(), heterogeneity=False)
+    ungrouped = [replace(data, groups=()) for data in parties]
+    compared = again(ungrouped, both, protocol=DEFAULT_PROTOCOL, thresholds=thresholds)
+    comparison = next((_of_cards(each, first.card, second.card) for each in compared.comparisons), None)
+    at = first.card.chosen.threshold
+    if second.card.chosen.threshold != at:  # counts at a third one would tell small counts beside those of the cards
+        return TwoModels(second.card, comparison, ())
     cells = _counted(parties, lambda data: 2 * (data.scores[0] >= at) + (data.scores[1] >= at), 4, again)
-    return TwoModels(analysis.models, other, net_benefits(analysis.models, cells, at, card.level, card.min_cell))
+    benefits = net_benefits(analysis.models, cells, at, first.card.level, first.card.min_cell)
+    return TwoModels(second.card, comparison, benefits)
+
+
+def _of_cards(comparison: Comparison, first: ReportCard, second: ReportCard) -> Comparison:
+    """Return the comparison with the difference of the page's AUCs, which are of finer bins than its session has."""
+    difference = second.auc.value - first.auc.value
+    off = first.auc.half_width + second.auc.half_width
+    comparison, found = replace(comparison, difference=difference, binning_error=off), comparison.interval
+    if found is None or comparison.standard_error is None:
+        return comparison
+    interval, p_value = of_difference(Fraction(difference), comparison.standard_error, found.level, found.method)
+    return replace(comparison, interval=interval, p_value=p_value)
 
 
 def _second_privacy(protocol: str, analysis: Analysis) -> str:
@@ -425,9 +534,9 @@ def _session(evaluation: Evaluation, thresholds: str, seconds: float) -> dict[st
     }
 
 
-def _privacy(evaluation: Evaluation, histogram: Histogram, card: ReportCard, thresholds: str) -> str:
+def _privacy(evaluation: Evaluation, card: ReportCard, thresholds: str) -> str:
     """Say what this session reveals, and to whom, from what it really was."""
-    bins = f"{histogram.bins:,} bins of scores"
+    bins = f"{evaluation.thresholds:,} bins of scores"
     if evaluation.security_bits:
         aggregator = (
             "Parties sent counts under one-time pads; the aggregator saw numbers that say nothing, and added them up. "

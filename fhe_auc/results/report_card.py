@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -23,7 +23,7 @@ from fhe_auc.metrics import (
     RocCurve,
 )
 from fhe_auc.metrics.calibration import CALIBRATION_BINS
-from fhe_auc.results.estimates import GroupEstimate
+from fhe_auc.results.estimates import Comparison, GroupEstimate
 from fhe_auc.results.group_decisions import GroupDecision
 from fhe_auc.results.heterogeneity import SiteSummary
 from fhe_auc.results.intervals import DEFAULT_LEVEL, Interval, wilson
@@ -64,18 +64,19 @@ class ReportCard:
     level: float | None  # of all confidence intervals; None: there are none
     measures: tuple[Measure, ...]  # without a threshold; the first is the AUC
     calibration_measures: tuple[Measure, ...]  # likewise
-    brier: BrierDecomposition  # of the Brier score by the bins shown, whose rows have their mean score
+    brier: BrierDecomposition | None  # by the bins shown, whose rows have their mean score; None: no probabilities
     best: Decision  # at the threshold with the best F1
     chosen: Decision  # at the reader's own
     operating_points: tuple[OperatingPoint, ...]  # the best recall at a specificity that is held, and the other way
     roc: RocCurve
     precision_recall: PrecisionRecallCurve
-    calibration: CalibrationCurve  # as `_groups` makes its groups
-    decision_curve: DecisionCurve
+    calibration: CalibrationCurve | None  # as `_groups` makes its groups; None: scores are no probabilities
+    decision_curve: DecisionCurve | None  # likewise
     tpr_band: Band | None  # Wilson's intervals of the rates at each point of the ROC curve,
     fpr_band: Band | None
     observed_band: Band | None  # and of the share of positive rows at each point of the calibration curve
     prevalence_interval: Interval | None  # Wilson's, of the share of positive rows
+    model: str = ""  # its name; empty where it is the only one
 
     @property
     def auc(self) -> Estimate:
@@ -96,16 +97,19 @@ class ReportCard:
 
 
 class TwoModels(NamedTuple):
-    """A second model beside that of a card."""
+    """A second model beside that of a card, and both compared."""
 
-    names: tuple[str, ...]  # of both
     card: ReportCard  # of the second
+    comparison: Comparison | None  # of the two AUCs; None where one is undefined
     net_benefits: tuple[Measure, ...]  # of both, and their difference; none where small counts leave other thresholds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """What the report says of the session and cannot compute itself; the page shows it as text, whatever it holds."""
+    """What the report says of the session and cannot compute itself; the page shows it as text, whatever it holds.
+
+    Groups and sites name their model as its card does.
+    """
 
     title: str  # what was evaluated
     date: datetime.date  # of the report
@@ -114,13 +118,22 @@ class Facts:
     warnings: tuple[str, ...] = ()  # what the reader ought to know first
     groups: tuple[GroupEstimate, ...] = ()  # AUCs of groups of rows, from a session of their own
     group_decisions: tuple[GroupDecision, ...] = ()  # these groups at the chosen threshold, from another one
-    sites: SiteSummary | None = None  # what sites have in common, from the same session
-    models: TwoModels | None = None  # a second model of the same rows, from two more sessions
+    sites: tuple[SiteSummary, ...] = ()  # what sites have in common, from the same session as groups
+    models: TwoModels | None = None  # a second model of the same rows
 
-    @property
-    def site_summaries(self) -> tuple[SiteSummary, ...]:
-        """`sites` in a tuple, as an evaluation has them; empty without it."""
-        return () if self.sites is None else (self.sites,)
+    def cards(self, first: ReportCard) -> tuple[ReportCard, ...]:
+        """Return the cards of all models, of which this is the first."""
+        return (first,) if self.models is None else (first, self.models.card)
+
+    def of_model(self, name: str) -> Facts:
+        """Return the facts of one model alone."""
+        return replace(
+            self,
+            groups=tuple(each for each in self.groups if each.model == name),
+            group_decisions=tuple(each for each in self.group_decisions if each.model == name),
+            sites=tuple(each for each in self.sites if each.model == name),
+            models=None,
+        )
 
 
 def report_card(
@@ -131,7 +144,9 @@ def report_card(
     min_cell: int = 1,
     noisy: bool = False,
 ) -> ReportCard:
-    """Compute all numbers of the report, of counts in bins with edges in [0, 1], exact or with privacy noise.
+    """Compute all numbers of the report, of counts in bins of scores, exact or with privacy noise.
+
+    Where edges leave [0, 1] scores are no probabilities: what needs these is missing.
 
     `threshold` is the reader's own. Where small cells are merged the nearest edge stands for it, so that all counts at
     it are whole, and none is small; the edge nearest to it before stays one if it can. `level`, from 0.5 to 0.9999, is
@@ -140,24 +155,26 @@ def report_card(
     counts, and those that are no integers, have no intervals and, since the noise hides small counts, are not merged.
 
     Raises `UndefinedAucError` without positive or negative rows, `EvaluationError` if a class has fewer than `min_cell`
-    rows; `InputError` if the edges leave [0, 1], the threshold is not finite, or `level` or `min_cell` is out of range.
+    rows; `InputError` if the threshold is not finite, or `level` or `min_cell` is out of range.
     """
     fine = usable = histogram.cleaned()
     if noisy or any((side % 1).any() for side in (fine.positives, fine.negatives)):
         level, min_cell = None, 1
+    probabilities, calibration = metrics.of_probabilities(fine), None
     if min_cell > 1:
         # Groups of the reliability diagram end at edges of merged bins: else differences of both would be small counts.
         nearest = _nearest(fine.edges[:-1], threshold)
         crowded = metrics.crowded(fine, min_cell, first=nearest)
         mean_scores = _in_cuts(fine, np.searchsorted(fine.edges, crowded.edges[1:-1])).prob_pred
-        ends = crowded.edges[_groups(crowded, mean_scores, nearest, min_cell)]
+        ends = crowded.edges[_groups(crowded, mean_scores, nearest, min_cell)] if probabilities else np.empty(0)
         usable = metrics.merge_small_cells(crowded, min_cell, keep=[nearest, *ends])
-        calibration = _in_cuts(fine, np.searchsorted(fine.edges, ends))
-        calibration = calibration._replace(prob_pred=calibration.prob_pred.round(DIGITS))
+        if probabilities:
+            calibration = _in_cuts(fine, np.searchsorted(fine.edges, ends))
+            calibration = calibration._replace(prob_pred=calibration.prob_pred.round(DIGITS))
         mean_scores = _in_cuts(fine, np.searchsorted(fine.edges, usable.edges[1:-1])).prob_pred
         chosen = _nearest(usable.edges[:-1], threshold)
     else:
-        calibration = metrics.calibration_curve(fine, strategy="quantile")
+        calibration = metrics.calibration_curve(fine, strategy="quantile") if probabilities else None
         mean_scores, chosen = fine.centres, threshold
     positives, negatives = float(usable.positives.sum()), float(usable.negatives.sum())
     roc = metrics.roc_curve(usable)
@@ -169,17 +186,17 @@ def report_card(
         level=level,
         measures=tuple(score_measures(fine, usable, level, min_cell)),
         calibration_measures=calibration_measures(fine, level),
-        brier=metrics.brier_decomposition(usable, mean_scores),
+        brier=metrics.brier_decomposition(usable, mean_scores) if probabilities else None,
         best=decision(usable, "Best F1", metrics.best_f1_threshold(usable), level),
         chosen=decision(usable, "Chosen" if chosen == threshold else f"Nearest to {threshold:.4g}", chosen, level),
         operating_points=tuple(operating_points(usable, level)),
         roc=roc,
         precision_recall=metrics.precision_recall_curve(usable),
         calibration=calibration,
-        decision_curve=metrics.decision_curve(usable),
+        decision_curve=metrics.decision_curve(usable) if probabilities else None,
         tpr_band=_band(roc.tpr, positives, level),
         fpr_band=_band(roc.fpr, negatives, level),
-        observed_band=_band(calibration.prob_true, calibration.rows, level),
+        observed_band=calibration and _band(calibration.prob_true, calibration.rows, level),
         prevalence_interval=rate_interval(positives, positives + negatives, level),
     )
 

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -13,16 +13,33 @@ from fhe_auc.results.intervals import Interval
 from fhe_auc.results.report_card import DIGITS, Facts, ReportCard
 from fhe_auc.results.report_measures import Decision, Measure
 
-_OF_SECOND = ("small_cells", "metrics", "calibration", "brier_decomposition", "decisions", "histogram")
+_OF_SECOND = (
+    *("small_cells", "metrics", "calibration", "brier_decomposition", "decisions", "histogram"),
+    *("groups", "group_decisions", "fairness", "sites"),
+)
 _CURVES = ("roc_curve", "precision_recall_curve", "calibration_curve", "decision_curve")
 
 
 def as_dict(card: ReportCard, facts: Facts) -> dict[str, Any]:
-    """Return the report as plain types, ready for ``json.dumps``; what is undefined, infinite or not known is None."""
+    """Return the report as plain types, ready for ``json.dumps``; what is undefined, infinite or not known is None.
+
+    Of two models, what is of the first alone is where it is of one; "models" has both names, the differences, and the
+    second.
+    """
+    if models := facts.models:
+        plain, other = (as_dict(each, facts.of_model(each.model)) for each in (card, models.card))
+        plain["models"] = {
+            "names": [card.model, models.card.model],
+            "auc_difference": _rounded(asdict(models.comparison)) if models.comparison else None,
+            "net_benefit": _measures(models.net_benefits, rounded=models.card.min_cell > 1),
+            "second": {name: other[name] for name in (*_OF_SECOND, *_CURVES)},
+        }
+        return plain
     roc, precision_recall, calibration, decision_curve = (
-        {name: values.tolist() for name, values in curve._asdict().items()}
+        {name: values.tolist() for name, values in curve._asdict().items()} if curve is not None else None
         for curve in (card.roc, card.precision_recall, card.calibration, card.decision_curve)
     )
+    assert roc is not None  # noqa: S101 - only the last two need probabilities
     roc["thresholds"][0] = None
     merged = card.histogram.bins < card.fine_bins
     for curve, name, band in (
@@ -30,12 +47,15 @@ def as_dict(card: ReportCard, facts: Facts) -> dict[str, Any]:
         (roc, "fpr", card.fpr_band),
         (calibration, "prob_true", card.observed_band),
     ):
-        curve |= {f"{name}_{end}": values.tolist() for end, values in (band._asdict() if band else {}).items()}
+        if curve is not None and band is not None:
+            curve |= {f"{name}_{end}": values.tolist() for end, values in band._asdict().items()}
     score_metrics = _measures(card.measures, rounded=merged)
-    score_metrics["expected_calibration_error"] |= {"bins": CALIBRATION_BINS, "strategy": "quantile"}
+    if score_metrics.get("expected_calibration_error"):
+        score_metrics["expected_calibration_error"] |= {"bins": CALIBRATION_BINS, "strategy": "quantile"}
+    brier = None if card.brier is None else card.brier._asdict()
     decisions: dict[str, Decision | None] = {"best_f1": card.best, "chosen": card.chosen}
     decisions |= {f"{point.held}_{point.least:.2f}": point.decision for point in card.operating_points}
-    plain = {
+    return {
         "title": facts.title,
         "date": facts.date.isoformat(),
         "privacy": facts.privacy,
@@ -48,26 +68,18 @@ def as_dict(card: ReportCard, facts: Facts) -> dict[str, Any]:
         "small_cells": {"min_cell": card.min_cell, "bins": card.histogram.bins, "bins_before": card.fine_bins},
         "metrics": score_metrics,
         "calibration": _measures(card.calibration_measures, rounded=merged),
-        "brier_decomposition": _rounded(card.brier._asdict()) if merged else card.brier._asdict(),
+        "brier_decomposition": _rounded(brier) if brier and merged else brier,
         "decisions": {name: decision and _decision(decision) for name, decision in decisions.items()},
         "groups": [_rounded(estimate.as_dict()) for estimate in facts.groups],
         "group_decisions": [_rounded(each.as_dict(card.level)) for each in facts.group_decisions],
         "fairness": fairness(facts.group_decisions),
-        "sites": None if facts.sites is None else _rounded(asdict(facts.sites)),
+        "sites": next((_rounded(asdict(each)) for each in facts.sites), None),
         "roc_curve": roc,
         "precision_recall_curve": precision_recall,
         "calibration_curve": calibration,
         "decision_curve": decision_curve,
         "histogram": {name: getattr(card.histogram, name).tolist() for name in ("edges", "positives", "negatives")},
     }
-    if models := facts.models:
-        other = as_dict(models.card, replace(facts, models=None))
-        plain["models"] = {
-            "names": list(models.names),
-            "net_benefit": _measures(models.net_benefits, rounded=models.card.min_cell > 1),
-            "second": {name: other[name] for name in (*_OF_SECOND, *_CURVES)},
-        }
-    return plain
 
 
 def _rounded(plain: Mapping[str, Any]) -> dict[str, Any]:

@@ -27,6 +27,8 @@ from fhe_auc.results.intervals import (
     wilson,
 )
 
+NOT_PROBABILITIES = "scores are not probabilities"
+_OF_PROBABILITIES = ("expected_calibration_error", "brier", "log_loss", "normalised_entropy")
 _FEW_SURE = "from 1 to {} rows, too few to show, are at the wrong end of the scores, and decide it"
 _SURE = 1e-4
 """A score so near to the wrong end costs 9.2 nats or more, as 13 rows without a hint: a few of them would show."""
@@ -176,21 +178,26 @@ def score_measures(fine: Histogram, shown: Histogram, level: float | None, min_c
     What is made of counts at few thresholds is of merged bins, as are all points of curves. A measure
     that would tell of from 1 to ``min_cell - 1`` rows at the wrong end of the scores is left out.
     """
-    auc, precision, brier = (
-        metric(fine) for metric in (metrics.roc_auc_score, metrics.average_precision_score, metrics.brier_score_loss)
-    )
+    auc, precision = metrics.roc_auc_score(fine), metrics.average_precision_score(fine)
     partial, partial_error = metrics.partial_auc_score(shown, _MAX_FPR)
     found = {
         "roc_auc": auc,
         "average_precision": precision,
         "partial_auc": partial,
         "ks": metrics.ks_statistic(shown),
-        "expected_calibration_error": metrics.expected_calibration_error(fine, strategy="quantile"),
-        "brier": brier,
-        "log_loss": metrics.log_loss(fine),
-        "normalised_entropy": metrics.normalised_entropy(fine),
     }
-    if min_cell > 1 and max(fine.edges[1], 1 - fine.edges[-2]) > _SURE:
+    left_out = dict[str, str]()
+    if metrics.of_probabilities(fine):
+        found |= {
+            "expected_calibration_error": metrics.expected_calibration_error(fine, strategy="quantile"),
+            "brier": metrics.brier_score_loss(fine),
+            "log_loss": metrics.log_loss(fine),
+            "normalised_entropy": metrics.normalised_entropy(fine),
+        }
+        left_out = _deciding_few(fine, found["brier"], min_cell)
+    else:
+        left_out = dict.fromkeys(_OF_PROBABILITIES, NOT_PROBABILITIES)
+    if "log_loss" in found and min_cell > 1 and max(fine.edges[1], 1 - fine.edges[-2]) > _SURE:
         # A row at the wrong end of such a bin costs so much that the range would tell how many there are.
         found |= {name: Estimate(found[name].value, -math.inf, math.inf) for name in ("log_loss", "normalised_entropy")}
     intervals: dict[str, Interval | None] = {}
@@ -202,20 +209,24 @@ def score_measures(fine: Histogram, shown: Histogram, level: float | None, min_c
         bias = metrics.average_precision_bias(fine) / 2
         intervals["average_precision"] = _wald_logit(precision, metrics.average_precision_error(fine), level, bias)
         intervals["partial_auc"] = _partial_auc_interval(partial, partial_error, level)
-        intervals["brier"] = _wald_logit(brier, metrics.brier_score_error(fine), level)
-    left_out = set()
-    if 0 < _wrong(fine, _SURE) <= min_cell - 1:
-        left_out |= {"log_loss", "normalised_entropy"}
-    # Each of these adds about 1 to the sum of squares, and shows unless others make up as much.
-    wrong = _wrong(fine, _NEARLY_SURE)
-    if 0 < wrong <= min_cell - 1 and 2 * wrong > brier.value * fine.counts.sum():
-        left_out.add("brier")
+        if "brier" in found:
+            intervals["brier"] = _wald_logit(found["brier"], metrics.brier_score_error(fine), level)
     for name, texts in _OF_SCORES.items():
         if name in left_out:
-            yield Measure(name, *texts, None, missing=_FEW_SURE.format(min_cell - 1))
+            yield Measure(name, *texts, None, missing=left_out[name])
         else:
             yield Measure(name, *texts, found[name], intervals.get(name))
     yield from _rates_held(shown, level)
+
+
+def _deciding_few(fine: Histogram, brier: Estimate, min_cell: int) -> dict[str, str]:
+    """Return which measures would tell of few rows at the wrong end of the scores, and why they are left out."""
+    found = ["log_loss", "normalised_entropy"] if 0 < _wrong(fine, _SURE) <= min_cell - 1 else []
+    # Each of these adds about 1 to the sum of squares, and shows unless others make up as much.
+    wrong = _wrong(fine, _NEARLY_SURE)
+    if 0 < wrong <= min_cell - 1 and 2 * wrong > brier.value * fine.counts.sum():
+        found.append("brier")
+    return dict.fromkeys(found, _FEW_SURE.format(min_cell - 1))
 
 
 def _wrong(histogram: Histogram, within: float) -> float:
@@ -226,6 +237,8 @@ def _wrong(histogram: Histogram, within: float) -> float:
 
 def calibration_measures(histogram: Histogram, level: float | None) -> tuple[Measure, ...]:
     """Return the ratio of observed to expected events, calibration in the large, slope and intercept."""
+    if not metrics.of_probabilities(histogram):
+        return tuple(Measure(name, *texts, None, missing=NOT_PROBABILITIES) for name, texts in _OF_CALIBRATION.items())
 
     def around(estimate: Estimate, error: float) -> Interval | None:
         if level is None:

@@ -5,13 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from html import escape
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from fhe_auc.results.estimates import Comparison, GroupEstimate
 from fhe_auc.results.group_decisions import CELLS, SHOWN_RATES, GroupDecision, fairness
 from fhe_auc.results.heterogeneity import LEAST_SITES, SiteSummary
 from fhe_auc.results.intervals import WIDENED, Interval
-from fhe_auc.results.report_measures import rate_interval
+from fhe_auc.results.report_measures import Measure, rate_interval
+
+if TYPE_CHECKING:
+    from fhe_auc.results.report_card import ReportCard
 
 _ALL_ROWS = "all rows"
 _LEFT, _RIGHT = ' style="text-align: left"', ' style="text-align: right; font-variant-numeric: tabular-nums"'
@@ -42,6 +45,28 @@ def of_estimates(estimates: Sequence[GroupEstimate]) -> TextTable:
     header = (*told, "n", "events", "AUC", _level(estimates), *(("bins ≤",) * several), "")
     rows = ((*texts, *cells) for *texts, cells in zip(*told.values(), numbers, strict=True))
     return TextTable(header, tuple(rows), len(told))
+
+
+def of_measures(cards: Iterable[ReportCard]) -> TextTable:
+    """Return a row for each measure of scores and of calibration: of each model value and interval."""
+    each_model = [(card, (*card.measures, *card.calibration_measures)) for card in cards]
+    rows = []
+    for same in zip(*(measures for _, measures in each_model), strict=True):
+        cells = ((value_text(each), "" if each.interval is None else ends(each.interval)) for each in same)
+        rows.append((same[0].title, *(text for pair in cells for text in pair), same[0].meaning))
+    heads = (f"{card.model} {head}".strip() for card, measures in each_model for head in ("value", _level(measures)))
+    return TextTable(("metric", *heads, ""), tuple(rows), 1)
+
+
+def of_net_benefits(measures: Sequence[Measure]) -> TextTable:
+    """Return a row for each net benefit, and one for the difference."""
+    rows = ((each.title, value_text(each), ends(each.interval) if each.interval else "", "") for each in measures)
+    return TextTable((measures[0].meaning, "value", _level(measures), ""), tuple(rows), 1)
+
+
+def value_text(measure: Measure) -> str:
+    """Return "0.7864", or "undefined"."""
+    return "undefined" if measure.estimate is None else f"{measure.estimate.value:.4f}"
 
 
 def of_group_decisions(decisions: Sequence[GroupDecision], level: float | None) -> TextTable:
@@ -143,7 +168,7 @@ def _count(number: int | None) -> str:
     return "" if number is None else f"{number:,}"
 
 
-def _level(lines: Sequence[GroupEstimate] | Sequence[Comparison]) -> str:
+def _level(lines: Sequence[GroupEstimate] | Sequence[Comparison] | Sequence[Measure]) -> str:
     return next((each.interval.heading for each in lines if each.interval is not None), "interval")
 
 

@@ -15,12 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fhe_auc.base.errors import InputError
+from fhe_auc.question.binning import numbers
+from fhe_auc.question.score_values import listed
 from fhe_auc.rows.party_data import PartyData
 
 _NEARLY_ALL = 0.99  # of a party's rows in one end bin: more likely another column than a classifier's scores
 _SIZEABLE = 0.05  # of a party's rows beyond either end are worth a warning
 _FEW = 10  # rows that are easily told from the pool's
-_ROUNDING = 1e-6  # by so much float32 arithmetic, as of a softmax, may leave [0, 1]
+ROUNDING = 1e-6  # by so much float32 arithmetic, as of a softmax, may leave [0, 1]
 
 
 def check_scores(data: PartyData, thresholds: NDArray[np.float64]) -> None:
@@ -29,7 +31,8 @@ def check_scores(data: PartyData, thresholds: NDArray[np.float64]) -> None:
     Thresholds within [0, 1], as all named grids are, are for probabilities: no score may lie outside [0, 1], not even
     by a rounding error, since histograms have no bin there. Other thresholds may be for scores of any range, and scores
     may lie beyond them; refused is only a party of which 99 % of the rows, with different scores, lie below the first
-    threshold, or at or above the last one. The message names party, column, row, value and range.
+    threshold, or at or above the last one. Thresholds of listed values (`fhe_auc.question.score_values`) are for these
+    alone. The message names party, column, row, value and range.
     """
     for model in range(len(data.scores)):
         _check(data, model, thresholds)
@@ -39,18 +42,29 @@ def _check(data: PartyData, model: int, thresholds: NDArray[np.float64]) -> None
     column = data.score_columns[model] if data.score_columns else None
     found = _range(data, model)
     span = f"from {found.low:.10g} to {found.high:.10g}"
-    if _for_probabilities(thresholds):
-        if found.low < 0 or found.high > 1:
-            row = _range(data, model, lambda scores: (scores < 0) | (scores > 1)).first
-            place, score = data.place(row), float(data.scores[model][row])
+
+    def refuse(chosen: Callable[[NDArray[np.float64]], NDArray[np.bool_]], what: Callable[[float], str]) -> None:
+        if (others := _range(data, model, chosen)).rows:
+            place, score = data.place(others.first), float(data.scores[model][others.first])
             raise InputError(
-                f"{data.described(model, row)}: score is {score!r}, but these thresholds are for "
-                f"probabilities; this party's scores run {span}: {_remedy(found)}",
+                f"{data.described(model, others.first)}: score is {score!r}, but {what(score)}",
                 party=data.name,
                 file=place.file,
                 line=place.line,
                 column=column,
             )
+
+    if (values := listed(thresholds)) is not None:
+        refuse(
+            lambda scores: ~np.isin(numbers(scores), values),
+            lambda score: f"scores here are listed values alone; the nearest is {_nearest(values, score):.7g}",
+        )
+        return
+    if _for_probabilities(thresholds):
+        refuse(
+            lambda scores: (scores < 0) | (scores > 1),
+            lambda _: f"these thresholds are for probabilities; this party's scores run {span}: {_remedy(found)}",
+        )
         return
     first, last = thresholds[0], thresholds[-1]
     for beyond, where in (
@@ -89,12 +103,17 @@ def _range(
     return found
 
 
+def _nearest(values: NDArray[np.float64], score: float) -> float:
+    return float(values[np.argmin(np.abs(values - score))])
+
+
 def _remedy(found: _Range) -> str:
-    if found.low >= -_ROUNDING and found.high <= 1 + _ROUNDING:
+    if found.low >= -ROUNDING and found.high <= 1 + ROUNDING:
         return "if this is a rounding error, clip them to 0 and 1"
     return (
-        "check that this is the column of scores; then set the score scale to percent or logit (--score-scale, in "
-        "Python score_scale=), or give `evaluate` thresholds that span them"
+        "check that this is the column of scores; then let thresholds span them: between sites score values that the "
+        "study lists, or points of rows (--own-rows), in one process none given; or set the score scale to percent or "
+        "logit (--score-scale, in Python score_scale=)"
     )
 
 

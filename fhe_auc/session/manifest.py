@@ -108,6 +108,9 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             raise InputError("a session between machines says what is evaluated, its study; one in a process has none")
         if self.study is not None and (strangers := set(self.study.row_caps) - set(self.parties)):
             raise InputError(f"row-caps: {min(strangers)!a} is not a party of the session")
+        listed = None if self.study is None else self.study.thresholds
+        if listed is not None and not np.array_equal(self.thresholds, listed):
+            raise InputError("the session's thresholds are not those of the score values that its study lists")
         for name, value in self.options.items():
             if isinstance(value, float) and not math.isfinite(value):
                 raise InputError(f"option {name!r} must be finite, got {value}")

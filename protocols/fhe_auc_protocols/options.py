@@ -85,6 +85,7 @@ class HistogramFederated(Options):
     """Of ``histogram-federated``: none."""
 
     protocol = "histogram-federated"
+    default_thresholds = "hybrid:5000"  # those of exact and verified: a report's AUC is theirs
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -26,7 +26,7 @@ def without_figures(monkeypatch: pytest.MonkeyPatch) -> None:
     """Reports of which only words and numbers are read: drawing their figures takes most of a second."""
     from fhe_auc.report import page
 
-    monkeypatch.setattr(page, "draw", lambda card, name, models: name)
+    monkeypatch.setattr(page, "draw", lambda cards, name: name)
     monkeypatch.setattr(page, "svg", str.encode)
     monkeypatch.setattr(page, "png", str.encode)
 

@@ -114,7 +114,7 @@ ALIKE = {"y_true": [0, 1] * 2, "y_score": [0.1, 0.2] * 2, "sex": ["f", "F"] * 2}
 @pytest.mark.parametrize(
     ("rows", "values", "argument"),
     [
-        ([([0, 1], [20.0, 90.0])], {}, "score_scale="),
+        ([([0, 1], [20.0, 90.0])], {"thresholds": "hybrid:1000"}, "score_scale="),
         (ROWS, {"protocol": "dpauc-laplace"}, "protocol=DpaucLaplace(epsilon=1.0)"),
         (ROWS, {"protocol": "boundaries-federated"}, "federated_thresholds"),
         ({"north": ALIKE}, {"breakdown": Breakdown(by="sex")}, "by={'sex': [LEVEL, LEVEL]}"),

@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import click
+import numpy as np
 from click.core import ParameterSource
+from numpy.typing import NDArray
 
 from fhe_auc.base.errors import InputError
 from fhe_auc.base.exchange import make_folder
@@ -15,6 +17,8 @@ from fhe_auc.cli import inputs, output
 from fhe_auc.cli.session_options import SessionOptions, session_options
 from fhe_auc.question.study import Study
 from fhe_auc.results.evaluation import QuantileThresholds
+from fhe_auc.rows.own_values import LEAST_OWN_ROWS, NOT_OF_ROWS, of_scores
+from fhe_auc.rows.party_files import read_column
 from fhe_auc.session import registry
 from fhe_auc.session.plan import large_download
 from fhe_auc.session.protocol import Request
@@ -59,11 +63,23 @@ _WITH_OLD = {"--from": {"old", "without", "stated", *_ALWAYS}, "--repeat": {"rep
 @common.file_option(
     "--study",
     "study_file",
-    help="What is evaluated (TOML): model, outcome, cohort, period; [row-caps] may bound each party's rows; most-away "
-    "says how many sites one result may lack of another, so that their counts may be told.",
+    help="What is evaluated (TOML): model, outcome, cohort, period; [row-caps] may bound each party's rows; "
+    "score-values may list all scores that there are (0:9); most-away says how many sites one result may lack of "
+    "another, so that their counts may be told.",
 )
 @trust.key_store
 @session_options(registry.load)
+@click.option(
+    "--own-rows",
+    metavar="FILE",
+    multiple=True,
+    type=common.FILE,
+    help="Thresholds from rows of your own, 100 at least, which must be like the others': their scores may be any "
+    "numbers, and values that ten of them have get bins of their own. All sites see the thresholds. May be repeated.",
+)
+@click.option(
+    "--own-score-column", metavar="NAME", default="y_score", help="Of these files, but with --score-columns. [y_score]"
+)
 @inputs.min_parties_option
 @click.option(
     "--average-precision",
@@ -111,6 +127,8 @@ def session(
     study_file: Path | None,
     vault: Vault,
     session: SessionOptions,
+    own_rows: tuple[Path, ...],
+    own_score_column: str,
     min_parties: int | None,
     before: bytes | None,
     no_proofs: bool,
@@ -170,6 +188,8 @@ def session(
             raise _missing("credentials" if not credentials else "aggregator" if aggregator is None else "study_file")
         study, adder_files = Study.read(study_file), (aggregator,)
         request = session.request((), min_parties)  # who they are is known once their certificates are verified
+        if (chosen := _of_values_or_rows(session, study, own_rows, own_score_column)) is not None:
+            request = replace(request, thresholds=chosen)
         if bool(helpers) != (request.keys == "helper"):
             raise click.UsageError("--keys helper and --helper go together")
         if len(helpers) > 1:
@@ -242,6 +262,28 @@ def session(
         describe.announcement_rows(announced),
         common.Table(rows, ("send", "", "what it is")),
     )
+
+
+def _of_values_or_rows(
+    session: SessionOptions, study: Study, own_rows: tuple[Path, ...], column: str
+) -> NDArray[np.float64] | None:
+    """Return the thresholds of the score values that a study lists, or of rows of one's own; None without either."""
+    if not own_rows and not study.score_values:
+        return None
+    if (own_rows and study.score_values) or not session.of_rows or session.options.keys() & NOT_OF_ROWS:
+        raise InputError(
+            "thresholds are given twice, or go with --epsilon or --round-scores: of --thresholds, --own-rows and the "
+            "study's score-values take one, and with those two --thresholds"
+        )
+    if study.thresholds is not None:
+        return study.thresholds
+    columns = session.questions.score_columns or (column,)
+    scores = [read_column(path, name) for path in own_rows for name in columns]
+    if sum(map(len, scores)) < LEAST_OWN_ROWS * len(columns):
+        raise InputError(f"--own-rows takes {LEAST_OWN_ROWS} rows at least: thresholds would tell of few")
+    grid, told = of_scores(scores, session.specification)
+    output.print_line(f"thresholds: {told}")
+    return grid
 
 
 def _could_prove(protocol: str, request: Request, study: Study) -> bool:

@@ -89,7 +89,7 @@ class Exact(EncryptedProtocol[Evaluation, ExactPlan]):
         if decimals is None:
             return request
         own = grids.decimals(_checked_decimals(decimals))
-        defaults = grids.resolve(self.options.thresholds_for(several=not request.analysis.is_plain))
+        defaults = grids.resolve(self.options.thresholds_for(several=request.analysis.coarse))
         if not any(np.array_equal(request.thresholds, each) for each in (own, defaults)):
             raise InputError(_NO_OTHERS)
         return replace(request, thresholds=own)

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from fhe_auc.base.errors import EvaluationError, InputError, UndefinedAucError
 from fhe_auc.metrics import Histogram, roc_auc_score
 from fhe_auc.metrics.trapezoid import trapezoid
+from fhe_auc.question.binning import bins_of
 from fhe_auc.results.evaluation import Evaluation
 from fhe_auc.results.intervals import of_bins
 from fhe_auc.rows.counts import Counts
@@ -49,7 +50,7 @@ class ExactScoreHistogram(Readout[Evaluation]):
         return _LABELS * thresholds
 
     def count(self, data: PartyData, grid: NDArray[np.float64]) -> NDArray[np.int64]:
-        """Count a party's positives in each bin, then its negatives, shape (2m,); errors as `rows_by_bin`."""
+        """Count a party's positives in each bin, then its negatives, shape (2m,)."""
         return rows_by_bin(data, grid).ravel()
 
     def read(self, manifest: Manifest, pooled: PooledCounts) -> Evaluation:
@@ -129,9 +130,12 @@ def _evaluation(manifest: Manifest, pooled: PooledCounts, histogram: Histogram, 
 
 
 def rows_by_bin(data: PartyData, grid: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Return a party's rows of label 1 and 0 in each bin, shape (2, m); `InputError` for a score beyond the bins."""
-    own = Histogram.from_rows(data, _edges(grid))
-    return np.stack([own.positives, own.negatives]).astype(np.int64)
+    """Return a party's rows of label 1 and 0 in each bin, shape (2, m); scores beyond the ends are in the end bins."""
+    counted = np.zeros(_LABELS * len(grid), np.int64)
+    for batch in data.batches():
+        cells = bins_of(batch.y_score, grid) + len(grid) * ~batch.y_true
+        counted += np.bincount(cells, minlength=counted.size)
+    return counted.reshape(_LABELS, -1)
 
 
 def pooled_histogram(grid: NDArray[np.float64], bins: NDArray[np.int64] | NDArray[np.float64]) -> Histogram:

@@ -48,7 +48,7 @@ def test_what_is_no_grid_is_refused() -> None:
                 grid(size)
 
 
-KNOWN = r"are unknown; known are uniform:SIZE, hybrid:SIZE, dpauc:SIZE, quantile:SIZE, or a \.npy/"
+KNOWN = r"are unknown; known are uniform:SIZE, hybrid:SIZE, dpauc:SIZE, quantile:SIZE, values:FIRST:LAST, or a \.npy/"
 
 
 def test_specifications_and_files_that_are_no_grids_are_refused_with_the_remedy(tmp_path: Path) -> None:

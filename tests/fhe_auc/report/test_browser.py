@@ -12,6 +12,7 @@ import shutil
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import replace
 from importlib import resources
 from itertools import pairwise, product
 from pathlib import Path
@@ -22,6 +23,7 @@ import pytest
 
 from fhe_auc import report
 from fhe_auc.metrics import Histogram
+from fhe_auc.results.estimates import Comparison
 from fhe_auc.results.report_card import TwoModels
 from fhe_auc.results.report_measures import net_benefits
 from fhe_auc.rows import datasets
@@ -146,14 +148,16 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     edges = quantile_edges(pool.y_score, 50, 10)
     card, names = report.report_card(Histogram.from_rows(pool, edges), threshold=0.3), ("x" * 40, "y" * 40)
     benefits = net_benefits(names, Histogram(np.arange(5) / 4, [10, 20, 30, 40], [400, 30, 20, 10]), 0.3, 0.95, 1)
+    comparison = Comparison(first=names[0], second=names[1], difference=0.0, binning_error=0.1, missing=_HOSTILE)
     facts = report.Facts(
         title=f"Test {_HOSTILE}",
         date=datetime.date(2026, 11, 23),
         privacy=f"First. {_HOSTILE}\n\nSecond.",
         session={"Parties": 78, _HOSTILE: _HOSTILE, "A long word": "x" * 300},
         warnings=(_HOSTILE,),
-        models=TwoModels(names, card, benefits),
+        models=TwoModels(replace(card, model=names[1]), comparison, benefits),
     )
+    card = replace(card, model=names[0])
     folder = tmp_path_factory.mktemp("report")
     report.save(card, facts, folder)
     return folder / "report.html"
@@ -192,7 +196,7 @@ def test_texts_are_shown_as_they_are_and_a_screen_reader_finds_all(browser: Brow
     browser.load(page)
     assert browser.evaluate("document.scripts.length") == 0
     assert browser.evaluate("document.querySelector('h1').textContent") == f"Test {_HOSTILE}"
-    assert browser.evaluate("document.body.textContent").count(_HOSTILE) == 5
+    assert browser.evaluate("document.body.textContent").count(_HOSTILE) == 7
     levels = browser.evaluate("[...document.querySelectorAll('h1,h2,h3')].map(h => +h.tagName[1])")
     assert (levels[0], levels.count(1)) == (1, 1)
     assert all(later <= earlier + 1 for earlier, later in pairwise(levels))

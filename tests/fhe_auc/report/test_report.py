@@ -179,7 +179,7 @@ def test_the_page_refers_to_nothing_outside_and_has_words_for_tables_and_figures
 
 @pytest.mark.parametrize("there", [True, False])
 def test_the_table_of_tripod_names_places_that_are_on_the_page(there: bool) -> None:
-    panels = {"groups": GROUPS, "group_decisions": DECISIONS, "sites": SITES} if there else {}
+    panels = {"groups": GROUPS, "group_decisions": DECISIONS, "sites": (SITES,)} if there else {}
     texts = Page(report.render(card(), dataclasses.replace(FACTS, **panels))).texts
     asked = tripod_items(groups=there, sites=there)
     places = {place for _, _, where in asked for place in where.split("; ")[0].split(", ")}
@@ -212,7 +212,7 @@ def test_what_is_undefined_exact_or_without_an_interval_is_said_so() -> None:
     assert all(each in Page(report.render(ours, FACTS)).texts for each in ("undefined", "there are no such rows"))
     facts = dataclasses.replace(FACTS, warnings=())
     texts = Page(report.render(report.report_card(Histogram([0, 0.5, 1], [0, 4], [6, 0])), facts)).texts
-    assert {"the bins leave nothing open", "nothing"} <= set(texts)
+    assert "nothing" in texts
     assert "Read this first" not in texts
     for positives, negatives in (([0, 4], [6, 0]), ([1, 0], [3, 4]), ([1.5, 3], [4, 2])):
         ours = report.report_card(Histogram([0, 0.5, 1], positives, negatives))
@@ -224,7 +224,6 @@ def test_what_is_undefined_exact_or_without_an_interval_is_said_so() -> None:
     ("histogram", "options", "error", "message"),
     [
         (Histogram([0, 1], [3], [0]), {}, UndefinedAucError, "no negative row"),
-        (Histogram([-1, 0, 1], [1, 2], [2, 1]), {}, InputError, "must be probabilities"),
         (Histogram([0, 0.5, 1], [2, 3], [40, 40]), {"min_cell": 10}, EvaluationError, "fewer than 10 positives"),
     ],
 )
@@ -254,7 +253,7 @@ def test_the_interval_is_delongs_on_the_rows_as_bins_tell_them_apart_widened_whe
 def test_noise_is_said_so_and_no_range_is_claimed_to_hold() -> None:
     exact, noisy = (Page(report.render(card(noisy=noisy), FACTS)).words for noisy in (False, True))
     of_exact = (
-        *("wherever they lie inside their bins", "95 % confidence interval 0.", "CI", "95 % interval"),
+        *("95 % confidence interval 0.", "CI", "95 % interval"),
         *("metric of the counted rows lies inside it", "from 4,000 rows"),
     )
     cautions = ("no range on this page covers", "metric of the rows may lie outside", "from about 4,000 rows")
@@ -618,7 +617,7 @@ def test_the_outlines_of_scores_hold_all_rows_and_precision_recall_curves_grow_i
 
 
 SITES = SiteSummary(
-    **{"model": "model", "both_classes": 23, "one_class": 55, "usable": 14},
+    **{"model": "", "both_classes": 23, "one_class": 55, "usable": 14},
     **{"within": 0.77261, "mean": 0.77154, "i2": 0.29079, "tau2": 0.04401},
     prediction=Interval(0.95, 0.65969, 0.85457, "prediction for a new site"),
 )
@@ -637,7 +636,7 @@ def test_groups_and_sites_have_a_panel_each_where_there_are_any_and_names_are_es
     plain = report.render(card(), FACTS)
     assert "Groups of rows</h2>" not in plain
     assert 'id="sites"' not in plain
-    facts = dataclasses.replace(FACTS, groups=GROUPS, group_decisions=DECISIONS, sites=SITES)
+    facts = dataclasses.replace(FACTS, groups=GROUPS, group_decisions=DECISIONS, sites=(SITES,))
     page = report.render(card(), facts)
     expected = {"sex: <script>F", "5,555", "1,234", "0.751", "CI 0.710 to 0.790", "sex: M", too_few(10)}
     assert {"TP 1,234, FP 32, FN 43, TN 54", "not shown", "sex: equalized odds"} <= set(Page(page).texts)

@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from fhe_auc import InputError, Report
-from fhe_auc.figures.report_card import OF_BOTH, draw
+from fhe_auc.figures.report_card import FIGURES, draw
 from fhe_auc.metrics import Histogram
 from fhe_auc.results.report_measures import net_benefits
 from fhe_auc_protocols.options import HistogramLocalDp
+from tests.support import delong
 from tests.support.chosen import federated_report
 from tests.support.command_line import assert_refused, call, printed
 from tests.support.html_page import Page
@@ -100,26 +101,49 @@ def test_each_model_has_the_numbers_of_a_report_of_its_own(rows: Any, report: Re
         assert {key: found[key] for key in second} == {key: alone[key] for key in second}
 
 
-def test_the_page_and_three_figures_show_both_and_take_names_for_text(report: Report) -> None:
+def test_page_notebook_and_every_figure_show_both_by_name_and_take_names_for_text(report: Report) -> None:
     html, models = report.html(), report.facts.models
     assert models is not None
-    assert "<b>_old" not in html
-    assert "Two models" in html
-    assert "Of $&lt;b&gt;_old: ROC curve" in html
+    assert "<b>_old" not in html + report._repr_html_()
+    assert "model $&lt;b&gt;_old: ROC curve" in html
     words, values = Page(html).words, [f"{each.estimate.value:.4f}" for each in models.net_benefits if each.estimate]
-    assert (
-        "Net benefit True positives a row at the threshold 0.25, less 0.3333 of each false one. " + values[0] in words
-    )
     assert f"Net benefit, $<b>_old minus risk {values[2]} CI" in words
     assert "small" in report.facts.privacy
-    for name, (_, curve) in OF_BOTH.items():
-        (axes,) = draw(report.card, name, models).axes
-        assert np.array_equal(axes.lines[-1].get_xydata(), np.transpose(curve(models.card)))
+    assert [*report.cards] == BOTH["score"]
+    for name, card in report.cards.items():
+        assert f"AUC, {name} {card.auc.value:.3f} 95 % confidence interval" in words
+        assert f"{name} AUC {card.auc.value:.4f} (95 % interval" in str(report)
+        assert f"{name} value" in Page(report._repr_html_()).words
+    for name in FIGURES:
+        (axes,) = draw(report, name).axes
         legend = axes.get_legend()
         assert legend is not None
         labels = [text.get_text() for text in legend.get_texts()]
-        assert any(label.startswith("model risk") for label in labels)
-        assert any(label.startswith(r"model \$<b>_old") for label in labels)
+        for model in ("model risk", r"model \$<b>_old"):
+            assert any(label.startswith(model) for label in labels), (name, labels)
+
+
+def test_the_difference_of_aucs_is_that_of_the_pages_with_delongs_interval_over_rows(rows: Any) -> None:
+    random = np.random.default_rng(4)
+    unrounded = rows.assign(**{name: rows[name] + random.uniform(0, 0.01, len(rows)) for name in BOTH["score"]})
+    report = federated_report(unrounded, **BOTH)
+    models = report.facts.models
+    assert models is not None
+    found = models.comparison
+    assert found is not None
+    assert found.interval is not None
+    first, second = (each.auc.value for each in report.cards.values())
+    assert found.difference == second - first
+    scores = (unrounded[name].to_numpy() for name in BOTH["score"])
+    difference, error, p_value = delong.paired_of_rows(rows["died"].to_numpy(), *scores)
+    assert second - first == pytest.approx(difference, abs=2e-4)
+    assert found.interval.low == pytest.approx(difference - 1.959964 * error, abs=5e-4)
+    assert found.p_value == pytest.approx(p_value, rel=0.1)
+    told = report.as_dict()["models"]["auc_difference"]
+    assert (told["difference"], told["interval"]["low"]) == pytest.approx(
+        (second - first, found.interval.low), abs=6e-5
+    )
+    assert f"{found.difference:+.4f}" in Page(report.html()).words
 
 
 def test_where_few_rows_change_sides_the_difference_has_no_interval_and_the_page_says_why(rows: Any) -> None:
@@ -151,7 +175,6 @@ def test_where_small_counts_leave_the_models_different_thresholds_no_third_one_i
     ("asked", "told"),
     [
         ({"score": ["risk", "$<b>_old", "third"]}, "one model, or of two .*; got 3 columns"),
-        ({"by": "hospital", "site": None}, "without groups"),
         ({"threshold": 1.0}, "threshold below 1"),
         ({"protocol": HistogramLocalDp(epsilon=1.0)}, "differences of models, are exact"),
     ],
@@ -160,7 +183,7 @@ def test_what_two_models_do_not_go_with_is_refused_before_a_session(
     rows: Any, asked: dict[str, Any], told: str
 ) -> None:
     events: list[object] = []
-    tables = {"north": rows.assign(third=0.5)} if "site" in asked else rows.assign(third=0.5)
+    tables = rows.assign(third=0.5)
     with pytest.raises(InputError, match=told):
         federated_report(tables, **{**BOTH, **asked}, progress=lambda *each: events.append(each))
     assert not events

@@ -48,7 +48,7 @@ def test_scores_that_are_no_probabilities_are_refused_with_row_range_and_remedy(
         check_scores(party(scores, score_column="risk"), thresholds.parse(grid))
     told = str(refused.value)
     assert told.startswith(f"party 'odd', row {row}, column 'risk': score is {value}, but ")
-    assert f"scores run {span}: check that this is the column of scores; then set the score scale" in told
+    assert f"scores run {span}: check that this is the column of scores; then let thresholds span them" in told
 
 
 @given(st.lists(st.floats(0, 1)), st.floats(allow_nan=False, allow_infinity=False), st.sampled_from(NAMED))

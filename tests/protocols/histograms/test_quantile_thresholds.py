@@ -277,7 +277,7 @@ def test_one_party_that_has_found_others_stops_the_evaluation() -> None:
 def test_a_score_outside_0_to_1_is_refused_with_party_row_and_remedy(protocol: str, score: float) -> None:
     options = {} if protocol == "semi-honest" else {"epsilon": 1.0}
     parties = {"north": ([0, 1], [0.2, 0.4]), "south": ([0, 1], [0.2, score])}
-    with pytest.raises(InputError, match=rf"'south', row 1: score is {score}, .*then set the score scale"):
+    with pytest.raises(InputError, match=rf"'south', row 1: score is {score}, .*then let thresholds span them"):
         federated_auc(parties, protocol=protocol, thresholds="quantile:4", **options)
 
 
