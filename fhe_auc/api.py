@@ -113,7 +113,7 @@ def federated_auc(
         "uniform:100", "hybrid:1000", "dpauc:100", the path of a file, or 2 to 2^20 ascending numbers. "quantile:200"
         runs a session first, which finds thresholds with about equally many pooled rows between them; the result of
         `federated_thresholds` may be passed, too. The warnings say what that session reveals. None takes the default
-        of the protocol: hybrid:5000 for one AUC of exact and verified, hybrid:1000 otherwise.
+        of the protocol: hybrid:5000 for one model of exact and verified, hybrid:1500 for several, or hybrid:1000.
     interval : float or None
         Level of the confidence interval, from 0.5 to 0.9999; None: no interval. Exact and verified have DeLong's, with
         joint keys Hanley and McNeil's; the other protocols release too little for one.

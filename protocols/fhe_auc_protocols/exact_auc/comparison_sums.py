@@ -12,7 +12,7 @@ end of bin j, is interpolated so: Σ_j φ_j·(N_{<j} − N_{≥j}). Vectors x ar
 all times S or S².
 
 Coarse bins follow from the thresholds. Half of their weight is spread evenly over the bins, half over the log odds from
-−6 to 1.5, where scores of rare outcomes crowd; few bins of one number each are coarse ones of their own.
+−6 to 1.5, where scores of rare outcomes crowd. Bins of one number each, if few, are coarse ones of their own.
 """
 
 import itertools
@@ -70,8 +70,9 @@ class CoarseBins:
         weights = np.full(bins, len(_CROWDED))
         if grid[0] >= 0 and grid[-1] <= 1:
             weights += bins * np.bincount(bins_of(_CROWDED, grid), minlength=bins)
-        single = np.flatnonzero(of_one_number(grid))
-        single = single[: len(single) * (4 * len(single) <= most)]
+        alone = np.pad(of_one_number(grid), 1)
+        single = np.flatnonzero(alone[1:-1] & ~(alone[:-2] & alone[2:]))  # near 1 all are
+        single = single[: len(single) * (3 * len(single) <= most)]
         weights[single] = 0
         sums, pieces = np.cumsum(weights), most - 2 * len(single)
         cuts = 1 + np.searchsorted(sums, sums[-1] * np.arange(1, pieces) // pieces)

@@ -17,7 +17,7 @@ from fhe_auc.results.estimates import ONE_CLASS, Comparison, GroupEstimate, too_
 from fhe_auc.results.evaluation import Evaluation
 from fhe_auc.results.heterogeneity import SiteSummary
 from fhe_auc.results.intervals import Interval, widened
-from fhe_auc.results.result_tables import of_estimates
+from fhe_auc.results.result_tables import of_comparisons, of_estimates
 from tests.support.evaluations import made_evaluation
 from tests.support.html_page import Page
 from tests.support.lazy import Lazy
@@ -26,7 +26,7 @@ pd = Lazy("pandas")
 
 COLUMNS = [
     *("model", "group", "contrast", "n", "events", "auc", "low", "high", "level", "method"),
-    *("standard_error", "binning_error", "missing", "minus", "difference", "p_value", "p_holm"),
+    *("standard_error", "binning_error", "missing", "minus", "difference", "p_value", "p_at_most", "p_holm"),
 ]
 HEADLINE = "AUC 0.8000 (90 % interval 0.7500 to 0.8500, DeLong); n 1,300, events 300; protocol verified, 7 parties"
 ATTACK = "<script>alert(1)</script>\"'&"
@@ -60,7 +60,7 @@ def test_a_frame_has_a_row_for_each_estimate_and_then_for_each_comparison() -> N
         **{"model": "risk_a", "group": "all", "contrast": "", "n": 1300, "events": 300, "auc": 0.8, "low": 0.75},
         **{"high": 0.85, "level": 0.9, "method": "DeLong", "standard_error": 0.03, "binning_error": 0.002},
         **{"missing": "", "minus": "", "difference": pytest.approx(float("nan"), nan_ok=True)},
-        **dict.fromkeys(("p_value", "p_holm"), pytest.approx(float("nan"), nan_ok=True)),
+        **dict.fromkeys(("p_value", "p_at_most", "p_holm"), pytest.approx(float("nan"), nan_ok=True)),
     }
     assert (second["group"], second["missing"]) == ("sex: risk_b", too_few(10))
     assert all(pd.isna(second[name]) for name in COLUMNS[3:12])
@@ -103,6 +103,15 @@ def test_an_evaluation_is_one_line_and_a_number_and_rows_are_called_n_and_events
     assert Page(plain._repr_html_()).words == "AUC 0.8000; protocol semi-honest, 3 parties"
     plain = GroupEstimate(model="", group="", auc=0.75, positives=3, negatives=4, fraction=Fraction(3, 4)).as_dict()
     assert (plain["n"], plain["events"], plain["group"], plain["fraction"]) == (7, 3, "all", "3/4")
+
+
+@pytest.mark.parametrize(
+    ("at_most", "shown"), [(0.0301, "≤ 0.031"), (0.4, "≤ 0.40"), (1.0, "≤ 1.0"), (3e-5, "< 0.0001")]
+)
+def test_without_a_p_value_the_table_says_what_it_is_at_most(at_most: float, shown: str) -> None:
+    own = {"first": "a", "second": "b", "difference": 0.1, "binning_error": 0.2, "missing": "off"}
+    (row,) = of_comparisons([Comparison(**own, p_at_most=at_most)]).rows
+    assert row == ("b minus a", "+0.1000", "none", shown, "off")
 
 
 shares = st.floats(0, 1)
