@@ -21,7 +21,7 @@ from fhe_auc.results.intervals import WIDENED, Interval
 from fhe_auc.results.report_card import Facts, ReportCard, TwoModels
 from fhe_auc.results.report_json import as_dict
 from fhe_auc.results.report_measures import Decision, Measure, OperatingPoint
-from fhe_auc.results.result_tables import ends, of_fairness, of_group_decisions, p_text
+from fhe_auc.results.result_tables import ends, of_fairness, of_group_decisions, p_of, p_text
 
 FILES = ("report.html", "report.json", *(f"{name}.png" for name in FIGURES))  # names of the files that `save` writes
 _NEGLIGIBLE = 5e-5  # what four decimals do not show
@@ -201,7 +201,7 @@ def _two_models(models: TwoModels) -> str:
     rows = []
     if comparison := models.comparison:
         within = "" if comparison.interval is None else f"<small>CI {ends(comparison.interval, '+.4f')}</small>"
-        p = "none" if comparison.p_value is None else p_text(comparison.p_value)
+        p = p_of(comparison) or "none"
         name = f"AUC, {_shown(comparison.second)} minus {_shown(comparison.first)}"
         why = f"<small>{_shown(comparison.missing)}</small>"
         rows.append((name + why * bool(comparison.missing), f"{comparison.difference:+.4f}{within}", p))

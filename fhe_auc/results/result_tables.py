@@ -103,17 +103,16 @@ def of_fairness(decisions: Sequence[GroupDecision]) -> TextTable:
 def of_comparisons(comparisons: Sequence[Comparison]) -> TextTable:
     """Return one row for each difference of two AUCs; of several with p-values by Holm too."""
     several = len(comparisons) > 1
-    bounds = ["" if each.p_at_most is None else p_text(each.p_at_most, "≤") for each in comparisons]
     rows = tuple(
         (
             f"{each.second} minus {each.first}",
             f"{each.difference:+.4f}",
             ends(each.interval, "+.4f") if each.interval else "none",
-            bound if each.p_value is None else p_text(each.p_value),
+            p_of(each),
             *([""] if each.p_holm is None else [p_text(each.p_holm)])[:several],
             each.interval.method if each.interval else each.missing or "not released, or alike in all rows",
         )
-        for each, bound in zip(comparisons, bounds, strict=True)
+        for each in comparisons
     )
     return TextTable(("comparison", "difference", _level(comparisons), *("p", "p, Holm")[: 1 + several], ""), rows, 1)
 
@@ -145,6 +144,13 @@ def of_sites(sites: Sequence[SiteSummary]) -> list[tuple[str, str, str]]:
 def ends(interval: Interval, form: str = ".4f") -> str:
     """Return "0.7625 to 0.8102"."""
     return f"{interval.low:{form}} to {interval.high:{form}}"
+
+
+def p_of(comparison: Comparison) -> str:
+    """Return its p-value, or what that is at most; nothing where neither is known."""
+    if comparison.p_value is not None:
+        return p_text(comparison.p_value)
+    return "" if comparison.p_at_most is None else p_text(comparison.p_at_most, "≤")
 
 
 def p_text(p_value: float, sign: str = "") -> str:
