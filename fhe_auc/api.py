@@ -114,8 +114,9 @@ def federated_auc(
         runs a session first, which finds thresholds with about equally many pooled rows between them; the result of
         `federated_thresholds` may be passed, too. The warnings say what that session reveals. "values:0:9" lists all
         scores that there are. None takes the default of the protocol, hybrid:5000 for one model of exact and verified,
-        hybrid:1000 otherwise, where values that ten rows have get bins of their own; and points of the rows where
-        scores are no probabilities. Then ``settings["grid"]`` says so. With privacy noise it looks at no row.
+        hybrid:1500 for several, hybrid:1000 otherwise, where values that ten rows have get bins of their own; and
+        points of the rows where scores are no probabilities. Then ``settings["grid"]`` says so. With privacy noise it
+        looks at no row.
     interval : float or None
         Level of the confidence interval, from 0.5 to 0.9999; None: no interval. Exact and verified have DeLong's, with
         joint keys Hanley and McNeil's; the other protocols release too little for one.

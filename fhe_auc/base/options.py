@@ -51,10 +51,17 @@ class Options(CheckedNames):
     default_thresholds: ClassVar[str] = "hybrid:1000"
     """Thresholds where none are given, as `fhe_auc.question.thresholds.parse` takes them; of one AUC."""
 
+    compared_thresholds: ClassVar[str] = "hybrid:1500"
+    """Those where models are compared: as many as leave a sketch its size, with the coarse bins of comparisons."""
+
     @classmethod
-    def thresholds_for(cls, *, several: bool) -> str:
-        """Return the thresholds where none are given; fewer where there are `several` models, groups or classes."""
-        return Options.default_thresholds if several else cls.default_thresholds
+    def thresholds_for(cls, *, several: bool, compared: bool = False) -> str:
+        """Return the thresholds where none are given; fewer where there are `several` models, groups or classes.
+
+        Those of models that are `compared`, over all rows alone, are others.
+        """
+        several_aucs = cls.compared_thresholds if compared else Options.default_thresholds
+        return several_aucs if several else cls.default_thresholds
 
 
 def check_names(kind: type[Options], protocol: str, names: Iterable[str]) -> None:

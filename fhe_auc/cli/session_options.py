@@ -74,7 +74,7 @@ class SessionOptions:
             )
         of_rows = thresholds is None
         if thresholds in (None, _NAMED):
-            thresholds = plugin.options.thresholds_for(several=questions.coarse)
+            thresholds = plugin.options.thresholds_for(several=questions.coarse, compared=questions.compared)
         bins = grids.quantiles_wanted(thresholds)
         if bins is not None:
             registry.finder(plugin)
@@ -137,8 +137,8 @@ def shared_options(command: Callable[..., Any]) -> Callable[..., Any]:
         "0), values:FIRST:LAST[:STEP] or values:VALUE,VALUE (all scores that there are), a .npy, .txt or .csv file of "
         "numbers; or quantile:SIZE, for which a session before finds points with "
         "about equally many rows between them: parties see the pooled scores, and everybody the points. "
-        "Default: hybrid:5000 with exact, verified and reports, hybrid:1000 with all others, and for several models; "
-        "where one command reads all rows, frequent values get bins of their own there, and scores may be any numbers.",
+        "Default: hybrid:5000 with exact and verified (several models: hybrid:1500), hybrid:1000 with others; where "
+        "one command reads all rows, frequent values get bins of their own there, and scores may be any numbers.",
     )
     named = click.option(
         "--no-own-values", is_flag=True, help="Without --thresholds: the default as if no rows were known."

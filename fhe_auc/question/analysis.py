@@ -125,6 +125,11 @@ class Analysis(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         return len(self.models) > 1 or len(self.groups) > MOST_FINE_GROUPS
 
     @property
+    def compared(self) -> bool:
+        """Whether models are compared, and all rows are the only group."""
+        return len(self.models) > 1 and not self.classes and not self.by
+
+    @property
     def classes_of_rows(self) -> int:
         """How many labels rows can have."""
         return len(self.classes) or 2
@@ -245,6 +250,11 @@ class Questions:
         """As of `Analysis`, as far as levels are known."""
         groups = 1 + sum(len(levels) for levels in self.by.values())
         return len(self.score_columns) > 1 or bool(self.classes) or groups > MOST_FINE_GROUPS
+
+    @property
+    def compared(self) -> bool:
+        """As of `Analysis`."""
+        return len(self.score_columns) > 1 and not self.classes and not self.by
 
     def analysis(self, found: Mapping[str, Iterable[str | None]]) -> Analysis:
         """Return the analysis; `found` are the levels that rows have, for each column whose levels are not given.

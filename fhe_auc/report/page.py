@@ -29,7 +29,7 @@ from fhe_auc.results.result_tables import (
     of_group_calibrations,
     of_group_decisions,
     of_group_differences,
-    p_text,
+    p_of,
 )
 
 FILES = (
@@ -233,7 +233,7 @@ def _two_models(models: TwoModels) -> str:
     rows, comparison = [], models.comparison
     if comparison is not None:
         within = "" if comparison.interval is None else f"<small>CI {ends(comparison.interval, '+.4f')}</small>"
-        p = "none" if comparison.p_value is None else p_text(comparison.p_value)
+        p = p_of(comparison) or "none"
         name = f"AUC, {_shown(comparison.second)} minus {_shown(comparison.first)}"
         why = f"<small>{_shown(comparison.missing)}</small>"
         rows.append((name + why * bool(comparison.missing), f"{comparison.difference:+.4f}{within}", p))

@@ -117,16 +117,18 @@ class Comparison:
         Sum of the binning errors of the two models.
     standard_error : float or None
         By the paired method of DeLong, on binned scores: the correlation of the models is taken over the bins up to 128
-        of them, otherwise over at most 72 wider ones of either's scores. None where the protocol does not release what
+        of them, otherwise over at most 67 wider ones of either's scores. None where the protocol does not release what
         it takes, or both models order all rows alike.
     standard_error_off : float or None
-        About the share by which it may differ from DeLong's over the bins (`fhe_auc.results.intervals.paired_delong`).
+        About the share by which it may differ from DeLong's over the rows (`fhe_auc.results.intervals.paired_delong`).
     interval : Interval or None
         Confidence interval of the difference.
     p_value : float or None
         Two-sided. None, as is the interval, where `missing` says why.
+    p_at_most : float or None
+        Where `missing` says why there is no p-value: what it is at most, by how far standard error and bins may be off.
     p_holm : float or None
-        The same with Holm's correction for all comparisons of the evaluation; None, too, where it is the only one.
+        The p-value with Holm's correction for all comparisons of the evaluation; None, too, where it is the only one.
     missing : str
         The standard error may be off by too much (`fhe_auc.results.intervals.MOST_OFF`), or be below the binning error.
     """
@@ -139,5 +141,6 @@ class Comparison:
     standard_error_off: float | None = None
     interval: Interval | None = None
     p_value: float | None = None
+    p_at_most: float | None = None
     p_holm: float | None = None
     missing: str = ""

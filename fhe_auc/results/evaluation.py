@@ -39,7 +39,7 @@ _OF_AUCS = {
 }
 _OF_DIFFERENCES = {
     **{"model": "object", "minus": "object", "n": "Int64", "events": "Int64", "difference": "float64", **_KNOWN},
-    **{"p_value": "float64", "p_holm": "float64", "missing": "object"},
+    **{"p_value": "float64", "p_at_most": "float64", "p_holm": "float64", "missing": "object"},
 }
 """Columns of `Evaluation.to_frame` and of `Evaluation.differences_to_frame`, and their pandas types."""
 

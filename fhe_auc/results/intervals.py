@@ -53,9 +53,11 @@ WALD_LOGIT = "Wald, logit scale"
 DEFAULT_LEVEL = 0.95
 
 TELLING = 0.25  # up to this share of the standard error, a binning error is not worth a word
-MOST_OFF = 0.04  # up to this share of itself the standard error of a difference may be off for it to have a p-value
-_OCCUPIED = 24  # coarse bins of a comparison that are taken to hold rows, of 72: scores crowd at fixed thresholds
-_ONE_SCORE = 0.002  # the binning error where 6 % of all rows have one score of one model, in a comparison
+MOST_OFF = 0.05  # up to this share of itself the standard error of a difference may be off for it to have a p-value
+_OCCUPIED = 30  # coarse bins of a comparison that are taken to hold rows, of 67: scores crowd at fixed thresholds
+_EVEN = 0.001  # ties of a bin, a pair: of scores that crowd nowhere, about that of a thousand bins
+LEAST_TOLD = 0.003  # up to this binning error of two models, what bins merge hardly moves their difference
+_FARTHEST = 4.0  # times what a standard error of a difference is off by about: no study has seen it that far off
 
 BELOW_HALF = "the whole interval lies below 1/2"
 REVERSED = "labels or scores may be reversed (--positive-label, or 1 minus the score)"
@@ -231,6 +233,18 @@ class PairedError(NamedTuple):
     standard_error: float
     off: float  # by which share it may differ from that over rows, about; infinite where it is 0
     components: Components  # the difference's S10 and S01
+    most: float  # as large as the standard error over rows can well be
+    moved: float  # as far as what bins merge can well move the difference
+
+    def clustered(self, standard_error: float | None) -> PairedError:
+        """Return it with this standard error in the place of its own, and all else in proportion."""
+        times = (standard_error or 0.0) / self.standard_error if self.standard_error else 0.0
+        both = times * self.most, max(times, 1.0) * self.moved
+        return PairedError(times * self.standard_error, self.off, self.components, *both)
+
+    def p_at_most(self, difference: float) -> float:
+        """Return what the two-sided p-value over rows is at most, where this is the difference over bins."""
+        return math.erfc(max(abs(difference) - self.moved, 0.0) / self.most / math.sqrt(2)) if self.most else 1.0
 
 
 def paired_delong(
@@ -239,28 +253,31 @@ def paired_delong(
     sums: PairedSums,
     positives: int,
     negatives: int,
-    merged: float = 0.0,
-    alike: float = 0.0,
+    merged: tuple[float, float] = (0.0, 0.0),
+    alike: tuple[float, float] = (0.0, 0.0),
 ) -> PairedError | None:
     """Return DeLong's standard error of the difference of two AUCs on the same rows; None as `delong`.
 
-    Variances are those of the bins, the correlation ρ that of `sums`, in which a row's worth is known about. How well
-    shows in the variances by `sums`: a share η of a model's variance is missing there, or too much. By accident it can
-    be near 0, so it is at least what n rows of the other label, evenly in k bins, leave on average: 1/(6·k·n), as of a
-    Brownian bridge. It also shows in the mean, which is known exactly: twice by how much that is off, squared, counts
-    as missing variance, too. Were what the two models have missing fully correlated, ρ would be off by √(η_a·η_b) +
-    |ρ|·(η_a + η_b)/2. It hardly is: it comes from where single rows lie in bins, and correlations of so many rows as
-    the rarer label has, by accident, are seldom beyond 2/√rows. That is no accident where many rows have one score,
-    which shows in `alike`, both models' shares of ties in all bins, halved, and rests on 30 rows at least. The two
-    labels' shares are independent.
+    Variances V are those of the bins, the correlation ρ that of `sums`, in which a row's worth is known but for an r:
+    about a Brownian bridge, whose variance n rows of the other label, evenly in k coarse bins, leave at 1/(6·k·n).
+    Scores that crowd leave more. That shows in what r does to mean and variance of the worth, known exactly: k/2 times
+    its mean squared plus (V − V')²/4V, V' the variance by `sums`. Let η be the larger of the two, as a share of V.
 
-    Besides, rows that bins do not tell apart, T pairs of either label by the binning error `merged` = T/(2·P·N) of both
-    models, change what single rows are worth: the standard error by up to √T/(P·N), about, and hardly ever by more than
-    a quarter of that. Ties that are meant do not. docs/evidence/intervals.md says how often all this holds.
+    A model's r goes with what the other says of a row besides, a share 1 − ρ² of its variance, by accident: over m rows
+    ρ is off by √((η_a + η_b)(1 − ρ²)/m). Rows that have one score count as one, about; where a share s of all rows has
+    one, 2·`alike` is some s² above that of even bins (ties of a bin over 2PN, by either model): 1/m + s stands for 1/m.
+    Both models' r together put ρ off by √(η_a·η_b). Half of all that is `off`: about the errors that studies found.
+
+    Rows that bins merge though their scores differ, `merged` over 2PN by either model, T = 2·merged, move a model's AUC
+    by about √(T²·(1/P + 1/N)/12) where they lie evenly in bins, which counts in `off`; where in one, by T^1.5 for T².
+    Also, bins that one model fills more than the other take more from its AUC, by about T^1.5 less the other's. `moved`
+    is twice the former and 1.3 times the latter, and `most` allows for four times `off`: more than studies have found.
+    docs/evidence/intervals.md says how often all this holds.
     """
-    if (rarer := min(positives, negatives)) < 2:
+    if min(positives, negatives) < 2:
         return None
     uncertain, differences = 0.0, []
+    one_score = math.sqrt(max(2 * max(alike) - _EVEN, 0.0))
     of_models = (components(each.auc, positives, negatives, each.q10, each.q01) for each in (first, second))
     for both, moments, rows in zip(zip(*of_models, strict=True), sums[:2], (positives, negatives), strict=True):
         a, b = map(float, both)  # in floating point, so that a model has no difference from itself, not nearly none
@@ -273,22 +290,25 @@ def paired_delong(
             for of, total in zip((first, second), moments[:2], strict=True)
         )
         missing = [
-            (max(abs(of - part), least) + (2 * shift) ** 2) / of if of else 0.0
+            max(least, _OCCUPIED / 2 * (shift**2 + (of - part) ** 2 / (4 * of))) / of if of else 0.0
             for part, of, shift in zip(known, (a, b), shifts, strict=True)
         ]
         spread = math.prod(squares)  # 0 where one model gives all rows the same worth
         correlation = products / math.sqrt(spread) if spread > 0 else 0.0
         differences.append(a + b - 2 * correlation * math.sqrt(a * b))
-        certain_to = math.sqrt(math.prod(missing)) + abs(correlation) * sum(missing) / 2
-        uncertain += (2 * certain_to * math.sqrt(a * b) / rows) ** 2
+        off_by = sum(missing) * (1 - correlation**2) * (1 / rows + one_score) + math.prod(missing)
+        uncertain += 4 * a * b / rows**2 * max(off_by, 0.0)
     variance = differences[0] / positives + differences[1] / negatives
-    found = math.sqrt(max(variance, 0.0))
-    crowded = alike > max(TELLING * found, _ONE_SCORE)
-    reach = math.sqrt(uncertain) * (1.0 if crowded or rarer < _FEW else 2 / math.sqrt(rarer))
+    found, reach = math.sqrt(max(variance, 0.0)), math.sqrt(uncertain) / 2
     low, high = (math.sqrt(max(each, 0.0)) for each in (variance - reach, variance + reach))
-    tied = math.sqrt(2 * merged / (positives * negatives)) / 4
-    off = ((high - low) / 2 + tied) / found if found else math.inf
-    return PairedError(found, off, (differences[0], differences[1]))
+    off = (high - low) / 2
+    tied, inverse = [2 * each for each in merged], (1 / positives + 1 / negatives) / 12
+    evenly, at_most = (math.sqrt(inverse * sum(each**power for each in tied)) for power in (2, 1.5))
+    moved = min(2 * at_most + 1.3 * abs(tied[0] ** 1.5 - tied[1] ** 1.5), sum(merged))
+    most = math.hypot(found + _FARTHEST * off, at_most)
+    return PairedError(
+        found, math.hypot(off, evenly) / found if found else math.inf, (differences[0], differences[1]), most, moved
+    )
 
 
 def of_bins(positives: ArrayLike, negatives: ArrayLike) -> tuple[Fraction, float | None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from html import escape
 from typing import TYPE_CHECKING, NamedTuple
@@ -155,7 +156,8 @@ def of_comparisons(comparisons: Sequence[Comparison]) -> TextTable:
             f"{each.second} minus {each.first}",
             f"{each.difference:+.4f}",
             ends(each.interval, "+.4f") if each.interval else "none",
-            *("" if p is None else p_text(p) for p in (each.p_value, each.p_holm)[: 1 + several]),
+            p_of(each),
+            *([""] if each.p_holm is None else [p_text(each.p_holm)])[:several],
             each.interval.method if each.interval else each.missing or "not released, or alike in all rows",
         )
         for each in comparisons
@@ -200,9 +202,19 @@ def ends(interval: Interval, form: str = ".4f") -> str:
     return f"{interval.low:{form}} to {interval.high:{form}}"
 
 
-def p_text(p_value: float) -> str:
-    """Return a p-value with two significant digits, or "< 0.0001"."""
-    return "< 0.0001" if p_value < 0.0001 else f"{p_value:#.2g}"
+def p_of(comparison: Comparison) -> str:
+    """Return its p-value, or what that is at most; nothing where neither is known."""
+    if comparison.p_value is not None:
+        return p_text(comparison.p_value)
+    return "" if comparison.p_at_most is None else p_text(comparison.p_at_most, "≤")
+
+
+def p_text(p_value: float, sign: str = "") -> str:
+    """Return a p-value with two significant digits, or "< 0.0001"; with "≤" one that it does not exceed, rounded up."""
+    if p_value < 0.0001:
+        return "< 0.0001"
+    unit = 10.0 ** (math.floor(math.log10(p_value)) - 1)
+    return f"{sign} {min(math.ceil(p_value / unit) * unit, 1.0):#.2g}" if sign else f"{p_value:#.2g}"
 
 
 def _measure(measure: Measure) -> str:

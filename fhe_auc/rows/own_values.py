@@ -54,7 +54,7 @@ def default_thresholds(
     They are of the rows, unless the protocol adds noise, or rounds scores. Raises `InputError` where some parties have
     fractions and others percentages.
     """
-    named = kind.thresholds_for(several=analysis.coarse)
+    named = kind.thresholds_for(several=analysis.coarse, compared=analysis.compared)
     kept = {each.name: options.get(each.name, each.default) for each in fields(kind)}  # MISSING where it must be given
     if any(kept.get(name) is not None for name in NOT_OF_ROWS):
         return Thresholds(grids.parse(named), named)

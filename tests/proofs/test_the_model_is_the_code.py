@@ -141,12 +141,15 @@ def kinds_of(sums: AnalysisSums) -> Iterator[Kind]:
 
 def rows_of(data: PartyData, sums: AnalysisSums) -> Iterator[Row]:
     coarse = ComparisonSums(((0, 1),), sums.bins)._coarse
-    width, half = coarse.width, coarse.scale // 2
+    starts, scale = coarse.starts(thresholds.uniform(sums.bins)), coarse.scale
+    of = np.searchsorted(starts, range(sums.bins), side="right") - 1
+    wide = np.diff(starts, append=sums.bins)[of]
+    upper = np.floor(scale * (np.arange(sums.bins) + 0.5 - starts[of]) / wide + 0.5).astype(int)
     bins = np.array([binned(scores, thresholds.uniform(sums.bins)) for scores in data.scores]).T.tolist()
     for row, (label, own) in enumerate(zip(data.labels.tolist(), bins, strict=True)):
         groups = enumerate(sums.analysis.groups)
         inside = {g for g, (_, by, level) in groups if by is None or data.groups[by][row] == level}
-        yield Row(label, inside, own, [k // width for k in own], [k % width * half // width * 2 + 1 for k in own])
+        yield Row(label, inside, own, of[own].tolist(), upper[own].tolist())
 
 
 @pytest.mark.parametrize(("analysis", "bins"), [(ALL, 4), (CLASSES, 4), (Analysis(models=("old", "new")), 130)])

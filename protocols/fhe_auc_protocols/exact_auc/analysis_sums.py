@@ -136,7 +136,7 @@ class AnalysisSums:
         by_model = [aucs.of_all_rows(counted, model) for model in range(sites.models)]
         vectors += sites.entries(by_model, max_rows, modulus)
         if self.analysis.cluster:  # a patient's rows may lie far apart
-            vectors += clusters.entries(data, self._bins_of(data, grid))
+            vectors += clusters.entries(data, self._bins_of(data, grid), grid)
         return np.concatenate(vectors)
 
     def hidden(self, sketch: Residues, prime: int) -> Residues:
@@ -154,7 +154,7 @@ class AnalysisSums:
         _, comparisons, ties, *_ = self._parts
         counts = subgroup_counts(data, self.analysis, bins_of, self.bins)
         signs = ties.count(data, bins_of, grid, session)
-        return np.concatenate([*counts, *comparisons.count(data.labels, bins_of), *signs])
+        return np.concatenate([*counts, *comparisons.count(data.labels, bins_of, grid), *signs])
 
     def _bins_of(self, data: PartyData, grid: NDArray[np.float64]) -> list[NDArray[np.int64]]:
         return [bins_of_scores(scores, grid).astype(np.int64) for scores in data.scores]

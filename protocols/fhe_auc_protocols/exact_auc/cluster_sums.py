@@ -50,8 +50,7 @@ class ClusterSums:
     @property
     def _coarse(self) -> CoarseBins:
         """Coarse bins: so few that the vectors of a model and group have fewer entries than its rows' counts."""
-        ends = max(_LEAST_ENDS, math.isqrt(self.bins // 3))
-        return CoarseBins(self.bins, -(-self.bins // (ends - 1)))
+        return CoarseBins(self.bins, max(_LEAST_ENDS, math.isqrt(self.bins // 3)) - 1)
 
     @property
     def _cells(self) -> list[tuple[int, int]]:
@@ -111,7 +110,9 @@ class ClusterSums:
         """Return how many values a sum of so many pooled rows can take, of either sign, times S²."""
         return 1 + 2 * MOST_ROWS * self._coarse.scale**2 * most_cubic(max_rows) if self._cells else 1
 
-    def entries(self, data: PartyData, bins_of: Sequence[NDArray[np.int64]]) -> list[NDArray[np.int64]]:
+    def entries(
+        self, data: PartyData, bins_of: Sequence[NDArray[np.int64]], grid: NDArray[np.float64]
+    ) -> list[NDArray[np.int64]]:
         """Return a party's vectors; `InputError` unless it says whose its rows are, at most 1,000 one patient's."""
         if not self._cells:
             return []
@@ -120,21 +121,22 @@ class ClusterSums:
         if (most := int(np.bincount(clusters).max())) > MOST_ROWS:
             of_one = f"{most:,} rows are one patient's by column {self.analysis.cluster!r}"
             raise InputError(f"party {data.name!r}: {of_one}, and at most {MOST_ROWS:,} can be", party=data.name)
+        starts = self._coarse.starts(grid)
         groups = [np.ones(data.rows, np.bool_)]
         for codes, variable in zip(data.groups, self.analysis.by, strict=True):
             groups += [codes == level for level in range(len(variable.levels))]
         found: list[NDArray[np.int64]] = []
         for model, group in self._cells:
-            tables = self._tables(data, clusters, (bins_of[model], bins_of[model]), groups[group])
+            tables = self._tables(data, clusters, (bins_of[model], bins_of[model]), starts, groups[group])
             own = groups[group]
-            found += self._coarse.counted(data.labels[own], bins_of[model][own])
+            found += self._coarse.counted(data.labels[own], self._coarse.of(bins_of[model][own], starts))
             found += [tables[side].sum(axis=1) // self._coarse.scale for side in _SIDES]
             found += [tables[side].ravel() for side in _OF_ONE_MODEL]
         for own in groups:
             of_rows = (clusters[own & (data.labels == 1)], clusters[own & (data.labels == 0)], clusters[own])
             found.append(np.array([len(np.unique(each)) for each in of_rows], np.int64))
         for m, n in self._pairs:
-            tables = self._tables(data, clusters, (bins_of[m], bins_of[n]), groups[0])
+            tables = self._tables(data, clusters, (bins_of[m], bins_of[n]), starts, groups[0])
             found += [tables[side].ravel() for side in _SIDES]
         return found
 
@@ -143,6 +145,7 @@ class ClusterSums:
         data: PartyData,
         clusters: NDArray[np.int32],
         bins_of: tuple[NDArray[np.int64], NDArray[np.int64]],
+        starts: NDArray[np.int64],
         own: NDArray[np.bool_],
     ) -> dict[tuple[int, int], NDArray[np.int64]]:
         """Return the table of each side, (ends, ends), over pairs of some rows, the first by the first model's bins."""
@@ -152,11 +155,12 @@ class ClusterSums:
         rows = np.flatnonzero(repeated)
         rows = rows[np.argsort(clusters[rows], kind="stable")]
         patients = np.cumsum(np.diff(clusters[rows], prepend=clusters[rows][:1]) > 0)
-        starts = np.searchsorted(patients, np.arange(0, len(rows) and patients[-1] + 1, _AT_ONCE))
-        for start, stop in itertools.pairwise([*starts, len(rows)]):
+        batches = np.searchsorted(patients, np.arange(0, len(rows) and patients[-1] + 1, _AT_ONCE))
+        for start, stop in itertools.pairwise([*batches, len(rows)]):
             some, of = rows[start:stop], patients[start:stop] - patients[start]
             labels = data.labels[some].astype(np.int64)
-            ends = [[(wide * labels + at, shares) for at, shares in self._coarse.of(bins[some])] for bins in bins_of]
+            ends_of = (self._coarse.of(bins[some], starts) for bins in bins_of)
+            ends = [[(wide * labels + at, shares) for at, shares in both] for both in ends_of]
             shape = int(of[-1]) + 1, 2 * wide
             first, second = (
                 np.sum([table(of, at, shape=shape, weights=shares) for at, shares in each], axis=0).reshape(shape)

@@ -10,6 +10,9 @@ errors from counts by coarse bins come out far too large. So a row lies between 
 with the share φ of each: (S − r)/S and r/S, by its place r/S in the bin. What it is worth, N_{<j} − N_{≥j} at the lower
 end of bin j, is interpolated so: Σ_j φ_j·(N_{<j} − N_{≥j}). Vectors x are Σ φ_j over rows, xx Σ φ_j², xy Σ φ_j·φ_{j+1};
 all times S or S².
+
+Coarse bins follow from the thresholds. Half of their weight is spread evenly over the bins, half over the log odds from
+−6 to 1.5, where scores of rare outcomes crowd. Bins of one number each, if few, are coarse ones of their own.
 """
 
 import itertools
@@ -20,6 +23,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from fhe_auc.question.binning import bins_of, of_one_number
 from fhe_auc.results.intervals import Moments, PairedSums
 from fhe_auc.sums.terms import Factor, Part, Sum, Term
 from fhe_auc_protocols.exact_auc.auc_sums import each_of, most_cubic, sum_of
@@ -28,8 +32,10 @@ from fhe_auc_protocols.exact_auc.subgroup_counts import table
 MOST_SINGLE = 128
 """Up to so many bins, each is a coarse one in a comparison: quantiles of up to 60 rows then leave nothing out."""
 
-COARSE_BINS = 72  # most of either model's scores where there are more bins; with one more for the upper end of the last
+COARSE_BINS = 67  # most of either model's scores where there are more bins; one more is the upper end of the last
 _MOST_PARTS = 8  # of a coarse bin, in which a row's place is told
+_ODDS = 0.0025 * np.cumprod(np.full(484, 65 / 64))  # no logarithm, which computers round differently
+_CROWDED = _ODDS / (1 + _ODDS)
 _KINDS = ("", "x", "xx", "xy")  # vectors of a model that is compared
 _SIDES = (("10", 1), ("01", 0))  # sums over positive and over negative rows
 Ends: TypeAlias = tuple[tuple[NDArray[np.int64], NDArray[np.int64]], tuple[NDArray[np.int64], NDArray[np.int64]]]
@@ -38,37 +44,55 @@ Ends: TypeAlias = tuple[tuple[NDArray[np.int64], NDArray[np.int64]], tuple[NDArr
 
 @dataclass(frozen=True)
 class CoarseBins:
-    """`bins` bins, `width` of them to a coarse one; and the shares that rows have of the ends of these."""
+    """At most `most` coarse bins of `bins` bins; and the shares that rows have of the ends of these."""
 
     bins: int
-    width: int
+    most: int
 
     @property
     def ends(self) -> int:
         """Lower ends of all coarse bins, and one behind the last."""
-        return -(-self.bins // self.width) + 1
+        return min(self.bins, self.most) + 1
 
     @property
     def scale(self) -> int:
-        """S: the shares of a row are odd multiples of 1/S, 16 at most, from the middle of a part of its coarse bin.
+        """S: the shares of a row are multiples of 1/S, 16 at most, by the middle of its bin.
 
         A finer one would gain little, and sums grow with its square: 16 leaves 24,575 rows a prime of 50 bits.
         """
-        return 2 * min(self.width, _MOST_PARTS)
+        return 2 * min(-(-self.bins // self.most), _MOST_PARTS)
 
-    def of(self, bins: NDArray[np.int64]) -> Ends:
+    def starts(self, grid: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Return the first bin of each coarse one, for these thresholds."""
+        bins, most = self.bins, self.ends - 1
+        if bins == most:
+            return np.arange(bins, dtype=np.int64)
+        weights = np.full(bins, len(_CROWDED))
+        if grid[0] >= 0 and grid[-1] <= 1:
+            weights += bins * np.bincount(bins_of(_CROWDED, grid), minlength=bins)
+        alone = np.pad(of_one_number(grid), 1)
+        single = np.flatnonzero(alone[1:-1] & ~(alone[:-2] & alone[2:]))  # near 1 all are
+        single = single[: len(single) * (3 * len(single) <= most)]
+        weights[single] = 0
+        sums, pieces = np.cumsum(weights), most - 2 * len(single)
+        cuts = 1 + np.searchsorted(sums, sums[-1] * np.arange(1, pieces) // pieces)
+        starts: NDArray[np.int64] = np.unique(np.concatenate([[0], single, single + 1, cuts]))
+        return starts[starts < bins]
+
+    def of(self, bins: NDArray[np.int64], starts: NDArray[np.int64]) -> Ends:
         """Return where rows in these bins lie."""
-        at = bins // self.width
-        upper = 2 * ((bins - at * self.width) * (self.scale // 2) // self.width) + 1
+        at = np.searchsorted(starts, bins, side="right") - 1
+        widths = np.diff(starts, append=self.bins)[at]
+        upper = ((2 * (bins - starts[at]) + 1) * self.scale + widths) // (2 * widths)
         return (at, self.scale - upper), (at + 1, upper)
 
     def vectors(self, name: str) -> list[tuple[str, int]]:
         """Return the vectors of a model's rows by coarse bin, with their lengths."""
         return [(f"{name} {kind}c{of}", self.ends) for kind in _KINDS for of in (0, 1)]
 
-    def counted(self, labels: NDArray[np.uint8], bins: NDArray[np.int64]) -> list[NDArray[np.int64]]:
-        """Return these vectors of rows with these labels in these bins."""
-        (at, lower), (following, upper) = self.of(bins)
+    def counted(self, labels: NDArray[np.uint8], ends: Ends) -> list[NDArray[np.int64]]:
+        """Return these vectors of rows with these labels that lie there."""
+        (at, lower), (following, upper) = ends
 
         def counted(at: NDArray[np.int64], weights: NDArray[np.int64] | None = None) -> NDArray[np.int64]:
             return table(labels, at, shape=(2, self.ends), weights=weights)
@@ -90,7 +114,7 @@ class ComparisonSums:
 
     @property
     def _coarse(self) -> CoarseBins:
-        return CoarseBins(self.bins, 1 if self.bins <= MOST_SINGLE else -(-self.bins // COARSE_BINS))
+        return CoarseBins(self.bins, self.bins if self.bins <= MOST_SINGLE else COARSE_BINS)
 
     @property
     def vectors(self) -> list[tuple[str, int]]:
@@ -114,11 +138,15 @@ class ComparisonSums:
         """Return how many values a sum of so many pooled rows can take, of either sign, times S²."""
         return 1 + 2 * self._coarse.scale**2 * most_cubic(max_rows) if self.pairs else 1
 
-    def count(self, labels: NDArray[np.uint8], bins_of: Sequence[NDArray[np.int64]]) -> list[NDArray[np.int64]]:
-        """Return the vectors of rows with these labels and bins of each model's scores."""
-        ends = {model: self._coarse.of(bins_of[model]) for model in self._models}
-        wide = self._coarse.ends
-        found = [each for model in self._models for each in self._coarse.counted(labels, bins_of[model])]
+    def count(
+        self, labels: NDArray[np.uint8], bins_of: Sequence[NDArray[np.int64]], grid: NDArray[np.float64]
+    ) -> list[NDArray[np.int64]]:
+        """Return the vectors of rows with these labels and bins of each model's scores, of these thresholds."""
+        if not self.pairs:
+            return []
+        starts, wide = self._coarse.starts(grid), self._coarse.ends
+        ends = {model: self._coarse.of(bins_of[model], starts) for model in self._models}
+        found = [each for own in ends.values() for each in self._coarse.counted(labels, own)]
         for a, b in self.pairs:
             of_both = itertools.product(ends[a], ends[b])
             of_ends = [table(labels, i, j, shape=(2, wide, wide), weights=u * v) for (i, u), (j, v) in of_both]

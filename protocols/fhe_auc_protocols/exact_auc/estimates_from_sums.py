@@ -16,6 +16,7 @@ from fhe_auc.results import intervals
 from fhe_auc.results.estimates import NESTED, ONE_CLASS, Comparison, GroupEstimate, Headline, too_few
 from fhe_auc.results.heterogeneity import LEAST_SITES, WITHIN, SiteSummary, random_effects
 from fhe_auc.results.intervals import Components, Interval, OneModel, PairedError
+from fhe_auc.results.result_tables import p_text
 from fhe_auc_protocols.exact_auc.analysis_sums import PooledSums
 from fhe_auc_protocols.exact_auc.auc_sums import AucOfSums
 from fhe_auc_protocols.result_warnings import FEW_VALUES
@@ -118,28 +119,30 @@ class Reading:
             error = self._paired((a, b), first, second)
             if error is not None and self.sums.clusters is not None:
                 own, rows = {a: _components(first), b: _components(second)}, (first.positives, first.negatives)
-                clustered = self.sums.clusters.error(error.components, own, 0, rows)
-                error = error._replace(standard_error=clustered or 0.0)
+                error = error.clustered(self.sums.clusters.error(error.components, own, 0, rows))
             if error and error.standard_error and self.level is not None:
                 comparison = replace(
                     comparison, standard_error=error.standard_error, standard_error_off=error.off,
                     missing=self._missing(comparison.binning_error, error),
                 )  # fmt: skip
-                if not comparison.missing:
+                if comparison.missing:
+                    comparison = replace(comparison, p_at_most=error.p_at_most(comparison.difference))
+                else:
                     interval, p_value = intervals.of_difference(
                         difference, error.standard_error, self.level, self._method(intervals.PAIRED_DELONG)
                     )
                     comparison = replace(comparison, interval=interval, p_value=p_value)
             found.append(comparison)
         if len(found) > 1:  # one that has no p is a test all the same
-            adjusted = intervals.holm([1.0 if each.p_value is None else each.p_value for each in found])
+            bounds = ((each.p_value, each.p_at_most, 1.0) for each in found)
+            adjusted = intervals.holm([next(p for p in each if p is not None) for each in bounds])
             pairs = zip(found, adjusted, strict=True)
             found = [each if each.p_value is None else replace(each, p_holm=p) for each, p in pairs]
         return tuple(found)
 
     def _missing(self, binning_error: float, error: PairedError) -> str:
         """Say why a difference with this binning error gets no interval and no p-value; empty where it does."""
-        if binning_error > error.standard_error:
+        if binning_error > max(error.standard_error, intervals.LEAST_TOLD):
             return f"the binning error, {binning_error:.2g}, exceeds the standard error, {error.standard_error:.2g}"
         if error.off > intervals.MOST_OFF:
             return f"the standard error, {error.standard_error:.2g}, may be off by {100 * error.off:.0f} %"
@@ -155,8 +158,9 @@ class Reading:
             if each.auc is not None and each.q10 is not None and each.q01 is not None
         )
         rows = estimates[0].positives, estimates[0].negatives
-        merged, alike = sum(each.binning_error for each in estimates), sum(each.alike for each in estimates)
-        return intervals.paired_delong(first, second, sums, *rows, float(merged), float(alike))
+        first_of, second_of = ((float(each.binning_error), float(each.alike)) for each in estimates)
+        merged, alike = zip(first_of, second_of, strict=True)
+        return intervals.paired_delong(first, second, sums, *rows, merged, alike)
 
     def sites(self) -> tuple[SiteSummary, ...]:
         """Return what sites have in common, for each model; nothing where sums over sites are not released."""
@@ -249,6 +253,8 @@ class Reading:
                 advice = [FEW_VALUES if binned else _TWO_DECIMALS]
                 if not self.quantiles:
                     advice.append("take quantile:1000, which a session before finds")
+            if each.p_at_most is not None and each.p_at_most < 1:
+                advice.insert(0, f"p is {p_text(each.p_at_most, '≤')}")
             told = "; ".join([each.missing, *advice])
             found.append(f"{each.second} minus {each.first} has no interval and no p-value: {told}")
         return tuple(found)

@@ -92,7 +92,9 @@ class Exact(EncryptedProtocol[Evaluation, ExactPlan]):
         if decimals is None:
             return request
         own = grids.decimals(_checked_decimals(decimals))
-        defaults = grids.resolve(self.options.thresholds_for(several=request.analysis.coarse))
+        defaults = grids.resolve(
+            self.options.thresholds_for(several=request.analysis.coarse, compared=request.analysis.compared)
+        )
         if not any(np.array_equal(request.thresholds, each) for each in (own, defaults)):
             raise InputError(_NO_OTHERS)
         return replace(request, thresholds=own)

@@ -18,7 +18,7 @@ from fhe_auc.results.estimates import ONE_CLASS, Comparison, GroupEstimate, too_
 from fhe_auc.results.evaluation import Evaluation
 from fhe_auc.results.heterogeneity import SiteSummary
 from fhe_auc.results.intervals import Interval, widened
-from fhe_auc.results.result_tables import of_estimates
+from fhe_auc.results.result_tables import of_comparisons, of_estimates
 from tests.support.evaluations import made_evaluation
 from tests.support.html_page import Page
 from tests.support.lazy import Lazy
@@ -31,7 +31,7 @@ COLUMNS = [
 ]
 OF_DIFFERENCES = [
     *("model", "minus", "n", "events", "difference", "low", "high", "confidence", "method"),
-    *("standard_error", "binning_error", "p_value", "p_holm", "missing"),
+    *("standard_error", "binning_error", "p_value", "p_at_most", "p_holm", "missing"),
 ]
 HEADLINE = "AUC 0.8000 (90 % interval 0.7500 to 0.8500, DeLong); n 1,300, events 300; protocol verified, 7 parties"
 ATTACK = "<script>alert(1)</script>\"'&"
@@ -130,6 +130,15 @@ def test_an_evaluation_is_a_line_and_a_number_and_rows_are_called_n_and_events()
     assert Page(plain._repr_html_()).words == "AUC 0.8000; protocol semi-honest, 3 parties"
     plain = GroupEstimate(model="", group="", auc=0.75, positives=3, negatives=4, fraction=Fraction(3, 4)).as_dict()
     assert (plain["n"], plain["events"], plain["group"], plain["fraction"]) == (7, 3, "all", "3/4")
+
+
+@pytest.mark.parametrize(
+    ("at_most", "shown"), [(0.0301, "≤ 0.031"), (0.4, "≤ 0.40"), (1.0, "≤ 1.0"), (3e-5, "< 0.0001")]
+)
+def test_without_a_p_value_the_table_says_what_it_is_at_most(at_most: float, shown: str) -> None:
+    own = {"first": "a", "second": "b", "difference": 0.1, "binning_error": 0.2, "missing": "off"}
+    (row,) = of_comparisons([Comparison(**own, p_at_most=at_most)]).rows
+    assert row == ("b minus a", "+0.1000", "none", shown, "off")
 
 
 shares = st.floats(0, 1)
