@@ -1,12 +1,13 @@
 """What the reader of any result ought to know: who is in it, what the thresholds leave out, and what the AUC tells."""
 
-from fhe_auc.question.thresholds import MAX_PLACES, held_back, perhaps_found
+from fhe_auc.question.thresholds import held_back, perhaps_found
 from fhe_auc.results.evaluation import NOT_TOLD_APART
 from fhe_auc.results.intervals import TELLING
 from fhe_auc.session import registry
 from fhe_auc.session.manifest import Manifest
 
 _COARSE = 0.01  # a binning error above this is worth a warning where there is no standard error to hold it against
+FEW_VALUES = "scores of few values are told apart exactly by --round-scores DECIMALS"
 ALL_DIGITS = (
     "all digits of the AUC are released: assume that parties can work out how many pooled rows have each label; only "
     "differential privacy (as of dpauc-laplace) bounds what a result tells"
@@ -39,42 +40,35 @@ def of_auc(
     binning_error: float,
     standard_error: float | None = None,
     *,
+    told: bool = False,
     histogram: bool = False,
 ) -> tuple[str, ...]:
     """Return the warnings on any AUC of so many parties, with this binning error and, where known, standard error.
 
-    The AUC of a `histogram` has no interval, and its thresholds lie in [0, 1]: nothing is said of others.
+    Where ties are `told`, those of equal scores are no part of the binning error. The AUC of a `histogram` has no
+    interval, and its thresholds lie in [0, 1]: nothing is said of others.
     """
     found = of_parties(manifest, parties)
     if binning_error <= (TELLING * standard_error if standard_error else _COARSE):
         return found
-    rounded = manifest.options.get("round_scores")
     against, widened = "", ""
     if standard_error:
         times = "a quarter of the" if binning_error <= standard_error else "the whole"
         against = f", more than {times} standard error {standard_error:.2g}"
-        if binning_error > standard_error and rounded is None and not histogram:
+        if binning_error > standard_error and not histogram:
             widened = "; the interval is widened by it"
-    quantiles = "take quantile:1000, which a session before finds"
-    if rounded is not None:
-        remedy = f"more decimals tell more of them apart, and the AUC is exact for the scores as rounded to {rounded}"
-        if rounded == MAX_PLACES:
-            remedy = f"do not round them, but {quantiles}"
-    elif registry.load(manifest.protocol).boundaries is None:
-        remedy = "take thresholds that fit them, by number or by range (uniform and hybrid cover 0 to 1)"
+    remedies = []
+    if registry.load(manifest.protocol).boundaries is None:
+        remedies = ["take thresholds that fit them, by number or by range (uniform and hybrid cover 0 to 1)"]
     elif not perhaps_found(manifest.thresholds):
-        remedy = quantiles
+        remedies = ["take quantile:1000, which a session before finds"]
         if not histogram:
-            remedy += (
-                "; logits that become 0 or 1 on the score scale logit need thresholds that span the logits themselves"
-            )
+            remedies.append("logits that become 0 or 1 on the score scale logit need thresholds that span the logits")
     elif not held_back(manifest.thresholds):
-        remedy = "ask for more quantile thresholds"
+        remedies = ["ask for more quantile thresholds"]
+    if told:
+        remedies.append(FEW_VALUES)
     else:
-        remedy = ""
-    advice = (
-        f"where their scores are equal, nothing helps; where scores differ, {remedy}"
-        if remedy
-        else "most of them have equal scores, and nothing helps"
-    )
+        remedies.insert(0, "where their scores are equal, the AUC is right as it is; where scores differ:")
+    advice = "; ".join(remedies).replace(":;", ":")
     return (*found, f"{NOT_TOLD_APART}: the binning error is {binning_error:.2g}{against}{widened}; {advice}")

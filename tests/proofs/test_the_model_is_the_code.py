@@ -201,7 +201,7 @@ def test_sums_are_read_around_zero_or_from_zero_on_as_the_model_says() -> None:
     assert {tuple(each) for each in paired[:2]} == {(-1, -1, T - 1, T - 1, -1)}  # First, Second, Mixed
     difference, ties, square = -1, 2 - T, 1 - T
     auc = Fraction(1, 2) - Fraction(1, 8)
-    assert auc_of_sums([difference, ties, square, square], 2, 2, T) == (auc, Fraction(2, 8), 2, 2, 1, 1)
+    assert auc_of_sums([difference, ties, square, square], 2, 2, T) == (auc, Fraction(2, 8), 2, 2, 1, 1, Fraction(2, 8))
     assert [each.difference for each in SiteSums(1).read([-1] * 8, MAX_ROWS, T)] == [-1]
 
 

@@ -150,7 +150,7 @@ def started() -> tuple[Play, dict[str, list[Any]], list[list[int]]]:
     """A session of `exact`, all padded sketches, and the sketches themselves."""
     play = Play("exact", SITES)
     play.opening = play.aggregator.start()  # type: ignore[attr-defined]
-    sketches = [SUMS.sketch(data, GRID, 1000, 2**40).tolist() for data in SITES]
+    sketches = [play.plugin.task(play.manifest, data).sketches()[0].tolist() for data in SITES]
     return play, {data.name: padded(play, data.name) for data in SITES}, sketches
 
 
@@ -169,8 +169,8 @@ def test_the_aggregator_and_a_party_decrypt_the_pooled_sketch_from_the_opening()
     start, width = sum(layout.widths[:1]), layout.widths[1]
     ties = np.concatenate([each[start : start + width] for each in slots])
     minus_pads = ties[: 2 * bins]
-    pooled = sum(sent[name][0].astype(object) for name in NAMES) + minus_pads.astype(object)
-    assert (pooled % prime).tolist() == np.sum(sketches, axis=0).tolist()
+    pooled = sum(sent[name][0][: 2 * bins].astype(object) for name in NAMES) + minus_pads.astype(object)
+    assert (pooled % prime).tolist() == np.sum(sketches, axis=0)[: 2 * bins].tolist()
 
 
 def test_what_the_aggregator_and_a_party_have_fits_other_rows_of_every_other_party_as_well() -> None:

@@ -2,6 +2,7 @@
 
     AUCs, and rows of each group     `auc_sums`
     comparisons of models            `comparison_sums`
+    ties that are meant              `tie_sums`
     average precision                `precision_sum`
     sites                            `site_sums`
     patients with several rows       `cluster_sums`
@@ -13,7 +14,7 @@ what the sums say.
 
 import functools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain, islice
 
@@ -35,6 +36,7 @@ from fhe_auc_protocols.exact_auc.epsilon_noise import Privacy
 from fhe_auc_protocols.exact_auc.precision_sum import AveragePrecision, PrecisionSum
 from fhe_auc_protocols.exact_auc.site_sums import PooledSites, SiteSums
 from fhe_auc_protocols.exact_auc.subgroup_counts import subgroup_counts
+from fhe_auc_protocols.exact_auc.tie_sums import TieSums
 
 
 @dataclass(frozen=True)
@@ -53,7 +55,8 @@ class AnalysisSums:
     """The sums of an analysis over `bins` bins.
 
     With `interval` those of standard errors are among them, and of comparisons; with `average_precision`, that of the
-    first model over all rows. With `privacy` there are only the numbers of its channels, with noise.
+    first model over all rows. `runs` says which bins can hold one score only (`tie_sums`); None: all ties may be those of
+    bins. `proved` counts are all of one sign. With `privacy` there are only the numbers of its channels, with noise.
     """
 
     analysis: Analysis
@@ -61,6 +64,8 @@ class AnalysisSums:
     interval: bool
     average_precision: bool = False
     privacy: Privacy | None = None
+    runs: tuple[int, ...] | None = None
+    proved: bool = False
 
     @cached_property
     def release(self) -> Release:
@@ -71,14 +76,26 @@ class AnalysisSums:
         return Release(Sketch(tuple(chain(*vectors))), tuple(chain(*sums)))
 
     @cached_property
-    def _parts(self) -> tuple[AucSums, ComparisonSums, PrecisionSum, SiteSums, ClusterSums]:
+    def _parts(self) -> tuple[AucSums, ComparisonSums, TieSums, PrecisionSum, SiteSums, ClusterSums]:
+        aucs = AucSums(self.analysis, self.bins, self.interval)
+        comparisons = ComparisonSums(self.analysis.comparisons if self.interval else (), self.bins)
+        counts = sum(length for each in (aucs, comparisons) for _, length in each.vectors)
+        least = 16 if self.interval else 1  # without one, as in a fleet, records are small
+        ties = TieSums(self.analysis, self.runs, self.bins, counts, least, self.proved)
         return (
-            AucSums(self.analysis, self.bins, self.interval),
-            ComparisonSums(self.analysis.comparisons if self.interval else (), self.bins),
+            replace(aucs, open=ties.open, alike=comparisons.crowded(~ties.open)),
+            comparisons,
+            ties,
             PrecisionSum(self.bins if self.average_precision else 0),
             SiteSums(len(self.analysis.models) if self.analysis.heterogeneity else 0),
             ClusterSums(self.analysis, self.bins),
         )
+
+    @property
+    def signs(self) -> tuple[TieSums, int]:
+        """The sums that tell which ties are meant, and where in a sketch their vectors begin."""
+        aucs, comparisons, ties, *_ = self._parts
+        return ties, sum(length for each in (aucs, comparisons) for _, length in each.vectors)
 
     def least_modulus(self, max_rows: int, parties: int = 1) -> int:
         """Return how many values a sum of so many pooled rows can take, the most of any sum.
@@ -94,9 +111,12 @@ class AnalysisSums:
         return max(parties * max_rows + 1, *(each.least_modulus(max_rows) for each in sites_aside))
 
     def sketch(
-        self, data: PartyData, thresholds: NDArray[np.float64], max_rows: int, modulus: int
+        self, data: PartyData, thresholds: NDArray[np.float64], max_rows: int, modulus: int, session: bytes = b""
     ) -> NDArray[np.int64]:
-        """Return a party's sketch, (release.sketch.size,), of sums modulo T; `InputError`: another analysis's rows."""
+        """Return a party's sketch, (release.sketch.size,), of sums modulo T; `InputError`: another analysis's rows.
+
+        Signs are those of this session (`tie_sums`).
+        """
         wanted = len(self.analysis.models), len(self.analysis.by)
         if (len(data.scores), len(data.groups)) != wanted:
             raise InputError(
@@ -104,8 +124,8 @@ class AnalysisSums:
                 f"session {wanted[0]} and {wanted[1]}"
             )
         grid = grids.explicit(thresholds)
-        aucs, _, precision, sites, clusters = self._parts
-        counted = functools.reduce(np.add, (self._of_rows(batch, grid) for batch in data.batches()))
+        aucs, _, _, precision, sites, clusters = self._parts
+        counted = functools.reduce(np.add, (self._of_rows(batch, grid, session) for batch in data.batches()))
         vectors: list[NDArray[np.int64]] = [counted]
         if self.privacy is not None:
             vectors.append(self.privacy.noise()[0])
@@ -119,19 +139,20 @@ class AnalysisSums:
 
     def hidden(self, sketch: Residues, prime: int) -> Residues:
         """Return a party's sketch modulo a prime, as it may leave the party (`PrecisionSum.hidden`)."""
-        aucs, comparisons, precision, *_ = self._parts
+        aucs, comparisons, ties, precision, *_ = self._parts
         if precision.bins:
-            start = sum(length for each in (aucs, comparisons) for _, length in each.vectors)
+            start = sum(length for each in (aucs, comparisons, ties) for _, length in each.vectors)
             own = slice(start, start + precision.bins + 1)
             sketch[own] = precision.hidden(sketch[own], prime)
         return sketch
 
-    def _of_rows(self, data: PartyData, grid: NDArray[np.float64]) -> NDArray[np.int64]:
+    def _of_rows(self, data: PartyData, grid: NDArray[np.float64], session: bytes) -> NDArray[np.int64]:
         """Return the vectors that add up over rows, one after the other."""
         bins_of = self._bins_of(data, grid)
-        _, comparisons, *_ = self._parts
+        _, comparisons, ties, *_ = self._parts
         counts = subgroup_counts(data, self.analysis, bins_of, self.bins)
-        return np.concatenate([*counts, *comparisons.count(data.labels, bins_of, grid)])
+        signs = ties.count(data, bins_of, grid, session)
+        return np.concatenate([*counts, *comparisons.count(data.labels, bins_of, grid), *signs])
 
     def _bins_of(self, data: PartyData, grid: NDArray[np.float64]) -> list[NDArray[np.int64]]:
         return [bins_of_scores(scores, grid).astype(np.int64) for scores in data.scores]
@@ -142,13 +163,13 @@ class AnalysisSums:
         Raises `ResultCheckError` where they cannot be those of at most `max_rows` rows; of how many, it says where that
         can be: none of the `parties` has more.
         """
-        given, (aucs, comparisons, precision, sites, clusters) = iter(integers), self._parts
-        of_aucs, of_pairs, of_precision, of_sites, of_clusters = (
+        given, (aucs, comparisons, ties, precision, sites, clusters) = iter(integers), self._parts
+        of_aucs, of_pairs, of_ties, of_precision, of_sites, of_clusters = (
             list(islice(given, len(each.sums))) for each in self._parts
         )
         estimates = aucs.read(of_aucs, max_rows, modulus, parties)
         return PooledSums(
-            estimates,
+            ties.read(of_ties, estimates),
             comparisons.read(of_pairs, modulus),
             sites.read(of_sites, max_rows, modulus),
             precision.read(of_precision, estimates[0].positives, max_rows, modulus, parties),

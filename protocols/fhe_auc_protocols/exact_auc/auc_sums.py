@@ -3,8 +3,8 @@
 With bins ascending in score, p_k and n_k the pooled positive and negative rows of bin k, and P and N those of all bins:
 
     difference D = Σ p_k·(N_{<k} − N_{>k})      pairs that the model orders rightly, minus those that it orders wrongly
-    tie          = Σ p_k·n_k                    pairs of one bin, which count half
-    AUC = ½ + D/(2PN)      binning error = tie/(2PN): the AUC of the rows themselves lies within AUC ± binning error
+    ties         = Σ p_k·n_k                    pairs of one bin, which count half; over open bins alone (`tie_sums`)
+    AUC = ½ + D/(2PN)      binning error = ties/(2PN): the AUC of the rows themselves lies within AUC ± binning error
 
 With an interval there are two more, for DeLong's standard error (`fhe_auc.results.intervals.delong`):
 
@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from itertools import islice
 from typing import NamedTuple
 
@@ -27,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fhe_auc.base.errors import ResultCheckError
-from fhe_auc.question.analysis import Analysis
+from fhe_auc.question.analysis import Analysis, Contrast
 from fhe_auc.session.protocol import too_many_rows
 from fhe_auc.sums.terms import Factor, Part, Sum, Term
 
@@ -57,10 +58,15 @@ def sum_of(name: str, *factors: Factor) -> Sum:
     return Sum(name, (Term(factors),))
 
 
-def auc_sums(name: str, positives: Sequence[str], negatives: Sequence[str], *, interval: bool) -> list[Sum]:
-    """Return difference and ties, with an interval also Q10 and Q01; `name` tells them from those of other AUCs."""
+def auc_sums(
+    name: str, positives: Sequence[str], negatives: Sequence[str], *, interval: bool, tying: Sequence[Factor] = ()
+) -> list[Sum]:
+    """Return difference and ties, with an interval also Q10 and Q01; `name` tells them from those of other AUCs.
+
+    `tying` picks the bins whose ties count, if not all do.
+    """
     p, n = each_of(positives), each_of(negatives)
-    sums = [sum_of(f"difference{name}", p, worse(negatives)), sum_of(f"ties{name}", p, n)]
+    sums = [sum_of(f"difference{name}", p, worse(negatives)), sum_of(f"ties{name}", p, n, *tying)]
     if interval:
         sums += [
             sum_of(f"Q10{name}", p, worse(negatives), worse(negatives)),
@@ -83,6 +89,13 @@ class AucOfSums(NamedTuple):
     negatives: int
     q10: int | None = None
     q01: int | None = None
+    alike: Fraction = Fraction(0)
+    """Ties of all bins that crowd in coarse ones of comparisons, over 2PN; where there are none, of open bins."""
+
+    @property
+    def pairs(self) -> int:
+        """PN, of a positive and a negative row each."""
+        return self.positives * self.negatives
 
 
 def auc_of_sums(sums: Sequence[int], positives: int, negatives: int, modulus: int) -> AucOfSums:
@@ -98,10 +111,11 @@ def auc_of_sums(sums: Sequence[int], positives: int, negatives: int, modulus: in
             "aggregator has not computed what it should",
             check="range",
         )
+    q10, q01 = squares or (None, None)
     if not pairs:
-        return AucOfSums(None, Fraction(0), positives, negatives, *squares)
+        return AucOfSums(None, Fraction(0), positives, negatives, q10, q01)
     auc, binning_error = Fraction(1, 2) + Fraction(difference, 2 * pairs), Fraction(ties, 2 * pairs)
-    return AucOfSums(auc, binning_error, positives, negatives, *squares)
+    return AucOfSums(auc, binning_error, positives, negatives, q10, q01, binning_error)
 
 
 @dataclass(frozen=True)
@@ -111,6 +125,8 @@ class AucSums:
     analysis: Analysis
     bins: int
     interval: bool
+    open: NDArray[np.bool_] | None = None  # bins whose ties count; all, if not given
+    alike: NDArray[np.bool_] | None = None  # bins whose ties are asked for besides
 
     @property
     def vectors(self) -> list[tuple[str, int]]:
@@ -121,11 +137,14 @@ class AucSums:
     @property
     def sums(self) -> list[Sum]:
         """What is released: the sums of each contrast, then the rows of each class of each group."""
-        found, plain = [], self.analysis.is_plain
+        found, plain, tying = [], self.analysis.is_plain, self._tying
         for index, each in enumerate(self.analysis.contrasts):
             cells = each.positives, each.negatives
-            sides = ([vector(each.model, cell.group, of) for of in cell.classes] for cell in cells)
-            found += auc_sums("" if plain else f" {index}", *sides, interval=self.interval and each.interval)
+            name = "" if plain else f" {index}"
+            sides = [[vector(each.model, cell.group, of) for of in cell.classes] for cell in cells]
+            found += auc_sums(name, *sides, interval=self.interval and each.interval, tying=tying)
+            if self._compared(each):
+                found.append(sum_of(f"alike{name}", *map(each_of, sides), *_picked(self.alike)))
         for group, of in self._cells:
             rows = Factor((Part(vector(0, group, of), "total"),))
             found.append(sum_of(("N", "P")[of] if plain else f"rows g{group} c{of}", rows))
@@ -144,7 +163,8 @@ class AucSums:
         """Return what they say of each contrast; errors as `AnalysisSums.read`."""
         given, cells = iter(sums), self._cells
         of_contrasts = [
-            list(islice(given, 4 if self.interval and each.interval else 2)) for each in self.analysis.contrasts
+            list(islice(given, (4 if self.interval and each.interval else 2) + self._compared(each)))
+            for each in self.analysis.contrasts
         ]
         rows = dict(zip(cells, (each % modulus for each in given), strict=True))
         pooled = sum(rows[0, each] for each in range(self.analysis.classes_of_rows))
@@ -160,10 +180,26 @@ class AucSums:
         for contrast, own in zip(self.analysis.contrasts, of_contrasts, strict=True):
             sides = (contrast.positives, contrast.negatives)
             positives, negatives = (sum(rows[cell.group, each] for each in cell.classes) for cell in sides)
-            found.append(auc_of_sums(own, positives, negatives, modulus))
+            alike = own.pop() % modulus if self._compared(contrast) else None
+            each = auc_of_sums(own, positives, negatives, modulus)
+            found.append(each if not alike else each._replace(alike=Fraction(alike, 2 * max(each.pairs, 1))))
         return found
+
+    def _compared(self, contrast: Contrast) -> bool:
+        """Tell whether all its ties are wanted too: `comparison_sums` asks how many rows have one score."""
+        whole = contrast.positives.group == contrast.negatives.group == 0
+        return whole and self.alike is not None
+
+    @cached_property
+    def _tying(self) -> tuple[Factor, ...]:
+        return _picked(self.open)
 
     @property
     def _cells(self) -> list[tuple[int, int]]:
         groups, classes = range(len(self.analysis.groups)), range(self.analysis.classes_of_rows)
         return [(group, each) for group in groups for each in classes]
+
+
+def _picked(bins: NDArray[np.bool_] | None) -> tuple[Factor, ...]:
+    """Return the factor that picks these bins; nothing where it is all."""
+    return () if bins is None or bins.all() else (Factor(constants=tuple(bins.astype(int).tolist())),)

@@ -18,6 +18,7 @@ from fhe_auc.results.intervals import Components, Interval, OneModel, PairedErro
 from fhe_auc.results.result_tables import p_text
 from fhe_auc_protocols.exact_auc.analysis_sums import PooledSums
 from fhe_auc_protocols.exact_auc.auc_sums import AucOfSums
+from fhe_auc_protocols.result_warnings import FEW_VALUES
 
 _NO_INTERVAL = "there is no confidence interval: each label needs two rows; give the numbers of rows instead"
 _NO_SPREAD = (
@@ -35,7 +36,7 @@ _IMPOSSIBLE_SITES = "the sums over sites cannot be those of sites: a party has m
 
 _SMALL_GROUPS = "small groups are shown (min_cell 1): a count from 1 to 9 may tell who is meant"
 
-_ALL_ALONE = "with round_scores=2, or 1, it is exact for the scores as rounded"
+_TWO_DECIMALS = "of scores rounded to two decimals it is exact (--round-scores 2)"
 _ALIKE = 0.05  # a difference with a standard error below this share of a model's own is that of about the same ranking
 
 _AVERAGE = (
@@ -47,9 +48,8 @@ _AVERAGE = (
 class Reading:
     """What sums say, for an analysis; `level` is that of intervals, None where none are wanted.
 
-    `plain` intervals are not made on the logit scale. With `rounded` scores the AUC asked for is that of the bins, so
-    that thresholds leave nothing open. `quantiles` tells that a session before has found the thresholds: that is not
-    advised again.
+    `plain` intervals are not made on the logit scale. `quantiles` tells that a session before has found the thresholds:
+    that is not advised again.
     """
 
     analysis: Analysis
@@ -57,7 +57,6 @@ class Reading:
     parties: int
     level: float | None
     plain: bool = False
-    rounded: bool = False
     quantiles: bool = False
 
     @property
@@ -132,7 +131,7 @@ class Reading:
 
     def _missing(self, binning_error: float, error: PairedError) -> str:
         """Say why a difference with this binning error gets no interval and no p-value; empty where it does."""
-        if binning_error > max(error.standard_error, intervals.LEAST_TOLD) and not self.rounded:
+        if binning_error > max(error.standard_error, intervals.LEAST_TOLD):
             return f"the binning error, {binning_error:.2g}, exceeds the standard error, {error.standard_error:.2g}"
         if error.off > intervals.MOST_OFF:
             return f"the standard error, {error.standard_error:.2g}, may be off by {100 * error.off:.0f} %"
@@ -148,9 +147,8 @@ class Reading:
             if each.auc is not None and each.q10 is not None and each.q01 is not None
         )
         rows = estimates[0].positives, estimates[0].negatives
-        a, b = (float(each.binning_error) for each in estimates)
-        merged = (0.0, 0.0) if self.rounded else (a, b)
-        return intervals.paired_delong(first, second, sums, *rows, merged, (a, b))
+        (a, alike_a), (b, alike_b) = ((float(each.binning_error), float(each.alike)) for each in estimates)
+        return intervals.paired_delong(first, second, sums, *rows, (a, b), (alike_a, alike_b))
 
     def sites(self) -> tuple[SiteSummary, ...]:
         """Return what sites have in common, for each model; nothing where sums over sites are not released."""
@@ -193,9 +191,17 @@ class Reading:
             and contrast.positives.group == contrast.negatives.group
         )
         small = (_SMALL_GROUPS,) if self.analysis.by and self.analysis.min_cell == 1 else ()
-        binned = () if self.rounded else _binned(estimates)
         of_comparisons = self._of_comparisons(estimates)
-        return (*of_intervals, *self._of_ids(), *binned, *reversed_, *of_comparisons, *of_sites, *nested, *small)
+        return (
+            *of_intervals,
+            *self._of_ids(),
+            *_binned(estimates),
+            *reversed_,
+            *of_comparisons,
+            *of_sites,
+            *nested,
+            *small,
+        )
 
     def _of_ids(self) -> tuple[str, ...]:
         """Warn where the column of patients may be another, or their labels are not what they seem."""
@@ -229,11 +235,9 @@ class Reading:
                 continue
             if (each.standard_error or 0) < _ALIKE * (errors.get(each.first) or 0):
                 advice = ["both models rank the rows nearly alike"]
-            elif self.rounded:
-                advice = [_ALL_ALONE]
             else:
                 binned = each.binning_error > (each.standard_error or 0)
-                advice = ["scores that have few values are told apart exactly by -o round_scores=DECIMALS"] * binned
+                advice = [FEW_VALUES if binned else _TWO_DECIMALS]
                 if not self.quantiles:
                     advice.append("take quantile:1000, which a session before finds")
             if each.p_at_most is not None and each.p_at_most < 1:
@@ -287,8 +291,7 @@ class Reading:
             interval = intervals.plain(found.auc, standard_error, self.level, self._method(intervals.PLAIN_DELONG))
         else:
             interval = intervals.on_logit_scale(found.auc, standard_error, self.level, self._method(method))
-        binning_error = 0.0 if self.rounded else float(found.binning_error)
-        return standard_error, intervals.widened(interval, standard_error, binning_error)
+        return standard_error, intervals.widened(interval, standard_error, float(found.binning_error))
 
     def _estimate(self, contrast: Contrast, found: AucOfSums) -> GroupEstimate:
         analysis = self.analysis

@@ -39,6 +39,7 @@ def plan_exact(
     joint_keys: bool = False,
     helpers: int = 0,
     caps: tuple[int, ...] = (),
+    runs: tuple[int, ...] | None = None,
     privacy: Privacy | None = None,
     flooding_bits: int = DEFAULT_FLOODING_BITS,
     smudging_bits: int = DEFAULT_SMUDGING_BITS,
@@ -56,7 +57,7 @@ def plan_exact(
     if analysis.heterogeneity and min_parties is not None and min_parties < LEAST_SITES:
         raise CapacityError(f"sums over sites take {LEAST_SITES} parties; {min_parties} may be all here")
     average_precision = average_precision and not analysis.classes
-    sums = AnalysisSums(analysis, thresholds, interval, average_precision, privacy)
+    sums = AnalysisSums(analysis, thresholds, interval, average_precision, privacy, runs, bool(caps))
     planned = partial(
         ExactPlan,
         analysis=analysis,
@@ -71,6 +72,7 @@ def plan_exact(
         smudging_bits=smudging_bits if joint_keys else 0,
         helpers=helpers,
         caps=caps,
+        runs=runs,
         privacy=privacy,
     )
     small_prime = least_prime(sums.release)

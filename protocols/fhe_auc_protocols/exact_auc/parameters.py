@@ -72,6 +72,8 @@ class ExactParameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     """λ, 40 to 80: flooding hides but for a statistical distance of 2^-λ, for each prime."""
     smudging_bits: int = 0
     """The same, 30 to 80, of each party's noise on its partial decryption; 0 without joint keys."""
+    runs: tuple[int, ...] | None = None
+    """Which bins can hold one score only (`tie_sums.runs_of`); None: all ties may be those of bins."""
     privacy: Privacy | None = None
     """The budget, where what is released is noisy; `authenticated` then, `caps` its rows, without the other sums."""
     helpers: int = 0
@@ -155,7 +157,8 @@ class ExactParameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
                 "a private AUC takes verified, and a helper, to whom all prove the rows that they state"
             )
         analysis = self.analysis
-        if self.interval or self.average_precision or analysis.by or analysis.classes or analysis.heterogeneity:
+        others = self.interval or self.average_precision or self.runs is not None
+        if others or analysis.by or analysis.classes or analysis.heterogeneity:
             raise CapacityError("a private AUC is of models over all rows, without other sums")
         if (self.privacy.models, len(self.privacy.rows)) != (len(self.analysis.models), self.parties):
             raise CapacityError("the budget is that of another session")
@@ -178,7 +181,15 @@ class ExactParameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     @cached_property
     def sums(self) -> AnalysisSums:
         """What is released, and how it is read."""
-        return AnalysisSums(self.analysis, self.thresholds, self.interval, self.average_precision, self.privacy)
+        return AnalysisSums(
+            self.analysis,
+            self.thresholds,
+            self.interval,
+            self.average_precision,
+            self.privacy,
+            self.runs,
+            bool(self.caps),
+        )
 
     @property
     def release(self) -> Release:
@@ -196,7 +207,9 @@ class ExactParameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
         if not self.caps:
             return None
         (prime,) = self.parameters.plain_moduli
-        return ProvedCounts(self.analysis, self.thresholds, max(self.caps), prime, self.computed.sketch.size)
+        return ProvedCounts(
+            self.analysis, self.thresholds, max(self.caps), prime, self.computed.sketch.size, *self.sums.signs
+        )
 
     def cap_of(self, index: int) -> int:
         """Return the row cap of the party with this index, where counts are proved."""

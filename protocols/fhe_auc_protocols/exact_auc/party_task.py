@@ -88,7 +88,9 @@ class ExactTask(PartyTask[Residues, Sequence[Residues], Evaluation]):
     def sketches(self) -> list[Residues]:
         """Return the same without authenticators, shape (release.sketch.size,)."""
         plan = self.plan
-        values = plan.sums.sketch(self._data, self._manifest.thresholds, plan.max_rows, plan.modulus)
+        values = plan.sums.sketch(
+            self._data, self._manifest.thresholds, plan.max_rows, plan.modulus, self._manifest.digest
+        )
         return [plan.sums.hidden(modular.residues(values, prime), prime) for prime in plan.parameters.plain_moduli]
 
     def check_counts(self, encoded: Sequence[Residues]) -> None:
@@ -160,8 +162,8 @@ class ExactTask(PartyTask[Residues, Sequence[Residues], Evaluation]):
     def _exact(self, sums: PooledSums, counted: Sequence[str], level: float | None) -> Evaluation:
         plan = self.plan
         options, quantiles = self._manifest.options, perhaps_found(self._manifest.thresholds)
-        plain, rounded = bool(options.get(PLAIN_INTERVAL)), ROUND_SCORES in options
-        reading = Reading(plan.analysis, sums, len(counted), level, plain=plain, rounded=rounded, quantiles=quantiles)
+        plain = bool(options.get(PLAIN_INTERVAL))
+        reading = Reading(plan.analysis, sums, len(counted), level, plain=plain, quantiles=quantiles)
         try:
             headline = reading.headline()
         except UndefinedAucError as error:
@@ -182,7 +184,7 @@ class ExactTask(PartyTask[Residues, Sequence[Residues], Evaluation]):
             comparisons=reading.comparisons(),
             sites=reading.sites(),
             warnings=(
-                *of_auc(self._manifest, len(counted), headline.binning_error, headline.standard_error),
+                *of_auc(self._manifest, len(counted), headline.binning_error, headline.standard_error, told=True),
                 *reading.warnings(),
                 *([_OTHER_ROWS] * others),
             ),

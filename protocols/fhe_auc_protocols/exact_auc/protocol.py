@@ -9,10 +9,12 @@ from dataclasses import replace
 from typing import Any, ClassVar, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fhe_auc.base.errors import CapacityError, InputError
 from fhe_auc.question import thresholds as grids
 from fhe_auc.question.analysis import Analysis
+from fhe_auc.question.binning import of_one_number
 from fhe_auc.results.evaluation import Evaluation
 from fhe_auc.results.heterogeneity import LEAST_SITES
 from fhe_auc.results.intervals import check_level
@@ -32,6 +34,7 @@ from fhe_auc_protocols.exact_auc.epsilon_noise import Privacy
 from fhe_auc_protocols.exact_auc.parameter_choice import plan_exact
 from fhe_auc_protocols.exact_auc.party_task import INTERVAL, PLAIN_INTERVAL, ROUND_SCORES, ExactTask
 from fhe_auc_protocols.exact_auc.plan import ExactPlan
+from fhe_auc_protocols.exact_auc.tie_sums import runs_of
 
 _NO_FLEET = "a fleet's members have no secret in common, which verified takes: give --protocol exact"
 _NO_QUANTILES = (
@@ -123,6 +126,7 @@ class Exact(EncryptedProtocol[Evaluation, ExactPlan]):
                 raise InputError(_NO_GROUPS)
             least = request.size if request.min_parties is None else request.min_parties
             privacy = Privacy.of(request.options, request.caps, least, len(analysis.models))
+        runs = None if privacy is not None else _runs(request.thresholds, request.options)
         caps = request.caps
         bound = sum(caps) if request.fleet is None else sum(caps) * request.size
         try:
@@ -139,6 +143,7 @@ class Exact(EncryptedProtocol[Evaluation, ExactPlan]):
                 joint_keys=request.keys == "joint",
                 helpers=int(request.keys == "helper"),
                 caps=caps,
+                runs=runs,
                 privacy=privacy,
                 smudging_bits=DEFAULT_SMUDGING_BITS if request.smudging_bits is None else request.smudging_bits,
             )
@@ -190,6 +195,8 @@ class Exact(EncryptedProtocol[Evaluation, ExactPlan]):
             raise InputError("the session's plan proves other row caps than its study or fleet names")
         if plan.analysis.heterogeneity and manifest.min_parties < LEAST_SITES:
             raise InputError(f"the session's manifest releases sums over sites of fewer than {LEAST_SITES} parties")
+        if plan.privacy is None and plan.runs != _runs(manifest.thresholds, manifest.options):
+            raise InputError("the session's plan takes other bins for those of one score than its thresholds make")
         # A result claims to be the AUC of the rounded scores: only where each of them is a threshold is it that.
         places = manifest.options.get(ROUND_SCORES)
         if places is not None and not np.array_equal(manifest.thresholds, grids.decimals(_checked_decimals(places))):
@@ -228,6 +235,12 @@ def rounded(data: PartyData, manifest: Manifest) -> PartyData:
     if decimals is None:
         return data
     return data.with_scores(lambda scores: np.round(scores, _checked_decimals(decimals)))
+
+
+def _runs(thresholds: NDArray[np.float64], options: Mapping[str, Any]) -> tuple[int, ...]:
+    """Return which bins have one score only: of rounded scores all do."""
+    grid = grids.explicit(thresholds)
+    return runs_of(np.ones(len(grid), bool) if ROUND_SCORES in options else of_one_number(grid))
 
 
 def _checked_plain(options: Mapping[str, Any]) -> bool:

@@ -3,7 +3,8 @@
 Proved is, of each model: the counts of all rows, with one entry more for what is left of the party's row cap, add up to
 the cap. Where there are groups, those of the first column's levels are submitted, and all rows' counts are their sums;
 every further column's levels add up to the same, for each class and bin. A further model's counts of each group and
-class are as many as the first one's.
+class are as many as the first one's. In each draw of `tie_sums` rows of either sign are as many as there are in the open
+bins of a bucket, of each label.
 
 A public linear map makes the sketch of what is submitted. The aggregator applies it to the sum of what it has, and the
 helper to the sum of the pads. All else of a session is as without proofs: authenticators are of the sketch.
@@ -11,6 +12,7 @@ helper to the sum of the pads. All else of a session is as without proofs: authe
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -23,6 +25,7 @@ from fhe_auc.base.errors import InputError
 from fhe_auc.input_proofs.statement import Statement, best_shape
 from fhe_auc.question.analysis import Analysis
 from fhe_auc.rlwe.modular import Residues, total
+from fhe_auc_protocols.exact_auc.tie_sums import DRAWS, TieSums
 
 Terms = tuple[NDArray[np.int64], NDArray[np.int64], int]  # counts, by index; the equation of each; their sign
 
@@ -31,7 +34,7 @@ Terms = tuple[NDArray[np.int64], NDArray[np.int64], int]  # counts, by index; th
 class ProvedCounts:
     """Those of an analysis over `bins` bins, modulo a prime; a sketch has `sketch_size` entries, the counts first.
 
-    `most` is the largest row cap of any party. Raises `CapacityError` where the prime is too small to prove them.
+    Those of `ties` begin at `signs_at`. `most` is the largest row cap of any party. Raises `CapacityError` where the prime is too small to prove them.
     """
 
     analysis: Analysis
@@ -39,11 +42,13 @@ class ProvedCounts:
     most: int
     prime: int
     sketch_size: int
+    ties: TieSums
+    signs_at: int
 
     @cached_property
     def statement(self) -> Statement:
         """What is proved."""
-        entries = self._counts.size + 1
+        entries = self._counts.size + self._signs.size + 1
         length, shape = best_shape(self.most, entries, self.prime)
         found = list(self._terms())
         terms, equations_of, signs = (
@@ -56,7 +61,7 @@ class ProvedCounts:
     @property
     def size(self) -> int:
         """Residues of what is submitted: digits, and the entries of the sketch that are no counts."""
-        return self.statement.digits + self.sketch_size - self._all_counts
+        return self.statement.digits + self.sketch_size - self._all_counts - self._signs.size
 
     def submitted(self, sketch: Residues, cap: int) -> Residues:
         """Return what a party with this row cap submits for its sketch, shape (size,).
@@ -68,17 +73,23 @@ class ProvedCounts:
         left = cap - int(counts[0, 0].sum())
         if left < 0:
             raise InputError(f"there are {-left:,} rows more than the row cap, {cap:,}")
-        digits = self.statement.digits_of(np.append(own.reshape(-1), left))
-        return np.concatenate([digits, sketch[self._all_counts :]])
+        digits = self.statement.digits_of(
+            np.concatenate([own.reshape(-1), self.signs_of(sketch).astype(np.int64), [left]])
+        )
+        return np.concatenate([digits, *self.others(sketch)])
 
     def sketch_of(self, submitted: Residues) -> Residues:
         """Return the sketch, shape (sketch_size,), of what is submitted, or of a pad over it, or of sums of such."""
         digits = self.statement.digits
-        own = self.statement.counts_of(submitted[:digits])[:-1].reshape(self._counts.shape)
+        own, signs, _ = np.split(
+            self.statement.counts_of(submitted[:digits]), np.cumsum([self._counts.size, self._signs.size])
+        )
+        own = own.reshape(self._counts.shape)
         if self.analysis.by:
             of_all_rows = total(own[:, self._first_column], self.prime, axis=1)
             own = np.concatenate([of_all_rows[:, None], own], axis=1)
-        return np.concatenate([own.reshape(-1), submitted[digits:]])
+        before, after = np.split(submitted[digits:], [self.signs_at - self._all_counts])
+        return np.concatenate([own.reshape(-1), before, signs, after])
 
     def constants(self, cap: int) -> Residues:
         """Return the constants of a party's equations, shape (equations,)."""
@@ -103,6 +114,20 @@ class ProvedCounts:
         submitted = models, groups - bool(self.analysis.by), classes, bins
         return np.arange(np.prod(submitted)).reshape(submitted)
 
+    @cached_property
+    def _signs(self) -> NDArray[np.int64]:
+        """Indices of submitted rows by sign: models, draws by bins and by rows, signs, labels, buckets."""
+        shape = len(self.analysis.models), 2 * DRAWS, 2, 2, self.ties.buckets
+        return self._counts.size + np.arange(np.prod(shape)).reshape(shape)
+
+    def signs_of(self, sketch: Residues) -> Residues:
+        """Return the entries of a sketch that are rows by sign."""
+        return sketch[self.signs_at :][: self._signs.size]
+
+    def others(self, sketch: Residues) -> tuple[Residues, Residues]:
+        """Return the entries of a sketch that are no counts, before and after the rows by sign."""
+        return sketch[self._all_counts : self.signs_at], sketch[self.signs_at + self._signs.size :]
+
     @property
     def _columns(self) -> list[slice]:
         """Which of the groups submitted are the levels of each column; all rows, where there is no column."""
@@ -117,7 +142,7 @@ class ProvedCounts:
         """Yield all terms; equations are numbered as they come."""
         counts, (first, *others) = self._counts, self._columns
         models, groups, classes, bins = counts.shape
-        left = np.full(models, counts.size)
+        left = np.full(models, counts.size + self._signs.size)
         yield left, np.arange(models), 1
         yield _each(counts[:, first], np.arange(models)[:, None, None, None], 1)
         at = models
@@ -131,6 +156,20 @@ class ProvedCounts:
             yield _each(counts[model], of_groups, 1)
             yield _each(counts[0], of_groups, -1)
             at += of_groups.size
+        if self.ties.buckets:
+            yield from self._of_signs(at)
+
+    def _of_signs(self, at: int) -> Iterator[Terms]:
+        """Yield the terms of rows by sign, in equations from this one on: for each model, draw, label and bucket."""
+        signs, counts = self._signs, self._counts[:, self._first_column]
+        equations = at + np.arange(signs[:, :, 0].size).reshape(signs[:, :, 0].shape)
+        yield _each(signs, equations[:, :, None], 1)
+        open_bins = np.flatnonzero(self.ties.open)
+        for model, of in itertools.product(*map(range, counts.shape[::2])):
+            own = counts[model, :, of, open_bins].T
+            label = int(of == (model if self.analysis.classes else 1))
+            for draw in range(2 * DRAWS):
+                yield _each(own, equations[model, draw, label, self.ties.bucket_of[open_bins]], -1)
 
 
 def _each(counts: NDArray[np.int64], equations: NDArray[np.int64], sign: int) -> Terms:

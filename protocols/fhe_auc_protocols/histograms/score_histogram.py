@@ -14,6 +14,7 @@ costs it directly.
 import math
 from collections.abc import Mapping
 from dataclasses import replace
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ from numpy.typing import NDArray
 from fhe_auc.base.errors import EvaluationError, InputError, UndefinedAucError
 from fhe_auc.metrics import Histogram, roc_auc_score
 from fhe_auc.metrics.trapezoid import trapezoid
-from fhe_auc.question.binning import bins_of
+from fhe_auc.question.binning import bins_of, of_one_number
 from fhe_auc.results.evaluation import Evaluation
 from fhe_auc.results.intervals import of_bins
 from fhe_auc.rows.counts import Counts
@@ -57,15 +58,17 @@ class ExactScoreHistogram(Readout[Evaluation]):
         """Return the AUC of the pooled histogram; errors as `pooled_counts`, and `UndefinedAucError`."""
         bins = pooled.levels[0].reshape(_LABELS, -1)
         exact = trapezoid(pooled_counts(bins))
+        mergeable = bins[:, ~of_one_number(manifest.thresholds)].prod(axis=0, dtype=object).sum()  # beyond int64
+        binning_error = float(Fraction(int(mergeable), exact.den))
         _, error = of_bins(*bins[:, bins.any(axis=0)])
         return _evaluation(
             manifest,
             pooled,
             pooled_histogram(manifest.thresholds, bins),
             auc=exact.auc,
-            binning_error=exact.binning_error,
+            binning_error=binning_error,
             numerical_error=0.0,
-            warnings=result_warnings.of_auc(manifest, pooled.parties, exact.binning_error, error, histogram=True),
+            warnings=result_warnings.of_auc(manifest, pooled.parties, binning_error, error, histogram=True),
         )
 
 

@@ -45,9 +45,9 @@ def test_the_auc_of_the_integers_is_that_of_the_trapezoid_and_of_scikit_learn(
     found = auc_of_sums(sums_of(*rows)[:2], ones, zeros, 10**6)
     expected = trapezoid(counts_of(*rows))
     four = (expected.fraction, Fraction(expected.tie, expected.den), ones, zeros)
-    assert found == (*four, None, None)
+    assert found == (*four, None, None, four[1])
     with_interval = sums_of(*rows, interval=True)[:4]
-    assert auc_of_sums(with_interval, ones, zeros, 10**6) == (*four, *with_interval[2:])
+    assert auc_of_sums(with_interval, ones, zeros, 10**6) == (*four, *with_interval[2:], four[1])
     labels = np.repeat([1, 0], [sum(rows[0]), sum(rows[1])])
     scores = np.concatenate([np.repeat(np.arange(len(side)), side) for side in rows])
     assert float(found.auc) == pytest.approx(roc_auc_score(labels, scores), abs=1e-14)

@@ -38,8 +38,8 @@ def test_an_interval_that_thresholds_leave_open_is_widened_in_every_form_until_q
     assert fitted.auc == pytest.approx(truth, abs=1e-4)
     assert fitted.interval.method == "DeLong, logit scale"
     assert not any("many pairs" in each for each in fitted.warnings)
-    rounded: Any = federated_auc(parties, protocol="exact", round_scores=3)  # whose AUC is asked for: never widened
-    assert rounded.binning_error > rounded.standard_error
+    rounded: Any = federated_auc(parties, protocol="exact", round_scores=3)  # whose AUC is asked for: ties are meant
+    assert rounded.binning_error == 0
     assert rounded.interval.method == "DeLong, logit scale"
 
 
@@ -47,7 +47,7 @@ def test_a_quarter_of_the_standard_error_is_where_a_binning_error_begins_to_be_t
     y_true, y_score = np.tile([0, 1, 1, 0, 1], 40), np.tile([0.2, 0.4, 0.6, 0.8, 0.9], 40)
     grid = np.linspace(0, 1, 11)
     for tied, warned in ((20, False), (40, True)):
-        scores = np.where((np.arange(200) < tied) & (y_score == 0.8), 0.6, y_score)
+        scores = np.where((np.arange(200) < tied) & (y_score == 0.8), 0.6001 + np.arange(200) / 1e4, y_score)
         found: Any = federated_auc([(y_true, scores)], protocol="exact", thresholds=grid)
         assert (found.binning_error > found.standard_error / 4) == warned
         assert any("a quarter of the standard error" in each for each in found.warnings) == warned
@@ -68,7 +68,7 @@ def test_few_rows_for_an_auc_near_1_are_warned_of_and_the_binning_error_of_every
     table["a"][:3] = 0.3
     asked = {"protocol": "exact", "site": "site", "label": "y", "thresholds": "uniform:200"}
     assert any("AUC so near to 1" in each for each in federated_auc(table, score="a", **asked).warnings)
-    table = {"y": labels, "a": scores, "b": constant, "site": np.arange(1000) // 500}
+    table = {"y": labels, "a": scores, "b": constant + np.arange(1000) / 1e6, "site": np.arange(1000) // 500}
     told = federated_auc(table, score=["a", "b"], **asked).warnings
     assert any(each.startswith("the binning error, too, exceeds") and each.endswith(": b") for each in told)
     assert not any("AUC so near to 1" in each for each in told)
@@ -140,11 +140,12 @@ def test_where_rows_allow_no_interval_a_warning_says_so(sites: list[tuple[list[i
     assert any("there is no confidence interval" in warning for warning in found.warnings)
 
 
-def test_a_session_without_an_interval_releases_four_integers() -> None:
+def test_a_session_without_an_interval_releases_four_integers_and_eight_that_tell_which_ties_are_meant() -> None:
     found = federated_auc(rows(2, 32), interval=None, thresholds=GRID)
     assert (found.interval, found.standard_error) == (None, None)
     assert not any("interval" in warning for warning in found.warnings)
-    assert [each.name for each in Play("verified", rows(2, 32)).plan.release.sums] == ["difference", "ties", "N", "P"]
+    names = [each.name for each in Play("verified", rows(2, 32)).plan.release.sums]
+    assert names == ["difference", "ties", "N", "P", *(f"M{draw}" for draw in range(8))]
 
 
 def test_a_manifest_whose_plan_and_interval_do_not_fit_is_refused() -> None:
@@ -186,7 +187,7 @@ def test_comparisons_of_rounded_scores_are_delongs_over_the_rounded_rows_or_have
         return
     assert compared.p_value is None
     assert abs(compared.standard_error / error - 1) < compared.standard_error_off
-    assert any("round_scores=2" in each for each in found.warnings)
+    assert any("--round-scores 2" in each for each in found.warnings)
 
 
 def test_two_models_with_about_the_same_ranking_are_told_so() -> None:
@@ -218,12 +219,12 @@ def test_thresholds_that_a_session_finds_are_for_every_model_that_is_compared() 
     of_model = {each.model: each for each in found.estimates}
     for name, auc in aucs.items():
         assert of_model[name].auc == pytest.approx(auc, abs=2e-3)
-    assert of_model["full"].binning_error < 2e-3 < 0.03 < of_model["points"].binning_error
+    assert of_model["points"].binning_error == 0 < of_model["full"].binning_error < 2e-3
     (compared,) = found.comparisons
     assert compared.difference == pytest.approx(aucs["full"] - aucs["points"], abs=3e-3)
     assert (compared.interval, compared.p_value) == (None, None)
-    assert compared.missing.startswith("the binning error, 0.0")
+    assert compared.missing.startswith("the standard error, ")
     assert found.average_precision == pytest.approx(average_precision_score(labels, columns["points"]), abs=2e-3)
     (told,) = (each for each in found.warnings if each.startswith("full minus points"))
     assert "quantile" not in told  # that has been followed
-    assert "round_scores" in told
+    assert "--round-scores" in told

@@ -15,6 +15,7 @@ from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.primes import primes_below
 from fhe_auc_protocols.exact_auc.parameter_choice import plan_exact
 from fhe_auc_protocols.exact_auc.proved_counts import ProvedCounts
+from fhe_auc_protocols.exact_auc.tie_sums import TieSums
 
 (PRIME,) = primes_below(42, 1, 8192)
 SEX, AGE, WARD = Variable("sex", ("F", "M")), Variable("age", ("0-39", "40-64", "65+")), Variable("ward", ("1", "2"))
@@ -42,11 +43,24 @@ def counts_of_rows(analysis: Analysis, rows: int, seed: int) -> np.ndarray[Any, 
 
 
 def proved(analysis: Analysis, counts: np.ndarray[Any, Any], cap: int) -> ProvedCounts:
-    return ProvedCounts(analysis, BINS, cap, PRIME, counts.size + REST)
+    ties = TieSums(analysis, (1, 1, 2), BINS, counts.size, proved=True)
+    signs = sum(length for _, length in ties.vectors)
+    return ProvedCounts(analysis, BINS, cap, PRIME, counts.size + signs + REST, ties, counts.size + 2)
 
 
 def sketch_of(counts: np.ndarray[Any, Any]) -> modular.Residues:
-    return np.concatenate([counts.reshape(-1), np.arange(REST)]).astype(np.uint64)
+    """Two entries and others lie around rows by sign: for each model and draw, minus as many rows as go into half.
+
+    All but the second of four bins are open, and so few that each has a bucket.
+    """
+    negative, positive = counts[:, 0, 0], counts[:, 0, 1]
+    if counts.shape[0] == counts.shape[2] == 3:  # a model for each class
+        positive = np.stack([counts[model, 0, model] for model in range(3)])
+        negative = counts[:, 0].sum(axis=1) - positive
+    labels = np.stack([negative, positive], axis=1)[..., [0, 2, 3]]
+    signs = np.stack([[labels - labels // (2 + draw), labels // (2 + draw)] for draw in range(16)])
+    entries = np.arange(REST), signs.transpose(2, 0, 1, 3, 4)
+    return np.concatenate([counts.ravel(), entries[0][:2], entries[1].ravel(), entries[0][2:]]).astype(np.uint64)
 
 
 def holds(wanted: ProvedCounts, submitted: modular.Residues, cap: int) -> bool:

@@ -352,9 +352,10 @@ def test_authenticators_hang_on_the_manifest_and_blinders_are_drawn_anew() -> No
     task, secret = play.plugin.task(play.manifest, play.sites[0]), play.parties[0]._common_secret
     second = other.plugin.task(other.manifest, other.sites[0])
     (one,), (again,), (elsewhere,) = task.encode(secret), task.encode(secret), second.encode(secret)
-    bins, differing = len(GRID), np.flatnonzero(one != again)
-    assert differing.tolist() == list(range(4 * bins, 4 * bins + 4))
-    assert (one[: 2 * bins] == elsewhere[: 2 * bins]).all()
-    assert (one[2 * bins :] != elsewhere[2 * bins :]).all()
+    counts, size, differing = 2 * len(GRID), play.plan.release.sketch.size, np.flatnonzero(one != again)
+    assert differing.tolist() == list(range(2 * size, len(one)))
+    assert (one[:counts] == elsewhere[:counts]).all()
+    assert (one[counts:size] != elsewhere[counts:size]).any()  # signs are drawn anew, too
+    assert (one[size:] != elsewhere[size:]).all()
     with pytest.raises(InputError, match="32 bytes"):
         task.encode(b"")

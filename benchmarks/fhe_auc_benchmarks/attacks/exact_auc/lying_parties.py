@@ -42,6 +42,7 @@ from fhe_auc_protocols.exact_auc.computations import ExactPaddedComputation
 from fhe_auc_protocols.exact_auc.party_task import ExactTask
 from fhe_auc_protocols.exact_auc.plan import ExactPlan
 from fhe_auc_protocols.exact_auc.protocol import rounded
+from fhe_auc_protocols.exact_auc.proved_counts import ProvedCounts
 
 _TRIES = 50  # submissions that a party makes up to find randomness that suits it
 _NEGATIVES = 0  # the class whose counts most lies change
@@ -310,10 +311,25 @@ class _LyingComputation(ExactPaddedComputation):
             return list(sketches)
         pairs, shape = zip(sketches, self._views, strict=True), self._shape
         size = int(np.prod(shape))
-        return [
-            np.concatenate([self._lie.counts(each[:size].reshape(shape), view).reshape(-1), each[size:]])
-            for each, view in pairs
-        ]
+        found = []
+        for each, view in pairs:
+            false = self._lie.counts(each[:size].reshape(shape).copy(), view).reshape(-1)
+            added = subtract(false, each[:size], view.prime).reshape(shape)[:, 0]
+            found.append(np.concatenate([false, each[size:]]))
+            self._fit_signs(found[-1], added, view.prime)
+        return found
+
+    def _fit_signs(self, sketch: Residues, added: Residues, prime: int) -> None:
+        """Give all rows that are added, (models, labels, bins), the sign 1: else the lie would show there, too."""
+        ties, start = self.plan.sums.signs
+        if not ties.proved:
+            return
+        signs = sketch[start:][: sum(length for _, length in ties.vectors)]
+        for at, label in np.ndindex(*added.shape[:2]):
+            in_buckets = np.zeros(ties.buckets, object)
+            np.add.at(in_buckets, ties.bucket_of[ties.open], added[at, label, ties.open].astype(object))
+            of_model = signs.reshape(len(added), -1, 2, 2, ties.buckets)[at, :, 0, label]
+            of_model[:] = (of_model + in_buckets) % prime
 
     def under_pad(self, task: ExactTask, index: int, seed: bytes, common_secret: bytes) -> Padded:
         """Return what the party submits."""
@@ -323,8 +339,8 @@ class _LyingComputation(ExactPaddedComputation):
                 each[self.plan.release.sketch.size] ^= np.uint64(1)
         proved = self._proved
         if proved is not None:
-            digits = self._digits(encoded[0], self.plan.cap_of(index), proved.statement)
-            encoded = [np.concatenate([digits, encoded[0][int(np.prod(self._shape)) :]])]
+            digits = self._digits(encoded[0], self.plan.cap_of(index), proved)
+            encoded = [np.concatenate([digits, *proved.others(encoded[0])])]
         of_pad = secrets.token_bytes(SEED_BYTES) if self._lie.other_seed else seed
         sketches = zip(encoded, self.pads(index, of_pad), self._primes, strict=True)
         parts = tuple(pack(add(sketch, own, prime), prime) for sketch, own, prime in sketches)
@@ -340,12 +356,13 @@ class _LyingComputation(ExactPaddedComputation):
             proof = msgspec.structs.replace(proof, share=self._lie.share(honest, view).proof().share)
         return Padded(parts, proof)
 
-    def _digits(self, sketch: Residues, cap: int, statement: Statement) -> Residues:
+    def _digits(self, sketch: Residues, cap: int, proved: ProvedCounts) -> Residues:
         """Return the digits of a sketch's counts; a count that has none is its own lowest digit."""
+        statement = proved.statement
         counts = sketch[: int(np.prod(self._shape))].reshape(self._shape)
         own = counts[:, 1:] if self.plan.analysis.by else counts
         left = subtract(np.array([cap], np.uint64), total(counts[0, 0].reshape(-1), statement.prime), statement.prime)
-        submitted = np.concatenate([own.reshape(-1), left])
+        submitted = np.concatenate([own.reshape(-1), proved.signs_of(sketch), left])
         places = np.array([statement.base**place for place in range(statement.length)], np.uint64)
         found = submitted[:, None] // places % np.uint64(statement.base)
         odd = submitted >= np.uint64(statement.base**statement.length)

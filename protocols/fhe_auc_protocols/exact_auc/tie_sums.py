@@ -1,0 +1,197 @@
+"""Ties that are meant, told from pairs that bins merge: by signs that a hash draws for each score.
+
+A bin that can hold one number only (`fhe_auc.question.binning`) merges nothing. The others are open: with p_k and n_k
+their positive and negative rows (of several classes: of the model's own, and of all others),
+
+    ties   Σ p_k·n_k    pairs of one open bin, whether their numbers differ or not
+
+In each of R = 8 draws every number has a sign, 1 or -1. A_b and B_b are the sums of the signs of all positive and
+negative rows of bucket b, which is some neighbouring open bins. C_b and D_b are the same, but with each row's number
+replaced by the shortest decimal of its bin:
+
+    M_r = Σ_b C_b·D_b − A_b·B_b     released; its mean over all signs is ties − pairs that share a number: merged pairs
+    U = mean of M_r + 3·s/√R        s their standard deviation; where U > ties/2, all ties count as merged: a bound for
+                                    certain, not by signs
+
+Each product is a "tug of war" (Alon, Gibbons, Matias and Szegedy, PODS 1999). Numbers of a bucket's other bins add
+noise, and so widen U; of short decimals, as points and percentages are, both products have the same: U is 0.
+
+The binning error is U/(2PN), at most ties/(2PN). Groups and pairs of classes have some of a model's pairs: U bounds
+theirs as well. U is too low where signs happen to agree: of two numbers in one bin, in 2^-8 of sessions, and hardly
+where there are more (docs/evidence/intervals.md).
+
+Where parties prove their counts (`proved_counts`), rows of either sign are counted apart: sums are differences.
+
+Signs are bits of a hash that is keyed by the session's manifest: nobody knows them before it, all do then. A party
+needs only its own rows, so it does not matter who made the session, or where the rows of a number are.
+"""
+
+import hashlib
+import itertools
+import math
+import statistics
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from itertools import accumulate, islice, pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fhe_auc.base.errors import InputError
+from fhe_auc.question.analysis import Analysis
+from fhe_auc.question.binning import bins_of as bins_of_scores
+from fhe_auc.question.binning import numbers
+from fhe_auc.rows.party_data import PartyData
+from fhe_auc.sums.terms import Factor, Part, Sum, Term
+from fhe_auc_protocols.exact_auc.auc_sums import AucOfSums
+
+DRAWS = 8
+_DEVIATIONS = 3
+_MOST_BUCKETS = 128
+_SHARE = 5  # all vectors of signs have at most so many times fewer entries than those of counts, but for few bins
+
+
+def runs_of(alone: NDArray[np.bool_]) -> tuple[int, ...]:
+    """Return which bins can hold one number only, as lengths of runs by turns: open bins first, of which may be none.
+
+    Whether the last run is of open bins does not matter.
+    """
+    changes = np.flatnonzero(np.diff(alone, prepend=False)).tolist()
+    return tuple(end - start for start, end in pairwise([0, *changes, len(alone)]))
+
+
+@dataclass(frozen=True)
+class TieSums:
+    """Those of an analysis over bins in such `runs` (`runs_of`); None: nothing is said of ties.
+
+    A sketch has so many `counts`, there are `least` buckets or more, and rows of either sign are counted apart where
+    counts are `proved`. Raises `InputError` for runs that cannot be.
+    """
+
+    analysis: Analysis
+    runs: tuple[int, ...] | None
+    bins: int
+    counts: int
+    least: int = 16
+    proved: bool = False
+
+    def __post_init__(self) -> None:
+        if self.runs is not None and (sum(self.runs) != self.bins or min(self.runs[1:], default=1) < 1):
+            raise InputError("the plan's bins of one score are not those of its thresholds")
+
+    @cached_property
+    def open(self) -> NDArray[np.bool_]:
+        """Which bins are open, shape (bins,)."""
+        found = np.ones(self.bins, bool)
+        for at, (start, end) in enumerate(pairwise(accumulate(self.runs or (), initial=0))):
+            found[start:end] = at % 2 == 0
+        return found
+
+    @property
+    def buckets(self) -> int:
+        """How many there are; 0 where no sums are released."""
+        if self.runs is None:
+            return 0
+        share = self.counts // (_SHARE * sum(map(len, self._draws)))
+        return min(max(self.least, min(share, _MOST_BUCKETS)), int(self.open.sum()))
+
+    @cached_property
+    def bucket_of(self) -> NDArray[np.int64]:
+        """The bucket of each open bin, shape (bins,); of others it does not matter."""
+        return (np.cumsum(self.open) - 1) * self.buckets // max(int(self.open.sum()), 1)
+
+    @property
+    def vectors(self) -> list[tuple[str, int]]:
+        """Each draw's, for each model, with their lengths."""
+        return [(name, self.buckets) for own in self._draws for name in own if self.buckets]
+
+    @property
+    def sums(self) -> list[Sum]:
+        """M of each draw, for each model."""
+        found = []
+        for at, own in enumerate(self._draws if self.buckets else ()):
+            half = len(own) // 2
+            terms = (_product(own[:half], 1), _product(own[half:], -1))
+            found.append(Sum(f"M{at % DRAWS}" + ("" if self.analysis.is_plain else f" m{at // DRAWS}"), terms))
+        return found
+
+    @property
+    def _draws(self) -> list[list[str]]:
+        """Each draw's vectors, by signs of bins and of rows: of negatives and positives, proved ones by sign, too."""
+        signs = ("+", "-") if self.proved else ("",)
+        draws = itertools.product(range(len(self.analysis.models)), range(DRAWS))
+        each = list(itertools.product(("bins", "rows"), signs, "np"))
+        return [[f"{by}{sign} m{model} r{draw} {of}" for by, sign, of in each] for model, draw in draws]
+
+    def least_modulus(self, max_rows: int) -> int:
+        """Return how many values a sum of so many rows can take, of either sign."""
+        return 1 + 4 * (max_rows**2 // 4) if self.buckets else 1
+
+    def count(
+        self, data: PartyData, bins_of: Sequence[NDArray[np.int64]], grid: NDArray[np.float64], session: bytes
+    ) -> Iterator[NDArray[np.int64]]:
+        """Yield the vectors of each draw, one after the other, of rows in these bins of each model's scores."""
+        wide = self.buckets
+        of_bins = _hashed(shortest(grid), session) if wide else np.empty(0, np.uint64)
+        for model, (scores, bins) in enumerate(zip(data.scores, bins_of, strict=True) if wide else ()):
+            rows = self.open[bins]
+            positive = data.labels[rows] == (model if self.analysis.classes else 1)
+            at, of_rows = positive * wide + self.bucket_of[bins[rows]], _hashed(scores[rows], session)
+            for draw, hashed in itertools.product(range(DRAWS), (of_bins[bins[rows]], of_rows)):
+                negative = ((hashed >> np.uint64(63 - draw)) & np.uint64(1)).astype(np.int64)
+                counted = np.bincount(at + 2 * wide * negative, minlength=4 * wide).reshape(2, -1)
+                yield counted.ravel() if self.proved else counted[0] - counted[1]
+
+    def read(self, sums: Sequence[int], found: Sequence[AucOfSums]) -> list[AucOfSums]:
+        """Return what there is of each contrast, with the pairs that are merged in place of all its ties."""
+        if not self.buckets:
+            return list(found)
+        given, merged = iter(sums), {}
+        for contrast, each in zip(self.analysis.contrasts, found, strict=True):
+            if contrast.positives.group == contrast.negatives.group == 0 and contrast.interval:
+                merged[contrast.model] = _bound(each, list(islice(given, DRAWS)))
+        return [
+            each._replace(binning_error=min(each.binning_error, Fraction(merged[of.model], 2 * each.pairs)))
+            if each.pairs
+            else each
+            for of, each in zip(self.analysis.contrasts, found, strict=True)
+        ]
+
+
+def _bound(of: AucOfSums, draws: Sequence[int]) -> int:
+    """Return U, in whole pairs; all ties where sums are none of rows, as of a party that has made some up."""
+    ties = int(of.binning_error * 2 * of.pairs)
+    bound = math.ceil(statistics.fmean(draws) + _DEVIATIONS * statistics.stdev(draws) / math.sqrt(DRAWS))
+    possible = max(map(abs, draws)) <= 2 * of.pairs
+    return max(bound, 0) if possible and 2 * bound <= ties else ties
+
+
+def _product(vectors: Sequence[str], sign: int) -> Term:
+    """Return the sums of signs of negatives times those of positives, times this sign."""
+    weights = (1, -1)
+    negatives, positives = (
+        tuple(Part(name, weight=weight * scale) for name, weight in zip(vectors[of::2], weights, strict=False))
+        for of, scale in ((0, sign), (1, 1))
+    )
+    return Term((Factor(negatives), Factor(positives)))
+
+
+def shortest(grid: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return a number of each bin with the fewest decimals, or the threshold where nine do not do."""
+    every, found, missing = np.arange(len(grid)), grid.copy(), np.ones(len(grid), bool)
+    for places in range(10):
+        tried = np.ceil(grid * 10.0**places - 1e-4) / 10.0**places
+        fits = missing & (bins_of_scores(tried, grid) == every)
+        found[fits], missing = tried[fits], missing & ~fits
+    return found
+
+
+def _hashed(scores: NDArray[np.float64], session: bytes) -> NDArray[np.uint64]:
+    """Return 64 bits for each score, equal for those of one number, by multiplications with the session's key."""
+    key = np.frombuffer(hashlib.blake2b(session, digest_size=32, person=b"ties").digest(), "<u8")
+    found: NDArray[np.uint64] = numbers(scores).view(np.uint64) ^ key[0]
+    for each in key[1:]:
+        found = (found ^ (found >> np.uint64(32))) * (each | np.uint64(1))
+    return found

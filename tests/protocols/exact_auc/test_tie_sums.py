@@ -1,0 +1,182 @@
+"""Ties that are meant, by signs of a hash: against pairs of rows by definition, in every kind of session."""
+
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+
+from fhe_auc import federated_auc
+from fhe_auc.base.errors import InputError
+from fhe_auc.base.serialise import encode
+from fhe_auc.question import thresholds
+from fhe_auc.question.analysis import PLAIN
+from fhe_auc.question.binning import bins_of
+from fhe_auc.rows.party_data import PartyData
+from fhe_auc_protocols.exact_auc.tie_sums import DRAWS, TieSums, runs_of
+from tests.support import delong
+from tests.support.exact_sessions import Play, both_protocols, rows, slow
+
+GRID = thresholds.hybrid(5000)
+SESSIONS = [bytes([number // 256, number % 256]) for number in range(1000)]
+
+
+def draws(scores: Any, labels: Any, session: bytes, grid: Any = GRID) -> Any:
+    """M of each draw, in the clear."""
+    ties = TieSums(PLAIN, (len(grid),), len(grid), 2 * len(grid))
+    data = PartyData.from_arrays("all", labels, scores)
+    vectors = ties.count(data, [bins_of(data.y_score, grid).astype(np.int64)], np.asarray(grid), session)
+    products = np.array([each.reshape(2, -1).prod(axis=0).sum() for each in vectors])
+    return products[::2] - products[1::2]
+
+
+def merged(scores: Any, labels: Any) -> tuple[int, int]:
+    """Pairs of rows in one bin, and those of them whose scores differ; by going through all pairs."""
+    at = np.searchsorted(GRID, scores, side="right")
+    one_bin = at[labels][:, None] == at[~labels]
+    return int(one_bin.sum()), int((one_bin & (scores[labels][:, None] != scores[~labels])).sum())
+
+
+def points(number: int, seed: int, values: Any) -> tuple[Any, Any]:
+    """Labels and scores of these values, the higher the likelier."""
+    random = np.random.default_rng(seed)
+    at = random.choice(len(values), number)
+    return random.random(number) < 0.1 + 0.5 * at / len(values), np.array(values)[at]
+
+
+def width(interval: Any) -> float:
+    return float(interval.high - interval.low)
+
+
+def of_rows(labels: Any, scores: Any) -> float:
+    """The width of DeLong's interval over rows, on the logit scale."""
+    auc, error = delong.of_rows(scores[labels], scores[~labels])
+    reach = 1.959964 * error / (auc * (1 - auc))
+    low, high = (1 / (1 + np.exp(-np.log(auc / (1 - auc)) - end)) for end in (-reach, reach))
+    return float(high - low)
+
+
+def test_a_number_has_one_sign_in_all_files_and_others_signs_of_their_own_in_each_draw_and_session() -> None:
+    one_bin = np.array([0.0, 1.0])
+    for value in (0.1, 1 / 3, 5e-300):
+        text_and_single = [value, float(np.float32(value)) if value > 1e-38 else value * (1 + 1e-9)]
+        assert (draws(text_and_single, [1, 0], b"any", one_bin) == 0).all()
+    for pair in ([0.1, 0.2], [0.5, np.nextafter(np.float32(0.5), np.float32(1))], [0.25, 0.75], [0.0, 1e-12]):
+        products = 1 - np.array([draws(pair, [1, 0], session, one_bin) for session in SESSIONS])
+        assert np.abs(products.mean(axis=0)).max() < 4 / np.sqrt(len(SESSIONS))
+        assert np.abs(products.T @ products / len(SESSIONS) - np.eye(DRAWS)).max() < 4.5 / np.sqrt(len(SESSIONS))
+
+
+@pytest.mark.parametrize("values", [[0.30001, 0.30002], [0.1, 0.2, 0.30001, 0.30002], np.linspace(0.3, 0.304, 40)])
+def test_signed_sums_are_the_merged_pairs_on_average(values: Any) -> None:
+    labels, scores = points(300, 1, values)
+    _, truth = merged(scores, labels)
+    found = np.array([draws(scores, labels, session).mean() for session in SESSIONS])
+    assert found.mean() == pytest.approx(truth, abs=4 * found.std() / np.sqrt(len(SESSIONS)))
+    assert truth > 0
+
+
+def test_two_values_of_one_bin_are_missed_in_one_session_of_256() -> None:
+    labels, scores = points(50, 2, [0.30001, 0.30002])
+    missed = sum((draws(scores, labels, session) == 0).all() for session in SESSIONS)
+    assert 0 < missed < 12  # 3.9 on average
+
+
+TREE = np.sort(np.random.default_rng(3).random(8)) ** 2
+SCORES = {
+    "points": np.arange(10) / 10,
+    "two values": [0.003, 0.0032],
+    "four values": [0.0003, 0.0021, 0.0083, 0.0207],
+    "tree": TREE,
+    "NEWS2": np.arange(21) / 20,
+    "percent": np.arange(40) / 100,
+}
+MODES: list[Any] = [
+    {"protocol": "exact"},
+    slow({"protocol": "verified"}),
+    slow({"protocol": "exact", "keys": "joint"}),
+    {"protocol": "verified", "keys": "helper", "row_caps": 500},
+]
+
+
+@pytest.mark.parametrize(
+    ("values", "mode"),
+    [
+        *((values, MODES[0]) for values in SCORES.values()),
+        *((SCORES[each], MODES[3]) for each in ("points", "percent")),
+    ],
+)
+def test_scores_of_few_values_have_delongs_interval_of_the_rows(values: Any, mode: dict[str, Any]) -> None:
+    """One site writes them in single precision, and none of them is on the grid in a bin of its own."""
+    labels, scores = points(1200, 4, values)
+    scores = np.where(np.arange(1200) % 3 == 1, scores.astype(np.float32), scores)
+    sites = [(labels[site::3], scores[site::3]) for site in range(3)]
+    found: Any = federated_auc(sites, **mode, max_rows=2000)
+    assert found.binning_error < 0.1 * found.standard_error
+    assert width(found.interval) == pytest.approx(of_rows(labels, scores.astype(np.float32)), rel=0.02)
+    assert not any("many pairs" in each for each in found.warnings)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", MODES)
+def test_it_does_not_matter_who_makes_the_session_and_groups_and_models_have_it_too(mode: dict[str, Any]) -> None:
+    """78 clinics, the first with one row; where keys are joint, there are few, and no interval by the sums."""
+    sites = 5 if "keys" in mode else 78
+    labels, first = points(2400, 5, np.arange(21) / 20)
+    second = np.random.default_rng(6).permutation(TREE)[(first * 20).astype(int) % 8]
+    at = np.where(np.arange(2400) == 0, 0, 1 + np.arange(2400) % (sites - 1))
+    table = {"y": labels, "a": first, "b": second, "sex": np.where(np.arange(2400) % 5 < 2, "F", "M"), "site": at}
+    found = federated_auc(
+        table, label="y", score=["a", "b"], site="site", by="sex", thresholds="hybrid:1000", **mode, max_rows=3000
+    )
+    for each in found.estimates:
+        assert each.binning_error is not None
+        assert each.interval is not None
+        assert "widened" not in each.interval.method
+        assert each.binning_error < (each.standard_error or 0)
+
+
+@both_protocols
+def test_where_bins_merge_rows_the_interval_is_widened_as_if_no_tie_were_meant(protocol: str) -> None:
+    random = np.random.default_rng(7)
+    labels = random.random(3000) < 0.3
+    scores = 0.5 + 0.0005 * (random.normal(size=3000) + labels)
+    found: Any = federated_auc([(labels, scores)], protocol=protocol, interval=0.95)
+    ties, truth = merged(scores, labels)
+    assert found.binning_error == ties / (2 * int(labels.sum()) * int((~labels).sum()))
+    assert truth > 0.99 * ties
+    assert "widened" in found.interval.method
+    assert any("take quantile:1000" in each for each in found.warnings)
+
+
+def test_what_a_party_that_makes_up_rows_reads_of_signs_is_the_sum_of_the_bucket_of_a_number_of_its_choice() -> None:
+    """X positives of number v add X times what one of them has with the others' negatives in its bucket to M."""
+    labels, scores = points(200, 8, np.linspace(0.3, 0.35, 17))
+    before = draws(scores, labels, b"session")
+    after = draws(np.append(scores, [0.31] * 50), np.append(labels, [True] * 50), b"session")
+    alone = draws(np.append(scores[~labels], 0.31), [*[0] * int((~labels).sum()), 1], b"session")
+    assert (after - before == 50 * alone).all()
+
+
+@pytest.mark.parametrize(
+    ("alone", "runs"),
+    [([0, 0, 0], (3,)), ([0, 1, 1, 0], (1, 2, 1)), ([1, 0], (0, 1, 1)), ([1, 1], (0, 2)), ([0, 1], (1, 1))],
+)
+def test_bins_of_one_number_travel_as_lengths_of_runs(alone: list[int], runs: tuple[int, ...]) -> None:
+    assert runs_of(np.array(alone, bool)) == runs
+    assert TieSums(PLAIN, runs, len(alone), 100).open.tolist() == [not each for each in alone]
+
+
+@both_protocols
+def test_a_manifest_that_takes_other_bins_for_those_of_one_number_is_refused(protocol: str) -> None:
+    """It would have all ties count as meant."""
+    play = Play(protocol, rows(2, 15))
+    assert play.plan.runs == (11, 1)
+    for bad in ((0, 12), (12,), None):
+        content = encode(msgspec.structs.replace(play.plan, runs=bad))
+        plan = msgspec.structs.replace(play.manifest.plan, content=content)
+        with pytest.raises(InputError, match="takes other bins for those of one score"):
+            play.party(play.sites[0], msgspec.structs.replace(play.manifest, plan=plan))
+    for bad in ((11,), (11, 0, 1), (13,)):
+        with pytest.raises(InputError, match="are not those of its thresholds"):
+            msgspec.structs.replace(play.plan, runs=bad)
