@@ -55,8 +55,9 @@ class AnalysisSums:
     """The sums of an analysis over `bins` bins.
 
     With `interval` those of standard errors are among them, and of comparisons; with `average_precision`, that of the
-    first model over all rows. `runs` says which bins can hold one score only (`tie_sums`); None: all ties may be those of
-    bins. `proved` counts are all of one sign. With `privacy` there are only the numbers of its channels, with noise.
+    first model over all rows. `runs` says which bins can hold one score only (`tie_sums`), None that all ties may be
+    those of bins. `proved` counts are all of one sign. With `privacy` there are only the numbers of its channels, with
+    noise.
     """
 
     analysis: Analysis

@@ -3,8 +3,8 @@
 Proved is, of each model: the counts of all rows, with one entry more for what is left of the party's row cap, add up to
 the cap. Where there are groups, those of the first column's levels are submitted, and all rows' counts are their sums;
 every further column's levels add up to the same, for each class and bin. A further model's counts of each group and
-class are as many as the first one's. In each draw of `tie_sums` rows of either sign are as many as there are in the open
-bins of a bucket, of each label.
+class are as many as the first one's. In each draw of `tie_sums` rows of either sign, of a label, are together as many
+as there are in the open bins of a bucket.
 
 A public linear map makes the sketch of what is submitted. The aggregator applies it to the sum of what it has, and the
 helper to the sum of the pads. All else of a session is as without proofs: authenticators are of the sketch.
@@ -34,7 +34,8 @@ Terms = tuple[NDArray[np.int64], NDArray[np.int64], int]  # counts, by index; th
 class ProvedCounts:
     """Those of an analysis over `bins` bins, modulo a prime; a sketch has `sketch_size` entries, the counts first.
 
-    Those of `ties` begin at `signs_at`. `most` is the largest row cap of any party. Raises `CapacityError` where the prime is too small to prove them.
+    Rows by sign, of `ties`, begin at `signs_at`. `most` is the largest row cap of any party. Raises `CapacityError`
+    where the prime is too small to prove them.
     """
 
     analysis: Analysis

@@ -83,7 +83,7 @@ def test_devices_have_the_exact_fraction_of_all_their_rows(tmp_path: Path, numbe
             assert found.interval.method == HANLEY_MCNEIL + WIDENED  # at twelve thresholds
 
 
-@pytest.mark.parametrize(("members", "caps", "most"), [(10**5, 20, 7500), (10**6, 20, 8100), (10**6, None, 4000)])
+@pytest.mark.parametrize(("members", "caps", "most"), [(10**5, 20, 8500), (10**6, 20, 9500), (10**6, None, 4200)])
 def test_a_record_is_small_at_100_thresholds_though_a_seal_takes_1136_bytes(
     members: int, caps: int | None, most: int
 ) -> None:

@@ -109,13 +109,13 @@ def test_with_joint_keys_no_party_and_no_aggregator_needs_an_encryption_library(
 @pytest.mark.parametrize(
     ("keys", "grid", "ciphertexts"),
     [
-        *(("sealed", "uniform:2", 1), ("sealed", "uniform:614", 1), ("sealed", "uniform:615", 2)),
+        *(("sealed", "uniform:2", 1), ("sealed", "uniform:620", 1), ("sealed", "uniform:621", 2)),
         *(("joint", "uniform:2", 1), ("helper", "uniform:682", 2), slow("joint", "uniform:455", 2)),
         *(slow(keys, "hybrid:3000", 5) for keys in ("sealed", "joint", "helper")),
     ],
 )
 def test_any_number_of_thresholds_does(keys: str, grid: str, ciphertexts: int) -> None:
-    """A bin takes 12 slots of an opening: two for each of two products at three points; all sums take 814 more."""
+    """A bin takes 12 slots of an opening: two for each of two products at three points; all sums take 750 more."""
     play = Play("verified", rows(2, 5), thresholds.resolve(grid), keys=keys)
     if keys == "sealed":
         assert play.plan.layout.ciphertexts == ciphertexts
