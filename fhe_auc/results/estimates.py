@@ -117,7 +117,7 @@ class Comparison:
         Sum of the binning errors of the two models.
     standard_error : float or None
         By the paired method of DeLong, on binned scores: the correlation of the models is taken over the bins up to 128
-        of them, otherwise over at most 69 wider ones of either's scores. None where the protocol does not release what
+        of them, otherwise over at most 67 wider ones of either's scores. None where the protocol does not release what
         it takes, or both models order all rows alike.
     standard_error_off : float or None
         About the share by which it may differ from DeLong's over the rows (`fhe_auc.results.intervals.paired_delong`).

@@ -53,7 +53,7 @@ DEFAULT_LEVEL = 0.95
 
 TELLING = 0.25  # up to this share of the standard error, a binning error is not worth a word
 MOST_OFF = 0.05  # up to this share of itself the standard error of a difference may be off for it to have a p-value
-_OCCUPIED = 30  # coarse bins of a comparison that are taken to hold rows, of 69: scores crowd at fixed thresholds
+_OCCUPIED = 30  # coarse bins of a comparison that are taken to hold rows, of 67: scores crowd at fixed thresholds
 _EVEN = 0.001  # ties of a bin, a pair: of scores that crowd nowhere, about that of a thousand bins
 LEAST_TOLD = 0.003  # up to this binning error of two models, what bins merge hardly moves their difference
 _FARTHEST = 4.0  # times what a standard error of a difference is off by about: no study has seen it that far off

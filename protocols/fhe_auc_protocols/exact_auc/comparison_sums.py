@@ -32,7 +32,7 @@ from fhe_auc_protocols.exact_auc.subgroup_counts import table
 MOST_SINGLE = 128
 """Up to so many bins, each is a coarse one in a comparison: quantiles of up to 60 rows then leave nothing out."""
 
-COARSE_BINS = 69  # most of either model's scores where there are more bins; one more is the upper end of the last
+COARSE_BINS = 67  # most of either model's scores where there are more bins; one more is the upper end of the last
 _MOST_PARTS = 8  # of a coarse bin, in which a row's place is told
 _ODDS = 0.0025 * np.cumprod(np.full(484, 65 / 64))  # no logarithm, which computers round differently
 _CROWDED = _ODDS / (1 + _ODDS)

@@ -110,7 +110,7 @@ def worth(at: Any, own: Any, other: Any, starts: list[int], scale: int, of: int)
     return found
 
 
-@pytest.mark.parametrize("bins", [2, 7, 69, 128, 129, 200, 1000])
+@pytest.mark.parametrize("bins", [2, 7, 67, 128, 129, 200, 1000])
 @pytest.mark.parametrize("models", [2, 3])
 def test_sums_of_a_comparison_are_those_of_each_row_interpolated_in_its_coarse_bin(bins: int, models: int) -> None:
     analysis, grid = Analysis(models=("x", "y", "z")[:models]), thresholds.uniform(bins)
@@ -121,7 +121,7 @@ def test_sums_of_a_comparison_are_those_of_each_row_interpolated_in_its_coarse_b
     found = read(sums, parties, grid).paired
     assert list(found) == [(0, other) for other in range(1, models)]
     for (a, b), paired in found.items():
-        assert paired.scale == (2 if bins <= 128 else 2 * min(-(-bins // 69), 8))
+        assert paired.scale == (2 if bins <= 128 else 2 * min(-(-bins // 67), 8))
         for of, moments in ((1, paired.of_positives), (0, paired.of_negatives)):
             own = rows.labels == of
             u, v = (worth(at[model], own, ~own, starts, paired.scale, of) for model in (a, b))
@@ -138,16 +138,16 @@ def test_coarse_bins_are_many_where_scores_of_rare_outcomes_crowd_and_those_of_p
     starts = ComparisonSums(((0, 1),), 1500)._coarse.starts(grid)
     between = [logit(each) for each in grid[starts] if 0.003 < each < 0.8]
     assert starts[0] == 0
-    assert len(starts) <= 69
+    assert len(starts) <= 67
     assert len(between) > 45
     assert max(np.diff(between)) < 0.25
     points = np.arange(10) / 10
     own = np.unique(np.concatenate([grid, points, next_number(points)]))
     starts = ComparisonSums(((0, 1),), len(own))._coarse.starts(own).tolist()
-    assert len(starts) <= 69
+    assert len(starts) <= 67
     assert all(of_one_number(own)[bins_of(points, own)])
     assert all({each, each + 1} <= set(starts) for each in bins_of(points, own).tolist())
-    margins = ComparisonSums(((0, 1),), 690)._coarse.starts(np.linspace(-3, 3, 690))
+    margins = ComparisonSums(((0, 1),), 670)._coarse.starts(np.linspace(-3, 3, 670))
     assert set(np.diff(margins)) == {10}
 
 
