@@ -13,6 +13,7 @@ from fhe_auc.results.intervals import (
     Interval,
     Moments,
     OneModel,
+    PairedError,
     PairedSums,
     check_level,
     delong,
@@ -144,6 +145,15 @@ def test_the_paired_standard_error_of_exact_placements_is_delongs(seed: int) -> 
     found = paired_delong(of_models[0], of_models[1], PairedSums(*moments), int(labels.sum()), int((~labels).sum()))
     assert found.standard_error == pytest.approx(paired_of_rows(labels, models[0], models[1])[1], abs=1e-7)
     assert found.off == pytest.approx(0, abs=1e-6) or not found.standard_error  # nothing is missing
+
+
+def test_a_bound_of_p_takes_the_difference_and_its_error_as_far_off_as_they_may_be_by_patients_too() -> None:
+    found = PairedError(0.02, 0.1, (0.0, 0.0), 0.03, 0.01)
+    assert found.p_at_most(-0.1) == pytest.approx(2 * norm.sf(0.09 / 0.03))
+    assert found.p_at_most(0.005) == 1.0
+    assert found.clustered(0.04) == (0.04, 0.1, (0.0, 0.0), pytest.approx(0.06), pytest.approx(0.02))
+    assert found.clustered(0.01)[3:] == (pytest.approx(0.015), 0.01)
+    assert found.clustered(None).p_at_most(0.5) == 1.0
 
 
 @given(st.fractions(-1, 1), st.floats(1e-3, 1), st.sampled_from([0.5, 0.9, 0.95]))
