@@ -106,8 +106,10 @@ class Evaluation(Outcome):
         Area under the pooled ROC curve by the trapezoid rule, in [0, 1]; ties inside a bin count half.
     binning_error : float
         Bound on what the thresholds leave open: scikit-learn's AUC of the pooled rows is at most this far from ``auc``,
-        apart from `numerical_error`. 0 where every score is a threshold, NaN where noise protects privacy. It says
-        nothing about other rows; `interval` does. It covers the rounding to `decimals`.
+        apart from `numerical_error`, where scores count as equal that agree to 24 significant bits. Of ``exact`` and
+        ``verified`` it holds but for a small chance (`fhe_auc_protocols.exact_auc.tie_sums`), and is of the rounded
+        scores where these are rounded. NaN where noise protects privacy. It says nothing about other rows; `interval`
+        does. It covers the rounding to `decimals`.
     numerical_error : float
         Bound on the difference between ``auc``, before it is rounded, and exact integer arithmetic, for pools of at
         least ``min_rows`` rows; NaN as for ``binning_error``.

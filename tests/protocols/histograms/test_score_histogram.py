@@ -335,3 +335,11 @@ def test_an_exact_histograms_manifest_is_not_taken_for_a_private_one() -> None:
 def test_simulated_noise_has_its_law() -> None:
     none, random = np.zeros((2, 500), np.int64), np.random.default_rng(2)
     assert laplace_p_value(simulation.distributed(none, 1.0, runs=2, random=random), 1.0) > FALSE_ALARM
+
+
+def test_ties_of_a_bin_that_can_hold_one_number_only_are_no_binning_error() -> None:
+    """0.5 has a bin of its own; what lies between 0.6 and 0.7 may differ."""
+    grid = np.array([0, 0.5, np.nextafter(np.float32(0.5), np.float32(1)), 0.6, 0.7])
+    labels, scores = [0, 1, 0, 1, 1], [0.5, 0.5, 0.65, 0.66, 0.1]
+    found = federated_auc([(labels * 20, scores * 20)], protocol="histogram-federated", thresholds=grid)
+    assert found.binning_error == 20 * 20 / (2 * 60 * 40)
