@@ -265,8 +265,9 @@ def paired_delong(
 
     A model's r goes with what the other says of a row besides, a share 1 − ρ² of its variance, by accident: over m rows
     ρ is off by √((η_a + η_b)(1 − ρ²)/m). Rows that have one score count as one, about; where a share s of all rows has
-    one, 2·`alike` is some s² above that of even bins (ties of a bin over 2PN, by either model): 1/m + s stands for 1/m.
-    Both models' r together put ρ off by √(η_a·η_b). Half of all that is `off`: about the errors that studies found.
+    one, 2·`alike` is some s² above that of even bins (ties of a bin over 2PN, by either model, if it is no coarse
+    one of its own): 1/m + s stands for 1/m. Both models' r together put ρ off by √(η_a·η_b). Half of all that is `off`:
+    about the errors that studies found.
 
     Rows that bins merge though their scores differ, `merged` over 2PN by either model, T = 2·merged, move a model's AUC
     by about √(T²·(1/P + 1/N)/12) where they lie evenly in bins, which counts in `off`; where in one, by T^1.5 for T².

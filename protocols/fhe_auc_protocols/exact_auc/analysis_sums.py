@@ -85,7 +85,7 @@ class AnalysisSums:
         least = 16 if self.interval else 1  # without one, as in a fleet, records are small
         ties = TieSums(self.analysis, self.runs, self.bins, counts, least, self.proved)
         return (
-            replace(aucs, open=ties.open),
+            replace(aucs, open=ties.open, alike=comparisons.crowded(~ties.open)),
             comparisons,
             ties if self.privacy is None else replace(ties, runs=None),  # signs have no noise
             PrecisionSum(self.bins if self.average_precision else 0),

@@ -90,7 +90,7 @@ class AucOfSums(NamedTuple):
     q10: int | None = None
     q01: int | None = None
     alike: Fraction = Fraction(0)
-    """Ties of all bins over 2PN: what the binning error would be if none were meant."""
+    """Ties of all bins that crowd in coarse ones of comparisons, over 2PN; where there are none, of open bins."""
 
     @property
     def pairs(self) -> int:
@@ -126,6 +126,7 @@ class AucSums:
     bins: int
     interval: bool
     open: NDArray[np.bool_] | None = None  # bins whose ties count; all, if not given
+    alike: NDArray[np.bool_] | None = None  # bins whose ties are asked for besides
 
     @property
     def vectors(self) -> list[tuple[str, int]]:
@@ -143,7 +144,7 @@ class AucSums:
             sides = [[vector(each.model, cell.group, of) for of in cell.classes] for cell in cells]
             found += auc_sums(name, *sides, interval=self.interval and each.interval, tying=tying)
             if self._compared(each):
-                found.append(sum_of(f"alike{name}", *map(each_of, sides)))
+                found.append(sum_of(f"alike{name}", *map(each_of, sides), *_picked(self.alike)))
         for group, of in self._cells:
             rows = Factor((Part(vector(0, group, of), "total"),))
             found.append(sum_of(("N", "P")[of] if plain else f"rows g{group} c{of}", rows))
@@ -187,16 +188,19 @@ class AucSums:
     def _compared(self, contrast: Contrast) -> bool:
         """Tell whether all its ties are wanted too: `comparison_sums` asks how many rows have one score."""
         whole = contrast.positives.group == contrast.negatives.group == 0
-        return whole and self.interval and self.tying != () and bool(self.analysis.comparisons)
+        return whole and self.alike is not None
 
     @cached_property
     def tying(self) -> tuple[Factor, ...]:
         """A factor that picks the bins whose ties count; none where all do."""
-        if self.open is None or self.open.all():
-            return ()
-        return (Factor(constants=tuple(self.open.astype(int).tolist())),)
+        return _picked(self.open)
 
     @property
     def _cells(self) -> list[tuple[int, int]]:
         groups, classes = range(len(self.analysis.groups)), range(self.analysis.classes_of_rows)
         return [(group, each) for group in groups for each in classes]
+
+
+def _picked(bins: NDArray[np.bool_] | None) -> tuple[Factor, ...]:
+    """Return the factor that picks these bins; nothing where it is all."""
+    return () if bins is None or bins.all() else (Factor(constants=tuple(bins.astype(int).tolist())),)

@@ -62,6 +62,12 @@ class CoarseBins:
         """
         return 2 * min(-(-self.bins // self.most), _MOST_PARTS)
 
+    def own(self, single: NDArray[np.bool_]) -> NDArray[np.int64]:
+        """Return the bins that are coarse ones of their own, of those of one number; none where these are too many."""
+        padded = np.pad(single, 1)
+        found = np.flatnonzero(single & ~(padded[:-2] & padded[2:]))  # near 1 all bins are single
+        return found[: len(found) * (3 * len(found) < self.ends)]
+
     def starts(self, grid: NDArray[np.float64]) -> NDArray[np.int64]:
         """Return the first bin of each coarse one, for these thresholds."""
         bins, most = self.bins, self.ends - 1
@@ -70,9 +76,7 @@ class CoarseBins:
         weights = np.full(bins, len(_CROWDED))
         if grid[0] >= 0 and grid[-1] <= 1:
             weights += bins * np.bincount(bins_of(_CROWDED, grid), minlength=bins)
-        alone = np.pad(of_one_number(grid), 1)
-        single = np.flatnonzero(alone[1:-1] & ~(alone[:-2] & alone[2:]))  # near 1 all are
-        single = single[: len(single) * (3 * len(single) <= most)]
+        single = self.own(of_one_number(grid))
         weights[single] = 0
         sums, pieces = np.cumsum(weights), most - 2 * len(single)
         cuts = 1 + np.searchsorted(sums, sums[-1] * np.arange(1, pieces) // pieces)
@@ -115,6 +119,12 @@ class ComparisonSums:
     @property
     def _coarse(self) -> CoarseBins:
         return CoarseBins(self.bins, self.bins if self.bins <= MOST_SINGLE else COARSE_BINS)
+
+    def crowded(self, single: NDArray[np.bool_]) -> NDArray[np.bool_] | None:
+        """Return the bins whose ties crowd in a coarse one, of which some are `single`; None: none is."""
+        found = np.ones(self.bins, np.bool_)
+        found[self._coarse.own(single)] = False
+        return found if self.pairs and (found & single).any() else None
 
     @property
     def vectors(self) -> list[tuple[str, int]]:

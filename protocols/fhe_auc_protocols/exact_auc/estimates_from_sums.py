@@ -158,9 +158,8 @@ class Reading:
             if each.auc is not None and each.q10 is not None and each.q01 is not None
         )
         rows = estimates[0].positives, estimates[0].negatives
-        first_of, second_of = ((float(each.binning_error), float(each.alike)) for each in estimates)
-        merged, alike = zip(first_of, second_of, strict=True)
-        return intervals.paired_delong(first, second, sums, *rows, merged, alike)
+        (a, alike_a), (b, alike_b) = ((float(each.binning_error), float(each.alike)) for each in estimates)
+        return intervals.paired_delong(first, second, sums, *rows, (a, b), (alike_a, alike_b))
 
     def sites(self) -> tuple[SiteSummary, ...]:
         """Return what sites have in common, for each model; nothing where sums over sites are not released."""

@@ -101,7 +101,10 @@ def test_the_proofs_page_says_of_every_field_which_theorem_covers_it_or_that_non
 def test_what_tables_and_json_call_by_other_names_is_sorted_too() -> None:
     renamed = {"n", "events", "minus"}  # positives and negatives; the first model of a comparison
     sorted_ones = {name for each in SORTED.values() for name in each}
-    assert {*evaluation._OF_AUCS, *evaluation._OF_DIFFERENCES} - renamed <= sorted_ones - {"average_precision", "histogram"}
+    assert {*evaluation._OF_AUCS, *evaluation._OF_DIFFERENCES} - renamed <= sorted_ones - {
+        "average_precision",
+        "histogram",
+    }
     found = played_honestly()
     assert set(found.as_dict()) <= set(SORTED[Evaluation])
     assert all(set(each) - renamed <= set(SORTED[estimates.GroupEstimate]) for each in found.as_dict()["estimates"])
