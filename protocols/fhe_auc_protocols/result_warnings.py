@@ -69,6 +69,7 @@ def of_auc(
     if told:
         remedies.append(FEW_VALUES)
     else:
-        remedies.insert(0, "where their scores are equal, the AUC is right as it is; where scores differ:")
-    advice = "; ".join(remedies).replace(":;", ":")
+        differ = [f"where scores differ: {remedies[0]}"] if remedies else []
+        remedies = ["where their scores are equal, the AUC is right as it is", *differ, *remedies[1:]]
+    advice = "; ".join(remedies)
     return (*found, f"{NOT_TOLD_APART}: the binning error is {binning_error:.2g}{against}{widened}; {advice}")

@@ -325,9 +325,9 @@ def test_advice_is_of_options_that_a_command_has_and_is_not_given_again(folder: 
         (found,) = (each for each in said["warnings"] if "the binning error is" in each)
         return str(found)
 
-    first, again = warning(), warning("--thresholds", "quantile:1000")
+    first, again = warning("--no-own-values"), warning("--thresholds", "quantile:1000")
     assert "more than the whole standard error" in first
-    assert first.endswith("where their scores are equal, nothing helps; where scores differ, take quantile:1000, "
-                          "which a session before finds")  # fmt: skip
-    assert again.endswith("most of them have equal scores, and nothing helps")
+    equal = "where their scores are equal, the AUC is right as it is"
+    assert first.endswith(f"{equal}; where scores differ: take quantile:1000, which a session before finds")
+    assert again.endswith(equal)
     assert not re.search("logit|round|widened", first + again)
