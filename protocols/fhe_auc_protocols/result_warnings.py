@@ -71,7 +71,7 @@ def of_auc(
     if told:
         remedies.append(FEW_VALUES)
     else:
-        equal = "where their scores are equal, the AUC is right as it is"
-        remedies.insert(0, f"{equal}; where scores differ:" if remedies else equal)
-    advice = "; ".join(remedies).replace(":;", ":")
+        differ = [f"where scores differ: {remedies[0]}"] if remedies else []
+        remedies = ["where their scores are equal, the AUC is right as it is", *differ, *remedies[1:]]
+    advice = "; ".join(remedies)
     return (*found, f"{NOT_TOLD_APART}: the binning error is {binning_error:.2g}{against}{widened}; {advice}")

@@ -327,7 +327,7 @@ def test_advice_is_of_options_that_a_command_has_and_is_not_given_again(folder: 
 
     first, again = warning("--no-own-values"), warning("--thresholds", "quantile:1000")
     assert "more than the whole standard error" in first
-    assert first.endswith("where their scores are equal, the AUC is right as it is; where scores differ: take "
-                          "quantile:1000, which a session before finds")  # fmt: skip
-    assert again.endswith("where their scores are equal, the AUC is right as it is")
+    equal = "where their scores are equal, the AUC is right as it is"
+    assert first.endswith(f"{equal}; where scores differ: take quantile:1000, which a session before finds")
+    assert again.endswith(equal)
     assert not re.search("logit|round|widened", first + again)
