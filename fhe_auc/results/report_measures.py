@@ -333,7 +333,9 @@ def decision(
             measures.append(Measure(name, *texts, None, missing=why))
         else:
             interval = rate_interval(*rates[name], level) if name in rates else None
-            measures.append(Measure(name, *texts, found[name], interval))
+            value = found[name]
+            estimate = None if value is None else Estimate(value, value, value)
+            measures.append(Measure(name, *texts, estimate, interval))
     of_positive, of_negative = (
         (None, None) if label in few else row for label, row in zip(LABELS, ((fn, tp), (tn, fp)), strict=True)
     )

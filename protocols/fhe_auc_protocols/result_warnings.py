@@ -60,15 +60,18 @@ def of_auc(
     remedies = []
     if registry.load(manifest.protocol).boundaries is None:
         remedies = ["take thresholds that fit them, by number or by range (uniform and hybrid cover 0 to 1)"]
+    elif manifest.thresholds[0] < 0 or manifest.thresholds[-1] > 1:
+        remedies = ["list all scores that there are (--thresholds values:FIRST:LAST), or take a file of thresholds"]
     elif not perhaps_found(manifest.thresholds):
         remedies = ["take quantile:1000, which a session before finds"]
         if not histogram:
-            remedies.append("logits that become 0 or 1 on the score scale logit need thresholds that span the logits")
+            remedies.append("logits that become 0 or 1 on the score scale logit need none: leave it out")
     elif not held_back(manifest.thresholds):
         remedies = ["ask for more quantile thresholds"]
     if told:
         remedies.append(FEW_VALUES)
     else:
-        remedies.insert(0, "where their scores are equal, the AUC is right as it is; where scores differ:")
+        equal = "where their scores are equal, the AUC is right as it is"
+        remedies.insert(0, f"{equal}; where scores differ:" if remedies else equal)
     advice = "; ".join(remedies).replace(":;", ":")
     return (*found, f"{NOT_TOLD_APART}: the binning error is {binning_error:.2g}{against}{widened}; {advice}")
