@@ -82,7 +82,7 @@ def as_dict(card: ReportCard, facts: Facts) -> dict[str, Any]:
             | {name: {"value": value, "interval": _interval(interval)} for name, (value, interval) in rates.items()}
             for variable, level, largest, rates in differences(facts.group_decisions, card.level)
         ],
-        "group_p_values": alike(facts.group_decisions, facts.groups),
+        "group_p_values": _rounded(alike(facts.group_decisions, facts.groups)),
         "fairness": {
             variable: {name: each.as_dict() for name, each in found.items()}
             for variable, found in fairness(facts.group_decisions).items()
