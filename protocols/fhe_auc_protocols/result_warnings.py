@@ -68,7 +68,7 @@ def of_auc(
         remedies = ["ask for more quantile thresholds"]
     if told:
         remedies.append(FEW_VALUES)
-    else:
-        remedies.insert(0, "where their scores are equal, the AUC is right as it is; where scores differ:")
-    advice = "; ".join(remedies).replace(":;", ":")
+    equal = "" if told else "where their scores are equal, the AUC is right as it is"
+    differ = "; where scores differ, " if equal and remedies else ""
+    advice = equal + differ + "; ".join(remedies)
     return (*found, f"{NOT_TOLD_APART}: the binning error is {binning_error:.2g}{against}{widened}; {advice}")

@@ -292,7 +292,6 @@ def test_advice_is_of_options_that_a_command_has_and_is_not_given_again(folder: 
 
     first, again = warning(), warning("--thresholds", "quantile:1000")
     assert "more than the whole standard error" in first
-    assert first.endswith("where their scores are equal, nothing helps; where scores differ, take quantile:1000, "
-                          "which a session before finds")  # fmt: skip
-    assert again.endswith("most of them have equal scores, and nothing helps")
+    assert first.endswith("right as it is; where scores differ, take quantile:1000, which a session before finds")
+    assert again.endswith("where their scores are equal, the AUC is right as it is")
     assert not re.search("logit|round|widened", first + again)
