@@ -95,7 +95,7 @@ MODES: list[Any] = [
     {"protocol": "exact"},
     slow({"protocol": "verified"}),
     slow({"protocol": "exact", "keys": "joint"}),
-    {"protocol": "verified", "keys": "helper", "row_caps": 500},
+    {"protocol": "verified", "keys": "helper", "row_caps": 700},
 ]
 
 
