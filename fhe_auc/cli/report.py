@@ -270,4 +270,5 @@ def _decision(card: ReportCard, decision: Decision) -> tuple[str, str, str]:
     measures = {measure.name: result_tables.value_text(measure) for measure in decision.measures}
     at = f"precision {measures['precision']}, recall {measures['recall']}, F1 {measures['f1']}"
     of = f", {card.model}" if card.model else ""
-    return f"Threshold, {decision.title[0].lower()}{decision.title[1:]}{of}", f"{decision.threshold:.4g}", at
+    title, _, _ = decision.title.partition(" (")
+    return f"Threshold, {title[0].lower()}{title[1:]}{of}", f"{decision.threshold:.4g}", at

@@ -24,7 +24,6 @@ _SIZE = (4.1, 3.6)  # inches, 394 CSS pixels wide: a phone shows it, and its tex
 _CELLS = 40  # of the score histogram
 _NOTHING_LEFT = 0.05  # share of the prevalence, which is the most: where net benefits are below it the axis ends
 _PER_BIN = 20  # points of the precision-recall curve
-_NO_PROBABILITIES = "these scores are not probabilities, so there is no {}"
 
 
 class HasCards(Protocol):
@@ -47,14 +46,21 @@ class Illustration(NamedTuple):
     plot: Callable[[Reported, Axes], Axes]
 
 
-def shown(card: ReportCard) -> list[str]:
-    """Return the names of the figures that there are: two of them need probabilities."""
-    missing = {"reliability": card.calibration is None, "decision_curve": card.decision_curve is None}
-    return [name for name in FIGURES if not missing.get(name)]
+def shown_in(cards: tuple[ReportCard, ...], name: str) -> tuple[ReportCard, ...]:
+    """Return the cards that a figure shows: two figures need probabilities."""
+    if name not in ("reliability", "decision_curve"):
+        return cards
+    return tuple(card for card in cards if card.calibration is not None and card.decision_curve is not None)
+
+
+def _of_probabilities(report: Reported, name: str) -> tuple[ReportCard, ...]:
+    if not (cards := shown_in(cards_of(report), name)):
+        raise InputError(f"these scores are not probabilities, so there is no {name.replace('_', ' ')}")
+    return cards
 
 
 def draw(report: Reported, name: str) -> Figure:
-    """Draw one figure; `name` is one of those `shown`."""
+    """Draw one figure; `name` is a key of `FIGURES`."""
     figure = blank_figure(*_SIZE)
     FIGURES[name].plot(report, figure.add_subplot())
     return figure
@@ -166,11 +172,10 @@ def _precision_recall_in_words(card: ReportCard) -> str:
 
 def plot_calibration(report: Reported, ax: Axes | None = None) -> Axes:
     """Draw the observed share of positive rows by mean score, with Wilson's intervals; scores are probabilities."""
-    cards, axes = cards_of(report), current(ax)
+    cards, axes = _of_probabilities(report, "reliability"), current(ax)
     highest = 0.0
     for card, line, marker in _styled(cards):
-        if card.calibration is None:
-            raise InputError(_NO_PROBABILITIES.format("calibration"))
+        assert card.calibration is not None  # noqa: S101 - else it is not shown
         observed, score, _ = card.calibration
         if card.observed_band:
             low, high = card.observed_band
@@ -197,11 +202,10 @@ def _reliability_in_words(card: ReportCard) -> str:
 
 def plot_decision_curve(report: Reported, ax: Axes | None = None) -> Axes:
     """Draw net benefit by threshold probability, beside treating all rows and none; scores are probabilities."""
-    cards, axes = cards_of(report), current(ax)
+    cards, axes = _of_probabilities(report, "decision_curve"), current(ax)
     prevalence, last = cards[0].prevalence, 0.0
     for card, line, _ in _styled(cards):
-        if card.decision_curve is None:
-            raise InputError(_NO_PROBABILITIES.format("decision curve"))
+        assert card.decision_curve is not None  # noqa: S101 - else it is not shown
         thresholds, model, treat_all = card.decision_curve
         axes.plot(thresholds, model, line, color=INK, linewidth=1.6, label=_named(card))
         if card.net_benefit_band:

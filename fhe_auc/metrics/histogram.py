@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fhe_auc.base.errors import InputError, UndefinedAucError
-from fhe_auc.question.binning import bins_of
+from fhe_auc.question.binning import bins_of, numbers
 from fhe_auc.rows.party_data import PartyData
 
 
@@ -114,6 +114,14 @@ class Histogram:
         lower, upper = self.edges[:-1], self.edges[1:]
         middles = lower + (upper - lower) / 2
         return np.where(middles < upper, middles, lower)
+
+    def bin_of(self, threshold: float) -> int:
+        """Return the bin whose lower edge is the threshold, or the same number; raise `InputError` if there is none."""
+        value = np.array([threshold])
+        for same in (self.edges[:-1] == value, numbers(self.edges[:-1]) == numbers(value)):
+            if same.any():
+                return int(same.argmax())
+        raise InputError(f"threshold {threshold:g} is no edge of the histogram, so rows at it were not counted apart")
 
     def cleaned(self) -> Histogram:
         """Return the nearest histogram that rows could have: no count negative, the totals P and N as they are.

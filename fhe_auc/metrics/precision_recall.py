@@ -1,102 +1,55 @@
-"""Metrics of the classifier that predicts 1 where the score is at or above a threshold.
+"""Metrics of the classifier that predicts 1 where the score is at or above a threshold, the lower edge of a bin.
 
-At a bin's edge they are exact. In between, rows are taken as spread evenly over their bin, and the range is what the
-rows of that one bin can do at worst: every metric here rises with true positives and falls with false ones, so that its
-extremes are at the corners. All lie in [0, 1], and raise `InputError` for a threshold that is not finite.
+There they are exact. All lie in [0, 1].
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fhe_auc.base.errors import InputError, UndefinedMetricError
-from fhe_auc.metrics.histogram import Estimate, Histogram, bin_index
+from fhe_auc.base.errors import UndefinedMetricError
+from fhe_auc.metrics.histogram import Histogram
 from fhe_auc.metrics.probabilities import with_rows
 from fhe_auc.metrics.ranking import at_or_above
 
 _ROUNDING = 1e-12  # 0.9 of ten rows is nine
 
 
-class _Split(NamedTuple):
-    """Rows of each label; true and false positives, as expected of the bin that the threshold cuts, and at its ends."""
-
-    positives: float
-    negatives: float
-    expected: tuple[float, float]
-    worst: tuple[float, float]
-    best: tuple[float, float]
-
-
-def _split(histogram: Histogram, threshold: float) -> _Split:
-    if not math.isfinite(threshold):
-        raise InputError(f"threshold is {threshold}; it must be finite")
-    usable = histogram.cleaned()
-    p, n, edges = usable.positives, usable.negatives, usable.edges
-    cut = int(bin_index(edges, np.array([threshold]))[0])
-    above, share = cut, 0.0  # the first bin at or above the threshold
-    if threshold > edges[-1]:
-        cut = above = usable.bins
-    elif threshold > edges[cut]:
-        above, share = cut + 1, float((edges[cut + 1] - threshold) / (edges[cut + 1] - edges[cut]))
-    positives, negatives = float(p.sum()), float(n.sum())
-    tp, fp = float(p[above:].sum()), float(n[above:].sum())
-    open_tp, open_fp = float(p[cut:above].sum()), float(n[cut:above].sum())
-
-    def capped(tp: float, fp: float) -> tuple[float, float]:
-        """Return no more than all rows, which sums of fractional counts can exceed by rounding."""
-        return min(tp, positives), min(fp, negatives)
-
-    expected = capped(tp + share * open_tp, fp + share * open_fp)
-    return _Split(positives, negatives, expected, worst=capped(tp, fp + open_fp), best=capped(tp + open_tp, fp))
-
-
 def confusion_matrix(histogram: Histogram, threshold: float) -> NDArray[np.int64]:
     """Count rows by label and prediction: ``[[TN, FP], [FN, TP]]``, shape (2, 2), as scikit-learn has it.
 
-    Rows of the bin that the threshold cuts count by their share. Rows are whole: true and false positives, and all rows
-    of each label where these carry noise, are rounded.
+    Rows are whole: where counts carry noise, true and false positives, and all rows of each label, are rounded.
     """
-    split = _split(histogram, threshold)
-    tp, fp, positives, negatives = np.rint([*split.expected, split.positives, split.negatives]).astype(np.int64)
+    tp, fp, positives, negatives = np.rint(_split(histogram, threshold)).astype(np.int64)
     return np.array([[negatives - fp, fp], [positives - tp, tp]])
 
 
-def decision_metrics(histogram: Histogram, threshold: float) -> dict[str, Estimate | None]:
+def decision_metrics(histogram: Histogram, threshold: float) -> dict[str, float | None]:
     """Compute precision, recall, specificity, negative predictive value, F1, accuracy and balanced accuracy, by name.
 
-    None is what the rows give no value. Where rows may or may not be predicted positive (for the predictive value:
-    negative), the range includes 0, scikit-learn's value for none.
+    None is what the rows give no value.
     """
-    p, n, expected, worst, best = _split(histogram, threshold)
-    # Rows without which there is no value, and the value at so many true and false positives.
-    metrics: dict[str, tuple[float, Callable[[float, float], float]]] = {
-        "precision": (best[0] + worst[1], _share),
-        "recall": (p, lambda tp, fp: tp / p),
-        "specificity": (n, lambda tp, fp: (n - fp) / n),
-        "npv": (p + n - worst[0] - best[1], lambda tp, fp: _share(n - fp, p - tp)),
-        "f1": (p, lambda tp, fp: 2 * tp / (p + tp + fp)),
-        "accuracy": (p + n, lambda tp, fp: (tp + n - fp) / (p + n)),
-        "balanced_accuracy": (min(p, n), lambda tp, fp: (tp / p + (n - fp) / n) / 2),
+    tp, fp, p, n = _split(histogram, threshold)
+    shares = {
+        "precision": (tp, tp + fp),
+        "recall": (tp, p),
+        "specificity": (n - fp, n),
+        "npv": (n - fp, n - fp + p - tp),
+        "f1": (2 * tp, (p + tp + fp) * (p > 0)),
+        "accuracy": (tp + n - fp, p + n),
+        "balanced_accuracy": (tp * n + (n - fp) * p, 2 * p * n),
     }
-    found: dict[str, Estimate | None] = {}
-    for name, (rows, metric) in metrics.items():
-        if not rows > 0:
-            found[name] = None
-            continue
-        value, low, high = metric(*expected), metric(*worst), metric(*best)
-        if name == "precision" and not sum(expected) > 0:  # the threshold is the last bin's upper end: the bin's share
-            value = _share(best[0], worst[1])
-        found[name] = Estimate(value, min(low, value), max(high, value))
-    return found
+    return {name: some / of if of > 0 else None for name, (some, of) in shares.items()}
 
 
-def _share(some: float, others: float) -> float:
-    return some / (some + others) if some + others > 0 else 0.0
+def _split(histogram: Histogram, threshold: float) -> tuple[float, float, float, float]:
+    """Return true and false positives, and all rows of each label, which these exceed by no rounding."""
+    usable, at = histogram.cleaned(), histogram.bin_of(threshold)
+    (tp, p), (fp, n) = ((float(side[at:].sum()), float(side.sum())) for side in (usable.positives, usable.negatives))
+    return min(tp, p), min(fp, n), p, n
 
 
 def threshold_of_specificity(histogram: Histogram, least: float) -> float | None:

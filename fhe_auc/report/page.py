@@ -14,7 +14,7 @@ from string import Template
 
 from fhe_auc.base.extras import require
 from fhe_auc.base.files import write_atomically
-from fhe_auc.figures.report_card import FIGURES, draw, level_text, model_text, png, shown, svg
+from fhe_auc.figures.report_card import FIGURES, draw, level_text, model_text, png, shown_in, svg
 from fhe_auc.results.estimates import GroupEstimate
 from fhe_auc.results.group_decisions import CELLS, SHOWN_RATES
 from fhe_auc.results.heterogeneity import SiteSummary
@@ -71,7 +71,7 @@ def render(metrics: ReportCard, facts: Facts) -> str:
         operating_points="\n".join(map(_operating_points, cards)),
         groups=_groups(facts.groups) + "\n".join(_group_decisions(each, facts.of_model(each.model)) for each in cards),
         sites="\n".join(_sites(each, facts.of_model(each.model).sites) for each in cards),
-        figures="\n".join(_figure(cards, name) for name in shown(metrics)),
+        figures="\n".join(_figure(cards, name) for name in FIGURES if shown_in(cards, name)),
         privacy="\n".join(f"<p>{_shown(part)}</p>" for part in facts.privacy.split("\n\n") if part.strip()),
         session=_section(
             "session",
@@ -101,7 +101,7 @@ def save(metrics: ReportCard, facts: Facts, folder: str | os.PathLike[str], *, p
 
     They are among `FILES`; those of an earlier report that are not written again go.
     """
-    place, html = Path(folder), render(metrics, facts)
+    place, html, cards = Path(folder), render(metrics, facts), facts.cards(metrics)
     place.mkdir(parents=True, exist_ok=True)
     contents = {
         "report.html": html.encode(),
@@ -109,7 +109,7 @@ def save(metrics: ReportCard, facts: Facts, folder: str | os.PathLike[str], *, p
         **({"report.pdf": as_pdf(html)} if pdf else {}),
     }
     for ending, drawn in (("png", png), ("svg", svg)):
-        contents |= {f"{name}.{ending}": drawn(draw(facts.cards(metrics), name)) for name in shown(metrics)}
+        contents |= {f"{name}.{ending}": drawn(draw(cards, name)) for name in FIGURES if shown_in(cards, name)}
     for name, content in contents.items():
         write_atomically(place / name, content)
     for stale in {*FILES} - contents.keys():
@@ -192,11 +192,11 @@ def _range(cards: Sequence[ReportCard]) -> str:
 
 
 def _calibration(cards: Sequence[ReportCard]) -> str:
-    if any(card.brier is None for card in cards):
+    if all(card.brier is None for card in cards):
         title = '<h2 id="calibration">How well scores are calibrated</h2>'
         return f'<section aria-labelledby="calibration">{title}<p>{_NO_PROBABILITIES}</p></section>'
     heads, rows, kind = _side_by_side(cards, [card.calibration_measures for card in cards])
-    brier = " ".join(map(_brier_in_words, cards))
+    brier = " ".join(_brier_in_words(card) for card in cards if card.brier is not None)
     about = f"Whether scores can be read as probabilities. {_below_a_value(cards[0])} {brier}"
     return _section("calibration", "How well scores are calibrated", about, heads, rows, kind=kind)
 
@@ -277,6 +277,12 @@ def _group_decisions(card: ReportCard, facts: Facts) -> str:
     decisions, calibrations = facts.group_decisions, of_group_calibrations(facts.group_calibrations)
     calibrated = f"Over all parties, from the counts of groups in a few bins. {_below_a_value(card)}"
     tables = _text_table(card, "group-calibration", "Calibration of groups", calibrated, calibrations)
+    about = (
+        "Rates less those of the largest group (Newcombe), and p that all groups are alike (χ²; of AUCs Cochran's Q), "
+        "not corrected for how many there are."
+    )
+    compared = of_group_differences(decisions, facts.groups, card.level)
+    tables += _text_table(card, "group-differences", "Differences between groups", about, compared)
     if not decisions:
         return tables
     at = f"At the threshold {_number(card.chosen[0].threshold)}, over all parties, from a session of its own."
@@ -286,12 +292,6 @@ def _group_decisions(card: ReportCard, facts: Facts) -> str:
         rows.append((f"{_shown(name)}<small>{counts}</small>", *map(_with_interval, cells[len(CELLS) :])))
     anchor, title = _anchor(card, "group-decisions"), f"Groups at the threshold{_of(card)}"
     table = _section(anchor, title, at, ("Group", *SHOWN_RATES.values()), rows)
-    about = (
-        "Rates less those of the largest group (Newcombe), and p that all groups are alike (χ²; of AUCs Cochran's Q), "
-        "not corrected for how many there are."
-    )
-    compared = of_group_differences(decisions, facts.groups, card.level)
-    tables += _text_table(card, "group-differences", "Differences between groups", about, compared)
     between = (
         "Largest difference and smallest ratio of all groups, as Fairlearn's functions of these names; bounds where "
         "groups are not shown. The largest difference of groups that are alike is not 0 either: by chance alone, with "
@@ -486,7 +486,9 @@ def _cells(measure: Measure) -> tuple[str, str]:
 def _figure(cards: tuple[ReportCard, ...], name: str) -> str:
     illustration = FIGURES[name]
     data = base64.b64encode(svg(draw(cards, name))).decode()
-    words = " ".join(f"{model_text(each)}: " * bool(each.model) + illustration.words(each) for each in cards)
+    words = " ".join(
+        f"{model_text(each)}: " * bool(each.model) + illustration.words(each) for each in shown_in(cards, name)
+    )
     return (
         f'<figure><h3>{escape(illustration.title)}</h3><img src="data:image/svg+xml;base64,{data}" '
         f'alt="{_shown(words)}" width="410" height="360">'

@@ -31,7 +31,7 @@ from fhe_auc.results.estimates import NESTED, Comparison
 from fhe_auc.results.evaluation import NOT_TOLD_APART, Evaluation, QuantileThresholds, framed, verified_as_dict
 from fhe_auc.results.group_decisions import GroupDecision, calibrations, of_cells
 from fhe_auc.results.intervals import BELOW_HALF, DEFAULT_LEVEL, REVERSED, few_rows, of_difference
-from fhe_auc.results.report_card import Decisions, Facts, ReportCard, TwoModels, bin_of, report_card
+from fhe_auc.results.report_card import Decisions, Facts, ReportCard, TwoModels, report_card
 from fhe_auc.results.report_json import as_dict
 from fhe_auc.results.report_lines import COLUMNS, as_csv, report_lines
 from fhe_auc.results.report_measures import Measure, net_benefits
@@ -172,8 +172,8 @@ class Report:
         return as_csv(report_lines(self.cards, self.facts))
 
     def to_frame(self) -> "DataFrame":
-        """Return a pandas data frame of the same lines and columns (`fhe_auc.results.report_lines.Line`)."""
-        return framed([line._asdict() for line in report_lines(self.cards, self.facts)], COLUMNS)
+        """Return a pandas data frame of the same lines and columns (`fhe_auc.results.report_lines`)."""
+        return framed(report_lines(self.cards, self.facts), COLUMNS)
 
     def save(self, folder: str | os.PathLike[str], *, pdf: bool = False) -> list[Path]:
         """Write the page, its JSON, its figures, and a PDF of the page if asked, and return their paths.
@@ -327,7 +327,7 @@ def report_of(
             card = replace(card, measures=(replace(first, interval=second.interval), *others))
         if counted:
             hidden = [each.group for each in groups if each.auc is None and analysis.min_cell > 1]
-            asked = [float(histogram.edges[bin_of(histogram.edges, each)]) for each in wanted.thresholds[:1]]
+            asked = [float(histogram.edges[histogram.bin_of(each)]) for each in wanted.thresholds[:1]]
             wider = _wider(histogram, asked)
             cells = _cells(parties, analysis, wider, again, setup)
             decisions = tuple[GroupDecision, ...]()

@@ -111,8 +111,10 @@ class Evaluation(Outcome):
         Area under the pooled ROC curve by the trapezoid rule, in [0, 1]; ties inside a bin count half.
     binning_error : float
         Bound on what the thresholds leave open: scikit-learn's AUC of the pooled rows is at most this far from ``auc``,
-        apart from `numerical_error`. 0 where every score is a threshold, NaN where noise protects privacy. It says
-        nothing about other rows; `interval` does. It covers the rounding to `decimals`.
+        apart from `numerical_error`, where scores count as equal that agree to 24 significant bits. Of ``exact`` and
+        ``verified`` it holds but for a small chance (`fhe_auc_protocols.exact_auc.tie_sums`), and is of the rounded
+        scores where these are rounded. NaN where noise protects privacy. It says nothing about other rows; `interval`
+        does. It covers the rounding to `decimals`.
     numerical_error : float
         Bound on the difference between ``auc``, before it is rounded, and exact integer arithmetic, for pools of at
         least ``min_rows`` rows; NaN as for ``binning_error``.
@@ -212,8 +214,8 @@ class Evaluation(Outcome):
         lines = []
         for each in self.estimates:
             variable, _, level = each.group.partition(": ")
-            lines.append(each.as_dict() | {"variable": variable or "all", "level": level})
-        return framed(lines, _OF_AUCS)
+            lines.append(_flat(each.as_dict()) | {"variable": variable or "all", "level": level})
+        return framed(([line.get(name) for name in _OF_AUCS] for line in lines), _OF_AUCS)
 
     def differences_to_frame(self) -> DataFrame:
         """Return a pandas data frame with a row for each comparison of two models, over all rows.
@@ -222,8 +224,10 @@ class Evaluation(Outcome):
         columns as of `to_frame`; without comparisons there is no row.
         """
         of_all = {"n": self.rows, "events": self.positives}
-        lines = [of_all | asdict(each) | {"model": each.second, "minus": each.first} for each in self.comparisons]
-        return framed(lines, _OF_DIFFERENCES)
+        lines = [
+            of_all | _flat(asdict(each)) | {"model": each.second, "minus": each.first} for each in self.comparisons
+        ]
+        return framed(([line.get(name) for name in _OF_DIFFERENCES] for line in lines), _OF_DIFFERENCES)
 
     @property
     def rows(self) -> int | None:
@@ -271,23 +275,19 @@ class Evaluation(Outcome):
         return notebook_html(self.headline, tables, lines)
 
 
-def framed(lines: Iterable[Mapping[str, Any]], columns: Mapping[str, str]) -> DataFrame:
-    """Return a pandas data frame of these columns; each line may have an `interval`, or its plain types."""
+def _flat(line: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a line with the parts of its interval, whose level is named "confidence"."""
+    interval = line["interval"] or {}
+    return {**line, **interval, "confidence": interval.get("level")}
+
+
+def framed(rows: Iterable[Iterable[object]], columns: Mapping[str, str]) -> DataFrame:
+    """Return a pandas data frame of rows, with these columns and types; raise `InputError` without pandas."""
     try:
         import pandas
     except ImportError:
         raise InputError("to_frame needs pandas: pip install pandas") from None
-    rows = []
-    for line in lines:
-        interval = dict(line.get("interval") or {})
-        flat = {
-            **line,
-            **interval,
-            "confidence": interval.get("level", line.get("confidence")),
-            "level": line.get("level"),
-        }
-        rows.append([flat.get(name) for name in columns])
-    return pandas.DataFrame(rows, columns=list(columns)).astype(dict(columns))
+    return pandas.DataFrame(list(rows), columns=list(columns)).astype(dict(columns))
 
 
 def _parties(outcome: Outcome) -> str:

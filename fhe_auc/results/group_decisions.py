@@ -45,6 +45,7 @@ RATES = {
 
 SHOWN_RATES = dict(zip(RATES, ("Sensitivity", "Specificity", "PPV", "Selected"), strict=False))
 NEWCOMBE = "Newcombe"
+_CALIBRATION = ("observed_expected_ratio", "calibration_slope")
 _DRAWS = 2000
 _FAIRNESS = {
     "demographic_parity": ("selection_rate",),
@@ -118,7 +119,7 @@ def of_cells(
 
 
 class GroupCalibration(NamedTuple):
-    """How well scores are calibrated in one group: as `calibration_measures`."""
+    """How well scores are calibrated in one group: observed over expected events, and calibration slope."""
 
     variable: str
     level: str
@@ -141,7 +142,9 @@ def calibrations(
     for group, positives, negatives in zip(groups, *sides, strict=True):
         if positives.any() and negatives.any():
             spread = Histogram(pooled.edges, positives, negatives)
-            yield GroupCalibration(group[0], group[1], calibration_measures(spread, level))
+            found = calibration_measures(spread, level, smooth=False)
+            measures = tuple(each for each in found if each.name in _CALIBRATION)
+            yield GroupCalibration(group[0], group[1], measures)
 
 
 class Disparity(NamedTuple):
@@ -199,17 +202,18 @@ def differences(
 def alike(decisions: Sequence[GroupDecision], estimates: Sequence[GroupEstimate]) -> dict[str, dict[str, float | None]]:
     """Return, by variable, the p-values that all groups are alike in each rate, and in the AUC of one model, "roc_auc".
 
-    None where fewer than two groups are known.
+    None where fewer than two groups are known. Without decisions, at no threshold, there is that of AUCs alone.
     """
     found: dict[str, dict[str, float | None]] = {}
-    for variable, own in _by_variable(decisions).items():
+    without = dict[str, list[GroupDecision]]((each.group.partition(": ")[0], []) for each in estimates if each.group)
+    for variable, own in (_by_variable(decisions) or without).items():
         found[variable] = {}
         for name in SHOWN_RATES:
             hits, rows = _counts(own, name)
             spread = (p := hits.sum() / max(rows.sum(), 1)) * (1 - p)
             found[variable][name] = _tail(hits / rows, rows / spread) if spread else None
-        levels = {f"{variable}: {each.level}" for each in own}
-        usable = [(each.auc, each.standard_error) for each in estimates if each.group in levels and each.standard_error]
+        of = (each for each in estimates if each.group.startswith(f"{variable}: ") and each.standard_error)
+        usable = [(each.auc, each.standard_error) for each in of]
         aucs, errors = np.array([each for each in usable if 0 < (each[0] or 0) < 1], float).reshape(-1, 2).T
         found[variable]["roc_auc"] = _tail(np.log(aucs / (1 - aucs)), (aucs * (1 - aucs) / errors) ** 2)
     return found

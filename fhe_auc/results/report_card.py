@@ -25,7 +25,6 @@ from fhe_auc.metrics import (
 )
 from fhe_auc.metrics.calibration import CALIBRATION_BINS
 from fhe_auc.metrics.small_cells import Shown
-from fhe_auc.question.binning import numbers
 from fhe_auc.results.estimates import Comparison, GroupEstimate
 from fhe_auc.results.group_decisions import GroupCalibration, GroupDecision
 from fhe_auc.results.heterogeneity import SiteSummary
@@ -220,7 +219,7 @@ def report_card(
     fine = usable = metrics.joined(counted, added)
     if noisy or any((side % 1).any() for side in (fine.positives, fine.negatives)):
         level, min_cell = None, 1
-    bins = [bin_of(counted.edges, threshold) for threshold in wanted.thresholds]
+    bins = [counted.bin_of(threshold) for threshold in wanted.thresholds]
     probabilities, calibration = metrics.of_probabilities(fine), None
     hidden = [""] * len(bins)
     if min_cell > 1:
@@ -254,11 +253,8 @@ def report_card(
         brier=metrics.brier_decomposition(usable, mean_scores) if probabilities else None,
         best=decision(usable, "Best F1", metrics.best_f1_threshold(usable), level),
         chosen=tuple(
-            replace(
-                decision(counted, "Asked for", float(counted.edges[at]), level, few=few, min_cell=min_cell),
-                threshold=threshold,
-            )
-            for threshold, at, few in zip(wanted.thresholds, bins, hidden, strict=True)
+            decision(counted, "Asked for", threshold, level, few=few, min_cell=min_cell)
+            for threshold, few in zip(wanted.thresholds, hidden, strict=True)
         ),
         operating_points=tuple(operating_points(usable, level, wanted.cost_ratio, wanted.alert_rate)),
         roc=roc,
@@ -271,15 +267,6 @@ def report_card(
         net_benefit_band=curve and _around(curve.model, metrics.net_benefit_error(usable), level),
         prevalence_interval=rate_interval(positives, positives + negatives, level),
     )
-
-
-def bin_of(edges: NDArray[np.float64], threshold: float) -> int:
-    """Return the bin whose lower edge is the threshold, or the same number; raise `InputError` if there is none."""
-    value = np.array([threshold])
-    for same in (edges[:-1] == value, numbers(edges[:-1]) == numbers(value)):
-        if same.any():
-            return int(same.argmax())
-    raise InputError(f"threshold {threshold:g} is no edge of the histogram, so that rows at it were not counted apart")
 
 
 def _around(values: NDArray[np.float64], errors: NDArray[np.float64], level: float | None) -> Band | None:

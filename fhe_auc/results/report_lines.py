@@ -1,6 +1,8 @@
 """The report as lines of one table, a value each: for a paper's Table 2, and for pandas.
 
-Values have the digits that the page has (`fhe_auc.results.report_card.DIGITS`) where small counts are hidden.
+`section` is a heading, such as "scores", "threshold 0.1", or a group's variable; `name` is the value's key in the JSON,
+`measure` its title, `n` the rows that it is of, and `note` why it is missing. `formatted` is for a paper. Where small
+counts are hidden, values have the digits that the page has.
 """
 
 from __future__ import annotations
@@ -8,11 +10,12 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterable, Iterator, Mapping
-from typing import NamedTuple
+from typing import TypeAlias
 
 from fhe_auc.results.intervals import Interval
 from fhe_auc.results.report_card import DIGITS, Facts, ReportCard
-from fhe_auc.results.report_measures import Measure
+
+Line: TypeAlias = tuple[str | float | None, ...]
 
 COLUMNS = {
     **dict.fromkeys(("model", "section", "name", "measure"), "object"),
@@ -22,49 +25,38 @@ COLUMNS = {
 """Columns of the table, and their pandas types."""
 
 
-class Line(NamedTuple):
-    """One value: `name` is its key in the JSON, `n` the rows that it is of, `note` why it is missing.
-
-    `section` is a heading, such as "scores", "threshold 0.1", or a group's variable; `formatted` is for a paper.
-    """
-
-    model: str
-    section: str
-    name: str
-    measure: str
-    estimate: float | None
-    low: float | None
-    high: float | None
-    confidence: float | None
-    method: str
-    p_value: float | None
-    formatted: str
-    n: int | None
-    note: str
-
-
 def report_lines(cards: Mapping[str, ReportCard], facts: Facts) -> Iterator[Line]:
     """Yield the values of each model's card, by its name, the AUCs of groups, and the differences of two models."""
-    digits = None if all(card.min_cell == 1 for card in cards.values()) else DIGITS
-    for model, card in cards.items():
-        points = [point.decision for point in card.operating_points if point.decision]
-        sections = {"scores": card.measures, "calibration": card.calibration_measures}
-        sections |= {f"threshold {each.threshold:.6g}": each.measures for each in card.chosen}
-        sections |= {each.title: each.measures for each in (card.best, *points)}
-        for section, measures in sections.items():
-            yield from (_of_measure(model, section, each, card, digits) for each in measures)
+    few = any(card.min_cell > 1 for card in cards.values())
+    found = [
+        (model, section, each)
+        for model, card in cards.items()
+        for section, measures in (
+            ("scores", card.measures),
+            ("calibration", card.calibration_measures),
+            *((f"threshold {each.threshold:.6g}", each.measures) for each in card.chosen),
+            *(
+                (each.title, each.measures)
+                for each in (card.best, *(p.decision for p in card.operating_points))
+                if each
+            ),
+        )
+        for each in measures
+    ]
+    rows = next(iter(cards.values())).rows
+    if facts.models is not None:
+        names = (*cards, between := " minus ".join(reversed([*cards])))
+        found += zip(names, ["net benefit"] * 3, facts.models.net_benefits, strict=False)
+        if pair := facts.models.comparison:
+            head = between, "differences", "roc_auc", "AUC, difference"
+            yield _line(head, pair.difference, pair.interval, rows, pair.missing, few, pair.p_value)
+    for model, section, each in found:
+        value, note = (None, each.missing) if each.estimate is None else (each.estimate.value, "")
+        yield _line((model, section, each.name, each.title), value, each.interval, rows, note, few)
     for group in facts.groups:
         variable, _, level = group.group.partition(": ")
-        names = group.model, variable, "roc_auc", f"AUC, {level}"
-        yield _line(names, group.auc, group.interval, DIGITS, group.rows, group.missing)
-    if facts.models is not None:
-        first, second = cards
-        if pair := facts.models.comparison:
-            names = f"{second} minus {first}", "differences", "roc_auc", "AUC, difference"
-            line = _line(names, pair.difference, pair.interval, digits, facts.models.card.rows, pair.missing)
-            yield line._replace(p_value=pair.p_value)
-        for model, each in zip((first, second, f"{second} minus {first}"), facts.models.net_benefits, strict=False):
-            yield _of_measure(model, "net benefit", each, facts.models.card, digits)
+        head = group.model, variable, "roc_auc", f"AUC, {level}"
+        yield _line(head, group.auc, group.interval, group.rows, group.missing, True)
 
 
 def as_csv(lines: Iterable[Line]) -> str:
@@ -74,24 +66,19 @@ def as_csv(lines: Iterable[Line]) -> str:
     return text.getvalue()
 
 
-def _of_measure(model: str, section: str, each: Measure, card: ReportCard, digits: int | None) -> Line:
-    value, note = (None, each.missing) if each.estimate is None else (each.estimate.value, "")
-    return _line((model, section, each.name, each.title), value, each.interval, digits, card.rows, note)
-
-
 def _line(
-    names: tuple[str, str, str, str],
+    head: tuple[str, ...],
     value: float | None,
     interval: Interval | None,
-    digits: int | None,
     rows: int | None,
     note: str,
+    rounded: bool,
+    p_value: float | None = None,
 ) -> Line:
-    formatted = "" if value is None else f"{value:.3f}"
-    ends: tuple[float | None, ...] = (None, None)
-    if interval is not None:
-        ends = interval.low, interval.high
-        formatted += f" ({interval.low:.3f} to {interval.high:.3f})"
-    estimate, low, high = (each if each is None or digits is None else round(each, digits) for each in (value, *ends))
-    level, method = (None, "") if interval is None else (interval.level, interval.method)
-    return Line(*names, estimate, low, high, level, method, None, formatted, rows, note)
+    ends = (
+        (None, None, None, "") if interval is None else (interval.low, interval.high, interval.level, interval.method)
+    )
+    low, high, level, method = ends
+    within = "" if interval is None else f" ({interval.low:.3f} to {interval.high:.3f})"
+    told = (each if each is None or not rounded else round(each, DIGITS) for each in (value, low, high))
+    return *head, *told, level, method, p_value, "" if value is None else f"{value:.3f}{within}", rows, note

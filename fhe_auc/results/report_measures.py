@@ -262,8 +262,8 @@ def _wrong(histogram: Histogram, within: float) -> float:
     return float(histogram.positives[scores < within].sum() + histogram.negatives[scores > 1 - within].sum())
 
 
-def calibration_measures(histogram: Histogram, level: float | None) -> tuple[Measure, ...]:
-    """Return observed over expected events, calibration in the large, slope and intercept, and smooth calibration.
+def calibration_measures(histogram: Histogram, level: float | None, *, smooth: bool = True) -> tuple[Measure, ...]:
+    """Return observed over expected events, calibration in the large, slope and intercept, and `smooth` calibration.
 
     The smooth curve takes two thirds of all rows anywhere, so four digits of its distances tell no row's label. The
     largest may be that of the row with the last score; where that is stays open, since the curve is not shown.
@@ -288,7 +288,7 @@ def calibration_measures(histogram: Histogram, level: float | None) -> tuple[Mea
         ):
             estimate = Estimate(value, value - off, value + off)
             found[name] = estimate, _wald(estimate, error, level)
-    for name, value in metrics.smooth_calibration(histogram)._asdict().items():
+    for name, value in (metrics.smooth_calibration(histogram)._asdict() if smooth else {}).items():
         found[name] = Estimate(value, -math.inf, math.inf), None
     return tuple(Measure(name, *texts, *found.get(name, (None, None))) for name, texts in _OF_CALIBRATION.items())
 
@@ -333,7 +333,9 @@ def decision(
             measures.append(Measure(name, *texts, None, missing=why))
         else:
             interval = rate_interval(*rates[name], level) if name in rates else None
-            measures.append(Measure(name, *texts, found[name], interval))
+            value = found[name]
+            estimate = None if value is None else Estimate(value, value, value)
+            measures.append(Measure(name, *texts, estimate, interval))
     of_positive, of_negative = (
         (None, None) if label in few else row for label, row in zip(LABELS, ((fn, tp), (tn, fp)), strict=True)
     )

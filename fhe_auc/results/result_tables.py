@@ -86,8 +86,8 @@ def of_groups(facts: Facts, level: float | None) -> list[TextTable]:
 
 def of_group_calibrations(calibrations: Sequence[GroupCalibration]) -> TextTable:
     """Return each group's ratio of observed to expected events, and its calibration slope."""
-    rows = tuple((f"{each.variable}: {each.level}", *map(_measure, each.measures[::2]), "") for each in calibrations)
-    titles = (measure.title for each in calibrations[:1] for measure in each.measures[::2])
+    rows = tuple((f"{each.variable}: {each.level}", *map(_measure, each.measures), "") for each in calibrations)
+    titles = (measure.title for each in calibrations[:1] for measure in each.measures)
     return TextTable(("group", *titles, ""), rows, 1)
 
 

@@ -10,7 +10,7 @@ negative rows of bucket b, which is some neighbouring open bins. C_b and D_b are
 replaced by the shortest decimal of its bin:
 
     M_r = Σ_b C_b·D_b − A_b·B_b     released; its mean over all signs is ties − pairs that share a number: merged pairs
-    U = mean of M_r + 3·s/√R        s their standard deviation; where U > ties/2, all ties count as merged: a bound for
+    U = mean of M_r + 3·s/√R        s their standard deviation; where U > ties/4, all ties count as merged: a bound for
                                     certain, not by signs
 
 Each product is a "tug of war" (Alon, Gibbons, Matias and Szegedy, PODS 1999). Numbers of a bucket's other bins add
@@ -165,7 +165,7 @@ def _bound(of: AucOfSums, draws: Sequence[int]) -> int:
     ties = int(of.binning_error * 2 * of.pairs)
     bound = math.ceil(statistics.fmean(draws) + _DEVIATIONS * statistics.stdev(draws) / math.sqrt(DRAWS))
     possible = max(map(abs, draws)) <= 2 * of.pairs
-    return max(bound, 0) if possible and 2 * bound <= ties else ties
+    return max(bound, 0) if possible and 4 * bound <= ties else ties
 
 
 def _product(vectors: Sequence[str], sign: int) -> Term:

@@ -1,5 +1,6 @@
 """``fhe-auc report``: its files say what the pooled rows say, its page needs nothing else, bad input is refused."""
 
+import csv
 import datetime
 import json
 import re
@@ -243,6 +244,22 @@ def test_bad_options_are_refused_before_any_file_is_written(folder: Path, option
     assert_refused(call(alternating("north.csv", [0.2, 0.7]), *options), message)
     assert not (folder / "report").exists()
     assert (folder / "held" / "scores.png").read_text() == "mine"
+
+
+def test_choices_of_the_rows_are_printed_and_table_and_pdf_are_written_where_they_are_asked_for(folder: Path) -> None:
+    options = ("--cost-ratio", "4", "--alert-rate", "0.05", "--table", "table2.csv", "--pdf")
+    shown = " ".join(printed(*CREDIT, *AT, *options).split())
+    for words in ("Threshold, asked for 0.3 ", "youden's index 0.", "least cost, ratio 4 0."):
+        assert words in shown
+    plain = json.loads((folder / "report" / "report.json").read_text())
+    (tn, fp), (fn, tp) = plain["decisions"]["alert_rate"]["confusion_matrix"]
+    assert 0.03 < (tp + fp) / (tn + fp + fn + tp) <= 0.05
+    with (folder / "table2.csv").open(newline="", encoding="utf-8") as file:
+        first, *others = csv.DictReader(file)
+    assert (first["name"], float(first["estimate"])) == ("roc_auc", plain["metrics"]["roc_auc"]["value"])
+    assert re.fullmatch(r"0\.\d{3} \(0\.\d{3} to 0\.\d{3}\)", first["formatted"])
+    assert {"threshold 0.3", "Youden's index"} <= {each["section"] for each in others}
+    assert (folder / "report" / "report.pdf").read_bytes().startswith(b"%PDF")
 
 
 def test_force_overwrites_its_own_files(folder: Path) -> None:

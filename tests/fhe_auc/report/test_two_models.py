@@ -1,6 +1,7 @@
 """A report of two models: each number is that of the rows themselves, small counts stay hidden, the rest is refused."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -101,7 +102,9 @@ def test_each_model_has_the_numbers_of_a_report_of_its_own(rows: Any, report: Re
         assert {key: found[key] for key in second} == {key: alone[key] for key in second}
 
 
-def test_page_notebook_and_every_figure_show_both_by_name_and_take_names_for_text(report: Report) -> None:
+def test_page_notebook_and_every_figure_show_both_by_name_and_take_names_for_text(
+    report: Report, assert_texts_apart: Callable[..., None]
+) -> None:
     html, models = report.html(), report.facts.models
     assert models is not None
     assert "<b>_old" not in html + report._repr_html_()
@@ -115,7 +118,9 @@ def test_page_notebook_and_every_figure_show_both_by_name_and_take_names_for_tex
         assert f"{name} AUC {card.auc.value:.4f} (95 % interval" in str(report)
         assert f"{name} value" in Page(report._repr_html_()).words
     for name in FIGURES:
-        (axes,) = draw(report, name).axes
+        figure = draw(report, name)
+        assert_texts_apart(figure, least=8, beyond=1)
+        (axes,) = figure.axes
         legend = axes.get_legend()
         assert legend is not None
         labels = [text.get_text() for text in legend.get_texts()]
@@ -144,6 +149,22 @@ def test_the_difference_of_aucs_is_that_of_the_pages_with_delongs_interval_over_
         (second - first, found.interval.low), abs=6e-5
     )
     assert f"{found.difference:+.4f}" in Page(report.html()).words
+
+
+def test_the_table_has_the_differences_apart_from_either_models_values(report: Report) -> None:
+    frame, models = report.to_frame(), report.facts.models
+    assert models is not None
+    assert models.comparison is not None
+    between = frame[frame["model"] == "$<b>_old minus risk"]
+    assert between["section"].tolist() == ["differences", "net benefit"]
+    assert between["estimate"].tolist() == [
+        round(models.comparison.difference, 4),
+        round(models.net_benefits[2].estimate.value, 4),
+    ]
+    for name, card in report.cards.items():
+        own = frame[frame["model"] == name]
+        assert own.iloc[0]["estimate"] == round(card.auc.value, 4)
+        assert own["section"].tolist().count("net benefit") == 1
 
 
 def test_where_few_rows_change_sides_the_difference_has_no_interval_and_the_page_says_why(rows: Any) -> None:
@@ -207,3 +228,27 @@ def test_the_command_says_the_same(rows: Any, report: Report, tmp_path: Path) ->
     assert f"{difference.value:.4f}" in shown
     assert f"{report.facts.models.card.auc.value:.4f}" in shown
     assert_refused(call(*options, "--score-column", "risk"), "contradict each other")
+
+
+def test_beside_probabilities_points_have_all_that_points_have_and_what_is_missing_is_said(rows: Any) -> None:
+    points = rows.assign(**{"$<b>_old": np.floor(9 * rows["$<b>_old"])})
+    report = federated_report(points, **BOTH, threshold=AT)
+    said, html = report.as_dict(), report.html()
+    second = said["models"]["second"]
+    assert said["decision_curve"] is not None
+    assert second["decision_curve"] is second["metrics"]["brier"] is None
+    assert second["metrics"]["roc_auc"]["value"] == pytest.approx(
+        roc_auc_score(points["died"], points["$<b>_old"]), abs=6e-5
+    )
+    assert "undefined scores are not probabilities" in Page(html).words
+    assert "model $&lt;b&gt;_old: Reliability" not in html
+    for name in FIGURES:
+        legend = draw(report, name).axes[0].get_legend()
+        assert legend is not None
+        labels = " ".join(text.get_text() for text in legend.get_texts())
+        assert (r"\$<b>_old" in labels) == (name not in ("reliability", "decision_curve"))
+    only = federated_report(points, **{**BOTH, "score": "$<b>_old"})
+    assert "These scores are not probabilities: calibration" in Page(only.html()).words
+    assert {"Reliability", "Decision curve"}.isdisjoint(Page(only.html()).texts)
+    with pytest.raises(InputError, match="so there is no decision curve"):
+        draw(only, "decision_curve")

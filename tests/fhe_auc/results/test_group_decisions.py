@@ -14,7 +14,16 @@ from fhe_auc import InputError, Report
 from fhe_auc.metrics import Histogram
 from fhe_auc.question.analysis import Analysis, Variable
 from fhe_auc.results.estimates import NESTED, GroupEstimate
-from fhe_auc.results.group_decisions import CELLS, RATES, GroupDecision, alike, differences, fairness, of_cells
+from fhe_auc.results.group_decisions import (
+    CELLS,
+    RATES,
+    SHOWN_RATES,
+    GroupDecision,
+    alike,
+    differences,
+    fairness,
+    of_cells,
+)
 from tests.support.chosen import federated_report
 from tests.support.html_page import Page
 from tests.support.lazy import Lazy
@@ -211,6 +220,9 @@ def test_a_test_of_groups_aucs_is_cochrans() -> None:
     found = alike(decisions_of([(1, 2, 3, 4)] * 4), [*usable, *unusable])["ward"]["roc_auc"]
     theirs = combine_effects(np.log(aucs / (1 - aucs)), (errors / (aucs * (1 - aucs))) ** 2)
     assert found == pytest.approx(stats.chi2.sf(theirs.q, 2))
+    without = alike((), [*usable, *unusable])  # at no threshold
+    assert without["ward"] == {**dict.fromkeys(SHOWN_RATES), "roc_auc": found}
+    assert set(without) == {"ward", "sex"}
 
 
 @pytest.fixture(scope="module")
@@ -258,19 +270,19 @@ def test_a_report_has_the_counts_of_the_rows_scikit_learns_rates_and_statsmodels
 def test_a_group_has_the_calibration_of_its_rows(rows: Any, report: Report) -> None:
     for each in report.facts.group_calibrations:
         own = rows[rows[each.variable] == each.level]
-        ratio, _, slope, _ = (measure.estimate.value for measure in each.measures)
+        ratio, slope = (measure.estimate.value for measure in each.measures)
         middles = np.minimum(np.floor(100 * own["risk"] + 1e-6), 99) / 100 + 0.005
         assert ratio == pytest.approx(own["died"].sum() / middles.sum(), rel=0.005)
         logits = np.log(middles / (1 - middles))
         line = Lazy("sklearn.linear_model").LogisticRegression(C=np.inf).fit(logits.to_numpy()[:, None], own["died"])
-        low, high = (getattr(each.measures[2].interval, end) for end in ("low", "high"))
+        low, high = (getattr(each.measures[1].interval, end) for end in ("low", "high"))
         assert abs(slope - line.coef_[0, 0]) < 0.1 * (high - low)
     shown = [(each.variable, each.level) for each in report.facts.group_calibrations]
     assert shown == [tuple(each.group.split(": ")) for each in report.facts.groups if each.auc is not None]
     plain = report.as_dict()["group_calibration"]
     assert [(each["variable"], each["level"]) for each in plain] == shown
     assert plain[0]["calibration_slope"]["value"] == round(
-        report.facts.group_calibrations[0].measures[2].estimate.value, 4
+        report.facts.group_calibrations[0].measures[1].estimate.value, 4
     )
 
 

@@ -130,7 +130,7 @@ def test_a_score_beyond_the_bins_is_refused_by_name_rather_than_counted_where_it
     with pytest.raises(InputError, match=f"party 'odd', row 1: score is {score}, but these thresholds are for"):
         evaluated(sites, thresholds="uniform:20")
     wide = evaluated(sites, thresholds=[-1.0, 0.0, 0.5, 2.0])
-    assert decision_metrics(wide.histogram, 2.0)["recall"].value == 0
+    assert decision_metrics(wide.histogram, 2.0)["recall"] == 0
 
 
 def test_exact_sums_of_few_rows_come_without_a_word_about_numerical_error_and_counts_are_not_in_the_repr():
@@ -330,3 +330,11 @@ def test_an_exact_histograms_manifest_is_not_taken_for_a_private_one() -> None:
     manifest = HistogramFederated().prepare(request(options={})).manifest
     with pytest.raises(InputError, match="epsilon has no default"):
         HistogramDistributedDp().task(manifest, sites(1)[0])
+
+
+def test_ties_of_a_bin_that_can_hold_one_number_only_are_no_binning_error() -> None:
+    """0.5 has a bin of its own; what lies between 0.6 and 0.7 may differ."""
+    grid = np.array([0, 0.5, np.nextafter(np.float32(0.5), np.float32(1)), 0.6, 0.7])
+    labels, scores = [0, 1, 0, 1, 1], [0.5, 0.5, 0.65, 0.66, 0.1]
+    found = federated_auc([(labels * 20, scores * 20)], protocol="histogram-federated", thresholds=grid)
+    assert found.binning_error == 20 * 20 / (2 * 60 * 40)

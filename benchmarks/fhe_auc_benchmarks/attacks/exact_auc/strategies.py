@@ -192,6 +192,12 @@ def _constants(**numbers: int) -> Lie:
     return lambda view: view.claim(added={each: numbers[name] for name in numbers for each in view.which(name)})
 
 
+def _add_many(view: ExactView) -> Claim:
+    """No rows have signed sums as large as half of the prime."""
+    impossible = dict.fromkeys(view.which("M0"), view.prime // 2)
+    return view.claim(view.shifted(_POSITIVES, BIN, WEIGHT), added=impossible)
+
+
 def _shift(vector: str, z: int | None = None) -> Lie:
     """Add something to one entry of a vector, at this z only or at all."""
 
@@ -287,7 +293,7 @@ STRATEGIES: Mapping[str, ExactStrategy] = {
     "zeros": ExactStrategy("return zeros, as if there were no rows", _constants()),
     "add-positives": ExactStrategy("add positives to a bin", _shift(_POSITIVES)),
     "add-negatives": ExactStrategy("add negatives to a bin", _shift(_NEGATIVES)),
-    "add-many": ExactStrategy("add 2^15 positives", lambda view: view.claim(view.shifted(_POSITIVES, BIN, WEIGHT))),
+    "add-many": ExactStrategy("add 2^15 positives, and have all ties count as merged", _add_many),
     "add-at-0": ExactStrategy("add positives to a bin at z = 0 only", _shift(_POSITIVES, 0), on_tags=True),
     "add-to-tags": ExactStrategy("add a constant to a tag", _shift(_POSITIVES + "'"), on_tags=True),
     "add-to-blinders": ExactStrategy("add a constant to a blinder", _shift("blinders of ties"), on_tags=True),
