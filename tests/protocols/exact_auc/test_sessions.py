@@ -271,7 +271,7 @@ def test_numbers_may_be_numpys() -> None:
 def test_results_warn_of_thresholds_that_do_not_fit_and_of_a_pool_of_one(protocol: str) -> None:
     (coarse,) = federated_auc(rows(3, 8), protocol=protocol, thresholds=[-1.0, 2.0], interval=None).warnings
     assert "many pairs of rows are not told apart" in coarse
-    assert "the binning error is 0.5; take quantile:1000" in coarse
+    assert "the binning error is 0.5; list all scores" in coarse
     (alone,) = federated_auc(rows(1, 12), protocol=protocol, round_scores=2, interval=None).warnings
     assert alone.startswith("there is only one party")
 
