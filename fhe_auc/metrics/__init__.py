@@ -41,6 +41,7 @@ from fhe_auc.metrics.ranking import average_precision_bias as average_precision_
 from fhe_auc.metrics.ranking import average_precision_error as average_precision_error
 from fhe_auc.metrics.ranking import average_precision_score as average_precision_score
 from fhe_auc.metrics.ranking import ks_statistic as ks_statistic
+from fhe_auc.metrics.ranking import of_one_score as of_one_score
 from fhe_auc.metrics.ranking import partial_auc_score as partial_auc_score
 from fhe_auc.metrics.ranking import precision_recall_curve as precision_recall_curve
 from fhe_auc.metrics.ranking import roc_auc_score as roc_auc_score

@@ -42,15 +42,15 @@ def roc_auc_score(histogram: Histogram) -> Estimate:
 
     H_B = 1/(PN) sum_i (sum_{j<i} p_i n_j + p_i n_i / 2), [FCE] eq. 5: a positive row in a higher bin than a negative
     one counts 1. Only pairs inside one bin are undecided, so that the half-width is sum_i p_i n_i / (2 P N) ([FCE]
-    lemma 3), over bins that can hold more than one number: the others' ties are the model's. With quantile bins and
-    smooth scores the error falls as 1/B^2 ([FCE] theorem 4).
+    lemma 3), over bins that can hold several scores; with quantile bins and smooth scores the error falls as 1/B^2
+    ([FCE] theorem 4).
     """
     usable = with_both_labels(histogram)
     p, n = usable.positives, usable.negatives
     pairs = p.sum() * n.sum()
     below = np.cumsum(n) - n
-    merging = ~of_one_number(usable.edges[:-1])
-    value, half_width = (p @ below + p @ n / 2) / pairs, p[merging] @ n[merging] / 2 / pairs
+    tied = p * n / 2
+    value, half_width = (p @ below + tied.sum()) / pairs, tied[~of_one_score(usable)].sum() / pairs
     return _within_unit(value, value - half_width, value + half_width)
 
 
@@ -69,7 +69,8 @@ def partial_auc_score(histogram: Histogram, max_fpr: float) -> tuple[Estimate, f
     spread = (gains @ worth**2 - (gains @ worth) ** 2, steps @ moved**2 - (steps @ moved) ** 2)
     error = np.sqrt(sum(each / number for each, number in zip(spread, rows, strict=True)))
     chance = max_fpr**2 / 2
-    areas = (float(steps @ each) for each in ((low + end) / 2, low, tpr[1:]))
+    middle, meant = (low + end) / 2, of_one_score(histogram)[histogram.cleaned().counts > 0][::-1]
+    areas = (float(steps @ each) for each in (middle, np.where(meant, middle, low), np.where(meant, middle, tpr[1:])))
     value, *ends = ((1 + (area - chance) / (max_fpr - chance)) / 2 for area in areas)
     return _within_unit(value, *ends), float(error) / (2 * (max_fpr - chance))
 
@@ -112,8 +113,10 @@ def average_precision_score(histogram: Histogram) -> Estimate:
     each, above = 1 + n[some] / (p[some] + 1), tp_above + fp_above
     between = (p[some] - (above / each - tp_above) * _inverses(above / each, p[some])) / each / p.sum()
     lost = fp / p.sum() * _inverses(tp_above + fp, p[some])
-    value = np.where(_one_score(usable)[some], gained * tp / (tp + fp), between).sum()
-    return _within_unit(value, (gained - lost).sum(), gained @ (tp / (tp + fp_above)))
+    together, meant = gained * tp / (tp + fp), of_one_score(usable)[some]
+    value = np.where(_one_score(usable)[some], together, between).sum()
+    low, high = (np.where(meant, together, each).sum() for each in (gained - lost, gained * tp / (tp + fp_above)))
+    return _within_unit(value, low, high)
 
 
 def _inverses(start: NDArray[np.float64], terms: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -121,11 +124,16 @@ def _inverses(start: NDArray[np.float64], terms: NDArray[np.float64]) -> NDArray
     return np.asarray(digamma(start + terms + 1) - digamma(start + 1))
 
 
+def of_one_score(histogram: Histogram) -> NDArray[np.bool_]:
+    """Return which bins can hold one score only, shape (B,): their rows are tied by the model."""
+    ends = histogram.edges[0] - 1, np.nextafter(histogram.edges[-1], np.inf)
+    return of_one_number(np.concatenate((ends[:1], histogram.edges[:-1], ends[1:])))[1:-1]
+
+
 def _one_score(histogram: Histogram) -> NDArray[np.bool_]:
-    """Return which bins are taken to hold one score: those between two without rows, or as narrow as float64 has."""
+    """Return which bins are taken to hold one score: those that can hold no other, or lie between two without rows."""
     empty = np.concatenate(([True], histogram.counts == 0, [True]))
-    narrow = np.nextafter(histogram.edges[:-1], np.inf) >= histogram.edges[1:]
-    return np.asarray((empty[:-2] & empty[2:]) | narrow)
+    return np.asarray((empty[:-2] & empty[2:]) | of_one_score(histogram))
 
 
 def average_precision_error(histogram: Histogram) -> float:
@@ -136,14 +144,15 @@ def average_precision_error(histogram: Histogram) -> float:
 
         T/(T + F) − A + Σ F/(T + F)² dT        if it is positive,        −Σ T/(T + F)² dT        if it is negative,
 
-    sums being over the positive rows at or below u. Rows of a bin are half above it.
+    sums being over the positive rows at or below u. Rows of a bin are at or above it: with few positive rows half of
+    them, as in the middle of a bin, would be too few.
     """
     usable = histogram.cleaned()
     value, rows = average_precision_score(usable).value, usable.counts.sum()
     share = usable.positives / rows
-    true, false = (_sums_from_above(side)[:-1] - side / 2 for side in (share, usable.negatives / rows))
+    true, false = (_sums_from_above(side)[:-1] for side in (share, usable.negatives / rows))
     found = np.where(true + false > 0, true + false, 1.0)
-    by_true, by_false = (np.cumsum(each) - each / 2 for each in (share * false / found**2, share * true / found**2))
+    by_true, by_false = (np.cumsum(each) for each in (share * false / found**2, share * true / found**2))
     moved = np.stack([true / found - value + by_true, -by_false]) / share.sum()
     weights = np.stack([usable.positives, usable.negatives]) / rows
     mean = (weights * moved).sum()
@@ -170,7 +179,8 @@ def ks_statistic(histogram: Histogram) -> Estimate:
     usable = with_both_labels(histogram)
     tpr, fpr = (_sums_from_above(side) / side.sum() for side in (usable.positives, usable.negatives))
     value = float(np.abs(tpr - fpr).max())
-    return _within_unit(value, value, max((tpr[:-1] - fpr[1:]).max(), (fpr[:-1] - tpr[1:]).max()))
+    farther = np.maximum(tpr[:-1] - fpr[1:], fpr[:-1] - tpr[1:])[~of_one_score(usable)]
+    return _within_unit(value, value, float(farther.max(initial=0.0)))
 
 
 def at_or_above(histogram: Histogram) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:

@@ -30,7 +30,7 @@ from fhe_auc.report.page import render, save
 from fhe_auc.results.estimates import NESTED, Comparison
 from fhe_auc.results.evaluation import NOT_TOLD_APART, Evaluation, QuantileThresholds, framed, verified_as_dict
 from fhe_auc.results.group_decisions import GroupDecision, calibrations, of_cells
-from fhe_auc.results.intervals import BELOW_HALF, DEFAULT_LEVEL, REVERSED, few_rows, of_difference
+from fhe_auc.results.intervals import BELOW_HALF, DEFAULT_LEVEL, REVERSED, of_difference
 from fhe_auc.results.report_card import Decisions, Facts, ReportCard, TwoModels, report_card
 from fhe_auc.results.report_json import as_dict
 from fhe_auc.results.report_lines import COLUMNS, as_csv, report_lines
@@ -502,15 +502,12 @@ def _second_privacy(protocol: str, analysis: Analysis, *, counted: bool) -> str:
 
 
 def _interval_warnings(card: ReportCard, wanted: float | None) -> Iterator[str]:
-    """Say why the AUC has no interval, or of how few rows it is."""
+    """Say why the AUC has no interval, or that labels may be reversed."""
     if card.noisy or wanted is None:
         return
     if card.interval is None:
-        yield "the AUC has no confidence interval: a label has fewer than two rows, or all pairs of rows come out alike"
+        yield "the AUC has no confidence interval: a label has fewer than two rows, or all scores are tied"
         return
-    rows = int(min(card.histogram.positives.sum(), card.histogram.negatives.sum()))
-    if rarer := few_rows(rows, card.auc.value):
-        yield rarer
     if card.interval.high < 0.5:
         yield f"the AUC: {BELOW_HALF}, so {REVERSED}"
 

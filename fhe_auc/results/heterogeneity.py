@@ -31,10 +31,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import NamedTuple
 
-import numpy as np
-
-from fhe_auc.base.numerics import root
-from fhe_auc.results.intervals import Interval, expit
+from fhe_auc.results.intervals import Interval, expit, student_t
 
 LEAST_SITES = 5
 """Fewest parties of which sums over sites are released; they are shown where as many sites have rows of both labels.
@@ -129,27 +126,6 @@ def random_effects(summary: SiteSummary, sums: UsableSites, level: float) -> Sit
 
 
 def _around(mean: Fraction, variance: Fraction, freedom: int, level: float, method: str) -> Interval:
-    reach = _student_t(freedom, level) * math.sqrt(max(0.0, float(variance)))
+    reach = student_t(freedom, level) * math.sqrt(max(0.0, float(variance)))
     low, high = (expit(float(mean) + sign * reach) for sign in (-1, 1))
     return Interval(level, low, high, method)
-
-
-def _student_t(freedom: int, level: float) -> float:
-    """Return the t that |T| exceeds with probability 1 - level; T has Student's law, of 2 degrees of freedom or more.
-
-    With θ = arctan(t/√ν), P[|T| < t] is a finite sum (Abramowitz and Stegun 26.7.3 and 26.7.4):
-
-        ν even   sin θ (1 + 1/2 cos² θ + (1·3)/(2·4) cos⁴ θ + … to cos^(ν-2) θ)
-        ν odd    2/π (θ + sin θ (cos θ + 2/3 cos³ θ + (2·4)/(3·5) cos⁵ θ + … to cos^(ν-2) θ))
-    """
-    odd = freedom % 2
-    j = np.arange(1, freedom // 2)
-    factors = (2 * j - 1 + odd) / (2 * j + odd)
-
-    def within(theta: float) -> float:
-        cosine = math.cos(theta)
-        terms = np.cumprod(factors * cosine**2)
-        series = math.sin(theta) * (1 + float(terms.sum()))
-        return 2 / math.pi * (theta + cosine * series) if odd else series
-
-    return math.sqrt(freedom) * math.tan(root(lambda theta: within(theta) - level, 0.0, math.pi / 2))

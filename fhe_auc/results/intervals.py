@@ -20,7 +20,14 @@ The first is DeLong's for the rows with their scores binned. The second assumes 
 take rows as independent: patients who appear twice, or who are alike within a site, make them too narrow. The last
 takes patients as independent, and is DeLong's where each has one row. Intervals are
 made on the logit scale, logit A ± z·SE/(A(1 − A)), so that they stay between 0 and 1; or plain, A ± z·SE, cut at 0 and
-1, as pROC's `ci.auc` does. Where thresholds leave more open than the standard error, `widened` adds that.
+1, as pROC's `ci.auc` does. Few rows say too little of their own error: there the ends are where
+
+    |A − θ| = z·√(V(θ)·(SE²/V(A))^w)        V(θ) = θ(1 − θ)(1 + M(1 − θ)/(2 − θ) + Mθ/(1 + θ)) / (P·N)
+
+with M = (P + N)/2 − 1, and w = 0 (method 5 of Newcombe, Stat. Med. 25 (2006), 559-573) or 1/2.
+
+Patients are few where some have most of the rows: Student's t is taken, as for so many as P²/Σ(rows of a patient)²
+(Kish, Survey Sampling, 1965). Where thresholds leave more open than the standard error, `widened` adds that.
 """
 
 from __future__ import annotations
@@ -37,6 +44,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fhe_auc.base.errors import InputError
+from fhe_auc.base.numerics import root
 
 DELONG = "DeLong, logit scale"
 PLAIN_DELONG = "DeLong, plain"
@@ -44,6 +52,8 @@ PAIRED_DELONG = "DeLong, paired, on binned scores"
 CLUSTERED = "Obuchowski"  # in the place of DeLong in a method's name
 HANLEY_MCNEIL = "Hanley and McNeil, logit scale"
 AT_MOST = ", for classes that err together"  # of an average, at the end of a method's name
+NEWCOMBE = "Newcombe, method 5"
+HALF_NEWCOMBE = "between DeLong and Newcombe's method 5"
 WIDENED = ", widened by the binning error"
 WILSON = "Wilson"
 WILSON_CUT = "Wilson, at an estimated threshold"
@@ -62,8 +72,19 @@ _FARTHEST = 4.0  # times what a standard error of a difference is off by about: 
 BELOW_HALF = "the whole interval lies below 1/2"
 REVERSED = "labels or scores may be reversed (--positive-label, or 1 minus the score)"
 
-_FEW, _VERY_FEW = 30, 10
-_MISPLACED = 1.5  # rows of the rarer label, as the AUC has it
+FEWEST = 20
+"""Of the rarer label: with fewer rows, errors are not DeLong's, and rates have no interval."""
+
+FEW = 30  # rows, or patients, of the rarer label
+FEW_PLAIN = (
+    f"fewer than {FEW} positive or negative rows: plain intervals are too narrow (by default they are not plain)"
+)
+FEW_PATIENTS = (
+    f"the patients with positive rows, or with negative ones, say as much as fewer than {FEW} with equally many rows: "
+    "in simulated studies such intervals of 95 % held the AUC in 92 to 97 %"
+)
+_MISPLACED = 3.0  # rows of the rarer label, as the AUC has it: with fewer, DeLong's held only 85 to 93 %
+_NORMAL = 10_000  # degrees of freedom
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,25 +105,6 @@ class Interval:
     def independent(self) -> str:
         """What its method takes as independent: "rows", or "patients"."""
         return "patients" if self.method.startswith(CLUSTERED) else "rows"
-
-
-def few_rows(rows: int, auc: float, of: str = "rows") -> str:
-    """Return what to say of this AUC's interval from so few rows of the rarer label; nothing if they are enough.
-
-    `of` is what is counted: rows, or patients with such rows.
-    """
-    if rows >= _VERY_FEW and rows * min(auc, 1 - auc) <= _MISPLACED:
-        return (
-            f"few positive or negative {of} for an AUC so near to 1, or to 0: such intervals are too narrow; in "
-            "simulated studies those of 95 % held the AUC in 83 to 92 %"
-        )
-    if rows >= _FEW:
-        return ""
-    below, held = (_FEW, "90 to 95 %") if rows >= _VERY_FEW else (_VERY_FEW, "only 73 to 94 %")
-    return (
-        f"fewer than {below} positive or negative {of}: such intervals are too narrow; in simulated studies those of "
-        f"95 % held the AUC in {held}"
-    )
 
 
 Components: TypeAlias = tuple[float, float]  # S10 and S01
@@ -213,6 +215,17 @@ class Clusters(NamedTuple):
             summed = (own - 1) * alone + over_pairs(1 - at, 1 - at) / (2 * rows[1 - at]) ** 2
             variance += patients / (patients - 1) * summed / own**2
         return math.sqrt(variance) if variance > 0 else None
+
+    def worth(self, model: int, group: int, rows: tuple[int, int]) -> float:
+        """Return how many patients with equally many rows would say as much as these, of the rarer label."""
+        within = self.within[model, model, group]
+        return min(float(own**2 / (own + within[of, of].pairs)) for of, own in zip((1, 0), rows, strict=True))
+
+    def stretch(self, model: int, group: int, rows: tuple[int, int], level: float) -> float:
+        """Return by how much to multiply an AUC's error, so that the normal law's interval is of so few patients."""
+        worth, patients = max(self.worth(model, group, rows), 2.0), max(min(self.patients[group][:2]), 2)
+        counted = worth * (patients - 1) / ((worth - 1) * patients)  # in the place of patients/(patients − 1)
+        return student_t(int(worth) - 1, level) / quantile(level) * math.sqrt(max(counted, 1.0))
 
 
 LEAST_SCALE = 2
@@ -333,6 +346,33 @@ def hanley_mcneil(auc: Fraction, positives: int, negatives: int) -> float:
     return math.sqrt(variance / (positives * negatives))
 
 
+def of_auc(
+    auc: Fraction, rows: tuple[int, int], standard_error: float, level: float, method: str = DELONG
+) -> Interval | None:
+    """Return the interval of the AUC of so many positive and negative rows, two of each at least, with this error.
+
+    It is `on_logit_scale`; Newcombe's where rows of the rarer label are fewer than 20, or the AUC is 0 or 1; half that
+    where fewer than 3 of these are on the wrong side. None where all scores are tied.
+    """
+    rarer, share = min(rows), float(auc)
+    weight = 0.0
+    if rarer >= FEWEST and 0 < auc < 1:
+        if rarer * min(share, 1 - share) >= _MISPLACED:
+            return on_logit_scale(auc, standard_error, level, method)
+        weight = 0.5 if method == DELONG else 0.0  # Hanley and McNeil's error is Newcombe's, about
+    if not standard_error and 0 < auc < 1:
+        return None
+    m, z, pairs = sum(rows) / 2 - 1, quantile(level), math.prod(rows)
+
+    def variance(at: float) -> float:
+        return at * (1 - at) * (1 + m * (1 - at) / (2 - at) + m * at / (1 + at)) / pairs
+
+    by = z * math.sqrt((standard_error**2 / variance(share)) ** weight) if weight else z
+    low = root(lambda at: at + by * math.sqrt(variance(at)) - share, 0.0, share) if auc > 0 else 0.0
+    high = root(lambda at: at - by * math.sqrt(variance(at)) - share, share, 1.0) if auc < 1 else 1.0
+    return Interval(level, low, high, HALF_NEWCOMBE if weight else NEWCOMBE)
+
+
 def on_logit_scale(auc: Fraction, standard_error: float, level: float, method: str) -> Interval | None:
     """Return the interval; None for an AUC of 0 or 1, or a standard error of 0. Errors as of `check_level`."""
     z = quantile(level)
@@ -413,6 +453,29 @@ def quantile(level: float) -> float:
     """Return how many standard errors an interval of that level reaches to either side; errors as `check_level`."""
     check_level(level)
     return NormalDist().inv_cdf((1 + level) / 2)
+
+
+def student_t(freedom: int, level: float) -> float:
+    """Return the t that |T| exceeds with probability 1 - level; T has Student's law. The normal one's from 10,000 on.
+
+    With θ = arctan(t/√ν), P[|T| < t] is a finite sum (Abramowitz and Stegun 26.7.3 and 26.7.4):
+
+        ν even   sin θ (1 + 1/2 cos² θ + (1·3)/(2·4) cos⁴ θ + … to cos^(ν-2) θ)
+        ν odd    2/π (θ + sin θ (cos θ + 2/3 cos³ θ + (2·4)/(3·5) cos⁵ θ + … to cos^(ν-2) θ)), without sin θ if ν = 1
+    """
+    if freedom >= _NORMAL:
+        return quantile(level)
+    odd = freedom % 2
+    j = np.arange(1, freedom // 2)
+    factors = (2 * j - 1 + odd) / (2 * j + odd)
+
+    def within(theta: float) -> float:
+        cosine = math.cos(theta)
+        terms = np.cumprod(factors * cosine**2)
+        series = math.sin(theta) * (1 + float(terms.sum())) if freedom > 1 else 0.0
+        return 2 / math.pi * (theta + cosine * series) if odd else series
+
+    return math.sqrt(freedom) * math.tan(root(lambda theta: within(theta) - level, 0.0, math.pi / 2))
 
 
 def check_level(level: object) -> None:

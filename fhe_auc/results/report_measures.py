@@ -13,15 +13,17 @@ import numpy as np
 from fhe_auc import metrics
 from fhe_auc.metrics import Estimate, Histogram
 from fhe_auc.results.intervals import (
-    DELONG,
+    FEWEST,
     WALD,
     WALD_LOGIT,
     WILSON,
     WILSON_CUT,
     Interval,
+    of_auc,
     of_bins,
     on_logit_scale,
     quantile,
+    student_t,
     widened,
     wilson,
 )
@@ -44,6 +46,7 @@ LABELS = ("positive", "negative")
 _LABELS_OF = {"recall": LABELS[:1], "specificity": LABELS[1:]}
 """Rows of which label tell a rate at a threshold; others are told by both together."""
 
+TOO_FEW = f"fewer than {FEWEST} rows: too few for an interval"
 _HELD = (0.9, 0.95)  # specificity, or sensitivity, at the operating points
 _MAX_FPR = 0.1
 
@@ -62,6 +65,7 @@ class Measure:
     estimate: Estimate | None
     interval: Interval | None = None
     missing: str = "there are no such rows"
+    no_interval: str = ""  # why not, where its rows are too few
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -86,9 +90,12 @@ class OperatingPoint(NamedTuple):
     decision: Decision | None
 
 
-def _wald_logit(estimate: Estimate, error: float, level: float, bias: float = 0.0) -> Interval | None:
-    interval = on_logit_scale(Fraction(estimate.value - bias), error, level, WALD_LOGIT)
-    return widened(interval, error, estimate.half_width)
+def _wald_logit(value: float, error: float, level: float, rows: float, off: float) -> Interval | None:
+    """Return an interval of a value from 0 to 1; where it is an end, or has no error, Wilson's of so many rows."""
+    interval = on_logit_scale(Fraction(value), error, level, WALD_LOGIT)
+    if interval is None and rows > 0:
+        interval = _wilson(value * rows, rows, level)
+    return widened(interval, error, off)
 
 
 def _wald(estimate: Estimate, error: float, level: float | None) -> Interval | None:
@@ -99,36 +106,71 @@ def _wald(estimate: Estimate, error: float, level: float | None) -> Interval | N
     return widened(interval, error, estimate.half_width, (-math.inf, math.inf))
 
 
-def _partial_auc_interval(score: Estimate, error: float, level: float) -> Interval | None:
+def _partial_auc_interval(score: Estimate, error: float, level: float, rows: float) -> Interval | None:
     by = 2 - _MAX_FPR  # the area itself, as a share of what it can be, lies between 0 and 1
-    share = Estimate(*(1 - by * (1 - each) for each in (score.value, score.low, score.high)))
-    interval = _wald_logit(share, by * error, level)
+    share = min(max(1 - by * (1 - score.value), 0.0), 1.0)
+    interval = _wald_logit(share, by * error, level, rows, by * score.half_width)
     return interval and replace(interval, low=1 - (1 - interval.low) / by, high=1 - (1 - interval.high) / by)
 
 
-def _rates_held(histogram: Histogram, level: float | None) -> Iterator[Measure]:
-    """Yield the sensitivity at each specificity, exactly, and the reverse.
+def _rates_held(histogram: Histogram, level: float | None, min_cell: int) -> Iterator[Measure]:
+    """Yield the sensitivity at each specificity, and the reverse, of the bins as counted.
 
-    Around the rate by Wilson's interval lie what the curve has where the held rate's share of rows is off by chance, by
-    its standard error and half a row; the ends are combined as differences' are (Zou and Donner, Stat. Med. 27, 2008).
+    Around the rate by Wilson's interval lie what the curve has where the held rate's share of rows is off by chance;
+    the ends are combined as differences' are (Zou and Donner, Stat. Med. 27, 2008). Of that share 0.9 standard errors
+    are taken for one, as the curve goes straight from point to point. Rows of a bin that the curve crosses count by
+    their part, and so vary less.
+
+    A rate is a count of rows, by how many of them there are. Where small counts are hidden, it and its interval are in
+    steps of 2 rows or more: any value fits several counts, at a place that nobody is told, so that neither the count
+    nor its difference to one that is shown can be read. Finer digits would lie below the standard error.
     """
     mirrored = Histogram(
         np.arange(histogram.bins + 1, dtype=np.float64), histogram.negatives[::-1], histogram.positives[::-1]
     )
-    for bins, found, held in ((histogram, "sensitivity", "specificity"), (mirrored, "specificity", "sensitivity")):
+    single = metrics.of_one_score(histogram)
+    for bins, meant, found, held in (
+        (histogram, single, "sensitivity", "specificity"),
+        (mirrored, single[::-1], "specificity", "sensitivity"),
+    ):
         (fpr, tpr, _), rows, others = metrics.roc_curve(bins), bins.positives.sum(), bins.negatives.sum()
+        tied = meant[bins.counts > 0][::-1]
         for least in _HELD:
-            rate, at = float(np.interp(1 - least, fpr, tpr)), int(np.searchsorted(fpr, 1 - least, side="right"))
-            estimate, interval = Estimate(rate, float(tpr[at - 1]), float(tpr[min(at, len(tpr) - 1)])), None
-            if level is not None:
-                off = quantile(level) * math.sqrt(least * (1 - least) / others) + 0.5 / others
-                cut, own = np.interp((1 - least - off, 1 - least + off), fpr, tpr), wilson(rate * rows, rows, level)
+            at = min(int(np.searchsorted(fpr, 1 - least, side="right")), len(fpr) - 1)
+            part = (1 - least - fpr[at - 1]) / (fpr[at] - fpr[at - 1]) if fpr[at] > fpr[at - 1] else 1.0
+            rate = float(tpr[at - 1] + part * (tpr[at] - tpr[at - 1]))
+            estimate = Estimate(rate, *((rate, rate) if tied[at - 1] else (float(tpr[at - 1]), float(tpr[at]))))
+            interval = None
+            if level is not None and min(rows, others) >= FEWEST:
+                off = 0.9 * quantile(level) * math.sqrt(least * (1 - least) / others)
+                varies = 1 - part * (1 - part) * (tpr[at] - tpr[at - 1]) / max(rate * (1 - rate), 1e-9)
+                sure = rows / varies if varies > 0 else rows
+                cut, own = np.interp((1 - least - off, 1 - least + off), fpr, tpr), wilson(rate * sure, sure, level)
                 low, high = (math.hypot(cut[end] - rate, float(own[end]) - rate) for end in (0, 1))
                 interval = Interval(level, max(rate - low, 0.0), min(rate + high, 1.0), WILSON_CUT)
                 interval = widened(interval, (low + high) / 2 / quantile(level), estimate.half_width)
+            if min_cell > 1:
+                estimate, interval = _coarse(estimate, interval, 2 / rows)
             title = f"{found.capitalize()} at {held} {least:.2f}"
             meaning = f"With the threshold at which the {held} is that; the interval allows for estimating it."
-            yield Measure(f"{found}_at_{held}_{least:.2f}", title, meaning, estimate, interval)
+            no_interval = TOO_FEW if level is not None and interval is None else ""
+            yield Measure(f"{found}_at_{held}_{least:.2f}", title, meaning, estimate, interval, no_interval=no_interval)
+
+
+def _coarse(estimate: Estimate, interval: Interval | None, least: float) -> tuple[Estimate, Interval | None]:
+    """Return a rate and its interval in steps of 0.1, 0.05, 0.02, 0.01 and so on, the finest that is not below this."""
+    digits = math.ceil(-math.log10(least))
+    step = min(each for power in (digits, digits - 1) for by in (1, 2, 5) if (each := by / 10**power) >= least - 1e-12)
+
+    def rounded(value: float) -> float:
+        return float(min(max(round(value / step) * step, 0.0), 1.0))
+
+    around = rounded(estimate.value)
+    low, high = min(estimate.low, around - step / 2), max(estimate.high, around + step / 2)
+    if interval is not None:
+        low_end, high_end = min(rounded(interval.low), around), max(rounded(interval.high), around)
+        interval = replace(interval, low=low_end, high=high_end)
+    return Estimate(around, max(low, 0.0), min(high, 1.0)), interval
 
 
 _OF_SCORES = {
@@ -200,16 +242,16 @@ _OF_DECISIONS = {
 def score_measures(fine: Histogram, shown: Histogram, level: float | None, min_cell: int) -> Iterator[Measure]:
     """Yield the measures that need no threshold, of the bins before merging.
 
-    What is made of counts at few thresholds is of merged bins, as are all points of curves. A measure
-    that would tell of from 1 to ``min_cell - 1`` rows at the wrong end of the scores is left out.
+    `shown` are the bins after. A measure that would tell of from 1 to ``min_cell - 1`` rows at the wrong end of the
+    scores is left out.
     """
     auc, precision = metrics.roc_auc_score(fine), metrics.average_precision_score(fine)
-    partial, partial_error = metrics.partial_auc_score(shown, _MAX_FPR)
+    partial, partial_error = metrics.partial_auc_score(fine, _MAX_FPR)
     found = {
         "roc_auc": auc,
         "average_precision": precision,
         "partial_auc": partial,
-        "ks": metrics.ks_statistic(shown),
+        "ks": metrics.ks_statistic(fine),
     }
     left_out = dict[str, str]()
     if metrics.of_probabilities(fine):
@@ -229,21 +271,24 @@ def score_measures(fine: Histogram, shown: Histogram, level: float | None, min_c
     intervals: dict[str, Interval | None] = {}
     if level is not None:
         exact, error = of_bins(fine.positives, fine.negatives)
+        rows = int(fine.positives.sum()), int(fine.negatives.sum())
         if error is not None:
-            intervals["roc_auc"] = widened(on_logit_scale(exact, error, level, DELONG), error, auc.half_width)
-        # Around the value less half its bias: of all of it, intervals held too little where models are good.
-        bias = metrics.average_precision_bias(fine) / 2
-        intervals["average_precision"] = _wald_logit(precision, metrics.average_precision_error(fine), level, bias)
-        intervals["partial_auc"] = _partial_auc_interval(partial, partial_error, level)
+            intervals["roc_auc"] = widened(of_auc(exact, rows, error, level), error, auc.half_width)
+        # Less a part of its bias: of more, intervals held too little where models are good.
+        value = precision.value - min(0.5, 0.7 * (1 - precision.value)) * metrics.average_precision_bias(fine)
+        spread = metrics.average_precision_error(fine) * student_t(min(rows), level) / quantile(level)
+        intervals["average_precision"] = _wald_logit(value, spread, level, min(rows), precision.half_width)
+        intervals["partial_auc"] = _partial_auc_interval(partial, partial_error, level, rows[0])
         if "brier" in found:
-            intervals["brier"] = _wald_logit(found["brier"], metrics.brier_score_error(fine), level)
+            error = metrics.brier_score_error(fine)
+            intervals["brier"] = _wald_logit(found["brier"].value, error, level, 0, found["brier"].half_width)
             intervals["scaled_brier"] = _wald(*metrics.scaled_brier_score(fine), level)
     for name, texts in _OF_SCORES.items():
         if name in left_out:
             yield Measure(name, *texts, None, missing=left_out[name])
         else:
             yield Measure(name, *texts, found[name], intervals.get(name))
-    yield from _rates_held(shown, level)
+    yield from _rates_held(fine, level, min_cell)
 
 
 def _deciding_few(fine: Histogram, brier: Estimate, min_cell: int) -> dict[str, str]:
@@ -332,20 +377,28 @@ def decision(
         if any(label in few for label in _LABELS_OF.get(name, LABELS)):
             measures.append(Measure(name, *texts, None, missing=why))
         else:
-            interval = rate_interval(*rates[name], level) if name in rates else None
-            value = found[name]
+            value, rate = found[name], rates.get(name, (0.0, 0.0))
             estimate = None if value is None else Estimate(value, value, value)
-            measures.append(Measure(name, *texts, estimate, interval))
+            interval = rate_interval(*rate, level)
+            measures.append(Measure(name, *texts, estimate, interval, no_interval=_too_few(rate[1])))
     of_positive, of_negative = (
         (None, None) if label in few else row for label, row in zip(LABELS, ((fn, tp), (tn, fp)), strict=True)
     )
     return Decision(title, float(threshold), tuple(measures), (of_negative, of_positive), why)
 
 
+def _too_few(rows: float) -> str:
+    return TOO_FEW if 0 < rows < FEWEST else ""
+
+
 def rate_interval(successes: float, rows: float, level: float | None) -> Interval | None:
-    """Return Wilson's interval of a rate; None without a level or rows."""
-    if level is None or not rows > 0:
+    """Return Wilson's interval of a rate; None without a level, or of fewer than 20 rows."""
+    if level is None or rows < FEWEST:
         return None
+    return _wilson(successes, rows, level)
+
+
+def _wilson(successes: float, rows: float, level: float) -> Interval:
     low, high = wilson(successes, rows, level)
     return Interval(level, float(low), float(high), WILSON)
 

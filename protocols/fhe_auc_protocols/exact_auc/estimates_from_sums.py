@@ -226,16 +226,17 @@ class Reading:
         return tuple(text.format(column=self.analysis.cluster) for text in told)
 
     def _few_rows(self, estimates: Sequence[GroupEstimate]) -> tuple[str, ...]:
-        """Warn where an interval that is shown is of few rows, or patients; groups are named, all rows are not."""
+        """Warn where an interval by errors alone is of few rows, or patients; groups are named, all rows are not."""
         groups: dict[str, dict[str, None]] = defaultdict(dict)
         for contrast, each in zip(self.analysis.contrasts, estimates, strict=False):
             if each.interval is None or each.auc is None:
                 continue
-            counted, of = (each.positives or 0, each.negatives or 0), "rows"
-            if self.sums.clusters is not None:
-                counted, of = self.sums.clusters.patients[contrast.positives.group][:2], "patients"
-            groups[intervals.few_rows(min(counted), each.auc, of)][each.group] = None
-        told = ((warning, names) for warning, names in groups.items() if warning)
+            rows, clusters = (each.positives or 0, each.negatives or 0), self.sums.clusters
+            if clusters is not None and clusters.worth(contrast.model, contrast.positives.group, rows) < intervals.FEW:
+                groups[intervals.FEW_PATIENTS][each.group] = None
+            elif clusters is None and self.plain and min(rows) < intervals.FEW:
+                groups[intervals.FEW_PLAIN][each.group] = None
+        told = groups.items()
         return tuple(text if "" in names else f"{', '.join(map(repr, names))}: {text}" for text, names in told)
 
     def _of_comparisons(self, estimates: Sequence[GroupEstimate]) -> tuple[str, ...]:
@@ -318,8 +319,13 @@ class Reading:
             standard_error = of_sums
         if self.plain and method == intervals.DELONG:
             interval = intervals.plain(found.auc, standard_error, self.level, self._method(intervals.PLAIN_DELONG))
+        elif self.sums.clusters is not None:
+            reach = standard_error * self.sums.clusters.stretch(
+                contrast.model, contrast.positives.group, rows, self.level
+            )
+            interval = intervals.on_logit_scale(found.auc, reach, self.level, self._method(method))
         else:
-            interval = intervals.on_logit_scale(found.auc, standard_error, self.level, self._method(method))
+            interval = intervals.of_auc(found.auc, rows, standard_error, self.level, method)
         return standard_error, intervals.widened(interval, standard_error, float(found.binning_error))
 
     def _estimate(self, contrast: Contrast, found: AucOfSums) -> GroupEstimate:
