@@ -242,8 +242,8 @@ _OF_DECISIONS = {
 def score_measures(fine: Histogram, shown: Histogram, level: float | None, min_cell: int) -> Iterator[Measure]:
     """Yield the measures that need no threshold, of the bins before merging.
 
-    `shown` are the bins after. A measure that would tell of from 1 to ``min_cell - 1`` rows at the wrong end of the
-    scores is left out.
+    The Kolmogorov-Smirnov statistic, a difference of two counts, is of those `shown`, after merging. A measure that
+    would tell of from 1 to ``min_cell - 1`` rows at the wrong end of the scores is left out.
     """
     auc, precision = metrics.roc_auc_score(fine), metrics.average_precision_score(fine)
     partial, partial_error = metrics.partial_auc_score(fine, _MAX_FPR)
@@ -251,7 +251,7 @@ def score_measures(fine: Histogram, shown: Histogram, level: float | None, min_c
         "roc_auc": auc,
         "average_precision": precision,
         "partial_auc": partial,
-        "ks": metrics.ks_statistic(fine),
+        "ks": metrics.ks_statistic(shown),
     }
     left_out = dict[str, str]()
     if metrics.of_probabilities(fine):

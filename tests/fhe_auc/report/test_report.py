@@ -224,7 +224,10 @@ def test_what_is_undefined_exact_or_without_an_interval_is_said_so() -> None:
     texts = Page(report.render(report.report_card(Histogram([0, 0.5, 1], [0, 4], [6, 0])), facts)).texts
     assert "nothing" in texts
     assert "Read this first" not in texts
-    for positives, negatives in (([0, 4], [6, 0]), ([1, 0], [3, 4]), ([1.5, 3], [4, 2])):
+    few = report.report_card(Histogram([0, 0.5, 1], [0, 4], [6, 0])).interval  # no pair is wrong: of the rows alone
+    assert few is not None
+    assert (few.method, few.high) == ("Newcombe, method 5", 1)
+    for positives, negatives in (([1, 0], [3, 4]), ([1.5, 3], [4, 2])):
         ours = report.report_card(Histogram([0, 0.5, 1], positives, negatives))
         assert ours.interval is None
         assert "no confidence interval" in Page(report.render(ours, FACTS)).words
