@@ -18,7 +18,7 @@ HARMLESS = ("guess-right", "swap-parties")
 LIES = [name for name in STRATEGIES if name not in HARMLESS]
 CREDULOUS = [  # what `exact` takes; the others are out of range, as the aggregator does not know the pads
     *("negate-difference", "zero-ties", "scale-all", "forge-difference", "forge-positives", "plausible-values"),
-    *("zeros", "add-positives", "earlier-result", "guess-wrong", "claim-more", "claim-fewer", "claim-others"),
+    *("zeros", "add-positives", "earlier-result", "claim-more", "claim-fewer", "claim-others"),
 ]
 GRID = thresholds.uniform(8)
 

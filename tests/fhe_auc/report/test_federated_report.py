@@ -246,5 +246,5 @@ def test_report_and_evaluation_give_one_auc_interval_and_binning_error_whatever_
         assert [each.interval for each in shown] == [each.interval for each in alone.facts.groups]
         for found in (card, alone.card):
             assert (found.auc.value, found.interval) == (pytest.approx(expected.auc, abs=1e-15), expected.interval)
-            assert found.auc.half_width == pytest.approx(expected.binning_error, abs=5e-5)  # pairs of rare values
+            assert found.auc.half_width == pytest.approx(expected.binning_error, abs=2e-4)  # pairs of rare values
         assert (card.auc.half_width > 0.01) == (scores == "crowded")

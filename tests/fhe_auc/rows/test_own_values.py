@@ -78,7 +78,7 @@ def test_probabilities_keep_the_named_grid_but_for_as_many_points_as_their_value
         ("dpauc-laplace", {"epsilon": 1.0}, "hybrid:1000"),
         ("histogram-local-dp", {"epsilon": 1.0}, "hybrid:1000"),
         ("exact", {"analysis": Analysis(by=(Variable("sex", ("f", "m")),))}, "hybrid:5000 with 10 own values"),
-        ("exact", {"analysis": Analysis(models=("a", "b"))}, "hybrid:1000 with 10 own values"),
+        ("exact", {"analysis": Analysis(models=("a", "b"))}, "hybrid:1500 with 10 own values"),
         (
             "exact",
             {"analysis": Analysis(by=(Variable("ward", tuple(map(str, range(26)))),))},

@@ -333,7 +333,7 @@ def test_caps_that_cannot_be_proved_are_refused_with_what_to_give() -> None:
         ({"row_caps": [5, 5]}, "or a mapping of each party's name to one; got list$"),
         ({"row_caps": 2}, "has 3 rows, more than its row cap, 2"),
         ({"row_caps": 10**6}, r"\(196,607 would do\): lower the row caps or --max-rows, leave the interval out"),
-        ({"row_caps": 10**8, "max_rows": 10**8, "interval": None}, r"\(47,453,132 would do\): .*-max-rows, or"),
+        ({"row_caps": 10**8, "max_rows": 10**8, "interval": None}, r"\(33,554,431 would do\): .*-max-rows, or"),
     ):
         with pytest.raises(InputError, match=why):
             federated_auc(sites, **{"keys": "helper", "row_caps": 5, "protocol": "verified", **asked})  # type: ignore[arg-type]

@@ -76,7 +76,7 @@ def test_what_is_published_no_longer_carries_the_seven_counts_that_the_parties_h
     assert (told[0].auc, told[0].binning_error, told[0].decimals) == (0.2619, 0.00015, 4)
     plain = json.loads(json.dumps(told[0].as_dict()))
     assert plain["estimates"][0]["auc"] == plain["auc"] == 0.2619
-    assert str(told[0]).startswith("AUC 0.2619;")
+    assert str(told[0]).startswith("AUC 0.2619 (no interval")
 
 
 @pytest.mark.backends("one")

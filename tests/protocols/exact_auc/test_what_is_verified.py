@@ -99,7 +99,13 @@ def test_the_proofs_page_says_of_every_field_which_theorem_covers_it_or_that_non
 
 
 def test_what_tables_and_json_call_by_other_names_is_sorted_too() -> None:
-    renamed = {"n", "events", "minus"}  # positives and negatives; the first model of a comparison
+    renamed = {
+        "n",
+        "events",
+        "minus",
+        "variable",
+        "confidence",
+    }  # rows; the first model; a group's; an interval's level
     sorted_ones = {name for each in SORTED.values() for name in each}
     assert {*evaluation._OF_AUCS, *evaluation._OF_DIFFERENCES} - renamed <= sorted_ones - {
         "average_precision",

@@ -52,7 +52,7 @@ from fhe_auc_protocols.exact_auc.protocol import Exact, Verified
 
 PROTOCOLS: dict[str, type[Exact]] = {"exact": Exact, "verified": Verified}
 GRID = thresholds.uniform(8)
-Numbers: TypeAlias = tuple[Fraction | None, float | None, int | None, int | None]
+Numbers: TypeAlias = tuple[Fraction, float, float, int, int]
 """An AUC, its binning error, its positives and its negatives."""
 
 
@@ -262,7 +262,7 @@ def guess_of(sites: Sequence[PartyData]) -> int:
 
 
 def right(parties: Sequence[PartyData], analysis: Analysis = PLAIN) -> list[Numbers]:
-    """Return what is right of each model and group, pair by pair of pooled rows."""
+    """Return what is right of each model and group, pair by pair of rows; of bounds, merged pairs and ties."""
     labels = np.concatenate([data.labels for data in parties]).astype(bool)
     groups = [np.ones(len(labels), np.bool_)]
     for index, variable in enumerate(analysis.by):
@@ -270,12 +270,15 @@ def right(parties: Sequence[PartyData], analysis: Analysis = PLAIN) -> list[Numb
         groups += [levels == level for level in range(len(variable.levels))]
     found: list[Numbers] = []
     for model in range(len(analysis.models)):
-        bins = np.searchsorted(GRID, np.concatenate([data.scores[model] for data in parties]), side="right")
+        scores = np.concatenate([data.scores[model] for data in parties])
+        bins = np.searchsorted(GRID, scores, side="right")
         for group in groups:
             positives, negatives = bins[group & labels], bins[group & ~labels]
             signs = np.sign(positives[:, None] - negatives[None, :])
+            merged = (signs == 0) & (scores[group & labels][:, None] != scores[group & ~labels])
             auc = Fraction(1, 2) + Fraction(int(signs.sum()), 2 * signs.size)
-            found.append((auc, float((signs == 0).sum() / (2 * signs.size)), len(positives), len(negatives)))
+            least, most = (float(each.sum() / (2 * signs.size)) for each in (merged, signs == 0))
+            found.append((auc, least, most, len(positives), len(negatives)))
     return found
 
 
@@ -289,10 +292,11 @@ def judged(roles: Iterable[Party[Evaluation]], counted: Sequence[PartyData], ana
 
     def is_right(role: Party[Evaluation]) -> bool:
         estimates = role.result().estimates
-        pairs = list(zip(estimates, expected, strict=True))
-        found = [(each.fraction, ties, each.positives, each.negatives) for each, (_, ties, *_) in pairs]
-        bounded = all((each.binning_error or 0) <= (ties or 0) for each, (_, ties, *_) in pairs)
-        return bounded and found == expected  # ties of equal scores are no binning error
+        return all(
+            (each.fraction, each.positives, each.negatives) == (auc, *rows)
+            and merged <= (each.binning_error or 0) <= ties
+            for each, (auc, merged, ties, *rows) in zip(estimates, expected, strict=True)
+        )
 
     def refused(error: FheAucError) -> str:
         return PASSED if isinstance(error, UndefinedAucError) else type(error).__name__
