@@ -67,7 +67,7 @@ def partial_auc_score(histogram: Histogram, max_fpr: float) -> tuple[Estimate, f
     moved = (low + end) / 2 - at_cut  # by a negative row that is above the cut
     rows = (side.sum() for side in (histogram.cleaned().positives, histogram.cleaned().negatives))
     spread = (gains @ worth**2 - (gains @ worth) ** 2, steps @ moved**2 - (steps @ moved) ** 2)
-    error = np.sqrt(sum(each / number for each, number in zip(spread, rows, strict=True)))
+    error = np.sqrt(sum(max(each, 0.0) / number for each, number in zip(spread, rows, strict=True)))  # rounding
     chance = max_fpr**2 / 2
     middle, meant = (low + end) / 2, of_one_score(histogram)[histogram.cleaned().counts > 0][::-1]
     areas = (float(steps @ each) for each in (middle, np.where(meant, middle, low), np.where(meant, middle, tpr[1:])))
