@@ -26,8 +26,8 @@ from fhe_auc_benchmarks.comparison.measure import SKLEARN, ProtocolComparison, R
 from fhe_auc_protocols import opendp_samplers
 from fhe_auc_protocols.dpauc.budget import GAUSSIAN, LAPLACE, RANDOMIZED_RESPONSE, Budget
 from fhe_auc_protocols.dpauc.roc import area, statistics
-from synthetic_scores import criteo_like
 from tests.support.pooled import pooled, sklearns_auc
+from tests.support.synthetic_scores import criteo_like
 
 
 def sites(size: int, number: int = 3, seed: int = 0) -> list[PartyData]:

@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
 
-import dpauc as tables
-import synthetic_scores as synthetic
-from synthetic_scores import criteo_like
+from tests.support import dpauc_tables as tables
+from tests.support import synthetic_scores as synthetic
+from tests.support.synthetic_scores import criteo_like
 
 EPSILONS = tables.EPSILONS
 MEANS_OFF = {

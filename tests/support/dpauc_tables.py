@@ -1,6 +1,4 @@
-"""The tables of [DPAUC], as printed and as we get them, row by row.
-
-    python docs/evidence/studies/dpauc.py        # prints the tables of docs/evidence/dpauc.md
+"""The tables of [DPAUC], as printed, and what we get for each cell (docs/evidence/dpauc.md).
 
 [DPAUC] Sun et al., "DPAUC: differentially private AUC computation in federated learning", AAAI 2023, arXiv 2208.12294.
 
@@ -10,27 +8,25 @@ Noise is simulated (`fhe_auc_benchmarks.comparison.simulated_dpauc`, seeded), in
 
 - IID rows use the Gamma shortcut, non-IID rows draw the noise of each party; how rows are dealt to parties changes
   neither the sums nor the noise.
-- A cell is the paper's mean ± standard deviation, and in parentheses our mean less the paper's: of Laplace noise the
-  limit, our mean over many more runs than the paper's, so that no luck of ours explains it.
+- Of Laplace noise there is the limit, too: our mean over many more runs than the paper's, less the paper's mean, so
+  that no luck of ours explains it.
 """
 
 from __future__ import annotations
 
-import argparse
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from sklearn.metrics import roc_auc_score
 
 from fhe_auc.question import thresholds
 from fhe_auc_benchmarks.comparison import simulated_dpauc as simulation
-from fhe_auc_benchmarks.tables import show
 from fhe_auc_protocols.dpauc.budget import LAPLACE, RANDOMIZED_RESPONSE, Budget
 from fhe_auc_protocols.dpauc.roc import statistics
-from synthetic_scores import CRITEO_AUC, criteo_like
+from tests.support.synthetic_scores import criteo_like
 
 EPSILONS = (8, 4, 2, 1)
 PAPER_RUNS = 100
@@ -115,11 +111,6 @@ class Compared(NamedTuple):
     def spread(self) -> float:
         return float(self.aucs.std(ddof=1)) / self.paper.deviation
 
-    def text(self) -> str:
-        """Write the paper's mean and standard deviation, and in parentheses how far off we are."""
-        off = self.difference if self.limit is None else self.limit
-        return f"{self.paper.mean:.6f} ± {self.paper.deviation:.6f} ({off:+.1e})"
-
 
 def printed(row: Sequence[float], epsilon: int) -> Printed:
     at = 2 * EPSILONS.index(epsilon)
@@ -168,80 +159,3 @@ def aucs_of_noised_scores(
 def noised_scores(epoch: int, epsilon: int, *, runs: int, seed: int) -> float:
     random = np.random.default_rng([seed, epoch, epsilon])
     return float(aucs_of_noised_scores(*rows(epoch), epsilon, runs=runs, random=random).mean())
-
-
-BY_EPSILON = [f"ε = {epsilon}" for epsilon in EPSILONS]
-AGREEMENT = ["", "cells", "means within", "worst mean", "limits within"]
-
-Cells = Sequence[Compared]
-
-
-def agreement(name: str, of: Iterable[Cells], within: float) -> list[object]:
-    cells = [cell for row in of for cell in row]
-    means = np.array([cell.difference for cell in cells])
-    return [
-        *(name, len(cells), (np.abs(means) <= within).sum(), f"{max(means, key=abs):+.1e}"),
-        sum(abs(cell.limit or 0.0) <= within for cell in cells),
-    ]
-
-
-def body(found: Mapping[Any, Cells]) -> Iterator[list[object]]:
-    return ([*(key if isinstance(key, tuple) else (key,)), *(cell.text() for cell in of)] for key, of in found.items())
-
-
-def laplace_tables(runs: int, seed: int) -> None:
-    by_size = {
-        (epoch, size): [laplace(printed(row, e), epoch, size, 10, e, runs=runs, seed=seed) for e in EPSILONS]
-        for (epoch, size), row in TABLE_5.items()
-    }
-    by_dealing = {
-        (epoch, way, parties): [
-            laplace(printed(row, e), epoch, 100, parties, e, runs=runs, seed=seed, by_party=way != "IID")
-            for e in EPSILONS
-        ]
-        for (epoch, way, parties), row in TABLE_4.items()
-    }
-    summary = [
-        agreement(f"Table 5, epoch {epoch}", (of for key, of in by_size.items() if key[0] == epoch), WITHIN[10])
-        for epoch in range(3)
-    ]
-    for way, parties in dict.fromkeys(key[1:] for key in by_dealing):
-        of = (of for key, of in by_dealing.items() if key[1:] == (way, parties))
-        summary.append(agreement(f"Table 4, K = {parties:,}, {way}", of, WITHIN[parties]))
-    show(AGREEMENT, summary)
-    print("### Table 5: Laplace, K = 10, IID\n")
-    show(["epoch", "&#124;Θ&#124;", *BY_EPSILON], body(by_size))
-    print("### Table 4: Laplace, |Θ| = 100\n")
-    show(["epoch", "rows", "K", *BY_EPSILON], body(by_dealing))
-
-
-def other_tables(seed: int) -> None:
-    flipped = {epoch: [flips(epoch, e, runs=PAPER_RR_RUNS, seed=seed) for e in EPSILONS] for epoch in TABLE_1}
-    alike = [abs(cell.standard_errors) <= 3 for of_epoch in flipped.values() for cell in of_epoch]
-    print("### Table 1: randomised response, |Θ| = 200\n")
-    print(f"{PAPER_RR_RUNS} runs of ours; means within 3 standard errors: {sum(alike)} of {len(alike)} cells.\n")
-    show(["epoch", *BY_EPSILON], body(flipped))
-    found = [[noised_scores(epoch, e, runs=3, seed=seed) for epoch in range(3)] for e in TABLE_3]
-    off = np.array(found) - list(TABLE_3.values())
-    near, worst = (np.abs(off) <= SCORES_WITHIN).sum(), max(off.ravel(), key=abs)
-    print("### Table 3: Laplace noise on the scores\n")
-    print(f"Means of 3 runs; within {SCORES_WITHIN}: {near} of {off.size} cells (worst {worst:+.4f}). Epoch 0:\n")
-    paper = (f"{row[0]:.4f}" for row in TABLE_3.values())
-    show(["ε", *TABLE_3], [["paper", *paper], ["ours less it", *(f"{each:+.4f}" for each in off[:, 0])]])
-
-
-def main(argv: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description="Compare the tables of DPAUC with ours.")
-    parser.add_argument("--runs", type=int, default=PAPER_RUNS, help="runs a cell (default 100)")
-    parser.add_argument("--seed", type=int, default=0, help="of the simulated noise")
-    arguments = parser.parse_args(argv)
-    runs, seed = arguments.runs, arguments.seed
-    truth = ", ".join(f"{auc:.6f}" for auc in CRITEO_AUC)
-    print(f"\nSeed {seed}; {runs} runs a cell, as in the paper; limit: {MANY_RUNS:,} runs.")
-    print(f"The paper's scikit-learn AUC, epochs 0 to 2: {truth}.\n")
-    laplace_tables(runs, seed)
-    other_tables(seed)
-
-
-if __name__ == "__main__":
-    main()
