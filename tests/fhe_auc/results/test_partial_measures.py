@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.stats import norm
 
-from fhe_auc.metrics import Histogram, merge_small_cells, partial_auc_score
+from fhe_auc.metrics import Histogram, partial_auc_score
 from fhe_auc.results.report_measures import Measure, score_measures
 from fhe_auc.rows import datasets
 from fhe_auc.rows.party_data import PartyData
@@ -96,17 +96,6 @@ def test_specificity_at_a_sensitivity_is_that_of_labels_and_scores_turned_round(
         one, other = found[RATES[1] + held], turned[RATES[0] + held]
         assert one.estimate.value == pytest.approx(other.estimate.value)
         assert (one.interval.low, one.interval.high) == pytest.approx((other.interval.low, other.interval.high))
-
-
-def test_what_is_made_of_counts_at_few_thresholds_is_of_the_bins_shown() -> None:
-    """Of finer bins, one such number and the counts shown around it would tell a small count."""
-    y_true, y_score = sample(3)
-    fine = Histogram.from_rows(PartyData.from_arrays("all", y_true, y_score), np.arange(201) / 200)
-    shown = merge_small_cells(fine, 10)
-    found = {each.name: each for each in score_measures(fine, shown, 0.95, 10)}
-    for name, each in measures(shown).items():
-        if name == "partial_auc" or name.startswith(RATES):
-            assert (found[name].estimate, found[name].interval) == (each.estimate, each.interval)
 
 
 def test_a_simulated_study_in_two_hundred_holds_what_is_true_about_as_often_as_the_level_says() -> None:
