@@ -190,7 +190,11 @@ def _results(evaluation: Evaluation, session: SessionOptions, note: str) -> Iter
         yield "interval", "none", f"protocol {evaluation.protocol} releases too little; verified has DeLong's"
     if evaluation.rows is not None:
         events = output.styled(f"{evaluation.positives:,} positive, {evaluation.negatives:,} negative", "bold not dim")
-        patients = f"; of {evaluation.settings['patients']:,} patients" if "patients" in evaluation.settings else ""
+        patients = (
+            f"; of {evaluation.settings['patients']:,} patients, once a site"
+            if "patients" in evaluation.settings
+            else ""
+        )
         yield output.styled("rows", "bold"), output.styled(f"{evaluation.rows:,}", "bold"), events + patients
     yield from binning_error_rows(evaluation.auc, evaluation.binning_error, evaluation.numerical_error)
     if evaluation.average_precision is not None and evaluation.positives is not None and evaluation.rows is not None:

@@ -114,6 +114,7 @@ def _measures(measures: Sequence[Measure], *, rounded: bool = False) -> dict[str
         if measure.estimate is not None:
             ends = {name: end if math.isfinite(end) else None for name, end in asdict(measure.estimate).items()}
             entry = ends | {"interval": _interval(measure.interval)}
+            entry |= {"no_interval": measure.no_interval} if measure.no_interval else {}
             plain[measure.name] = _rounded(entry) if rounded else entry
     return plain
 

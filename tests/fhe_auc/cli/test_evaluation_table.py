@@ -138,7 +138,9 @@ def test_the_table_shows_what_json_says_headline_first(shown: str, found: dict[s
     assert learnt in " ".join(shown.split())
 
 
-def test_intervals_of_few_rows_are_warned_of_by_group_but_not_of_groups_that_are_not_shown(tmp_path: Path) -> None:
+def test_plain_intervals_of_few_rows_are_warned_of_by_group_but_not_of_groups_that_are_not_shown(
+    tmp_path: Path,
+) -> None:
     small = {f"site{seed}": site(seed).assign(band=np.where(site(seed).index < 8, "80+", "18-79")) for seed in range(5)}
     pooled = pd.concat(small.values())
     died = pooled[pooled["band"] == "80+"]["died"]
@@ -146,6 +148,7 @@ def test_intervals_of_few_rows_are_warned_of_by_group_but_not_of_groups_that_are
     for name, rows in small.items():
         rows.to_csv(tmp_path / f"{name}.csv", index=False)
     options = ("--label-column", "died", "--score-column", "risk_a", "--by", "band", "--backend", "tenseal")
+    options += ("-o", "plain_interval=true")
     for min_cell, warned in (("10", True), ("30", False)):
         found = told("evaluate", *files(tmp_path), *options, "--thresholds", "uniform:20", "--min-cell", min_cell)
         few = [each for each in found["warnings"] if "fewer than 30 positive or negative" in each]

@@ -16,7 +16,7 @@ from fhe_auc.base.serialise import encode
 from fhe_auc.cli import main
 from fhe_auc.question import thresholds
 from fhe_auc.question.analysis import PLAIN, Analysis
-from fhe_auc.results.intervals import hanley_mcneil, holm, on_logit_scale, widened
+from fhe_auc.results.intervals import hanley_mcneil, holm, of_auc, widened
 from fhe_auc.rlwe.polynomials import Words
 from fhe_auc_protocols.exact_auc.analysis_sums import AnalysisSums
 from fhe_auc_protocols.exact_auc.estimates_from_sums import Reading
@@ -70,7 +70,7 @@ def test_with_joint_keys_every_group_has_hanley_and_mcneils_interval_and_models_
     for estimate in found.estimates:
         of_rows: Any = estimate.fraction, estimate.positives, estimate.negatives
         expected = hanley_mcneil(*of_rows)
-        interval = on_logit_scale(of_rows[0], expected, 0.95, "Hanley and McNeil, logit scale")
+        interval = of_auc(of_rows[0], of_rows[1:], expected, 0.95, "Hanley and McNeil, logit scale")
         interval = widened(interval, expected, estimate.binning_error)
         assert (estimate.standard_error, estimate.interval) == (expected, interval)
     (comparison,) = found.comparisons
