@@ -148,7 +148,6 @@ def test_thresholds_asked_for_are_counted_exactly_and_move_no_other_number(
         assert (tn, fp, fn, tp) == (sum(~died & ~alarm), sum(~died & alarm), sum(died & ~alarm), sum(died & alarm))
     assert found.card.measures[:2] == plain.card.measures[:2]
     assert found.card.calibration_measures == plain.card.calibration_measures
-    assert found.card.fine_bins == plain.card.fine_bins
 
 
 def test_a_threshold_that_cannot_be_is_refused(rows: pd.DataFrame) -> None:
