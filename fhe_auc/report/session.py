@@ -56,6 +56,7 @@ if TYPE_CHECKING:
 
 _Again: TypeAlias = Callable[..., Evaluation]  # one more session, of the same setup
 
+_FEW_VALUES = 50  # of scores: measures, some 40 with four digits, tell how many rows have each
 _BINS_OF_GROUPS = 40  # in which a group's scores are taken to be spread as all rows' are
 _OTHER_INTERVALS = (
     "of this page's intervals, those of AUCs alone take patients as independent; the others take rows so, and are too "
@@ -304,7 +305,7 @@ def report_of(
     own_warnings = warnings_of(parties, histogram.edges)
     warnings = [
         *(warning for warning in evaluation.warnings if warning not in own_warnings),
-        *_cell_warnings(card),
+        *_cell_warnings(card, histogram),
         *_interval_warnings(card, interval),
     ]
     own_warnings += tuple(_end_warnings(histogram, 1, card.min_cell))
@@ -515,19 +516,21 @@ def _interval_warnings(card: ReportCard, wanted: float | None) -> Iterator[str]:
 def _end_warnings(histogram: Histogram, least: float, below: float = math.inf) -> Iterator[str]:
     """Warn where so many rows lie at an end: of fewer than are shown, the page does not say so."""
     usable = histogram.cleaned()
-    if not of_probabilities(usable):
-        return
-    if least <= usable.counts[np.minimum(usable.centres, 1 - usable.centres) < NEAREST_END].sum() < below:
+    near = usable.counts[np.minimum(usable.centres, 1 - usable.centres) < NEAREST_END].sum()
+    if of_probabilities(usable) and least <= near < below:
         yield (
             f"scores nearer than {NEAREST_END:.0e} to 0 or 1 count as {NEAREST_END:.0e} away from it in slope, "
             "intercept and calibration in the large, which depend on that"
         )
 
 
-def _cell_warnings(card: ReportCard) -> Iterator[str]:
+def _cell_warnings(card: ReportCard, counted: Histogram) -> Iterator[str]:
     for decision in card.chosen:
         if decision.hidden:
             yield f"threshold {decision.threshold:.6g}: {decision.hidden}"
+    sides = np.array([counted.positives, counted.negatives])
+    if np.count_nonzero(counted.counts) <= _FEW_VALUES and ((sides > 0) & (sides < card.min_cell)).any():
+        yield "scores have few values: counts hidden here can be worked out from the measures of all rows"
     if card.min_cell == 1 and not card.noisy:
         yield "small counts are shown (--min-cell 1, in Python min_cell=1): a count from 1 to 9 may tell who is meant"
 

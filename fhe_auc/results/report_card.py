@@ -62,7 +62,7 @@ class ReportCard:
     """
 
     histogram: Histogram
-    fine_bins: int  # before merging
+    fine_bins: int  # before merging, which leaves fewer: thresholds asked for are among them
     min_cell: int  # the least count, but for 0, that is shown; 1 where nothing was merged on purpose
     noisy: bool  # whether the counts carry privacy noise, which no range covers; there are no intervals then
     level: float | None  # of all confidence intervals; None: there are none
@@ -244,7 +244,7 @@ def report_card(
     curve = metrics.decision_curve(usable) if probabilities else None
     return ReportCard(
         histogram=usable,
-        fine_bins=fine.bins,
+        fine_bins=counted.bins if min_cell > 1 else fine.bins,
         min_cell=min_cell,
         noisy=noisy,
         level=level,

@@ -148,7 +148,14 @@ def test_thresholds_asked_for_are_counted_exactly_and_move_no_other_number(
         assert (tn, fp, fn, tp) == (sum(~died & ~alarm), sum(~died & alarm), sum(died & ~alarm), sum(died & alarm))
     assert found.card.measures[:2] == plain.card.measures[:2]
     assert found.card.calibration_measures == plain.card.calibration_measures
-    assert found.card.fine_bins == plain.card.fine_bins
+
+
+@pytest.mark.parametrize(("top", "told"), [(4, True), (400, False)])
+def test_a_warning_says_that_counts_hidden_where_scores_are_points_can_be_worked_out(top: int, told: bool) -> None:
+    points = np.append(np.repeat([0.1, 0.2, 0.3], 400), [0.9] * top)
+    found = federated_report([(np.arange(len(points)) % 2, points)])
+    assert (found.card.histogram.bins < 4) == told
+    assert any("can be worked out" in each for each in found.facts.warnings) == told
 
 
 def test_a_threshold_that_cannot_be_is_refused(rows: pd.DataFrame) -> None:

@@ -349,7 +349,8 @@ def test_no_count_is_small_and_json_and_page_say_what_was_merged(kind: str, thre
     ours = card(kind, threshold, min_cell=10)
     plain = report.as_dict(ours, FACTS)
     assert all(count < 1e-6 or count > 10 - 1e-6 for count in whole_counts(plain))
-    bins, before = ours.histogram.bins, card(kind).fine_bins
+    bins, of_grid = ours.histogram.bins, card(kind).histogram.edges[:-1]
+    before = len(of_grid) + (threshold not in of_grid)
     assert plain["small_cells"] == {"min_cell": 10, "bins": bins, "bins_before": before}
     error = plain["metrics"]["expected_calibration_error"]
     assert (error["bins"], error["strategy"]) == (10, "quantile")

@@ -1,5 +1,6 @@
 """Thresholds that a reader asks for: they stay, are counted exactly, and tell no small count; what counts choose."""
 
+import datetime
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
@@ -12,7 +13,8 @@ from hypothesis import strategies as st
 from fhe_auc import metrics
 from fhe_auc.base.errors import InputError
 from fhe_auc.metrics import Histogram
-from fhe_auc.results.report_card import Decisions, ReportCard, report_card
+from fhe_auc.results.report_card import Decisions, Facts, ReportCard, report_card
+from fhe_auc.results.report_json import as_dict
 from fhe_auc.rows.party_data import PartyData
 from tests.support.lazy import Lazy
 
@@ -105,7 +107,17 @@ def test_what_needs_no_threshold_is_of_the_grid_alone(min_cell: int) -> None:
         if one.name not in merged and "_at_" not in one.name:
             assert one == other
     assert plain.calibration_measures == asked.calibration_measures
-    assert (plain.chosen, plain.fine_bins) == ((), asked.fine_bins)
+    assert plain.chosen == ()
+
+
+def test_an_edge_more_for_a_threshold_does_not_make_up_for_a_bin_that_is_merged() -> None:
+    edges = np.sort(np.append(np.arange(9) / 8, 0.55))
+    counts = Histogram(edges, [50, 50, 50, 50, 40, 43, 50, 50, 3], [80, 80, 80, 80, 40, 44, 80, 80, 80])
+    ours = report_card(counts, wanted=Decisions(threshold=0.55), added=[0.55], min_cell=10)
+    assert ours.histogram.bins == len(edges) - 2 < ours.fine_bins
+    plain = as_dict(ours, Facts(title="", date=datetime.date(2026, 1, 1), privacy="", session={}))
+    shown = plain["metrics"]["roc_auc"]["value"]  # all digits would tell of 3 rows which bin they are in
+    assert shown == round(shown, 4) != ours.auc.value
 
 
 def test_a_threshold_is_a_number_and_else_an_edge() -> None:
