@@ -1,4 +1,4 @@
-"""The study of the private AUC: its simulation is the protocol's, and its audit tells half the noise."""
+"""The private AUC: its simulation is the protocol's, its noise a curator's, and an audit tells half the noise."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ from fhe_auc.rows.party_data import PartyData
 from fhe_auc_benchmarks.comparison.simulated_private_auc import aucs, budget, exact, pool_of, releases
 from fhe_auc_protocols.exact_auc.epsilon_noise import Privacy
 from fhe_auc_protocols.options import Verified
-from private_auc import GRID, UNITS, audit, rows_of, with_curator
+from tests.support.private_auc import GRID, UNITS, audit, rows_of, with_curator
 
 
 @pytest.mark.parametrize("unit", UNITS)
