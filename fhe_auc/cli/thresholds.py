@@ -30,7 +30,7 @@ from fhe_auc.session.protocol import DEFAULT_PROTOCOL, Setup
     "--own-rows",
     is_flag=True,
     help="Without a session: from these rows alone, 100 at least, for a session that is to be made. Scores may be any "
-    "numbers, and those that ten rows have get bins of their own.",
+    "numbers, and those that ten rows have get bins of their own. All sites see these: no --epsilon covers that.",
 )
 @inputs.whole_number("--bins", 2, default=200, about="How many thresholds; fewer where many rows have one score.")
 @click.option(

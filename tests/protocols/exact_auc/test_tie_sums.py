@@ -1,5 +1,6 @@
 """Ties that are meant, by signs of a hash: against pairs of rows by definition, in every kind of session."""
 
+from fractions import Fraction
 from typing import Any
 
 import msgspec
@@ -13,6 +14,7 @@ from fhe_auc.question import thresholds
 from fhe_auc.question.analysis import PLAIN
 from fhe_auc.question.binning import bins_of
 from fhe_auc.rows.party_data import PartyData
+from fhe_auc_protocols.exact_auc.auc_sums import AucOfSums
 from fhe_auc_protocols.exact_auc.tie_sums import DRAWS, TieSums, runs_of
 from tests.support import delong
 from tests.support.exact_sessions import Play, both_protocols, rows, slow
@@ -156,6 +158,23 @@ def test_what_a_party_that_makes_up_rows_reads_of_signs_is_the_sum_of_the_bucket
     after = draws(np.append(scores, [0.31] * 50), np.append(labels, [True] * 50), b"session")
     alone = draws(np.append(scores[~labels], 0.31), [*[0] * int((~labels).sum()), 1], b"session")
     assert (after - before == 50 * alone).all()
+
+
+def test_a_party_hides_what_bins_merge_of_others_where_signs_of_its_rows_are_of_its_choice() -> None:
+    """Of a bin's k positives and k negatives it says that all rows have one sign, and bins' signs even out: -k^2."""
+    grid, random = thresholds.uniform(20), np.random.default_rng(9)
+    labels = random.random(3000) < 0.3
+    scores = np.clip(0.5 + 0.1 * random.normal(size=3000) + 0.05 * labels, 0, 1)
+    honest, at = draws(scores, labels, b"session", grid), bins_of(scores, grid)
+    k = int(np.sqrt(honest.mean()))
+    assert k < 520
+    pools = [np.append(np.bincount(at[of], minlength=20), k) for of in (labels, ~labels)]
+    positives, negatives = (int(each.sum()) for each in pools)
+    sums = AucOfSums(None, Fraction(int(np.prod(pools, axis=0).sum()), 2 * positives * negatives), positives, negatives)
+    ties = TieSums(PLAIN, (20,), 20, 40)
+    (right,), (hidden,) = (ties.read(each.tolist(), [sums]) for each in (honest, honest - k * k))
+    assert right == sums
+    assert hidden.binning_error < sums.binning_error / 4
 
 
 @pytest.mark.parametrize(
