@@ -20,6 +20,7 @@ from fhe_auc.cli.session_options import SessionOptions, histogram_options, namin
 from fhe_auc.question.analysis import MOST_MIN_CELL, Questions
 from fhe_auc.results import result_tables
 from fhe_auc.results.intervals import WIDENED
+from fhe_auc.results.report_measures import NOT_PROBABILITIES
 
 if TYPE_CHECKING:
     from fhe_auc.report import Decision, Facts, ReportCard
@@ -209,7 +210,11 @@ def _print(card: ReportCard, facts: Facts, saved: list[Path]) -> None:
         rows.append(("bins", f"{card.histogram.bins:,}", note))
     for each in cards:
         measures = (*(one for one in each.measures if one.name in _SHOWN), *each.calibration_measures)
-        rows += [_measure(each, one) for one in measures]
+        of_probabilities = [one for one in measures if one.missing == NOT_PROBABILITIES]
+        rows += [_measure(each, one) for one in measures if one not in of_probabilities]
+        if of_probabilities:
+            of = f", {each.model}" if each.model else ""
+            rows.append((f"Calibration{of}", "none", f"{NOT_PROBABILITIES} (--score-scale makes them of logits)"))
         points = [point.decision for point in each.operating_points if point.decision and point.name in _PRINTED]
         rows += [_decision(each, one) for one in (*each.chosen, each.best, *points)]
     if facts.models:
@@ -253,6 +258,8 @@ def _measure(card: ReportCard, measure: Measure, *, named: bool = True) -> tuple
         about = measure.missing
     elif interval is not None:
         about = f"{interval.heading} {result_tables.ends(interval)}"
+    elif measure.no_interval:
+        about = measure.no_interval
     elif card.noisy or not 5e-5 <= estimate.half_width < math.inf:
         about = measure.meaning
     else:
@@ -271,4 +278,5 @@ def _decision(card: ReportCard, decision: Decision) -> tuple[str, str, str]:
     at = f"precision {measures['precision']}, recall {measures['recall']}, F1 {measures['f1']}"
     of = f", {card.model}" if card.model else ""
     title, _, _ = decision.title.partition(" (")
-    return f"Threshold, {title[0].lower()}{title[1:]}{of}", f"{decision.threshold:.4g}", at
+    title = title if title.startswith("Youden") else title[0].lower() + title[1:]
+    return f"Threshold, {title}{of}", f"{decision.threshold:.4g}", at

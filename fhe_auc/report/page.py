@@ -431,7 +431,7 @@ def _measure_row(measure: Measure) -> tuple[str, str, str]:
     head = f"{escape(measure.title)}<small>{escape(measure.meaning)}</small>"
     return (
         head,
-        value + _interval(measure.interval),
+        value + _interval(measure.interval) + _why_none(measure),
         f"<small{' class=why' * (measure.estimate is None)}>{span or 'nothing'}</small>",
     )
 
@@ -452,7 +452,11 @@ def _decision_rows(*decisions: Decision) -> Iterable[tuple[str, ...]]:
 def _decision_cell(measure: Measure) -> str:
     value, span = _cells(measure)
     why = ' class="why"' if measure.estimate is None else ""
-    return value + _interval(measure.interval) + (span and f"<small{why}>{span}</small>")
+    return value + _interval(measure.interval) + _why_none(measure) + (span and f"<small{why}>{span}</small>")
+
+
+def _why_none(measure: Measure) -> str:
+    return f"<small class=why>{measure.no_interval}</small>" if measure.estimate and measure.no_interval else ""
 
 
 def _point_row(point: OperatingPoint) -> tuple[str, ...]:

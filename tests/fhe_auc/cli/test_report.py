@@ -250,7 +250,7 @@ def test_bad_options_are_refused_before_any_file_is_written(folder: Path, option
 def test_choices_of_the_rows_are_printed_and_table_and_pdf_are_written_where_they_are_asked_for(folder: Path) -> None:
     options = ("--cost-ratio", "4", "--alert-rate", "0.05", "--table", "table2.csv", "--pdf")
     shown = " ".join(printed(*CREDIT, *AT, *options).split())
-    for words in ("Threshold, asked for 0.3 ", "youden's index 0.", "least cost, ratio 4 0."):
+    for words in ("Threshold, asked for 0.3 ", "Youden's index 0.", "least cost, ratio 4 0."):
         assert words in shown
     plain = json.loads((folder / "report" / "report.json").read_text())
     (tn, fp), (fn, tp) = plain["decisions"]["alert_rate"]["confusion_matrix"]
