@@ -17,6 +17,7 @@ pd = Lazy("pandas")
 roc_auc_score = Lazy("sklearn.metrics").roc_auc_score
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guide" / "paper.md"
+MODELS = ("risk_a", "risk_b")
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("paper guide")]
@@ -51,17 +52,14 @@ def test_commands_print_what_the_guide_shows(folder: Path) -> None:
 
 def test_table_and_sentences_are_what_was_computed_and_scikit_learns_within_the_binning_error(folder: Path) -> None:
     pooled = pd.concat([pd.read_csv(folder / f"{site}.csv") for site in ("north", "south", "west")])
-    table = pd.read_csv(folder / "table2.csv")
-    assert len(table) == 15
-    (compared,) = table[table["minus"].notna()].itertuples()
-    first, second = (
-        table[(table["model"] == each) & (table["group"] == "all")].iloc[0] for each in ("risk_a", "risk_b")
-    )
+    table, differences = (pd.read_csv(folder / f"{name}.csv") for name in ("table2", "differences"))
+    assert (len(table), len(differences)) == (14, 1)
+    (compared,) = differences.itertuples()
+    first, second = (table[(table["model"] == each) & (table["variable"] == "all")].iloc[0] for each in MODELS)
     assert (compared.model, compared.minus) == ("risk_b", "risk_a")
     assert compared.difference == pytest.approx(second.auc - first.auc)
-    for row in table[table["minus"].isna()].itertuples():
-        name, _, level = row.group.partition(": ")
-        rows = pooled[pooled[name] == level] if level else pooled
+    for row in table.itertuples():
+        rows = pooled if row.variable == "all" else pooled[pooled[row.variable] == row.level]
         assert abs(row.auc - roc_auc_score(rows["died"], rows[row.model])) <= row.binning_error + 1e-12  # of a CSV
         assert (row.n, row.events) == (len(rows), rows["died"].sum())
     sentences = " ".join(re.findall(r"^> (.*)$", GUIDE.read_text("utf-8"), re.MULTILINE))
