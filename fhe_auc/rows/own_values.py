@@ -76,10 +76,10 @@ def of_scores(columns: Sequence[NDArray[np.float64]], named: str) -> Thresholds:
         own = own[(own >= 0) & (own <= 1)]
         if not len(own):
             return Thresholds(grids.parse(named), named)
-        name, _, _ = named.partition(":")
-        others = grids.parse(f"{name}:{max(size - 2 * len(own), grids.MIN_SIZE)}")
+        others = grids.parse(f"{named.partition(':')[0]}:{max(size - 2 * len(own), grids.MIN_SIZE)}")
         return Thresholds(grids.explicit(score_values.with_bins_of(own, others)), named + said)
     grid = score_values.with_bins_of(own, _spanning(values, rows, size - 2 * len(own) - 1))
+    grid[0] -= (score_values.listed(grid) is not None) * max(1.0, abs(grid[0]))  # of rows: no score is refused
     return Thresholds(grids.explicit(grid), f"{len(grid):,} points of these rows{said}")
 
 

@@ -10,6 +10,7 @@ from fhe_auc.base.errors import InputError
 from fhe_auc.question import thresholds
 from fhe_auc.question.analysis import PLAIN, Analysis, Variable
 from fhe_auc.question.binning import bins_of, numbers, of_one_number
+from fhe_auc.question.score_values import listed
 from fhe_auc.rows.own_values import Thresholds, default_thresholds, of_scores
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
@@ -107,3 +108,11 @@ def test_one_site_with_fractions_among_percentages_is_refused() -> None:
                 default_thresholds([percent, south], PLAIN, registry.load("exact").options, {})
         else:
             assert default_thresholds([percent, south], PLAIN, registry.load("exact").options, {}).grid[-1] > 1
+
+
+def test_thresholds_of_rows_that_lie_number_by_number_list_no_scores() -> None:
+    """Far from 0, as 5 + 0.0001 z, all points follow one another in single precision; other scores are not refused."""
+    scores = 5 + 1e-4 * np.random.default_rng(3).normal(size=3000)
+    grid, _ = chosen(scores, "exact")
+    assert listed(grid) is None
+    assert len(np.unique(bins_of(scores, grid))) > 300
