@@ -10,7 +10,7 @@ negative rows of bucket b, which is some neighbouring open bins. C_b and D_b are
 replaced by the shortest decimal of its bin:
 
     M_r = Σ_b C_b·D_b − A_b·B_b     released; its mean over all signs is ties − pairs that share a number: merged pairs
-    U = mean of M_r + 3·s/√R        s their standard deviation; where U > ties/4, all ties count as merged: a bound for
+    U = mean of M_r + 5·s/√R        s their standard deviation; where U > ties/4, all ties count as merged: a bound for
                                     certain, not by signs
 
 Each product is a "tug of war" (Alon, Gibbons, Matias and Szegedy, PODS 1999). Numbers of a bucket's other bins add
@@ -48,7 +48,8 @@ from fhe_auc.sums.terms import Factor, Part, Sum, Term
 from fhe_auc_protocols.exact_auc.auc_sums import AucOfSums
 
 DRAWS = 8
-_DEVIATIONS = 3
+_DEVIATIONS = 5  # of Student's law with 7 degrees of freedom: beyond it in 0.1 %
+_FEW_BINS = 16  # so few open bins are a bucket each: other bins' rows would be more than those that are merged
 _MOST_BUCKETS = 128
 _SHARE = 5  # all vectors of signs have at most so many times fewer entries than those of counts, but for few bins
 
@@ -94,8 +95,8 @@ class TieSums:
         """How many there are; 0 where no sums are released."""
         if self.runs is None:
             return 0
-        share = self.counts // (_SHARE * sum(map(len, self._draws)))
-        return min(max(self.least, min(share, _MOST_BUCKETS)), int(self.open.sum()))
+        share, open_ = self.counts // (_SHARE * sum(map(len, self._draws))), int(self.open.sum())
+        return open_ if open_ <= _FEW_BINS else min(max(self.least, min(share, _MOST_BUCKETS)), open_)
 
     @cached_property
     def bucket_of(self) -> NDArray[np.int64]:

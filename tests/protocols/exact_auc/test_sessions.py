@@ -119,8 +119,10 @@ def test_any_number_of_thresholds_does(keys: str, grid: str, ciphertexts: int) -
     play = Play("verified", rows(2, 5), thresholds.resolve(grid), keys=keys)
     if keys == "sealed":
         assert play.plan.layout.ciphertexts == ciphertexts
+    auc, ties, *labels = pairs_of(play.sites, play.grid)
     for found in play.read():
-        assert found_in(found) == pairs_of(play.sites, play.grid)
+        assert (found.fraction, found.positives, found.negatives) == (auc, *labels)
+        assert found.binning_error_fraction <= ties  # those of equal scores are meant
 
 
 @pytest.mark.parametrize("number", [1, 30, slow(1000)])
