@@ -253,12 +253,13 @@ def score_measures(fine: Histogram, shown: Histogram, level: float | None, min_c
         "partial_auc": partial,
         "ks": metrics.ks_statistic(shown),
     }
-    left_out = dict[str, str]()
+    left_out, scaled = dict[str, str](), None
     if metrics.of_probabilities(fine):
+        scaled = metrics.scaled_brier_score(fine)
         found |= {
             "expected_calibration_error": metrics.expected_calibration_error(fine, strategy="quantile"),
             "brier": metrics.brier_score_loss(fine),
-            "scaled_brier": metrics.scaled_brier_score(fine)[0],
+            "scaled_brier": scaled[0],
             "log_loss": metrics.log_loss(fine),
             "normalised_entropy": metrics.normalised_entropy(fine),
         }
@@ -279,10 +280,10 @@ def score_measures(fine: Histogram, shown: Histogram, level: float | None, min_c
         spread = metrics.average_precision_error(fine) * student_t(min(rows), level) / quantile(level)
         intervals["average_precision"] = _wald_logit(value, spread, level, min(rows), precision.half_width)
         intervals["partial_auc"] = _partial_auc_interval(partial, partial_error, level, rows[0])
-        if "brier" in found:
+        if scaled is not None:
             error = metrics.brier_score_error(fine)
             intervals["brier"] = _wald_logit(found["brier"].value, error, level, 0, found["brier"].half_width)
-            intervals["scaled_brier"] = _wald(*metrics.scaled_brier_score(fine), level)
+            intervals["scaled_brier"] = _wald(*scaled, level)
     for name, texts in _OF_SCORES.items():
         if name in left_out:
             yield Measure(name, *texts, None, missing=left_out[name])
