@@ -449,7 +449,7 @@ def wilson(successes: ArrayLike, rows: ArrayLike, level: float) -> tuple[NDArray
     return low, high
 
 
-def quantile(level: float) -> float:
+def quantile(level: object) -> float:
     """Return how many standard errors an interval of that level reaches to either side.
 
     Raises `InputError` unless that is the level of an interval: a number from 0.5 to 0.9999.

@@ -6,7 +6,7 @@ verified    the aggregator may do what it likes: parties get the right integers,
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -184,7 +184,7 @@ class Exact(EncryptedProtocol[Evaluation, ExactPlan]):
         if level is None:
             fits = not plan.interval
         else:
-            quantile(cast("float", level))  # raises for what is no level
+            quantile(level)  # raises for what is no level
             fits = plan.interval or plan.joint_keys or plan.privacy is not None or manifest.fleet is not None
         if not fits:
             raise InputError("the session's manifest has an interval, and its plan not the sums for it, or the reverse")
