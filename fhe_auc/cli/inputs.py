@@ -19,7 +19,7 @@ from fhe_auc.base.files import require_writable
 from fhe_auc.ckks import BACKENDS
 from fhe_auc.question.analysis import DEFAULT_MIN_CELL, MOST_MIN_CELL, Analysis, Questions
 from fhe_auc.results.intervals import DEFAULT_LEVEL
-from fhe_auc.rows.score_scale import DEFAULT_SCALE, SCALES
+from fhe_auc.rows.party_data import DEFAULT_SCALE, SCALES
 from fhe_auc.session.protocol import DEFAULT_MAX_ROWS
 
 if TYPE_CHECKING:

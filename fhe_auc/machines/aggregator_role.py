@@ -14,7 +14,7 @@ import numpy as np
 
 from fhe_auc.base.errors import EvaluationError, InputError, TooFewPartiesError
 from fhe_auc.base.logs import RoleLog
-from fhe_auc.base.party_names import HELPER
+from fhe_auc.base.names import HELPER
 from fhe_auc.machines.site_role import OTHER_VERSION
 from fhe_auc.machines.site_state import Joined, site_storage
 from fhe_auc.question import thresholds as grids

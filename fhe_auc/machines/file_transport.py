@@ -26,7 +26,7 @@ from fhe_auc.base.errors import EvaluationError, FheAucError, InputError, Messag
 from fhe_auc.base.exchange import SHARED, Arrivals, is_own, make_folder, told
 from fhe_auc.base.files import LONGEST, read_from_others, write_atomically
 from fhe_auc.base.logs import RoleLog, one_line
-from fhe_auc.base.party_names import AGGREGATOR, HELPER
+from fhe_auc.base.names import AGGREGATOR, HELPER
 from fhe_auc.machines import site_role
 from fhe_auc.machines.aggregator_role import Transport
 from fhe_auc.session.messages import ENVELOPE_BYTES, MESSAGE, Message, Protection

@@ -24,7 +24,7 @@ import msgspec
 
 from fhe_auc.base.errors import DeserialisationError, EvaluationError, InputError, MessageError, ResultCheckError
 from fhe_auc.base.logs import LOGGER
-from fhe_auc.base.party_names import AGGREGATOR
+from fhe_auc.base.names import AGGREGATOR
 from fhe_auc.base.serialise import KeptFormat, SecretStruct, decode, encode
 from fhe_auc.input_proofs.sessions import NOT_PROVED
 from fhe_auc.question.analysis import Analysis

@@ -17,7 +17,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 
 from fhe_auc.base.errors import DeserialisationError, EvaluationError, MessageError
-from fhe_auc.base.party_names import AGGREGATOR, HELPER
+from fhe_auc.base.names import AGGREGATOR, HELPER
 from fhe_auc.session.counted_parties import CountedParties, SessionRecord
 from fhe_auc.session.journal import Journal
 from fhe_auc.session.manifest import Manifest

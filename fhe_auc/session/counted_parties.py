@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fhe_auc.base.errors import EvaluationError, TooFewPartiesError
-from fhe_auc.base.party_names import HELPER
+from fhe_auc.base.names import HELPER
 
 ENOUGH_APART = 5  # sites; the sum of so many sites' counts may be told
 

@@ -19,7 +19,7 @@ from fhe_auc.question.analysis import PLAIN, Analysis
 from fhe_auc.question.fleet import Fleet
 from fhe_auc.question.study import MOST_ROWS
 from fhe_auc.results.evaluation import Evaluation, Outcome
-from fhe_auc.results.intervals import check_level
+from fhe_auc.results.intervals import quantile
 from fhe_auc.rows.own_rows import check_scores, warnings_of
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.aggregator import Aggregator
@@ -101,7 +101,7 @@ class Request(Setup):
         object.__setattr__(self, "keys", self.keys or "sealed")
         self._make_integers("min_parties")
         if self.interval is not None:
-            check_level(self.interval)
+            quantile(self.interval)  # raises for what is no level
         plain = {name: value.item() if isinstance(value, np.generic) else value for name, value in self.options.items()}
         object.__setattr__(self, "options", plain)
 

@@ -18,7 +18,7 @@ import pytest
 
 from fhe_auc.base.errors import DeserialisationError, MessageError
 from fhe_auc.base.files import read_config
-from fhe_auc.base.party_names import AGGREGATOR, HELPER
+from fhe_auc.base.names import AGGREGATOR, HELPER
 from fhe_auc.base.serialise import decode
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fhe_auc.base.errors import FheAucError
-from fhe_auc.base.party_names import AGGREGATOR, HELPER
+from fhe_auc.base.names import AGGREGATOR, HELPER
 from fhe_auc.base.serialise import encode
 from fhe_auc.input_proofs.sessions import InputProofs
 from fhe_auc.machines.site_state import answer, site_storage

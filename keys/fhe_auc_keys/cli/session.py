@@ -15,7 +15,7 @@ from fhe_auc.cli import inputs, output
 from fhe_auc.cli.session_options import SessionOptions, session_options
 from fhe_auc.question.study import Study
 from fhe_auc.results.evaluation import QuantileThresholds
-from fhe_auc.rows.own_values import NOT_OF_ROWS
+from fhe_auc.rows.own_rows import NOT_OF_ROWS
 from fhe_auc.session import registry
 from fhe_auc.session.plan import large_download
 from fhe_auc.session.protocol import Request

@@ -27,7 +27,7 @@ import msgspec
 
 from fhe_auc.base.errors import DeserialisationError, EvaluationError, InputError, MessageError
 from fhe_auc.base.keystream import COMMON_SECRET_BYTES
-from fhe_auc.base.party_names import HELPER, NAME_BYTES
+from fhe_auc.base.names import HELPER, NAME_BYTES
 from fhe_auc.base.serialise import SecretStruct, decode, encode
 from fhe_auc.input_proofs.fixed import QueryKey, Submissions
 from fhe_auc.input_proofs.joint_randomness import PART_BYTES

@@ -33,7 +33,7 @@ import msgspec
 import numpy as np
 
 from fhe_auc.base.errors import DeserialisationError, EvaluationError
-from fhe_auc.base.party_names import HELPER
+from fhe_auc.base.names import HELPER
 from fhe_auc.base.serialise import decode, encode
 from fhe_auc.input_proofs.sessions import NOT_PROVED
 from fhe_auc.rlwe.modular import Residues

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import Any, cast
 
 from fhe_auc.base.errors import DeserialisationError
-from fhe_auc.base.party_names import NAME_BYTES
+from fhe_auc.base.names import NAME_BYTES
 from fhe_auc.base.serialise import decode, encode
 from fhe_auc.rlwe.polynomials import Words
 from fhe_auc.session.aggregator import Aggregator

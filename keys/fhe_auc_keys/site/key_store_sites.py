@@ -11,7 +11,7 @@ from typing import Any
 from fhe_auc.base.errors import InputError
 from fhe_auc.base.files import read_from_others, write_atomically
 from fhe_auc.base.logs import LOGGER
-from fhe_auc.base.party_names import HELPER
+from fhe_auc.base.names import HELPER
 from fhe_auc.machines.site_state import Arrived, Joined, LocalSites, Records, SiteState, SiteStorage
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.protocol import Session, Spending

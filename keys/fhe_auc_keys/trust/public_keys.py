@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.hpke import MLKEM768X25519PublicKey
 from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import NameOID
 
-from fhe_auc.base import party_names
+from fhe_auc.base.names import MAX_CHARACTERS, problem_with
 from fhe_auc_keys.errors import KeysError, UnfitCertificateError
 
 MALFORMED = (
@@ -51,8 +51,8 @@ _KEY_INFO = bytes.fromhex("308204d4300d060b2b0601040183e62d81c87a038204c100")
 
 def check_name(name: str) -> str:
     """Return `name`; raise `UnfitCertificateError` where no party may have it."""
-    if problem := party_names.problem_with(name):
-        raise UnfitCertificateError(f"{name[: party_names.MAX_CHARACTERS]!a}: the name of a party {problem}")
+    if problem := problem_with(name):
+        raise UnfitCertificateError(f"{name[:MAX_CHARACTERS]!a}: the name of a party {problem}")
     return name
 
 

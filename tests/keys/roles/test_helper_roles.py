@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from fhe_auc.base.errors import EvaluationError, InputError, MessageError, TooFewPartiesError
-from fhe_auc.base.party_names import HELPER
+from fhe_auc.base.names import HELPER
 from fhe_auc.base.serialise import decode, encode
 from fhe_auc.rlwe.primes import primes_above
 from fhe_auc.session import registry

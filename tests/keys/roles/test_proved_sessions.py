@@ -17,7 +17,7 @@ from click.testing import CliRunner
 from fhe_auc.api import federated_auc
 from fhe_auc.base.errors import EvaluationError, InputError, MessageError, TooFewPartiesError
 from fhe_auc.base.logs import RoleLog
-from fhe_auc.base.party_names import HELPER
+from fhe_auc.base.names import HELPER
 from fhe_auc.base.serialise import decode
 from fhe_auc.cli import main
 from fhe_auc.machines import site_role

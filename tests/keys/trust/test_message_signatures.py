@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from fhe_auc.base.errors import EvaluationError, MessageError
-from fhe_auc.base.party_names import AGGREGATOR
+from fhe_auc.base.names import AGGREGATOR
 from fhe_auc.base.serialise import decode, encode
 from fhe_auc.machines.site_state import site_storage
 from fhe_auc.rows.party_data import PartyData

@@ -33,7 +33,7 @@ from nvflare.app_common.widgets.component_path_authorizer import ClassListEnforc
 
 from fhe_auc.base.errors import EvaluationError, InputError, TooFewPartiesError
 from fhe_auc.base.logs import LOGGER
-from fhe_auc.base.party_names import HELPER
+from fhe_auc.base.names import HELPER
 from fhe_auc.cli import main
 from fhe_auc.machines.flare import MESSAGE, REFUSED
 from fhe_auc.machines.flare.controller import SessionController, evaluate
