@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from importlib.metadata import entry_points
@@ -22,7 +22,9 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
+from fhe_auc.base.clock import SYSTEM, Clock
 from fhe_auc.base.errors import DeserialisationError, EvaluationError, InputError, MessageError, ResultCheckError
+from fhe_auc.base.exchange import Exchange
 from fhe_auc.base.logs import LOGGER
 from fhe_auc.base.names import AGGREGATOR
 from fhe_auc.base.serialise import KeptFormat, SecretStruct, decode, encode
@@ -39,7 +41,6 @@ from fhe_auc.session.party import Party
 from fhe_auc.session.protocol import Session, Spending
 
 GROUP = "fhe_auc.site_state"
-REQUEST_SUFFIX = ".request"  # of files in which an aggregator asks a key holder
 _GONE = (
     "party {party!r}: the rows have changed since they were submitted, or cannot be read; the result is of the rows as "
     "they were, and was not compared with them"
@@ -68,7 +69,6 @@ class Joined:
     material: bytes = field(repr=False)
     protection: Protection
     records: Records
-    open_late: Callable[[tuple[str, ...]], bytes] | None = field(default=None, repr=False)
     fix_list: Callable[[bytes], bytes] | None = field(default=None, repr=False)  # as of `Aggregator`
     loaded: object = field(default=None, repr=False, compare=False)  # the public context in an aggregator's material
     helps: bool = False  # whether the role is the session's helper, which has no rows and no result
@@ -76,7 +76,7 @@ class Joined:
     def aggregator(self) -> Aggregator:
         """Return the session's aggregator."""
         made = registry.load(self.manifest.protocol).aggregator(self.manifest, self.material)
-        made.protection, made.open_late, made.fix_list = self.protection, self.open_late, self.fix_list
+        made.protection, made.fix_list = self.protection, self.fix_list
         return made
 
     @property
@@ -154,7 +154,6 @@ class Arrived(NamedTuple):
     why: str
     ours: bool = False  # whether the role is in its session
     genuine: bool = False  # whether the key holder has signed it, for this role
-    reply: bytes = b""  # what goes back, of a file that asks for something
 
 
 @dataclass(frozen=True)
@@ -163,8 +162,6 @@ class LocalSites:
 
     aggregator: Mapping[str, str]
     sites: Mapping[str, Mapping[str, str]] = field(repr=False)  # of each party and the helper, by name
-    # Open while the session runs: what the key holder has to do then.
-    meanwhile: AbstractContextManager[object] = field(default_factory=nullcontext, repr=False)
 
 
 class SiteStorage(ABC):
@@ -183,14 +180,16 @@ class SiteStorage(ABC):
         """
 
     @abstractmethod
-    def take_in(self, config: Mapping[str, Any], files: Sequence[Path], *, by_policy: bool) -> list[Arrived]:
-        """Open files that have arrived, as the role's policy allows, and answer requests (`REQUEST_SUFFIX`).
+    def take_in(
+        self, config: Mapping[str, Any], exchange: Exchange, names: Sequence[str], *, by_policy: bool
+    ) -> list[Arrived]:
+        """Open files that have arrived, as the role's policy allows.
 
         What is wrong with a file is told; errors are raised where the role's own state or certificate is at fault.
         """
 
     @abstractmethod
-    def opens(self, config: Mapping[str, Any], file: Path, *, verified: bool = True) -> bytes:
+    def opens(self, config: Mapping[str, Any], document: bytes, *, verified: bool = True) -> bytes:
         """Return the id of the session that a file opens for this aggregator; `FheAucError` where it opens none.
 
         Where it is not to be `verified` that the key holder has signed that, it is what the file says.
@@ -205,8 +204,8 @@ class SiteStorage(ABC):
         """Take out of this process's environment, which its children inherit, secrets that `config` has in files."""
 
     @abstractmethod
-    def aggregator(self, config: Mapping[str, Any]) -> Joined:
-        """Return what the aggregator of a session starts from; raise `FheAucError` likewise."""
+    def aggregator(self, config: Mapping[str, Any], document: bytes | None = None) -> Joined:
+        """Return what the aggregator starts from, by a file, with `document` in it if given; errors likewise."""
 
     @abstractmethod
     def local_sites(self, session: Session, folder: Path, grids: Mapping[str, bytes]) -> LocalSites:
@@ -216,15 +215,15 @@ class SiteStorage(ABC):
         """
 
 
-@lru_cache(maxsize=1)
-def site_storage() -> SiteStorage:
-    """Return the installed plug-in; raise `InputError` unless there is exactly one."""
+@lru_cache(maxsize=16)
+def site_storage(clock: Clock = SYSTEM) -> SiteStorage:
+    """Return the installed plug-in, by whose clock certificates end; raise `InputError` unless there is exactly one."""
     points = {point.value: point for point in entry_points(group=GROUP)}
     if len(points) != 1:
         names = sorted(points) or "none"
         raise InputError(f"exactly one package must keep sessions (entry point {GROUP}), found {names}")
     (point,) = points.values()
-    made = point.load()()
+    made = point.load()(clock)
     if not isinstance(made, SiteStorage):
         raise InputError(f"{point.value} is not a fhe_auc.machines.site_state.SiteStorage")
     return made

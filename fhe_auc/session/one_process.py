@@ -101,7 +101,6 @@ def played(
         aggregator = plugin.aggregator(manifest, delivery.aggregator)
     else:
         aggregator = attacks.aggregator(cheat, manifest, delivery.aggregator, rows=rows)
-    aggregator.open_late = delivery.open_late
     for name, own in (quantiles or {}).items():
         own.require(manifest.thresholds, party=name)
     if quantiles:

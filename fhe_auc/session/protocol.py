@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 import secrets
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Generic, NamedTuple, final
 
@@ -141,7 +141,6 @@ class Delivery:
 
     aggregator: bytes = field(repr=False)
     parties: Mapping[str, bytes] = field(repr=False)
-    open_late: Callable[[tuple[str, ...]], bytes] | None = field(default=None, repr=False)  # as of `Aggregator`
     helper: bytes | None = field(default=None, repr=False)  # for `Protocol.helper`; None where the session has none
 
 
