@@ -93,7 +93,6 @@ PLANS = {
         analysis=Analysis(models=("a", "b"), by=(Variable("sex", ("F", "M")),)),
         thresholds=4,
         interval=False,
-        average_precision=False,
         authenticated=True,
         parties=2,
         max_rows=1_000_000,

@@ -54,8 +54,6 @@ class ExactParameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     """Points of the session's grid, at least 2."""
     interval: bool
     """Whether the sums for standard errors are released too; without joint keys."""
-    average_precision: bool
-    """Whether its sum is; parties then know how many rows lie at or above each threshold."""
     authenticated: bool
     """Whether sketches have authenticators, so that results are verified."""
     parties: int
@@ -91,8 +89,6 @@ class ExactParameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
             )
         if self.analysis.cluster and not self.interval:
             raise CapacityError("intervals by patients take an interval, and sealed keys or a helper, without epsilon")
-        if self.average_precision and self.analysis.classes:
-            raise CapacityError("average precision is of labels 0 and 1")
         if not 0 <= self.helpers <= 1 - self.joint_keys:
             raise CapacityError(f"a session has one helper, or none and other keys; got {self.helpers}")
         self._check_privacy()
@@ -157,8 +153,7 @@ class ExactParameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
                 "a private AUC takes verified, and a helper, to whom all prove the rows that they state"
             )
         analysis = self.analysis
-        others = self.interval or self.average_precision
-        if others or analysis.by or analysis.classes or analysis.heterogeneity:
+        if self.interval or analysis.by or analysis.classes or analysis.heterogeneity:
             raise CapacityError("a private AUC is of models over all rows, without other sums")
         if (self.privacy.models, len(self.privacy.rows)) != (len(self.analysis.models), self.parties):
             raise CapacityError("the budget is that of another session")
@@ -185,7 +180,6 @@ class ExactParameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
             self.analysis,
             self.thresholds,
             self.interval,
-            self.average_precision,
             self.privacy,
             self.runs,
             bool(self.caps),
