@@ -3,7 +3,6 @@
     AUCs, and rows of each group     `auc_sums`
     comparisons of models            `comparison_sums`
     ties that are meant              `tie_sums`
-    average precision                `precision_sum`
     sites                            `site_sums`
     patients with several rows       `cluster_sums`
     all of it with noise             `epsilon_noise`, in the place of the others
@@ -26,14 +25,12 @@ from fhe_auc.question import thresholds as grids
 from fhe_auc.question.analysis import Analysis
 from fhe_auc.question.binning import bins_of as bins_of_scores
 from fhe_auc.results.intervals import Clusters, PairedSums
-from fhe_auc.rlwe.modular import Residues
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.sums.terms import Release, Sketch
 from fhe_auc_protocols.exact_auc.auc_sums import AucOfSums, AucSums
 from fhe_auc_protocols.exact_auc.cluster_sums import ClusterSums
 from fhe_auc_protocols.exact_auc.comparison_sums import ComparisonSums
 from fhe_auc_protocols.exact_auc.epsilon_noise import Privacy
-from fhe_auc_protocols.exact_auc.precision_sum import AveragePrecision, PrecisionSum
 from fhe_auc_protocols.exact_auc.site_sums import PooledSites, SiteSums
 from fhe_auc_protocols.exact_auc.subgroup_counts import subgroup_counts
 from fhe_auc_protocols.exact_auc.tie_sums import TieSums
@@ -46,7 +43,6 @@ class PooledSums:
     estimates: Sequence[AucOfSums]
     paired: Mapping[tuple[int, int], PairedSums]
     sites: Sequence[PooledSites]
-    average_precision: AveragePrecision | None = None
     clusters: Clusters | None = None
 
 
@@ -54,16 +50,14 @@ class PooledSums:
 class AnalysisSums:
     """The sums of an analysis over `bins` bins.
 
-    With `interval` those of standard errors are among them, and of comparisons; with `average_precision`, that of the
-    first model over all rows. `runs` says which bins can hold one score only (`tie_sums`), None that all ties may be
-    those of bins. `proved` counts are all of one sign. With `privacy` there are only the numbers of its channels, with
-    noise.
+    With `interval` those of standard errors are among them, and of comparisons. `runs` says which bins can hold one
+    score only (`tie_sums`), None that all ties may be those of bins. `proved` counts are all of one sign. With
+    `privacy` there are only the numbers of its channels, with noise.
     """
 
     analysis: Analysis
     bins: int
     interval: bool
-    average_precision: bool = False
     privacy: Privacy | None = None
     runs: tuple[int, ...] | None = None
     proved: bool = False
@@ -78,7 +72,7 @@ class AnalysisSums:
         return Release(Sketch(tuple(chain(*vectors))), tuple(chain(*sums)))
 
     @cached_property
-    def _parts(self) -> tuple[AucSums, ComparisonSums, TieSums, PrecisionSum, SiteSums, ClusterSums]:
+    def _parts(self) -> tuple[AucSums, ComparisonSums, TieSums, SiteSums, ClusterSums]:
         aucs = AucSums(self.analysis, self.bins, self.interval)
         comparisons = ComparisonSums(self.analysis.comparisons if self.interval else (), self.bins)
         counts = sum(length for each in (aucs, comparisons) for _, length in each.vectors)
@@ -88,7 +82,6 @@ class AnalysisSums:
             replace(aucs, open=ties.open, alike=comparisons.crowded(~ties.open)),
             comparisons,
             ties if self.privacy is None else replace(ties, runs=None),  # signs have no noise
-            PrecisionSum(self.bins if self.average_precision else 0),
             SiteSums(len(self.analysis.models) if self.analysis.heterogeneity else 0),
             ClusterSums(self.analysis, self.bins),
         )
@@ -126,27 +119,16 @@ class AnalysisSums:
                 f"session {wanted[0]} and {wanted[1]}"
             )
         grid = grids.explicit(thresholds)
-        aucs, _, _, precision, sites, clusters = self._parts
+        aucs, _, _, sites, clusters = self._parts
         counted = functools.reduce(np.add, (self._of_rows(batch, grid, session) for batch in data.batches()))
         vectors: list[NDArray[np.int64]] = [counted]
         if self.privacy is not None:
             vectors.append(self.privacy.noise()[0])
-        if self.average_precision:
-            vectors.append(precision.entries(data, aucs.of_all_rows(counted, 0), max_rows, modulus))
         by_model = [aucs.of_all_rows(counted, model) for model in range(sites.models)]
         vectors += sites.entries(by_model, max_rows, modulus)
         if self.analysis.cluster:  # a patient's rows may lie far apart
             vectors += clusters.entries(data, self._bins_of(data, grid), grid)
         return np.concatenate(vectors)
-
-    def hidden(self, sketch: Residues, prime: int) -> Residues:
-        """Return a party's sketch modulo a prime, as it may leave the party (`PrecisionSum.hidden`)."""
-        aucs, comparisons, ties, precision, *_ = self._parts
-        if precision.bins:
-            start = sum(length for each in (aucs, comparisons, ties) for _, length in each.vectors)
-            own = slice(start, start + precision.bins + 1)
-            sketch[own] = precision.hidden(sketch[own], prime)
-        return sketch
 
     def _of_rows(self, data: PartyData, grid: NDArray[np.float64], session: bytes) -> NDArray[np.int64]:
         """Return the vectors that add up over rows, one after the other."""
@@ -165,8 +147,8 @@ class AnalysisSums:
         Raises `ResultCheckError` where they cannot be those of at most `max_rows` rows; of how many, it says where that
         can be: none of the `parties` has more.
         """
-        given, (aucs, comparisons, ties, precision, sites, clusters) = iter(integers), self._parts
-        of_aucs, of_pairs, of_ties, of_precision, of_sites, of_clusters = (
+        given, (aucs, comparisons, ties, sites, clusters) = iter(integers), self._parts
+        of_aucs, of_pairs, of_ties, of_sites, of_clusters = (
             list(islice(given, len(each.sums))) for each in self._parts
         )
         estimates = aucs.read(of_aucs, max_rows, modulus, parties)
@@ -174,6 +156,5 @@ class AnalysisSums:
             ties.read(of_ties, estimates),
             comparisons.read(of_pairs, modulus),
             sites.read(of_sites, max_rows, modulus),
-            precision.read(of_precision, estimates[0].positives, max_rows, modulus, parties),
             clusters.read(of_clusters),
         )

@@ -23,9 +23,8 @@ from fhe_auc.question.analysis import Analysis
 from fhe_auc.results.heterogeneity import LEAST_SITES
 from fhe_auc.rlwe.statistical_security import check_smudging
 from fhe_auc.session.plan import Keys
-from fhe_auc.sums.layout import Layout
 from fhe_auc.sums.proof import authenticated
-from fhe_auc.sums.terms import Release
+from fhe_auc.sums.terms import Layout, Release
 from fhe_auc_protocols.exact_auc.analysis_sums import AnalysisSums
 from fhe_auc_protocols.exact_auc.epsilon_noise import Privacy
 from fhe_auc_protocols.exact_auc.proved_counts import ProvedCounts
@@ -54,8 +53,6 @@ class ExactParameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     """Points of the session's grid, at least 2."""
     interval: bool
     """Whether the sums for standard errors are released too; without joint keys."""
-    average_precision: bool
-    """Whether its sum is; parties then know how many rows lie at or above each threshold."""
     authenticated: bool
     """Whether sketches have authenticators, so that results are verified."""
     parties: int
@@ -91,8 +88,6 @@ class ExactParameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
             )
         if self.analysis.cluster and not self.interval:
             raise CapacityError("intervals by patients take an interval, and sealed keys or a helper, without epsilon")
-        if self.average_precision and self.analysis.classes:
-            raise CapacityError("average precision is of labels 0 and 1")
         if not 0 <= self.helpers <= 1 - self.joint_keys:
             raise CapacityError(f"a session has one helper, or none and other keys; got {self.helpers}")
         self._check_privacy()
@@ -157,8 +152,7 @@ class ExactParameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
                 "a private AUC takes verified, and a helper, to whom all prove the rows that they state"
             )
         analysis = self.analysis
-        others = self.interval or self.average_precision
-        if others or analysis.by or analysis.classes or analysis.heterogeneity:
+        if self.interval or analysis.by or analysis.classes or analysis.heterogeneity:
             raise CapacityError("a private AUC is of models over all rows, without other sums")
         if (self.privacy.models, len(self.privacy.rows)) != (len(self.analysis.models), self.parties):
             raise CapacityError("the budget is that of another session")
@@ -185,7 +179,6 @@ class ExactParameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
             self.analysis,
             self.thresholds,
             self.interval,
-            self.average_precision,
             self.privacy,
             self.runs,
             bool(self.caps),

@@ -30,10 +30,6 @@ INTERVAL = "interval"  # the level of the confidence interval
 PLAIN_INTERVAL = "plain_interval"  # DeLong's interval not on the logit scale
 ROUND_SCORES = "round_scores"  # to how many decimals
 
-_OTHER_ROWS = (
-    "there is no average precision: not just these parties, with the same rows, are in the session before that is named"
-)
-
 _NOT_ACCEPTED = (
     "the result fails its check, so no number is given: the aggregator has not computed what it should, a party has "
     "submitted twice or numbers that do not fit together, or a message is damaged"
@@ -69,11 +65,6 @@ class ExactTask(PartyTask[Residues, Sequence[Residues], Evaluation]):
         self.party = data.name
         self.plan = plan
         self._manifest = manifest
-        before = data.before
-        # All parties must have M_k of one list: an aggregator with two openings could have given each another one.
-        of_this = manifest.before, manifest.grid, frozenset(manifest.parties)
-        if before is not None and (before.session, before.grid, frozenset(before.parties)) != of_this:
-            data = replace(data, before=None)
         self._data = data
 
     def encode(self, common_secret: bytes) -> list[Residues]:
@@ -91,7 +82,7 @@ class ExactTask(PartyTask[Residues, Sequence[Residues], Evaluation]):
         values = plan.sums.sketch(
             self._data, self._manifest.thresholds, plan.max_rows, plan.modulus, self._manifest.digest
         )
-        return [plan.sums.hidden(modular.residues(values, prime), prime) for prime in plan.parameters.plain_moduli]
+        return [modular.residues(values, prime) for prime in plan.parameters.plain_moduli]
 
     def check_counts(self, encoded: Sequence[Residues]) -> None:
         """Check the counts in what `encode` returned, before they leave: nobody else ever sees them.
@@ -155,7 +146,6 @@ class ExactTask(PartyTask[Residues, Sequence[Residues], Evaluation]):
             "comparisons": plan.interval and bool(plan.analysis.comparisons),
             "sites": plan.analysis.heterogeneity,
             "intervals by patients": bool(plan.analysis.cluster) and plan.interval,
-            "average precision": plan.average_precision,
         }
         return tuple(name for name, there in others.items() if there and plan.caps)
 
@@ -170,23 +160,17 @@ class ExactTask(PartyTask[Residues, Sequence[Residues], Evaluation]):
             if plan.authenticated:
                 raise UndefinedAucError(f"{error}; this is verified") from None
             raise
-        precision = sums.average_precision
-        before = self._data.before
-        same = before is not None and set(before.parties) == set(counted)
-        others = precision is not None and (precision.changed > 0 or not same)
         evaluation, clusters = self._evaluation(headline, len(counted)), sums.clusters
         of_patients = {} if clusters is None else {"patients": clusters.patients[0][-1]}
         return replace(
             evaluation,
             settings={**evaluation.settings, **of_patients},
-            average_precision=None if precision is None or others else float(precision.value),
             estimates=reading.estimates(),
             comparisons=reading.comparisons(),
             sites=reading.sites(),
             warnings=(
                 *of_auc(self._manifest, len(counted), headline.binning_error, headline.standard_error, told=True),
                 *reading.warnings(),
-                *([_OTHER_ROWS] * others),
             ),
         )
 

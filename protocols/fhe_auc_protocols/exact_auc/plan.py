@@ -21,7 +21,7 @@ from fhe_auc.session.plan import (
     describe_upload,
     ring_as_dict,
 )
-from fhe_auc.sums.residues import packed_size
+from fhe_auc.sums.pads import packed_size
 from fhe_auc_protocols.exact_auc.parameters import ExactParameters
 
 
@@ -184,12 +184,6 @@ class ExactPlan(ExactParameters, frozen=True):
                 analysis.heterogeneity,
             ),
             ("patients", analysis.cluster or "", "a column; how many there are, and sums", bool(analysis.cluster)),
-            (
-                "average precision",
-                "yes",
-                "by each site's result of the session before; and how many sites have other rows than then",
-                self.average_precision,
-            ),
         ]
         return Terms(
             [
@@ -204,7 +198,6 @@ class ExactPlan(ExactParameters, frozen=True):
             {
                 "max_rows": self.max_rows,
                 "analysis": msgspec.to_builtins(analysis),
-                "average_precision": self.average_precision,
                 "row_caps_proved": bool(self.caps),
             },
         )

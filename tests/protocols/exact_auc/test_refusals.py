@@ -20,8 +20,8 @@ from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.polynomials import Words
 from fhe_auc.session.computation import Result
 from fhe_auc.session.messages import Message
+from fhe_auc.sums.pads import pack, unpack
 from fhe_auc.sums.proof import Authenticator
-from fhe_auc.sums.residues import pack, unpack
 from fhe_auc_keys.bundles.session_keys import aggregator_material, public_context
 from fhe_auc_protocols.exact_auc import party_task
 from fhe_auc_protocols.exact_auc.analysis_sums import AnalysisSums
@@ -134,13 +134,11 @@ def test_keys_and_openings_of_another_session_are_refused(backend: str) -> None:
         plugin.aggregator(manifest, aggregator_material(context, public_context(exact.session.aggregator_material)[1]))
 
 
-def test_an_aggregator_without_an_opening_has_no_result() -> None:
+def test_an_aggregator_without_a_pad_key_is_none() -> None:
     play = Play("exact", rows(3, 38))
     context, _ = public_context(play.session.aggregator_material)
-    play.aggregator = PLUGINS["exact"].aggregator(play.manifest, context)
-    answers = play.answers(play.aggregator.start())
-    with pytest.raises(EvaluationError, match="not opened"):
-        play.deliver(answers)
+    with pytest.raises(DeserialisationError, match="not a pad key"):
+        PLUGINS["exact"].aggregator(play.manifest, context)
 
 
 # --- Results ----------------------------------------------------------------------------------------------------------

@@ -26,10 +26,8 @@ from fhe_auc.session.computation import Result
 from fhe_auc.session.manifest import SESSION_BYTES, Manifest
 from fhe_auc.session.party import Party
 from fhe_auc.session.protocol import Attacks, Request
-from fhe_auc.sums.monomials import coefficients
-from fhe_auc.sums.opening import Opening
-from fhe_auc.sums.residues import unpack
-from fhe_auc.sums.terms import Factor, Term
+from fhe_auc.sums.pads import PadKey, unpack
+from fhe_auc.sums.terms import Factor, Term, coefficients
 from fhe_auc_benchmarks.attacks.exact_auc import strategies
 from fhe_auc_benchmarks.attacks.exact_auc.lying_parties import LIES, lying_party
 from fhe_auc_benchmarks.attacks.exact_auc.strategies import STRATEGIES, ExactStrategy, ExactView, OpeningName
@@ -80,7 +78,7 @@ class Liar:
         return [unpack(part, size, prime) for part, prime in zip(parts, primes, strict=True)]
 
     def result(
-        self, public: bfv.PublicContext, openings: Mapping[OpeningName, Opening], kept: Sequence[Sequence[Residues]]
+        self, public: bfv.PublicContext, openings: Mapping[OpeningName, PadKey], kept: Sequence[Sequence[Residues]]
     ) -> bytes:
         """Return the encrypted result, from each party's padded sketches and the openings that there are, by name."""
         seed, made = self._generator.integers(2**63), []  # the same choices for every prime
@@ -95,7 +93,7 @@ class Liar:
             for each in claim.computed:
                 opening = openings[each.opening]
                 weighted = _LyingOpening(public, each.release, opening.layout, opening.ciphertexts)
-                computed.append(weighted._evaluated(each.pooled, which))
+                computed.append(weighted.evaluated(each.pooled, which))
             total = public.add_values(computed[0], constants) if computed else public.encrypt(constants, which)
             for summand in computed[1:]:
                 public.add_in_place(total, summand)
@@ -105,7 +103,7 @@ class Liar:
         return encode(tuple(made))
 
 
-class _LyingOpening(Opening):
+class _LyingOpening(PadKey):
     """The honest opening, from which the sums of another release are computed, as far as that is possible.
 
     An honest release's last coefficients are in the sums that the opening holds. `ExactView.weighted` has put a weight
@@ -141,7 +139,7 @@ class LyingPaddedAggregator(PaddedAggregator):
         echo = PROTOCOLS[manifest.protocol].modes["sealed"].echo
         super().__init__(manifest, ExactPaddedComputation(manifest), public, opening, echo)
         self._public, self._liar = public, liar
-        self._openings: dict[OpeningName, Opening] = {"own": self._pad_key}
+        self._openings: dict[OpeningName, PadKey] = {"own": self._pad_key}
         if earlier is not None:
             self._openings["earlier"] = earlier._pad_key
         self._kept: dict[str, list[Residues]] = {}
@@ -179,7 +177,7 @@ class LyingHelpedAggregator(HelpedAggregator):
         kept = earlier.kept if earlier else ()
         self._liar = Liar(computation.plan, strategy, generator, earlier=kept, guess=guess)
         self._earlier = earlier
-        self.opening: Opening | None = None
+        self.opening: PadKey | None = None
 
     @property
     def kept(self) -> list[list[Residues]]:
@@ -201,7 +199,7 @@ class LyingHelpedAggregator(HelpedAggregator):
         if self._keys is None:
             raise EvaluationError("the helper has not answered, or opened nothing")
         self.opening = self._keys
-        openings: dict[OpeningName, Opening] = {"own": self.opening}
+        openings: dict[OpeningName, PadKey] = {"own": self.opening}
         if self._earlier and self._earlier.opening:
             openings["earlier"] = self._earlier.opening
         return encode(Result(self.counted, self._liar.result(self._keys.public, openings, self.kept)))
