@@ -23,45 +23,69 @@ from fractions import Fraction
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fhe_auc.base.errors import ResultCheckError
 from fhe_auc.base.keystream import KeyStream
 from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.modular import Residues
 from fhe_auc.rows.party_data import PartyData
+from fhe_auc.session.plan import Parameter
 from fhe_auc.sums.terms import Factor, Part, Sum
-from fhe_auc_protocols.exact_auc.auc_sums import each_of, sum_of, vector
+from fhe_auc_protocols.exact_auc.auc_sums import vector
+from fhe_auc_protocols.exact_auc.release_part import (
+    Counts,
+    Reading,
+    ReleasePart,
+    Rows,
+    Said,
+    Saying,
+    Vectors,
+    each_of,
+    sum_of,
+)
 
 _VECTOR, _FLAG = "precision", "rows changed"
 _LEAST_BITS, _MOST_BITS = 12, 40
+_OTHER_ROWS = (
+    "there is no average precision: not just these parties, with the same rows, are in the session before that is named"
+)
 
 
 @dataclass(frozen=True)
-class PrecisionSum:
-    """That of the average precision over so many bins; with 0 there is none."""
+class PrecisionSum(ReleasePart):
+    """That of the average precision over so many bins."""
 
     bins: int
+    unproved = "average precision"
 
     @property
-    def vectors(self) -> list[tuple[str, int]]:
+    def vectors(self) -> Vectors:
         """Its vectors, with their lengths."""
-        return [(_VECTOR, self.bins), (_FLAG, 1)] if self.bins else []
+        return [(_VECTOR, self.bins), (_FLAG, 1)]
 
     @property
-    def sums(self) -> list[Sum]:
+    def sums(self) -> Sequence[Sum]:
         """What is released."""
         positives = vector(0, 0, 1)
         at_or_above = Factor((Part(positives), Part(positives, "above")))
         precision = sum_of("average precision", each_of([_VECTOR]), at_or_above)
-        return [precision, sum_of(_FLAG, each_of([_FLAG]))] if self.bins else []
+        return [precision, sum_of(_FLAG, each_of([_FLAG]))]
 
     def least_modulus(self, max_rows: int) -> int:
         """Return how large T must be for b to be large enough."""
-        return max_rows**2 << _LEAST_BITS if self.bins else 1
+        return max_rows**2 << _LEAST_BITS
 
-    def entries(self, data: PartyData, in_bins: NDArray[np.int64], max_rows: int, modulus: int) -> NDArray[np.int64]:
-        """Return a party's vectors, of rows by label and bin, (2, bins); with its flag set, for `hidden` only."""
+    def terms(self) -> Sequence[Parameter]:
+        """Return what parties agree to."""
+        why = "by each site's result of the session before; and how many sites have other rows than then"
+        return [Parameter("average precision", "yes", why)]
+
+    def of_party(self, rows: Rows, counts: Counts, max_rows: int, modulus: int) -> Sequence[Counts]:
+        """Return a party's vectors; with its flag set, for `hidden` only."""
+        return [self.entries(rows.data, counts[0], max_rows, modulus)]
+
+    def entries(self, data: PartyData, in_bins: Counts, max_rows: int, modulus: int) -> Counts:
+        """Return both, of rows by label and bin, (2, bins)."""
         negatives, positives = in_bins
         before = data.before
         if before is None or len(before.rows_above) != self.bins:
@@ -78,14 +102,11 @@ class PrecisionSum:
             return entries
         return np.append(modular.uniform(KeyStream(secrets.token_bytes(32)), prime, self.bins), entries[-1])
 
-    def read(
-        self, sums: Sequence[int], positives: int, max_rows: int, modulus: int, parties: int
-    ) -> AveragePrecision | None:
-        """Return the average precision, to P/2^(b + 1); None if no row is positive; `ResultCheckError`: it is none."""
-        if not sums:
-            return None
-        (sum_, changed), scale = sums, 1 << precision_bits(max_rows, modulus)
-        if not (0 <= changed <= parties and (changed or 0 <= sum_ <= positives * (scale + positives))):
+    def read(self, sums: Sequence[int], reading: Reading) -> Saying | None:
+        """Read the average precision, to P/2^(b + 1), if a row is positive; `ResultCheckError`: it is none."""
+        positives = reading.aucs[0].positives
+        (sum_, changed), scale = sums, 1 << precision_bits(reading.max_rows, reading.modulus)
+        if not (0 <= changed <= reading.parties and (changed or 0 <= sum_ <= positives * (scale + positives))):
             raise ResultCheckError(
                 "the result fails its check, so no number is given: it is not an average precision", check="range"
             )
@@ -99,6 +120,12 @@ class AveragePrecision(NamedTuple):
     """Where no rows have changed: it means nothing otherwise."""
     changed: int
     """How many parties' rows are others than the session before has counted."""
+
+    def said(self, reading: Reading) -> Said:
+        """Return it, if nothing has changed."""
+        if self.changed > 0 or not reading.same:
+            return Said(warnings=(_OTHER_ROWS,))
+        return Said(average_precision=float(self.value))
 
 
 def precision_bits(max_rows: int, modulus: int) -> int:
