@@ -45,44 +45,44 @@ class AnalysisSums:
     runs: tuple[int, ...] | None = None
     proved: bool = False
 
-    @cached_property
+    @property
     def parts(self) -> tuple[ReleasePart, ...]:
         """All that there are; those of vectors that add up over rows come first."""
-        analysis, (aucs, compared), ties = self.analysis, self._first, self._ties
-        if self.privacy is not None:
-            noisy = NoisySums(self.privacy, picked(ties.open), ties_meant=not ties.open.any())
-            return replace(aucs, released=False), noisy
-        crowded = [part.crowded(~ties.open) for part in compared]
-        parts = [replace(aucs, open=ties.open, alike=crowded[0] if crowded else None), *compared, ties]
-        others = (
-            (self.average_precision, lambda: PrecisionSum(self.bins)),
-            (analysis.heterogeneity, lambda: SiteSums(len(analysis.models))),
-            (analysis.cluster, lambda: ClusterSums(analysis, self.bins)),
-            (analysis.by, lambda: Subgroups(analysis)),
-        )
-        return (*parts, *[made() for asked, made in others if asked])
-
-    @cached_property
-    def _first(self) -> tuple[AucSums, Sequence[ComparisonSums]]:
-        """AUCs and comparisons, before it is known which ties are meant."""
-        pairs = self.analysis.comparisons
-        compared = [ComparisonSums(pairs, self.bins, self.interval)] if pairs else []
-        return AucSums(self.analysis, self.bins, self.interval), compared
-
-    @cached_property
-    def _ties(self) -> TieSums:
-        least = 16 if self.interval else 1  # without one, as in a fleet, records are small
-        return TieSums(self.analysis, self.runs, self.bins, self._signs_at, least, self.proved)
-
-    @cached_property
-    def _signs_at(self) -> int:
-        aucs, compared = self._first
-        return sum(length for part in (aucs, *compared) for _, length in part.vectors)
+        return self._made[0]
 
     @property
     def signs(self) -> tuple[TieSums, int]:
         """The sums that tell which ties are meant, and where in a sketch their vectors begin; none have noise."""
-        return self._ties if self.privacy is None else replace(self._ties, runs=None), self._signs_at
+        return self._made[1:]
+
+    @cached_property
+    def _made(self) -> tuple[tuple[ReleasePart, ...], TieSums, int]:
+        analysis, bins, pairs = self.analysis, self.bins, self.analysis.comparisons
+        aucs, compared = AucSums(analysis, bins, self.interval), None
+        signs_at = len(aucs.vectors) * bins
+        if pairs:
+            compared = ComparisonSums(pairs, bins, self.interval)
+            signs_at += sum(length for _, length in compared.vectors)
+        least = 16 if self.interval else 1  # without one, as in a fleet, records are small
+        ties = TieSums(analysis, self.runs, bins, signs_at, least, self.proved)
+        if self.privacy is not None:
+            noisy = NoisySums(self.privacy, picked(ties.open), ties_meant=not ties.open.any())
+            return (replace(aucs, released=False), noisy), replace(ties, runs=None), signs_at
+        parts: list[ReleasePart] = []
+        if compared is None:
+            parts.append(replace(aucs, open=ties.open))
+        else:
+            parts += [replace(aucs, open=ties.open, alike=compared.crowded(~ties.open)), compared]
+        parts.append(ties)
+        if self.average_precision:
+            parts.append(PrecisionSum(bins))
+        if analysis.heterogeneity:
+            parts.append(SiteSums(len(analysis.models)))
+        if analysis.cluster:
+            parts.append(ClusterSums(analysis, bins))
+        if analysis.by:
+            parts.append(Subgroups(analysis))
+        return tuple(parts), ties, signs_at
 
     @cached_property
     def release(self) -> Release:
@@ -119,7 +119,8 @@ class AnalysisSums:
         for batch in data.batches():
             own = replace(rows, data=batch)
             counted = counted + np.concatenate([vector for part in self.parts for vector in part.of_rows(own)])
-        counts = self._first[0].of_all_rows(counted)
+        of_cells = counted[: len(self.parts[0].vectors) * self.bins].reshape(len(self.analysis.models), -1, self.bins)
+        counts = of_cells[:, : self.analysis.classes_of_rows]  # of all rows, which come first
         others = [vector for part in self.parts for vector in part.of_party(rows, counts, max_rows, modulus)]
         return np.concatenate([counted, *others])
 

@@ -177,11 +177,6 @@ class AucSums(ReleasePart):
             ]
         return counts
 
-    def of_all_rows(self, counted: Counts) -> Counts:
-        """Return the counts over all rows, (models, classes, bins), of all that `of_rows` returns, joined."""
-        shape = len(self.analysis.models), len(self._cells), self.bins
-        return counted[: math.prod(shape)].reshape(shape)[:, : self.analysis.classes_of_rows]
-
     def read(self, sums: Sequence[int], reading: Reading) -> Saying | None:
         """Read the AUC of each contrast; of how many rows there are too many it says where that can be."""
         if not self.released:

@@ -76,12 +76,8 @@ class ChosenShares(CommonShares):
         self._own, self._g = own, drawn
 
     def total(self, counted: Sequence[int]) -> Residues:
-        if not self._own:
-            return super().total(counted)
-        return modular.total(words([self._own[party] for party in counted]), self._modulus, axis=0)
-
-    def _drawn(self, index: int) -> Residues:
-        return words(self._g[index])
+        own = self._own or [modular.subtract(*map(words, pair), self._modulus) for pair in itertools.pairwise(self._g)]
+        return modular.total(words([own[party] for party in counted]), self._modulus, axis=0)
 
 
 class Chosen(VectorAuthenticator):
