@@ -16,7 +16,7 @@ from fhe_auc.base.serialise import encode
 from fhe_auc.cli import main
 from fhe_auc.question import thresholds
 from fhe_auc.question.analysis import PLAIN, Analysis
-from fhe_auc.results.intervals import hanley_mcneil, holm, of_auc, widened
+from fhe_auc.results.intervals import hanley_mcneil, of_auc, widened
 from fhe_auc.rlwe.polynomials import Words
 from fhe_auc_protocols.exact_auc.analysis_sums import AnalysisSums
 from fhe_auc_protocols.exact_auc.release_part import Said
@@ -223,11 +223,6 @@ def test_of_three_models_each_pair_is_compared_where_asked_and_p_has_holms_corre
     assert [each.p_holm for each in found.comparisons] == pytest.approx(expected)
     assert found.differences_to_frame()["p_holm"].tolist() == pytest.approx(expected)
     assert "p, Holm" in found._repr_html_()
-
-
-@pytest.mark.parametrize("p_values", [[0.01, 0.04, 0.03, 0.005], [0.5], [0.9, 0.8, 0.7], [0.02, 0.02, 1.0]])
-def test_holms_correction_is_that_of_statsmodels(p_values: list[float]) -> None:
-    assert holm(p_values) == pytest.approx(multipletests(p_values, method="holm")[1])
 
 
 def test_of_two_models_there_is_one_p_and_nothing_about_holm() -> None:
