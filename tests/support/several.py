@@ -111,7 +111,4 @@ def told(reading: Reading) -> Said:
         name: tuple(row for own in said for row in getattr(own, name))
         for name in ("estimates", "comparisons", "sites", "warnings")
     }
-    precision = next((own.average_precision for own in said if own.average_precision is not None), None)
-    return Said(
-        average_precision=precision, headline=next((own.headline for own in said if own.headline), None), **rows
-    )
+    return Said(headline=next((own.headline for own in said if own.headline), None), **rows)

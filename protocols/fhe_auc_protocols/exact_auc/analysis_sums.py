@@ -12,7 +12,6 @@ from fhe_auc.base.errors import InputError
 from fhe_auc.question import thresholds as grids
 from fhe_auc.question.analysis import Analysis
 from fhe_auc.question.binning import starts_of
-from fhe_auc.rlwe.modular import Residues
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.sums.terms import Release, Sketch
 from fhe_auc_protocols.exact_auc.auc_sums import AucSums, picked
@@ -20,7 +19,6 @@ from fhe_auc_protocols.exact_auc.cluster_sums import ClusterSums
 from fhe_auc_protocols.exact_auc.comparison_sums import ComparisonSums
 from fhe_auc_protocols.exact_auc.epsilon_noise import Privacy
 from fhe_auc_protocols.exact_auc.epsilon_sums import NoisySums
-from fhe_auc_protocols.exact_auc.precision_sum import PrecisionSum
 from fhe_auc_protocols.exact_auc.release_part import Counts, Reading, ReleasePart, Rows
 from fhe_auc_protocols.exact_auc.site_sums import SiteSums
 from fhe_auc_protocols.exact_auc.subgroups import Subgroups
@@ -31,16 +29,14 @@ from fhe_auc_protocols.exact_auc.tie_sums import TieSums
 class AnalysisSums:
     """The sums of an analysis over `bins` bins.
 
-    With `interval` those of standard errors are among them, and of comparisons; with `average_precision`, that of the
-    first model over all rows. `runs` says which bins can hold one score only (`tie_sums`), None that all ties may be
-    those of bins. `proved` counts are all of one sign. With `privacy` there are only the numbers of its channels, with
-    noise.
+    With `interval` those of standard errors are among them, and of comparisons. `runs` says which bins can hold one
+    score only (`tie_sums`), None that all ties may be those of bins. `proved` counts are all of one sign. With
+    `privacy` there are only the numbers of its channels, with noise.
     """
 
     analysis: Analysis
     bins: int
     interval: bool
-    average_precision: bool = False
     privacy: Privacy | None = None
     runs: tuple[int, ...] | None = None
     proved: bool = False
@@ -74,8 +70,6 @@ class AnalysisSums:
         else:
             parts += [replace(aucs, open=ties.open, alike=compared.crowded(~ties.open)), compared]
         parts.append(ties)
-        if self.average_precision:
-            parts.append(PrecisionSum(bins))
         if analysis.heterogeneity:
             parts.append(SiteSums(len(analysis.models)))
         if analysis.cluster:
@@ -123,16 +117,6 @@ class AnalysisSums:
         counts = of_cells[:, : self.analysis.classes_of_rows]  # of all rows, which come first
         others = [vector for part in self.parts for vector in part.of_party(rows, counts, max_rows, modulus)]
         return np.concatenate([counted, *others])
-
-    def hidden(self, sketch: Residues, prime: int) -> Residues:
-        """Return a party's sketch modulo a prime, as it may leave the party (`PrecisionSum.hidden`)."""
-        start = 0
-        for part in self.parts if self.average_precision else ():
-            size = sum(length for _, length in part.vectors)
-            if isinstance(part, PrecisionSum):
-                sketch[start : start + size] = part.hidden(sketch[start : start + size], prime)
-            start += size
-        return sketch
 
     def read(self, integers: Sequence[int], reading: Reading) -> None:
         """Read what a result says, part by part.

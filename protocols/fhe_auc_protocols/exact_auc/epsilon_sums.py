@@ -50,7 +50,7 @@ class NoisySums(ReleasePart):
                 "a private AUC takes verified, and a helper, to whom all prove the rows that they state"
             )
         analysis = plan.analysis
-        if plan.interval or plan.average_precision or analysis.by or analysis.classes or analysis.heterogeneity:
+        if plan.interval or analysis.by or analysis.classes or analysis.heterogeneity:
             raise CapacityError("a private AUC is of models over all rows, without other sums")
         if (self.privacy.models, len(self.privacy.rows)) != (len(analysis.models), plan.parties):
             raise CapacityError("the budget is that of another session")

@@ -53,8 +53,6 @@ class ExactParameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     """Points of the session's grid, at least 2."""
     interval: bool
     """Whether the sums for standard errors are released too; without joint keys."""
-    average_precision: bool
-    """Whether its sum is; parties then know how many rows lie at or above each threshold."""
     authenticated: bool
     """Whether sketches have authenticators, so that results are verified."""
     parties: int
@@ -84,8 +82,6 @@ class ExactParameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     def __post_init__(self) -> None:
         if self.joint_keys and self.interval:
             raise CapacityError("with joint keys there are no sums of degree 3")
-        if self.average_precision and self.analysis.classes:
-            raise CapacityError("average precision is of labels 0 and 1")
         if not 0 <= self.helpers <= 1 - self.joint_keys:
             raise CapacityError(f"a session has one helper, or none and other keys; got {self.helpers}")
         for part in self.parts:
@@ -161,7 +157,6 @@ class ExactParameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
             self.analysis,
             self.thresholds,
             self.interval,
-            self.average_precision,
             self.privacy,
             self.runs,
             bool(self.caps),

@@ -3,7 +3,7 @@
 import math
 import secrets
 from collections.abc import Sequence
-from dataclasses import fields, replace
+from dataclasses import fields
 
 from fhe_auc.base.errors import InputError, ResultCheckError, UndefinedAucError, VerificationError
 from fhe_auc.base.keystream import KeyStream
@@ -47,11 +47,6 @@ class ExactTask(PartyTask[Residues, Sequence[Residues], Evaluation]):
         self.party = data.name
         self.plan = plan
         self._manifest = manifest
-        before = data.before
-        # All parties must have M_k of one list: an aggregator with two openings could have given each another one.
-        of_this = manifest.before, manifest.grid, frozenset(manifest.parties)
-        if before is not None and (before.session, before.grid, frozenset(before.parties)) != of_this:
-            data = replace(data, before=None)
         self._data = data
 
     def encode(self, common_secret: bytes) -> list[Residues]:
@@ -70,7 +65,7 @@ class ExactTask(PartyTask[Residues, Sequence[Residues], Evaluation]):
         values = plan.sums.sketch(
             self._data, self._manifest.thresholds, plan.max_rows, plan.modulus, self._manifest.digest
         )
-        return [plan.sums.hidden(modular.residues(values, prime), prime) for prime in plan.parameters.plain_moduli]
+        return [modular.residues(values, prime) for prime in plan.parameters.plain_moduli]
 
     def check_counts(self, encoded: Sequence[Residues]) -> None:
         """Check the counts in what `encode` returned, before they leave: nobody else ever sees them.
@@ -125,7 +120,7 @@ class ExactTask(PartyTask[Residues, Sequence[Residues], Evaluation]):
         return self._evaluation(said, len(counted))
 
     def _reading(self, counted: Sequence[str]) -> Reading:
-        plan, options, before = self.plan, self._manifest.options, self._data.before
+        plan, options = self.plan, self._manifest.options
         level = options.get(INTERVAL)
         return Reading(
             analysis=plan.analysis,
@@ -135,7 +130,6 @@ class ExactTask(PartyTask[Residues, Sequence[Residues], Evaluation]):
             counted=counted,
             level=None if level is None else float(level),
             plain=bool(options.get(PLAIN_INTERVAL)),
-            same=before is not None and set(before.parties) == set(counted),
             quantiles=perhaps_found(self._manifest.thresholds),
         )
 
@@ -151,7 +145,6 @@ class ExactTask(PartyTask[Residues, Sequence[Residues], Evaluation]):
         return Evaluation(
             **{own.name: getattr(headline, own.name) for own in fields(headline)},
             numerical_error=0.0 if headline.fraction is not None else math.nan,
-            average_precision=next((own.average_precision for own in said if own.average_precision is not None), None),
             estimates=tuple([row for own in said for row in own.estimates]),
             comparisons=tuple([row for own in said for row in own.comparisons]),
             sites=tuple([row for own in said for row in own.sites]),

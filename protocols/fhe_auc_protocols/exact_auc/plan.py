@@ -163,7 +163,6 @@ class ExactPlan(ExactParameters, frozen=True):
             {
                 "max_rows": self.max_rows,
                 "analysis": msgspec.to_builtins(analysis),
-                "average_precision": self.average_precision,
                 "row_caps_proved": bool(self.caps),
             },
         )

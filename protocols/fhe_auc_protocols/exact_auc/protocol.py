@@ -116,7 +116,6 @@ class Exact(EncryptedProtocol[Evaluation, ExactPlan]):
                 analysis=analysis,
                 min_parties=request.min_parties,
                 interval=request.interval is not None and request.fleet is None,
-                average_precision=bool(request.before),
                 authenticated=self.authenticated,
                 backend=choose_backend(request.backend),
                 joint_keys=request.keys == "joint",

@@ -6,7 +6,6 @@
     comparisons of models                                  `comparison_sums`
     sites                                                  `site_sums`
     patients with several rows                             `cluster_sums`
-    average precision                                      `precision_sum`
     all of it with noise                                   `epsilon_noise`, in the place of the others
     row caps, within which counts are proved               `proved_counts`
 
@@ -135,7 +134,6 @@ class Said:
     estimates: tuple[GroupEstimate, ...] = ()
     comparisons: tuple[Comparison, ...] = ()
     sites: tuple[SiteSummary, ...] = ()
-    average_precision: float | None = None
     settings: Mapping[str, bool | int | float | str] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
 
@@ -159,7 +157,6 @@ class Reading:
     rows: Sequence[int] = ()  # row caps of those that are counted, where counts are proved
     level: float | None = None
     plain: bool = False
-    same: bool = False  # whether just these parties, with the same rows, were in a session before
     quantiles: bool = False  # a session before has found the thresholds: that is not advised again
     aucs: list[AucOfSums] = field(default_factory=list)  # of each contrast
     estimates: tuple[GroupEstimate, ...] = ()  # what `auc_sums` has said of them
@@ -175,7 +172,6 @@ class Agreed(NamedTuple):
 
     analysis: Analysis
     interval: bool
-    average_precision: bool
     authenticated: bool
     helpers: int
     parties: int

@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from fhe_auc.base.errors import DeserialisationError, EvaluationError, InputError, MessageError, VerificationError
+from fhe_auc.base.errors import DeserialisationError, InputError, MessageError, VerificationError
 from fhe_auc.base.serialise import decode, encode
 from fhe_auc.bfv import PublicContext, SecretContext
 from fhe_auc.bfv.joint_keys import JointEvaluator
@@ -132,13 +132,11 @@ def test_keys_and_openings_of_another_session_are_refused(backend: str) -> None:
         plugin.aggregator(manifest, aggregator_material(context, public_context(exact.session.aggregator_material)[1]))
 
 
-def test_an_aggregator_without_an_opening_has_no_result() -> None:
+def test_an_aggregator_without_a_pad_key_is_not_made() -> None:
     play = Play("exact", rows(3, 38))
     context, _ = public_context(play.session.aggregator_material)
-    play.aggregator = PLUGINS["exact"].aggregator(play.manifest, context)
-    answers = play.answers(play.aggregator.start())
-    with pytest.raises(EvaluationError, match="not opened"):
-        play.deliver(answers)
+    with pytest.raises(DeserialisationError, match="not a pad key"):
+        PLUGINS["exact"].aggregator(play.manifest, context)
 
 
 # --- Results ----------------------------------------------------------------------------------------------------------
