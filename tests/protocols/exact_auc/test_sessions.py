@@ -48,25 +48,6 @@ def of_rounded(parties: Sequence[PartyData], decimals: int) -> tuple[Fraction, F
 
 
 @both_backends
-@both_protocols
-def test_every_party_finds_the_integers_of_the_rows(protocol: str, backend: str) -> None:
-    play = Play(protocol, rows(3, 0), backend=backend)
-    assert len(list(play.messages())) == (3 if protocol == "verified" else 2)
-    for party in play.parties:
-        found = party.result()
-        auc, half_width, positives, negatives = expected = pairs_of(play.sites)
-        assert found_in(found) == expected
-        assert (found.auc, found.binning_error) == (float(auc), float(half_width))
-        assert (found.verified, found.numerical_error, found.keys) == (protocol == "verified", 0.0, "sealed")
-        plain = found.as_dict()
-        assert [plain[name] for name in ("fraction", "binning_error_fraction", "positives", "negatives")] == [
-            *(str(auc), str(half_width), positives, negatives)
-        ]
-        assert protocol == "exact" or plain["soundness"] < 2**-40
-    assert play.aggregator.result().counted == play.manifest.parties
-
-
-@both_backends
 @pytest.mark.parametrize(("protocol", "number"), [("verified", 2), slow("exact", 2), slow("verified", 6)])
 def test_with_joint_keys_they_are_the_same(protocol: str, number: int, backend: str) -> None:
     """Of four primes three are left, as messages show: all first parts of keys, result, and all partial decryptions."""
