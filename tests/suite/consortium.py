@@ -9,13 +9,12 @@ from __future__ import annotations
 import atexit
 import functools
 import itertools
-import hashlib
 import logging
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -24,13 +23,12 @@ from typing import Any, cast
 import numpy as np
 
 from fhe_auc.base.errors import EvaluationError, FheAucError
-from fhe_auc.base.files import write_atomically
 from fhe_auc.base.serialise import FORMAT_VERSION
 from fhe_auc.machines import outcomes, serve
 from fhe_auc.question.study import Study
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
-from fhe_auc.session.journal import Journal, is_finished, read_record
+from fhe_auc.session.journal import Journal, is_finished, read_record, read_status
 from fhe_auc.session.messages import Message
 from fhe_auc.session.plan import Keys
 from fhe_auc.session.protocol import Request, Session
@@ -39,7 +37,8 @@ from fhe_auc_keys.site.policy import Policy
 from fhe_auc_keys.store.budget import Ledger, Limit
 from fhe_auc_keys.store.trusted_authorities import Trusted
 from fhe_auc_keys.store.vault import OWN, Vault, create_with_random_passphrase
-from tests.suite.physics import BEGIN, Killed, Physics, Turns
+from tests.suite.memory_exchange import Memory
+from tests.suite.physics import Killed, Physics, RoleClock, View
 from tests.support.certified import STUDY, Consortium
 from tests.support.nothing import rows_in
 from tests.support.pooled import rounding
@@ -166,7 +165,9 @@ class World:
     def __init__(self, case: Case, seed: int) -> None:
         self.case, self.seed = case, seed
         self.physics = Physics()
-        self.physics.after_write = self._written
+        self.physics.renamed = self._kept
+        self.exchange = Memory()
+        self.clocks = {name: RoleClock(self.physics, name) for name in case.roles}
         self.roles = case.roles
         self.nights: list[Night] = []
         self.version = dict.fromkeys(SITES, 0)  # of the rows that a site has now
@@ -181,14 +182,12 @@ class World:
     def __enter__(self) -> World:
         made = template(self.case)
         self.folder = _temporary()
-        self.exchange = self.folder / "exchange"
-        self.exchange.mkdir()
         for name in self.roles:
             shutil.copytree(made / name, self.folder / name)
         for name in SITES:
             self.write_rows(name)
         logging.disable(logging.CRITICAL)
-        self._installed = self.physics.installed(self.exchange)
+        self._installed = self.physics.installed()
         self._installed.__enter__()
         return self
 
@@ -203,7 +202,7 @@ class World:
 
     def make_night(self) -> None:
         """The key holder makes a session, and sends its files."""
-        session, at, known = self.case.prepare(), self.physics.now(), certified()
+        session, at, known = self.case.prepare(), RoleClock(self.physics, "").now(), certified()
         said = {"model": STUDY.model, "outcome": STUDY.outcome, "cohort": "all", "period": "2030"}
         sealed = seal_session(
             known.identities["north"],
@@ -221,10 +220,8 @@ class World:
         files[to_all.get(session.manifest.keys, "session.convened")] = sealed.aggregator
         night = Night(len(self.nights) + 1, session.manifest.session.hex(), self.physics.passed, files)
         self.nights.append(night)
-        folder = self.exchange / night.folder
-        folder.mkdir()
         for name, data in files.items():
-            (folder / name).write_bytes(data)
+            self.exchange.put(f"{night.folder}/{name}", data)
             self.genuine.setdefault(f"{night.folder}/{name}", []).append(data)
 
     def write_rows(self, name: str) -> None:
@@ -242,7 +239,7 @@ class World:
         own = self.folder / name
         config = {
             "role": {ADDER: "aggregator", HELPER: "helper"}.get(name, "site"),
-            "inbox": str(self.exchange),
+            "inbox": "exchange",
             "state": str(own / "state"),
             "store": str(own / "store"),
             "passphrase-file": str(own / "passphrase"),
@@ -258,16 +255,10 @@ class World:
         try:
             with self.physics.turn_of(name, fault, at):
                 if name not in self.servers:
-                    server = (
-                        _Aggregating(self.config(name), self.physics) if name == ADDER else _Apart(self.config(name))
-                    )
-                    server.__enter__()
-                    self.servers[name] = server
-                server = self.servers[name]
-                server.look()
-                if isinstance(server, _Aggregating):
-                    for each in server.turns.values():
-                        each.turn()
+                    view = View(self.physics, self.exchange, self._put)
+                    server = serve.Server(self.config(name), clock=self.clocks[name], inboxes=[view], apart=False)
+                    self.servers[name] = server.__enter__()
+                self.servers[name].look()
         except Killed:
             self._bury(name)
             return False
@@ -279,15 +270,9 @@ class World:
 
     def _bury(self, name: str) -> None:
         """Close what a dead process had open."""
-        server = self.servers.pop(name, None)
-        if isinstance(server, _Aggregating):
-            for each in server.turns.values():
-                if not each.ended:
-                    each.kill()
-                self.physics.turns.remove(each)
-        if server is not None:
-            os.close(server._life)
-            server._held.close()
+        if name in self.servers:
+            with self.physics.turn_of(name, "killed before", at=1), suppress(Killed):
+                self.servers.pop(name).__exit__(None, None, None)
         for number in map(int, os.listdir("/proc/self/fd")):  # locks that it had just taken
             with suppress(OSError):
                 if os.readlink(f"/proc/self/fd/{number}").startswith(f"{self.folder / name}/"):
@@ -298,8 +283,6 @@ class World:
         return Vault(own / "store", own / "passphrase").open()
 
     def status(self, name: str) -> dict[str, Any]:
-        from fhe_auc.session.journal import read_status
-
         return read_status(self.folder / name / "state") or {}
 
     def step(self, name: str, night: Night) -> str:
@@ -314,59 +297,48 @@ class World:
 
     # --- What is done to them ----------------------------------------------------------------------------------------
 
-    def files(self) -> list[str]:
-        """What lies in the exchange, without what is being written."""
-        found = (Path(root, file) for root, _, files in os.walk(self.exchange) for file in files if file[0] != ".")
-        return sorted(str(each.relative_to(self.exchange)) for each in found if each.name != "aggregator")
-
     def tamper(self, how: str, which: int, at: int) -> str:
         """Do something to a file of the exchange; return to which, or "" where there is nothing to do it to."""
-        found = self.files()
+        found = sorted(self.exchange.files)
         if not found:
             return ""
         name = found[which % len(found)]
-        file = self.exchange / name
-        data = file.read_bytes()
+        data = self.exchange.read(name)
+        place = at % max(len(data), 1)
         match how:
             case "lose":
-                file.unlink()
+                self.exchange.remove(name)
             case "hide":
                 self.hidden.setdefault(name, data)
-                file.unlink()
+                self.exchange.remove(name)
             case "cut":
-                file.write_bytes(data[: at % max(len(data), 1)])
+                self.exchange.put(name, data[:place])
             case "flip":
-                place = at % max(len(data), 1)
-                file.write_bytes(
-                    data[:place] + bytes([data[place] ^ 1 << at % 8]) + data[place + 1 :] if data else b"?"
-                )
+                self.exchange.put(name, data[:place] + bytes([(data or b"?")[place] ^ 1 << at % 8]) + data[place + 1 :])
             case "version":
-                file.write_bytes(data[:7] + bytes([FORMAT_VERSION + 1]) + data[8:])
+                self.exchange.put(name, data[:7] + bytes([FORMAT_VERSION + 1]) + data[8:])
             case "double":
                 other = sorted(self.genuine)[at % len(self.genuine)]
-                name = f"{name} -> {other}"
-                (self.exchange / other).parent.mkdir(exist_ok=True, parents=True)
-                (self.exchange / other).write_bytes(data)
+                self.exchange.put(other, data)
+                return f"{name} -> {other}"
             case "old":
-                same = [each for each in self.genuine if Path(each).name == file.name]
+                same = [each for each in self.genuine if each.rpartition("/")[2] == name.rpartition("/")[2]]
                 choice = [each for one in same for each in self.genuine[one] if each != data]
                 if not choice:
                     return ""
-                file.write_bytes(choice[at % len(choice)])
+                self.exchange.put(name, choice[at % len(choice)])
         return name
 
     def mend(self) -> None:
         """What was late arrives; who has sent files that are damaged is told, and sends them again."""
+        opening = {f"{night.folder}/{name}": data for night in self.nights for name, data in night.files.items()}
+        for name, data in opening.items():
+            if self.exchange.files.get(name, (b"",))[0] != data:
+                self.exchange.put(name, data)
         for name, data in self.hidden.items():
-            if not (self.exchange / name).exists():
-                (self.exchange / name).parent.mkdir(exist_ok=True, parents=True)
-                (self.exchange / name).write_bytes(data)
+            if name not in self.exchange.files:
+                self.exchange.put(name, data)
         self.hidden.clear()
-        for night in self.nights:
-            for name, data in night.files.items():
-                file = self.exchange / night.folder / name
-                if not file.exists() or file.read_bytes() != data:
-                    file.write_bytes(data)
 
     def back_up(self, name: str) -> None:
         """Copy a role's store, while nothing runs there."""
@@ -385,21 +357,20 @@ class World:
 
     # --- What must hold ----------------------------------------------------------------------------------------------
 
-    def _written(self, path: str) -> None:
-        """A role has put a file somewhere."""
-        role, at = self.physics.role, Path(path)
-        if at.is_dir():
-            return
-        if at.is_relative_to(self.exchange):
-            name, data = str(at.relative_to(self.exchange)), at.read_bytes()
-            if at.suffix in (".message", ".submission"):
-                parsed = Message.from_bytes(data, limit=len(data))
-                about = role, parsed.session.hex(), parsed.round
-                if self.said.setdefault(about, data) != data:
-                    raise Broken(f"{role} has said two things in round {parsed.round}, the second one in {name}")
-            if data not in (known := self.genuine.setdefault(name, [])):
-                known.append(data)
-        elif at.parent.name == "state" and at.parent.parent.name == "store" and role in SITES:
+    def _put(self, name: str, data: bytes) -> None:
+        """A role has put a file into the exchange: it has one word for each round."""
+        role = self.physics.role
+        message = Message.from_bytes(data, limit=len(data))
+        about = role, message.session.hex(), message.round
+        if self.said.setdefault(about, data) != data:
+            raise Broken(f"{role} has said two things in round {message.round}, the second one in {name}")
+        if data not in (known := self.genuine.setdefault(name, [])):
+            known.append(data)
+
+    def _kept(self, path: str) -> None:
+        """A role has put a file onto its disk: a site's of a session means that it goes in with its rows of now."""
+        at, role = Path(path), self.physics.role
+        if at.parent.name == "state" and at.parent.parent.name == "store" and role in SITES:
             for night in self.nights:
                 if night.session == at.name and (role not in night.used or role in self.restored):
                     night.used.setdefault(role, set()).add(self.version[role])
@@ -442,7 +413,7 @@ class World:
     def _check_pace(self) -> None:
         for name in SITES:
             begun = sorted(night.begun for night in self.submitted(name))
-            if any(later - earlier < HOURS * 3600 for earlier, later in zip(begun, begun[1:], strict=False)):
+            if any(later - earlier < HOURS * 3600 for earlier, later in itertools.pairwise(begun)):
                 raise Broken(f"{name} has answered two sessions within {HOURS} hours")
 
     def forget_errors(self) -> None:
@@ -506,39 +477,6 @@ def _fits(case: Case, found: Any, counts: Any, size: int, trapezoid: Callable[[A
         return bool(np.array_equal(found.histogram.positives[-len(counts.bin_positives) :], counts.bin_positives))
     near = {"verified": 0.1, "dpauc-laplace": 1.0, "ustat-krr": 0.1}.get(case.protocol, 1e-6 + rounding(found.decimals))
     return bool(abs(found.auc - trapezoid(counts).auc) < near)
-
-
-class _Apart(serve.Server):
-    """A server that answers in this process, as it does on Windows."""
-
-    def _apart(self, work: Callable[[], Any]) -> Any:
-        return work()
-
-
-class _Aggregating(_Apart):
-    """An aggregator whose sessions take turns with all other roles."""
-
-    def __init__(self, config: Mapping[str, Any], physics: Physics) -> None:
-        super().__init__(config)
-        self.physics, self.turns = physics, dict[int, Turns]()
-
-    def _fork(self, work: Callable[[], object], *kept: int, own: Path | None = None) -> int:
-        made = Turns(work)
-        self.physics.turns.append(made)
-        self.turns[len(self.turns) + 1] = made
-        return len(self.turns)
-
-    def look(self, stop: Any = None) -> None:
-        def runs(session: Any) -> bool:
-            if session.child and self.turns[session.child].ended:
-                session.child, session.status = 0, self.turns[session.child].status
-            return bool(session.child)
-
-        before, serve._runs = serve._runs, runs
-        try:
-            super().look(stop)
-        finally:
-            serve._runs = before
 
 
 def _temporary() -> Path:

@@ -1,84 +1,34 @@
-"""What a machine does to the role that runs on it: it dies at a write, its disk is full, a listing is stale, time jumps.
+"""What a machine does to the role that runs on it: it dies at a write, its disk is full, a listing is old, time jumps.
 
-All of it is done below production code, to calls of the operating system: what is durable is what `os.replace`,
-`os.write` to a file, `os.mkdir` and `os.unlink` have done. Roles take turns; `Physics.role` is whose turn it is.
+Durable are what roles put into the exchange, and, below production code, what `os.replace`, `os.rename`, `os.mkdir`,
+`os.unlink` and `os.write` to a file have done. Roles take turns; `Physics.role` is whose turn it is.
 """
 
 from __future__ import annotations
 
 import errno
 import os
-import threading
-import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from datetime import datetime, timedelta, timezone
-from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
-from fhe_auc.machines import aggregator_role, file_transport, outcomes, result_hook, serve
-from fhe_auc.session import journal
-from fhe_auc_keys.site import key_store_sites
-from fhe_auc_keys.store import key_store, list_places
+from fhe_auc.base.clock import Clock
+from fhe_auc.base.exchange import Exchange, Version
+from fhe_auc.base.files import LONGEST
+from tests.suite.memory_exchange import Memory
 
-WITH_TIME = (serve, file_transport, aggregator_role, result_hook, journal, list_places, key_store)
-WITH_DATES = (serve, journal, outcomes, key_store_sites, list_places)
 BEGIN = datetime(2030, 5, 1, 12, tzinfo=timezone.utc)
+GROWING = ("replace", "rename", "mkdir", "write")
+"""Calls that a full disk refuses; the other one that is durable is `os.unlink`."""
+
+T = TypeVar("T")
 
 
 class Killed(BaseException):
     """Of a role, at once: no production code catches it, and the dead write nothing more."""
-
-
-class Turns:
-    """Work that waits by sleeping, done a turn at a time."""
-
-    def __init__(self, work: Callable[[], object]) -> None:
-        self.ended, self.status, self._killed = False, 0, False
-        self._ours, self._its = threading.Semaphore(0), threading.Semaphore(0)
-        self._raised: BaseException | None = None
-        self._thread = threading.Thread(target=self._run, args=(work,), daemon=True)
-        self._thread.start()
-
-    def _run(self, work: Callable[[], object]) -> None:
-        try:
-            self._its.acquire()
-            if not self._killed:
-                work()
-        except Killed as killed:
-            self._raised, self.status = killed, -9
-        except Exception:
-            self.status = 1  # the role's record says why
-        except BaseException as error:  # an invariant
-            self._raised, self.status = error, 1
-        self.ended = True
-        self._ours.release()
-
-    def turn(self) -> None:
-        """Go on until it sleeps, or ends; raise what has killed it."""
-        if not self.ended:
-            self._its.release()
-            self._ours.acquire()
-            if self._raised is not None and not self._killed:
-                raise self._raised
-
-    def sleep(self) -> None:
-        if self._killed:
-            raise Killed
-        self._ours.release()
-        self._its.acquire()
-        if self._killed:
-            raise Killed
-
-    def kill(self) -> None:
-        self._killed = True
-        self.turn()
-
-    @property
-    def runs(self) -> bool:
-        return threading.current_thread() is self._thread
 
 
 class Physics:
@@ -86,14 +36,11 @@ class Physics:
 
     def __init__(self) -> None:
         self.role = ""
-        self.writes = 0  # of this turn
-        self.fault, self.at = "", 0  # what happens at which write, or to listings
-        self.dead = False
-        self.seen: dict[str, set[str]] = {}  # names in folders, at a look before
-        self.turns: list[Turns] = []
+        self.fault, self.at = "", 0  # what happens, and at which write of this turn
+        self.writes, self.dead = 0, False
         self.passed = 0.0  # seconds since the world's beginning
         self.ahead: dict[str, float] = {}  # by how much a role's clock is ahead
-        self.after_write: Callable[[str], None] = lambda path: None
+        self.renamed: Callable[[str], None] = lambda path: None
 
     @contextmanager
     def turn_of(self, role: str, fault: str = "", at: int = 0) -> Iterator[None]:
@@ -104,98 +51,92 @@ class Physics:
         finally:
             self.role, self.fault, self.dead = "", "", False
 
-    def now(self) -> datetime:
-        return BEGIN + timedelta(seconds=self.passed + self.ahead.get(self.role, 0.0))
-
-    def _sleep(self, seconds: float) -> None:
-        for each in self.turns:
-            if each.runs:
-                each.sleep()
-                return
-        self.passed += seconds
-
-    def _writing(self, call: Callable[..., Any], *, grows: bool, target: int) -> Callable[..., Any]:
-        def writing(*given: Any, **named: Any) -> Any:
-            if not self.role:
-                return call(*given, **named)
-            if self.dead:
-                raise Killed
-            self.writes += 1
-            if self.fault == "full" and grows and self.writes >= self.at:
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-            if self.fault == "killed before" and self.writes == self.at:
+    def durable(self, call: Callable[[], T], *, grows: bool) -> T:
+        """Write, unless something happens before; and then something may happen."""
+        if not self.role:
+            return call()
+        if self.dead:
+            raise Killed
+        self.writes += 1
+        if self.fault == "full" and grows and self.writes >= self.at:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        for when in ("before", "after"):
+            if self.fault == f"killed {when}" and self.writes == self.at:
                 self.dead = True
                 raise Killed
-            done = call(*given, **named)
-            if target == 1:
-                self.after_write(os.fspath(given[1]))
-            if self.fault == "killed after" and self.writes == self.at:
-                self.dead = True
-                raise Killed
-            return done
-
-        return writing
-
-    def _shown(self, folder: Any, name: str) -> bool:
-        if self.fault != "stale" or not isinstance(folder, (str, os.PathLike)):
-            return True
-        before = self.seen.get(os.fspath(folder))
-        return before is None or name in before
+            if when == "before":
+                done = call()
+        return done
 
     @contextmanager
-    def installed(self, exchange: Path) -> Iterator[None]:
-        listdir, scandir, within = os.listdir, os.scandir, os.fspath(exchange)
-        physics = self
+    def installed(self) -> Iterator[None]:
+        """Be below all that roles write to their own machines."""
 
-        class Dates(datetime):
-            @classmethod
-            def now(cls, tz: Any = None) -> datetime:  # type: ignore[override]
-                return physics.now()
+        def below(name: str) -> Callable[..., Any]:
+            call = getattr(os, name)
 
-        class Times:
-            monotonic = staticmethod(lambda: self.passed)
-            sleep = staticmethod(self._sleep)
+            def writing(*given: Any, **named: Any) -> Any:
+                if not self.role:
+                    return call(*given, **named)
 
-            def __getattr__(self, name: str) -> Any:
-                return getattr(time, name)
+                def done() -> Any:
+                    returned = call(*given, **named)
+                    if name == "replace":
+                        self.renamed(os.fspath(given[1]))
+                    return returned
 
-        class Scanned(list):  # type: ignore[type-arg]
-            def __enter__(self) -> Scanned:
-                return self
+                return self.durable(done, grows=name in GROWING)
 
-            def __exit__(self, *error: object) -> None:
-                pass
-
-            def close(self) -> None:
-                pass
-
-        def listed(folder: Any = ".") -> list[Any]:
-            return [name for name in listdir(folder) if self._shown(folder, name)]
-
-        def scanned(folder: Any = ".") -> Any:
-            if not self.role or not os.fspath(folder).startswith(within):
-                return scandir(folder)
-            with scandir(folder) as entries:
-                return Scanned(each for each in entries if self._shown(folder, each.name))
+            return writing
 
         with pytest.MonkeyPatch.context() as patch:
-            for name, grows, target in (
-                ("replace", True, 1),
-                ("rename", True, 1),
-                ("write", True, 0),
-                ("mkdir", True, 0),
-                ("unlink", False, 0),
-            ):
-                patch.setattr(os, name, self._writing(getattr(os, name), grows=grows, target=target))
+            for name in (*GROWING, "unlink"):
+                patch.setattr(os, name, below(name))
             patch.setattr(os, "fsync", lambda descriptor: None)
-            patch.setattr(os, "listdir", listed)
-            patch.setattr(os, "scandir", scanned)
-            for module in WITH_TIME:
-                patch.setattr(module, "time", Times())
-            for module in WITH_DATES:
-                patch.setattr(module, "datetime", Dates)
             yield
 
-    def remember_listing(self, exchange: Path) -> None:
-        """Have what is there now be what a stale listing shows later."""
-        self.seen = {root: {*folders, *files} for root, folders, files in os.walk(exchange)}
+
+class RoleClock(Clock):
+    """Goes as the world's, ahead or behind."""
+
+    def __init__(self, physics: Physics, role: str) -> None:
+        self._physics, self._role = physics, role
+
+    def now(self) -> datetime:
+        ahead = self._physics.ahead.get(self._role, 0.0)
+        return BEGIN + timedelta(seconds=self._physics.passed + ahead)
+
+    def monotonic(self) -> float:
+        return self._physics.passed
+
+
+class View(Exchange):
+    """The one exchange, as a role reaches it."""
+
+    def __init__(self, physics: Physics, memory: Memory, put: Callable[[str, bytes], None]) -> None:
+        self._physics, self._memory, self._told = physics, memory, put
+        self._before: dict[str, dict[str, Version]] = {}
+
+    def __str__(self) -> str:
+        return "exchange"
+
+    def list(self, place: str) -> dict[str, Version]:
+        """Return what is in a place, or what this role has seen there before."""
+        if self._physics.fault == "stale" and place in self._before:
+            return self._before[place]
+        self._before[place] = self._memory.list(place)
+        return self._before[place]
+
+    def read(self, name: str, longest: int = LONGEST) -> bytes:
+        return self._memory.read(name, longest)
+
+    def put(self, name: str, data: bytes) -> None:
+        def put() -> None:
+            self._memory.put(name, data)
+            self._told(name, data)
+
+        if not name.endswith("/"):
+            self._physics.durable(put, grows=True)
+
+    def remove(self, name: str) -> None:
+        self._physics.durable(lambda: self._memory.remove(name), grows=False)
