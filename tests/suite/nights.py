@@ -192,6 +192,7 @@ def main() -> None:
     parser.add_argument("--seeds", default="0:100")
     parser.add_argument("--case", default="")
     parser.add_argument("--shrink", type=float, default=30.0)
+    parser.add_argument("--first", action="store_true", help="stop at the first that breaks")
     given = parser.parse_args()
     first, last = map(int, given.seeds.split(":"))
     cases = [case for case in CASES if given.case in ("", case.name)]
@@ -200,6 +201,8 @@ def main() -> None:
     def report(broken: Broken) -> None:
         failed.append(broken.story.seed)
         print(shrunk(broken, given.shrink), flush=True)
+        if given.first:
+            sys.exit(1)
 
     with tempfile.TemporaryDirectory() as folder, installed(Path(folder)):
         number = many(cases, range(first, last), report)
