@@ -30,7 +30,7 @@ from fhe_auc.session import registry
 from fhe_auc.session.aggregator import Aggregator, conduct
 from fhe_auc.session.journal import Journal
 from fhe_auc.session.messages import Message
-from fhe_auc.sums.residues import pack
+from fhe_auc.sums.pads import pack
 from fhe_auc_benchmarks.attacks.exact_auc.ciphertexts import GRID, ExactAucAttacks, answering, request_for
 from fhe_auc_benchmarks.attacks.exact_auc.strategies import BIN, WEIGHT
 from fhe_auc_benchmarks.attacks.laboratory import SITES, made_up_sites
@@ -140,7 +140,7 @@ class Watched:
             made = site_storage().local_sites(session, folder, {})
             self._configured = {**made.sites, AGGREGATOR: made.aggregator}
             aggregator = site_storage().aggregator(made.aggregator).aggregator()
-            with Journal(folder / "journal") as aggregator.journal, made.meanwhile:
+            with Journal(folder / "journal") as aggregator.journal:
                 aggregator.journal.bind(session.manifest.session)
                 conduct(aggregator, partial(self._exchange, aggregator))
         self.look()

@@ -9,8 +9,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fhe_auc.base.errors import CapacityError, InputError
-from fhe_auc.sums.monomials import coefficients, encrypted_numbers, monomials
-from fhe_auc.sums.terms import MOST_ENTRIES, MOST_EVALUATED, MOST_PARTS, Factor, Part, Release, Sketch, Sum, Term
+from fhe_auc.sums.terms import (
+    MOST_ENTRIES,
+    MOST_EVALUATED,
+    MOST_PARTS,
+    Factor,
+    Part,
+    Release,
+    Sketch,
+    Sum,
+    Term,
+    coefficients,
+    encrypted_numbers,
+    monomials,
+)
 from tests.support import plain_sums
 from tests.support.plain_sums import PRIMES
 
@@ -48,7 +60,7 @@ def test_sums_over_the_longest_vectors_of_the_largest_residues_do_not_overflow(o
     prime = PRIMES[-1]
     largest, n = np.full(MOST_ENTRIES, prime - 1, np.uint64), MOST_ENTRIES
     counts = {"each": [1, 1, 1], "below": [0, 9999, n - 1], "above": [n - 1, n - 10_000, 0], "total": [n]}
-    found = Part("x", over, -7).evaluate(largest, prime)
+    found = Factor((Part("x", over, -7),)).evaluate({"x": largest}, prime)
     places = [0] if over == "total" else [0, 9999, -1]
     assert found[places].tolist() == [7 * count % prime for count in counts[over]]
 
@@ -83,8 +95,8 @@ def sum_of(*factors: Factor) -> Sum:
         ((sum_of(P, Factor(constants=(1, 1))),), "different lengths, 2, 3"),
         ((sum_of(Factor()),), "1 to 3 factors|either parts or constants"),
         ((sum_of(Factor((Part("p"),), (1, 1, 1)), P),), "either parts or constants"),
-        ((sum_of(Factor((Part("p"),), each=0)),), "repeated once at least"),
-        ((sum_of(P, Factor(constants=(1,), each=3)),), "constants and totals are not repeated"),
+        ((sum_of(Factor((Part("p"),), repeat=0)),), "repeated once at least"),
+        ((sum_of(P, Factor(constants=(1,), repeat=3)),), "constants and totals are not repeated"),
         ((sum_of(P, Factor((Part("p", "total"),), times=3)),), "constants and totals are not repeated"),
         ((sum_of(),), "1 to 3 factors that are no constants, got 0"),
         ((sum_of(P, P, P, P),), "1 to 3 factors that are no constants, got 4"),
