@@ -13,6 +13,7 @@ has it, by the name that is printed, with the reason why it changes nothing. Nee
 import argparse
 import ast
 import difflib
+import itertools
 import json
 import os
 import random
@@ -122,7 +123,7 @@ def mutants_of(file: str, source: bytes, lines: set[int]) -> Iterator[Mutant]:
             yield from made(where, part, text, part)
         plain = (ast.Assign, ast.AugAssign, ast.Expr)  # two such after one another may change places
         body = node.body if isinstance(node, (ast.FunctionDef, ast.If, ast.For, ast.With)) else []
-        for one, two in zip(body, body[1:], strict=False):
+        for one, two in itertools.pairwise(body):
             if isinstance(one, plain) and isinstance(two, plain) and not isinstance(one.value, ast.Constant):
                 yield from made(where, one, f"{ast.unparse(two)}\n{' ' * one.col_offset}{ast.unparse(one)}", two)
         for child in ast.iter_child_nodes(node):  # not what errors say, nor annotations and decorators
@@ -182,7 +183,7 @@ def drawn(tree: Path, number: int, seed: int) -> list[Mutant]:
     every = [each for file in sorted(lines) for each in mutants_of(file, (tree / file).read_bytes(), lines[file])]
     known = tomllib.loads(EQUIVALENT.read_text("utf-8")) if EQUIVALENT.exists() else {}
     print(f"{len(every)} mutants, {sum(each.name in known for each in every)} of them equivalent", flush=True)
-    order = random.Random(seed).sample(every, len(every))
+    order = random.Random(seed).sample(every, len(every))  # noqa: S311 # a draw of tests
     return [each for each in order if each.name not in known][:number]
 
 
