@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import msgspec
 
@@ -53,7 +53,7 @@ _SMUDGING_SHARE, _FLOODING_SHARE = 3 / 4, 1 / 5  # of the capacity with joint ke
 
 def least_prime(release: Release) -> int:
     """Return what every plaintext prime is above, so that the authenticators are as sound as `SOUNDNESS_BITS` says."""
-    return max(each.degree for each in release.sums) << SOUNDNESS_BITS
+    return max(total.degree for total in release.sums) << SOUNDNESS_BITS
 
 
 class ExactPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, dict=True):
@@ -241,7 +241,7 @@ class ExactPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         if not self.authenticated:
             return None
         groups = self.parties // (1 if self.helpers else min_parties)
-        return groups * max(each.degree for each in self.release.sums) / (min(self.parameters.plain_moduli) - 1)
+        return groups * max(total.degree for total in self.release.sums) / (min(self.parameters.plain_moduli) - 1)
 
     @property
     def blocks(self) -> int:
@@ -293,7 +293,7 @@ class ExactPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     @property
     def _result_polynomial(self) -> int:
-        return self.parameters.ring_dimension * sum(-(-each // 8) for each in self.parameters.modulus_bits[: self.kept])
+        return self.parameters.ring_dimension * sum(-(-bits // 8) for bits in self.parameters.modulus_bits[: self.kept])
 
     def describe(self) -> list[Parameter]:
         """Return the parameters with their reasons."""
@@ -346,7 +346,7 @@ class ExactPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
             ),
         ]
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         """Return the parameters as plain data."""
         return {
             **ring_as_dict(self, smudging_bits=self.smudging_margin),

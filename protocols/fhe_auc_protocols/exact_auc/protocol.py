@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import islice
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import msgspec
 import numpy as np
@@ -105,7 +105,7 @@ class Exact(EncryptedProtocol[Evaluation, ExactPlan]):
         plain = {PLAIN_INTERVAL: _checked_plain(request.options)} if PLAIN_INTERVAL in request.options else {}
         return {**rounding, **plain, **_budget(request.options), **level}
 
-    def set_up(self, setup: Setup, options: Mapping[str, Any], rows: Mapping[str, int]) -> Setup:
+    def set_up(self, setup: Setup, options: Mapping[str, object], rows: Mapping[str, int]) -> Setup:
         """Return with an epsilon one with a helper, where each party proves that it has its rows."""
         if not self.authenticated or options.get("epsilon") is None or setup.keys not in (None, "helper"):
             return setup
@@ -225,26 +225,26 @@ def rounded(data: PartyData, manifest: Manifest) -> PartyData:
     return data.with_scores(lambda scores: np.round(scores, _checked_decimals(decimals)))
 
 
-def _runs(thresholds: NDArray[np.float64], options: Mapping[str, Any]) -> tuple[int, ...]:
+def _runs(thresholds: NDArray[np.float64], options: Mapping[str, object]) -> tuple[int, ...]:
     """Return which bins have one score only: of rounded scores all do."""
     grid = grids.explicit(thresholds)
     return runs_of(np.ones(len(grid), bool) if ROUND_SCORES in options else of_one_number(grid))
 
 
-def _budget(options: Mapping[str, Any]) -> dict[str, bool | int | float | str]:
+def _budget(options: Mapping[str, object]) -> dict[str, bool | int | float | str]:
     """Return the options of a private AUC, with defaults; none where nobody has asked for one."""
     asked = [name for name in epsilon_noise.NAMES if options.get(name) is not None]
     return epsilon_noise.agreed(options) if asked else {}
 
 
-def _checked_plain(options: Mapping[str, Any]) -> bool:
+def _checked_plain(options: Mapping[str, object]) -> bool:
     value = options.get(PLAIN_INTERVAL, False)
     if not isinstance(value, bool):
         raise InputError(f"{PLAIN_INTERVAL} must be true or false, got {value!r}")
     return value
 
 
-def _checked_decimals(value: Any) -> int:
+def _checked_decimals(value: object) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= grids.MAX_PLACES:
         raise InputError(f"{ROUND_SCORES} must be a whole number from 1 to {grids.MAX_PLACES}, got {value!r}")
     return int(value)
