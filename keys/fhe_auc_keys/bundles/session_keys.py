@@ -25,7 +25,7 @@ from fhe_auc.bfv import BfvParameters
 from fhe_auc.bfv.context import FACTORY as BFV_FACTORY
 from fhe_auc.ckks import CkksParameters
 from fhe_auc.ckks.context import FACTORY as CKKS_FACTORY
-from fhe_auc.rlwe import wire_format
+from fhe_auc.rlwe.ciphertexts import kind_of, unwrap
 from fhe_auc.rlwe.context import BasePublicContext, ContextFactory
 from fhe_auc.rlwe.parameters import RingParameters
 from fhe_auc.session.manifest import Manifest
@@ -79,9 +79,9 @@ def party_secrets(material: bytes, manifest: Manifest) -> PartySecrets:
     try:
         found = decode(material, PartySecrets, "secret key material")
         if found.context:
-            if (kind := wire_format.kind_of(found.context)) not in _SECRET:
+            if (kind := kind_of(found.context)) not in _SECRET:
                 raise DeserialisationError(f"expected a secret context, got a {kind[:40]!r}", field="kind")
-            wire_format.open_for(kind, manifest.context, found.context)
+            unwrap(kind, found.context, manifest.context)
     except DeserialisationError as error:
         raise KeysError(f"the parties' secret keys are not those of the manifest ({error.field})") from None
     check_common_secret(found.common_secret, manifest)
@@ -153,7 +153,7 @@ def generate_context(parameters: RingParameters) -> ckks.KeyPair | bfv.KeyPair:
 
 def load_public_context(data: bytes) -> BasePublicContext[Any]:
     """Return the context that a public context's `to_bytes` wrote; errors as `fhe_auc.ckks.load_public`."""
-    kind = wire_format.kind_of(data)
+    kind = kind_of(data)
     if kind not in _PUBLIC:
         raise DeserialisationError(f"expected a public context, got a {kind[:40]!r}", field="kind")
     context: BasePublicContext[Any] = _PUBLIC[kind].load_public(data)

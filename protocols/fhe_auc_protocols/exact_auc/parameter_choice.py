@@ -13,9 +13,9 @@ from fhe_auc.base.errors import CapacityError
 from fhe_auc.bfv.parameters import CHAINS, JOINT_CHAINS, MAX_PLAIN_MODULI, BfvParameters
 from fhe_auc.question.analysis import PLAIN, Analysis
 from fhe_auc.results.heterogeneity import LEAST_SITES
-from fhe_auc.rlwe.parameters import BackendName
-from fhe_auc.rlwe.primes import primes_above, primes_below
-from fhe_auc.rlwe.statistical_security import DEFAULT_FLOODING_BITS, DEFAULT_SMUDGING_BITS
+from fhe_auc.rlwe.modular import primes_above, primes_below
+from fhe_auc.rlwe.parameters import DEFAULT_FLOODING_BITS, BackendName
+from fhe_auc.rlwe.statistical_security import DEFAULT_SMUDGING_BITS
 from fhe_auc.session.protocol import DEFAULT_MAX_ROWS
 from fhe_auc_protocols.exact_auc.analysis_sums import AnalysisSums
 from fhe_auc_protocols.exact_auc.epsilon_noise import Privacy

@@ -17,8 +17,14 @@ from functools import cached_property
 import msgspec
 
 from fhe_auc.base.errors import CapacityError
-from fhe_auc.bfv.ciphertext_noise import check_joint_room, flooding_margin, hidden_by, kept_capacity_bits, product_bound
-from fhe_auc.bfv.parameters import BfvParameters
+from fhe_auc.bfv.parameters import (
+    BfvParameters,
+    check_joint_room,
+    flooding_margin,
+    hidden_by,
+    kept_capacity_bits,
+    product_bound,
+)
 from fhe_auc.question.analysis import Analysis
 from fhe_auc.results.heterogeneity import LEAST_SITES
 from fhe_auc.rlwe.statistical_security import check_smudging
