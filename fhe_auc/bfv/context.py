@@ -27,6 +27,7 @@ from __future__ import annotations
 import math
 import secrets
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -44,7 +45,7 @@ from fhe_auc.rlwe.ciphertexts import (
     unwrap,
     wrap,
 )
-from fhe_auc.rlwe.context import BasePublicContext, BaseSecretContext, ContextFactory, Library, PublicKeys, SecretKey
+from fhe_auc.rlwe.context import BasePublicContext, BaseSecretContext, Library, PublicKeys, SecretKey, generated, loaded
 from fhe_auc.rlwe.modular import Residues, multiply
 from fhe_auc.rlwe.polynomials import Polynomials, Words, coefficients_of, values_of
 
@@ -183,7 +184,8 @@ class KeyPair(NamedTuple):
     secret: SecretContext
 
 
-FACTORY = ContextFactory(PublicContext, SecretContext, KeyPair)
+generate = partial(generated, KeyPair, PublicContext, SecretContext)
+load_public, load_secret = partial(loaded, PublicContext), partial(loaded, SecretContext)
 
 
 def checked(values: ArrayLike, parameters: BfvParameters, prime: int) -> Residues:

@@ -36,6 +36,7 @@ from __future__ import annotations
 import math
 import secrets
 from collections.abc import Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -54,7 +55,7 @@ from fhe_auc.rlwe.ciphertexts import (
     unwrap,
     wrap,
 )
-from fhe_auc.rlwe.context import BasePublicContext, BaseSecretContext, ContextFactory, Library, PublicKeys, SecretKey
+from fhe_auc.rlwe.context import BasePublicContext, BaseSecretContext, Library, PublicKeys, SecretKey, generated, loaded
 from fhe_auc.rlwe.modular import centred
 from fhe_auc.rlwe.polynomials import Polynomials, Words, coefficients_of, values_of
 
@@ -180,7 +181,7 @@ def released(
     `multiplier` is r, below every prime.
     """
     first, second = public_key
-    u, v = (ternary(half, secrets.token_bytes(_SEED_BYTES)) for _ in range(2))
+    u, v = [ternary(half, secrets.token_bytes(_SEED_BYTES)) for _ in range(2)]
     parts = [half.multiply(u, first), half.multiply(u, second), half.multiply(v, second)]
     half.add_in_place(parts[1], half.multiply(v, first))
     times = np.full((len(half.moduli), 1), multiplier, np.uint64)
@@ -229,4 +230,5 @@ class KeyPair(NamedTuple):
     secret: SecretContext
 
 
-FACTORY = ContextFactory(PublicContext, SecretContext, KeyPair)
+generate = partial(generated, KeyPair, PublicContext, SecretContext)
+load_public, load_secret = partial(loaded, PublicContext), partial(loaded, SecretContext)

@@ -18,7 +18,6 @@ import importlib
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import Any, ClassVar, Generic, NamedTuple, TypeAlias, TypeVar
 from weakref import WeakValueDictionary
@@ -278,53 +277,42 @@ Secret = TypeVar("Secret", bound=BaseSecretContext[Any])
 Context = TypeVar("Context", bound="BasePublicContext[Any] | BaseSecretContext[Any]")
 
 
-@dataclass(frozen=True)
-class ContextFactory(Generic[Pair, Public, Secret]):
-    """The contexts of one scheme: their types, and what makes a pair of them."""
-
-    public: type[Public]
-    secret: type[Secret]
-    pair: Callable[[Public, Secret], Pair]
-    # In one process a key holder checks what it seals, an aggregator what it opens, and thousands of parties may play.
-    _in_use: WeakValueDictionary[tuple[str, bytes], Any] = field(default_factory=WeakValueDictionary, repr=False)
-
-    def generate(self, parameters: RingParameters) -> Pair:
-        """Return a context with fresh keys: exactly the keys that `parameters` call for.
-
-        Raises `BackendUnavailableError` where the parameters' library cannot be imported here.
-        """
-        library = library_for(parameters)
-        secret_key = library.new_secret_key()
-        stored = self.public.stored_as(parameters, library.new_public_key(secret_key))
-        checksum = hashlib.sha256(secret_key).digest()
-        secret = self.secret.stored_as(parameters, stored.public_keys_digest, secret_key, checksum)
-        public = self.public(stored, library)
-        self._in_use[_name(public, public.to_bytes())] = public
-        return self.pair(public, self.secret(secret, library))
-
-    def load_public(self, data: bytes) -> Public:
-        """Return the context that `PublicContext.to_bytes` wrote; as long as somebody uses it, the same one.
-
-        Raises `DeserialisationError` where it is damaged, malformed, or has a fingerprint that is not that of the
-        parameters and keys inside; `BackendUnavailableError` as `generate`.
-        """
-        return self._loaded(self.public, data)
-
-    def load_secret(self, data: bytes) -> Secret:
-        """Return the context that `SecretContext.to_bytes` wrote; as `load_public`."""
-        return self._loaded(self.secret, data)
-
-    def _loaded(self, of: type[Context], data: bytes) -> Context:
-        found: Context | None = self._in_use.get(_name(of, data))
-        if found is None:
-            fingerprint, payload = unwrap(of.kind, data)
-            stored = decode(payload, of.stored_as, of.kind)
-            if stored.parameters.fingerprint(stored.public_keys_digest) != fingerprint:
-                raise DeserialisationError(f"the {of.kind} does not match its fingerprint", field="fingerprint")
-            self._in_use[_name(of, data)] = found = of(stored, library_for(stored.parameters))
-        return found
+# In one process a key holder checks what it seals, an aggregator what it opens, and thousands of parties may play.
+_IN_USE: WeakValueDictionary[tuple[str, bytes], Any] = WeakValueDictionary()
 
 
-def _name(of: Any, data: bytes) -> tuple[str, bytes]:
+def generated(
+    pair: Callable[[Public, Secret], Pair], public: type[Public], secret: type[Secret], parameters: RingParameters
+) -> Pair:
+    """Return both contexts of a scheme with fresh keys: exactly the keys that `parameters` call for.
+
+    Raises `BackendUnavailableError` where the parameters' library cannot be imported here.
+    """
+    library = library_for(parameters)
+    secret_key = library.new_secret_key()
+    keys = public.stored_as(parameters, library.new_public_key(secret_key))
+    checksum = hashlib.sha256(secret_key).digest()
+    own = public(keys, library)
+    _IN_USE[_name(public, own.to_bytes())] = own
+    return pair(own, secret(secret.stored_as(parameters, keys.public_keys_digest, secret_key, checksum), library))
+
+
+def loaded(of: type[Context], data: bytes) -> Context:
+    """Return the context that `to_bytes` of this type wrote; as long as somebody uses it, the same one.
+
+    Raises `DeserialisationError` where it is damaged, malformed, or has a fingerprint that is not that of the
+    parameters and keys inside; `BackendUnavailableError` as `generated`.
+    """
+    found: Context | None = _IN_USE.get(_name(of, data))
+    if found is None:
+        fingerprint, payload = unwrap(of.kind, data)
+        stored = decode(payload, of.stored_as, of.kind)
+        if stored.parameters.fingerprint(stored.public_keys_digest) != fingerprint:
+            raise DeserialisationError(f"the {of.kind} does not match its fingerprint", field="fingerprint")
+        _IN_USE[_name(of, data)] = found = of(stored, library_for(stored.parameters))
+    return found
+
+
+def _name(of: type[Context], data: bytes) -> tuple[str, bytes]:
     """Return what nothing but these bytes of a context of this kind has."""
     return of.kind, hashlib.sha256(data).digest()

@@ -87,10 +87,11 @@ def combined(parts: Sequence[Residues], moduli: Sequence[int]) -> list[int]:
 
     Chinese remainder; no two moduli have a divisor in common.
     """
-    modulus = math.prod(moduli)
-    weights = [modulus // each * pow(modulus // each, -1, each) for each in moduli]
-    columns = zip(*(part.tolist() for part in parts), strict=True)
-    return [sum(part * weight for part, weight in zip(column, weights, strict=True)) % modulus for column in columns]
+    modulus, found = math.prod(moduli), [0] * len(parts[0])
+    for part, own in zip(parts, moduli, strict=True):
+        weight = modulus // own * pow(modulus // own, -1, own)
+        found = [known + value * weight for known, value in zip(found, part.tolist(), strict=True)]
+    return [each % modulus for each in found]
 
 
 def centred(parts: Sequence[Residues], moduli: Sequence[int]) -> list[int]:

@@ -61,7 +61,7 @@ class RingParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         limit = MAX_MODULUS_BITS.get(self.ring_dimension)
         if limit is None:
             raise CapacityError(f"ring dimension {self.ring_dimension} is not one of {sorted(MAX_MODULUS_BITS)}")
-        total = self.log2_modulus + self.special_bits
+        total = sum(self.modulus_bits) + self.special_bits
         if total > limit:
             raise CapacityError(
                 f"a {total}-bit modulus at ring dimension {self.ring_dimension} is below {SECURITY_BITS}-bit security"
