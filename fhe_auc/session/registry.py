@@ -65,7 +65,7 @@ def load(name: str) -> Protocol[Any]:
     installed = _installed(GROUP)
     if name not in installed:
         raise UnknownProtocolError(f"unknown protocol {name!r}{known_names(name, sorted(installed), most=20)}")
-    plugin = _made(Protocol, name, installed[name], brings="protocol")  # type: ignore[type-abstract]
+    plugin = _made(Protocol, name, installed[name], brings="protocol")
     options: object = plugin.options
     if not (isinstance(options, type) and issubclass(options, Options)):
         raise UnknownProtocolError(f"protocol {name!r}: its options are no subclass of fhe_auc.base.options.Options")

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from fhe_auc_keys.roles.contributions import Contribution
+from fhe_auc_keys.trust.group_sealing import unseal_mine
 from scipy import stats
 
 from fhe_auc import bfv, ckks
@@ -29,8 +31,6 @@ from fhe_auc.sums.monomials import monomials
 from fhe_auc.sums.opening import _MAGIC, _digest, _Stored
 from fhe_auc.sums.proof import Authenticator
 from fhe_auc_keys.bundles.session_keys import PartySecrets, aggregator_material, party_secrets, public_context
-from fhe_auc_keys.roles.contributions import Contribution
-from fhe_auc_keys.trust.group_sealing import unseal_mine
 from fhe_auc_protocols.exact_auc import computations
 from fhe_auc_protocols.exact_auc.analysis_sums import AnalysisSums
 from fhe_auc_protocols.exact_auc.computations import ExactPaddedComputation

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
+from fhe_auc_keys.roles.sealed_roles import own_secrets
 
 from fhe_auc import ckks
 from fhe_auc.base.serialise import decode, encode
@@ -18,7 +19,6 @@ from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.messages import Message
 from fhe_auc.session.plan import EncodedPlan, Plan
 from fhe_auc.session.protocol import Request
-from fhe_auc_keys.roles.sealed_roles import own_secrets
 from fhe_auc_protocols.blinded_auc import semi_honest
 from fhe_auc_protocols.blinded_auc.blinding import RandomBits
 from fhe_auc_protocols.blinded_auc.ckks_parameter_choice import plan

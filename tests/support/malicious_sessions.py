@@ -9,6 +9,8 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
+from fhe_auc_keys.roles.key_mode import Echo
+from fhe_auc_keys.roles.sealed_roles import SealedAggregator, SealedParty
 
 from fhe_auc import ckks
 from fhe_auc.base.serialise import decode
@@ -19,8 +21,6 @@ from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.protocol import Request
 from fhe_auc_keys.bundles.session_keys import PartySecrets
-from fhe_auc_keys.roles.key_mode import Echo
-from fhe_auc_keys.roles.sealed_roles import SealedAggregator, SealedParty
 from fhe_auc_protocols.blinded_auc.ckks_parameter_choice import plan
 from fhe_auc_protocols.blinded_auc.malicious import Malicious, MaliciousTask
 from fhe_auc_protocols.blinded_auc.plan import AucPlan, Workload

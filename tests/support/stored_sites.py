@@ -11,6 +11,7 @@ from typing import Any, get_args
 
 import msgspec
 import numpy as np
+from fhe_auc_keys.roles.padded_roles import SealedPadsSession
 
 from fhe_auc.machines.site_state import LocalSites, Records, answer, site_storage
 from fhe_auc.rows.party_data import PartyData
@@ -18,7 +19,6 @@ from fhe_auc.session import registry
 from fhe_auc.session.aggregator import Aggregator
 from fhe_auc.session.party import Party
 from fhe_auc.session.protocol import Request, Session, new_session_id
-from fhe_auc_keys.roles.padded_roles import SealedPadsSession
 from fhe_auc_keys.store.key_store import KeyStore, Kind
 from fhe_auc_keys.store.vault import Vault
 from tests.support.machines import moved

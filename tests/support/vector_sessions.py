@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from fhe_auc_keys.roles.helper_opening import HelpedSubmission
 
 from fhe_auc.base.serialise import decode
 from fhe_auc.rlwe.modular import Residues
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.vector_computation import VectorComputation
-from fhe_auc_keys.roles.helper_opening import HelpedSubmission
 from tests.support.exact_sessions import Play
 from tests.support.wire import payload_of
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
+from fhe_auc_keys.roles.helper_opening import OpeningHelper
 from numpy.typing import NDArray
 
 from fhe_auc.base.errors import FheAucError
@@ -37,7 +38,6 @@ from fhe_auc_benchmarks.attacks.laboratory import SITES, made_up_sites
 from fhe_auc_keys.bundles.session_keys import SEED_BYTES
 from fhe_auc_keys.fleet.simulation import simulate
 from fhe_auc_keys.fleet.tasks import Workers
-from fhe_auc_keys.roles.helper_opening import OpeningHelper
 from fhe_auc_keys.store.key_store import KeyStore
 
 OUTSIDE, _POOL, _CAP = "nobody", "the pool", 90

@@ -22,6 +22,7 @@ from pathlib import Path
 from threading import Event, Thread
 
 import msgspec
+from fhe_auc.session.counted_parties import not_opened, too_near
 
 from fhe_auc.base.errors import EvaluationError
 from fhe_auc.base.exchange import SHARED, Arrivals
@@ -29,7 +30,6 @@ from fhe_auc.base.files import write_atomically
 from fhe_auc.base.logs import RoleLog
 from fhe_auc.base.serialise import KeptFormat, SecretStruct, decode, encode
 from fhe_auc.session import registry
-from fhe_auc.session.counted_parties import not_opened, too_near
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.protocol import Session
 from fhe_auc_keys.bundles.announcement import Announcement, claimed, open_announcement
@@ -40,7 +40,8 @@ from fhe_auc_keys.roles.encrypted_protocol import EncryptedProtocol
 from fhe_auc_keys.store.key_store import KeyStore
 from fhe_auc_keys.trust import sealing
 from fhe_auc_keys.trust.certificates import Trust
-from fhe_auc_keys.trust.identity import Identity, signed_bytes
+from fhe_auc_keys.trust.identity import Identity
+from fhe_auc_keys.trust.sealing import signed_bytes
 from fhe_auc_keys.trust.signed_documents import Kind, claimed_body, open_signed, sign
 
 _PAUSE = 0.2  # seconds between looks for a file

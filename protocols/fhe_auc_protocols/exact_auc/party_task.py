@@ -77,9 +77,13 @@ class ExactTask(PartyTask[Residues, Sequence[Residues], Evaluation]):
         self._data = data
 
     def encode(self, common_secret: bytes) -> list[Residues]:
-        """Return this party's sketch for each prime, with authenticators if the plan has them, shape (size,)."""
+        """Return this party's sketch for each prime, with authenticators if the plan has them, shape (size,).
+
+        Raises `InputError` as `check_counts`, where there are no authenticators.
+        """
         found = self.sketches()
         if not self.plan.authenticated:
+            self.check_counts(found)
             return found
         private, index = KeyStream(secrets.token_bytes(32)), self._manifest.parties.index(self.party)
         pairs = zip(self._authenticators(common_secret), found, strict=True)
@@ -94,7 +98,7 @@ class ExactTask(PartyTask[Residues, Sequence[Residues], Evaluation]):
         return [plan.sums.hidden(modular.residues(values, prime), prime) for prime in plan.parameters.plain_moduli]
 
     def check_counts(self, encoded: Sequence[Residues]) -> None:
-        """Check the counts in what `encode` returned, before they leave: nobody else ever sees them.
+        """Check the counts in what `encode` returns, before they leave: nobody else ever sees them.
 
         Raises `InputError` where one is below zero, or those of all bins are not as many as the party's rows.
         """

@@ -4,7 +4,7 @@ exact       the aggregator follows the protocol; what parties decrypt is these i
 verified    the aggregator may do what it likes: parties get the right integers, or an error
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, cast
 
@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fhe_auc.base.errors import CapacityError, InputError
+from fhe_auc.bfv import SecretContext
 from fhe_auc.question import thresholds as grids
 from fhe_auc.question.analysis import Analysis
 from fhe_auc.question.binning import of_one_number
@@ -23,13 +24,12 @@ from fhe_auc.rlwe.statistical_security import DEFAULT_SMUDGING_BITS
 from fhe_auc.rows.own_rows import left_out
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.manifest import Manifest
-from fhe_auc.session.protocol import Request, Setup, Spending
-from fhe_auc_keys.roles.encrypted_protocol import EncryptedProtocol
-from fhe_auc_keys.roles.key_mode import Echo, KeyMode, Modes
-from fhe_auc_keys.roles.padded_roles import SealedPads
+from fhe_auc.session.protocol import KeyKind, Protocol, Request, Setup, Spending
+from fhe_auc.sums.opening import Opening
+from fhe_auc_keys.roles.sealed import SealedPads
 from fhe_auc_protocols import options as options_of
 from fhe_auc_protocols.exact_auc import epsilon_noise
-from fhe_auc_protocols.exact_auc.computations import ExactJointComputation, ExactPaddedComputation
+from fhe_auc_protocols.exact_auc.computations import ExactComputation
 from fhe_auc_protocols.exact_auc.epsilon_noise import Privacy
 from fhe_auc_protocols.exact_auc.parameter_choice import plan_exact
 from fhe_auc_protocols.exact_auc.party_task import INTERVAL, PLAIN_INTERVAL, ROUND_SCORES, ExactTask
@@ -51,31 +51,30 @@ _NO_GROUPS = (
 _NO_OTHERS = f"with {ROUND_SCORES} every rounded score is a threshold: give no others"
 
 
-def _joint_keys() -> KeyMode:
-    from fhe_auc_keys.roles.joint_roles import JointKeys
-
-    return JointKeys(ExactJointComputation)
-
-
-def _helper_keys() -> KeyMode:
-    from fhe_auc_keys.roles.helper_roles import HelperKeys
-
-    return HelperKeys(ExactPaddedComputation)
-
-
-class Exact(EncryptedProtocol[Evaluation, ExactPlan]):
+class Exact(Protocol[Evaluation]):
     """Plug-in ``exact``."""
 
     name = "exact"
     summary = "pads and BFV: the AUC as an exact fraction, P and N; the aggregator is trusted to compute it"
     trust = "the aggregator computes what it should and does not collude with a party, key holder or helper"
-    plan_type = ExactPlan
     several = True
     boundaries = "boundaries-federated"
     options = options_of.Exact
-    modes: ClassVar = Modes(sealed=lambda: SealedPads(ExactPaddedComputation), joint=_joint_keys, helper=_helper_keys)
     authenticated: ClassVar[bool] = False
     proves_inputs = True
+
+    def key_kinds(self) -> Mapping[str, Callable[[], KeyKind[Evaluation]]]:
+        """Return sealed keys, with an echo where results are proved, and a helper's."""
+        return {"sealed": self.sealed_keys, "helper": self._helper_keys}
+
+    def sealed_keys(self) -> SealedPads[Opening, SecretContext, Evaluation]:
+        """Return those of a key holder."""
+        return SealedPads(ExactComputation, self.task, echo=self.authenticated)
+
+    def _helper_keys(self) -> KeyKind[Evaluation]:
+        from fhe_auc_keys.roles.helped import HelperKeys
+
+        return HelperKeys(ExactComputation, self.task)
 
     def staged(self, request: Request, bins: int) -> tuple[Request, Request]:
         """Split a request for quantile thresholds; not of rounded scores, which bring their own, nor with epsilon."""
@@ -174,7 +173,7 @@ class Exact(EncryptedProtocol[Evaluation, ExactPlan]):
 
     def plan_of(self, manifest: Manifest) -> ExactPlan:
         """Return the plan in a manifest of this protocol; raise `InputError` where a manifest is not such a one."""
-        plan: ExactPlan = super().plan_of(manifest)
+        plan = manifest.decoded_plan(ExactPlan)
         if plan.authenticated != self.authenticated:
             raise InputError(f"the session's manifest is not one for protocol {self.name!r}")
         if manifest.fleet is not None and self.authenticated:
@@ -214,9 +213,6 @@ class Verified(Exact):
     )
     trust = "the aggregator does not collude with a party, key holder or helper; what it computes is proved"
     authenticated = True
-    modes: ClassVar = Modes(
-        sealed=lambda: SealedPads(ExactPaddedComputation, Echo()), joint=_joint_keys, helper=_helper_keys
-    )
 
 
 def agreed_caps(manifest: Manifest, planned: tuple[int, ...]) -> tuple[int, ...]:

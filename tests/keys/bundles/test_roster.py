@@ -11,6 +11,8 @@ import msgspec
 import pytest
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
+from fhe_auc_keys.roles.joint_roles import JointAggregator, JointParty
+from fhe_auc_keys.trust.group_sealing import seal_to_all, unseal_mine
 
 from fhe_auc.base.errors import CapacityError, InputError
 from fhe_auc.base.serialise import encode, frame
@@ -20,10 +22,8 @@ from fhe_auc.session.plan import EncodedPlan
 from fhe_auc.session.protocol import Request
 from fhe_auc_keys.bundles.roster import MAGIC, Member, PartyMaterial, Roster
 from fhe_auc_keys.errors import KeysError, TamperedError, UnfitCertificateError
-from fhe_auc_keys.roles.joint_roles import JointAggregator, JointParty
 from fhe_auc_keys.trust import sealing
 from fhe_auc_keys.trust.certificates import Peer, verify
-from fhe_auc_keys.trust.group_sealing import seal_to_all, unseal_mine
 from fhe_auc_keys.trust.identity import Identity
 from tests.support.blinded_auc import encoded
 from tests.support.certified import NOW, Consortium

@@ -6,6 +6,15 @@ from typing import Any
 
 import msgspec
 import pytest
+from fhe_auc_keys.roles.helper_opening import (
+    Blobs,
+    HelpedSecrets,
+    HelpedSubmission,
+    HelperMaterial,
+    _SignedBlob,
+)
+from fhe_auc_keys.roles.helper_roles import Response, _OpeningUnderKey, _response_of
+from fhe_auc_keys.roles.helper_word import Told, Word
 
 from fhe_auc.base.errors import EvaluationError, InputError, MessageError, TooFewPartiesError
 from fhe_auc.base.party_names import HELPER
@@ -16,17 +25,8 @@ from fhe_auc.session.computation import Result
 from fhe_auc.session.messages import Message
 from fhe_auc.session.protocol import Request
 from fhe_auc_keys.bundles.session_keys import generate_context
-from fhe_auc_keys.roles.helper_opening import (
-    Blobs,
-    HelpedSecrets,
-    HelpedSubmission,
-    HelperMaterial,
-    _SignedBlob,
-)
-from fhe_auc_keys.roles.helper_roles import Response, _OpeningUnderKey, _response_of
-from fhe_auc_keys.roles.helper_word import Told, Word
-from fhe_auc_keys.trust.group_sealing import seal_under, unseal_under
 from fhe_auc_keys.trust.identity import Identity
+from fhe_auc_keys.trust.sealing import seal_under, unseal_under
 from fhe_auc_protocols.exact_auc.plan import ExactPlan
 from tests.support.exact_sessions import GRID, PLUGINS, found_in, pairs_of
 from tests.support.helped_sessions import SITES, Play, payload_of

@@ -27,8 +27,7 @@ from fhe_auc_keys.errors import TamperedError
 from fhe_auc_keys.site import key_store_sites
 from fhe_auc_keys.store.trusted_authorities import Trusted
 from fhe_auc_keys.store.vault import certified_identity
-from fhe_auc_keys.trust.identity import signed_bytes
-from fhe_auc_keys.trust.sealing import OVERHEAD, PrivateKey
+from fhe_auc_keys.trust.sealing import OVERHEAD, PrivateKey, signed_bytes
 from fhe_auc_keys.trust.signed_documents import claimed_body
 from fhe_auc_protocols.exact_auc.plan import ExactPlan
 from tests.support.certified import DAY

@@ -13,6 +13,9 @@ import msgspec
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from fhe_auc_keys.roles.helper_opening import Blobs, HelpedSubmission
+from fhe_auc_keys.roles.helper_roles import _OpeningUnderKey
+from fhe_auc_keys.roles.helper_word import Told
 
 from fhe_auc.api import federated_auc
 from fhe_auc.base.errors import EvaluationError, InputError, MessageError, TooFewPartiesError
@@ -27,9 +30,6 @@ from fhe_auc.session.aggregator import Aggregator
 from fhe_auc.session.journal import Journal
 from fhe_auc.session.messages import Message
 from fhe_auc_keys.errors import KeysError
-from fhe_auc_keys.roles.helper_opening import Blobs, HelpedSubmission
-from fhe_auc_keys.roles.helper_roles import _OpeningUnderKey
-from fhe_auc_keys.roles.helper_word import Told
 from fhe_auc_keys.store.key_store import TRAIL
 from fhe_auc_protocols.options import Verified
 from tests.support.exact_sessions import PLUGINS, found_in, pairs_of, rows

@@ -6,6 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from fhe_auc_keys.roles.helper_opening import HelpedSecrets, HelpedSubmission, HelperMaterial
+from fhe_auc_keys.roles.helper_roles import Response
+from fhe_auc_keys.roles.helper_word import Told
 from scipy import stats
 
 from fhe_auc.base.keystream import KeyStream
@@ -19,11 +22,8 @@ from fhe_auc.sums.layout import Layout
 from fhe_auc.sums.proof import Authenticator
 from fhe_auc_keys.errors import TamperedError
 from fhe_auc_keys.roles import helper_opening, helper_roles
-from fhe_auc_keys.roles.helper_opening import HelpedSecrets, HelpedSubmission, HelperMaterial
-from fhe_auc_keys.roles.helper_roles import Response
-from fhe_auc_keys.roles.helper_word import Told
-from fhe_auc_keys.trust.group_sealing import unseal_under
-from fhe_auc_keys.trust.identity import Identity, signed_bytes
+from fhe_auc_keys.trust.identity import Identity
+from fhe_auc_keys.trust.sealing import signed_bytes, unseal_under
 from fhe_auc_protocols.exact_auc.analysis_sums import AnalysisSums
 from fhe_auc_protocols.exact_auc.computations import ExactPaddedComputation
 from tests.support.exact_sessions import GRID, Play, both_protocols, found_in, pairs_of, rows

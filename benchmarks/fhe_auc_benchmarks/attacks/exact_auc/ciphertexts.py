@@ -10,6 +10,9 @@ from typing import Any, ClassVar, TypeAlias, cast
 
 import msgspec
 import numpy as np
+from fhe_auc_keys.roles.helper_opening import OPEN, _SignedBlob
+from fhe_auc_keys.roles.helper_roles import HelpedAggregator, HelpedParty
+from fhe_auc_keys.roles.padded_roles import PaddedAggregator, SealedPads, SealedPadsSession
 
 from fhe_auc import bfv
 from fhe_auc.base.errors import EvaluationError, FheAucError, InputError, UndefinedAucError
@@ -43,9 +46,6 @@ from fhe_auc_benchmarks.attacks.laboratory import (
     verdict,
 )
 from fhe_auc_keys.bundles.session_keys import public_context
-from fhe_auc_keys.roles.helper_opening import OPEN, _SignedBlob
-from fhe_auc_keys.roles.helper_roles import HelpedAggregator, HelpedParty
-from fhe_auc_keys.roles.padded_roles import PaddedAggregator, SealedPads, SealedPadsSession
 from fhe_auc_protocols.exact_auc.computations import ExactPaddedComputation
 from fhe_auc_protocols.exact_auc.plan import ExactPlan
 from fhe_auc_protocols.exact_auc.protocol import Exact, Verified

@@ -14,6 +14,9 @@ from typing import NamedTuple
 
 import msgspec
 import numpy as np
+from fhe_auc_keys.roles.helper_opening import OPEN, Blobs, HelperMaterial, _SignedBlob
+from fhe_auc_keys.roles.helper_roles import DECRYPT, Helper, Response
+from fhe_auc_keys.roles.helper_word import Told
 
 from fhe_auc.base.errors import EvaluationError, MessageError
 from fhe_auc.base.serialise import decode, encode
@@ -37,9 +40,6 @@ from fhe_auc_benchmarks.attacks.exact_auc.ciphertexts import (
 from fhe_auc_benchmarks.attacks.exact_auc.lying_parties import LIES, Lie, lying_party
 from fhe_auc_benchmarks.attacks.exact_auc.strategies import STRATEGIES, ExactStrategy, ExactView
 from fhe_auc_benchmarks.attacks.laboratory import HARMLESS, SITES, AttackOutcome, made_up_sites
-from fhe_auc_keys.roles.helper_opening import OPEN, Blobs, HelperMaterial, _SignedBlob
-from fhe_auc_keys.roles.helper_roles import DECRYPT, Helper, Response
-from fhe_auc_keys.roles.helper_word import Told
 from fhe_auc_keys.trust.identity import Identity
 from fhe_auc_protocols.exact_auc.computations import ExactPaddedComputation
 

@@ -16,6 +16,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
+from fhe_auc_keys.roles.helper_opening import HelpedSecrets
+from fhe_auc_keys.roles.helper_roles import HelpedParty
+from fhe_auc_keys.roles.key_mode import read_material
 
 from fhe_auc.base.errors import InputError
 from fhe_auc.input_proofs.joint_randomness import (
@@ -35,9 +38,6 @@ from fhe_auc.session.computation import Padded
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.sums.residues import pack
 from fhe_auc_keys.bundles.session_keys import SEED_BYTES
-from fhe_auc_keys.roles.helper_opening import HelpedSecrets
-from fhe_auc_keys.roles.helper_roles import HelpedParty
-from fhe_auc_keys.roles.key_mode import read_material
 from fhe_auc_protocols.exact_auc.computations import ExactPaddedComputation
 from fhe_auc_protocols.exact_auc.party_task import ExactTask
 from fhe_auc_protocols.exact_auc.plan import ExactPlan

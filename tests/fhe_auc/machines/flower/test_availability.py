@@ -12,6 +12,7 @@ import pytest
 
 pytest.importorskip("flwr", minversion="1.41.0", reason="the extra fhe-auc[flower] is not installed")
 
+from fhe_auc.session.counted_parties import SessionRecord
 from flwr.app import Error, Message
 
 from fhe_auc.base.errors import TooFewPartiesError
@@ -19,7 +20,6 @@ from fhe_auc.machines import aggregator_role
 from fhe_auc.machines.flower import server_app
 from fhe_auc.machines.flower.client_app import packed, unpacked
 from fhe_auc.session.aggregator import Aggregator, conduct
-from fhe_auc.session.counted_parties import SessionRecord
 from fhe_auc.session.journal import Journal
 from fhe_auc.session.messages import Message as Envelope
 from fhe_auc.session.nothing import Nothing
