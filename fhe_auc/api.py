@@ -3,55 +3,53 @@
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
-from functools import wraps
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fhe_auc.base.errors import InputError, UnknownProtocolError
+from fhe_auc.base.names import known_names
 from fhe_auc.base.options import CheckedNames, Options, example, given
-from fhe_auc.base.suggestions import known_names
 from fhe_auc.base.terminal import Progress, shown
 from fhe_auc.question import thresholds as grids
 from fhe_auc.question.analysis import Analysis
 from fhe_auc.results.evaluation import Evaluation, QuantileThresholds
 from fhe_auc.results.intervals import DEFAULT_LEVEL
 from fhe_auc.rows.frames import Breakdown, Columns, Rows, parties_of
-from fhe_auc.rows.own_values import default_thresholds
+from fhe_auc.rows.own_rows import default_thresholds
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
 from fhe_auc.session.one_process import run, run_on_quantiles
 from fhe_auc.session.protocol import DEFAULT_PROTOCOL, Attacks, Request, Setup
 
-_P = ParamSpec("_P")
-_T = TypeVar("_T")
+C = TypeVar("C", bound=CheckedNames)
+F = TypeVar("F", bound=Callable[..., object])
 
 
-def accept_parts(function: Callable[_P, _T]) -> Callable[_P, _T]:
-    """Let a function take the fields of its arguments, too: ``label="died"`` is ``columns=Columns(label="died")``."""
-    parameters = inspect.signature(function).parameters
-    known = list(parameters)
-    homes = {
-        part.name: name
-        for name, parameter in parameters.items()
-        if isinstance(parameter.default, CheckedNames)
-        for part in fields(parameter.default)  # type: ignore[arg-type] # a dataclass
-    }
+def with_parts(function: F) -> F:
+    """Show a function's signature without its ``**parts``: fields of its arguments, which may be given by themselves.
 
-    @wraps(function)
-    def call(*args: _P.args, **values: _P.kwargs) -> _T:
-        arguments: dict[str, Any] = {name: value for name, value in values.items() if name not in homes}
-        for name in arguments:
-            if name not in known:
-                remedy = _option_hint(name, values) or known_names(name, known, most=len(known))
-                raise TypeError(f"{function.__name__} has no argument {name!r}{remedy}")
-        for home in dict.fromkeys(homes[name] for name in values if name in homes):
-            parts = {name: value for name, value in values.items() if homes.get(name) == home}
-            arguments[home] = replace(arguments.get(home, parameters[home].default), **parts)
-        return function(*args, **arguments)
+    ``label="died"`` is ``columns=Columns(label="died")``. The function takes them by `take` and `refuse`.
+    """
+    signature = inspect.signature(function)
+    own = [parameter for parameter in signature.parameters.values() if parameter.kind is not parameter.VAR_KEYWORD]
+    vars(function)["__signature__"] = signature.replace(parameters=own)
+    return function
 
-    return call
+
+def take(argument: C, parts: dict[str, Any]) -> C:
+    """Return an argument with those of its fields that are among the parts, which are removed there."""
+    own = {part.name: parts.pop(part.name) for part in fields(argument) if part.name in parts}  # type: ignore[arg-type]
+    return replace(argument, **own) if own else argument  # type: ignore[type-var] # a dataclass
+
+
+def refuse(function: Callable[..., object], parts: Mapping[str, Any], protocol: str | Options) -> None:
+    """Raise `TypeError` where parts are left that are no argument's, with what is meant, or where it belongs."""
+    for name in parts:
+        known = list(inspect.signature(function).parameters)
+        remedy = _option_hint(name, {**parts, "protocol": protocol}) or known_names(name, known, most=len(known))
+        raise TypeError(f"{function.__name__} has no argument {name!r}{remedy}")
 
 
 def _option_hint(name: str, values: Mapping[str, Any]) -> str:
@@ -76,7 +74,7 @@ def _option_hint(name: str, values: Mapping[str, Any]) -> str:
     return f"; it is an option of a protocol: protocol={call}, from {owner.__module__}"
 
 
-@accept_parts
+@with_parts
 def federated_auc(
     rows: Rows,
     *,
@@ -88,6 +86,7 @@ def federated_auc(
     setup: Setup = Setup(),
     progress: bool | Progress = False,
     cheat: str | None = None,
+    **parts: Any,
 ) -> Evaluation:
     """Compute the AUC over the rows of all parties, on encrypted counts or, with some protocols, noisy ones.
 
@@ -153,6 +152,8 @@ def federated_auc(
     >>> [(estimate.model, estimate.auc) for estimate in evaluation.estimates]
     [('a', 1.0), ('b', 0.5)]
     """
+    columns, breakdown, setup = take(columns, parts), take(breakdown, parts), take(setup, parts)
+    refuse(federated_auc, parts, protocol)
     parties, analysis = parties_of(rows, columns, breakdown.questions(columns))
     name, options = name_and_options(protocol)
     if cheat is not None:
@@ -235,7 +236,7 @@ def evaluate(
     return replace(evaluation, warnings=warnings, settings={**evaluation.settings, **told})
 
 
-@accept_parts
+@with_parts
 def federated_thresholds(
     rows: Rows,
     bins: int,
@@ -244,6 +245,7 @@ def federated_thresholds(
     protocol: str | Options = "boundaries-federated",
     setup: Setup = Setup(),
     progress: bool | Progress = False,
+    **parts: Any,
 ) -> QuantileThresholds:
     """Find thresholds with about equally many rows of all parties between them.
 
@@ -273,6 +275,8 @@ def federated_thresholds(
     EvaluationError
         The result fails its checks.
     """
+    columns, setup = take(columns, parts), take(setup, parts)
+    refuse(federated_thresholds, parts, protocol)
     if len(columns.scores) > 1:
         raise InputError(f"a session that finds thresholds is of one column of scores, got {len(columns.scores)}")
     parties, _ = parties_of(rows, columns, Breakdown().questions(columns))

@@ -55,7 +55,8 @@ from fhe_auc_keys.bundles.session_keys import PartySecrets, aggregator_material
 from fhe_auc_keys.fleet import device, helper, tables
 from fhe_auc_keys.fleet import session as fleet_session
 from fhe_auc_keys.fleet.aggregator import BlobFile, BlobList, FleetResult, Opened
-from fhe_auc_keys.site import invitation, key_erasure, late_opening, made_sessions, openings
+from fhe_auc_keys.roles.contributions import Contribution
+from fhe_auc_keys.site import invitation, key_erasure, made_sessions, openings
 from fhe_auc_keys.site.policy import Policy
 from fhe_auc_keys.store import fixed_lists, key_store, trusted_authorities
 from fhe_auc_keys.store.budget import Entry, Ledger, Limit
@@ -233,21 +234,12 @@ VECTORS: dict[str, Callable[[Path], bytes]] = {
     "packed residues": lambda _: residues.pack(np.array([1, 2, 65536], np.uint64), 65537),
     "secrets of a party": lambda _: serialise.encode(PartySecrets(b"context", FINGERPRINT, FINGERPRINT)),
     "aggregator's material with an opening": lambda _: aggregator_material(b"context", b"opening"),
-    "request for an opening": lambda _: late_opening.request(ADDER, _manifest(), ("south",)),
-    "late opening": lambda _: sign(
-        late_opening.OPENING_KIND,
-        NORTH,
-        late_opening._OpeningBody(late_opening._Request(SESSION, FINGERPRINT, ("south",)), b"seal"),
-    ),
     "fleet": lambda _: serialise.encode(FLEET),
     "device's memory": lambda _: device._FORMAT.frame(
         device._Memory(FINGERPRINT, (device._DeviceAnswer(SESSION, FINGERPRINT, FINGERPRINT, (FINGERPRINT,)),))
     ),
     "fleet's session": lambda _: helper._FORMAT.frame(helper._HelperState(FINGERPRINT, b"answer", False, b"key")),
     "opened session": lambda _: bundles.Kept(b"announcement", 2**31, b"secrets").to_bytes(),
-    "session held": lambda _: late_opening._FORMAT.frame(
-        late_opening._Held(b"announcement", 2**31, b"context", (FINGERPRINT,))
-    ),
     "session made": lambda _: made_sessions._FORMAT.frame(
         made_sessions._Made(b"announcement", {"keys": "joint"}, 3600)
     ),

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
 from fhe_auc.base.errors import InputError
-from fhe_auc.base.suggestions import known_names
+from fhe_auc.base.names import known_names
 
 T = TypeVar("T")
 

@@ -11,7 +11,7 @@ from dataclasses import MISSING, dataclass, field, fields
 from typing import Any, ClassVar, get_args, get_type_hints
 
 from fhe_auc.base.errors import InputError
-from fhe_auc.base.suggestions import known_names
+from fhe_auc.base.names import known_names
 
 _NOISE = ("epsilon", "epsilon_unit")
 _WEIGHTS = ("sample_weight", "sample_weights", "weight", "weights")  # as other packages call them

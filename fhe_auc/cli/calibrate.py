@@ -134,8 +134,8 @@ def apply(
     map does not cover is an error. The map may rise and fall: rank by the score as it was.
     """
     from fhe_auc.results import calibration_file
+    from fhe_auc.rows.party_data import to_probabilities
     from fhe_auc.rows.party_files import read_column
-    from fhe_auc.rows.score_scale import to_probabilities
     from fhe_auc.rows.table_writer import add_column
 
     if not column.strip():

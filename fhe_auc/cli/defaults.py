@@ -15,7 +15,7 @@ from click.core import ParameterSource
 
 from fhe_auc.base.errors import InputError
 from fhe_auc.base.files import read_toml
-from fhe_auc.base.suggestions import known_names
+from fhe_auc.base.names import known_names
 from fhe_auc.cli import output
 
 PREFIX = "FHE_AUC"  # what names of variables begin with

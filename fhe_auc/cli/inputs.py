@@ -19,7 +19,7 @@ from fhe_auc.base.files import require_writable
 from fhe_auc.ckks import BACKENDS
 from fhe_auc.question.analysis import DEFAULT_MIN_CELL, MOST_MIN_CELL, Analysis, Questions
 from fhe_auc.results.intervals import DEFAULT_LEVEL
-from fhe_auc.rows.score_scale import DEFAULT_SCALE, SCALES
+from fhe_auc.rows.party_data import DEFAULT_SCALE, SCALES
 from fhe_auc.session.protocol import DEFAULT_MAX_ROWS
 
 if TYPE_CHECKING:
@@ -191,7 +191,10 @@ setup_options = (
 """For `gathered`, as a `fhe_auc.session.protocol.Setup`."""
 
 min_parties_option = whole_number(
-    "--min-parties", 1, about="Go on without sites that do not answer, as long as N do. Default: all have to."
+    "--min-parties",
+    1,
+    about="Go on without sites that do not answer, as long as N do: of exact, verified and histograms with a helper. "
+    "Default: all have to.",
 )
 
 

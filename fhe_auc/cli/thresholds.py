@@ -12,7 +12,7 @@ from fhe_auc.base.errors import InputError
 from fhe_auc.base.options import chosen as chosen_options
 from fhe_auc.cli import inputs, output
 from fhe_auc.question import thresholds as grids
-from fhe_auc.rows.own_values import LEAST_OWN_ROWS, of_scores
+from fhe_auc.rows.own_rows import LEAST_OWN_ROWS, of_scores
 from fhe_auc.session import registry
 from fhe_auc.session.protocol import DEFAULT_PROTOCOL, Setup
 

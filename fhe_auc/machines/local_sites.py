@@ -105,8 +105,7 @@ class Stage:
             seconds = {"keys": time.perf_counter() - started}
             config: dict[str, Any] = {**made.aggregator, "round-timeout": self.round_timeout, "ask-again": False}
             self.report("the session runs")
-            with made.meanwhile:
-                record = place.run(config, {**made.sites, **sites})
+            record = place.run(config, {**made.sites, **sites})
             if "error" in record:
                 raise outcomes.told_error(record["error"])
             return with_costs(_told(sites, record["counted"]), seconds)

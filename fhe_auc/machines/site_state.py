@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from importlib.metadata import entry_points
@@ -24,7 +24,7 @@ import msgspec
 
 from fhe_auc.base.errors import DeserialisationError, EvaluationError, InputError, MessageError, ResultCheckError
 from fhe_auc.base.logs import LOGGER
-from fhe_auc.base.party_names import AGGREGATOR
+from fhe_auc.base.names import AGGREGATOR
 from fhe_auc.base.serialise import KeptFormat, SecretStruct, decode, encode
 from fhe_auc.input_proofs.sessions import NOT_PROVED
 from fhe_auc.question.analysis import Analysis
@@ -39,7 +39,6 @@ from fhe_auc.session.party import Party
 from fhe_auc.session.protocol import Session, Spending
 
 GROUP = "fhe_auc.site_state"
-REQUEST_SUFFIX = ".request"  # of files in which an aggregator asks a key holder
 _GONE = (
     "party {party!r}: the rows have changed since they were submitted, or cannot be read; the result is of the rows as "
     "they were, and was not compared with them"
@@ -153,7 +152,6 @@ class Arrived(NamedTuple):
     why: str
     ours: bool = False  # whether the role is in its session
     genuine: bool = False  # whether the key holder has signed it, for this role
-    reply: bytes = b""  # what goes back, of a file that asks for something
 
 
 @dataclass(frozen=True)
@@ -162,8 +160,6 @@ class LocalSites:
 
     aggregator: Mapping[str, str]
     sites: Mapping[str, Mapping[str, str]] = field(repr=False)  # of each party and the helper, by name
-    # Open while the session runs: what the key holder has to do then.
-    meanwhile: AbstractContextManager[object] = field(default_factory=nullcontext, repr=False)
 
 
 class SiteStorage(ABC):
@@ -183,7 +179,7 @@ class SiteStorage(ABC):
 
     @abstractmethod
     def take_in(self, config: Mapping[str, Any], files: Sequence[Path], *, by_policy: bool) -> list[Arrived]:
-        """Open files that have arrived, as the role's policy allows, and answer requests (`REQUEST_SUFFIX`).
+        """Open files that have arrived, as the role's policy allows.
 
         What is wrong with a file is told; errors are raised where the role's own state or certificate is at fault.
         """

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import msgspec
 
 from fhe_auc.base.errors import InputError
-from fhe_auc.base.party_names import first_alike
+from fhe_auc.base.names import first_alike
 
 MOST_LEVELS_FOUND = 20
 MOST_MODELS, MOST_GROUPS, MOST_CLASSES = 16, 100, 20

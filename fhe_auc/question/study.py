@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from fhe_auc.base.errors import InputError
 from fhe_auc.base.files import read_toml
-from fhe_auc.question import score_values
+from fhe_auc.question import binning
 
 MAX_CHARACTERS = 300
 MOST_AWAY = 2**20
@@ -89,7 +89,7 @@ class Study(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     @property
     def thresholds(self) -> NDArray[np.float64] | None:
         """Thresholds of the listed score values, shape (m,); None where any scores may be."""
-        return score_values.thresholds(score_values.parsed(self.score_values)) if self.score_values else None
+        return binning.thresholds_of(binning.parse_listed(self.score_values)) if self.score_values else None
 
     def require_rows(self, party: str, rows: int) -> None:
         """Raise `InputError` where a party has more rows than its cap."""

@@ -16,7 +16,7 @@ from msgspec import UNSET, structs
 from numpy.typing import ArrayLike, NDArray
 
 from fhe_auc import __version__
-from fhe_auc.api import accept_parts, evaluate, name_and_options
+from fhe_auc.api import evaluate, name_and_options, refuse, take, with_parts
 from fhe_auc.base.errors import EvaluationError, InputError
 from fhe_auc.base.options import Options
 from fhe_auc.base.quantities import chance_text
@@ -185,7 +185,7 @@ class Report:
         return save(self.card, self.facts, folder, pdf=pdf)
 
 
-@accept_parts
+@with_parts
 def federated_report(
     rows: Rows,
     *,
@@ -198,6 +198,7 @@ def federated_report(
     interval: float | None = DEFAULT_LEVEL,
     setup: Setup = Setup(),
     progress: bool | Progress = False,
+    **parts: Any,
 ) -> Report:
     """Make the report card of a classifier on the rows of all parties: curves, calibration, decisions, intervals.
 
@@ -234,6 +235,9 @@ def federated_report(
     EvaluationError
         As there; or a label has fewer than ``min_cell`` rows, or the protocol gives no histogram.
     """
+    columns, breakdown, decisions = take(columns, parts), take(breakdown, parts), take(decisions, parts)
+    setup = take(setup, parts)
+    refuse(federated_report, parts, protocol)
     if breakdown.classes or breakdown.cross_groups:
         raise InputError("a report has no classes and no AUCs across groups: federated_auc has both")
     questions = replace(breakdown, min_cell=min(breakdown.min_cell, MOST_MIN_CELL)).questions(columns)

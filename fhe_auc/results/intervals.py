@@ -374,7 +374,7 @@ def of_auc(
 
 
 def on_logit_scale(auc: Fraction, standard_error: float, level: float, method: str) -> Interval | None:
-    """Return the interval; None for an AUC of 0 or 1, or a standard error of 0. Errors as of `check_level`."""
+    """Return the interval; None for an AUC of 0 or 1, or a standard error of 0. Errors as of `quantile`."""
     z = quantile(level)
     if not 0 < auc < 1 or not standard_error:
         return None
@@ -436,7 +436,7 @@ def wilson(successes: ArrayLike, rows: ArrayLike, level: float) -> tuple[NDArray
 
         (k + z²/2 ± z·√(k(n − k)/n + z²/4)) / (n + z²)
 
-    Wilson, JASA 22 (1927), 209-212. `successes` k, `rows` n > 0 and the ends have one shape. Errors as `check_level`.
+    Wilson, JASA 22 (1927), 209-212. `successes` k, `rows` n > 0 and the ends have one shape. Errors as `quantile`.
     """
     z = quantile(level)
     k, n = np.asarray(successes, np.float64), np.asarray(rows, np.float64)
@@ -449,9 +449,13 @@ def wilson(successes: ArrayLike, rows: ArrayLike, level: float) -> tuple[NDArray
     return low, high
 
 
-def quantile(level: float) -> float:
-    """Return how many standard errors an interval of that level reaches to either side; errors as `check_level`."""
-    check_level(level)
+def quantile(level: object) -> float:
+    """Return how many standard errors an interval of that level reaches to either side.
+
+    Raises `InputError` unless that is the level of an interval: a number from 0.5 to 0.9999.
+    """
+    if not isinstance(level, float) or not 0.5 <= level <= 0.9999:
+        raise InputError(f"the level of an interval is a number from 0.5 to 0.9999, such as 0.95, got {level!r}")
     return NormalDist().inv_cdf((1 + level) / 2)
 
 
@@ -476,9 +480,3 @@ def student_t(freedom: int, level: float) -> float:
         return 2 / math.pi * (theta + cosine * series) if odd else series
 
     return math.sqrt(freedom) * math.tan(root(lambda theta: within(theta) - level, 0.0, math.pi / 2))
-
-
-def check_level(level: object) -> None:
-    """Raise `InputError` unless that is the level of an interval: a number from 0.5 to 0.9999."""
-    if not isinstance(level, float) or not 0.5 <= level <= 0.9999:
-        raise InputError(f"the level of an interval is a number from 0.5 to 0.9999, such as 0.95, got {level!r}")

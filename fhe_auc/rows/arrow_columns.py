@@ -11,7 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from fhe_auc.base.errors import InputError
-from fhe_auc.base.suggestions import known_names
+from fhe_auc.base.names import known_names
 from fhe_auc.rows.entries import Coded, name_text
 
 

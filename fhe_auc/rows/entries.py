@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fhe_auc.base.errors import InputError
-from fhe_auc.base.party_names import alike
+from fhe_auc.base.names import alike
 
 _OTHER_LABELS = (
     ". Survival times, censored or not, are not supported: choose a horizon, label 1 who had the event by then and 0 "

@@ -10,9 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fhe_auc.base.errors import InputError, Place
+from fhe_auc.base.names import first_alike, known_names
 from fhe_auc.base.options import CheckedNames
-from fhe_auc.base.party_names import first_alike
-from fhe_auc.base.suggestions import known_names
 from fhe_auc.question.analysis import DEFAULT_MIN_CELL, Analysis, Questions
 from fhe_auc.rows.entries import (
     as_coded,
@@ -24,8 +23,7 @@ from fhe_auc.rows.entries import (
     require_one_spelling,
     shown_entry,
 )
-from fhe_auc.rows.party_data import PartyData, left_out_beside
-from fhe_auc.rows.score_scale import DEFAULT_SCALE, noted, rescaled
+from fhe_auc.rows.party_data import DEFAULT_SCALE, PartyData, left_out_beside, noted, rescaled
 
 Label: TypeAlias = str | int | float | bool  # one label of a row
 Rows: TypeAlias = Any
@@ -196,7 +194,7 @@ def parties_of(rows: Rows, columns: Columns, questions: Questions) -> tuple[list
 
     Raises `InputError` where a column is missing (the message lists those there are) or has two meanings, there are no
     parties, or two of one name; and as `PartyData.from_columns`, `Questions.analysis` and
-    `fhe_auc.rows.score_scale.rescaled`.
+    `fhe_auc.rows.party_data.rescaled`.
     """
     wanted = [*_read(columns, questions), *([] if columns.site is None else [columns.site])]
     if twice := next((name for name in wanted if wanted.count(name) > 1), None):

@@ -23,9 +23,8 @@ from fhe_auc.question.analysis import Analysis, Questions
 from fhe_auc.rows.arrow_columns import Piece
 from fhe_auc.rows.csv_files import STDIN, TextFormat
 from fhe_auc.rows.entries import Coded, finite_numbers, incomplete_rows, level_text, require_one_spelling
-from fhe_auc.rows.party_data import PartyData, checked_name, left_out_beside
+from fhe_auc.rows.party_data import DEFAULT_SCALE, PartyData, checked_name, left_out_beside, noted, rescaled
 from fhe_auc.rows.row_store import Column, parted
-from fhe_auc.rows.score_scale import DEFAULT_SCALE, noted, rescaled
 from fhe_auc.rows.table_files import SUFFIXES, TableFile
 
 _DROP = "--drop-missing leaves such rows out"
@@ -37,7 +36,7 @@ class Entries:
 
     `positive_label` counts as 1; all other rows have one other label, which counts as 0. None: labels are 0 and 1. With
     `drop_missing`, rows in which an entry is missing are left out, and counted; otherwise they are refused. Scores are
-    on `score_scale`, one of `fhe_auc.rows.score_scale.SCALES`, and turned into probabilities.
+    on `score_scale`, one of `fhe_auc.rows.party_data.SCALES`, and turned into probabilities.
     """
 
     form: TextFormat = field(default_factory=TextFormat)  # of text files

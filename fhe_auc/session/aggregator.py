@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fhe_auc.base.errors import DeserialisationError, EvaluationError, MessageError, TooFewPartiesError
-from fhe_auc.base.party_names import AGGREGATOR, HELPER
+from fhe_auc.base.names import AGGREGATOR, HELPER
 from fhe_auc.session.journal import Journal
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.messages import ENVELOPE_BYTES, Message, Protection, Rounds, in_envelope, require_protection

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fhe_auc.base.errors import DeserialisationError, InputError
-from fhe_auc.base.party_names import HELPER, MAX_CHARACTERS, first_alike, problem_with
+from fhe_auc.base.names import HELPER, MAX_CHARACTERS, first_alike, problem_with
 from fhe_auc.base.serialise import decode, encode
 from fhe_auc.question.fleet import Fleet
 from fhe_auc.question.study import Study

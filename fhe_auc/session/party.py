@@ -24,7 +24,7 @@ from typing import Generic, TypeVar
 import msgspec
 
 from fhe_auc.base.errors import DeserialisationError, EvaluationError, MessageError
-from fhe_auc.base.party_names import AGGREGATOR, HELPER, MAX_CHARACTERS
+from fhe_auc.base.names import AGGREGATOR, HELPER, MAX_CHARACTERS
 from fhe_auc.base.serialise import frame, unframe
 from fhe_auc.results.evaluation import Outcome
 from fhe_auc.session.manifest import Manifest

@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 import secrets
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import ClassVar, Generic, NamedTuple, TypeAlias, final
@@ -20,7 +20,7 @@ from fhe_auc.question.analysis import PLAIN, Analysis
 from fhe_auc.question.fleet import Fleet
 from fhe_auc.question.study import MOST_ROWS
 from fhe_auc.results.evaluation import Evaluation, Outcome
-from fhe_auc.results.intervals import check_level
+from fhe_auc.results.intervals import quantile
 from fhe_auc.rows.own_rows import check_scores, warnings_of
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.aggregator import Aggregator
@@ -103,7 +103,7 @@ class Request(Setup):
         object.__setattr__(self, "keys", self.keys or "sealed")
         self._make_integers("min_parties")
         if self.interval is not None:
-            check_level(self.interval)
+            quantile(self.interval)  # raises for what is no level
         plain = {name: value.item() if isinstance(value, np.generic) else value for name, value in self.options.items()}
         object.__setattr__(self, "options", plain)
 

@@ -5,8 +5,8 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Any, TypeVar
 
 from fhe_auc.base.errors import InputError, UnknownProtocolError
+from fhe_auc.base.names import known_names
 from fhe_auc.base.options import Options
-from fhe_auc.base.suggestions import known_names
 from fhe_auc.results.evaluation import Evaluation, Outcome, QuantileThresholds
 from fhe_auc.session.protocol import Attacks, Protocol
 

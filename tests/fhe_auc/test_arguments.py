@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from fhe_auc import Breakdown, Columns, InputError, Setup, federated_auc, federated_report, federated_thresholds
-from fhe_auc.api import accept_parts
+from fhe_auc.api import take
 from fhe_auc_protocols import options
 from fhe_auc_protocols.options import DpaucGaussian, DpaucLaplace, Malicious
 
@@ -25,19 +25,15 @@ FUNCTIONS: list[Any] = [federated_auc, federated_report, federated_thresholds]
     [
         ({"label": "died", "score": "risk"}, {"columns": Columns(label="died", score="risk")}),
         ({"heterogeneity": True}, {"breakdown": Breakdown(heterogeneity=True)}),
-        ({"keys": "joint", "setup": Setup(max_rows=5000)}, {"setup": Setup(keys="joint", max_rows=5000)}),
+        ({"keys": "helper", "setup": Setup(max_rows=5000)}, {"setup": Setup(keys="helper", max_rows=5000)}),
     ],
 )
 def test_parts_of_an_argument_may_be_given_by_themselves(parts: dict[str, Any], whole: dict[str, Any]) -> None:
-    taken: list[dict[str, Any]] = []
-
-    @accept_parts
-    def called(columns: Any = _COLUMNS, breakdown: Any = _BREAKDOWN, setup: Any = _SETUP) -> None:
-        taken.append({"columns": columns, "breakdown": breakdown, "setup": setup})
-
-    for given in (parts, whole):
-        called(**given)
-    assert taken[0] == taken[1]
+    parts = dict(parts)
+    for argument in (_COLUMNS, _BREAKDOWN, parts.pop("setup", _SETUP)):
+        name = type(argument).__name__.lower()
+        assert take(argument, parts) == whole.get(name, argument)
+    assert not parts
 
 
 @pytest.mark.parametrize(
@@ -72,7 +68,11 @@ def test_a_report_has_no_classes_and_no_aucs_across_groups_and_is_of_two_models_
         ),
         ({"delta": 0.1, "protocol": "dpauc-gaussian"}, r"protocol=DpaucGaussian\(epsilon=..., delta=0.1\)"),
         ({"clip": False, "protocol": DpaucLaplace(epsilon=1.0)}, r"protocol=DpaucLaplace\(epsilon=..., clip=False\)"),
-        ({"epsilon": 1.0}, r"as in protocol=NAME\(epsilon=...\), NAME one of .*DpaucLaplace, .*UstatKrr, .*Verified$"),
+        ({"epsilon": 1.0}, r"protocol=Verified\(epsilon=1.0\), from fhe_auc_protocols"),
+        (
+            {"epsilon": 1.0, "protocol": "semi-honest"},
+            r"as in protocol=NAME\(epsilon=...\), NAME one of .*DpaucLaplace, .*UstatKrr, .*Verified$",
+        ),
     ],
 )
 def test_a_protocols_option_is_shown_where_it_belongs(values: dict[str, Any], told: str) -> None:
@@ -84,7 +84,7 @@ def test_a_protocols_option_is_shown_where_it_belongs(values: dict[str, Any], to
 def test_signatures_have_ten_arguments_at_most_and_a_typo_says_which_is_meant(function: Any) -> None:
     told = f"^{function.__name__} has no argument 'colums'; did you mean 'columns'\\? .*there are: rows, .*progress"
     with pytest.raises(TypeError, match=told):
-        function(ROWS, colums=Columns(label="died"))
+        function(ROWS, *[5] * (function is federated_thresholds), colums=Columns(label="died"))
     parameters = inspect.signature(function).parameters.values()
     assert len(parameters) <= 10  # so that a newcomer sees them all
     kinds = {inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY}

@@ -19,7 +19,7 @@ from fhe_auc_keys.roles.key_mode import ECHO_BYTES
 
 from fhe_auc.base.errors import DeserialisationError, MessageError
 from fhe_auc.base.files import read_config
-from fhe_auc.base.party_names import AGGREGATOR, HELPER
+from fhe_auc.base.names import AGGREGATOR, HELPER
 from fhe_auc.base.serialise import decode
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
@@ -56,7 +56,7 @@ class Wire:
         self.submissions: list[Message] = []
         aggregator = self.made.aggregator()
         self.protection: Any = aggregator.protection
-        with Journal(folder / "journal") as journal, self.made.made.meanwhile:
+        with Journal(folder / "journal") as journal:
             journal.bind(self.made.id)
             aggregator.journal = journal
             message: bytes | None = aggregator.start()

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from fhe_auc.base.logs import RoleLog
-from fhe_auc.base.party_names import HELPER
+from fhe_auc.base.names import HELPER
 from fhe_auc.base.serialise import decode
 from fhe_auc.machines.aggregator_role import run
 from fhe_auc.machines.file_transport import FileTransport, answer

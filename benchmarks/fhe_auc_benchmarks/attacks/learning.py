@@ -21,7 +21,7 @@ from fhe_auc_keys.roles.helper_opening import OpeningHelper
 from numpy.typing import NDArray
 
 from fhe_auc.base.errors import FheAucError
-from fhe_auc.base.party_names import AGGREGATOR, HELPER
+from fhe_auc.base.names import AGGREGATOR, HELPER
 from fhe_auc.base.serialise import encode
 from fhe_auc.input_proofs.sessions import InputProofs
 from fhe_auc.machines.site_state import answer, site_storage
@@ -140,7 +140,7 @@ class Watched:
             made = site_storage().local_sites(session, folder, {})
             self._configured = {**made.sites, AGGREGATOR: made.aggregator}
             aggregator = site_storage().aggregator(made.aggregator).aggregator()
-            with Journal(folder / "journal") as aggregator.journal, made.meanwhile:
+            with Journal(folder / "journal") as aggregator.journal:
                 aggregator.journal.bind(session.manifest.session)
                 conduct(aggregator, partial(self._exchange, aggregator))
         self.look()

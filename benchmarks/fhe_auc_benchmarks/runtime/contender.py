@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from fhe_auc.base.party_names import AGGREGATOR, HELPER
+from fhe_auc.base.names import AGGREGATOR, HELPER
 from fhe_auc.session import registry
 from fhe_auc.session.protocol import Request, Session
 from fhe_auc_benchmarks.runtime.problem import BenchmarkProblem

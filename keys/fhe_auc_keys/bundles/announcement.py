@@ -16,7 +16,7 @@ from typing import NamedTuple
 import msgspec
 
 from fhe_auc.base.errors import DeserialisationError
-from fhe_auc.base.party_names import AGGREGATOR, HELPER
+from fhe_auc.base.names import AGGREGATOR, HELPER
 from fhe_auc.question.study import Study
 from fhe_auc.session.manifest import Manifest
 from fhe_auc_keys.bundles.roster import Roster

@@ -5,7 +5,7 @@ from typing import Any
 
 from fhe_auc.base import quantities
 from fhe_auc.base.errors import UnknownProtocolError
-from fhe_auc.base.party_names import HELPER
+from fhe_auc.base.names import HELPER
 from fhe_auc.ckks import SECURITY_BITS
 from fhe_auc.cli import output
 from fhe_auc.results.evaluation import QuantileThresholds

@@ -15,7 +15,7 @@ from fhe_auc.cli import inputs, output
 from fhe_auc.cli.session_options import SessionOptions, session_options
 from fhe_auc.question.study import Study
 from fhe_auc.results.evaluation import QuantileThresholds
-from fhe_auc.rows.own_values import NOT_OF_ROWS
+from fhe_auc.rows.own_rows import NOT_OF_ROWS
 from fhe_auc.session import registry
 from fhe_auc.session.plan import large_download
 from fhe_auc.session.protocol import Request
@@ -23,7 +23,6 @@ from fhe_auc_keys.bundles.announcement import Announcement, open_announcement
 from fhe_auc_keys.bundles.sealed_bundles import SealedBundles, seal_session
 from fhe_auc_keys.cli import common, describe, trust
 from fhe_auc_keys.site import made_sessions
-from fhe_auc_keys.site.late_opening import hold
 from fhe_auc_keys.site.made_sessions import Wanted
 from fhe_auc_keys.store import audit
 from fhe_auc_keys.store.key_store import KeyStore
@@ -128,7 +127,7 @@ def session(
 
     Each CREDENTIAL is that of one party, written by its `enrol`; the key holder takes part if its own is among them.
     Who was revoked, is outdated or is not certified is refused. The secret key is sealed to each party's certificate,
-    and not kept here, but for what `open-late` takes where --min-parties lets sites be missing. The aggregator's bundle
+    and not kept here. The aggregator's bundle
     is sealed to it, and holds what it computes with and no secret key, which is checked. Everybody signs every message
     with the key of the certificate that this session names, the aggregator too.
 
@@ -153,9 +152,8 @@ def session(
 
     With --from and --without, in place of all else, a session made here is made again without some of its parties: same
     protocol, thresholds, options, study and validity. Two results that differ in a site tell about that site. So this
-    is refused once this site has the old session's result, or `open-late` has opened that, or another has replaced it.
-    Where it waits for `open-late`, what could open it is erased. Otherwise nobody can see here whether any party has
-    the result: --no-result-was-released states that none was sent, nor will be, and you answer for it.
+    is refused once this site has the old session's result, or another has replaced it. Nobody can see here whether any
+    other party has the result: --no-result-was-released states that none was sent, nor will be, and you answer for it.
 
     With --repeat, a session made here is made once more with new keys: same sites, study, thresholds, protocol, options
     and validity, and without average precision. SESSION may be the first of the series each time, so that a timer calls
@@ -335,7 +333,6 @@ def _make(
             made_sessions.replace_by(store, replaced, session, stated=stated)
         made_sessions.remember(store, document, wanted, repeats=repeats or b"")
         audit.append(store.directory, holder, "made", announced.manifest, holder.name, at=common.now())
-        hold(store, prepared, document, announced.not_after)
         return announced, _write(folder, sealed, prepared.manifest.keys)
 
 

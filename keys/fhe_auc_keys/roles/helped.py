@@ -24,7 +24,7 @@ from typing import Generic
 import msgspec
 
 from fhe_auc.base.errors import DeserialisationError, EvaluationError, InputError
-from fhe_auc.base.party_names import HELPER, NAME_BYTES
+from fhe_auc.base.names import HELPER, NAME_BYTES
 from fhe_auc.base.serialise import SecretStruct, decode, encode
 from fhe_auc.input_proofs.fixed import QueryKey, Submissions
 from fhe_auc.input_proofs.sessions import NOT_PROVED, InputProof, Submitted

@@ -32,7 +32,7 @@ import msgspec
 import numpy as np
 
 from fhe_auc.base.errors import DeserialisationError, EvaluationError, InputError, TooFewPartiesError
-from fhe_auc.base.party_names import NAME_BYTES
+from fhe_auc.base.names import NAME_BYTES
 from fhe_auc.base.serialise import SecretStruct, decode, encode
 from fhe_auc.input_proofs.joint_randomness import PART_BYTES
 from fhe_auc.input_proofs.sessions import KEY_BYTES, NOT_PROVED, Opened

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta, timezone
 from itertools import chain, count
 from typing import TypeVar
 
-from fhe_auc.base.party_names import alike
+from fhe_auc.base.names import alike
 from fhe_auc.question.study import Study
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.protocol import Session

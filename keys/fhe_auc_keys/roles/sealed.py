@@ -28,7 +28,7 @@ from typing import Generic, cast
 
 from fhe_auc.base.errors import DeserialisationError, EvaluationError, InputError, VerificationError
 from fhe_auc.base.keystream import KeyStream, derived_key
-from fhe_auc.base.party_names import NAME_BYTES
+from fhe_auc.base.names import NAME_BYTES
 from fhe_auc.base.serialise import decode, encode
 from fhe_auc.rlwe.polynomials import Words
 from fhe_auc.rows.party_data import PartyData
@@ -66,7 +66,11 @@ from fhe_auc_keys.errors import KeysError
 
 ECHO_BYTES = 32
 _ECHO_LABEL = b"fhe-auc echo 1\0"
-_RESULT, _ECHOES = 2, 3  # the rounds whose messages carry these
+_RESULT = 2  # the round whose message carries it
+_ALL_MUST_SUBMIT = (
+    'min_parties: with keys="sealed" all parties must submit, as the key that takes their pads off is made beforehand; '
+    'where sites may be away take a helper: keys="helper" (--keys helper)'
+)
 
 
 class SealedAggregator(AggregatorSide):
@@ -227,7 +231,8 @@ class SealedPads(KeyKind[R], Generic[Keys, Secret, R]):
 
     def check(self, request: Request) -> None:
         """Raise `InputError` where a party may be left out."""
-        require_all(request)
+        if request.min_parties is not None and request.min_parties < request.size:
+            raise InputError(_ALL_MUST_SUBMIT)
 
     def prepare(self, plan: Plan, announce: Announce) -> DealtSession:
         """Make keys, seeds and the pad key."""
@@ -244,20 +249,26 @@ class SealedPads(KeyKind[R], Generic[Keys, Secret, R]):
 
     def aggregator(self, manifest: Manifest, material: bytes) -> Aggregator:
         """Return the aggregator; `material` is a public context, if there is any, and a pad key."""
-        computation, (context, pad_key) = self.computation(manifest), public_context(material)
+        computation, (context, pad_key) = self._checked(manifest), public_context(material)
         aggregate = partial(computation.aggregate, computation.keys(context, pad_key))
         limit = computation.payload_limit
         return Aggregator(manifest, SealedAggregator(computation.running_sum(), aggregate, limit, echo=self.echo))
 
     def party(self, manifest: Manifest, material: bytes, data: PartyData) -> Party[R]:
         """Return the party; `material` is `fhe_auc_keys.bundles.session_keys.PartySecrets`, with its seed."""
-        task, own, computation = self._task(manifest, data), own_secrets(material, manifest), self.computation(manifest)
+        task, own, computation = self._task(manifest, data), own_secrets(material, manifest), self._checked(manifest)
         decrypt, limit = partial(computation.decrypt, computation.secret(own.context)), computation.payload_limit
         submit = None
         if own.seed and task.party in manifest.parties:
             submit = partial(computation.under_pad, manifest.parties.index(task.party), own.seed)
         side = SealedParty(manifest, task, own.common_secret, submit, decrypt, limit, echo=self.echo)
         return Party(manifest, task.party, side)
+
+    def _checked(self, manifest: Manifest) -> PaddedComputation[Keys, Secret]:
+        """Return the computation; raise `InputError` for a manifest that lets parties be away, which nobody makes."""
+        if manifest.min_parties < len(manifest.parties):
+            raise InputError(_ALL_MUST_SUBMIT)
+        return self.computation(manifest)
 
 
 def dealt(plan: Plan, announce: Announce) -> DealtSession:
@@ -282,7 +293,4 @@ def own_secrets(material: bytes, manifest: Manifest) -> PartySecrets:
 def require_all(request: Request) -> None:
     """Raise `InputError` where a request lets parties be left out, and none can be."""
     if request.min_parties not in (None, request.size):
-        raise InputError(
-            "min_parties does not apply: with malicious, and with sealed keys of protocols whose parties pad, all "
-            "parties submit; with a helper (--keys helper; keys='helper') some may be away"
-        )
+        raise InputError("min_parties does not apply: with malicious, no party can be left out")

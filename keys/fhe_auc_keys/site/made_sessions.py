@@ -5,9 +5,8 @@ the id of any means its newest. Each adds a result, and takes the place of none.
 
 A session made again without some parties *replaces* the old one.
 Two results that differ in one party tell about that party. So nothing replaces a session that has released its result,
-and a session is replaced once. A key holder that is a party knows where it has the result itself. Where a session is
-opened late (`fhe_auc_keys.site.late_opening`) it knows, too: without its opening there is no result, and before a
-replacement leaves, what could make that opening is erased. Otherwise it cannot know, and somebody has to state it.
+and a session is replaced once. A key holder that is a party knows where it has the result itself; otherwise somebody
+has to state that there is none.
 """
 
 from __future__ import annotations
@@ -27,7 +26,6 @@ from fhe_auc.session.protocol import Request
 from fhe_auc_keys.bundles.announcement import claimed
 from fhe_auc_keys.bundles.sealed_bundles import Kept
 from fhe_auc_keys.errors import DamagedFileError, ExpiredError, KeysError, StoreError, about
-from fhe_auc_keys.site import late_opening
 from fhe_auc_keys.store.key_store import KeyStore
 from fhe_auc_keys.trust.certificates import claimed_name_and_end
 
@@ -186,12 +184,7 @@ def require_unreleased(store: KeyStore, session: bytes, *, stated: bool) -> None
         raise KeysError(
             f"this site has the result of session {name}: another one without a site would tell about that site"
         )
-    if name in store.names("late") and late_opening.held_in(store, session).opening:
-        raise KeysError(
-            f"session {name} was opened by `open-late`, so that its parties may have its result: another one without "
-            "a site would tell about that site"
-        )
-    if name not in store.names("late") and not stated:
+    if not stated:
         raise KeysError(
             f"nobody can see here whether session {name} has released its result; another one without a site would "
             "tell about that site. Ask the aggregator whether any party was sent the result, have every party run "
@@ -202,7 +195,6 @@ def require_unreleased(store: KeyStore, session: bytes, *, stated: bool) -> None
 def replace_by(store: KeyStore, session: bytes, other: bytes, *, stated: bool) -> None:
     """Write down that one session replaces another, before it leaves; errors as `require_unreleased`."""
     require_unreleased(store, session, stated=stated)
-    late_opening.erase(store, session)
     found = msgspec.structs.replace(_stored(store, session), successor=other)
     store.put("made", session.hex(), _FORMAT.frame(found), replace=True)
 

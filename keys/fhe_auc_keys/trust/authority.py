@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from fhe_auc.base.errors import DeserialisationError
-from fhe_auc.base.party_names import alike
+from fhe_auc.base.names import alike
 from fhe_auc.base.serialise import KeptFormat, SecretStruct
 from fhe_auc_keys.errors import (
     DamagedFileError,

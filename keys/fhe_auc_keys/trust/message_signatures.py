@@ -16,7 +16,7 @@ class SessionProtection(Protection):
     """A role's signatures and seals: its own by `identity`, the others' by their public keys.
 
     `binding` is the manifest's digest, 32 bytes, and the manifest names every certificate; `signing_keys` are Ed25519
-    keys of the parties, of `fhe_auc.base.party_names.AGGREGATOR` and, where there is one, of `HELPER`;
+    keys of the parties, of `fhe_auc.base.names.AGGREGATOR` and, where there is one, of `HELPER`;
     `encryption_keys` are of the latter two.
     """
 

@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import NameOID
 
-from fhe_auc.base import party_names
+from fhe_auc.base.names import MAX_CHARACTERS, problem_with
 from fhe_auc_keys.errors import UnfitCertificateError
 from fhe_auc_keys.trust.sealing import PRIME, encryption_key, x25519_key
 
@@ -46,8 +46,8 @@ _KEY_INFO = bytes.fromhex("308204d4300d060b2b0601040183e62d81c87a038204c100")
 
 def check_name(name: str) -> str:
     """Return `name`; raise `UnfitCertificateError` where no party may have it."""
-    if problem := party_names.problem_with(name):
-        raise UnfitCertificateError(f"{name[: party_names.MAX_CHARACTERS]!a}: the name of a party {problem}")
+    if problem := problem_with(name):
+        raise UnfitCertificateError(f"{name[: MAX_CHARACTERS]!a}: the name of a party {problem}")
     return name
 
 

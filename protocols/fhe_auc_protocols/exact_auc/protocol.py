@@ -6,7 +6,7 @@ verified    the aggregator may do what it likes: parties get the right integers,
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,7 @@ from fhe_auc.question.analysis import Analysis
 from fhe_auc.question.binning import of_one_number
 from fhe_auc.results.evaluation import Evaluation
 from fhe_auc.results.heterogeneity import LEAST_SITES
-from fhe_auc.results.intervals import check_level
+from fhe_auc.results.intervals import quantile
 from fhe_auc.rlwe.backends import choose_backend
 from fhe_auc.rlwe.statistical_security import DEFAULT_SMUDGING_BITS
 from fhe_auc.rows.own_rows import left_out
@@ -183,7 +183,7 @@ class Exact(Protocol[Evaluation]):
         if level is None:
             fits = not plan.interval
         else:
-            check_level(cast("float", level))
+            quantile(level)  # raises for what is no level
             fits = plan.interval or plan.joint_keys or plan.privacy is not None or manifest.fleet is not None
         if not fits:
             raise InputError("the session's manifest has an interval, and its plan not the sums for it, or the reverse")

@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from fhe_auc.base.errors import EvaluationError
-from fhe_auc.base.party_names import AGGREGATOR, HELPER
+from fhe_auc.base.names import AGGREGATOR, HELPER
 from fhe_auc.base.serialise import encode
 from fhe_auc.rlwe.modular import residues
 from fhe_auc.session import registry

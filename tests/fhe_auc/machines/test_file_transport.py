@@ -21,7 +21,7 @@ from fhe_auc.base import exchange
 from fhe_auc.base.errors import ResultCheckError
 from fhe_auc.base.files import read_config, read_from_others, write_atomically
 from fhe_auc.base.logs import RoleLog
-from fhe_auc.base.party_names import HELPER
+from fhe_auc.base.names import HELPER
 from fhe_auc.cli import main
 from fhe_auc.machines import aggregator_role, file_transport
 from fhe_auc.machines.file_transport import file_name

@@ -15,7 +15,6 @@ from fhe_auc.results.intervals import (
     OneModel,
     PairedError,
     PairedSums,
-    check_level,
     delong,
     expit,
     hanley_mcneil,
@@ -24,6 +23,7 @@ from fhe_auc.results.intervals import (
     on_logit_scale,
     paired_delong,
     plain,
+    quantile,
     widened,
     wilson,
 )
@@ -84,7 +84,7 @@ def test_other_levels_are_refused() -> None:
         wilson([1], [2], 95.0)
     for level in [0.4, 1.0, 95.0, math.nan, "0.95", True, None, 1]:
         with pytest.raises(InputError, match=r"a number from 0\.5 to 0\.9999, such as 0\.95"):
-            check_level(level)
+            quantile(level)
 
 
 def test_where_the_normal_distribution_says_nothing_there_is_no_interval_and_elsewhere_one_on_the_logit_scale() -> None:

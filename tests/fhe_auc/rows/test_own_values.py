@@ -9,9 +9,8 @@ from numpy.typing import NDArray
 from fhe_auc.base.errors import InputError
 from fhe_auc.question import thresholds
 from fhe_auc.question.analysis import PLAIN, Analysis, Variable
-from fhe_auc.question.binning import bins_of, numbers, of_one_number
-from fhe_auc.question.score_values import listed
-from fhe_auc.rows.own_values import Thresholds, default_thresholds, of_scores
+from fhe_auc.question.binning import bins_of, listed, numbers, of_one_number
+from fhe_auc.rows.own_rows import Thresholds, default_thresholds, of_scores
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
 

@@ -12,9 +12,8 @@ from fhe_auc import Columns, federated_auc
 from fhe_auc.base.errors import InputError
 from fhe_auc.question import thresholds
 from fhe_auc.rows.own_rows import check_scores
-from fhe_auc.rows.party_data import PartyData
+from fhe_auc.rows.party_data import SCALES, PartyData, rescaled, to_probabilities
 from fhe_auc.rows.party_files import Entries, read_parties
-from fhe_auc.rows.score_scale import SCALES, rescaled, to_probabilities
 
 LABELS = np.arange(400) % 2
 LOGITS = np.random.default_rng(8).normal(2.0 * LABELS - 1, 2)

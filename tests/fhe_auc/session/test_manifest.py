@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from fhe_auc.base.errors import DeserialisationError, InputError
-from fhe_auc.base.party_names import AGGREGATOR
+from fhe_auc.base.names import AGGREGATOR
 from fhe_auc.base.serialise import encode
 from fhe_auc.question.study import Study
 from fhe_auc.session.manifest import Manifest

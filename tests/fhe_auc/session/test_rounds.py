@@ -12,7 +12,7 @@ import pytest
 from fhe_auc.session.counted_parties import SessionRecord
 
 from fhe_auc.base.errors import EvaluationError, FheAucError, InputError, MessageError, TooFewPartiesError
-from fhe_auc.base.party_names import AGGREGATOR
+from fhe_auc.base.names import AGGREGATOR
 from fhe_auc.base.serialise import encode
 from fhe_auc.results.evaluation import Evaluation
 from fhe_auc.rows.party_data import PartyData

@@ -17,7 +17,7 @@ from fhe_auc_keys.roles.helper_roles import Response, _OpeningUnderKey, _respons
 from fhe_auc_keys.roles.helper_word import Told, Word
 
 from fhe_auc.base.errors import EvaluationError, InputError, MessageError, TooFewPartiesError
-from fhe_auc.base.party_names import HELPER
+from fhe_auc.base.names import HELPER
 from fhe_auc.base.serialise import decode, encode
 from fhe_auc.rlwe.primes import primes_above
 from fhe_auc.session import registry

@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 from fhe_auc.base.errors import MessageError
 from fhe_auc.base.files import read_config
 from fhe_auc.base.logs import RoleLog
-from fhe_auc.base.party_names import HELPER
+from fhe_auc.base.names import HELPER
 from fhe_auc.base.serialise import decode
 from fhe_auc.cli import main
 from fhe_auc.machines import file_transport, outcomes

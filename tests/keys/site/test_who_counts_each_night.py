@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from fhe_auc.base.errors import EvaluationError, MessageError, TooFewPartiesError, UndefinedAucError
-from fhe_auc.base.party_names import AGGREGATOR, HELPER
+from fhe_auc.base.names import AGGREGATOR, HELPER
 from fhe_auc.machines.site_state import _FORMAT, Records
 from fhe_auc.results.evaluation import Evaluation
 from fhe_auc.rows.party_data import PartyData

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from fhe_auc.base.errors import EvaluationError, MessageError
-from fhe_auc.base.party_names import AGGREGATOR
+from fhe_auc.base.names import AGGREGATOR
 from fhe_auc.base.serialise import decode, encode
 from fhe_auc.machines.site_state import site_storage
 from fhe_auc.rows.party_data import PartyData
@@ -170,9 +170,8 @@ def test_a_list_of_submissions_that_cannot_be_is_refused(computed: tuple[Consort
 def test_a_result_without_ones_own_rows_or_with_others_than_the_list_is_refused(
     site_rows: list[PartyData], tmp_path: Path
 ) -> None:
-    consortium = Consortium(site_rows, tmp_path / "c", PROTOCOL, min_parties=2)
-    with consortium.made.meanwhile:
-        genuine = resulting(consortium)
+    consortium = Consortium(site_rows, tmp_path / "c", "semi-honest", min_parties=2)
+    genuine = resulting(consortium)
     result = decode(payload_of(genuine), Result, "")
     for forged, why in (
         (

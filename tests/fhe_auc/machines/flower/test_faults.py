@@ -12,7 +12,7 @@ import pytest
 pytest.importorskip("flwr", minversion="1.41.0", reason="the extra fhe-auc[flower] is not installed")
 
 from fhe_auc.base.errors import EvaluationError, TooFewPartiesError
-from fhe_auc.base.party_names import HELPER
+from fhe_auc.base.names import HELPER
 from fhe_auc.machines.flower.certificates import node_keys
 from fhe_auc.machines.flower.runtime import Flower
 from fhe_auc.rows.party_data import PartyData

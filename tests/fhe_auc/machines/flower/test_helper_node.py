@@ -10,7 +10,7 @@ pytest.importorskip("flwr", minversion="1.41.0", reason="the extra fhe-auc[flowe
 from flwr.app import Message
 
 from fhe_auc.base.errors import InputError, TooFewPartiesError
-from fhe_auc.base.party_names import AGGREGATOR, HELPER
+from fhe_auc.base.names import AGGREGATOR, HELPER
 from fhe_auc.machines.flower.client_app import packed, unpacked
 from fhe_auc.machines.site_state import site_storage
 from fhe_auc.rows.party_data import PartyData

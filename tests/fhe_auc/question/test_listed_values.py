@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from fhe_auc.base.errors import InputError
-from fhe_auc.question import score_values, thresholds
+from fhe_auc.question import binning, thresholds
 from fhe_auc.question.binning import bins_of, numbers, of_one_number
 from fhe_auc.question.study import Study
 from fhe_auc.rows.own_rows import check_scores
@@ -32,8 +32,8 @@ WIDE = st.floats(-1e300, 1e300, allow_subnormal=False)
     ],
 )
 def test_texts_name_values_exactly(text: str, values: list[float]) -> None:
-    assert score_values.parsed(text) == list(values)
-    assert (score_values.listed(thresholds.parse(f"values:{text}")) == np.sort(numbers(np.array(values, float)))).all()
+    assert binning.parse_listed(text) == list(values)
+    assert (binning.listed(thresholds.parse(f"values:{text}")) == np.sort(numbers(np.array(values, float)))).all()
 
 
 @pytest.mark.parametrize(
@@ -51,11 +51,11 @@ def test_what_lists_no_values_is_refused_in_studies_too(text: str) -> None:
 def test_every_value_has_a_bin_of_its_own_and_nothing_else_is_taken(values: list[float]) -> None:
     own = np.unique(numbers(np.array(values)))
     assume(len(own) > 1)
-    grid = score_values.thresholds(own)
+    grid = binning.thresholds_of(own)
     bins = bins_of(own, grid)
     assert len(set(bins.tolist())) == len(own)
     assert of_one_number(grid)[bins].all()
-    assert (score_values.listed(grid) == own).all()
+    assert (binning.listed(grid) == own).all()
     check_scores(PartyData.from_arrays("north", np.arange(len(own)) % 2, own), grid)
     between = float(own[0] / 2 + own[1] / 2)
     assume(numbers(np.array([between]))[0] not in own)
@@ -65,8 +65,8 @@ def test_every_value_has_a_bin_of_its_own_and_nothing_else_is_taken(values: list
 
 @pytest.mark.parametrize("grid", ["uniform:2", "uniform:11", "hybrid:1000", "dpauc:20"])
 def test_no_other_grid_is_taken_for_listed_values(grid: str) -> None:
-    assert score_values.listed(thresholds.parse(grid)) is None
-    assert score_values.listed(thresholds.decimals(2)) is None
+    assert binning.listed(thresholds.parse(grid)) is None
+    assert binning.listed(thresholds.decimals(2)) is None
 
 
 def test_a_session_refuses_a_score_that_is_not_listed_with_party_row_value_and_the_nearest() -> None:

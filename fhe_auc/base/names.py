@@ -1,5 +1,6 @@
-"""What a party may be called: one rule for rows, manifests and certificates."""
+"""Names: what a party may be called, which names people take for the same, and which one a typing error meant."""
 
+import difflib
 import unicodedata
 from collections.abc import Iterable
 
@@ -39,3 +40,14 @@ def first_alike(names: Iterable[str]) -> tuple[str, str] | None:
             return seen[looks], name
         seen[looks] = name
     return None
+
+
+def known_names(name: str, known: Iterable[str], *, most: int = 12) -> str:
+    """Return the end of a message about an unknown name: "; did you mean 'risk'? (there are: risk, died)"."""
+    names = list(known)
+    if not names:
+        return "; there are none"
+    near = difflib.get_close_matches(name.lower(), [each.lower() for each in names], n=1)
+    meant = next((f"; did you mean {each!r}?" for each in names if [each.lower()] == near), "")
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return f"{meant} (there are: {', '.join(names[:most])}{more})"
