@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 import secrets
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import ClassVar, Generic, NamedTuple, TypeAlias, final

@@ -25,7 +25,7 @@ from fhe_auc.rlwe.polynomials import Polynomials, PolynomialSum, Words
 from fhe_auc.session.computation import PaddedComputation, RunningSum, Submission
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.plan import VECTOR_SUMS, Keys, Parameter, Terms, describe_download, describe_upload
-from fhe_auc.sums.residues import pack
+from fhe_auc.sums.pads import pack
 from fhe_auc.sums.vector_sums import VectorAuthenticator, VectorSums
 
 HELPED_BYTES = 1240

@@ -20,9 +20,8 @@ from fhe_auc.base.errors import CapacityError, InputError, ResultCheckError, Ver
 from fhe_auc.base.keystream import KeyStream, derived_key
 from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.modular import Residues
-from fhe_auc.sums.common_shares import CommonShares
-from fhe_auc.sums.pads import pad
-from fhe_auc.sums.residues import pack, packed_size, unpack
+from fhe_auc.sums.pads import pack, packed_size, pad, unpack
+from fhe_auc.sums.proof import CommonShares
 from fhe_auc.sums.terms import MOST_ENTRIES
 
 MODULUS = 2**41 + 27  # the least prime above 2^41: a residue takes 42 bits
@@ -54,7 +53,7 @@ class VectorSums:
 
     @property
     def size(self) -> int:
-        """Residues of a submission, a pad, an opening or a result: the entries, then the tags."""
+        """Residues of a submission, a pad, a pad key or a result: the entries, then the tags."""
         return self.entries + self.tags
 
     @property
@@ -68,7 +67,7 @@ class VectorSums:
         return self.modulus // 2 // self.parties
 
     def unpacked(self, data: bytes) -> Residues:
-        """Return a submission's, opening's or result's residues, shape (size,); `DeserialisationError` as `unpack`."""
+        """Return a submission's, pad key's or result's residues, shape (size,); `DeserialisationError` as `unpack`."""
         return unpack(data, self.size, self.modulus)
 
     def pad(self, seed: bytes, session: bytes, party: int) -> Residues:

@@ -15,15 +15,13 @@ from fhe_auc.rlwe.modular import Residues
 from fhe_auc.rlwe.polynomials import Polynomials, PolynomialSum, Words
 from fhe_auc.session.computation import PaddedComputation, RunningSum, Submission, check_context
 from fhe_auc.session.manifest import Manifest
-from fhe_auc.sums.opening import Opening, make_opening
-from fhe_auc.sums.pads import pad
-from fhe_auc.sums.residues import pack, packed_size, unpack
+from fhe_auc.sums.pads import PadKey, make_pad_key, pack, packed_size, pad, unpack
 from fhe_auc_protocols.exact_auc.plan import ExactPlan
 
 _PROBE = 3  # residues: what is looked for has 24 bytes
 
 
-class ExactComputation(PaddedComputation[Opening, SecretContext]):
+class ExactComputation(PaddedComputation[PadKey, SecretContext]):
     """That of a manifest with an `ExactPlan`."""
 
     plan: ExactPlan
@@ -78,17 +76,17 @@ class ExactComputation(PaddedComputation[Opening, SecretContext]):
     def pad_key(self, context: bytes, pads: Sequence[Words]) -> bytes:
         """Return the pad key for such a sum of pads."""
         totals = self.sketches(pads)
-        made = make_opening(self.secret(context), self.plan.computed, totals)
+        made = make_pad_key(self.secret(context), self.plan.computed, totals)
         for total, prime in zip(totals, self._primes, strict=True):
             if total[:_PROBE].tobytes() in made or pack(total[: 2 * _PROBE], prime)[: 8 * _PROBE] in made:
                 raise RuntimeError("the pad key shows the sum of the pads; nothing was written")
         return made
 
-    def keys(self, context: bytes, pad_key: bytes) -> Opening:
+    def keys(self, context: bytes, pad_key: bytes) -> PadKey:
         """Return the pad key under these public keys."""
         public = bfv.load_public(context)
         check_context(self._manifest, self.plan, public.parameters, public.fingerprint)
-        return Opening.load(public, self.plan.computed, pad_key)
+        return PadKey.load(public, self.plan.computed, pad_key)
 
     def secret(self, context: bytes) -> SecretContext:
         """Return the secret key."""
@@ -111,7 +109,7 @@ class ExactComputation(PaddedComputation[Opening, SecretContext]):
             return Submission(parts)
         return Submission(parts, self.proofs.made(index, submitted[0][: self._proved.statement.digits], parts[0], seed))
 
-    def aggregate(self, keys: Opening, totals: Sequence[Words]) -> bytes:
+    def aggregate(self, keys: PadKey, totals: Sequence[Words]) -> bytes:
         """Return the encrypted sums, for each prime."""
         return encode(keys.result(self.sketches(totals), self.plan.kept))
 

@@ -25,7 +25,7 @@ from fhe_auc.rows.own_rows import left_out
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.protocol import KeyKind, Protocol, Request, Setup, Spending
-from fhe_auc.sums.opening import Opening
+from fhe_auc.sums.pads import PadKey
 from fhe_auc_keys.roles.sealed import SealedPads
 from fhe_auc_protocols import options as options_of
 from fhe_auc_protocols.exact_auc import epsilon_noise
@@ -67,7 +67,7 @@ class Exact(Protocol[Evaluation]):
         """Return sealed keys, with an echo where results are proved, and a helper's."""
         return {"sealed": self.sealed_keys, "helper": self._helper_keys}
 
-    def sealed_keys(self) -> SealedPads[Opening, SecretContext, Evaluation]:
+    def sealed_keys(self) -> SealedPads[PadKey, SecretContext, Evaluation]:
         """Return those of a key holder."""
         return SealedPads(ExactComputation, self.task, echo=self.authenticated)
 

@@ -18,8 +18,8 @@ from fhe_auc.base.errors import InputError
 from fhe_auc.base.keystream import KeyStream
 from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.modular import Residues
-from fhe_auc.sums.common_shares import CommonShares
 from fhe_auc.sums.pads import MaskingParty, pad, pairwise_pad
+from fhe_auc.sums.proof import CommonShares
 from fhe_auc.sums.vector_sums import MODULUS
 
 SEED, MANIFEST = bytes(range(32)), bytes(range(32, 64))
@@ -86,7 +86,7 @@ def test_the_sum_over_neighbours_takes_two_draws_however_many_they_are(monkeypat
     drawn, draw = [], CommonShares._drawn
     monkeypatch.setattr(CommonShares, "_drawn", lambda self, index: drawn.append(index) or draw(self, index))
     shares().total([*range(2, 50), *range(60, 1000)])
-    assert drawn == [2, 60, 50, 1000]
+    assert drawn == [2, 50, 60, 1000]
 
 
 def test_shares_of_neighbours_are_uniform_and_independent() -> None:

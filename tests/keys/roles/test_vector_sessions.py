@@ -31,9 +31,8 @@ from fhe_auc.session.manifest import JOINT_PADS_LEAVE
 from fhe_auc.session.plan import EncodedPlan
 from fhe_auc.session.protocol import Request
 from fhe_auc.session.vector_computation import VectorPlan
-from fhe_auc.sums.common_shares import CommonShares
-from fhe_auc.sums.pads import MaskingParty, pairwise_pad
-from fhe_auc.sums.residues import pack
+from fhe_auc.sums.pads import MaskingParty, pack, pairwise_pad
+from fhe_auc.sums.proof import CommonShares
 from fhe_auc.sums.vector_sums import _LABEL, MODULUS
 from fhe_auc_keys.bundles.session_keys import PartySecrets, aggregator_material, name_of, public_context
 from fhe_auc_keys.roles.contributions import Contribution

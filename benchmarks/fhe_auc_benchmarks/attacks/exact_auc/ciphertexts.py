@@ -10,9 +10,6 @@ from typing import Any, ClassVar, TypeAlias, cast
 
 import msgspec
 import numpy as np
-from fhe_auc_keys.roles.helper_opening import OPEN, _SignedBlob
-from fhe_auc_keys.roles.helper_roles import HelpedAggregator, HelpedParty
-from fhe_auc_keys.roles.padded_roles import PaddedAggregator, SealedPads, SealedPadsSession
 
 from fhe_auc import bfv
 from fhe_auc.base.errors import EvaluationError, FheAucError, InputError, UndefinedAucError
@@ -29,10 +26,8 @@ from fhe_auc.session.computation import Result
 from fhe_auc.session.manifest import SESSION_BYTES, Manifest
 from fhe_auc.session.party import Party
 from fhe_auc.session.protocol import Attacks, Request
-from fhe_auc.sums.monomials import coefficients
-from fhe_auc.sums.opening import Opening
-from fhe_auc.sums.residues import unpack
-from fhe_auc.sums.terms import Factor, Term
+from fhe_auc.sums.pads import PadKey, unpack
+from fhe_auc.sums.terms import Factor, Term, coefficients
 from fhe_auc_benchmarks.attacks.exact_auc import strategies
 from fhe_auc_benchmarks.attacks.exact_auc.lying_parties import LIES, lying_party
 from fhe_auc_benchmarks.attacks.exact_auc.strategies import STRATEGIES, ExactStrategy, ExactView, OpeningName
@@ -46,6 +41,9 @@ from fhe_auc_benchmarks.attacks.laboratory import (
     verdict,
 )
 from fhe_auc_keys.bundles.session_keys import public_context
+from fhe_auc_keys.roles.helper_opening import OPEN, _SignedBlob
+from fhe_auc_keys.roles.helper_roles import HelpedAggregator, HelpedParty
+from fhe_auc_keys.roles.padded_roles import PaddedAggregator, SealedPads, SealedPadsSession
 from fhe_auc_protocols.exact_auc.computations import ExactPaddedComputation
 from fhe_auc_protocols.exact_auc.plan import ExactPlan
 from fhe_auc_protocols.exact_auc.protocol import Exact, Verified
@@ -80,7 +78,7 @@ class Liar:
         return [unpack(part, size, prime) for part, prime in zip(parts, primes, strict=True)]
 
     def result(
-        self, public: bfv.PublicContext, openings: Mapping[OpeningName, Opening], kept: Sequence[Sequence[Residues]]
+        self, public: bfv.PublicContext, openings: Mapping[OpeningName, PadKey], kept: Sequence[Sequence[Residues]]
     ) -> bytes:
         """Return the encrypted result, from each party's padded sketches and the openings that there are, by name."""
         seed, made = self._generator.integers(2**63), []  # the same choices for every prime
@@ -95,7 +93,7 @@ class Liar:
             for each in claim.computed:
                 opening = openings[each.opening]
                 weighted = _LyingOpening(public, each.release, opening.layout, opening.ciphertexts)
-                computed.append(weighted._evaluated(each.pooled, which))
+                computed.append(weighted.evaluated(each.pooled, which))
             total = public.add_values(computed[0], constants) if computed else public.encrypt(constants, which)
             for summand in computed[1:]:
                 public.add_in_place(total, summand)
@@ -105,7 +103,7 @@ class Liar:
         return encode(tuple(made))
 
 
-class _LyingOpening(Opening):
+class _LyingOpening(PadKey):
     """The honest opening, from which the sums of another release are computed, as far as that is possible.
 
     An honest release's last coefficients are in the sums that the opening holds. `ExactView.weighted` has put a weight
@@ -128,22 +126,15 @@ def some(parties: tuple[int, ...], number: int) -> Sequence[int]:
 
 
 class LyingPaddedAggregator(PaddedAggregator):
-    """Keeps what parties send, and returns what a `Liar` makes of it; `earlier` is an earlier session's, if any."""
+    """Keeps what parties send, and returns what a `Liar` makes of it. `openings` are those that it has by name."""
 
     def __init__(
-        self,
-        manifest: Manifest,
-        public: bfv.PublicContext,
-        opening: bytes,
-        liar: Liar,
-        earlier: LyingPaddedAggregator | None = None,
+        self, manifest: Manifest, public: bfv.PublicContext, openings: Mapping[OpeningName, PadKey], liar: Liar
     ) -> None:
         echo = PROTOCOLS[manifest.protocol].modes["sealed"].echo
-        super().__init__(manifest, ExactPaddedComputation(manifest), public, opening, echo)
-        self._public, self._liar = public, liar
-        self._openings: dict[OpeningName, Opening] = {"own": self._pad_key}
-        if earlier is not None:
-            self._openings["earlier"] = earlier._pad_key
+        super().__init__(manifest, ExactPaddedComputation(manifest), public, b"", echo)
+        self._public, self.openings = public, openings
+        self._liar = liar
         self._kept: dict[str, list[Residues]] = {}
 
     @property
@@ -159,7 +150,10 @@ class LyingPaddedAggregator(PaddedAggregator):
     def _close(self) -> bytes:
         if self.round > 1:
             return super()._close()
-        return encode(Result(self.counted, self._liar.result(self._public, self._openings, self.kept)))
+        made = self._liar.result(self._public, self.openings, self.kept)
+        claimed = some(self._liar.strategy.claimed, len(self.manifest.parties))
+        self._parties.count(tuple(self.counted[each] for each in claimed))
+        return encode(Result(self.counted, made))
 
 
 class LyingHelpedAggregator(HelpedAggregator):
@@ -179,7 +173,7 @@ class LyingHelpedAggregator(HelpedAggregator):
         kept = earlier.kept if earlier else ()
         self._liar = Liar(computation.plan, strategy, generator, earlier=kept, guess=guess)
         self._earlier = earlier
-        self.opening: Opening | None = None
+        self.opening: PadKey | None = None
 
     @property
     def kept(self) -> list[list[Residues]]:
@@ -201,7 +195,7 @@ class LyingHelpedAggregator(HelpedAggregator):
         if self._keys is None:
             raise EvaluationError("the helper has not answered, or opened nothing")
         self.opening = self._keys
-        openings: dict[OpeningName, Opening] = {"own": self.opening}
+        openings: dict[OpeningName, PadKey] = {"own": self.opening}
         if self._earlier and self._earlier.opening:
             openings["earlier"] = self._earlier.opening
         return encode(Result(self.counted, self._liar.result(self._keys.public, openings, self.kept)))
@@ -236,13 +230,15 @@ class ExactAucAttacks(Attacks):
             raise InputError(f"attack {attack!r} takes more than this session; play it with fhe-auc attack")
         if strategy.on_tags and not plan.authenticated:
             raise InputError(f"attack {attack!r} is on tags, and protocol {manifest.protocol!r} has none")
-        if min(manifest.min_parties, plan.thresholds) < 2:
-            raise InputError("attacks are played with two thresholds and two parties at least")
+        may_miss = manifest.keys != "helper" and manifest.min_parties < len(manifest.parties)
+        if min(manifest.min_parties, plan.thresholds) < 2 or may_miss:
+            raise InputError("attacks are played with two thresholds and two parties at least, none of which may miss")
         if manifest.keys == "helper":
             return LyingHelpedAggregator(manifest, strategy, np.random.default_rng())
         context, opening = public_context(material)
-        liar = Liar(plan, strategy, np.random.default_rng())
-        return LyingPaddedAggregator(manifest, bfv.load_public(context), opening, liar)
+        public = bfv.load_public(context)
+        openings: dict[OpeningName, PadKey] = {"own": PadKey.load(public, plan.computed, opening)}
+        return LyingPaddedAggregator(manifest, public, openings, Liar(plan, strategy, np.random.default_rng()))
 
     def party(
         self, attack: str, manifest: Manifest, material: bytes, data: PartyData, *, rows: int
@@ -330,19 +326,27 @@ def _play(
     mode = cast("SealedPads", plugin.modes["sealed"])
     session = mode.drawn(manifest, keys.aggregator_material, keys.party_material, keys.loaded)
     public, sites = cast("bfv.PublicContext", keys.loaded), made_up_sites(generator)
-    material = session.delivery().parties
+    computation, material = ExactPaddedComputation(manifest), session.delivery().parties
     roles = [plugin.party(manifest, material[each.name], each) for each in sites]
+
+    def opening(parties: Sequence[int]) -> PadKey:
+        made = session.opening({SITES[each]: session.seeds[SITES[each]] for each in parties})
+        return computation.opened(public, made)
+
+    openings: dict[OpeningName, PadKey] = {"own": opening(strategy.opened)}
+    if earlier is not None:
+        openings |= {"earlier": earlier.openings["own"], "of two": opening(strategies.FIRST_TWO)}
     kept = earlier.kept if earlier else ()
-    liar = Liar(ExactPaddedComputation(manifest).plan, strategy, generator, earlier=kept, guess=guess_of(sites))
-    _, opening = public_context(session.aggregator_material)
-    aggregator = LyingPaddedAggregator(manifest, public, opening, liar, earlier)
+    liar = Liar(computation.plan, strategy, generator, earlier=kept, guess=guess_of(sites))
+    aggregator = LyingPaddedAggregator(manifest, public, openings, liar)
     conduct(aggregator, answering(aggregator, roles))
-    return aggregator, judged(roles, sites)
+    claimed = strategy.claimed
+    return aggregator, judged([roles[each] for each in claimed], [sites[each] for each in claimed])
 
 
 def run(name: str, protocol: str, trials: int, seed: int, backend: str | None = None) -> AttackOutcome:
-    """Play one of `STRATEGIES` that is not on lists in so many sessions; rows and choices follow from the seed."""
-    keys = cast("SealedPadsSession", PROTOCOLS[protocol]().prepare(request_for(backend)))
+    """Play one of `STRATEGIES` in so many sessions of "exact" or "verified"; rows and choices follow from the seed."""
+    keys = cast("SealedPadsSession", PROTOCOLS[protocol]().prepare(request_for(backend, min_parties=2)))
     strategy, generator = STRATEGIES[name], np.random.default_rng(seed)
     earlier = _play(keys, STRATEGIES["swap-parties"], generator)[0] if strategy.staged else None
     verdicts = Counter(_play(keys, strategy, generator, earlier)[1] for _ in range(trials))
