@@ -70,7 +70,7 @@ def run(
     roles = [plugin.party(manifest, delivery.parties[data.name], data) for data in parties if data.name != liar]
     for party in roles:  # here nobody is to be kept from knowing about the others
         party.own_warnings = plugin.own_warnings(manifest, parties)
-    everyone: list[Party[R] | Party[Outcome]] = [*roles]
+    everyone: list[Party[R] | Party[Outcome] | Party[Evaluation]] = [*roles]
     if delivery.helper is not None:
         everyone.append(plugin.helper(manifest, delivery.helper))
     if attacks is not None and cheat is not None and liar is not None:

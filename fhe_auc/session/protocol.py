@@ -357,7 +357,9 @@ class Attacks(ABC):
         on this session.
         """
 
-    def party(self, attack: str, manifest: Manifest, material: bytes, data: PartyData, *, rows: int) -> Party[Outcome]:
+    def party(
+        self, attack: str, manifest: Manifest, material: bytes, data: PartyData, *, rows: int
+    ) -> Party[Evaluation]:
         """Return a party with these rows that lies, as `aggregator`; `attack` is a name in `of_parties`."""
         raise InputError(f"there is no attack {attack!r} of a party on this protocol")
 

@@ -30,6 +30,7 @@ from fhe_auc.base.errors import DeserialisationError, EvaluationError, InputErro
 from fhe_auc.base.keystream import KeyStream, derived_key
 from fhe_auc.base.names import NAME_BYTES
 from fhe_auc.base.serialise import decode, encode
+from fhe_auc.ckks import SecretContext
 from fhe_auc.rlwe.polynomials import Words
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.aggregator import Aggregator, AggregatorSide
@@ -209,10 +210,14 @@ class SealedKeys(KeyKind[R]):
     def party(self, manifest: Manifest, material: bytes, data: PartyData) -> Party[R]:
         """Return the party; `material` is `fhe_auc_keys.bundles.session_keys.PartySecrets`."""
         task, own, computation = self._task(manifest, data), own_secrets(material, manifest), self.computation(manifest)
-        secret = computation.secret(own.context)
-        submit = partial(computation.encrypt, secret, task.party, own.common_secret)
+        return self.with_keys(manifest, computation.secret(own.context), task, own.common_secret)
+
+    def with_keys(self, manifest: Manifest, secret: SecretContext, task: CkksTask[R], common_secret: bytes) -> Party[R]:
+        """Return the party that has this task and these secrets."""
+        computation = self.computation(manifest)
+        submit = partial(computation.encrypt, secret, task.party, common_secret)
         decrypt, limit = partial(computation.decrypt, secret), computation.payload_limit
-        side = SealedParty(manifest, task, own.common_secret, submit, decrypt, limit, echo=self.echo)
+        side = SealedParty(manifest, task, common_secret, submit, decrypt, limit, echo=self.echo)
         return Party(manifest, task.party, side)
 
 

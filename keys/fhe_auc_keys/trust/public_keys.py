@@ -47,7 +47,7 @@ _KEY_INFO = bytes.fromhex("308204d4300d060b2b0601040183e62d81c87a038204c100")
 def check_name(name: str) -> str:
     """Return `name`; raise `UnfitCertificateError` where no party may have it."""
     if problem := problem_with(name):
-        raise UnfitCertificateError(f"{name[: MAX_CHARACTERS]!a}: the name of a party {problem}")
+        raise UnfitCertificateError(f"{name[:MAX_CHARACTERS]!a}: the name of a party {problem}")
     return name
 
 

@@ -27,19 +27,19 @@ class ExactComputation(PaddedComputation[PadKey, SecretContext]):
     plan: ExactPlan
 
     def __init__(self, manifest: Manifest) -> None:
-        self._manifest = manifest
+        self.manifest = manifest
         self.plan = manifest.decoded_plan(ExactPlan)
         self.parameters = self.plan.parameters
-        self._proved = proved = self.plan.proved
-        self._size = self.plan.computed.sketch.size if proved is None else proved.size  # of what is submitted
-        self._primes = self.plan.parameters.plain_moduli
-        self._shapes = [Polynomials(self._size, (prime,)) for prime in self._primes]
+        self.proved = proved = self.plan.proved
+        self.size = self.plan.computed.sketch.size if proved is None else proved.size  # of what is submitted
+        self.primes = self.plan.parameters.plain_moduli
+        self._shapes = [Polynomials(self.size, (prime,)) for prime in self.primes]
         if proved is not None:
             digits = proved.statement.digits
             self.proofs = InputProofs(
                 proved.statement,
                 manifest.digest,
-                digits_in=lambda padded: unpack(padded, self._size, self._primes[0])[:digits],
+                digits_in=lambda padded: unpack(padded, self.size, self.primes[0])[:digits],
                 pad_of=lambda party, seed: self.pads(party, seed)[0][:digits],
                 constants_of=lambda party: proved.constants(self.plan.cap_of(party)),
             )
@@ -47,7 +47,7 @@ class ExactComputation(PaddedComputation[PadKey, SecretContext]):
     @property
     def part_bytes(self) -> tuple[int, ...]:
         """Bytes of a padded sketch for each prime."""
-        return tuple(packed_size(self._size, prime) for prime in self._primes)
+        return tuple(packed_size(self.size, prime) for prime in self.primes)
 
     @property
     def payload_limit(self) -> int:
@@ -77,7 +77,7 @@ class ExactComputation(PaddedComputation[PadKey, SecretContext]):
         """Return the pad key for such a sum of pads."""
         totals = self.sketches(pads)
         made = make_pad_key(self.secret(context), self.plan.computed, totals)
-        for total, prime in zip(totals, self._primes, strict=True):
+        for total, prime in zip(totals, self.primes, strict=True):
             if total[:_PROBE].tobytes() in made or pack(total[: 2 * _PROBE], prime)[: 8 * _PROBE] in made:
                 raise RuntimeError("the pad key shows the sum of the pads; nothing was written")
         return made
@@ -85,13 +85,13 @@ class ExactComputation(PaddedComputation[PadKey, SecretContext]):
     def keys(self, context: bytes, pad_key: bytes) -> PadKey:
         """Return the pad key under these public keys."""
         public = bfv.load_public(context)
-        check_context(self._manifest, self.plan, public.parameters, public.fingerprint)
+        check_context(self.manifest, self.plan, public.parameters, public.fingerprint)
         return PadKey.load(public, self.plan.computed, pad_key)
 
     def secret(self, context: bytes) -> SecretContext:
         """Return the secret key."""
         secret = bfv.load_secret(context)
-        check_context(self._manifest, self.plan, secret.parameters, secret.fingerprint)
+        check_context(self.manifest, self.plan, secret.parameters, secret.fingerprint)
         return secret
 
     def running_sum(self) -> RunningSum:
@@ -101,13 +101,13 @@ class ExactComputation(PaddedComputation[PadKey, SecretContext]):
     def under_pad(self, index: int, seed: bytes, values: Sequence[Residues]) -> Submission:
         """Return a padded sketch for each prime; raise `InputError` where it counts more rows than the row cap."""
         submitted = values
-        if self._proved is not None:
-            submitted = [self._proved.submitted(values[0], self.plan.cap_of(index))]
-        padded = zip(submitted, self.pads(index, seed), self._primes, strict=True)
+        if self.proved is not None:
+            submitted = [self.proved.submitted(values[0], self.plan.cap_of(index))]
+        padded = zip(submitted, self.pads(index, seed), self.primes, strict=True)
         parts = tuple([pack(modular.add(sketch, own, prime), prime) for sketch, own, prime in padded])
-        if self._proved is None or self.proofs is None:
+        if self.proved is None or self.proofs is None:
             return Submission(parts)
-        return Submission(parts, self.proofs.made(index, submitted[0][: self._proved.statement.digits], parts[0], seed))
+        return Submission(parts, self.proofs.made(index, submitted[0][: self.proved.statement.digits], parts[0], seed))
 
     def aggregate(self, keys: PadKey, totals: Sequence[Words]) -> bytes:
         """Return the encrypted sums, for each prime."""
@@ -117,16 +117,16 @@ class ExactComputation(PaddedComputation[PadKey, SecretContext]):
         """Return the result's sums for each prime, shape (sums,)."""
         plan, parts = self.plan, self.plan.result_parts(result)
         slots = [secret.decrypt(part, which, plan.kept) for which, part in enumerate(parts)]
-        return [plan.layout.totals(own, prime) for own, prime in zip(slots, self._primes, strict=True)]
+        return [plan.layout.totals(own, prime) for own, prime in zip(slots, self.primes, strict=True)]
 
     def _unpacked(self, number: int, part: bytes, into: Words) -> Words:
-        return unpack(part, self._size, self._primes[number])[None]
+        return unpack(part, self.size, self.primes[number])[None]
 
     def sketches(self, totals: Sequence[Words]) -> list[Residues]:
         """Return for each prime the sketch, shape (size,), that sums of submissions or pads stand for."""
-        return [words[0] if self._proved is None else self._proved.sketch_of(words[0]) for words in totals]
+        return [words[0] if self.proved is None else self.proved.sketch_of(words[0]) for words in totals]
 
     def pads(self, party: int, seed: bytes) -> list[Residues]:
         """Return the pad of the party of this index for each prime."""
-        session = self._manifest.session
-        return [pad(seed, session, party, which, prime, self._size) for which, prime in enumerate(self._primes)]
+        session = self.manifest.session
+        return [pad(seed, session, party, which, prime, self.size) for which, prime in enumerate(self.primes)]
