@@ -3,7 +3,7 @@
 import math
 from pathlib import Path
 
-from fhe_auc_keys.roles.key_mode import ECHO_BYTES
+from fhe_auc_keys.roles.sealed import ECHO_BYTES
 
 from fhe_auc.base.quantities import chance_text
 from fhe_auc.input_proofs.statement import FORGERY_BITS

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
-from fhe_auc_keys.roles.key_mode import ECHO_BYTES
+from fhe_auc_keys.roles.sealed import ECHO_BYTES
 
 from fhe_auc.base.errors import DeserialisationError, MessageError
 from fhe_auc.base.files import read_config

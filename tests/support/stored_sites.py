@@ -11,7 +11,6 @@ from typing import Any, get_args
 
 import msgspec
 import numpy as np
-from fhe_auc_keys.roles.padded_roles import SealedPadsSession
 
 from fhe_auc.machines.site_state import LocalSites, Records, answer, site_storage
 from fhe_auc.rows.party_data import PartyData
@@ -35,7 +34,7 @@ def _prepared(protocol: str, request: Request) -> Session:
     if key not in _SESSIONS:
         _SESSIONS[key] = registry.load(protocol).prepare(request)
     made = _SESSIONS[key]
-    if isinstance(made, SealedPadsSession):  # an opening is for one session; such keys are quick to make
+    if getattr(made, "seeds", None):  # a pad key is for one session; such keys are quick to make
         return registry.load(protocol).prepare(request)
     return replace(made, manifest=msgspec.structs.replace(made.manifest, session=new_session_id()))
 

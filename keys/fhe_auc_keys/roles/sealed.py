@@ -80,7 +80,7 @@ class SealedAggregator(AggregatorSide):
     def __init__(self, total: RunningSum, aggregate: Callable[[list[Words]], bytes], limit: int, *, echo: bool) -> None:
         self.rounds = _rounds(echo=echo)
         self.total = total
-        self._aggregate, self._limit = aggregate, limit
+        self.aggregate, self._limit = aggregate, limit
         self._echoes: dict[str, bytes] = {}
 
     def limit(self, number: int) -> int:
@@ -101,7 +101,7 @@ class SealedAggregator(AggregatorSide):
         """Return the result, or all echoes."""
         if number > 1:
             return encode(tuple([self._echoes[party] for party in counted]))
-        return encode(Result(counted, self._aggregate(self.total.totals)))
+        return encode(Result(counted, self.aggregate(self.total.totals)))
 
 
 class SealedParty(PartySide[R], Generic[Values, Decrypted, R]):

@@ -9,14 +9,13 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
-from fhe_auc.session.counted_parties import SessionRecord
 
 from fhe_auc.base.errors import EvaluationError, FheAucError, InputError, MessageError, TooFewPartiesError
 from fhe_auc.base.names import AGGREGATOR
 from fhe_auc.base.serialise import encode
 from fhe_auc.results.evaluation import Evaluation
 from fhe_auc.rows.party_data import PartyData
-from fhe_auc.session.aggregator import conduct
+from fhe_auc.session.aggregator import SessionRecord, conduct
 from fhe_auc.session.messages import Message
 from fhe_auc.session.nothing import STEPS, Nothing
 from fhe_auc.session.protocol import Request, Session

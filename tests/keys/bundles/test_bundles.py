@@ -20,7 +20,7 @@ from fhe_auc_keys.bundles import announcement
 from fhe_auc_keys.bundles import sealed_bundles as bundles
 from fhe_auc_keys.bundles.announcement import Announcement, open_announcement
 from fhe_auc_keys.bundles.sealed_bundles import OpenedBundle, SealedBundles, open_aggregator_bundle, open_party_bundle
-from fhe_auc_keys.bundles.session_keys import KeyHolderSession, PartySecrets, aggregator_material
+from fhe_auc_keys.bundles.session_keys import DealtSession, PartySecrets, aggregator_material
 from fhe_auc_keys.errors import ExpiredError, KeysError, StoreError, TamperedError, UnfitCertificateError
 from fhe_auc_keys.site.session_files import kept_for_party
 from fhe_auc_keys.store.key_store import KeyStore
@@ -232,7 +232,7 @@ def test_the_aggregator_gets_the_session_s_public_keys_and_nothing_else_even_whe
         with pytest.raises(KeysError, match=why):
             opened(sealed.announcement, material)
         with pytest.raises(KeysError, match=why):
-            consortium.seal(KeyHolderSession(prepared.manifest, material, secret, None))
+            consortium.seal(DealtSession(prepared.manifest, material, secret, None))
     for material in swaps:
         with pytest.raises((InputError, DeserialisationError), match="fingerprint"):
             SemiHonest().aggregator(prepared.manifest, material)
@@ -241,7 +241,7 @@ def test_the_aggregator_gets_the_session_s_public_keys_and_nothing_else_even_whe
         (public, other_prepared.party_material, "the parties' secret keys are not those of the"),
     ):
         with pytest.raises(KeysError, match=why):
-            consortium.seal(KeyHolderSession(prepared.manifest, material, parties_own, None))
+            consortium.seal(DealtSession(prepared.manifest, material, parties_own, None))
     moved = consortium.seal(other_prepared).announcement
     with pytest.raises(KeysError, match=others):
         opened(moved, public)

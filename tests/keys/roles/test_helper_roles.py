@@ -13,8 +13,9 @@ from fhe_auc_keys.roles.helper_opening import (
     HelperMaterial,
     _SignedBlob,
 )
-from fhe_auc_keys.roles.helper_roles import Response, _OpeningUnderKey, _response_of
-from fhe_auc_keys.roles.helper_word import Told, Word
+from fhe_auc_keys.roles.helper import Response, PadKeyOf, _response_of
+from fhe_auc_keys.roles.helped import Told
+from fhe_auc_keys.roles.helper import Word
 
 from fhe_auc.base.errors import EvaluationError, InputError, MessageError, TooFewPartiesError
 from fhe_auc.base.names import HELPER
@@ -88,11 +89,11 @@ def test_where_too_few_parties_submit_or_too_few_blobs_open_there_is_no_result()
 def test_a_wrong_answer_of_the_helper_is_refused_and_named_and_the_right_one_still_counts() -> None:
     play = Play()
     right = opened_by(play)
-    found = payload_of(right, _OpeningUnderKey)
+    found = payload_of(right, PadKeyOf)
     for change, why in (
         ({"opening": b"nothing"}, "opening"),
         ({"opening": found.opening[:-1]}, "opening"),
-        ({"opening": payload_of(opened_by(Play()), _OpeningUnderKey).opening}, "under another key"),
+        ({"opening": payload_of(opened_by(Play()), PadKeyOf).opening}, "under another key"),
         ({"context": of_other_parameters()}, "other parameters"),
         *(
             ({"word": msgspec.structs.replace(found.word, **lie)}, why)
@@ -108,7 +109,7 @@ def test_a_wrong_answer_of_the_helper_is_refused_and_named_and_the_right_one_sti
         ),
     ):
         with pytest.raises(MessageError, match=rf"'helper-1' refused: .*{why}"):
-            play.aggregator.receive(HELPER, with_fields(right, _OpeningUnderKey, **change))
+            play.aggregator.receive(HELPER, with_fields(right, PadKeyOf, **change))
         assert why in play.aggregator.refusals[HELPER]
     # Nor can it make the aggregator or parties take in much more than is right.
     assert len(right) < play.aggregator.submission_limit < 10 * len(right)
@@ -158,13 +159,13 @@ def test_parties_that_the_aggregator_makes_up_and_blobs_of_another_session_do_no
 
     def respond(*listed: _SignedBlob) -> Any:
         return payload_of(
-            play.another_helper().respond(changed(question, payload=encode(Blobs(listed)))), _OpeningUnderKey
+            play.another_helper().respond(changed(question, payload=encode(Blobs(listed)))), PadKeyOf
         )
 
     signature = Identity.create("site 1").sign(b"helper's blob 1", b"anything")
     alone = respond(blobs[0], *(replace(each, blobs=blobs[0].blobs, signature=signature) for each in blobs[1:]))
     assert alone.word == Word((), ("site 1", "site 2", "site 3"), signature=alone.word.signature)
-    assert alone == _OpeningUnderKey(alone.word, b"", b"")  # nothing is opened
+    assert alone == PadKeyOf(alone.word, b"", b"")  # nothing is opened
     for foreign in (payload_of(Play().until(2), Blobs).signed[0], replace(blobs[1], party="site 0")):
         assert [*respond(foreign, *blobs[1:]).word.left_out] == ["site 0"]
     for listed in ((blobs[0], *blobs[:2]), blobs[1::-1], (replace(blobs[0], party="stranger"), blobs[0])):

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
-from fhe_auc.session.counted_parties import SessionRecord
+from fhe_auc.session.aggregator import SessionRecord
 from fhe_auc_keys.roles.contributions import Contribution, Excerpt, digests
 from fhe_auc_keys.roles.joint_roles import _commitment
 from fhe_auc_keys.trust.group_sealing import seal_to_all

@@ -13,9 +13,10 @@ import msgspec
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from fhe_auc_keys.roles.helper_opening import Blobs, HelpedSubmission
-from fhe_auc_keys.roles.helper_roles import _OpeningUnderKey
-from fhe_auc_keys.roles.helper_word import Told
+from fhe_auc_keys.roles.helped import HelpedSubmission
+from fhe_auc_keys.roles.helper import Blobs
+from fhe_auc_keys.roles.helper import PadKeyOf
+from fhe_auc_keys.roles.helped import Told
 
 from fhe_auc.api import federated_auc
 from fhe_auc.base.errors import EvaluationError, InputError, MessageError, TooFewPartiesError
@@ -160,7 +161,7 @@ def test_who_changes_what_the_helper_is_told_of_a_proof_makes_it_fail_and_passes
     def left_out(**changes: Any) -> Any:
         first = msgspec.structs.replace(asked.signed[0], **changes)
         answer = play.another_helper().respond(with_fields(question, Blobs, signed=(first, *asked.signed[1:])))
-        word = payload_of(answer, _OpeningUnderKey).word
+        word = payload_of(answer, PadKeyOf).word
         return word.unfit, word.unproved
 
     first, second = asked.signed[:2]

@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fhe_auc_keys.roles.helper_opening import HelpedSecrets, HelpedSubmission, HelperMaterial
-from fhe_auc_keys.roles.helper_roles import Response
-from fhe_auc_keys.roles.helper_word import Told
+from fhe_auc_keys.roles.helped import HelpedSecrets, HelpedSubmission
+from fhe_auc_keys.roles.helper import HelperMaterial
+from fhe_auc_keys.roles.helper import Response
+from fhe_auc_keys.roles.helped import Told
 from scipy import stats
 
 from fhe_auc.base.keystream import KeyStream
@@ -25,7 +26,7 @@ from fhe_auc_keys.roles import helper_opening, helper_roles
 from fhe_auc_keys.trust.identity import Identity
 from fhe_auc_keys.trust.sealing import signed_bytes, unseal_under
 from fhe_auc_protocols.exact_auc.analysis_sums import AnalysisSums
-from fhe_auc_protocols.exact_auc.computations import ExactPaddedComputation
+from fhe_auc_protocols.exact_auc.computations import ExactComputation
 from tests.support.exact_sessions import GRID, Play, both_protocols, found_in, pairs_of, rows
 from tests.support.wire import changed, payload_of
 
@@ -52,13 +53,13 @@ def submitted(play: Play) -> dict[str, HelpedSubmission]:
 
 def sketches_sent(play: Play) -> list[Any]:
     """The parties' padded sketches, as residues modulo the first prime."""
-    computation = ExactPaddedComputation(play.manifest)
+    computation = ExactComputation(play.manifest)
     return [computation._unpacked(0, each.parts[0])[0] for each in submitted(play).values()]
 
 
 def read_by(identity: bytes, play: Play, sent: dict[str, HelpedSubmission]) -> dict[str, list[int]]:
     """Every party's counts, from what it sent and the helper's private key."""
-    computation, prime = ExactPaddedComputation(play.manifest), play.plan.parameters.plain_moduli[0]
+    computation, prime = ExactComputation(play.manifest), play.plan.parameters.plain_moduli[0]
     found = {}
     for index, name in enumerate(NAMES):
         info = signed_bytes(helper_opening._BLOB, helper_opening._associated(play.manifest.digest, name))
@@ -280,7 +281,7 @@ def test_a_helper_that_had_a_digest_of_a_padded_sketch_would_find_the_row_of_a_p
     question = play.until(2)
     sent = submitted(play)[NAMES[0]]
     digest = hashlib.sha256(encode(sent.parts)).digest()
-    computation = ExactPaddedComputation(play.manifest)
+    computation = ExactComputation(play.manifest)
     info = signed_bytes(helper_opening._BLOB, helper_opening._associated(play.manifest.digest, NAMES[0]))
     seed = Identity.from_bytes(private_key(play)).unseal(sent.blobs[0], info=info)[:32]
 

@@ -12,7 +12,7 @@ import pytest
 
 pytest.importorskip("flwr", minversion="1.41.0", reason="the extra fhe-auc[flower] is not installed")
 
-from fhe_auc.session.counted_parties import SessionRecord
+from fhe_auc.session.aggregator import SessionRecord
 from flwr.app import Error, Message
 
 from fhe_auc.base.errors import TooFewPartiesError
