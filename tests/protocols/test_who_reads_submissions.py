@@ -15,7 +15,6 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
-from fhe_auc_keys.roles.sealed import ECHO_BYTES
 
 from fhe_auc.base.errors import DeserialisationError, MessageError
 from fhe_auc.base.files import read_config
@@ -27,6 +26,7 @@ from fhe_auc.session.journal import Journal
 from fhe_auc.session.messages import MESSAGE, SEALED, Message
 from fhe_auc.session.protocol import Request
 from fhe_auc_keys.errors import TamperedError
+from fhe_auc_keys.roles.sealed import ECHO_BYTES
 from fhe_auc_keys.store.vault import Vault, certified_identity
 from fhe_auc_keys.trust.message_signatures import SessionProtection
 from fhe_auc_keys.trust.sealing import signed_bytes

@@ -106,7 +106,7 @@ class HelpedAggregator(AggregatorSide, Generic[Keys, Secret]):
         self.submissions: dict[str, HelpedSubmission] = {}
         self.word = Word()
         self.keys: Keys | None = None  # what is computed under; there is nothing where too few count
-        self._asked: tuple[str, ...] = ()  # whose blobs the helper is given
+        self._asked = manifest.parties  # whose blobs the helper is given
         self._response = b""  # the helper's, encoded
 
     def limit(self, number: int) -> int:
@@ -174,7 +174,7 @@ class HelpedAggregator(AggregatorSide, Generic[Keys, Secret]):
 
         Between machines the secret is kept with the list.
         """
-        fixed = Submissions(len(sent))
+        fixed = Submissions(len(self._asked))
         for party, submission in sent.items():
             fixed.add(hashlib.sha256(encode((party, submission))).digest())
         return fixed.query_key(keep(fixed.digest), self._manifest.digest)

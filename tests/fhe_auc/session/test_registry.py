@@ -29,6 +29,8 @@ class Coin(Protocol):
 class Unfinished(Protocol):
     name = "unfinished"
 
+    def __init__(self, sides): ...
+
 class Untyped(Coin):
     options = {"sides": "how many"}
 

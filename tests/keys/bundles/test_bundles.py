@@ -29,6 +29,7 @@ from fhe_auc_keys.trust import signed_documents as documents
 from fhe_auc_keys.trust.authority import Authority
 from fhe_auc_keys.trust.certificates import Trust
 from fhe_auc_keys.trust.identity import Identity
+from fhe_auc_keys.trust.sealing import PrivateKeys
 from fhe_auc_protocols.blinded_auc.semi_honest import SemiHonest
 from tests.support.certified import DAY, NOW, Consortium
 from tests.support.sealed_sessions import ADDER, HOLDER, Sealing
@@ -330,7 +331,7 @@ def test_parties_without_a_certificate_and_certificates_without_a_party(consorti
             consortium.seal(prepared, shown)
     careless = Consortium()
     careless.authority = Authority.create("another", at=NOW)  # which has not seen the key before
-    sharing = Identity("east", Identity.create("east")._signing, consortium.identities["south"]._encryption)
+    sharing = Identity("east", PrivateKeys(Identity.create("east").keys.signing, consortium.identities["south"].keys.encryption))
     mine, theirs = consortium.trust(), careless.trust()
     both = Trust((*mine.anchors, *theirs.anchors), (*mine.revocation_lists, *theirs.revocation_lists))
     with pytest.raises(UnfitCertificateError, match="same encryption key"):
@@ -411,7 +412,7 @@ def test_no_piece_of_a_secret_is_in_anything_that_the_aggregator_holds_or_sees(
     assert (alike := shared(key, found)) <= 3
     assert not alike or shared(key, pieces(everything, 8), 8) == 0
     holder = consortium.identities[HOLDER]
-    own = holder._signing.private_bytes_raw() + b"".join(holder._encryption.components)
+    own = holder.keys.signing.private_bytes_raw() + b"".join(holder.keys.encryption.components)
     assert shared(common_secret + own, found) <= 1  # by chance once in 10^5 runs; of a secret there would be 27
     # The search would find: 20 coefficients as the library writes them, and half of the common secret.
     start = everything[:50000]

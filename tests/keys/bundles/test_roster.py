@@ -51,7 +51,7 @@ def test_only_recipients_open_it_under_their_names_for_that_purpose(sealed: byte
     other_keys, other_ciphertext = msgspec.msgpack.decode(seal_to_all(RECIPIENTS, TEXT, **ABOUT))
     assert ciphertext != other_ciphertext
     north, south, mallory = (IDENTITIES[name] for name in ("north", "south", "mallory"))
-    renamed = Identity("mallory", south._signing, south._encryption)
+    renamed = Identity("mallory", south.keys)
     foreign = encode(({"mallory": keys["south"]}, ciphertext))
     swapped = {"info": ABOUT["associated"], "associated": ABOUT["info"]}
     for identity, data, about in (

@@ -220,7 +220,7 @@ def test_each_party_gets_the_common_secret_sealed_to_it_alone_and_a_key_of_x2551
         secrets.append(decode(opened.kept.material, PartySecrets, "").common_secret)
         body = claimed_body(PARTY_KIND, file.read_bytes(), _PartyBody)
         assert len(body.sealed) == OVERHEAD + len(opened.kept.material)
-        _, x25519 = identity._encryption.components
+        _, x25519 = identity.keys.encryption.components
         broken = PrivateKey.from_components(PrivateKey.generate().components[0], x25519)
         assert body.announcement == announcement_digest(announcement)
         about = signed_bytes(PARTY_KIND.purpose, body.announcement + body.header)

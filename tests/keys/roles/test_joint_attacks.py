@@ -10,7 +10,6 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
-from fhe_auc.session.aggregator import SessionRecord
 from fhe_auc_keys.roles.contributions import Contribution, Excerpt, digests
 from fhe_auc_keys.roles.joint_roles import _commitment
 from fhe_auc_keys.trust.group_sealing import seal_to_all
@@ -19,6 +18,7 @@ from fhe_auc.base.errors import EvaluationError, MessageError
 from fhe_auc.base.serialise import decode, encode
 from fhe_auc.rlwe import wire_format
 from fhe_auc.rows.party_data import PartyData
+from fhe_auc.session.aggregator import SessionRecord
 from fhe_auc.session.computation import Result
 from fhe_auc_keys.trust.identity import Identity
 from tests.support.joint_sessions import JointPlay, contribution

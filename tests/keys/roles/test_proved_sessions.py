@@ -13,10 +13,6 @@ import msgspec
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from fhe_auc_keys.roles.helped import HelpedSubmission
-from fhe_auc_keys.roles.helper import Blobs
-from fhe_auc_keys.roles.helper import PadKeyOf
-from fhe_auc_keys.roles.helped import Told
 
 from fhe_auc.api import federated_auc
 from fhe_auc.base.errors import EvaluationError, InputError, MessageError, TooFewPartiesError
@@ -31,6 +27,8 @@ from fhe_auc.session.aggregator import Aggregator
 from fhe_auc.session.journal import Journal
 from fhe_auc.session.messages import Message
 from fhe_auc_keys.errors import KeysError
+from fhe_auc_keys.roles.helped import HelpedSubmission, Told
+from fhe_auc_keys.roles.helper import Blobs, PadKeyOf
 from fhe_auc_keys.store.key_store import TRAIL
 from fhe_auc_protocols.options import Verified
 from tests.support.exact_sessions import PLUGINS, found_in, pairs_of, rows
@@ -76,8 +74,8 @@ def test_a_party_whose_proof_does_not_hold_is_left_out_and_named_to_all_and_neve
     play = proving(protocol)
     liars.add(NAMES[1])
     play.play()
-    assert play.helper.unproved == (NAMES[1],)
-    assert play.aggregator.counted == play.helper.opened == (NAMES[0], *NAMES[2:])
+    assert play.helper.who.unproved == (NAMES[1],)
+    assert play.aggregator.counted == play.helper.who.opened == (NAMES[0], *NAMES[2:])
     record = play.aggregator.result()
     assert record.missing == (NAMES[1],)
     said = dict(record.refused)[NAMES[1]]
@@ -283,9 +281,9 @@ def test_there_is_no_query_before_the_last_submission() -> None:
     answers = play.answers(play.aggregator.start())
     for name in NAMES[:-1]:
         play.aggregator.receive(name, answers[name])
-    early = {name: play.aggregator._submissions[name] for name in NAMES[:-1]}
+    early = {name: play.aggregator._side.submissions[name] for name in NAMES[:-1]}
     with pytest.raises(EvaluationError, match="1 submissions are not fixed: nothing can be asked before all are"):
-        play.aggregator._blobs(early)
+        play.aggregator._side._blobs(early, play.aggregator.fix)
     play.aggregator.receive(NAMES[-1], answers[NAMES[-1]])
     assert len(payload_of(play.aggregator.finish_round(), Blobs).key) == 32
 

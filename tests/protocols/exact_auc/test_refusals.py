@@ -134,15 +134,6 @@ def test_keys_and_openings_of_another_session_are_refused(backend: str) -> None:
         plugin.aggregator(manifest, aggregator_material(context, public_context(exact.session.aggregator_material)[1]))
 
 
-def test_an_aggregator_without_an_opening_has_no_result() -> None:
-    play = Play("exact", rows(3, 38))
-    context, _ = public_context(play.session.aggregator_material)
-    play.aggregator = PLUGINS["exact"].aggregator(play.manifest, context)
-    answers = play.answers(play.aggregator.start())
-    with pytest.raises(EvaluationError, match="not opened"):
-        play.deliver(answers)
-
-
 # --- Results ----------------------------------------------------------------------------------------------------------
 
 
@@ -199,7 +190,7 @@ def test_a_result_with_another_number_of_primes_kept_is_refused(backend: str, mo
     party = play.parties[0]
     with pytest.raises(MessageError, match="at most"):
         party.respond(bad)
-    party.download_limit *= 2
+    party._side.download_limit *= 2
     with pytest.raises(MessageError, match="expected a result in 1 of 3 primes"):
         play.parties[0].respond(bad)
 
@@ -298,8 +289,8 @@ def test_parties_that_were_given_different_results_decrypt_neither(monkeypatch: 
     """Both are honest ones, of the same submissions."""
     play = Play("verified", rows(3, 45))
     mine = play.until(2)
-    play.aggregator.round -= 1
-    other = play.aggregator._open_next(play.aggregator._close)
+    side = play.aggregator._side
+    other = changed(mine, payload=side.close(1, play.aggregator.counted, play.aggregator.fix))
     assert other != mine
     for party, message in zip(play.parties, (mine, other, other), strict=True):
         play.aggregator.receive(party.name, party.respond(message))
@@ -349,7 +340,7 @@ def test_what_a_party_answers_last_and_what_it_computes_do_not_depend_on_its_ver
 
 def test_authenticators_hang_on_the_manifest_and_blinders_are_drawn_anew() -> None:
     play, other = Play("verified", rows(3, 47)), Play("verified", rows(3, 47))
-    task, secret = play.plugin.task(play.manifest, play.sites[0]), play.parties[0]._common_secret
+    task, secret = play.plugin.task(play.manifest, play.sites[0]), play.parties[0]._side._common_secret
     second = other.plugin.task(other.manifest, other.sites[0])
     (one,), (again,), (elsewhere,) = task.encode(secret), task.encode(secret), second.encode(secret)
     counts, size, differing = 2 * len(GRID), play.plan.release.sketch.size, np.flatnonzero(one != again)
