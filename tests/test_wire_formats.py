@@ -55,7 +55,6 @@ from fhe_auc_keys.bundles.session_keys import PartySecrets, aggregator_material
 from fhe_auc_keys.fleet import device, helper, tables
 from fhe_auc_keys.fleet import session as fleet_session
 from fhe_auc_keys.fleet.aggregator import BlobFile, BlobList, FleetResult, Opened
-from fhe_auc_keys.roles.contributions import Contribution
 from fhe_auc_keys.site import invitation, key_erasure, made_sessions, openings
 from fhe_auc_keys.site.policy import Policy
 from fhe_auc_keys.store import fixed_lists, key_store, trusted_authorities

@@ -105,6 +105,9 @@ class PartySide(ABC, Generic[R]):
         """Return why the party does not count, where the last message says that in good faith; else an empty text."""
         return ""
 
+    def check(self, payload: bytes, who: WhoCounts) -> None:
+        """Raise `DeserialisationError` where the last message, by its own word, counts others than `who`."""
+
     def kept(self) -> bytes:
         """Return what it keeps between rounds, beyond what it is made from."""
         return b""
@@ -191,13 +194,15 @@ class Party(Generic[R]):
         started, parsed = time.perf_counter(), self._parsed(message)
         number, protection = parsed.round, self.protection
         content = parsed.unsealed if protection is None else parsed.opened(protection, self.name if self._helps else "")
-        last, payload = number == self._rounds.number, b""
+        last, payload, before = number == self._rounds.number, b"", self.who.listed
         try:
             left_out = self._side.left_out(content) if last else ""
             if protection is not None and self._rounds.lists(number) and not left_out:
                 self.who.take(parsed.submissions, self._sent)
             if left_out:
                 raise EvaluationError(f"party {self.name!r} is left out: {left_out}")
+            if last:
+                self._side.check(content, self.who)
             if self.who.listed and (apart := self.who.too_near(self.who.listed)):
                 raise not_opened(apart)
             if last:
@@ -206,6 +211,7 @@ class Party(Generic[R]):
                 payload = self._side.answer(number, content, self.who)
             self.failure = self._side.failure
         except DeserialisationError as error:
+            self.who.listed = before
             raise MessageError(f"message of the aggregator refused: {error}", field=error.field) from None
         except EvaluationError as error:
             self.ended = True

@@ -28,6 +28,7 @@ from fhe_auc.session.manifest import SESSION_BYTES, Manifest
 from fhe_auc.session.party import Party, R
 from fhe_auc.session.plan import EncodedPlan, Keys, Plan
 
+OptionValue: TypeAlias = bool | int | float | str | None
 DEFAULT_PROTOCOL = "verified"
 DEFAULT_MAX_ROWS = 10**6
 DEFAULT_MIN_ROWS = 100
@@ -96,7 +97,7 @@ class Request(Setup):
     before: bytes = b""  # for average precision: id of the session that has counted at each threshold; otherwise empty
     analysis: Analysis = PLAIN  # only some protocols have more than one model over all rows
     fleet: Fleet | None = None  # devices in place of parties that have names
-    options: Mapping[str, object] = field(default_factory=dict)  # the protocol's own; unknown ones are refused
+    options: Mapping[str, OptionValue] = field(default_factory=dict)  # the protocol's own; unknown ones are refused
 
     def __post_init__(self) -> None:
         super().__post_init__()

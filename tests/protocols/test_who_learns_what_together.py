@@ -72,8 +72,8 @@ def test_whoever_gets_at_its_contents_reads_another_one_s_ckks_submission() -> N
     session = prepared("semi-honest")
     plugin = registry.load("semi-honest")
     opening = plugin.aggregator(session.manifest, session.aggregator_material).start()
-    overheard = plugin.party(session.manifest, session.party_material, SITES[0]).respond(opening)
-    own = party_secrets(session.party_material, session.manifest)
+    overheard = plugin.party(session.manifest, encode(session.common), SITES[0]).respond(opening)
+    own = party_secrets(encode(session.common), session.manifest)
     public, secret = ckks.load_public(session.aggregator_material), ckks.load_secret(own.context)
     expected = plugin.task(session.manifest, SITES[0]).encode(own.common_secret)
     for block, values in zip(decode(payload_of(overheard), tuple[bytes, ...], ""), expected, strict=True):
@@ -91,7 +91,7 @@ def test_the_aggregator_with_one_party_s_material_passes_off_any_auc(protocol: s
     """It plays all parties under the session's keys, with made-up rows, and hands out that result."""
     session = prepared(protocol)
     aggregator, parties = first_round(session, session.aggregator_material, material_of(session), SITES)
-    own = party_secrets(session.party_material, session.manifest)
+    own = party_secrets(encode(session.common), session.manifest)
     context, opening = public_context(session.aggregator_material)
     seeds = {name: secrets.token_bytes(32) for name in NAMES}
     if opening:  # pads of its own, and an opening to match
@@ -113,7 +113,7 @@ def test_a_key_holder_that_encrypts_a_false_opening_shifts_the_auc_and_every_par
     """It has dealt the pads and the common secret: so it adds to D at z = 0, and nothing at the point of the tags."""
     play, more = Play("verified", SITES), 100
     computation, release = ExactComputation(play.manifest), play.plan.computed
-    own = party_secrets(play.session.party_material, play.manifest)
+    own = party_secrets(encode(play.session.common), play.manifest)
     secret, layout = bfv.load_secret(own.context), Layout.of(release, play.plan.parameters.slots)
     pads = computation._sketches(computation.sum_of_pads(enumerate(map(play.session.seeds.get, NAMES))))
     ciphertexts: list[bytes] = []
@@ -156,7 +156,7 @@ def started() -> tuple[Play, dict[str, list[Any]], list[list[int]]]:
 def test_the_aggregator_and_a_party_decrypt_the_pooled_sketch_from_the_opening() -> None:
     play, sent, sketches = started()
     context, opening = public_context(play.session.aggregator_material)
-    own = party_secrets(play.session.party_material, play.session.manifest)
+    own = party_secrets(encode(play.session.common), play.session.manifest)
     public, secret = bfv.load_public(context), bfv.load_secret(own.context)
     stored, layout = unframe(_MAGIC, opening, _Stored, ""), Layout.of(play.plan.computed, secret.parameters.slots)
     prime, bins = secret.parameters.plain_moduli[0], len(GRID)

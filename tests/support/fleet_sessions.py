@@ -206,6 +206,6 @@ def padded(play: Play, index: int, lie: Lie | None = None) -> Submission:
     """What a device submits under the pad of `SEED`, or one that lies as a party may."""
     manifest, data = play.announced.manifest, play.rows[index]
     if lie is None:
-        return play.computation.under_pad(ExactTask(manifest, data), index, SEED, b"")
+        return play.computation.under_pad(index, SEED, ExactTask(manifest, data).encode(b""))
     computation = _LyingComputation(manifest, lie, len(play.rows))
-    return computation.under_pad(_LyingTask(manifest, data, computation), index, SEED, b"")
+    return computation.under_pad(index, SEED, _LyingTask(manifest, data, computation).encode(b""))

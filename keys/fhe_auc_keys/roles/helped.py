@@ -237,11 +237,14 @@ class HelpedParty(PartySide[R], Generic[Keys, Secret, R]):
         """Return why the helper leaves this party out, if it does."""
         return self._told(payload).word.left_out.get(self._task.party, "")
 
+    def check(self, payload: bytes, who: WhoCounts) -> None:
+        """Raise `DeserialisationError` unless the helper counts whom the aggregator lists, this party among them."""
+        who.check(self._told(payload).word.counted)
+
     def read(self, payload: bytes, who: WhoCounts) -> R:
         """Return what the sums say."""
         told = self._told(payload)
         word = told.word
-        who.check(word.counted)
         if self._computation.parameters is None:
             result = decode(told.content, Result, "result")
             if result.counted != word.counted:

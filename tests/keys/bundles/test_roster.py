@@ -288,7 +288,7 @@ def test_a_manifest_for_sealed_keys_is_refused_by_joint_roles_and_the_other_way_
         ("a plan if, and only if, it has keys", lambda: replace(idle.manifest, plan=None)),
         # A joint manifest with sealed material, and a sealed one with joint material.
         ("roster", lambda: plugin.aggregator(idle.manifest, sealed.aggregator_material)),
-        ("malformed material", lambda: plugin.party(idle.manifest, sealed.party_material, rows)),
+        ("malformed material", lambda: plugin.party(idle.manifest, encode(sealed.common), rows)),
         ("context", lambda: plugin.aggregator(sealed.manifest, idle.delivery.aggregator)),
         (
             "secret keys are not those of the manifest",

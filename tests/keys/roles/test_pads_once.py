@@ -96,7 +96,7 @@ def test_after_a_crash_before_the_seed_was_erased_the_next_question_erases_it(
         assert has_seed(consortium)
         consortium.answer("north", aggregator.finish_round())
     else:
-        common = decode(consortium.session.party_material, PartySecrets, "").common_secret
+        common = consortium.session.common.common_secret
         assert common in consortium.kept("north")  # as all else
     assert not has_seed(consortium)
 
