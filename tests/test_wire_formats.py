@@ -55,7 +55,7 @@ from fhe_auc_keys.bundles.session_keys import PartySecrets, aggregator_material
 from fhe_auc_keys.fleet import device, helper, tables
 from fhe_auc_keys.fleet import session as fleet_session
 from fhe_auc_keys.fleet.aggregator import BlobFile, BlobList, FleetResult, Opened
-from fhe_auc_keys.site import invitation, key_erasure, made_sessions, openings
+from fhe_auc_keys.site import answered_studies, invitation, key_erasure, made_sessions
 from fhe_auc_keys.site.policy import Policy
 from fhe_auc_keys.store import fixed_lists, key_store, trusted_authorities
 from fhe_auc_keys.store.budget import Entry, Ledger, Limit
@@ -93,7 +93,6 @@ PLANS = {
         analysis=Analysis(models=("a", "b"), by=(Variable("sex", ("F", "M")),)),
         thresholds=4,
         interval=False,
-        average_precision=False,
         authenticated=True,
         parties=2,
         max_rows=1_000_000,
@@ -286,8 +285,12 @@ VECTORS: dict[str, Callable[[Path], bytes]] = {
     "list of authorities": lambda _: _trusted(),
     "privacy ledger": lambda _: LEDGER.to_bytes(),
     "policy": lambda _: POLICY.to_bytes(),
-    "record of what was opened": lambda _: openings._FORMAT.frame(
-        (openings._Opened("model", "outcome", ("north", "south"), {"exact": openings._Last(SESSION, 2**31, 2**31)}),)
+    "record of answered studies": lambda _: answered_studies._FORMAT.frame(
+        (
+            answered_studies._Study(
+                "model", "outcome", ("north", "south"), {"exact": answered_studies._Last(SESSION, 2**31, 2**31)}
+            ),
+        )
     ),
     "invitation": lambda _: invitation._FORMAT.frame(
         invitation._Signed(serialise.encode(invitation._Body(b"certificate", b"list", OFFER, b"")), b"signature")

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from fhe_auc.base.errors import MessageError
 from fhe_auc.base.terminal import Progress
-from fhe_auc.results.evaluation import FIRST_SESSION, Evaluation, Outcome, preceded
+from fhe_auc.results.evaluation import FIRST_SESSION, Evaluation, Outcome, QuantileThresholds, preceded
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
 from fhe_auc.session.party import Party, R
@@ -36,7 +36,7 @@ def run_on_quantiles(
 
     found = run(registry.finder(plugin), first, parties, in_first)
     chosen = replace(second, thresholds=found.grid if edges is None else edges(found.grid))
-    return preceded(run(plugin, chosen, parties, progress, cheat), found)
+    return preceded(run(plugin, chosen, parties, progress, cheat, found if edges is None else None), found)
 
 
 def run(
@@ -45,12 +45,14 @@ def run(
     parties: Sequence[PartyData],
     progress: Progress,
     cheat: str | None = None,
+    found: QuantileThresholds | None = None,
     clock: Callable[[], float] = time.perf_counter,
 ) -> R:
     """Play all roles of a session in this process; return the first party's outcome, with all phases' seconds.
 
     `cheat` is as for `federated_auc`: where it is a lie of a party, `liar_among` them tells it, and the others go on
-    without it, if they can. By `clock` go the phases that are not the parties' own.
+    without it, if they can. `found` are the thresholds that the parties have found before: the manifest must have them.
+    By `clock` go the phases that are not the parties' own.
     """
     rows = sum(data.rows for data in parties)
     if plugin.encrypts:
@@ -62,6 +64,8 @@ def run(
     started = clock()
     session = plugin.prepare(request)
     manifest, delivery = session.manifest, session.delivery()
+    if found is not None:
+        found.require(manifest.thresholds, party=parties[0].name)
     seconds = {"keys": clock() - started, "ingest": 0.0, "circuit": 0.0}
     if attacks is None or cheat is None or liar is not None:
         aggregator = plugin.aggregator(manifest, delivery.aggregator)

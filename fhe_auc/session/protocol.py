@@ -94,7 +94,6 @@ class Request(Setup):
     thresholds: NDArray[np.float64]  # ascending, shape (m,); protocols that find thresholds set their own
     min_parties: int | None = None  # the session goes on with this many submissions; None: all
     interval: float | None = None  # level of the AUC's confidence interval; None: no interval
-    before: bytes = b""  # for average precision: id of the session that has counted at each threshold; otherwise empty
     analysis: Analysis = PLAIN  # only some protocols have more than one model over all rows
     fleet: Fleet | None = None  # devices in place of parties that have names
     options: Mapping[str, OptionValue] = field(default_factory=dict)  # the protocol's own; unknown ones are refused
@@ -105,7 +104,8 @@ class Request(Setup):
         self._make_integers("min_parties")
         if self.interval is not None:
             quantile(self.interval)  # raises for what is no level
-        plain = {name: value.item() if isinstance(value, np.generic) else value for name, value in self.options.items()}
+        given: Mapping[str, object] = self.options
+        plain = {name: value.item() if isinstance(value, np.generic) else value for name, value in given.items()}
         object.__setattr__(self, "options", plain)
 
     @property
@@ -399,7 +399,6 @@ def new_manifest(
         options=dict(options),
         fleet=request.fleet,
         common_secret=common_secret if request.fleet is None else b"",
-        before=request.before,
     )
 
 

@@ -19,7 +19,7 @@ from fhe_auc_keys.site.invitation import Invitation
 from fhe_auc_keys.site.policy import goes_without_proofs
 from fhe_auc_keys.trust.public_keys import printable, subject_name
 
-_AGREED = ("max_rows", "min_rows", "sums", "analysis", "sites", "average_precision", "row_caps_proved")
+_AGREED = ("max_rows", "min_rows", "sums", "analysis", "sites", "row_caps_proved")
 """Terms of the plan that programs are told."""
 
 
@@ -59,9 +59,6 @@ def announcement_rows(announced: Announcement, *, reader: str = "") -> common.Ro
         rows.append(("keys", "joint", f"made by the parties together; but {manifest.joint_keys_leave}"))
     if manifest.keys == "sealed":
         rows.append(("context", manifest.context, "names the keys"))
-    if manifest.before:
-        built = "average precision builds on what its parties have counted there"
-        rows.append(("session before", manifest.before, built))
     if manifest.fleet is not None:
         root = f"at most {manifest.fleet.row_cap:,} rows each; Merkle root, which the authority has signed"
         root = f"{root}\n{common.spelled(manifest.fleet.root)}"
@@ -87,7 +84,6 @@ def announcement_as_dict(announced: Announcement) -> dict[str, Any]:
         "context": manifest.context if manifest.keys == "sealed" else b"",  # with a helper: its certificate
         "holder": announced.holder.name,
         "joint_keys": manifest.joint_keys,
-        "before": manifest.before,
         "not_after": announced.not_after,
         "study": announced.study.as_dict(),
         "protocol": manifest.protocol,

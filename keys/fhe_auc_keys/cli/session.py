@@ -66,13 +66,6 @@ _WITH_OLD = {"--from": {"old", "without", "stated", *_ALWAYS}, "--repeat": {"rep
 @trust.key_store
 @session_options(registry.load)
 @inputs.min_parties_option
-@click.option(
-    "--average-precision",
-    "before",
-    metavar="SESSION",
-    type=common.SESSION_ID,
-    help="Of exact and verified: id of the session that has found the thresholds, in which each site has taken part.",
-)
 @common.no_proofs_option
 @common.days_option(about="How long the bundles can be opened.")
 @click.option(
@@ -113,7 +106,6 @@ def session(
     vault: Vault,
     session: SessionOptions,
     min_parties: int | None,
-    before: bytes | None,
     no_proofs: bool,
     days: int,
     old: bytes | None,
@@ -156,7 +148,7 @@ def session(
     other party has the result: --no-result-was-released states that none was sent, nor will be, and you answer for it.
 
     With --repeat, a session made here is made once more with new keys: same sites, study, thresholds, protocol, options
-    and validity, and without average precision. SESSION may be the first of the series each time, so that a timer calls
+    and validity. SESSION may be the first of the series each time, so that a timer calls
     one constant command. A CREDENTIAL takes the place of the one of that name, from then on. A session that finds
     thresholds is not repeated, and one that was replaced neither.
     """
@@ -182,11 +174,6 @@ def session(
         if session.quantiles is not None:
             request, _ = session.plugin.staged(request, session.quantiles)
             protocol = registry.finder(session.plugin).name
-        if before and (finds or not session.plugin.several):
-            raise InputError(
-                "--average-precision is for exact and verified, at thresholds that a session before has found"
-            )
-        request = replace(request, before=before or b"")
     else:
         if not without:
             raise click.UsageError("--from needs --without, and the name of a party to leave out")
@@ -277,8 +264,6 @@ def _repeated(store: KeyStore, session: bytes, own: dict[str, bytes], given: dic
             f"session {session.hex()} finds thresholds, and is not repeated: repeat the evaluation made with them, "
             "which keeps them"
         )
-    if wanted.request.before:
-        output.print_line("the repetition is without average precision, which builds on one session before")
     own = own if set(own) & set(wanted.request.parties) else {}
     return wanted.repeated({**own, **given}, at=common.now())
 

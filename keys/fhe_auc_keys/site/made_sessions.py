@@ -78,7 +78,6 @@ class Wanted:
             row_caps=None if old.row_caps is None else caps,
             max_rows=most,
             min_rows=min(old.min_rows, most),
-            before=b"",  # whose parties are others now, so that there is no average precision
         )
         study = msgspec.structs.replace(self.study, row_caps=caps)
         return replace(self, request=request, credentials=tuple(left.values()), study=study)
@@ -86,8 +85,8 @@ class Wanted:
     def repeated(self, shown: Mapping[str, bytes], *, at: datetime) -> Wanted:
         """Return the same for a repetition, with these credentials, by name, in place of those of the same names.
 
-        There is no average precision: that builds on one session before. `InputError` for a name that has no part in
-        the session; `ExpiredError`, with who has to renew, where a certificate ends before a session made now would.
+        Raises `InputError` for a name that has no part in the session; `ExpiredError`, with who has to renew, where a
+        certificate ends before a session made now would.
         """
         ends, left = at + self.lifetime, dict(shown)
 
@@ -106,8 +105,7 @@ class Wanted:
         helper = current(self.helper) if self.helper else b""
         if left:
             raise InputError(f"{min(left)!r} has no part in the session that is repeated")
-        request = replace(self.request, before=b"")
-        return replace(self, request=request, credentials=credentials, aggregator=aggregator, helper=helper)
+        return replace(self, credentials=credentials, aggregator=aggregator, helper=helper)
 
 
 def remember(store: KeyStore, announcement: bytes, wanted: Wanted, *, repeats: bytes = b"") -> None:

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from fhe_auc.cli.serve import ending
-from fhe_auc_keys.site import openings
+from fhe_auc_keys.site import answered_studies
 from fhe_auc_keys.store.key_store import KeyStore
 from tests.support.command_line import call
 from tests.support.keys_commands import write_study
@@ -179,7 +179,7 @@ def test_who_comes_too_late_is_told_so_and_its_policy_is_not_spent_on_what_is_ov
         assert status("west")["wrong"] == ""
         with KeyStore(Path("west/store"), PASSPHRASE) as store:
             assert not store.names("bundle")
-            assert openings.NAME not in store.names("trust")
+            assert answered_studies.NAME not in store.names("trust")
     Path("west.csv").rename("away.csv")
     convene("night-2")
     with serving("west"):  # has opened it, and cannot answer
