@@ -212,12 +212,12 @@ class HelpedParty(PartySide[R], Generic[Keys, Secret, R]):
         self.download_limit = limit + (2 * NAME_BYTES + 64) * len(manifest.parties) + WORD_BYTES
 
     def kept(self) -> bytes:
-        """Return the response key, if there is any."""
+        """Return the response key, if there is any: there is none before the submission, nor where there is no key."""
         return self._response_key
 
     def restore(self, kept: bytes) -> None:
         """Take it back."""
-        if len(kept) != (0 if self._computation.parameters is None else RESPONSE_KEY_BYTES):
+        if len(kept) not in (0, 0 if self._computation.parameters is None else RESPONSE_KEY_BYTES):
             raise DeserialisationError("the state is that of another kind of party")
         self._response_key = kept
 
