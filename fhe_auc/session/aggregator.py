@@ -15,19 +15,22 @@ from __future__ import annotations
 
 import contextlib
 import secrets
-import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
+
+import numpy as np
 
 from fhe_auc.base.errors import DeserialisationError, EvaluationError, MessageError, TooFewPartiesError
 from fhe_auc.base.names import AGGREGATOR, HELPER
+from fhe_auc.rlwe.polynomials import Polynomials, PolynomialSum, Words
 from fhe_auc.session.journal import Journal
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.messages import ENVELOPE_BYTES, Message, Protection, Rounds, in_envelope, require_protection
 
 _SECRET_BYTES = 32
+Parse: TypeAlias = Callable[[int, bytes, Words], Words]
 
 
 class AggregatorSide(ABC):
@@ -160,9 +163,8 @@ class Aggregator:
         if self.round == self.rounds:
             self._ended = True
             return None
-        # Whoever is counted may not miss what follows, such as the echo.
-        everyone = self.manifest.min_parties if self.round == 1 else len(self.counted)
-        self._parties.require(1 if self.round in self._rounds.of_helper else everyone)
+        least = self.manifest.min_parties if self.round == 1 else len(self.counted)  # nobody counted may miss the echo
+        self._parties.require(1 if self.round in self._rounds.of_helper else least)
         answered = self._parties.answered
         if self.journal is not None:
             self.journal.close_round(self.round, answered)
@@ -171,9 +173,9 @@ class Aggregator:
         return self._begin(known or self._message(self._side.close(self.round, self.counted, self.fix)))
 
     def fix(self, digest: bytes) -> bytes:
-        """Keep the digest of all submissions, and return a secret that nobody had before; `EvaluationError` without.
+        """Keep the digest of all submissions, and return a new secret; within one process nothing is kept.
 
-        Errors as of `fhe_auc_keys.store.fixed_lists.fix`. Within one process nothing is kept: it runs once.
+        Errors as of `fhe_auc_keys.store.fixed_lists.fix`; `EvaluationError` where there is none.
         """
         if self.protection is None:
             return secrets.token_bytes(_SECRET_BYTES)
@@ -253,6 +255,34 @@ class Aggregator:
         return message
 
 
+class RunningSum:
+    """The sum of all submissions so far, part by part; memory does not grow with their number.
+
+    Each is parsed and checked before it counts. Sums are of coefficients modulo primes: they need no encryption
+    library, and come out the same whatever the order and grouping. `shapes` are those of the parts of a submission.
+    `parse` takes the number of a part, its bytes, and an array of the part's shape that it may write into; it returns
+    coefficients of that shape, or raises `DeserialisationError`.
+    """
+
+    def __init__(self, shapes: Sequence[Polynomials], parse: Parse) -> None:
+        self._sums = [PolynomialSum(shape) for shape in shapes]
+        self._arrays = [np.empty(shape.shape, np.uint64) for shape in shapes]  # the same ones for every submission
+        self._parse = parse
+
+    def add(self, parts: Sequence[bytes]) -> None:
+        """Add one party's submission, or raise `DeserialisationError` and leave the sum as it was."""
+        if len(parts) != len(self._sums):
+            raise DeserialisationError(f"expected {len(self._sums)} parts, got {len(parts)}")
+        parsed = [self._parse(number, *each) for number, each in enumerate(zip(parts, self._arrays, strict=True))]
+        for total, words in zip(self._sums, parsed, strict=True):
+            total.add(words)
+
+    @property
+    def totals(self) -> list[Words]:
+        """Coefficients of the sum, part by part, each of the shape (polynomials, N)."""
+        return [total.words for total in self._sums]
+
+
 @dataclass(frozen=True, slots=True)
 class SessionRecord:
     """What the aggregator may tell about an ended session: who took part, never how good the model is.
@@ -285,8 +315,8 @@ class SessionRecord:
 class CountedParties:
     """The parties of one session, from round to round; whoever does not answer a round is out of the session.
 
-    `counted` are those still in it, in the manifest's order. `digests` are of what each has submitted in this round
-    (`Message.digest`), in the order of arrival, empty where it is not signed; `refusals` as of `SessionRecord`.
+    `counted` are those still in it, in the manifest's order. `digests` are of what each has submitted in this round, in
+    the order of arrival, empty where it is not signed; `refusals` as of `SessionRecord`.
     """
 
     def __init__(self, parties: tuple[str, ...]) -> None:
@@ -344,31 +374,22 @@ def conduct(
     aggregator: Aggregator,
     exchange: Callable[[bytes], Iterable[tuple[str, bytes]]],
     *,
-    seconds: dict[str, float] | None = None,
     refused: Callable[[MessageError], None] | None = None,
-    clock: Callable[[], float] = time.perf_counter,
 ) -> SessionRecord:
     """Play a session from the aggregator's side, whatever carries the messages; the aggregator is not started yet.
 
     `exchange` takes a message for all, and yields (party, submission) as answers arrive, until none is waited for.
-    Time by `clock` spent on "ingest" and "circuit" is added to `seconds`. `refused` is called with the error of each
-    refused submission, and the session goes on; without it the error is raised.
-
-    Errors are those of `Aggregator.receive` and `Aggregator.finish_round`.
+    `refused` is called with the error of each refused submission, and the session goes on; without it the error is
+    raised. Errors as of the aggregator.
     """
-    spent = {} if seconds is None else seconds
     message: bytes | None = aggregator.start()
     while message is not None:
         for party, submission in exchange(message):
-            started = clock()
             try:
                 aggregator.receive(party, submission)
             except MessageError as error:
                 if refused is None:
                     raise
                 refused(error)
-            spent["ingest"] = spent.get("ingest", 0.0) + clock() - started
-        started = clock()
         message = aggregator.finish_round()
-        spent["circuit"] = spent.get("circuit", 0.0) + clock() - started
     return aggregator.result()

@@ -12,7 +12,8 @@ from fhe_auc.ckks.context import PublicContext, SecretContext
 from fhe_auc.ckks.encoding import Slots
 from fhe_auc.ckks.parameters import CkksParameters
 from fhe_auc.rlwe.polynomials import Polynomials, Words
-from fhe_auc.session.computation import PartyTask, RunningSum, Submission, check_context
+from fhe_auc.session.aggregator import RunningSum
+from fhe_auc.session.computation import PartyTask, Submission
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.party import R
 from fhe_auc.session.plan import EncryptedPlan
@@ -56,13 +57,13 @@ class CkksComputation:
     def keys(self, context: bytes) -> PublicContext:
         """Return what the aggregator computes with."""
         public = ckks.load_public(context)
-        check_context(self._manifest, self.plan, public.parameters, public.fingerprint)
+        self._manifest.check_keys(self.plan, public.parameters, public.fingerprint)
         return public
 
     def secret(self, context: bytes) -> SecretContext:
         """Return the secret key."""
         secret = ckks.load_secret(context)
-        check_context(self._manifest, self.plan, secret.parameters, secret.fingerprint)
+        self._manifest.check_keys(self.plan, secret.parameters, secret.fingerprint)
         return secret
 
     def running_sum(self, keys: PublicContext) -> RunningSum:

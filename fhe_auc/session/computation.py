@@ -16,18 +16,16 @@ is needed: nothing that a protocol makes holds it.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Generic, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
-import numpy as np
 
-from fhe_auc.base.errors import DeserialisationError, InputError
 from fhe_auc.input_proofs.sessions import InputProof, InputProofs
 from fhe_auc.rlwe.modular import Residues
 from fhe_auc.rlwe.parameters import RingParameters
-from fhe_auc.rlwe.polynomials import Polynomials, PolynomialSum, Words
-from fhe_auc.session.manifest import Manifest
+from fhe_auc.rlwe.polynomials import Words
+from fhe_auc.session.aggregator import RunningSum
 from fhe_auc.session.party import R
 from fhe_auc.session.plan import Plan
 
@@ -35,7 +33,6 @@ Keys = TypeVar("Keys")  # what the aggregator computes with
 Secret = TypeVar("Secret")  # the secret key
 Values = TypeVar("Values")  # what is encrypted as one part of a submission
 Decrypted = TypeVar("Decrypted")  # what a decrypted result holds
-Parse: TypeAlias = Callable[[int, bytes, Words], Words]
 
 
 class Result(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -125,8 +122,8 @@ class PaddedComputation(ABC, Generic[Keys, Secret]):
         """Return the sum of such sums, of pads or of submissions; of none it is zero."""
 
     @abstractmethod
-    def pad_key(self, context: bytes, pads: Sequence[Words]) -> bytes:
-        """Return the pad key for a sum of pads, under the key that a secret context, if there is any, holds.
+    def pad_key(self, secret: Secret, pads: Sequence[Words]) -> bytes:
+        """Return the pad key for a sum of pads, under the secret key.
 
         A session has one only: two of them tell what the pads between them hide.
         """
@@ -138,39 +135,3 @@ class PaddedComputation(ABC, Generic[Keys, Secret]):
     @abstractmethod
     def decrypt(self, secret: Secret, result: bytes) -> list[Residues]:
         """Return what a result holds; raise `DeserialisationError` where it is none of this session."""
-
-
-class RunningSum:
-    """The sum of all submissions so far, part by part; memory does not grow with their number.
-
-    Each is parsed and checked before it counts. Sums are of coefficients modulo primes: they need no encryption
-    library, and come out the same whatever the order and grouping. `shapes` are those of the parts of a submission.
-    `parse` takes the number of a part, its bytes, and an array of the part's shape that it may write into; it returns
-    coefficients of that shape, or raises `DeserialisationError`.
-    """
-
-    def __init__(self, shapes: Sequence[Polynomials], parse: Parse) -> None:
-        self._sums = [PolynomialSum(shape) for shape in shapes]
-        self._arrays = [np.empty(shape.shape, np.uint64) for shape in shapes]  # the same ones for every submission
-        self._parse = parse
-
-    def add(self, parts: Sequence[bytes]) -> None:
-        """Add one party's submission, or raise `DeserialisationError` and leave the sum as it was."""
-        if len(parts) != len(self._sums):
-            raise DeserialisationError(f"expected {len(self._sums)} parts, got {len(parts)}")
-        parsed = [self._parse(number, *each) for number, each in enumerate(zip(parts, self._arrays, strict=True))]
-        for total, words in zip(self._sums, parsed, strict=True):
-            total.add(words)
-
-    @property
-    def totals(self) -> list[Words]:
-        """Coefficients of the sum, part by part, each of the shape (polynomials, N)."""
-        return [total.words for total in self._sums]
-
-
-def check_context(manifest: Manifest, plan: Plan, parameters: RingParameters, fingerprint: bytes) -> None:
-    """Raise `InputError` where keys with these parameters and this fingerprint are not the session's."""
-    if plan.parameters != parameters:
-        raise InputError("the keys were made with other parameters than the session's manifest names")
-    if manifest.keys == "sealed" and manifest.context != fingerprint:
-        raise InputError("the keys are not those of this session (fingerprint mismatch)")

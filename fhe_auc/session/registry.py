@@ -8,7 +8,8 @@ from fhe_auc.base.errors import InputError, UnknownProtocolError
 from fhe_auc.base.names import known_names
 from fhe_auc.base.options import Options
 from fhe_auc.results.evaluation import Evaluation, Outcome, QuantileThresholds
-from fhe_auc.session.protocol import Attacks, Protocol
+from fhe_auc.session.attacks import Attacks
+from fhe_auc.session.protocol import Protocol
 
 R = TypeVar("R", bound=Outcome)
 T = TypeVar("T")

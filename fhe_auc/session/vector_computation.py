@@ -22,7 +22,8 @@ from fhe_auc.base.errors import CapacityError
 from fhe_auc.rlwe.modular import Residues
 from fhe_auc.rlwe.parameters import RingParameters
 from fhe_auc.rlwe.polynomials import Polynomials, PolynomialSum, Words
-from fhe_auc.session.computation import PaddedComputation, RunningSum, Submission
+from fhe_auc.session.aggregator import RunningSum
+from fhe_auc.session.computation import PaddedComputation, Submission
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.plan import VECTOR_SUMS, Keys, Parameter, Terms, describe_download, describe_upload
 from fhe_auc.sums.pads import pack
@@ -172,7 +173,7 @@ class VectorComputation(PaddedComputation[bytes, None]):
             total.add(words)
         return [total.words]
 
-    def pad_key(self, context: bytes, pads: Sequence[Words]) -> bytes:
+    def pad_key(self, secret: None, pads: Sequence[Words]) -> bytes:
         """Return the sum of the pads itself."""
         return pack(pads[0][0], self.sums.modulus)
 

@@ -15,7 +15,6 @@ from typing import Any
 
 import msgspec
 
-from fhe_auc import bfv, ckks
 from fhe_auc.base.errors import DeserialisationError
 from fhe_auc.base.keystream import COMMON_SECRET_BYTES
 from fhe_auc.base.serialise import SecretStruct, decode, encode, frame, unframe
@@ -25,19 +24,18 @@ from fhe_auc.ckks import CkksParameters
 from fhe_auc.ckks.context import FACTORY as CKKS_FACTORY
 from fhe_auc.rlwe import wire_format
 from fhe_auc.rlwe.context import BasePublicContext, ContextFactory
-from fhe_auc.rlwe.parameters import RingParameters
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.protocol import Delivery, Session
 from fhe_auc_keys.errors import KeysError
 
 SEED_BYTES = 32
 _MAGIC = b"fheaggk"
-_FACTORIES: dict[str, ContextFactory[Any, Any, Any]] = {
+FACTORIES: dict[str, ContextFactory[Any, Any, Any]] = {
     CkksParameters.scheme: CKKS_FACTORY,
     BfvParameters.scheme: BFV_FACTORY,
 }
-_PUBLIC = {each.public.kind: each for each in _FACTORIES.values()}
-_SECRET = {each.secret.kind for each in _FACTORIES.values()}
+_PUBLIC = {each.public.kind: each for each in FACTORIES.values()}
+_SECRET = {each.secret.kind for each in FACTORIES.values()}
 
 
 class PartySecrets(SecretStruct, frozen=True):
@@ -140,12 +138,6 @@ class MadeWhenAsked(Mapping[str, bytes]):
 def new_common_secret() -> bytes:
     """Return a fresh common secret."""
     return secrets.token_bytes(COMMON_SECRET_BYTES)
-
-
-def generate_context(parameters: RingParameters) -> ckks.KeyPair | bfv.KeyPair:
-    """Return a context of the parameters' scheme with fresh keys; errors as `ContextFactory.generate`."""
-    pair: ckks.KeyPair | bfv.KeyPair = _FACTORIES[parameters.scheme].generate(parameters)
-    return pair
 
 
 def load_public_context(data: bytes) -> BasePublicContext[Any]:

@@ -23,6 +23,7 @@ import hashlib
 import hmac
 import secrets
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Generic, cast
 
@@ -33,7 +34,7 @@ from fhe_auc.base.serialise import decode, encode
 from fhe_auc.ckks import SecretContext
 from fhe_auc.rlwe.polynomials import Words
 from fhe_auc.rows.party_data import PartyData
-from fhe_auc.session.aggregator import Aggregator, AggregatorSide
+from fhe_auc.session.aggregator import Aggregator, AggregatorSide, RunningSum
 from fhe_auc.session.ckks_computation import CkksComputation, CkksTask
 from fhe_auc.session.computation import (
     Decrypted,
@@ -42,7 +43,6 @@ from fhe_auc.session.computation import (
     PaddedTask,
     PartyTask,
     Result,
-    RunningSum,
     Secret,
     Submission,
     Values,
@@ -53,11 +53,11 @@ from fhe_auc.session.party import Party, PartySide, R, WhoCounts
 from fhe_auc.session.plan import Plan
 from fhe_auc.session.protocol import Announce, KeyKind, Request
 from fhe_auc_keys.bundles.session_keys import (
+    FACTORIES,
     SEED_BYTES,
     DealtSession,
     PartySecrets,
     aggregator_material,
-    generate_context,
     name_of,
     new_common_secret,
     party_secrets,
@@ -241,16 +241,12 @@ class SealedPads(KeyKind[R], Generic[Keys, Secret, R]):
 
     def prepare(self, plan: Plan, announce: Announce) -> DealtSession:
         """Make keys, seeds and the pad key."""
-        return self.with_pads(dealt(plan, announce))
-
-    def with_pads(self, session: DealtSession) -> DealtSession:
-        """Return a session on keys that are made, with fresh seeds, and the pad key of all."""
-        computation, secret = self.computation(session.manifest), session.common.context
+        session = dealt(plan, announce)
+        computation = self.computation(session.manifest)
         seeds = {name: secrets.token_bytes(SEED_BYTES) for name in session.manifest.parties}
-        pad_key = computation.pad_key(secret, computation.sum_of_pads(enumerate(seeds.values())))
-        context, _ = public_context(session.aggregator_material)
-        material = aggregator_material(context, pad_key)
-        return DealtSession(session.manifest, session.common, material, seeds, session.loaded)
+        secret, pads = computation.secret(session.common.context), computation.sum_of_pads(enumerate(seeds.values()))
+        material = aggregator_material(session.aggregator_material, computation.pad_key(secret, pads))
+        return replace(session, aggregator_material=material, seeds=seeds)
 
     def aggregator(self, manifest: Manifest, material: bytes) -> Aggregator:
         """Return the aggregator; `material` is a public context, if there is any, and a pad key."""
@@ -282,7 +278,7 @@ def dealt(plan: Plan, announce: Announce) -> DealtSession:
     name = name_of(common_secret)
     if plan.parameters is None:
         return DealtSession(announce(name, name), PartySecrets(b"", common_secret))
-    public, secret = generate_context(plan.parameters)
+    public, secret = FACTORIES[plan.parameters.scheme].generate(plan.parameters)
     manifest = announce(public.fingerprint, name)
     return DealtSession(manifest, PartySecrets(secret.to_bytes(), common_secret), public.to_bytes(), loaded=public)
 

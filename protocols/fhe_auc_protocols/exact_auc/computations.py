@@ -13,7 +13,8 @@ from fhe_auc.input_proofs.sessions import InputProofs
 from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.modular import Residues
 from fhe_auc.rlwe.polynomials import Polynomials, PolynomialSum, Words
-from fhe_auc.session.computation import PaddedComputation, RunningSum, Submission, check_context
+from fhe_auc.session.aggregator import RunningSum
+from fhe_auc.session.computation import PaddedComputation, Submission
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.sums.pads import PadKey, make_pad_key, pack, packed_size, pad, unpack
 from fhe_auc_protocols.exact_auc.plan import ExactPlan
@@ -73,10 +74,10 @@ class ExactComputation(PaddedComputation[PadKey, SecretContext]):
                 total.add(own)
         return [total.words for total in totals]
 
-    def pad_key(self, context: bytes, pads: Sequence[Words]) -> bytes:
+    def pad_key(self, secret: SecretContext, pads: Sequence[Words]) -> bytes:
         """Return the pad key for such a sum of pads."""
         totals = self.sketches(pads)
-        made = make_pad_key(self.secret(context), self.plan.computed, totals)
+        made = make_pad_key(secret, self.plan.computed, totals)
         for total, prime in zip(totals, self.primes, strict=True):
             if total[:_PROBE].tobytes() in made or pack(total[: 2 * _PROBE], prime)[: 8 * _PROBE] in made:
                 raise RuntimeError("the pad key shows the sum of the pads; nothing was written")
@@ -85,13 +86,13 @@ class ExactComputation(PaddedComputation[PadKey, SecretContext]):
     def keys(self, context: bytes, pad_key: bytes) -> PadKey:
         """Return the pad key under these public keys."""
         public = bfv.load_public(context)
-        check_context(self.manifest, self.plan, public.parameters, public.fingerprint)
+        self.manifest.check_keys(self.plan, public.parameters, public.fingerprint)
         return PadKey.load(public, self.plan.computed, pad_key)
 
     def secret(self, context: bytes) -> SecretContext:
         """Return the secret key."""
         secret = bfv.load_secret(context)
-        check_context(self.manifest, self.plan, secret.parameters, secret.fingerprint)
+        self.manifest.check_keys(self.plan, secret.parameters, secret.fingerprint)
         return secret
 
     def running_sum(self) -> RunningSum:

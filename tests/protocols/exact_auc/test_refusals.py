@@ -37,7 +37,7 @@ from tests.support.exact_sessions import (
     slow,
     with_payload,
 )
-from tests.support.wire import LIMIT, flipped, payload_of
+from tests.support.wire import LIMIT, changed, flipped, payload_of
 
 Spoil = Callable[[Any], Any]
 

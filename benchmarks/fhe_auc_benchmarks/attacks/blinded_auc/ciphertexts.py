@@ -28,11 +28,12 @@ from fhe_auc.metrics.trapezoid import trapezoid
 from fhe_auc.question import thresholds
 from fhe_auc.rows.counts import count
 from fhe_auc.session.aggregator import Aggregator, AggregatorSide
+from fhe_auc.session.attacks import Attacks
 from fhe_auc.session.ckks_computation import Sums
 from fhe_auc.session.computation import Result
 from fhe_auc.session.manifest import SESSION_BYTES, Manifest
 from fhe_auc.session.messages import Message
-from fhe_auc.session.protocol import Attacks, Request
+from fhe_auc.session.protocol import Request
 from fhe_auc_benchmarks.attacks.blinded_auc.aggregator_view import BlindedView, Earlier, Submission
 from fhe_auc_benchmarks.attacks.blinded_auc.strategies import NEED_EARLIER, STRATEGIES, Lie
 from fhe_auc_benchmarks.attacks.laboratory import HARM, SITES, AttackOutcome, made_up_sites, strategy_of, verdict

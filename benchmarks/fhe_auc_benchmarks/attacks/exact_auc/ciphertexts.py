@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -23,10 +24,11 @@ from fhe_auc.rlwe.modular import Residues
 from fhe_auc.rows.counts import count
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.aggregator import Aggregator, AggregatorSide, conduct
+from fhe_auc.session.attacks import Attacks
 from fhe_auc.session.computation import Result
 from fhe_auc.session.manifest import SESSION_BYTES, Manifest
 from fhe_auc.session.party import Party
-from fhe_auc.session.protocol import Attacks, Request
+from fhe_auc.session.protocol import Request
 from fhe_auc.sums.pads import PadKey, unpack
 from fhe_auc.sums.terms import Factor, Term, coefficients
 from fhe_auc_benchmarks.attacks.exact_auc import strategies
@@ -41,7 +43,7 @@ from fhe_auc_benchmarks.attacks.laboratory import (
     strategy_of,
     verdict,
 )
-from fhe_auc_keys.bundles.session_keys import DealtSession, public_context
+from fhe_auc_keys.bundles.session_keys import SEED_BYTES, DealtSession, public_context
 from fhe_auc_keys.roles.helped import HelpedAggregator
 from fhe_auc_keys.roles.helper import OPEN, SignedBlob
 from fhe_auc_keys.roles.sealed import SealedAggregator
@@ -344,16 +346,12 @@ def _play(
     """Play a session under these keys; return what its aggregator was, and what comes of it (`judged`)."""
     plugin = PROTOCOLS[keys.manifest.protocol]()
     manifest = msgspec.structs.replace(keys.manifest, session=generator.bytes(SESSION_BYTES))
-    session = plugin.sealed_keys().with_pads(replace(keys, manifest=manifest))
+    session = replace(keys, manifest=manifest, seeds={name: secrets.token_bytes(SEED_BYTES) for name in SITES})
     sites, computation, material = made_up_sites(generator), ExactComputation(manifest), session.delivery().parties
     roles = [plugin.party(manifest, material[site.name], site) for site in sites]
-    context, _ = public_context(session.aggregator_material)
-
-    def opening(parties: Sequence[int]) -> PadKey:
-        pads = computation.sum_of_pads((index, session.seeds[SITES[index]]) for index in parties)
-        return computation.keys(context, computation.pad_key(session.common.context, pads))
-
-    openings: dict[OpeningName, PadKey] = {"own": opening(strategy.opened)}
+    (context, _), secret = public_context(session.aggregator_material), computation.secret(session.common.context)
+    pads = computation.sum_of_pads(enumerate(session.seeds.values()))
+    openings: dict[OpeningName, PadKey] = {"own": computation.keys(context, computation.pad_key(secret, pads))}
     if earlier is not None:
         openings["earlier"] = earlier.openings["own"]
     kept = earlier.kept if earlier else ()
