@@ -98,7 +98,7 @@ def _restored(told: Mapping[str, Any]) -> dict[str, Any]:
     found = dict(told)
     found["warnings"] = tuple(found["warnings"])
     found["unproved_parties"] = tuple(found.get("unproved_parties", ()))
-    found["verified"] = "verified" in found and found["verified"]["aggregation"]  # older files of thresholds have none
+    found["verified"] = found["verified"]["aggregation"]
     found["study"] = None if found["study"] is None else Study(**found["study"])
     for name in ("auc", "binning_error", "numerical_error"):
         if name in found and found[name] is None:
