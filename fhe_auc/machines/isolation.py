@@ -13,7 +13,6 @@ import signal
 import sys
 import threading
 import time
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from itertools import pairwise
 from typing import TypeVar
@@ -24,76 +23,56 @@ from fhe_auc.base.logs import RoleLog
 _GRACE, _PAUSE = 10.0, 0.02  # seconds that processes have to end, and between looks for that
 _MOST_OPEN = 2**16  # files of a process, of which one for a session keeps none of the server's
 T = TypeVar("T")
+Failed = Callable[[Exception], None]
 
 
-class Work(ABC):
-    """A session that is conducted; `status` is how it has ended: 0 well, below 0 by a signal."""
+class Work:
+    """A session that a process conducts, or one that is conducted here, by its passes.
 
-    status = 0
+    `status` is how it has ended: 0 well, below 0 by a signal.
+    """
 
-    @abstractmethod
-    def runs(self) -> bool:
-        """Whether it goes on: a pass of it is done here where it has no process."""
-
-    @abstractmethod
-    def end(self) -> None:
-        """End it, wherever it is."""
-
-
-class _Process(Work):
-    def __init__(self, child: int) -> None:
-        self._child = child
+    def __init__(self, process: int, passes: Iterator[float], failed: Failed) -> None:
+        self._process, self._passes, self._failed = process, passes, failed
+        self.status = 0
 
     def runs(self) -> bool:
-        if self._child and sys.platform != "win32":
-            ended, status = os.waitpid(self._child, os.WNOHANG)
+        """Whether it goes on; a pass is done where it has no process."""
+        if self._process and sys.platform != "win32":
+            ended, status = os.waitpid(self._process, os.WNOHANG)
             if ended:
-                self._child, self.status = 0, os.waitstatus_to_exitcode(status)
-        return bool(self._child)
-
-    def end(self) -> None:
-        deadline = time.monotonic() + _GRACE
-        while self.runs():
-            time.sleep(_PAUSE)
-            if sys.platform != "win32" and time.monotonic() > deadline:
-                os.kill(self._child, signal.SIGKILL)
-
-
-class _Passes(Work):
-    def __init__(self, session: Iterator[float], failed: Callable[[Exception], None]) -> None:
-        self._session, self._failed = session, failed
-
-    def runs(self) -> bool:
+                self._process, self.status = 0, os.waitstatus_to_exitcode(status)
+            return not ended
         try:
-            return next(self._session, None) is not None
+            return next(self._passes, None) is not None
         except Exception as error:
             self.status = 1
             self._failed(error)
             return False
 
     def end(self) -> None:
-        del self._session  # which closes what it has open
+        """Wait until its process has ended, or end it; close what is open here."""
+        deadline = time.monotonic() + _GRACE
+        while self._process and self.runs():
+            time.sleep(_PAUSE)
+            if sys.platform != "win32" and time.monotonic() > deadline:
+                os.kill(self._process, signal.SIGKILL)
+        self._passes = iter(())
 
 
 class Isolation:
-    """Work `apart`, in processes that end with this one once `end` is called, or in this one."""
+    """Work `apart`, in processes that end with this one, and once `end` is called; or in this one."""
 
     def __init__(self, log: RoleLog, *, apart: bool) -> None:
         self._log, self._apart = log, apart
-        self._living, self._life = os.pipe()  # whose end, at ours, ends the sessions' processes
+        self._living, self._life = os.pipe()  # whose end, at ours, ends the processes
 
     def end(self, works: Iterable[Work]) -> None:
         """End what is being done."""
-        life, self._life = self._life, -1
-        os.close(life)
+        os.close(self._life)
         for work in works:
             work.end()
-
-    def close(self) -> None:
-        """Close its own files."""
-        for descriptor in (self._life, self._living):
-            if descriptor >= 0:
-                os.close(descriptor)
+        os.close(self._living)
 
     def call(self, work: Callable[[], T]) -> T:
         """Return what `work` returns, which is pickled where that is done apart."""
@@ -121,12 +100,12 @@ class Isolation:
             for pause in passes():
                 time.sleep(pause)
 
-        return _Process(self._fork(conduct, failed)) if self._apart else _Passes(passes(), failed)
+        return Work(self._fork(conduct, failed), iter(()), failed) if self._apart else Work(0, passes(), failed)
 
     def _told(self, error: Exception) -> None:
         self._log.error("%s", sentence(error))
 
-    def _fork(self, work: Callable[[], object], failed: Callable[[Exception], None], *kept: int) -> int:
+    def _fork(self, work: Callable[[], object], failed: Failed, *kept: int) -> int:
         """Do `work` in a process that has these files, none of the server's locks, and ends with it; return its id."""
         if sys.platform == "win32":
             raise NotImplementedError

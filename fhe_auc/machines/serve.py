@@ -104,14 +104,13 @@ class Server:
             held.enter_context(self._storage.serving(self.config, by_policy=self._by_policy))
             if self.config.get("on-result"):
                 self._hook = ResultHook(self.config, self.state / "taken", self._log, self._clock)
+            self._check = self._storage.checking(self.config) if self.role == "aggregator" else None
             self._isolation = Isolation(self._log, apart=self._apart)
-            held.callback(self._isolation.close)
-            part = self.role, self.config, self._storage, self._isolation, self._clock
-            self._part: Part = Answering(*part)
-            if self.role == "aggregator":
-                self._check = self._storage.checking(self.config)
-                self._part = Conducting(*part, self.state, self._sessions.__contains__, lambda data: self._check(data))
             self._held = held.pop_all()
+        part = self.role, self.config, self._storage, self._isolation, self._clock
+        self._part: Part = Answering(*part)
+        if self._check is not None:
+            self._part = Conducting(*part, self.state, self._sessions.__contains__)
         self._log.info("%s: serves %s", self.role, one_line(", ".join(map(str, self._inboxes))))
         return self
 
@@ -159,8 +158,7 @@ class Server:
         now = self._clock.monotonic()
         try:
             self._storage.take_in(self.config, self._inboxes[0], [], by_policy=self._by_policy)
-            if self.role == "aggregator":
-                self._check = self._storage.checking(self.config)
+            self._check = self._storage.checking(self.config) if self.role == "aggregator" else None
         except Exception as error:
             self._renewal = now + _AFTER_FAILURE
             return sentence(error)
@@ -209,7 +207,7 @@ class Server:
         if not (session.looks or due):
             return
         session.looks = max(0, session.looks - 1)
-        if len(self._inboxes) > 1:
+        if self._check is not None and len(self._inboxes) > 1:
             file_transport.forward(session.views, session.place, self._check)
         files: dict[File, Version] = {}
         for number, view in enumerate(session.views):

@@ -202,7 +202,6 @@ class Conducting(Part):
 
     state: Path
     is_there: Callable[[str], bool]
-    check: file_transport.Check
 
     def attend(self, session: Session, new: Sequence[File], *, due: bool) -> None:
         """Conduct the session once what opens it is there, until it has ended."""
@@ -221,7 +220,8 @@ class Conducting(Part):
         own = session.journal
         config = {**self.config, "session": shown, "journal": str(own)}
         exchanges = [view.exchange for view in session.views]
-        connect = partial(file_transport.FileTransport, exchanges, session.place, check=self.check)
+        check = self.storage.checking(self.config) if len(exchanges) > 1 else None
+        connect = partial(file_transport.FileTransport, exchanges, session.place, check=check)
         session.retry.plan(wanted=False)
         session.work = self.isolation.begin(
             lambda: aggregator_role.passes(config, connect, document, self.clock),

@@ -19,12 +19,10 @@ from fhe_auc.base.errors import (
 )
 from fhe_auc.base.serialise import decode, encode
 from fhe_auc.metrics.trapezoid import trapezoid
-from fhe_auc.rlwe import wire_format
+from fhe_auc.rlwe.ciphertexts import SEED_BYTES, Seeded, wrap
 from fhe_auc.rlwe.polynomials import Polynomials
-from fhe_auc.rlwe.seeded import SEED_BYTES, Seeded
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.protocol import Session
-from fhe_auc_keys.bundles.session_keys import PartySecrets
 from fhe_auc_protocols.blinded_auc.plan import AucPlan
 from fhe_auc_protocols.blinded_auc.published_digits import published
 from fhe_auc_protocols.blinded_auc.result_check import Recovered
@@ -48,7 +46,7 @@ class Roles(SessionRoles):
     @classmethod
     def of(cls, session: Session, sites: list[PartyData]) -> Roles:
         aggregator = SemiHonest().aggregator(session.manifest, session.aggregator_material)
-        parties = [SemiHonest().party(session.manifest, session.party_material, data) for data in sites]
+        parties = [SemiHonest().party(session.manifest, encode(session.common), data) for data in sites]
         return cls(session, sites, aggregator, parties)
 
     def check(self, outcome: Any) -> None:
@@ -155,7 +153,7 @@ def well_formed_result(session: Session, draw: Callable[[int, int], Any]) -> byt
     for size in (4, 8192, 8192):
         shape = Polynomials(size, kept)
         parts.append(shape.pack(np.array([draw(prime, size) for prime in kept], np.uint64)))
-    return wire_format.seal("result", public.fingerprint, b"".join(parts))
+    return wrap("result", public.fingerprint, b"".join(parts))
 
 
 def drawn(seed: int) -> Callable[[int, int], Any]:
@@ -192,7 +190,7 @@ def test_where_a_party_submits_garbage_no_number_comes_out(roles: Roles, submiss
     public: Any = ckks.load_public(roles.session.aggregator_material)
     half = Seeded(public.ciphertext_shape).half
     packed = half.pack(half.uniform(generator.bytes(32))) + generator.bytes(SEED_BYTES)
-    garbage = encode((wire_format.seal("submission", public.fingerprint, packed),))
+    garbage = encode((wrap("submission", public.fingerprint, packed),))
     result = roles.deliver([submissions[0], changed(submissions[1], payload=garbage), submissions[2]])
     for party in roles.parties:
         party.respond(result)
@@ -227,11 +225,11 @@ def test_keys_of_another_session_or_role_are_refused(
     with pytest.raises(InputError, match="not those of this session"):
         SemiHonest().aggregator(prepared.manifest, other_prepared.aggregator_material)
     with pytest.raises(InputError, match="not those of the manifest"):
-        SemiHonest().party(prepared.manifest, other_prepared.party_material, site_rows[0])
+        SemiHonest().party(prepared.manifest, encode(other_prepared.common), site_rows[0])
     with pytest.raises(InputError, match="not those of the manifest"):
         SemiHonest().party(prepared.manifest, prepared.aggregator_material, site_rows[0])
     with pytest.raises(DeserialisationError, match="public context"):
-        SemiHonest().aggregator(prepared.manifest, prepared.party_material)
+        SemiHonest().aggregator(prepared.manifest, encode(prepared.common))
 
 
 def test_neither_session_text_nor_messages_have_the_key(
@@ -240,7 +238,7 @@ def test_neither_session_text_nor_messages_have_the_key(
     assert "material" not in repr(prepared)
     assert len(repr(prepared)) < 3000
     result = roles.deliver(submissions)
-    key = ckks.load_secret(decode(roles.session.party_material, PartySecrets, "").context)._stored.secret_key
+    key = ckks.load_secret(roles.session.common.context)._stored.secret_key
     needles = [key[start : start + 7] for start in range(0, 7 * 2000, 7 * 100)]
     wire = [roles.session.aggregator_material, roles.session.manifest.to_bytes(), result, *submissions]
     assert not any(needle in message for needle in needles for message in wire)

@@ -23,7 +23,6 @@ from fhe_auc.sums.proof import Authenticator
 from fhe_auc_keys.bundles.session_keys import aggregator_material, public_context
 from fhe_auc_protocols.exact_auc import party_task
 from fhe_auc_protocols.exact_auc.analysis_sums import AnalysisSums
-from tests.support.blinded_auc import encoded
 from tests.support.exact_sessions import (
     GRID,
     PLUGINS,
@@ -37,7 +36,7 @@ from tests.support.exact_sessions import (
     slow,
     with_payload,
 )
-from tests.support.wire import LIMIT, flipped, payload_of
+from tests.support.wire import LIMIT, changed, flipped, payload_of
 
 Spoil = Callable[[Any], Any]
 
@@ -101,17 +100,6 @@ def test_a_manifest_for_other_sums_or_another_protocol_is_refused(protocol: str)
         for refusing in (play.party, lambda data, manifest: PLUGINS[protocol].aggregator(manifest, b"")):
             with pytest.raises(InputError, match=shown):
                 refusing(play.sites[0], manifest)
-
-
-@pytest.mark.parametrize("protocol", [slow("exact"), "verified"])
-def test_whoever_has_another_manifest_is_in_another_session(protocol: str) -> None:
-    play = Play(protocol, rows(3, 35))
-    opening = play.aggregator.start()
-    plans = ({"parties": 2}, "plan is for fewer parties"), ({"kept": 2}, ""), ({"max_rows": 10**6}, "")
-    others = [({"plan": encoded(msgspec.structs.replace(play.plan, **changes))}, shown) for changes, shown in plans]
-    for changes, shown in (*others, ({"grid": GRID[:-1].tobytes()}, "number of thresholds")):
-        with pytest.raises((InputError, MessageError), match=shown or "message with manifest"):
-            play.party(play.sites[0], msgspec.structs.replace(play.manifest, **changes)).respond(opening)
 
 
 @both_backends
@@ -195,7 +183,7 @@ def test_a_result_with_another_number_of_primes_kept_is_refused(backend: str, mo
     party = play.parties[0]
     with pytest.raises(MessageError, match="at most"):
         party.respond(bad)
-    party.download_limit *= 2
+    party._side.download_limit *= 2
     with pytest.raises(MessageError, match="expected a result in 1 of 3 primes"):
         play.parties[0].respond(bad)
 
@@ -241,8 +229,8 @@ def test_parties_that_were_given_different_results_decrypt_neither(monkeypatch: 
     """Both are honest ones, of the same submissions."""
     play = Play("verified", rows(3, 45))
     mine = play.until(2)
-    play.aggregator.round -= 1
-    other = play.aggregator._open_next(play.aggregator._close)
+    side = play.aggregator._side
+    other = changed(mine, payload=side.close(1, play.aggregator.counted, play.aggregator.fix))
     assert other != mine
     for party, message in zip(play.parties, (mine, other, other), strict=True):
         play.aggregator.receive(party.name, party.respond(message))
@@ -292,7 +280,7 @@ def test_what_a_party_answers_last_and_what_it_computes_do_not_depend_on_its_ver
 
 def test_authenticators_hang_on_the_manifest_and_blinders_are_drawn_anew() -> None:
     play, other = Play("verified", rows(3, 47)), Play("verified", rows(3, 47))
-    task, secret = play.plugin.task(play.manifest, play.sites[0]), play.parties[0]._common_secret
+    task, secret = play.plugin.task(play.manifest, play.sites[0]), play.parties[0]._side._common_secret
     second = other.plugin.task(other.manifest, other.sites[0])
     (one,), (again,), (elsewhere,) = task.encode(secret), task.encode(secret), second.encode(secret)
     counts, size, differing = 2 * len(GRID), play.plan.release.sketch.size, np.flatnonzero(one != again)
