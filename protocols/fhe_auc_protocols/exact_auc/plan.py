@@ -20,8 +20,14 @@ import msgspec
 from fhe_auc.base import quantities
 from fhe_auc.base.errors import CapacityError, DeserialisationError
 from fhe_auc.base.serialise import decode
-from fhe_auc.bfv.ciphertext_noise import check_joint_room, flooding_margin, hidden_by, kept_capacity_bits, product_bound
-from fhe_auc.bfv.parameters import BfvParameters
+from fhe_auc.bfv.parameters import (
+    BfvParameters,
+    check_joint_room,
+    flooding_margin,
+    hidden_by,
+    kept_capacity_bits,
+    product_bound,
+)
 from fhe_auc.input_proofs.sessions import proof_bytes
 from fhe_auc.question.analysis import Analysis
 from fhe_auc.rlwe.statistical_security import check_smudging

@@ -25,10 +25,9 @@ from fhe_auc.question.binning import of_one_number
 from fhe_auc.results.evaluation import Evaluation
 from fhe_auc.results.heterogeneity import LEAST_SITES
 from fhe_auc.results.intervals import quantile
-from fhe_auc.rlwe.backends import choose_backend
-from fhe_auc.rlwe.parameters import BackendName
-from fhe_auc.rlwe.primes import primes_above, primes_below
-from fhe_auc.rlwe.statistical_security import DEFAULT_FLOODING_BITS, DEFAULT_SMUDGING_BITS
+from fhe_auc.rlwe.modular import primes_above, primes_below
+from fhe_auc.rlwe.parameters import DEFAULT_FLOODING_BITS, BackendName, choose_backend
+from fhe_auc.rlwe.statistical_security import DEFAULT_SMUDGING_BITS
 from fhe_auc.rows.own_rows import left_out
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.manifest import Manifest

@@ -8,7 +8,7 @@ import pytest
 
 from fhe_auc.base.errors import CapacityError, InputError
 from fhe_auc.question.analysis import PLAIN, Analysis
-from fhe_auc.rlwe.primes import is_prime, primes_above
+from fhe_auc.rlwe.modular import is_prime, primes_above
 from fhe_auc.session.manifest import Manifest
 from fhe_auc_protocols.exact_auc.analysis_sums import AnalysisSums
 from fhe_auc_protocols.exact_auc.plan import ExactPlan
