@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import msgspec
@@ -27,6 +27,11 @@ from fhe_auc_keys.errors import KeysError
 SEED_BYTES = 32
 _MAGIC = b"fheaggk"
 _SECRET = {ckks.SecretContext.kind, bfv.SecretContext.kind}
+GENERATE: Mapping[str, Callable[[RingParameters], ckks.KeyPair | bfv.KeyPair]] = {
+    "bfv": bfv.generate,
+    "ckks": ckks.generate,
+}
+"""By scheme, what makes a context with fresh keys; errors as `fhe_auc.rlwe.context.generated`."""
 
 
 class PartySecrets(SecretStruct, frozen=True):
@@ -129,11 +134,6 @@ class MadeWhenAsked(Mapping[str, bytes]):
 def new_common_secret() -> bytes:
     """Return a fresh common secret."""
     return secrets.token_bytes(COMMON_SECRET_BYTES)
-
-
-def generate_context(parameters: RingParameters) -> ckks.KeyPair | bfv.KeyPair:
-    """Return a context of the parameters' scheme with fresh keys; errors as `fhe_auc.rlwe.context.generated`."""
-    return bfv.generate(parameters) if parameters.scheme == "bfv" else ckks.generate(parameters)
 
 
 def load_public_context(data: bytes) -> ckks.PublicContext | bfv.PublicContext:

@@ -22,7 +22,7 @@ from fhe_auc.input_proofs.joint_randomness import PART_BYTES
 from fhe_auc.input_proofs.sessions import Opened as ShownToHelper
 from fhe_auc.question.fleet import Members
 from fhe_auc.rlwe.polynomials import Words
-from fhe_auc_keys.bundles.session_keys import SEED_BYTES, generate_context
+from fhe_auc_keys.bundles.session_keys import GENERATE, SEED_BYTES
 from fhe_auc_keys.errors import KeysError, TamperedError
 from fhe_auc_keys.fleet import tables
 from fhe_auc_keys.fleet.aggregator import LIST_FILE, BlobFile, BlobList, FleetResult, Opened
@@ -159,7 +159,7 @@ def open_pads(
     counts = verdicts == Verdict.COUNTS
     if int(counts.sum()) < manifest.min_parties:
         return HelperAnswer(end(session, store, at=at), _tally(verdicts.tobytes()), opened=False)
-    public, secret = generate_context(session.loaded.parameters)
+    public, secret = GENERATE[session.loaded.parameters.scheme](session.loaded.parameters)
     material = secret.to_bytes()
     opening = computation.pad_key(
         computation.secret(material), computation.added([pads, computation.sum_of_pads(seeds)])

@@ -42,7 +42,7 @@ from fhe_auc.session.computation import Keys, PaddedComputation, Result, Secret
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.messages import Rounds
 from fhe_auc.session.party import PartySide, WhoCounts, not_opened
-from fhe_auc_keys.bundles.session_keys import SEED_BYTES, generate_context
+from fhe_auc_keys.bundles.session_keys import GENERATE, SEED_BYTES
 from fhe_auc_keys.errors import TamperedError
 from fhe_auc_keys.trust.sealing import OVERHEAD, PrivateKeys, has_signed, seal_under, signed_bytes
 
@@ -201,7 +201,7 @@ class Helper(PartySide[Outcome], Generic[Keys, Secret]):
             return encode(PadKeyOf(word, b"", b""))
         public, context, computation = b"", b"", self._computation
         if computation.parameters is not None:
-            pair = generate_context(computation.parameters)
+            pair = GENERATE[computation.parameters.scheme](computation.parameters)
             public, context = pair.public.to_bytes(), pair.secret.to_bytes()
         index = self._manifest.parties.index
         pads = computation.sum_of_pads([(index(party), text[:SEED_BYTES]) for party, text in counted.items()])

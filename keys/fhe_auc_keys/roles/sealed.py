@@ -53,11 +53,11 @@ from fhe_auc.session.party import Party, PartySide, R, WhoCounts
 from fhe_auc.session.plan import Plan
 from fhe_auc.session.protocol import Announce, KeyKind, Request
 from fhe_auc_keys.bundles.session_keys import (
+    GENERATE,
     SEED_BYTES,
     DealtSession,
     PartySecrets,
     aggregator_material,
-    generate_context,
     name_of,
     new_common_secret,
     party_secrets,
@@ -278,7 +278,7 @@ def dealt(plan: Plan, announce: Announce) -> DealtSession:
     name = name_of(common_secret)
     if plan.parameters is None:
         return DealtSession(announce(name, name), PartySecrets(b"", common_secret))
-    public, secret = generate_context(plan.parameters)
+    public, secret = GENERATE[plan.parameters.scheme](plan.parameters)
     manifest = announce(public.fingerprint, name)
     return DealtSession(manifest, PartySecrets(secret.to_bytes(), common_secret), public.to_bytes(), loaded=public)
 

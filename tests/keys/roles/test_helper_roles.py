@@ -15,7 +15,7 @@ from fhe_auc.session import registry
 from fhe_auc.session.computation import Result
 from fhe_auc.session.messages import Message
 from fhe_auc.session.protocol import Request
-from fhe_auc_keys.bundles.session_keys import generate_context
+from fhe_auc_keys.bundles.session_keys import GENERATE
 from fhe_auc_keys.roles.helped import HelpedSecrets, HelpedSubmission, Told
 from fhe_auc_keys.roles.helper import Blobs, HelperMaterial, PadKeyOf, Response, SignedBlob, Word, response_of
 from fhe_auc_keys.trust.identity import Identity
@@ -120,7 +120,7 @@ def of_other_parameters() -> bytes:
     """A public context of a session of other parameters."""
     parameters = Play("exact", max_rows=20_000).session.manifest.decoded_plan(ExactPlan).parameters
     other = msgspec.structs.replace(parameters, plain_moduli=primes_above(2**40, 1, parameters.ring_dimension))
-    return generate_context(other)[0].to_bytes()
+    return GENERATE[other.scheme](other)[0].to_bytes()
 
 
 @pytest.mark.parametrize("caps", [None, 60], ids=["plain", "proved"])
