@@ -1,8 +1,7 @@
 """The noise of BFV ciphertexts: how large it gets, which flooding must hide and the modulus hold.
 
 Standard deviations of a coefficient, derived for what is computed: Σ plaintext·ciphertext under keys that a key holder
-makes, with results switched to a smaller modulus; Σ (Σ left)·(Σ right) under joint keys. Tests measure them. V is the
-variance of the secret key's coefficients: 2/3, with joint keys n·2/3.
+makes, with results switched to a smaller modulus. Tests measure them.
 """
 
 import math
@@ -33,34 +32,6 @@ def sum_variance(parties: int) -> float:
     Of each, its error, and what encoding rounds off, at most 1/2 up or down.
     """
     return parties * (VARIANCE + 1 / 12)
-
-
-def product_deviation(parameters: BfvParameters, parties: int, *, products: int, kept: int) -> float:
-    """Return the standard deviation of a coefficient of the noise of a sum of products under joint keys, modulo q.
-
-    A ciphertext decrypts to c0 + c1·S = Q·m/t + e + Q·k, where k, of variance (1 + N·V)/12, is what does not fit into
-    the modulus. A product, times t/Q, has noise t·(e·k' + e'·k) + m·e' + m'·e; q, of the first `kept` primes, has q/Q
-    of that. Either factor has a submission of each of `parties`; so many `products` are added up. Then each of d0, d1
-    and d2 is rounded, which S and S² multiply; S² is √2·N·V long. Keys add r + S·h + U·g (`joint_keys`), and the
-    zero that flooding encrypts b·v + e + S·e'. ValueError where there are not so many primes.
-    """
-    size = parameters.ring_dimension
-    norm = size * parties * _TERNARY_VARIANCE  # of S: the sum of its squares
-    multiple_variance = (1 + norm) / 12
-    error_variance = parties * (VARIANCE + 1 / 12)
-    tensor = 2 * size * error_variance * max(parameters.plain_moduli) ** 2 * (multiple_variance + 1 / 12)
-    dropped = 2.0 ** -_dropped_bits(parameters, kept)
-    rounding = (1 + norm + 2 * norm**2) / 12
-    keys = (parties + 1) * VARIANCE * (1 + 2 * norm)
-    return math.sqrt(products * tensor * dropped**2 + rounding + keys)
-
-
-def product_bound(parameters: BfvParameters, parties: int, *, products: int, kept: int) -> float:
-    """Return X: no coefficient of the noise of such a sum is larger before flooding; as `product_deviation`.
-
-    And 1/2 for each of what is encoded and added.
-    """
-    return CONFIDENCE * product_deviation(parameters, parties, products=products, kept=kept) + 1
 
 
 def plain_product_bound(parameters: BfvParameters, products: int) -> float:
@@ -106,17 +77,6 @@ def check_room(parameters: BfvParameters, bound: float, kept: int) -> None:
     dropped = _dropped_bits(parameters, kept)
     noise = (2.0**parameters.flooding_bits + bound) * 2.0**-dropped
     _check_capacity(parameters, noise + (MODULUS_SWITCHING_BOUND if dropped else 0.0), kept)
-
-
-def check_joint_room(
-    parameters: BfvParameters, bound: float, kept: int, *, shares: int, flooding: int, smudging: int
-) -> None:
-    """Raise `CapacityError` where a flooded result under joint keys might not decrypt, its noise being X + 2^b + K·2^c.
-
-    X is the `bound` of the noise before flooding, modulo q of `kept` primes, b the exponent of `flooding`, and c of the
-    `smudging` of each of K `shares`. ValueError where there are not so many primes.
-    """
-    _check_capacity(parameters, bound + 2.0**flooding + shares * 2.0**smudging, kept)
 
 
 def _check_capacity(parameters: BfvParameters, noise: float, kept: int) -> None:

@@ -5,7 +5,7 @@ slot by slot, and exact. A ciphertext is for one of the parameters' plaintext mo
 another it would decrypt to noise, so what travels says for which it is.
 
 The library draws secret keys, and encrypts zero under the public key. The rest is our own arithmetic on words, the same
-on every backend (`fhe_auc.bfv.slots`). Joint keys need no library: `fhe_auc.bfv.joint_keys`.
+on every backend (`fhe_auc.bfv.slots`).
 """
 
 from __future__ import annotations

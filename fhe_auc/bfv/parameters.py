@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from fhe_auc.base.errors import CapacityError
 from fhe_auc.rlwe.parameters import BackendName, Chain, RingParameters
-from fhe_auc.rlwe.primes import is_prime, primes_below
+from fhe_auc.rlwe.primes import is_prime
 
 CHAINS: dict[BackendName, tuple[Chain, ...]] = {
     # The first is for plaintext moduli of up to 42 bits, the second for larger ones. Keys take the special prime, which
@@ -17,14 +17,7 @@ CHAINS: dict[BackendName, tuple[Chain, ...]] = {
 }
 """Chains of the libraries: ciphertexts are added up and multiplied by plaintexts."""
 
-JOINT_CHAINS = Chain(8192, (48, 48, 48, 48), 0), Chain(8192, (53, 53, 53, 53), 0)
-"""Chains for joint keys: ciphertexts are multiplied by ciphertexts, without a library.
-
-A prime is dropped with the product, whose noise takes as much. What the first chain has left holds flooding and
-smudging of 40 bits for some thousand parties; the second, of 80 bits for some hundred.
-"""
-
-FLOODING_SHARE = 0.7  # of the capacity for noise, what flooding takes at most, with keys that a key holder makes
+FLOODING_SHARE = 0.7  # of the capacity for noise, what flooding takes at most
 LEAST_PLAIN_BITS, MOST_PLAIN_BITS = 17, 50
 MAX_PLAIN_MODULI = 8
 
@@ -33,16 +26,14 @@ class BfvParameters(RingParameters, frozen=True, forbid_unknown_fields=True):
     """One BFV parameter set, complete: two sites with equal values compute in the same rings.
 
     A ciphertext is for one of the plaintext moduli and holds N integers modulo it; one set of keys serves all of them.
-    The chain says who makes the keys. Raises `CapacityError` for other values, or as `RingParameters`.
+    Raises `CapacityError` for other values, or as `RingParameters`.
     """
 
     plain_moduli: tuple[int, ...]
     """1 to 8 different primes t, 1 modulo 2N, of 17 to 50 bits. Small ones are for experiments, not for planners."""
 
     scheme: ClassVar[str] = "bfv"
-    chains: ClassVar[dict[BackendName, tuple[Chain, ...]]] = {
-        backend: (*chains, *JOINT_CHAINS) for backend, chains in CHAINS.items()
-    }
+    chains: ClassVar[dict[BackendName, tuple[Chain, ...]]] = CHAINS
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -58,19 +49,6 @@ class BfvParameters(RingParameters, frozen=True, forbid_unknown_fields=True):
                 raise CapacityError(
                     f"a plaintext modulus must be a prime that is 1 modulo {2 * self.ring_dimension}, got {modulus}"
                 )
-            if self.joint_keys and modulus in self.joint_moduli:
-                raise CapacityError(f"a plaintext modulus must not be a prime of the modulus of ciphertexts: {modulus}")
-
-    @property
-    def joint_keys(self) -> bool:
-        """Whether the chain is one for joint keys, of which no library makes any."""
-        chain = Chain(self.ring_dimension, self.modulus_bits, self.special_bits)
-        return chain in JOINT_CHAINS
-
-    @property
-    def joint_moduli(self) -> tuple[int, ...]:
-        """The primes of Q of a chain for joint keys, all of as many bits; those of the others a library chooses."""
-        return primes_below(self.modulus_bits[0], len(self.modulus_bits), self.ring_dimension)
 
     @property
     def slots(self) -> int:
@@ -84,5 +62,5 @@ class BfvParameters(RingParameters, frozen=True, forbid_unknown_fields=True):
 
     @property
     def flooding_bits(self) -> int:
-        """b: flooding noise is uniform on [-2^b, 2^b), with keys that a key holder makes."""
+        """b: flooding noise is uniform on [-2^b, 2^b)."""
         return math.floor(self.capacity_bits + math.log2(FLOODING_SHARE))

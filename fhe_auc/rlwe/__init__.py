@@ -5,8 +5,8 @@ Ciphertexts and keys are polynomials modulo primes, whatever is encrypted in the
     parameters, backends                             ring, moduli and what security asks of them; which library there is
     polynomials, seeded, wire_format                 how ciphertexts and keys travel
     modular, primes, number_theoretic_transform,
-    modulus_switching, integer_products              arithmetic on coefficients
-    error_sampling, statistical_security             errors of encryptions; how far noise outweighs what it hides
+    modulus_switching                                arithmetic on coefficients
+    error_sampling                                   errors of encryptions
     library: openfhe_library, seal_library           what a library does; `layout`: its objects as coefficients
     context                                          what a public and a secret key do, and never do; how they are made
     transparent_ciphertexts                          results that anybody could make, which parties refuse

@@ -5,7 +5,7 @@ import sys
 from functools import cache, lru_cache
 from typing import Any
 
-from fhe_auc.base.errors import BackendUnavailableError, CapacityError
+from fhe_auc.base.errors import BackendUnavailableError
 from fhe_auc.rlwe.parameters import BackendName, RingParameters
 
 BACKENDS: tuple[BackendName, ...] = ("openfhe", "tenseal")  # all backends, the preferred one first
@@ -47,6 +47,4 @@ def choose_backend(name: str | None = None) -> BackendName:
 @lru_cache(maxsize=8)
 def library_for(parameters: RingParameters) -> Any:
     """Return the parameters' library, a `fhe_auc.rlwe.library.Library`; errors as of it, and as `choose_backend`."""
-    if parameters.joint_keys:
-        raise CapacityError("these parameters are for joint keys, which no library makes")
     return importlib.import_module(_LIBRARIES[choose_backend(parameters.backend)]).Scheme(parameters)

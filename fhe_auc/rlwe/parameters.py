@@ -12,6 +12,7 @@ from fhe_auc.base.serialise import encode
 
 BackendName = Literal["openfhe", "tenseal"]
 SECURITY_BITS = 128  # classical security of every parameter set here; nothing below is offered
+DEFAULT_FLOODING_BITS = 40  # by so many, noise that is added outweighs what it hides
 FINGERPRINT_BYTES = 32  # length of a context's name, a SHA-256
 MAX_MODULUS_BITS = {4096: 106, 8192: 214, 16384: 430, 32768: 868}
 """Ring dimension to the largest log2(QP) with 128-bit classical security and a ternary secret.
@@ -60,11 +61,6 @@ class RingParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             )
         if Chain(self.ring_dimension, self.modulus_bits, self.special_bits) not in self.chains[self.backend]:
             raise CapacityError(f"{unsupported} by the {self.backend} backend at ring dimension {self.ring_dimension}")
-
-    @property
-    def joint_keys(self) -> bool:
-        """Whether the chain is one for joint keys, of which no library makes any."""
-        return False
 
     @property
     def log2_modulus(self) -> int:

@@ -1,7 +1,6 @@
 """Polynomials modulo primes as packed bytes: each coefficient takes only the bytes that its modulus needs.
 
-This is how coefficients travel. Sums of them need no encryption library: adding the parts of a joint key, one modulus
-after the other, is all that there is to combining them.
+This is how coefficients travel. Sums of them need no encryption library.
 """
 
 from dataclasses import dataclass

@@ -10,8 +10,7 @@ keep polynomials as values at roots of unity, where products are taken value by 
 Without a library, b = m + e2 - a·s is an encryption as well, of which e2 is the one error: public keys are made so,
 encryptions of zero, and all that is encrypted under BFV's secret keys.
 
-A seed is used once: two ciphertexts with the same `a` tell the difference of what they encrypt. (Under different
-secrets the same `a` is harmless: `fhe_auc.bfv.joint_keys`.)
+A seed is used once: two ciphertexts with the same `a` tell the difference of what they encrypt.
 """
 
 from dataclasses import dataclass

@@ -10,7 +10,6 @@ A protocol brings one for each way in which keys may be held; `fhe_auc_keys.role
 
     `SealedComputation`    `sealed_roles`: a key holder makes the keys, and parties encrypt
     `PaddedComputation`    `padded_roles`: a key holder makes the keys, and parties pad; `helper_roles`: a helper does
-    `JointComputation`     `joint_roles`: the parties make the keys together
 
 Sums of vectors, which need no encryption: `fhe_auc.session.vector_computation`.
 
@@ -27,11 +26,10 @@ from typing import Any, ClassVar, Generic, NamedTuple, TypeVar, cast
 import msgspec
 
 from fhe_auc.base.errors import InputError
-from fhe_auc.bfv.joint_keys import JointSetup, JointShare
 from fhe_auc.input_proofs.sessions import InputProof, InputProofs
 from fhe_auc.rlwe.context import BasePublicContext, BaseSecretContext
 from fhe_auc.rlwe.modular import Residues
-from fhe_auc.rlwe.polynomials import Polynomials, Words
+from fhe_auc.rlwe.polynomials import Words
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.party import R
 from fhe_auc.session.plan import EncryptedPlan
@@ -39,7 +37,7 @@ from fhe_auc.session.running_sum import RunningSum
 
 Task = TypeVar("Task", bound="PartyTask[Any, Any, Any]")
 Public = TypeVar("Public")  # what the aggregator computes with
-Secret = TypeVar("Secret")  # what a party encrypts with: the secret key, or its share of it
+Secret = TypeVar("Secret")  # what a party encrypts with: the secret key
 Values = TypeVar("Values")  # what is encrypted as one part of a submission
 Decrypted = TypeVar("Decrypted")  # what a decrypted result holds
 
@@ -110,8 +108,6 @@ class WholeKeyComputation(Computation[Task, Public, Secret, Decrypted]):
         return task.read(self.decrypt(keys, result.content), result.counted, common_secret)
 
     def _checked(self, context: BasePublicContext[Any] | BaseSecretContext[Any]) -> Any:
-        if self._manifest.joint_keys:
-            raise InputError("the session's manifest asks for joint keys")
         if self.plan.parameters != context.parameters:
             raise InputError("the keys were made with other parameters than the session's manifest names")
         if self._manifest.keys == "sealed" and self._manifest.context != context.fingerprint:
@@ -188,29 +184,3 @@ class PaddedComputation(WholeKeyComputation[Task, Public, Secret, list[Residues]
     @abstractmethod
     def opened(self, public: Any, opening: bytes) -> Public:
         """Return what the aggregator computes with, of a public context and an opening; errors as `load_public`."""
-
-
-class JointComputation(Computation[Task, Public, JointShare, Decrypted]):
-    """A computation under keys that the parties make together."""
-
-    setup: JointSetup  # common polynomials, and shapes of all parts of keys and submissions
-    partial_shape: Polynomials  # shape of a party's partial decryption of the whole result
-
-    @abstractmethod
-    def encrypt(self, keys: JointShare, task: Task, common_secret: bytes) -> tuple[bytes, ...]:
-        """Return a party's submission, part by part."""
-
-    @abstractmethod
-    def public_keys(self, key_parts: Sequence[Words], relinearisation_part: Words) -> Public:
-        """Return the aggregator's keys from the sums of all parties' parts, of the first and the second round."""
-
-    @abstractmethod
-    def partial_decryption(self, share: JointShare, result: bytes) -> bytes:
-        """Return a party's partial decryption, smudged; raise `DeserialisationError` where `result` is none."""
-
-    @abstractmethod
-    def combine(self, result: bytes, partials: Iterable[Words]) -> Decrypted:
-        """Return what a result holds, from all parties' partial decryptions, each once and none left out.
-
-        Raises `DeserialisationError` where `result` is none.
-        """

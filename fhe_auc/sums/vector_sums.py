@@ -1,7 +1,7 @@
 """Sums of whole vectors under one-time pads: exact, of degree 1, with two tags that prove them.
 
     party         `VectorAuthenticator.submission`    s_i = (w_i ‖ τ_i) + m_i + k_i
-    key holder    `VectorSums.opening`                M_L = Σ m_i over the parties L that count; without one Σ m_i = 0
+    key holder    `VectorSums.opening`                M_L = Σ m_i over the parties L that count
     aggregator    `VectorSums.result`                 y = Σ s_i − M_L
     party         `VectorAuthenticator.read`          y − Σ k_i = W ‖ T, and W = Σ w_i if T_j = Σ_k r_{j,k}·W_k
 
@@ -89,11 +89,9 @@ class VectorSums:
             total.add(self.pad(seed, session, party)[None])
         return pack(total.words[0], self.modulus)
 
-    def result(self, total: Residues, opening: bytes | None) -> bytes:
+    def result(self, total: Residues, opening: bytes) -> bytes:
         """Return y from the sum of the submissions that count, shape (size,), and the opening for the same parties."""
-        if opening is not None:
-            total = modular.subtract(total, self.unpacked(opening), self.modulus)
-        return pack(total, self.modulus)
+        return pack(modular.subtract(total, self.unpacked(opening), self.modulus), self.modulus)
 
     def check_indices(self, counted: Iterable[int]) -> None:
         """Raise `InputError` unless all are indices of parties."""
@@ -122,8 +120,8 @@ class VectorAuthenticator:
         """Return the submission s_i of the party with this index.
 
         `values` are w_i, integers of shape (entries,), at most `VectorSums.largest` in absolute value, with their noise
-        if any. `own_pad` is m_i, shape (size,), from `VectorSums.pad` or `pairwise_pad`, for this submission alone.
-        Raises `InputError` for anything else; it says no value.
+        if any. `own_pad` is m_i, shape (size,), from `VectorSums.pad`, for this submission alone. Raises `InputError`
+        for anything else; it says no value.
         """
         sums, t = self._sums, self._sums.modulus
         sums.check_indices([party])

@@ -86,9 +86,8 @@ class UnencryptedProtocol(Protocol[R], Generic[R, T]):
     def prepare(self, request: Request) -> Session:
         """Check the options and name the session; `InputError`: a wrong option, or one that only encryption has."""
         check_names(self.options, self.name, request.options)
-        for name, value in (("backend", request.backend), ("smudging_bits", request.smudging_bits)):
-            if value is not None:
-                raise InputError(f"protocol {self.name!r} encrypts nothing: {name} does not apply")
+        if request.backend is not None:
+            raise InputError(f"protocol {self.name!r} encrypts nothing: backend does not apply")
         if request.keys != "sealed":  # the default
             raise InputError(f"protocol {self.name!r} encrypts nothing: keys {request.keys!r} do not apply")
         request = self.completed(request)

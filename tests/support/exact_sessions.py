@@ -31,7 +31,7 @@ GRID = thresholds.uniform(12)
 both_backends = pytest.mark.parametrize("backend", BACKENDS)
 both_protocols = pytest.mark.parametrize("protocol", PLUGINS)
 slow = partial(pytest.param, marks=pytest.mark.slow)
-all_keys = pytest.mark.parametrize("keys", ["sealed", "joint", "helper"])
+all_keys = pytest.mark.parametrize("keys", ["sealed", "helper"])
 
 
 def rows(number: int, seed: int, *, ones: float = 0.4, most: int = 60) -> list[PartyData]:

@@ -14,7 +14,7 @@ from tests.support.exact_sessions import Play
 from tests.support.wire import payload_of
 
 GRID = np.linspace(0, 1, 8)
-KEYS = ("sealed", "helper", "joint")
+KEYS = ("sealed", "helper")
 
 
 class VectorPlay(Play):
@@ -49,7 +49,7 @@ class VectorPlay(Play):
 
     def deliver(self, submissions: dict[str, bytes]) -> bytes:
         keys = self.manifest.keys
-        if self.aggregator.round == (2 if keys == "joint" else 1):
+        if self.aggregator.round == 1:
             for name, each in submissions.items():
                 found: Any = decode(payload_of(each), HelpedSubmission if keys == "helper" else tuple[bytes], "")
                 (self.sent[name],) = found.parts if keys == "helper" else found

@@ -55,7 +55,7 @@ def check(vault: Vault) -> common.Report:
 def close(sessions: tuple[bytes, ...], vault: Vault, ended: bool, lose_result: bool) -> common.Report:
     """Destroy the keys of each SESSION, named by its id, in the key store.
 
-    The secret key goes, a party's seed, its share of joint keys, and what a key holder keeps for `open-late`. A site
+    The secret key goes, a party's seed, and what a key holder keeps for `open-late`. A site
     closes a session by itself once it has the result. What stays: that the bundle was opened, so that it never opens
     again; until the session's end the last answer, for an aggregator that asks again; and the announcement.
 

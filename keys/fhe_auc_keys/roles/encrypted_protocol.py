@@ -2,7 +2,6 @@
 
 keys "sealed"   a key holder makes all keys and seals the secret one to each party (`fhe_auc_keys.roles.sealed_roles`;
                 where parties pad, `padded_roles`)
-keys "joint"    the parties make the keys together (`joint_roles`, `joint_vectors`); nobody has the whole secret key
 keys "helper"   a helper opens what parties have padded (`helper_roles`)
 
 Each is a `fhe_auc_keys.roles.key_mode.KeyMode`, which a protocol makes of its computation.
@@ -25,7 +24,6 @@ from fhe_auc_keys.roles.key_mode import KeyMode
 
 _ABSENT = {
     "sealed": "sealed keys",
-    "joint": "joint keys; exact, verified and the histograms have",
     "helper": "helpers; exact, verified and the histograms have",
 }
 P = TypeVar("P", bound=Plan)
@@ -61,7 +59,7 @@ class EncryptedProtocol(Protocol[R], Generic[R, P]):
     def plan(self, request: Request) -> P:
         """Return the parameters of such a session; errors as `prepare`."""
         check_names(self.options, self.name, request.options)
-        self._mode(request.keys).check(request)
+        self._mode(request.keys)  # which refuses what the protocol has not
         request = self.completed(request)
         self.agreed(request)  # what is wrong with options shows before anything depends on them
         return self.planned(request)

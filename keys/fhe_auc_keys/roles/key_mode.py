@@ -21,7 +21,7 @@ from fhe_auc.base.serialise import decode
 from fhe_auc.session.aggregator import Aggregator
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.party import Party, R
-from fhe_auc.session.protocol import Request, Session
+from fhe_auc.session.protocol import Session
 from fhe_auc_keys.errors import KeysError
 
 ECHO_BYTES = 32
@@ -62,11 +62,6 @@ class KeyMode(ABC):
 
     def __init__(self, computation: Callable[..., Any], echo: Echo | None = None) -> None:
         self.computation, self.echo = computation, echo
-
-    def check(self, request: Request) -> None:
-        """Raise `InputError` where a request asks for what this mode has not."""
-        if request.smudging_bits is not None:
-            raise InputError("smudging_bits is for joint keys only: there are no partial decryptions otherwise")
 
     @abstractmethod
     def prepare(self, plan: Any, announced: Callable[..., Manifest]) -> Session:
@@ -141,9 +136,3 @@ def read_material(material: bytes, shape: type[T]) -> T:
     """Return a role's material; raise `InputError` where it is none of this kind."""
     with reading_material():
         return decode(material, shape, "material")
-
-
-def require_all(request: Request) -> None:
-    """Raise `InputError` where a request lets parties be left out, and none can be."""
-    if request.min_parties not in (None, request.size):
-        raise InputError("min_parties does not apply: with joint keys, and with malicious, no party can be left out")

@@ -185,7 +185,7 @@ class KeyStoreStorage(SiteStorage):
     def aggregator(self, config: Mapping[str, Any]) -> Joined:
         """Open what the key holder has sent to the aggregator.
 
-        ``session`` is that file (aggregator.bundle, session.joint or session.convened), ``holder`` who must have signed
+        ``session`` is that file (aggregator.bundle, session.helper, session.convened), ``holder`` who must have signed
         it; ``store`` and ``passphrase-file`` as for `site`, of the aggregator's own key store, with whom it trusts.
         ``late-opening`` is a folder, or a list of them: where `fhe_auc_keys.site.late_opening.is_late`, the request for
         the opening is written there, and the opening awaited for ``round-timeout`` seconds.

@@ -1,4 +1,4 @@
-"""Sealing one long text to several recipients: encrypted once under a fresh key, which is sealed to each (HPKE).
+"""Sealing one long text to several recipients: encrypted once under a fresh key, which is encrypted for each.
 
 ChaCha20-Poly1305 commits to no key: a sender can make a ciphertext that opens to two texts under two keys, and seal one
 to some recipients, the other to others. So with the ciphertext goes a commitment to the key, which every opener checks:
@@ -7,48 +7,23 @@ to some recipients, the other to others. So with the ciphertext goes a commitmen
 
 Two content keys with one commitment are a collision of HMAC-SHA256; so all who can open it read the same text. (The
 generic repair of Albertini et al., "How to abuse and fix authenticated encryption without key commitment", 2022.)
-
-The recipients' keys are X25519, which a quantum computer breaks; docs/security/joint-keys.md, "What a recording tells
-later", says what that leaves.
 """
 
 from __future__ import annotations
 
 import hashlib
 import hmac
-import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
-import msgspec
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-from fhe_auc.base.serialise import encode
-from fhe_auc_keys.errors import KeysError, TamperedError
-from fhe_auc_keys.trust import sealing
-from fhe_auc_keys.trust.identity import Identity
-from fhe_auc_keys.trust.signed_documents import parsed
+from fhe_auc_keys.errors import TamperedError
 
 _KEY_BYTES = _COMMITMENT_BYTES = 32
 _NONCE = bytes(12)  # every key encrypts one text
-
-
-class _Sealed(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    keys: dict[str, bytes]  # the content key, sealed to each recipient
-    ciphertext: bytes  # behind the commitment
-
-
-def seal_to_all(recipients: Mapping[str, bytes], plaintext: bytes, *, info: bytes, associated: bytes) -> bytes:
-    """Return `plaintext` sealed to several encryption keys, by name; an opener states `info` and `associated` alike."""
-    key = secrets.token_bytes(_KEY_BYTES)
-    ciphertext, digest = _encrypted(key, plaintext, associated)
-    sealed = {
-        name: sealing.seal_classical(public, key, info=encode((info, name, digest)))
-        for name, public in recipients.items()
-    }
-    return encode(_Sealed(sealed, ciphertext))
 
 
 def seal_under(
@@ -70,16 +45,6 @@ def unseal_under(key: bytes, part: bytes, ciphertext: bytes, *, associated: byte
     except (InvalidTag, ValueError):
         raise TamperedError("sealed bytes are damaged, or were sealed under another key") from None
     return _opened(content_key, ciphertext, associated)
-
-
-def unseal_mine(identity: Identity, sealed: bytes, *, info: bytes, associated: bytes) -> bytes:
-    """Return what `seal_to_all` sealed to this identity; `KeysError` for other recipients, else `TamperedError`."""
-    parts = parsed(sealed, _Sealed, "sealed text")
-    if identity.name not in parts.keys:
-        raise KeysError(f"not sealed to {identity.name!r}")
-    digest = hashlib.sha256(parts.ciphertext).digest()
-    key = identity.unseal_classical(parts.keys[identity.name], info=encode((info, identity.name, digest)))
-    return _opened(key, parts.ciphertext, associated)
 
 
 def _encrypted(key: bytes, plaintext: bytes, associated: bytes) -> tuple[bytes, bytes]:

@@ -107,10 +107,6 @@ class Identity:
         """Return what `fhe_auc_keys.trust.sealing.seal` sealed to this identity; `TamperedError` otherwise."""
         return self._encryption.unseal(sealed, info=info)
 
-    def unseal_classical(self, sealed: bytes, *, info: bytes) -> bytes:
-        """Return what `fhe_auc_keys.trust.sealing.seal_classical` sealed to it; `TamperedError` otherwise."""
-        return self._encryption.unseal_classical(sealed, info=info)
-
     def to_bytes(self) -> bytes:
         """Serialise, private keys in the clear: for `fhe_auc_keys.store.key_store` only."""
         private = self._signing.private_bytes_raw(), self._encryption.components

@@ -2,9 +2,7 @@
 
 The KEM is MLKEM768-X25519 (draft-ietf-hpke-pq; it is X-Wing, draft-connolly-cfrg-xwing-kem): who records what is sealed
 and gets a better machine years later has to break ML-KEM-768 and X25519 both. It is a draft, and its labels may change:
-tests/test_wire_formats.py opens bytes that were sealed before. With joint keys a long text goes to all parties, and is
-sealed to the X25519 component alone (`seal_classical`): `trust.group_sealing` says what that leaves. The component is
-used under two KEMs; their key derivations share no input, as X-Wing hashes a label, and DHKEM its own identifier.
+tests/test_wire_formats.py opens bytes that were sealed before.
 
 Base mode does not say who sealed; the sender's signature over the whole does.
 """
@@ -19,13 +17,12 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from cryptography.hazmat.primitives.hpke import AEAD, KDF, KEM, MLKEM768X25519PrivateKey, Suite
 
 from fhe_auc_keys.errors import KeysError, TamperedError
-from fhe_auc_keys.trust.public_keys import ML_KEM_BYTES, NO_HYBRID, encryption_key, x25519_key
+from fhe_auc_keys.trust.public_keys import NO_HYBRID, encryption_key
 
 OVERHEAD = 1136
 """Bytes by which `seal` makes a text longer: ML-KEM's ciphertext (1,088), an X25519 key (32), the tag (16)."""
 
-_HYBRID = Suite(KEM.MLKEM768_X25519, KDF.HKDF_SHA256, AEAD.CHACHA20_POLY1305)
-_CLASSICAL = Suite(KEM.X25519, KDF.HKDF_SHA256, AEAD.CHACHA20_POLY1305)
+_SUITE = Suite(KEM.MLKEM768_X25519, KDF.HKDF_SHA256, AEAD.CHACHA20_POLY1305)
 
 
 class PrivateKey:
@@ -64,28 +61,15 @@ class PrivateKey:
 
     def unseal(self, sealed: bytes, *, info: bytes) -> bytes:
         """Return what `seal` sealed; `TamperedError` for another key, another `info` or altered bytes."""
-        return _opened(_HYBRID, sealed, self._hybrid, info)
-
-    def unseal_classical(self, sealed: bytes, *, info: bytes) -> bytes:
-        """Return what `seal_classical` sealed; errors as `unseal`."""
-        return _opened(_CLASSICAL, sealed, self._x25519, info)
-
-
-def _opened(suite: Suite, sealed: bytes, key: MLKEM768X25519PrivateKey | X25519PrivateKey, info: bytes) -> bytes:
-    try:
-        return suite.decrypt(sealed, key, info=info)
-    except (InvalidTag, ValueError):
-        raise TamperedError("sealed bytes are damaged, or were sealed to another key or for another purpose") from None
+        try:
+            return _SUITE.decrypt(sealed, self._hybrid, info=info)
+        except (InvalidTag, ValueError):
+            raise TamperedError("sealed bytes are damaged, or sealed to another key or for another purpose") from None
 
 
 def seal(recipient: bytes, plaintext: bytes, *, info: bytes) -> bytes:
     """Return `plaintext` sealed to a key (`UnfitCertificateError` for none), `OVERHEAD` longer, bound to `info`."""
-    return _HYBRID.encrypt(plaintext, encryption_key(recipient), info=info)
-
-
-def seal_classical(recipient: bytes, plaintext: bytes, *, info: bytes) -> bytes:
-    """Return `plaintext` sealed to the X25519 component of such a key alone: 48 bytes longer. As `seal` otherwise."""
-    return _CLASSICAL.encrypt(plaintext, x25519_key(recipient[ML_KEM_BYTES:]), info=info)
+    return _SUITE.encrypt(plaintext, encryption_key(recipient), info=info)
 
 
 @lru_cache(maxsize=1)

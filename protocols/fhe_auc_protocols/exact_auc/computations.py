@@ -1,38 +1,25 @@
-"""What is computed in exact sessions, on padded sketches or on ciphertexts under joint keys.
+"""What is computed in exact sessions, on padded sketches: `fhe_auc.sums` says how sums come out.
 
-**Sealed keys or a helper.** Parties send padded sketches. The opening, made with the keys, is the aggregator's alone: a
-party, which has the secret key, could decrypt the sum of the pads with it. `fhe_auc.sums` says how sums come out.
-
-**Joint keys**, in the rounds of `fhe_auc_keys.roles.joint_roles`: docs/security/joint-keys.md. Each party encrypts both
-factors of every product, which are linear in its sketch; the aggregator adds up and multiplies, pair by pair of
-ciphertexts. Slots of a result hold single terms, under a mask that adds up to zero over each sum's. The aggregator adds
-one, and each party another in its partial decryption: so the aggregator and some parties together see sums alone, as
-long as a party is left whose mask they lack.
+The opening, made with the keys, is the aggregator's alone: a party, which has the secret key, could decrypt the sum of
+the pads with it.
 """
 
-import secrets
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
 
-import numpy as np
-
 from fhe_auc import bfv
-from fhe_auc.base.errors import InputError
-from fhe_auc.base.keystream import KeyStream
 from fhe_auc.base.serialise import encode
 from fhe_auc.bfv import PublicContext, SecretContext
-from fhe_auc.bfv.joint_keys import JointEvaluator, JointSetup, JointShare, fuse
 from fhe_auc.input_proofs.sessions import InputProofs
 from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.modular import Residues
 from fhe_auc.rlwe.polynomials import Polynomials, PolynomialSum, Words
-from fhe_auc.session.computation import JointComputation, Padded, PaddedComputation
+from fhe_auc.session.computation import Padded, PaddedComputation
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.running_sum import RunningSum
 from fhe_auc.sums.opening import Opening, make_opening
 from fhe_auc.sums.pads import pad
 from fhe_auc.sums.residues import pack, packed_size, unpack
-from fhe_auc.sums.terms import Factor, Term
 from fhe_auc_protocols.exact_auc.party_task import ExactTask
 from fhe_auc_protocols.exact_auc.plan import ExactPlan
 
@@ -40,7 +27,7 @@ _PROBE = 3  # residues: what is looked for has 24 bytes
 
 
 class ExactPaddedComputation(PaddedComputation[ExactTask, Opening, SecretContext]):
-    """That of a manifest with sealed keys, or a helper; raises `InputError` where its plan is none for such keys."""
+    """That of a manifest with sealed keys, or a helper."""
 
     library: ClassVar[Any] = bfv
     plan: ExactPlan
@@ -48,8 +35,6 @@ class ExactPaddedComputation(PaddedComputation[ExactTask, Opening, SecretContext
     def __init__(self, manifest: Manifest) -> None:
         self._manifest = manifest
         self.plan = manifest.decoded_plan(ExactPlan)
-        if self.plan.joint_keys:
-            raise InputError("the session's manifest asks for joint keys")
         self._proved = proved = self.plan.proved
         self._size = self.plan.computed.sketch.size if proved is None else proved.size  # of what is submitted
         self._primes = self.plan.parameters.plain_moduli
@@ -144,87 +129,3 @@ class ExactPaddedComputation(PaddedComputation[ExactTask, Opening, SecretContext
         """Return the pad of the party of this index for each prime."""
         session = self._manifest.session
         return [pad(seed, session, party, which, prime, self._size) for which, prime in enumerate(self._primes)]
-
-
-class ExactJointComputation(JointComputation[ExactTask, JointEvaluator, "list[Residues]"]):
-    """With joint keys, `binding` as of `JointSetup`; raises `InputError` where the manifest has no plan for them."""
-
-    plan: ExactPlan
-    setup: JointSetup
-
-    def __init__(self, manifest: Manifest, binding: bytes) -> None:
-        self.plan = plan = manifest.decoded_plan(ExactPlan)
-        if not plan.joint_keys:
-            raise InputError("the session's manifest asks for keys that somebody holds as a whole")
-        self._first = manifest.parties[0]  # who puts in what is the same for all
-        self._primes = plan.parameters.plain_moduli
-        self.setup = JointSetup(plan.parameters, binding, products=plan.layout.ciphertexts, kept=plan.kept)
-        half = self.setup.result_part
-        self.partial_shape = Polynomials(half.ring_dimension, plan.primes * half.moduli)
-
-    def encrypt(self, keys: JointShare, task: ExactTask, common_secret: bytes) -> tuple[bytes, ...]:
-        """Return a party's parts of all ciphertexts: left and right of every pair, prime by prime."""
-        first = task.party == self._first
-        return tuple(
-            keys.encrypt(values, which, block)
-            for which, each in enumerate(task.encode(common_secret))
-            for block, values in zip(self.setup.blocks(which), self._factors(each, which, first=first), strict=True)
-        )
-
-    def _factors(self, sketch: Residues, which: int, *, first: bool) -> Iterator[Residues]:
-        """Yield the slots of all ciphertexts for a prime, left and right of every pair; one party is the `first`."""
-        prime = self._primes[which]
-        at = self.plan.computed.evaluate(sketch, prime)
-        sides = [[_sides(term, at, prime, first=first) for term in wanted.terms] for wanted in self.plan.computed.sums]
-        placed = [self.plan.layout.place([[term[side] for term in terms] for terms in sides]) for side in (0, 1)]
-        for pair in zip(*placed, strict=True):
-            yield from pair
-
-    def public_keys(self, key_parts: Sequence[Words], relinearisation_part: Words) -> JointEvaluator:
-        """Return what the aggregator computes with."""
-        return JointEvaluator(self.setup, key_parts, relinearisation_part)
-
-    def aggregate(self, keys: JointEvaluator, totals: Sequence[Words]) -> bytes:
-        """Return the encrypted sums for each prime: hidden but for the sums' totals, and flooded."""
-        results = []
-        for which, prime in enumerate(self._primes):
-            product = keys.product([totals[block] for block in self.setup.blocks(which)], which)
-            keys.add_values(product, self._mask(prime), which)
-            keys.flood(product, self.plan.flooding_exponent)
-            results.append(keys.dump_result(product, which))
-        return encode(tuple(results))
-
-    def partial_decryption(self, share: JointShare, result: bytes) -> bytes:
-        """Return a party's partial decryptions, one for each prime, masked."""
-        parts = enumerate(zip(self.plan.result_parts(result), self._primes, strict=True))
-        exponent = self.plan.smudging_exponent
-        return b"".join(
-            share.partial_decryption(each, which, exponent, self._mask(prime)) for which, (each, prime) in parts
-        )
-
-    def combine(self, result: bytes, partials: Iterable[Words]) -> list[Residues]:
-        """Return the result's sums for each prime, shape (sums,)."""
-        by_party = [np.split(each, self.plan.primes) for each in partials]
-        return [
-            self.plan.layout.totals(fuse(self.setup, each, which, [parts[which] for parts in by_party]), prime)
-            for which, (each, prime) in enumerate(zip(self.plan.result_parts(result), self._primes, strict=True))
-        ]
-
-    def _mask(self, prime: int) -> Residues:
-        """Return fresh residues, shape (slots,), uniform but that each sum's slots add up to zero."""
-        none = np.zeros(len(self.plan.computed.sums), np.uint64)
-        return self.plan.layout.mask(KeyStream(secrets.token_bytes(32)), none, prime)
-
-
-def _sides(term: Term, at: Mapping[Factor, Residues], prime: int, *, first: bool) -> tuple[Residues, Residues]:
-    """Return what a party adds to both factors of a term's entries, shape (length,) each.
-
-    Constants go with the left one. Where the right one is 1, the `first` party alone puts that in.
-    """
-    left, *others = (at[factor] for factor in term.factors if not factor.constants)
-    for factor in term.factors:
-        if factor.constants:
-            left = modular.multiply(left, at[factor], prime)
-    right = others[0] if others else np.full(len(left), first, np.uint64)
-    shape = np.broadcast_shapes(left.shape, right.shape)
-    return np.broadcast_to(left, shape), np.broadcast_to(right, shape)

@@ -4,9 +4,9 @@ Integers are released, so the product T of the plaintext primes is at least the 
 (`AnalysisSums.least_modulus`). Every prime is above d·2^40, d the largest degree of a sum: a lie on one result then
 passes with a chance of at most d/(t − 1), below 2^-40.
 
-With sealed keys or a helper the aggregator multiplies plaintexts by ciphertexts of an opening (`fhe_auc.sums`), with
-joint keys ciphertexts by ciphertexts. What the circuit's noise is (X), what flooding and smudging (2^b, 2^c) add to it,
-what switching down does, and when all of it hides and decrypts: docs/security/encryption.md.
+The aggregator multiplies plaintexts by ciphertexts of an opening (`fhe_auc.sums`). What the circuit's noise is (X),
+what flooding (2^b) adds to it, what switching down does, and when all of it hides and decrypts:
+docs/security/encryption.md.
 """
 
 from __future__ import annotations
@@ -17,11 +17,10 @@ from functools import cached_property
 import msgspec
 
 from fhe_auc.base.errors import CapacityError
-from fhe_auc.bfv.ciphertext_noise import check_joint_room, flooding_margin, hidden_by, kept_capacity_bits, product_bound
+from fhe_auc.bfv.ciphertext_noise import flooding_margin
 from fhe_auc.bfv.parameters import BfvParameters
 from fhe_auc.question.analysis import Analysis
 from fhe_auc.results.heterogeneity import LEAST_SITES
-from fhe_auc.rlwe.statistical_security import check_smudging
 from fhe_auc.session.plan import Keys
 from fhe_auc.sums.layout import Layout
 from fhe_auc.sums.proof import authenticated
@@ -32,8 +31,6 @@ from fhe_auc_protocols.exact_auc.proved_counts import ProvedCounts
 
 SOUNDNESS_BITS = 40  # a wrong integer of one result is accepted with a probability below 2^-40
 LEAST_FLOODING_BITS, MOST_FLOODING_BITS = 40, 80
-
-_SMUDGING_SHARE, _FLOODING_SHARE = 3 / 4, 1 / 5  # of the capacity with joint keys; smudging of all parties together
 
 
 def least_prime(release: Release) -> int:
@@ -53,7 +50,7 @@ class ExactParameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     thresholds: int
     """Points of the session's grid, at least 2."""
     interval: bool
-    """Whether the sums for standard errors are released too; without joint keys."""
+    """Whether the sums for standard errors are released too."""
     average_precision: bool
     """Whether its sum is; parties then know how many rows lie at or above each threshold."""
     authenticated: bool
@@ -62,16 +59,12 @@ class ExactParameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     """Most that submit, at least 1."""
     max_rows: int
     """Public bound n on the pooled rows: at least 2."""
-    joint_keys: bool
-    """Whether each party holds a share of the secret key, instead of all the same key."""
     parameters: BfvParameters
     """Their plaintext moduli are primes above `least_prime`, as many as the sums need."""
     kept: int
     """Primes of Q that results are switched down to."""
     flooding_bits: int
     """λ, 40 to 80: flooding hides but for a statistical distance of 2^-λ, for each prime."""
-    smudging_bits: int = 0
-    """The same, 30 to 80, of each party's noise on its partial decryption; 0 without joint keys."""
     runs: tuple[int, ...] | None = None
     """Which bins can hold one score only (`tie_sums.runs_of`); None: all ties may be those of bins."""
     privacy: Privacy | None = None
@@ -83,18 +76,16 @@ class ExactParameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     all. With a helper and one prime only. Empty: nothing is proved of what parties put in."""
 
     def __post_init__(self) -> None:
-        if self.joint_keys and self.interval:
-            raise CapacityError("with joint keys there are no sums of degree 3")
         if self.analysis.heterogeneity and not (self.interval and self.parties >= LEAST_SITES):
             raise CapacityError(
-                f"heterogeneity takes {LEAST_SITES} parties or more (here {self.parties}), an interval and sealed keys"
+                f"heterogeneity takes {LEAST_SITES} parties or more (here {self.parties}), and an interval"
             )
         if self.analysis.cluster and not self.interval:
-            raise CapacityError("intervals by patients take an interval, and sealed keys or a helper, without epsilon")
+            raise CapacityError("intervals by patients take an interval, without epsilon")
         if self.average_precision and self.analysis.classes:
             raise CapacityError("average precision is of labels 0 and 1")
-        if not 0 <= self.helpers <= 1 - self.joint_keys:
-            raise CapacityError(f"a session has one helper, or none and other keys; got {self.helpers}")
+        if self.helpers not in (0, 1):
+            raise CapacityError(f"a session has one helper, or none; got {self.helpers}")
         self._check_privacy()
         self._check_caps()
         for name, number, least in (("parties", self.parties, 1), ("max_rows", self.max_rows, 2)):
@@ -106,33 +97,17 @@ class ExactParameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
             raise CapacityError(f"the plan has a prime below {least:,}")
         if self.modulus < self.sums.least_modulus(self.max_rows, self.parties):
             raise CapacityError(f"{len(moduli)} primes are too few for {self.max_rows:,} pooled rows")
-        if self.parameters.joint_keys != self.joint_keys:
-            raise CapacityError("the plan's chain of primes is one for other keys")
         total = len(self.parameters.modulus_bits)
         if not 1 <= self.kept <= total:
             raise CapacityError(f"of {total} primes of the modulus, a result cannot keep {self.kept}")
         least, most = LEAST_FLOODING_BITS, MOST_FLOODING_BITS
         if not least <= self.flooding_bits <= most:
             raise CapacityError(f"flooding_bits must lie between {least} and {most}, got {self.flooding_bits}")
-        check_smudging(self.joint_keys, self.smudging_bits)
-        if self.joint_keys:
-            check_joint_room(
-                self.parameters,
-                self.noise_bound,
-                self.kept,
-                shares=self.parties,
-                flooding=self.flooding_exponent,
-                smudging=self.smudging_exponent,
+        if (margin := self.flooding_margin) < self.flooding_bits:
+            raise CapacityError(
+                f"{self.layout.ciphertexts:,} products make so much noise that flooding hides it by {margin:.1f} bits "
+                f"only, {self.flooding_bits} are asked for; take fewer thresholds"
             )
-        for what, found, asked in (
-            ("flooding", self.flooding_margin, self.flooding_bits),
-            ("smudging", self.smudging_margin, self.smudging_bits),
-        ):
-            if asked and found < asked:
-                raise CapacityError(
-                    f"{self.parties:,} parties and {self.layout.ciphertexts:,} products make so much noise that {what} "
-                    f"hides it by {found:.1f} bits only, {asked} are asked for; take fewer parties or thresholds"
-                )
 
     def _check_caps(self) -> None:
         if not self.caps:
@@ -165,8 +140,8 @@ class ExactParameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 
     @property
     def keys(self) -> Keys:
-        """Who makes the keys: "sealed", "joint" or "helper"."""
-        return "joint" if self.joint_keys else "helper" if self.helpers else "sealed"
+        """Who makes the keys: "sealed" or "helper"."""
+        return "helper" if self.helpers else "sealed"
 
     @property
     def modulus(self) -> int:
@@ -218,34 +193,12 @@ class ExactParameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     @cached_property
     def layout(self) -> Layout:
         """Where a result's sums stand in its slots."""
-        return Layout.of(self.computed, self.parameters.slots, factors=self.joint_keys)
-
-    @property
-    def noise_bound(self) -> float:
-        """X of a sum of products, with joint keys: no coefficient of the noise is larger before flooding."""
-        return product_bound(self.parameters, self.parties, products=self.layout.ciphertexts, kept=self.kept)
-
-    @property
-    def flooding_exponent(self) -> int:
-        """b: flooding, modulo what is kept of Q, is uniform on [-2^b, 2^b); with joint keys."""
-        return math.floor(kept_capacity_bits(self.parameters, self.kept) + math.log2(_FLOODING_SHARE))
+        return Layout.of(self.computed, self.parameters.slots)
 
     @property
     def flooding_margin(self) -> float:
         """λ that flooding reaches, at least `flooding_bits`."""
-        if self.joint_keys:
-            return hidden_by(self.parameters, self.flooding_exponent, self.noise_bound)
         return flooding_margin(self.parameters, self.layout.ciphertexts, self.kept)
-
-    @property
-    def smudging_exponent(self) -> int:
-        """c: smudging, modulo what is kept of Q, is uniform on [-2^c, 2^c); with joint keys."""
-        return math.floor(kept_capacity_bits(self.parameters, self.kept) + math.log2(_SMUDGING_SHARE / self.parties))
-
-    @property
-    def smudging_margin(self) -> float:
-        """λ that smudging reaches, at least `smudging_bits`; 0 without joint keys."""
-        return hidden_by(self.parameters, self.smudging_exponent, self.noise_bound) if self.joint_keys else 0.0
 
     def soundness(self, min_parties: int) -> float | None:
         """Return a bound on the chance that any party accepts a wrong integer; None where results are not verified.

@@ -32,14 +32,12 @@ class ExactPlan(ExactParameters, frozen=True):
 
     @property
     def blocks(self) -> int:
-        """Parts of a submission: a padded sketch for each prime; with joint keys both factors' ciphertexts."""
-        return (2 * self.layout.ciphertexts if self.joint_keys else 1) * self.primes
+        """Parts of a submission: a padded sketch for each prime."""
+        return self.primes
 
     @property
     def submission_bytes(self) -> int:
         """Bytes of one party's submission."""
-        if self.joint_keys:
-            return self.blocks * self.parameters.submission_bytes
         size = self.computed.sketch.size if self.proved is None else self.proved.size
         sketch = sum(packed_size(size, prime) for prime in self.parameters.plain_moduli)
         return sketch + self.helpers * BLOB_BYTES + self.proof_bytes
@@ -52,7 +50,8 @@ class ExactPlan(ExactParameters, frozen=True):
     @property
     def result_bytes(self) -> int:
         """Bytes of the result's ciphertexts: one for each prime, both polynomials."""
-        return 2 * self.primes * self._result_polynomial
+        kept = self.parameters.modulus_bits[: self.kept]
+        return 2 * self.primes * self.parameters.ring_dimension * sum(-(-each // 8) for each in kept)
 
     def result_parts(self, result: bytes) -> tuple[bytes, ...]:
         """Return a result's ciphertexts, one for each prime; raise `DeserialisationError` where it is none."""
@@ -62,35 +61,21 @@ class ExactPlan(ExactParameters, frozen=True):
         return parts
 
     @property
-    def key_bytes(self) -> int:
-        """Of one party's parts of joint keys, or 0: a polynomial, and three for each prime to relinearise with."""
-        return (1 + 3 * self.primes) * self._result_polynomial if self.joint_keys else 0
-
-    @property
     def download_bytes(self) -> int:
-        """Bytes that a party receives: the result.
-
-        With joint keys also, of every party, two polynomials of the relinearisation key for each plaintext prime, and
-        its partial decryption.
-        """
+        """Bytes that a party receives: the result."""
         if self.helpers:
             return 8 * self.primes * len(self.computed.sums) + WRAPPED_BYTES * self.parties
-        others = 3 * self.parties * self.primes * self._result_polynomial if self.joint_keys else 0
-        return self.result_bytes + others
-
-    @property
-    def _result_polynomial(self) -> int:
-        return self.parameters.ring_dimension * sum(-(-each // 8) for each in self.parameters.modulus_bits[: self.kept])
+        return self.result_bytes
 
     def describe(self) -> list[Parameter]:
         """Return the parameters with their reasons."""
         parameters = self.parameters
-        product = "products of ciphertexts" if self.joint_keys else "a plaintext times a ciphertext"
         rows = [
             *([] if self.privacy is None else self.privacy.describe()),
             *describe_ring(
                 parameters,
-                f"the smallest whose modulus takes {product}, and its flooding; N slots a ciphertext",
+                "the smallest whose modulus takes a plaintext times a ciphertext, and its flooding; N slots a "
+                "ciphertext",
                 "the room for noise, which is what hides",
             ),
             Parameter(
@@ -121,32 +106,15 @@ class ExactPlan(ExactParameters, frozen=True):
                     f"it has tried 2^{math.floor(math.log2(self.proved.prime))} submissions",
                 )
             )
-        if not self.joint_keys:
-            number = f"{self.layout.ciphertexts * self.primes}"
-            opening = Parameter("opening, ciphertexts", number, "made by who has the key, once")
-            return [*rows, opening, describe_upload(self, "its padded sketch"), describe_download(self)]
-        return [
-            *rows,
-            Parameter("ciphertexts", f"{self.blocks}", "both factors of every product, for each prime"),
-            describe_upload(self, "all ciphertexts; their random halves do not travel"),
-            describe_download(self),
-            Parameter(
-                "smudging, bits",
-                str(math.floor(self.smudging_margin)),
-                "each party adds so much to its partial decryption, in case that the aggregator has not flooded",
-            ),
-            Parameter(
-                "joint keys, a party",
-                quantities.bytes_text(self.key_bytes),
-                "sent once a session: its parts of the public key and of those that the circuit takes",
-            ),
-        ]
+        opening = Parameter(
+            "opening, ciphertexts", f"{self.layout.ciphertexts * self.primes}", "made by who has the key, once"
+        )
+        return [*rows, opening, describe_upload(self, "its padded sketch"), describe_download(self)]
 
     def as_dict(self) -> dict[str, Any]:
         """Return the parameters as plain data."""
         return {
-            **ring_as_dict(self, smudging_bits=self.smudging_margin),
-            "key_bytes": self.key_bytes,
+            **ring_as_dict(self),
             "plain_moduli": list(self.parameters.plain_moduli),
             "sketch_entries": self.computed.sketch.size,
             "products": self.layout.ciphertexts,

@@ -19,7 +19,6 @@ from fhe_auc.results.evaluation import Evaluation
 from fhe_auc.results.heterogeneity import LEAST_SITES
 from fhe_auc.results.intervals import quantile
 from fhe_auc.rlwe.backends import choose_backend
-from fhe_auc.rlwe.statistical_security import DEFAULT_SMUDGING_BITS
 from fhe_auc.rows.own_rows import left_out
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.manifest import Manifest
@@ -29,7 +28,7 @@ from fhe_auc_keys.roles.key_mode import Echo, KeyMode, Modes
 from fhe_auc_keys.roles.padded_roles import SealedPads
 from fhe_auc_protocols import options as options_of
 from fhe_auc_protocols.exact_auc import epsilon_noise
-from fhe_auc_protocols.exact_auc.computations import ExactJointComputation, ExactPaddedComputation
+from fhe_auc_protocols.exact_auc.computations import ExactPaddedComputation
 from fhe_auc_protocols.exact_auc.epsilon_noise import Privacy
 from fhe_auc_protocols.exact_auc.parameter_choice import plan_exact
 from fhe_auc_protocols.exact_auc.party_task import INTERVAL, PLAIN_INTERVAL, ROUND_SCORES, ExactTask
@@ -51,12 +50,6 @@ _NO_GROUPS = (
 _NO_OTHERS = f"with {ROUND_SCORES} every rounded score is a threshold: give no others"
 
 
-def _joint_keys() -> KeyMode:
-    from fhe_auc_keys.roles.joint_roles import JointKeys
-
-    return JointKeys(ExactJointComputation)
-
-
 def _helper_keys() -> KeyMode:
     from fhe_auc_keys.roles.helper_roles import HelperKeys
 
@@ -73,7 +66,7 @@ class Exact(EncryptedProtocol[Evaluation, ExactPlan]):
     several = True
     boundaries = "boundaries-federated"
     options = options_of.Exact
-    modes: ClassVar = Modes(sealed=lambda: SealedPads(ExactPaddedComputation), joint=_joint_keys, helper=_helper_keys)
+    modes: ClassVar = Modes(sealed=lambda: SealedPads(ExactPaddedComputation), helper=_helper_keys)
     authenticated: ClassVar[bool] = False
     proves_inputs = True
 
@@ -139,12 +132,10 @@ class Exact(EncryptedProtocol[Evaluation, ExactPlan]):
                 average_precision=bool(request.before),
                 authenticated=self.authenticated,
                 backend=choose_backend(request.backend),
-                joint_keys=request.keys == "joint",
                 helpers=int(request.keys == "helper"),
                 caps=caps,
                 runs=_runs(request.thresholds, request.options),
                 privacy=privacy,
-                smudging_bits=DEFAULT_SMUDGING_BITS if request.smudging_bits is None else request.smudging_bits,
             )
         except CapacityError as error:
             if analysis.is_plain:
@@ -185,7 +176,7 @@ class Exact(EncryptedProtocol[Evaluation, ExactPlan]):
             fits = not plan.interval
         else:
             quantile(level)  # raises for what is no level
-            fits = plan.interval or plan.joint_keys or plan.privacy is not None or manifest.fleet is not None
+            fits = plan.interval or plan.privacy is not None or manifest.fleet is not None
         if not fits:
             raise InputError("the session's manifest has an interval, and its plan not the sums for it, or the reverse")
         if epsilon_noise.agreed(manifest.options) != ({} if plan.privacy is None else plan.privacy.options(manifest)):
@@ -214,9 +205,7 @@ class Verified(Exact):
     )
     trust = "the aggregator does not collude with a party, key holder or helper; what it computes is proved"
     authenticated = True
-    modes: ClassVar = Modes(
-        sealed=lambda: SealedPads(ExactPaddedComputation, Echo()), joint=_joint_keys, helper=_helper_keys
-    )
+    modes: ClassVar = Modes(sealed=lambda: SealedPads(ExactPaddedComputation, Echo()), helper=_helper_keys)
 
 
 def agreed_caps(manifest: Manifest, planned: tuple[int, ...]) -> tuple[int, ...]:

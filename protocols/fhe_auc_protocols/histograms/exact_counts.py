@@ -31,12 +31,6 @@ _Names = Annotated[tuple[str, ...], msgspec.Meta(min_length=1)]
 MODELS = "models"  # option of the manifest: the names of several models, as a list in JSON
 
 
-def _joint_vectors() -> KeyMode:
-    from fhe_auc_keys.roles.joint_vectors import JointVectors
-
-    return JointVectors()
-
-
 def _helper_vectors() -> KeyMode:
     from fhe_auc_keys.roles.helper_roles import HelperVectors
 
@@ -47,7 +41,7 @@ class ExactCounts(ReadoutProtocol[R], EncryptedProtocol[R, VectorPlan]):
     """Base of the plug-ins that add up counts."""
 
     plan_type = VectorPlan
-    modes: ClassVar = Modes(sealed=SealedVectors, joint=_joint_vectors, helper=_helper_vectors)
+    modes: ClassVar = Modes(sealed=SealedVectors, helper=_helper_vectors)
 
     def planned(self, request: Request) -> VectorPlan:
         """Return the parameters for a sum of every count."""

@@ -153,7 +153,7 @@ def have_inboxes(**entries: int) -> None:
 def rubbish(session: str) -> None:
     """Of all names that count."""
     FOLDER.mkdir()
-    names = "aggregator.bundle", "session.joint", "north.bundle", f"{session}.opening"
+    names = "aggregator.bundle", "session.helper", "north.bundle", f"{session}.opening"
     for name in (*names, "aggregator", "round-2.message"):
         (FOLDER / name).write_bytes(b"f" * 32)
     (FOLDER / f"{session}.request").mkdir()

@@ -35,7 +35,6 @@ def consortium(request: pytest.FixtureRequest, site_rows: list[PartyData], tmp_p
         pytest.param("malicious", {}, marks=pytest.mark.slow),
         ("verified", {}),
         ("histogram-federated", {}),
-        ("verified", {"keys": "joint"}),
         ("dpauc-laplace", {"options": {"epsilon": 4.0}}),  # which encrypts nothing, and adds noise
     ],
 )
@@ -71,17 +70,6 @@ def test_rows_that_change_once_they_are_submitted_cost_nobody_the_result(
     found = consortium.results["north"]
     assert found.auc == pytest.approx(exact_auc(site_rows, GRID), abs=1e-6 + rounding(found.decimals))
     assert any("the rows have changed since they were submitted, or cannot be read" in w for w in found.warnings)
-
-
-def test_rows_that_change_before_they_are_submitted_are_refused(tmp_path: Path, site_rows: list[PartyData]) -> None:
-    """With joint keys the first round is about keys; rows are fixed from then on."""
-    consortium = Consortium(site_rows, tmp_path / "joint", "exact", keys="joint")
-    aggregator = consortium.aggregator()
-    message = consortium.deliver(aggregator, aggregator.start())
-    fewer = PartyData.from_arrays("north", site_rows[0].y_true[1:], site_rows[0].y_score[1:])
-    with pytest.raises(InputError, match="'north': the rows have changed since the session began"):
-        consortium.answer("north", message, lambda *_: fewer)
-    consortium.answer("north", message)
 
 
 def test_a_session_that_has_ended_leaves_no_keys_and_answers_the_same_question_still(consortium: Consortium) -> None:

@@ -39,7 +39,7 @@ def sorted_as(proved: str = "", derived: str = "", public: str = "", not_verifie
 _OUTCOME = sorted_as(
     proved="parties",  # the theorem is of the sums of just these
     public="protocol backend security_bits keys rounds upload_bytes_per_party download_bytes_per_party "
-    "key_bytes_per_party seconds settings study verified soundness",  # with epsilon, what follows from the budget too
+    "seconds settings study verified soundness",  # with epsilon, what follows from the budget too
     # Text, of the session before as well; and what both servers of a session with proofs say
     not_verified="warnings unproved_parties",
 )
@@ -47,7 +47,7 @@ SORTED: Mapping[type, Mapping[str, str]] = {
     Evaluation: _OUTCOME
     | sorted_as(
         proved="positives negatives histogram",  # the last by two tags; None with verified
-        # D, P and N; ties; Q10 and Q01, or with joint keys the AUC alone; average precision: a proved sum, of entries
+        # D, P and N; ties; Q10 and Q01; average precision: a proved sum, of entries
         # that were divided by proved counts of the same rows
         derived="auc binning_error fraction binning_error_fraction standard_error interval average_precision estimates "
         "comparisons sites",
@@ -259,10 +259,9 @@ def test_where_a_flag_is_set_the_sum_tells_nothing_of_the_others() -> None:
     assert entries[-1] == 0
 
 
-@pytest.mark.parametrize("keys", ["sealed", pytest.param("joint", marks=pytest.mark.slow)])
-def test_what_two_parties_with_a_flag_submit_differs_in_the_precision_s_entries_alone(keys: str) -> None:
-    """In whole sessions: what leaves the task is hidden, with sealed and with joint keys."""
-    play = Play("verified", SITES, GRID, keys=keys, before=bytes(16), interval=None)
+def test_what_two_parties_with_a_flag_submit_differs_in_the_precision_s_entries_alone() -> None:
+    """In whole sessions: what leaves the task is hidden."""
+    play = Play("verified", SITES, GRID, before=bytes(16), interval=None)
     task, secret = play.plugin.task(play.manifest, SITES[0]), bytes(32)
     names, lengths = zip(*play.plan.release.sketch.vectors, strict=True)
     start = sum(lengths[: names.index("precision")])
@@ -288,7 +287,6 @@ def test_between_machines_a_site_keeps_what_it_has_counted_in_its_key_store(tmp_
 
 SESSIONS = [
     (3, {}, 1),
-    (3, {"keys": "joint", "interval": None}, 1),
     (3, {"keys": "helper"}, 3),
     (20, {"keys": "helper"}, 20),
     (20, {"min_parties": 2}, 10),

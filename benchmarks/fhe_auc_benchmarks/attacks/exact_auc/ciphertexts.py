@@ -225,8 +225,6 @@ class ExactAucAttacks(Attacks):
         self, attack: str, manifest: Manifest, material: bytes, *, rows: int
     ) -> LyingPaddedAggregator | LyingHelpedAggregator:
         """Return an aggregator that plays a strategy; one that is staged cannot be played on a session alone."""
-        if manifest.joint_keys:
-            raise InputError("attacks are played with sealed keys or a helper")
         strategy, plan = strategy_of(attack, STRATEGIES), ExactPaddedComputation(manifest).plan
         if strategy.staged:
             raise InputError(f"attack {attack!r} takes more than this session; play it with fhe-auc attack")
