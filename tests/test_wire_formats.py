@@ -44,7 +44,7 @@ from fhe_auc.session.messages import Message
 from fhe_auc.session.party import Party
 from fhe_auc.session.plan import EncodedPlan
 from fhe_auc.session.vector_computation import VectorPlan
-from fhe_auc.sums import opening, residues
+from fhe_auc.sums import pads
 from fhe_auc.sums.terms import Factor, Part, Release, Sketch, Sum, Term
 from fhe_auc_keys.bundles import announcement
 from fhe_auc_keys.bundles import sealed_bundles as bundles
@@ -224,10 +224,8 @@ VECTORS: dict[str, Callable[[Path], bytes]] = {
     "packed polynomials": lambda _: Polynomials(2, (65537, 257)).pack(np.array([[65536, 1], [256, 2]], np.uint64)),
     "polynomial from a seed": lambda _: Polynomials(4, (65537,)).pack(Polynomials(4, (65537,)).uniform(FINGERPRINT)),
     "release of sums": lambda _: serialise.encode(RELEASE),
-    "opening of sums": lambda _: serialise.frame(
-        opening._MAGIC, opening._Stored(opening._digest(RELEASE), (b"sealed",))
-    ),
-    "packed residues": lambda _: residues.pack(np.array([1, 2, 65536], np.uint64), 65537),
+    "pad key of sums": lambda _: serialise.frame(pads._MAGIC, pads._Stored(pads._digest(RELEASE), (b"sealed",))),
+    "packed residues": lambda _: pads.pack(np.array([1, 2, 65536], np.uint64), 65537),
     "secrets of a party": lambda _: serialise.encode(PartySecrets(b"context", FINGERPRINT, FINGERPRINT)),
     "aggregator's material with an opening": lambda _: aggregator_material(b"context", b"opening"),
     "request for an opening": lambda _: late_opening.request(ADDER, _manifest(), ("south",)),

@@ -39,7 +39,7 @@ from fhe_auc.input_proofs.prove import prove
 from fhe_auc.input_proofs.statement import PROOFS, Statement
 from fhe_auc.input_proofs.verify import Query, decide
 from fhe_auc.rlwe.modular import Residues, add, subtract, uniform
-from fhe_auc.sums.residues import pack, packed_size, unpack
+from fhe_auc.sums.pads import pack, packed_size, unpack
 
 KEY_BYTES = 32  # of a query
 NOT_PROVED = (

@@ -146,7 +146,7 @@ class VectorComputation:
 
     def opening(self, material: bytes, seeds: Mapping[str, bytes]) -> bytes:
         """Return the sum of the pads from these seeds, by party; one only in a session."""
-        return self._sums.opening(self._manifest.session, {self._indices[party]: seeds[party] for party in seeds})
+        return self._sums.pad_key(self._manifest.session, {self._indices[party]: seeds[party] for party in seeds})
 
     def opened(self, public: None, opening: bytes) -> bytes:
         """Return the opening; raise `DeserialisationError` for bytes that are none."""

@@ -1,7 +1,7 @@
 """Sums over the pooled vectors of many parties, under one-time pads: exact, of degree 1 to 3.
 
 Party i pads its sketch w_i with m_i, and the aggregator adds up what it gets, in the clear: V = Σ w_i + m_i modulo t.
-The key holder has encrypted products of linear functions of M = Σ m_i before: the *opening*. With A a linear function
+The key holder has encrypted products of linear functions of M = Σ m_i before: the *pad key*. With A a linear function
 of V, and B the same function of M, that of the pooled sketch is A − B, and
 
     Π_d (A_d − B_d) = Σ over subsets S of Π_{d not in S} A_d · Π_{d in S} (−B_d)
@@ -9,14 +9,11 @@ of V, and B the same function of M, that of the pooled sketch is A − B, and
 
 so the aggregator evaluates the sums with products of a plaintext and a ciphertext alone.
 
-    what is summed and released      `terms`                  public; part of what parties agree to
-    a party's pad                    `pads`; those that add up to zero, too
-    padded sketches on their way     `residues`
-    adding them up                   `fhe_auc.rlwe.polynomials.PolynomialSum`, modulo t
-    what is encrypted, and times what, and where it stands      `monomials`, `layout`
-    making an opening, and a result                             `opening`
-    why nobody changes a sum unnoticed                          `proof`
-    what parties derive from their common secret                `common_shares`
+    what is summed and released                             `terms`: public, part of what parties agree to
+    what is encrypted, and times what, and where it stands  `terms`
+    pads, padded sketches on their way, pad keys            `pads`
+    adding sketches up                                      `fhe_auc.rlwe.polynomials.PolynomialSum`, modulo t
+    why nobody changes a sum unnoticed                      `proof`
 
 Whole vectors, of degree 1, need no encryption and have tags of their own: `vector_sums`.
 """

@@ -1,21 +1,196 @@
-"""One-time pads, a party's own, from its seed.
+"""One-time pads of vectors, padded vectors as bytes, and the pad key, which takes the sum of pads off.
 
 With a pad, uniform and used once, a vector is as secret as with any encryption, in as many bytes as it has in the
 clear. Two vectors under the same pad tell their difference.
+
+**Bytes.** Each residue modulo t takes the ⌈log2 t⌉ bits that it needs: residue i those from i·⌈log2 t⌉ on, the lowest
+first; bit b is bit b mod 8, from the lowest, of byte b div 8. The last byte is filled up with zeros.
+
+**Pad key**: the pads' sum, encrypted in products, with which the aggregator evaluates sums under the pads.
+
+    key holder    `make_pad_key`      for each prime, the monomials of the pads' sum
+    aggregator    `PadKey.result`     for each prime, Σ coefficient · monomial, masked and flooded
+    party         `Layout.totals`     the sums for each prime, from the slots that it decrypts; integers by
+                  `modular.centred`
+
+A result shows those who decrypt it the sums, and nothing else: its slots are uniform but for the sums' totals, and
+flooding hides the noise, a function of the coefficients (`fhe_auc.bfv.flooding`).
 """
 
+from __future__ import annotations
+
+import hashlib
+import math
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from fhe_auc.base.errors import DeserialisationError
 from fhe_auc.base.keystream import KeyStream, derived_key
+from fhe_auc.base.serialise import encode, frame, unframe
+from fhe_auc.bfv import Ciphertext, PublicContext, SecretContext
 from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.modular import Residues
+from fhe_auc.sums.terms import Layout, Release, coefficients, monomials, running_sums
 
 _LABEL = b"fhe-auc pad 1\0"
+_WORD_BITS = 64
+_ONE = np.uint64(1)
+_LAST = np.uint64(_WORD_BITS - 1)
+_MAGIC = b"fhepads"
+_SEED_BYTES = 32
 
 
 def pad(seed: bytes, session: bytes, party: int, prime: int, modulus: int, size: int) -> Residues:
     """Return the pad of one party for one prime, shape (size,), uniform in [0, modulus).
 
-    The `seed`, 32 bytes (`InputError` for another length), is known to the party and to the role that opens. `session`
-    is the session's random id, which is known before the opening is made. `party` and `prime` are indices, `modulus` is
-    the prime itself.
+    The `seed`, 32 bytes (`InputError` for another length), is known to the party and to who makes the pad key;
+    `session`, the session's random id, before that is made. `party` and `prime` are indices, `modulus` is the prime.
     """
     return modular.uniform(KeyStream(derived_key(seed, session, _LABEL, party, prime)), modulus, size)
+
+
+def packed_size(count: int, prime: int) -> int:
+    """Return the bytes of so many residues."""
+    return -(-count * _width(prime) // 8)
+
+
+def pack(values: Residues, prime: int) -> bytes:
+    """Return residues, shape (count,), as bytes; raise ValueError where one is not below the prime, of 2 to 63 bits."""
+    if int(values.max(initial=0)) >= prime:
+        raise ValueError("a residue is not below its prime")
+    count, width = len(values), _width(prime)
+    words = np.zeros(-(-count * width // _WORD_BITS), "<u8")
+    word, shift = _places(count, width)
+    # A residue begins in every word, but perhaps the last; what does not fit of a word's last one begins the next word.
+    firsts = np.flatnonzero(np.diff(word, prepend=-1))
+    words[: len(firsts)] = np.bitwise_or.reduceat(values << shift, firsts)
+    lasts = np.append(firsts[1:], count)[: len(words) - 1] - 1
+    words[1:] |= values[lasts] >> (_LAST - shift[lasts]) >> _ONE
+    return words.tobytes()[: packed_size(count, prime)]
+
+
+def unpack(data: bytes | memoryview, count: int, prime: int) -> Residues:
+    """Return so many residues, shape (count,); `DeserialisationError` for other than what `pack` has made."""
+    size, width = packed_size(count, prime), _width(prime)
+    if len(data) != size:
+        raise DeserialisationError(f"expected {size} bytes of residues, got {len(data)}", field="length")
+    if data[-1] >> (8 - (8 * size - count * width)):
+        raise DeserialisationError("the bits behind the last residue are not zero")
+    # Residues begin at the same bits again after some bytes: those of one such place are read together.
+    group = 8 // math.gcd(width, 8)
+    step, rows = group * width // 8, -(-count // group)
+    padded = b"".join((data, bytes(step + 9)))
+    table = np.empty((rows, group), np.uint64)
+    for place in range(group):
+        start, shift = divmod(place * width, 8)
+        column = table[:, place]
+        np.right_shift(np.ndarray(rows, "<u8", padded, start, (step,)), np.uint64(shift), out=column)
+        if width + shift > _WORD_BITS:
+            above: Residues = np.ndarray(rows, np.uint8, padded, start + 8, (step,)).astype(np.uint64)
+            column |= above << np.uint64(_WORD_BITS - shift)
+    table &= np.uint64(2**width - 1)
+    values: Residues = table.reshape(-1)[:count]
+    if int(values.max()) >= prime:
+        raise DeserialisationError(f"residue {int((values >= prime).argmax())} is not below its prime, {prime}")
+    return values
+
+
+def _width(prime: int) -> int:
+    return (prime - 1).bit_length()
+
+
+def _places(count: int, width: int) -> tuple[NDArray[np.int64], Residues]:
+    """Return the word in which each residue begins, and from which bit on."""
+    starts = np.arange(count) * width
+    return starts // _WORD_BITS, (starts % _WORD_BITS).astype(np.uint64)
+
+
+class _Stored(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    release: bytes  # SHA-256
+    ciphertexts: tuple[bytes, ...]  # of the first prime, in order, then of the next
+
+
+def make_pad_key(secret: SecretContext, release: Release, pads: Sequence[Residues]) -> bytes:
+    """Return the pad key for the sum of all pads, one vector of shape (sketch.size,) for each prime.
+
+    It is for the aggregator alone, as parties have the secret key; and for one sum of pads, as two would tell their
+    difference. Raises ValueError for anything but residues modulo each prime; `CapacityError` as `Layout.of`.
+    """
+    layout = Layout.of(release, secret.parameters.slots)
+    ciphertexts: list[bytes] = []
+    for prime, (pad, modulus) in enumerate(zip(pads, secret.parameters.plain_moduli, strict=True)):
+        at = release.evaluate(pad, modulus)
+        vectors = [
+            [monomial for term in total.terms for monomial in monomials(term, at, modulus)] for total in release.sums
+        ]
+        ciphertexts += [secret.encrypt(slots, prime) for slots in layout.place(vectors)]
+    return frame(_MAGIC, _Stored(_digest(release), tuple(ciphertexts)))
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class PadKey:
+    """A pad key that the aggregator has read; ciphertexts for each prime."""
+
+    public: PublicContext
+    release: Release
+    layout: Layout
+    ciphertexts: Sequence[Sequence[Ciphertext]]
+
+    @classmethod
+    def load(cls, public: PublicContext, release: Release, data: bytes) -> PadKey:
+        """Read what `make_pad_key` wrote; `DeserialisationError` for other bytes, `CapacityError` as `Layout.of`."""
+        stored = unframe(_MAGIC, data, _Stored, "pad key")
+        if stored.release != _digest(release):
+            raise DeserialisationError("the pad key is for other sums", field="release")
+        layout = Layout.of(release, public.parameters.slots)
+        count = len(public.parameters.plain_moduli) * layout.ciphertexts
+        if len(stored.ciphertexts) != count:
+            raise DeserialisationError(
+                f"a pad key for these sums has {count} ciphertexts, got {len(stored.ciphertexts)}"
+            )
+        ciphertexts: list[list[Ciphertext]] = [[] for _ in public.parameters.plain_moduli]
+        for number, data in enumerate(stored.ciphertexts):
+            prime = number // layout.ciphertexts
+            ciphertexts[prime].append(public.ciphertext(public.read_submission(data, prime), prime))
+        return cls(public, release, layout, ciphertexts)
+
+    def result(self, pooled: Sequence[Residues], kept: int | None = None) -> tuple[bytes, ...]:
+        """Return a result for each prime, for `SecretContext.decrypt`.
+
+        `pooled` is the sum of all padded sketches for each prime, shape (sketch.size,); ValueError for anything else.
+        `kept` is as of `PublicContext.dump_result`.
+        """
+        results = []
+        for prime, values in enumerate(pooled):
+            results.append(self.public.dump_result(self.public.flood(self.evaluated(values, prime)), kept))
+        return tuple(results)
+
+    def evaluated(self, values: Residues, prime: int) -> Ciphertext:
+        """Return the sums, masked: each is the total over its slots."""
+        modulus = self.public.parameters.plain_moduli[prime]
+        at, clear, hidden = self.release.evaluate(values, modulus), [], []
+        for total in self.release.sums:
+            expanded = [self._coefficients(term, at, modulus) for term in total.terms]
+            clear.append(running_sums(np.concatenate([first for first, _ in expanded]), modulus)[-1])
+            hidden.append([vector for _, vectors in expanded for vector in vectors])
+        mask = self.layout.mask(KeyStream(secrets.token_bytes(_SEED_BYTES)), np.array(clear), modulus)
+        products: Ciphertext | None = None
+        for ciphertext, slots in zip(self.ciphertexts[prime], self.layout.place(hidden), strict=True):
+            if slots.any():  # times nothing but zeros, a ciphertext would hide nothing
+                product = self.public.multiply_values(ciphertext, slots)
+                if products is None:
+                    products = product
+                else:
+                    self.public.add_in_place(products, product)
+        return self.public.encrypt(mask, prime) if products is None else self.public.add_values(products, mask)
+
+    _coefficients = staticmethod(coefficients)  # a liar in the laboratory takes others
+
+
+def _digest(release: Release) -> bytes:
+    return hashlib.sha256(encode(release)).digest()

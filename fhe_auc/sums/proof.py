@@ -9,16 +9,17 @@ what they know it to be before there is a result: a wrong number passes with pro
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from functools import partial
+from itertools import pairwise
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from fhe_auc.base.errors import InputError
 from fhe_auc.base.keystream import KeyStream, derived_key
 from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.modular import Residues
-from fhe_auc.sums.common_shares import CommonShares
 from fhe_auc.sums.terms import Factor, Part, Release, Sketch, Sum, Term
 
 _LABEL = b"fhe-auc authenticator 1\0"
@@ -55,11 +56,51 @@ def released(release: Release, totals: Residues) -> Residues:
     return np.asarray(totals[..., starts])
 
 
-class Share(NamedTuple):
-    """A party's secrets, or the sum of several parties'."""
+class CommonShares:
+    """Vectors that parties derive for each of them from their common secret: x_i = g_i − g_{i+1}, the g uniform.
 
-    entries: Residues  # ρ, shape (sketch.size,)
-    offsets: Residues  # u of each sum of degree two or more, shape (such sums,)
+    The x of all parties are uniform and independent, and the sum over a run of neighbours takes two g, however many
+    they are. Whoever lacks the common secret knows none of them. They are of one session and purpose, each of shape
+    (size,), modulo one prime; never printed.
+
+    `session` is the manifest's digest; `label` and `purpose` are those of `derived_key`, which refuses a secret that
+    has not 32 bytes (`InputError`) once a vector is asked for.
+    """
+
+    def __init__(
+        self, secret: bytes, session: bytes, label: bytes, *purpose: str | int, modulus: int, size: int
+    ) -> None:
+        self._key = partial(derived_key, secret, session, label, *purpose)
+        self._modulus = modulus
+        self._size = size
+
+    def __repr__(self) -> str:
+        return "CommonShares(...)"
+
+    def total(self, counted: Sequence[int]) -> Residues:
+        """Return the sum of the vectors of the parties with these indices, shape (size,).
+
+        Raises `InputError` unless there are some, each once, in ascending order. A party that is named twice would be
+        summed twice, and any check that is linear would find that in order.
+        """
+        if not counted:
+            raise InputError("a sum of no parties")
+        if counted[0] < 0 or any(following <= this for this, following in pairwise(counted)):
+            raise InputError("the parties that count must be listed once each, by index, in ascending order")
+        parties = set(counted)
+        total: Residues = np.zeros(self._size, np.uint64)
+        for party in counted:  # g of neighbours cancel
+            for index, neighbour, combine in (
+                (party, party - 1, modular.add),
+                (party + 1, party + 1, modular.subtract),
+            ):
+                if neighbour not in parties:
+                    total = combine(total, self._drawn(index), self._modulus)
+        return total
+
+    def _drawn(self, index: int) -> Residues:
+        """Return g of this index."""
+        return modular.uniform(KeyStream(self._key(index)), self._modulus, self._size)
 
 
 class Authenticator:
@@ -76,7 +117,7 @@ class Authenticator:
         self._modulus = modulus
         key = common_secret, session, _LABEL, prime
         self._point = modular.nonzero(KeyStream(derived_key(*key, "point")), modulus)
-        size = release.sketch.size + sum(degree > 1 for degree in self._degrees)
+        size = release.sketch.size + sum(degree > 1 for degree in self._degrees)  # ρ of entries, u of sums
         self._shares = CommonShares(*key, "share", modulus=modulus, size=size)
 
     def __repr__(self) -> str:
@@ -84,10 +125,11 @@ class Authenticator:
 
     def sketch(self, party: int, values: Residues, private: KeyStream) -> Residues:
         """Return the authenticated sketch of the party with this index; `private` is its own, and used once."""
-        t, share = self._modulus, self._share([party])
+        t = self._modulus
+        shares, of_sums = np.split(self._shares.total([party]), [self._release.sketch.size], axis=-1)
         inverse = modular.inverse(self._point, t)
-        tags = modular.multiply(modular.subtract(share.entries, values, t), inverse[..., None], t)
-        blinders, offsets = [], iter(np.moveaxis(share.offsets, -1, 0))
+        tags = modular.multiply(modular.subtract(shares, values, t), inverse[..., None], t)
+        blinders, offsets = [], iter(np.moveaxis(of_sums, -1, 0))
         for degree in self._degrees:
             if degree > 1:
                 drawn, left = modular.uniform(private, t, *self._point.shape, degree - 1), next(offsets)
@@ -103,10 +145,11 @@ class Authenticator:
         helper's are not reduced. Everything is computed whatever fails: the time that it takes tells the aggregator
         nothing. `InputError` as `CommonShares.total`.
         """
-        t, share, start = self._modulus, self._share(counted), 0
-        values, offsets = totals % np.uint64(t), iter(np.moveaxis(share.offsets, -1, 0))
+        t, start = self._modulus, 0
+        shares, of_sums = np.split(self._shares.total(counted), [self._release.sketch.size], axis=-1)
+        values, offsets = totals % np.uint64(t), iter(np.moveaxis(of_sums, -1, 0))
         right = np.ones(self._point.shape, np.bool_)
-        own = np.moveaxis(self._release.totals(share.entries, t), -1, 0)
+        own = np.moveaxis(self._release.totals(shares, t), -1, 0)
         for degree, expected in zip(self._degrees, own, strict=True):
             if degree > 1:
                 expected = modular.add(expected, next(offsets), t)
@@ -117,17 +160,12 @@ class Authenticator:
     def _at_point(self, values: Residues) -> Residues:
         """Return at the point the polynomial with these values at z = 0, 1, 2 …, shape (…, degree + 1): Lagrange's."""
         t, number = self._modulus, values.shape[-1]
-        found = np.zeros_like(values[..., 0])
+        polynomial = np.zeros_like(values[..., 0])
         for z in range(number):
             part = values[..., z]
             for y in range(number):
                 if y != z:
                     part = modular.multiply(part, modular.subtract(self._point, np.full((), y, np.uint64), t), t)
                     part = modular.multiply(part, np.uint64(pow(z - y, -1, t)), t)
-            found = modular.add(found, part, t)
-        return found
-
-    def _share(self, counted: Sequence[int]) -> Share:
-        size = self._release.sketch.size
-        both = self._shares.total(counted)
-        return Share(both[:size], both[size:])
+            polynomial = modular.add(polynomial, part, t)
+        return polynomial

@@ -1,21 +1,45 @@
-"""What is summed: products of linear functions of a sketch, in public. It follows from a session's manifest.
+"""What is summed: products of linear functions of a sketch, in public; and where it stands in ciphertexts.
 
 A sketch is what a party contributes: named vectors of integers, laid out one after another.
 
 A term is Σ_k c_k · F_k · G_k · H_k, of 1 to 3 factors that are linear in the sketch, and constants c_k: F_k is a sum
 of parts, weight · (x_k, or Σ_{j<k} x_j, or Σ_{j>k} x_j, or Σ_j x_j), x one of its vectors.
+
+**Monomials.** Products of differences, expanded into what the key holder encrypts and what the aggregator multiplies it
+by. For a term with the different factors A_i − B_i, each e_i times, and constants c:
+
+    c · Π_i (A_i − B_i)^{e_i} = Σ_{0 ≤ j ≤ e}  c · Π_i C(e_i, j_i) · A_i^{e_i − j_i}  ·  Π_i (−B_i)^{j_i}
+                                               a coefficient, in the clear              a monomial, encrypted
+
+The monomial with j = 0 is 1. Where j = e the coefficient is c, which the key holder knows as well: of all entries it
+encrypts the sum of c times monomial, one number. Of the others an entry has none in a term of degree 1, one for a
+square, two for a product, two for a cube, four for a square times another factor, six for three different factors.
+
+**Layout**, of the monomials of each sum in the slots of a pad key's ciphertexts:
+
+    ciphertext 1    sum 1: monomials 1 … w_1       | sum 2: 1 … w_2         | … | unused
+    ciphertext 2    sum 1: w_1 + 1 … 2·w_1         | sum 2: w_2 + 1 … 2·w_2 | … | unused
+
+A sum has the same slots in every ciphertext, and these to itself. So the products of all ciphertexts with their
+coefficients can be added up to one, whose slots need only be added up over each sum's. It does not matter which slot of
+its sum a monomial is in, or in which ciphertext: an entry's do not stand together.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from functools import reduce
+import itertools
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate, chain, repeat
 from typing import Literal, get_args
 
 import msgspec
 import numpy as np
 
 from fhe_auc.base.errors import CapacityError, InputError
+from fhe_auc.base.keystream import KeyStream
 from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.modular import Residues
 
@@ -33,6 +57,8 @@ Both bound what a manifest makes its readers compute: at most 128 MB of residues
 
 MOST_MODULUS_BITS = 50
 _CHUNK = 2 ** (63 - MOST_MODULUS_BITS)
+MOST_CIPHERTEXTS = 2**10
+MOST_SLOTS = 2**14  # so many residues of 50 bits add up in 64
 
 
 class Sketch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -81,13 +107,13 @@ class Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Factor(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A sum of parts, or a public vector of constants of 64 bits; totals take any length.
 
-    The entries of a sum of parts may be repeated, for the rows (`each`) or columns (`times`) of a table that is laid
+    The entries of a sum of parts may be repeated, for the rows (`repeat`) or columns (`times`) of a table that is laid
     out row by row: each entry so many times, and what comes of that so many times over.
     """
 
     parts: tuple[Part, ...] = ()
     constants: tuple[int, ...] = ()
-    each: int = 1
+    repeat: int = 1
     times: int = 1
 
     def length(self, lengths: Mapping[str, int]) -> int | None:
@@ -98,18 +124,20 @@ class Factor(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             if part.vector not in lengths or part.over not in get_args(Over) or not part.weight:
                 raise InputError(f"{part.weight} times {part.over!a} of the vector {part.vector!a} cannot be")
         own = [lengths[part.vector] for part in self.parts if part.over != "total"]
-        if min(self.each, self.times) < 1 or (self.each * self.times > 1 and not own):
+        if min(self.repeat, self.times) < 1 or (self.repeat * self.times > 1 and not own):
             raise InputError("a factor is repeated once at least, and constants and totals are not repeated")
-        found = _one_length([*own, *filter(None, [len(self.constants)])])
-        return None if found is None else found * self.each * self.times
+        length = _one_length([*own, *filter(None, [len(self.constants)])])
+        return None if length is None else length * self.repeat * self.times
 
     def evaluate(self, vectors: Mapping[str, Residues], modulus: int) -> Residues:
         """Return its entries modulo a prime, shape (…, length), or (…, 1) where there are totals alone."""
         if self.constants:
             return modular.residues(self.constants, modulus)
-        parts = (part.evaluate(vectors[part.vector], modulus) for part in self.parts)
-        entries = reduce(lambda x, y: modular.add(x, y, modulus), parts)
-        return np.tile(np.repeat(entries, self.each, axis=-1), self.times)
+        first, *others = [part.evaluate(vectors[part.vector], modulus) for part in self.parts]
+        entries = first
+        for part in others:
+            entries = modular.add(entries, part, modulus)
+        return np.tile(np.repeat(entries, self.repeat, axis=-1), self.times)
 
 
 class Term(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -163,7 +191,7 @@ class Release(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         if parts > MOST_PARTS:
             raise CapacityError(f"all sums together have at most {MOST_PARTS:,} parts and constants, got {parts:,}")
         entries = sum(
-            len(factor.constants) + factor.each * factor.times * sum(lengths[part.vector] for part in factor.parts)
+            len(factor.constants) + factor.repeat * factor.times * sum(lengths[part.vector] for part in factor.parts)
             for factor in self._factors()
         )
         if entries > MOST_EVALUATED:
@@ -183,9 +211,12 @@ class Release(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         at = self.evaluate(values, modulus)
 
         def product(term: Term) -> Residues:
-            return reduce(lambda x, y: modular.multiply(x, y, modulus), (at[factor] for factor in term.factors))
+            first, *others = [at[factor] for factor in term.factors]
+            for factor in others:
+                first = modular.multiply(first, factor, modulus)
+            return first
 
-        products = (np.concatenate([product(term) for term in total.terms], axis=-1) for total in self.sums)
+        products = [np.concatenate([product(term) for term in total.terms], axis=-1) for total in self.sums]
         return np.stack([modular.total(entries, modulus) for entries in products], axis=-1)
 
     def _factors(self) -> Iterator[Factor]:
@@ -211,3 +242,111 @@ def running_sums(values: Residues, modulus: int) -> Residues:
         piece %= np.uint64(modulus)
         before = piece[..., -1:]
     return sums
+
+
+def encrypted_numbers(term: Term, length: int) -> int:
+    """Return how many numbers are encrypted for a term of so many entries."""
+    return (len(_exponents(_powers(term))) - 2) * length + 1
+
+
+def coefficients(term: Term, at: Mapping[Factor, Residues], modulus: int) -> tuple[Residues, list[Residues]]:
+    """Return the coefficient of 1, shape (length,), and those of `monomials`, of the same shapes as these.
+
+    `at` is each factor's A, from `Release.evaluate`.
+    """
+    powers = _powers(term)
+    constants = [at[factor] for factor in term.factors if factor.constants]
+    clear = []
+    for exponents in _exponents(powers)[:-1]:
+        binomial, factors = 1, constants.copy()
+        for (factor, power), exponent in zip(powers.items(), exponents, strict=True):
+            binomial *= math.comb(power, exponent)
+            factors += [at[factor]] * (power - exponent)
+        clear.append(_product(factors, binomial, _length(term, at), modulus))
+    return clear[0], [*clear[1:], np.ones(1, np.uint64)]
+
+
+def monomials(term: Term, at: Mapping[Factor, Residues], modulus: int) -> list[Residues]:
+    """Return the monomials, each of shape (length,), and the sum of the last ones with their coefficients, shape (1,).
+
+    `at` holds the B of each factor, from `Release.evaluate`.
+    """
+    powers, length = _powers(term), _length(term, at)
+    negated = [modular.subtract(np.zeros(1, np.uint64), at[factor], modulus) for factor in powers]
+    *others, last = [[*chain(*map(repeat, negated, exponents))] for exponents in _exponents(powers)[1:]]
+    summed = _product([*last, *(at[factor] for factor in term.factors if factor.constants)], 1, length, modulus)
+    return [*[_product(factors, 1, length, modulus) for factors in others], running_sums(summed, modulus)[-1:]]
+
+
+def _powers(term: Term) -> Counter[Factor]:
+    return Counter([factor for factor in term.factors if not factor.constants])
+
+
+def _exponents(powers: Counter[Factor]) -> list[tuple[int, ...]]:
+    """Return j of all monomials; zeros come first, and e last."""
+    return list(itertools.product(*[range(power + 1) for power in powers.values()]))
+
+
+def _length(term: Term, at: Mapping[Factor, Residues]) -> int:
+    return max(map(len, map(at.__getitem__, term.factors)))
+
+
+def _product(factors: Iterable[Residues], start: int, length: int, modulus: int) -> Residues:
+    product: Residues = np.full(length, start, np.uint64)
+    for factor in factors:
+        product = modular.multiply(product, factor, modulus)
+    return product
+
+
+@dataclass(frozen=True)
+class Layout:
+    """`widths` slots for each sum, one sum after the other, in each of so many ciphertexts of `slots` slots."""
+
+    slots: int
+    ciphertexts: int
+    widths: tuple[int, ...]
+
+    @classmethod
+    def of(cls, release: Release, slots: int) -> Layout:
+        """Return the layout with the fewest ciphertexts of at most 2^14 slots; `CapacityError` beyond 2^10 of them."""
+        if slots > MOST_SLOTS:
+            raise CapacityError(f"a ciphertext may have at most {MOST_SLOTS:,} slots, got {slots:,}")
+        lengths = dict(release.sketch.vectors)
+        terms = [[(term, term.length(lengths)) for term in total.terms] for total in release.sums]
+        counts = [sum(encrypted_numbers(term, length) for term, length in own) for own in terms]
+        for ciphertexts in range(-(-sum(counts) // slots), MOST_CIPHERTEXTS + 1):
+            widths = tuple(-(-count // ciphertexts) for count in counts)
+            if sum(widths) <= slots:
+                return cls(slots, ciphertexts, widths)
+        raise CapacityError(
+            f"{len(counts):,} sums of {sum(counts):,} numbers take more than {MOST_CIPHERTEXTS:,} ciphertexts of "
+            f"{slots:,} slots"
+        )
+
+    @property
+    def _starts(self) -> list[int]:
+        """First slot of each sum, and the first unused one."""
+        return list(accumulate(self.widths, initial=0))
+
+    def place(self, monomials: Sequence[Sequence[Residues]]) -> Residues:
+        """Return each sum's monomials or coefficients in their slots, shape (ciphertexts, slots); zero elsewhere."""
+        placed = np.zeros((self.ciphertexts, self.slots), np.uint64)
+        for start, width, vectors in zip(self._starts[:-1], self.widths, monomials, strict=True):
+            together = np.zeros(self.ciphertexts * width, np.uint64)
+            joined = np.concatenate(vectors)
+            together[: len(joined)] = joined
+            placed[:, start : start + width] = together.reshape(self.ciphertexts, width)
+        return placed
+
+    def mask(self, stream: KeyStream, totals: Residues, prime: int) -> Residues:
+        """Return residues, shape (slots,), uniform but for `totals`, shape (sums,): what each sum's slots add up to."""
+        drawn = modular.uniform(stream, prime, self.slots)
+        missing = modular.subtract(totals, self.totals(drawn, prime), prime)
+        firsts = self._starts[:-1]
+        drawn[firsts] = modular.add(drawn[firsts], missing, prime)
+        return drawn
+
+    def totals(self, slots: Residues, prime: int) -> Residues:
+        """Return the residues of all sums, shape (sums,), from a result's slots modulo a prime of at most 50 bits."""
+        *firsts, end = self._starts
+        return np.asarray(np.add.reduceat(slots[:end], firsts) % np.uint64(prime))

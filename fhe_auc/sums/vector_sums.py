@@ -1,7 +1,7 @@
 """Sums of whole vectors under one-time pads: exact, of degree 1, with two tags that prove them.
 
     party         `VectorAuthenticator.submission`    s_i = (w_i ‖ τ_i) + m_i + k_i
-    key holder    `VectorSums.opening`                M_L = Σ m_i over the parties L that count
+    key holder    `VectorSums.pad_key`                M_L = Σ m_i over the parties L that count
     aggregator    `VectorSums.result`                 y = Σ s_i − M_L
     party         `VectorAuthenticator.read`          y − Σ k_i = W ‖ T, and W = Σ w_i if T_j = Σ_k r_{j,k}·W_k
 
@@ -20,9 +20,8 @@ from fhe_auc.base.keystream import KeyStream, derived_key
 from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.modular import Residues
 from fhe_auc.rlwe.polynomials import Polynomials, PolynomialSum
-from fhe_auc.sums.common_shares import CommonShares
-from fhe_auc.sums.pads import pad
-from fhe_auc.sums.residues import pack, packed_size, unpack
+from fhe_auc.sums.pads import pack, packed_size, pad, unpack
+from fhe_auc.sums.proof import CommonShares
 from fhe_auc.sums.terms import MOST_ENTRIES
 
 MODULUS = 2**41 + 27  # the least prime above 2^41: a residue takes 42 bits
@@ -54,7 +53,7 @@ class VectorSums:
 
     @property
     def size(self) -> int:
-        """Residues of a submission, a pad, an opening or a result: the entries, then the tags."""
+        """Residues of a submission, a pad, a pad key or a result: the entries, then the tags."""
         return self.entries + self.tags
 
     @property
@@ -68,30 +67,30 @@ class VectorSums:
         return self.modulus // 2 // self.parties
 
     def unpacked(self, data: bytes) -> Residues:
-        """Return a submission's, opening's or result's residues, shape (size,); `DeserialisationError` as `unpack`."""
+        """Return a submission's, pad key's or result's residues, shape (size,); `DeserialisationError` as `unpack`."""
         return unpack(data, self.size, self.modulus)
 
     def pad(self, seed: bytes, session: bytes, party: int) -> Residues:
         """Return the pad m_i from a party's own seed, shape (size,), used once; arguments and errors as `pads.pad`."""
         return pad(seed, session, party, 0, self.modulus, self.size)
 
-    def opening(self, session: bytes, seeds: Mapping[int, bytes]) -> bytes:
+    def pad_key(self, session: bytes, seeds: Mapping[int, bytes]) -> bytes:
         """Return M_L, the sum of pads, from the seeds of the parties that count, by index.
 
         It is for the aggregator alone, and for one L: two would tell it and a party some party's vector. Raises
         `InputError` for no seeds, an index that is no party's, or a seed that has not 32 bytes.
         """
         if not seeds:
-            raise InputError("an opening for no parties")
+            raise InputError("a pad key for no parties")
         self.check_indices(seeds)
         total = PolynomialSum(Polynomials(self.size, (self.modulus,)))
         for party, seed in seeds.items():
             total.add(self.pad(seed, session, party)[None])
         return pack(total.words[0], self.modulus)
 
-    def result(self, total: Residues, opening: bytes) -> bytes:
-        """Return y from the sum of the submissions that count, shape (size,), and the opening for the same parties."""
-        return pack(modular.subtract(total, self.unpacked(opening), self.modulus), self.modulus)
+    def result(self, total: Residues, pad_key: bytes) -> bytes:
+        """Return y from the sum of the submissions that count, shape (size,), and the pad key for the same parties."""
+        return pack(modular.subtract(total, self.unpacked(pad_key), self.modulus), self.modulus)
 
     def check_indices(self, counted: Iterable[int]) -> None:
         """Raise `InputError` unless all are indices of parties."""

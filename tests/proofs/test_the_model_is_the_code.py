@@ -19,8 +19,8 @@ from fhe_auc.question import thresholds
 from fhe_auc.question.analysis import Analysis
 from fhe_auc.rlwe import modular
 from fhe_auc.rows.party_data import CountedBefore, PartyData
+from fhe_auc.sums.pads import pack
 from fhe_auc.sums.proof import Authenticator, authenticated
-from fhe_auc.sums.residues import pack
 from fhe_auc.sums.vector_sums import VectorAuthenticator, VectorSums
 from fhe_auc_protocols.exact_auc.analysis_sums import AnalysisSums
 from fhe_auc_protocols.exact_auc.auc_sums import auc_of_sums
@@ -230,9 +230,9 @@ def test_what_is_sent_computed_and_accepted_is_what_the_model_says(seed: int) ->
         for i, each in enumerate(w)
     ]
     for i, each in enumerate(sent):
-        secret, rest = authenticator._share([i]), iter(each[2 * size :])
+        secret, rest = authenticator._shares.total([i]).tolist(), iter(each[2 * size :])
         mu = [[next(rest) for _ in range(d)][:-1] for d in degrees if d > 1]
-        assert each == submit(int(authenticator._point), w[i], secret.entries.tolist(), mu, secret.offsets.tolist())
+        assert each == submit(int(authenticator._point), w[i], secret[:size], mu, secret[size:])
     L = sorted(rnd.sample(range(n), rnd.randrange(1, n + 1)))
     pooled = [sum(column) % PRIME for column in zip(*(sent[i] for i in L), strict=True)]
     entries = [entry_of(name, at, sums) for name, length in release.sketch.vectors for at in range(length)]

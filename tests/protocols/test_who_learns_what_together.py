@@ -18,10 +18,9 @@ from fhe_auc.rlwe.number_theoretic_transform import coefficients_of
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
 from fhe_auc.session.protocol import Request, Session
-from fhe_auc.sums.layout import Layout
-from fhe_auc.sums.monomials import monomials
-from fhe_auc.sums.opening import _MAGIC, _digest, _Stored
+from fhe_auc.sums.pads import _MAGIC, _digest, _Stored
 from fhe_auc.sums.proof import Authenticator
+from fhe_auc.sums.terms import Layout, monomials
 from fhe_auc_keys.bundles.session_keys import PartySecrets, aggregator_material, party_secrets, public_context
 from fhe_auc_protocols.exact_auc.analysis_sums import AnalysisSums
 from fhe_auc_protocols.exact_auc.computations import ExactPaddedComputation

@@ -20,9 +20,9 @@ def entry(factor: Factor, vectors: Vectors, k: int) -> int:
     """One entry of a factor, by definition."""
     if factor.constants:
         return factor.constants[k]
-    if factor.each * factor.times > 1:  # a row of a table, or a column of it
+    if factor.repeat * factor.times > 1:  # a row of a table, or a column of it
         length = max(len(vectors[part.vector]) for part in factor.parts if part.over != "total")
-        k = k % (length * factor.each) // factor.each
+        k = k % (length * factor.repeat) // factor.repeat
     chosen = {
         "each": lambda x: x[k],
         "below": lambda x: sum(x[:k]),
@@ -36,7 +36,7 @@ def term_length(term: Term, vectors: Vectors) -> int:
     """How many entries a term has: as many as any vector or constants that it takes entry by entry."""
     lengths = [len(factor.constants) for factor in term.factors if factor.constants]
     lengths += [
-        len(vectors[part.vector]) * factor.each * factor.times
+        len(vectors[part.vector]) * factor.repeat * factor.times
         for factor in term.factors
         for part in factor.parts
         if part.over != "total"

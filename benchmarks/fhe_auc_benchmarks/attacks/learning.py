@@ -30,7 +30,7 @@ from fhe_auc.session import registry
 from fhe_auc.session.aggregator import Aggregator, conduct
 from fhe_auc.session.journal import Journal
 from fhe_auc.session.messages import Message
-from fhe_auc.sums.residues import pack
+from fhe_auc.sums.pads import pack
 from fhe_auc_benchmarks.attacks.exact_auc.ciphertexts import GRID, ExactAucAttacks, answering, request_for
 from fhe_auc_benchmarks.attacks.exact_auc.strategies import BIN, WEIGHT
 from fhe_auc_benchmarks.attacks.laboratory import SITES, made_up_sites

@@ -1,6 +1,6 @@
 """What is computed in exact sessions, on padded sketches: `fhe_auc.sums` says how sums come out.
 
-The opening, made with the keys, is the aggregator's alone: a party, which has the secret key, could decrypt the sum of
+The pad key, made with the keys, is the aggregator's alone: a party, which has the secret key, could decrypt the sum of
 the pads with it.
 """
 
@@ -17,16 +17,14 @@ from fhe_auc.rlwe.polynomials import Polynomials, PolynomialSum, Words
 from fhe_auc.session.computation import Padded, PaddedComputation
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.running_sum import RunningSum
-from fhe_auc.sums.opening import Opening, make_opening
-from fhe_auc.sums.pads import pad
-from fhe_auc.sums.residues import pack, packed_size, unpack
+from fhe_auc.sums.pads import PadKey, make_pad_key, pack, packed_size, pad, unpack
 from fhe_auc_protocols.exact_auc.party_task import ExactTask
 from fhe_auc_protocols.exact_auc.plan import ExactPlan
 
 _PROBE = 3  # residues: what is looked for has 24 bytes
 
 
-class ExactPaddedComputation(PaddedComputation[ExactTask, Opening, SecretContext]):
+class ExactPaddedComputation(PaddedComputation[ExactTask, PadKey, SecretContext]):
     """That of a manifest with sealed keys, or a helper."""
 
     library: ClassVar[Any] = bfv
@@ -81,15 +79,15 @@ class ExactPaddedComputation(PaddedComputation[ExactTask, Opening, SecretContext
     def open_sum(self, material: bytes, pads: Sequence[Words]) -> bytes:
         """Return the opening of such a sum of pads."""
         totals = self._sketches(pads)
-        made = make_opening(self.load_secret(material), self.plan.computed, totals)
+        made = make_pad_key(self.load_secret(material), self.plan.computed, totals)
         for total, prime in zip(totals, self._primes, strict=True):
             if total[:_PROBE].tobytes() in made or pack(total[: 2 * _PROBE], prime)[: 8 * _PROBE] in made:
                 raise RuntimeError("the opening shows the sum of the pads; nothing was written")
         return made
 
-    def opened(self, public: PublicContext, opening: bytes) -> Opening:
+    def opened(self, public: PublicContext, opening: bytes) -> PadKey:
         """Return the opening under these keys."""
-        return Opening.load(public, self.plan.computed, opening)
+        return PadKey.load(public, self.plan.computed, opening)
 
     def running_sum(self) -> RunningSum:
         """Return an empty sum of padded sketches."""
@@ -108,7 +106,7 @@ class ExactPaddedComputation(PaddedComputation[ExactTask, Opening, SecretContext
             return Padded(parts)
         return Padded(parts, self.proofs.made(index, encoded[0][: self._proved.statement.digits], parts[0], seed))
 
-    def aggregate(self, keys: Opening, totals: Sequence[Words]) -> bytes:
+    def aggregate(self, keys: PadKey, totals: Sequence[Words]) -> bytes:
         """Return the encrypted sums, for each prime."""
         return encode(keys.result(self._sketches(totals), self.plan.kept))
 

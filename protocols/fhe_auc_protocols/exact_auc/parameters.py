@@ -22,9 +22,8 @@ from fhe_auc.bfv.parameters import BfvParameters
 from fhe_auc.question.analysis import Analysis
 from fhe_auc.results.heterogeneity import LEAST_SITES
 from fhe_auc.session.plan import Keys
-from fhe_auc.sums.layout import Layout
 from fhe_auc.sums.proof import authenticated
-from fhe_auc.sums.terms import Release
+from fhe_auc.sums.terms import Layout, Release
 from fhe_auc_protocols.exact_auc.analysis_sums import AnalysisSums
 from fhe_auc_protocols.exact_auc.epsilon_noise import Privacy
 from fhe_auc_protocols.exact_auc.proved_counts import ProvedCounts

@@ -21,7 +21,7 @@ from fhe_auc.session.plan import (
     describe_upload,
     ring_as_dict,
 )
-from fhe_auc.sums.residues import packed_size
+from fhe_auc.sums.pads import packed_size
 from fhe_auc_protocols.exact_auc.parameters import ExactParameters
 
 

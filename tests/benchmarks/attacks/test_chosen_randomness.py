@@ -14,7 +14,7 @@ from fhe_auc.input_proofs.joint_randomness import BLIND_BYTES, PART_BYTES
 from fhe_auc.input_proofs.sessions import InputProof, InputProofs, Opened, Submitted
 from fhe_auc.input_proofs.statement import PROOFS, Shape, Statement
 from fhe_auc.rlwe.modular import Residues, add
-from fhe_auc.sums.residues import pack, unpack
+from fhe_auc.sums.pads import pack, unpack
 from fhe_auc_benchmarks.attacks.exact_auc.lying_parties import Making, ground, vanishing
 
 CAP, SESSION, SEED = 40, bytes(32), b"s" * 32

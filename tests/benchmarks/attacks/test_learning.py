@@ -12,7 +12,7 @@ from fhe_auc.base.names import AGGREGATOR, HELPER
 from fhe_auc.base.serialise import encode
 from fhe_auc.rlwe.modular import residues
 from fhe_auc.session import registry
-from fhe_auc.sums.residues import pack
+from fhe_auc.sums.pads import pack
 from fhe_auc_benchmarks.attacks import learning
 from fhe_auc_benchmarks.attacks.cli import attack
 from fhe_auc_benchmarks.attacks.laboratory import SITES, made_up_sites

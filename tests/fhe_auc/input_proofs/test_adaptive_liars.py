@@ -23,7 +23,7 @@ from fhe_auc.input_proofs.sessions import InputProof, InputProofs, Opened, Submi
 from fhe_auc.input_proofs.statement import PROOFS
 from fhe_auc.input_proofs.verify import Query
 from fhe_auc.rlwe.modular import Residues, add, multiply, subtract, uniform
-from fhe_auc.sums.residues import pack, unpack
+from fhe_auc.sums.pads import pack, unpack
 from fhe_auc_keys.fleet.sealed_answers import AnswersSeal
 from tests.fhe_auc.input_proofs.test_soundness import CAP, LIED_ABOUT, LIES, Lie, any_digit, wrapped_around
 from tests.support.proved_counts import REAL, oracles_field

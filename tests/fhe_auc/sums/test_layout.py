@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fhe_auc.base.errors import CapacityError
-from fhe_auc.sums.layout import MOST_CIPHERTEXTS, Layout
-from fhe_auc.sums.terms import Factor, Part, Release, Sketch, Sum, Term
+from fhe_auc.sums.terms import MOST_CIPHERTEXTS, Factor, Layout, Part, Release, Sketch, Sum, Term
 from tests.support.plain_sums import PRIMES, random_residues
 
 

@@ -17,7 +17,7 @@ from fhe_auc.base.errors import InputError
 from fhe_auc.base.keystream import KeyStream
 from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.modular import Residues
-from fhe_auc.sums.proof import Authenticator, Share, authenticated, released
+from fhe_auc.sums.proof import Authenticator, CommonShares, authenticated, released
 from fhe_auc.sums.terms import Factor, Part, Release, Sketch, Sum, Term
 from tests.support import plain_sums
 from tests.support.plain_sums import PRIMES
@@ -44,15 +44,20 @@ def words(values: Sequence[int]) -> Residues:
 
 
 class Chosen(Authenticator):
-    """One whose secrets a test has chosen: the point, and every party's share."""
+    """One whose secrets a test has chosen: the point, and a party's shares of all entries and sums."""
 
-    def __init__(self, release: Release, modulus: int, point: int, shares: Sequence[Share]) -> None:
+    def __init__(self, release: Release, modulus: int, point: int, shares: Sequence[int]) -> None:
         super().__init__(release, SECRET, SESSION, 0, modulus)
-        self._point, self._chosen = np.uint64(point), shares
+        self._point, self._shares = np.uint64(point), ChosenShares(shares)
 
-    def _share(self, counted: Sequence[int]) -> Share:
-        columns = zip(*(self._chosen[party] for party in counted), strict=True)
-        return Share(*(modular.total(np.array(each), self._modulus, axis=0) for each in columns))
+
+class ChosenShares(CommonShares):
+    def __init__(self, shares: Sequence[int]) -> None:
+        self._chosen = words(shares)
+
+    def total(self, counted: Sequence[int]) -> Residues:
+        assert counted == [0]
+        return self._chosen
 
 
 def explaining(release: Release, modulus: int, point: int, sketch: Sequence[int]) -> Chosen:
@@ -63,7 +68,7 @@ def explaining(release: Release, modulus: int, point: int, sketch: Sequence[int]
     for degree in (each.degree for each in release.sums if each.degree > 1):
         own, blinders = blinders[:degree], blinders[degree:]
         offsets.append(sum(at**power * each for power, each in enumerate(own, 1)) % modulus)
-    return Chosen(release, modulus, point, [Share(words(entries), words(offsets))])
+    return Chosen(release, modulus, point, [*entries, *offsets])
 
 
 @given(plain_sums.releases(largest=10**9), st.sampled_from(PRIMES[1:]), st.data())
@@ -168,9 +173,8 @@ def test_at_every_point_exactly_one_secret_explains_a_submission(
     for point in range(1, prime):
         found: Counter[tuple[int, ...]] = Counter()
         for drawn in itertools.product(range(prime), repeat=size + degree):  # every share and every own draw there are
-            share = Share(words(drawn[:size]), words(drawn[size : size + 1]))
             monkeypatch.setattr(modular, "uniform", lambda *_, own=drawn[size + 1 :]: words(own))
-            sent = Chosen(release, prime, point, [share]).sketch(0, words(values), private(0))
+            sent = Chosen(release, prime, point, drawn[: size + 1]).sketch(0, words(values), private(0))
             found[tuple(sent.tolist())] += 1
         assert len(found) == prime ** (size + degree)
         assert set(found.values()) == {1}
@@ -184,13 +188,13 @@ def test_parties_see_nothing_but_the_sum_though_they_know_all_that_they_have_in_
 ) -> None:
     """Over the draws that are another party's own, what they decrypt depends on nothing else in its sketch."""
     prime, whole, (degree,) = 5, authenticated(release), [each.degree for each in release.sums]
-    share = Share(words([3, 1][: release.sketch.size]), words([2]))
+    shares = [*[3, 1][: release.sketch.size], 2]
     seen: dict[int, list[Counter[Any]]] = {}
     for values in pairs:
         view: Counter[Any] = Counter()
         for own in itertools.product(range(prime), repeat=degree - 1):
             monkeypatch.setattr(modular, "uniform", lambda *_, own=own: words(own))
-            sketch = Chosen(release, prime, point, [share]).sketch(0, words(values), private(0))
+            sketch = Chosen(release, prime, point, shares).sketch(0, words(values), private(0))
             view[tuple(whole.totals(sketch, prime).tolist())] += 1
         assert len(view) == prime ** (degree - 1)
         (number,) = {each[0] for each in view}

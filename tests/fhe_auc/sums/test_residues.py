@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fhe_auc.base.errors import DeserialisationError
-from fhe_auc.sums.residues import pack, packed_size, unpack
+from fhe_auc.sums.pads import pack, packed_size, unpack
 
 PRIMES = [2, 3, 101, 257, 65537, 2**41 - 21, 2199023288321, 2**50 - 27, 2**56 - 5, 2**63 - 25]
 WIDTHS = [1, 2, 7, 9, 17, 41, 42, 50, 56, 63]

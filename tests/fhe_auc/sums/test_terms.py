@@ -9,8 +9,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fhe_auc.base.errors import CapacityError, InputError
-from fhe_auc.sums.monomials import coefficients, encrypted_numbers, monomials
-from fhe_auc.sums.terms import MOST_ENTRIES, MOST_EVALUATED, MOST_PARTS, Factor, Part, Release, Sketch, Sum, Term
+from fhe_auc.sums.terms import (
+    MOST_ENTRIES,
+    MOST_EVALUATED,
+    MOST_PARTS,
+    Factor,
+    Part,
+    Release,
+    Sketch,
+    Sum,
+    Term,
+    coefficients,
+    encrypted_numbers,
+    monomials,
+)
 from tests.support import plain_sums
 from tests.support.plain_sums import PRIMES
 
@@ -83,8 +95,8 @@ def sum_of(*factors: Factor) -> Sum:
         ((sum_of(P, Factor(constants=(1, 1))),), "different lengths, 2, 3"),
         ((sum_of(Factor()),), "1 to 3 factors|either parts or constants"),
         ((sum_of(Factor((Part("p"),), (1, 1, 1)), P),), "either parts or constants"),
-        ((sum_of(Factor((Part("p"),), each=0)),), "repeated once at least"),
-        ((sum_of(P, Factor(constants=(1,), each=3)),), "constants and totals are not repeated"),
+        ((sum_of(Factor((Part("p"),), repeat=0)),), "repeated once at least"),
+        ((sum_of(P, Factor(constants=(1,), repeat=3)),), "constants and totals are not repeated"),
         ((sum_of(P, Factor((Part("p", "total"),), times=3)),), "constants and totals are not repeated"),
         ((sum_of(),), "1 to 3 factors that are no constants, got 0"),
         ((sum_of(P, P, P, P),), "1 to 3 factors that are no constants, got 4"),

@@ -21,8 +21,8 @@ from fhe_auc.base.errors import CapacityError, DeserialisationError, InputError,
 from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.modular import Residues
 from fhe_auc.rlwe.primes import is_prime
-from fhe_auc.sums.common_shares import CommonShares
-from fhe_auc.sums.residues import pack
+from fhe_auc.sums.pads import pack
+from fhe_auc.sums.proof import CommonShares
 from fhe_auc.sums.vector_sums import MODULUS, VectorAuthenticator, VectorSums
 
 SECRET, DIGEST, SESSION = bytes(range(32)), bytes(range(32, 64)), b"a session's id"
@@ -58,7 +58,7 @@ class Session(NamedTuple):
         return cls(sums, parties, values, sent)
 
     def opening(self, counted: Iterable[int]) -> bytes:
-        return self.sums.opening(SESSION, {party: seed(party) for party in counted})
+        return self.sums.pad_key(SESSION, {party: seed(party) for party in counted})
 
     def result(self, summed: Sequence[int], opened: Sequence[int] | None = None) -> bytes:
         opening = self.opening(summed if opened is None else opened)
@@ -72,7 +72,7 @@ class ChosenShares(CommonShares):
     """Common pads that a test has chosen: each party's, or the g that these are differences of."""
 
     def __init__(self, modulus: int, *, own: Sequence[Any] = (), drawn: Sequence[Any] = ()) -> None:
-        super().__init__(SECRET, DIGEST, b"", modulus=modulus, size=0)
+        super().__init__(SECRET, DIGEST, b"", modulus=modulus, size=1)
         self._own, self._g = own, drawn
 
     def total(self, counted: Sequence[int]) -> Residues:
@@ -223,7 +223,7 @@ def lies_of(session: Session) -> Mapping[str, tuple[bytes, list[int]]]:
     sums, everybody = session.sums, [0, 1, 2]
     honest = session.result(everybody)
     residues = sums.unpacked(honest)
-    other_pads = sums.opening(b"another session's id", {party: seed(party) for party in everybody})
+    other_pads = sums.pad_key(b"another session's id", {party: seed(party) for party in everybody})
     doubled = added(sums, [*session.sent, session.sent[1]])
     other = Session.of([each.tolist() for each in session.vectors], digest=bytes(32))
     return {
@@ -413,8 +413,8 @@ VECTOR, NO_PAD, NOBODY = np.array([1, 2, 3]), words([0] * 5), "3 parties; a part
         (lambda: THREE.parties.submission(0, VECTOR, words([0, 0, 0, 0, MODULUS])), "a pad has 5 residues"),
         (lambda: THREE.parties.submission(3, VECTOR, NO_PAD), NOBODY),
         (lambda: THREE.opening([0, 3]), NOBODY),
-        (lambda: THREE.opening([]), "an opening for no parties"),
-        (lambda: THREE.sums.opening(SESSION, {0: bytes(31)}), "has 32 bytes"),
+        (lambda: THREE.opening([]), "a pad key for no parties"),
+        (lambda: THREE.sums.pad_key(SESSION, {0: bytes(31)}), "has 32 bytes"),
         (lambda: VectorAuthenticator(THREE.sums, bytes(31), DIGEST), "has 32 bytes"),
         (lambda: VectorAuthenticator(THREE.sums, b"", DIGEST), "has 32 bytes"),
         (lambda: VectorAuthenticator(THREE.sums, SECRET, b""), "has 32 bytes"),

@@ -26,7 +26,7 @@ from fhe_auc.input_proofs.sessions import NOT_PROVED, SEED_BYTES, InputProof, Op
 from fhe_auc.input_proofs.statement import PROOFS
 from fhe_auc.rlwe.modular import Residues, add, subtract, uniform
 from fhe_auc.session.computation import Padded
-from fhe_auc.sums.residues import pack, packed_size, unpack
+from fhe_auc.sums.pads import pack, packed_size, unpack
 from fhe_auc_benchmarks.attacks.exact_auc.lying_parties import Lie, Making, View
 from fhe_auc_keys.errors import KeysError
 from fhe_auc_keys.fleet import aggregator, helper, session, tables

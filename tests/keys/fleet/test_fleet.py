@@ -28,7 +28,7 @@ from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.protocol import Request
-from fhe_auc.sums.residues import unpack
+from fhe_auc.sums.pads import unpack
 from fhe_auc_keys.bundles.announcement import open_announcement
 from fhe_auc_keys.cli.fleet import fleet as command
 from fhe_auc_keys.errors import ExpiredError, KeysError, TamperedError, UnfitCertificateError

@@ -90,8 +90,8 @@ def test_a_wrong_answer_of_the_helper_is_refused_and_named_and_the_right_one_sti
     right = opened_by(play)
     found = payload_of(right, _OpeningUnderKey)
     for change, why in (
-        ({"opening": b"nothing"}, "opening"),
-        ({"opening": found.opening[:-1]}, "opening"),
+        ({"opening": b"nothing"}, "pad key"),
+        ({"opening": found.opening[:-1]}, "pad key"),
         ({"opening": payload_of(opened_by(Play()), _OpeningUnderKey).opening}, "under another key"),
         ({"context": of_other_parameters()}, "other parameters"),
         *(

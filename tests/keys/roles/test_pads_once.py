@@ -17,8 +17,7 @@ from fhe_auc.base.serialise import decode
 from fhe_auc.machines.site_state import site_storage
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.aggregator import conduct
-from fhe_auc.sums.pads import pad
-from fhe_auc.sums.residues import pack
+from fhe_auc.sums.pads import pack, pad
 from fhe_auc_keys.bundles.session_keys import PartySecrets, public_context
 from tests.support.stored_sites import Consortium
 

@@ -24,8 +24,8 @@ from fhe_auc.session.computation import Result
 from fhe_auc.session.plan import EncodedPlan
 from fhe_auc.session.protocol import Request
 from fhe_auc.session.vector_computation import VectorPlan
-from fhe_auc.sums.common_shares import CommonShares
-from fhe_auc.sums.residues import pack
+from fhe_auc.sums.pads import pack
+from fhe_auc.sums.proof import CommonShares
 from fhe_auc.sums.vector_sums import _LABEL, MODULUS
 from fhe_auc_keys.bundles.session_keys import PartySecrets, aggregator_material, name_of
 from fhe_auc_keys.roles.helper_opening import HelpedSecrets

@@ -18,8 +18,8 @@ from fhe_auc.bfv import PublicContext, SecretContext
 from fhe_auc.rlwe import modular
 from fhe_auc.session.computation import Result
 from fhe_auc.session.messages import Message
+from fhe_auc.sums.pads import pack, unpack
 from fhe_auc.sums.proof import Authenticator
-from fhe_auc.sums.residues import pack, unpack
 from fhe_auc_keys.bundles.session_keys import aggregator_material, public_context
 from fhe_auc_protocols.exact_auc import party_task
 from fhe_auc_protocols.exact_auc.analysis_sums import AnalysisSums

@@ -15,8 +15,8 @@ from fhe_auc.rlwe import modular
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.computation import Result
 from fhe_auc.session.messages import Message
-from fhe_auc.sums.layout import Layout
 from fhe_auc.sums.proof import Authenticator
+from fhe_auc.sums.terms import Layout
 from fhe_auc_keys.errors import TamperedError
 from fhe_auc_keys.roles import helper_opening, helper_roles
 from fhe_auc_keys.roles.helper_opening import HelpedSecrets, HelpedSubmission, HelperMaterial

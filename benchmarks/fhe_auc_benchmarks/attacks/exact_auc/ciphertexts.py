@@ -26,10 +26,8 @@ from fhe_auc.session.computation import Result
 from fhe_auc.session.manifest import SESSION_BYTES, Manifest
 from fhe_auc.session.party import Party
 from fhe_auc.session.protocol import Attacks, Request
-from fhe_auc.sums.monomials import coefficients
-from fhe_auc.sums.opening import Opening
-from fhe_auc.sums.residues import unpack
-from fhe_auc.sums.terms import Factor, Term
+from fhe_auc.sums.pads import PadKey, unpack
+from fhe_auc.sums.terms import Factor, Term, coefficients
 from fhe_auc_benchmarks.attacks.exact_auc import strategies
 from fhe_auc_benchmarks.attacks.exact_auc.lying_parties import LIES, lying_party
 from fhe_auc_benchmarks.attacks.exact_auc.strategies import STRATEGIES, ExactStrategy, ExactView, OpeningName
@@ -80,7 +78,7 @@ class Liar:
         return [unpack(part, size, prime) for part, prime in zip(parts, primes, strict=True)]
 
     def result(
-        self, public: bfv.PublicContext, openings: Mapping[OpeningName, Opening], kept: Sequence[Sequence[Residues]]
+        self, public: bfv.PublicContext, openings: Mapping[OpeningName, PadKey], kept: Sequence[Sequence[Residues]]
     ) -> bytes:
         """Return the encrypted result, from each party's padded sketches and the openings that there are, by name."""
         seed, made = self._generator.integers(2**63), []  # the same choices for every prime
@@ -95,7 +93,7 @@ class Liar:
             for each in claim.computed:
                 opening = openings[each.opening]
                 weighted = _LyingOpening(public, each.release, opening.layout, opening.ciphertexts)
-                computed.append(weighted._evaluated(each.pooled, which))
+                computed.append(weighted.evaluated(each.pooled, which))
             total = public.add_values(computed[0], constants) if computed else public.encrypt(constants, which)
             for summand in computed[1:]:
                 public.add_in_place(total, summand)
@@ -105,7 +103,7 @@ class Liar:
         return encode(tuple(made))
 
 
-class _LyingOpening(Opening):
+class _LyingOpening(PadKey):
     """The honest opening, from which the sums of another release are computed, as far as that is possible.
 
     An honest release's last coefficients are in the sums that the opening holds. `ExactView.weighted` has put a weight
@@ -131,7 +129,7 @@ class LyingPaddedAggregator(PaddedAggregator):
     """Keeps what parties send, and returns what a `Liar` makes of it. `openings` are those that it has by name."""
 
     def __init__(
-        self, manifest: Manifest, public: bfv.PublicContext, openings: Mapping[OpeningName, Opening], liar: Liar
+        self, manifest: Manifest, public: bfv.PublicContext, openings: Mapping[OpeningName, PadKey], liar: Liar
     ) -> None:
         echo = PROTOCOLS[manifest.protocol].modes["sealed"].echo
         super().__init__(manifest, ExactPaddedComputation(manifest), public, b"", echo)
@@ -175,7 +173,7 @@ class LyingHelpedAggregator(HelpedAggregator):
         kept = earlier.kept if earlier else ()
         self._liar = Liar(computation.plan, strategy, generator, earlier=kept, guess=guess)
         self._earlier = earlier
-        self.opening: Opening | None = None
+        self.opening: PadKey | None = None
 
     @property
     def kept(self) -> list[list[Residues]]:
@@ -197,7 +195,7 @@ class LyingHelpedAggregator(HelpedAggregator):
         if self._keys is None:
             raise EvaluationError("the helper has not answered, or opened nothing")
         self.opening = self._keys
-        openings: dict[OpeningName, Opening] = {"own": self.opening}
+        openings: dict[OpeningName, PadKey] = {"own": self.opening}
         if self._earlier and self._earlier.opening:
             openings["earlier"] = self._earlier.opening
         return encode(Result(self.counted, self._liar.result(self._keys.public, openings, self.kept)))
@@ -237,7 +235,7 @@ class ExactAucAttacks(Attacks):
             return LyingHelpedAggregator(manifest, strategy, np.random.default_rng())
         context, opening = public_context(material)
         public = bfv.load_public(context)
-        openings: dict[OpeningName, Opening] = {"own": Opening.load(public, plan.computed, opening)}
+        openings: dict[OpeningName, PadKey] = {"own": PadKey.load(public, plan.computed, opening)}
         return LyingPaddedAggregator(manifest, public, openings, Liar(plan, strategy, np.random.default_rng()))
 
     def party(
@@ -329,11 +327,11 @@ def _play(
     computation, material = ExactPaddedComputation(manifest), session.delivery().parties
     roles = [plugin.party(manifest, material[each.name], each) for each in sites]
 
-    def opening(parties: Sequence[int]) -> Opening:
+    def opening(parties: Sequence[int]) -> PadKey:
         made = session.opening({SITES[each]: session.seeds[SITES[each]] for each in parties})
         return computation.opened(public, made)
 
-    openings: dict[OpeningName, Opening] = {"own": opening(strategy.opened)}
+    openings: dict[OpeningName, PadKey] = {"own": opening(strategy.opened)}
     if earlier is not None:
         openings |= {"earlier": earlier.openings["own"], "of two": opening(strategies.FIRST_TWO)}
     kept = earlier.kept if earlier else ()

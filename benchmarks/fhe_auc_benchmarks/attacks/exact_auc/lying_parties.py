@@ -33,7 +33,7 @@ from fhe_auc.rlwe.modular import Residues, add, multiply, residues, subtract, to
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.computation import Padded
 from fhe_auc.session.manifest import Manifest
-from fhe_auc.sums.residues import pack
+from fhe_auc.sums.pads import pack
 from fhe_auc_keys.bundles.session_keys import SEED_BYTES
 from fhe_auc_keys.roles.helper_opening import HelpedSecrets
 from fhe_auc_keys.roles.helper_roles import HelpedParty

@@ -12,7 +12,7 @@ from fhe_auc.base.keystream import KeyStream
 from fhe_auc.question.analysis import PLAIN
 from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.modular import Residues
-from fhe_auc.sums.proof import Authenticator, Share, authenticated, released
+from fhe_auc.sums.proof import Authenticator, CommonShares, authenticated, released
 from fhe_auc.sums.terms import Release
 from fhe_auc_benchmarks.attacks.exact_auc.strategies import ALL, FIRST_TWO, STRATEGIES, ExactView
 from fhe_auc_benchmarks.attacks.laboratory import HARMLESS, PASSED, AttackOutcome
@@ -35,7 +35,7 @@ class Sessions(Authenticator):
         private, (parties, size) = KeyStream(generator.bytes(32)), values.shape
         self._point = modular.nonzero(private, prime, number)
         drawn = modular.uniform(private, prime, parties, number, size + sum(each.degree > 1 for each in release.sums))
-        self._shares_of_all = drawn
+        self._shares = _Drawn(drawn, prime)
         bare = np.stack(
             [self.sketch(party, np.broadcast_to(own, (number, size)), private) for party, own in enumerate(values)]
         )
@@ -46,9 +46,16 @@ class Sessions(Authenticator):
         """Return the sum of parties' pads."""
         return modular.total(self.pads[list(parties)], self._modulus, axis=0)
 
-    def _share(self, counted: Sequence[int]) -> Share:
-        both = modular.total(self._shares_of_all[list(counted)], self._modulus, axis=0)
-        return Share(*np.split(both, [self._release.sketch.size], axis=-1))
+
+class _Drawn(CommonShares):
+    """Shares of all parties in all sessions, drawn at once, shape (parties, number, size)."""
+
+    def __init__(self, drawn: Residues, modulus: int) -> None:
+        self._of_all, self._modulus = drawn, modulus
+
+    def total(self, counted: Sequence[int]) -> Residues:
+        """Return the sums of the shares of these parties, shape (number, size)."""
+        return modular.total(self._of_all[list(counted)], self._modulus, axis=0)
 
 
 def run(name: str, prime: int, trials: int, seed: int, *, interval: bool = False) -> AttackOutcome:

@@ -15,12 +15,10 @@ from fhe_auc.base.errors import CapacityError, DeserialisationError
 from fhe_auc.base.serialise import frame, unframe
 from fhe_auc.rlwe import modular, wire_format
 from fhe_auc.rlwe.primes import primes_above
-from fhe_auc.sums import opening as openings
-from fhe_auc.sums.layout import Layout
-from fhe_auc.sums.opening import Opening, make_opening
-from fhe_auc.sums.pads import pad
+from fhe_auc.sums import pads as pads_module
+from fhe_auc.sums.pads import PadKey, make_pad_key, pad
 from fhe_auc.sums.proof import authenticated
-from fhe_auc.sums.terms import Factor, Part, Release, Sketch, Sum, Term
+from fhe_auc.sums.terms import Factor, Layout, Part, Release, Sketch, Sum, Term
 from tests.support import plain_sums
 from tests.support.bfv_contexts import SLOTS, parameters_of, scaled_noise
 from tests.support.plain_sums import PRIMES
@@ -64,9 +62,9 @@ class Pooled:
         return [plain_sums.centred(each, math.prod(MODULI)) for each in values]
 
 
-def opened(keys: bfv.KeyPair, pooled: Pooled) -> Opening:
-    """The opening that a key holder makes of the pads, as the aggregator loads it."""
-    return Opening.load(keys.public, pooled.release, make_opening(keys.secret, pooled.release, pooled.pads))
+def opened(keys: bfv.KeyPair, pooled: Pooled) -> PadKey:
+    """The pad key that a key holder makes of the pads, as the aggregator loads it."""
+    return PadKey.load(keys.public, pooled.release, make_pad_key(keys.secret, pooled.release, pooled.pads))
 
 
 def read(release: Release, keys: bfv.SecretContext, results: Sequence[bytes]) -> list[int]:
@@ -124,8 +122,8 @@ def test_ciphertexts_that_would_be_multiplied_by_zero_are_left_out(
     negative = [np.uint64(t) - each for each, t in zip(counts, MODULI, strict=True)]
     negative = [each % np.uint64(t) for each, t in zip(negative, MODULI, strict=True)]
     hidden, pooled = (zeros, counts) if pads == "zero" else (negative, zeros)
-    opening = Opening.load(pair.public, release, make_opening(pair.secret, release, hidden))
-    assert read(release, pair.secret, opening.result(pooled)) == [int(vectors[0] @ vectors[1])]
+    pad_key = PadKey.load(pair.public, release, make_pad_key(pair.secret, release, hidden))
+    assert read(release, pair.secret, pad_key.result(pooled)) == [int(vectors[0] @ vectors[1])]
     assert all(factors)
 
 
@@ -136,18 +134,18 @@ def test_integers_are_found_from_one_end_of_their_range_to_the_other(moduli: lis
     assert modular.centred([plain_sums.residues(sums, t) for t in moduli], moduli) == sums
 
 
-def test_two_results_of_one_session_share_no_slot_but_their_totals_and_two_openings_few_bytes(
+def test_two_results_of_one_session_share_no_slot_but_their_totals_and_two_pad_keys_few_bytes(
     pair: bfv.KeyPair,
 ) -> None:
     """Of the same pads there are others each time."""
     pooled = Pooled(PRODUCT, SKETCHES)
-    opening = opened(pair, pooled)
-    one, other = (pair.secret.decrypt(opening.result(pooled.padded)[0], 0) for _ in range(2))
+    pad_key = opened(pair, pooled)
+    one, other = (pair.secret.decrypt(pad_key.result(pooled.padded)[0], 0) for _ in range(2))
     assert (one == other).sum() <= 1
     layout = Layout.of(PRODUCT, SLOTS)
     assert layout.totals(one, MODULI[0]) == layout.totals(other, MODULI[0])
-    one, other = (make_opening(pair.secret, PRODUCT, pooled.pads) for _ in range(2))
-    stored = [unframe(b"fheopen", each, openings._Stored, "opening") for each in (one, other)]
+    one, other = (make_pad_key(pair.secret, PRODUCT, pooled.pads) for _ in range(2))
+    stored = [unframe(pads_module._MAGIC, each, pads_module._Stored, "pad key") for each in (one, other)]
     assert len(stored[0].ciphertexts) == 2
     for first, second in zip(*(each.ciphertexts for each in stored), strict=True):
         same = np.frombuffer(first, np.uint8)[200:] == np.frombuffer(second, np.uint8)[200:]
@@ -163,27 +161,27 @@ def test_a_result_s_noise_is_that_of_flooding(pair: bfv.KeyPair) -> None:
         assert 0.99 < largest / 2.0**pair.public.parameters.flooding_bits < 1.01
 
 
-def test_an_opening_for_other_sums_keys_or_primes_damaged_or_of_another_number_of_ciphertexts_is_refused(
+def test_a_pad_key_for_other_sums_keys_or_primes_damaged_or_of_another_number_of_ciphertexts_is_refused(
     pair: bfv.KeyPair, backend: str
 ) -> None:
-    data = make_opening(pair.secret, PRODUCT, Pooled(PRODUCT, SKETCHES).pads)
+    data = make_pad_key(pair.secret, PRODUCT, Pooled(PRODUCT, SKETCHES).pads)
     for damaged in (b"", data[:-1], data + b"\0", flipped(data, 1000), pair.public.to_bytes()):
         with pytest.raises(DeserialisationError):
-            Opening.load(pair.public, PRODUCT, damaged)
+            PadKey.load(pair.public, PRODUCT, damaged)
     swapped = Release(PRODUCT.sketch, (sum_of(N, P),))  # of as many ciphertexts of the same size
     with pytest.raises(DeserialisationError, match="for other sums") as caught:
-        Opening.load(pair.public, swapped, data)
+        PadKey.load(pair.public, swapped, data)
     assert caught.value.field == "release"
     with pytest.raises(DeserialisationError, match="made under another key"):
-        Opening.load(bfv.generate(parameters_of(backend, MODULI)).public, PRODUCT, data)
-    stored = unframe(b"fheopen", data, openings._Stored, "opening")
+        PadKey.load(bfv.generate(parameters_of(backend, MODULI)).public, PRODUCT, data)
+    stored = unframe(pads_module._MAGIC, data, pads_module._Stored, "pad key")
     exchanged = msgspec.structs.replace(stored, ciphertexts=stored.ciphertexts[::-1])
     with pytest.raises(DeserialisationError, match=f"expected a submission modulo {MODULI[0]}"):
-        Opening.load(pair.public, PRODUCT, frame(b"fheopen", exchanged))
+        PadKey.load(pair.public, PRODUCT, frame(pads_module._MAGIC, exchanged))
     for ciphertexts in ((), stored.ciphertexts[:1], stored.ciphertexts * 2):
         changed = msgspec.structs.replace(stored, ciphertexts=ciphertexts)
         with pytest.raises(DeserialisationError, match=f"has 2 ciphertexts, got {len(ciphertexts)}"):
-            Opening.load(pair.public, PRODUCT, frame(b"fheopen", changed))
+            PadKey.load(pair.public, PRODUCT, frame(pads_module._MAGIC, changed))
 
 
 def test_sums_that_take_too_many_ciphertexts_are_refused_by_both_roles(pair: bfv.KeyPair) -> None:
@@ -192,7 +190,7 @@ def test_sums_that_take_too_many_ciphertexts_are_refused_by_both_roles(pair: bfv
     sums = tuple(sum_of(P, each, name=f"s{at}") for at, each in enumerate(factors))
     release = Release(Sketch((("p", 2**19),)), sums)
     pads = [np.zeros(2**19, np.uint64)] * 2
-    stored = frame(b"fheopen", openings._Stored(openings._digest(release), ()))
-    for call in (lambda: make_opening(pair.secret, release, pads), lambda: Opening.load(pair.public, release, stored)):
+    stored = frame(pads_module._MAGIC, pads_module._Stored(pads_module._digest(release), ()))
+    for call in (lambda: make_pad_key(pair.secret, release, pads), lambda: PadKey.load(pair.public, release, stored)):
         with pytest.raises(CapacityError, match="more than 1,024 ciphertexts"):
             call()
