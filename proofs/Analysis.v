@@ -1,5 +1,5 @@
 (* Every sum that an analysis releases (protocols/fhe_auc_protocols/exact_auc) is in the range in which parties read it,
-   so `verified` holds of all of them together: AUCs of models and groups, comparisons, average precision, sites. *)
+   so `verified` holds of all of them together: AUCs of models and groups, comparisons, sites. *)
 From mathcomp Require Import all_ssreflect ssralg finalg zmodp poly ssrnum ssrint rat.
 From Verified Require Import Chance Sums Authenticators Session Integers.
 Set Implicit Arguments.
@@ -48,14 +48,12 @@ Definition share (r : row) (m : Model) (j : 'I_W.+1) : nat :=
 Definition count_entry : finType := [the finType of (Model * Group * Class * 'I_B)%type].
 Definition coarse_entry : finType := [the finType of ('I_4 * Model * Class * 'I_W.+1)%type].       (* "", x, xx, xy *)
 Definition table_entry : finType := [the finType of (Model * Model * Class * 'I_W.+1 * 'I_W.+1)%type].
-Definition own_entry : finType := [the finType of (option 'I_B + Model * 'I_11)%type].   (* precision, flag; sites *)
+Definition own_entry : finType := [the finType of (Model * 'I_11)%type].                                 (* sites *)
 Definition entry : finType := [the finType of (count_entry + coarse_entry + table_entry + own_entry)%type].
 Definition count_of m g c k : entry := inl (inl (inl (m, g, c, k))).
 Definition coarse_of (what : 'I_4) m c j : entry := inl (inl (inr (what, m, c, j))).
 Definition table_of a b c j k : entry := inl (inr (a, b, c, j, k)).
-Definition precision_of k : entry := inr (inl (Some k)).
-Definition flag : entry := inr (inl None).
-Definition site_of m e : entry := inr (inr (m, e)).
+Definition site_of m e : entry := inr (m, e).
 
 Definition of_row (r : row) (j : count_entry + coarse_entry + table_entry) : nat :=
   match j with
@@ -99,8 +97,6 @@ Inductive released : Type :=
 | First of Model & bool                                         (* of a comparison: D10 or D01 of a model, *)
 | Second of Model & bool                                        (* its Q10 or Q01, *)
 | Mixed of Model & Model & bool                                 (* and the mixed one of two models *)
-| Precision
-| Changed                                                       (* how many parties have set their flag *)
 | Site of Model & 'I_11.
 
 Definition sum_of (k : released) : msum entry :=
@@ -116,15 +112,11 @@ Definition sum_of (k : released) : msum entry :=
   | Mixed a a' b =>
       [seq (1, [:: table a a' b jk.1 jk.2; worth a b false jk.1; worth a' b false jk.2])
       | jk <- enum [the finType of ('I_W.+1 * 'I_W.+1)%type]]
-  | Precision => [seq (1, [:: weighted (fun _ : 'I_1 => precision_of k) (fun=> 1);
-                            weighted (count_of first_model everybody positive) (fun l : 'I_B => (k <= l)%N%:Z)])
-                 | k <- enum 'I_B]
-  | Changed => [:: (1, [:: weighted (fun _ : 'I_1 => flag) (fun=> 1)])]
   | Site m e => [:: (1, [:: weighted (fun _ : 'I_1 => site_of m e) (fun=> 1)])]
   end.
 Definition degree_of (k : released) : nat :=
   match k with
-  | Rows _ _ | Changed | Site _ _ => 1 | Difference _ | Ties _ | First _ _ | Precision => 2
+  | Rows _ _ | Site _ _ => 1 | Difference _ | Ties _ | First _ _ => 2
   | Squares _ _ | Second _ _ | Mixed _ _ _ => 3
   end.
 
@@ -136,7 +128,7 @@ Qed.
 
 Lemma degreeE (k : released) : (degree (sum_of k) <= degree_of k)%N.
 Proof.
-case: k => [x|x|x b|g c|m b|m b|a a' b|||m e] /=; try exact: degree_mapped; try by rewrite /degree big_seq1.
+case: k => [x|x|x b|g c|m b|m b|a a' b|m e] /=; try exact: degree_mapped; try by rewrite /degree big_seq1.
 by rewrite /degree big_cat geq_max; apply/andP; split; apply: degree_mapped.
 Qed.
 
@@ -347,38 +339,20 @@ Section Verified_analysis.
 Variables (I S P : finType) (t : P -> nat) (least m max_rows d : nat).  (* parties, sums, primes *)
 Variables (rows_of : I -> seq row).
 
-(* What a party says of itself. In the session before, whose sums are verified, the parties L1 have counted
-   `rows_before` at or above each threshold: the same L1 for all, as a party without a flag has compared what it was
-   given with all parties of this session's manifest. A flag says that a party was not in L1, or that its rows have
-   changed since then; with it set, its entries are anything (the code draws them at random). Weights of sites are cut
-   off, and rounded. *)
-Variables (own : I -> own_entry -> int) (L1 : {set I}) (rows_before : I -> 'I_B -> nat).
-Variables (precision_scale site_scale : nat).
-Definition known (k : 'I_B) : nat := maxn (\sum_(i in L1) rows_before i k)%N 1.
-Definition reciprocal (k : 'I_B) : nat := ((2 * precision_scale + known k) %/ (2 * known k))%N.   (* of M_k, rounded *)
-Definition rows_above (rows : seq row) (k : 'I_B) : nat := count (fun r => (k <= bin r first_model)%N) rows.
-Definition positives_at (rows : seq row) (k : 'I_B) : nat :=
-  count (fun r => (of_class r == positive) && (bin r first_model == k)) rows.
-Hypothesis flags : forall i, own i (inl None) = 0 \/ own i (inl None) = 1.
-Hypothesis unchanged : forall i, own i (inl None) = 0 -> i \in L1 /\
-  (forall k, rows_above (rows_of i) k = rows_before i k).
-Hypothesis shares_of_one : forall i k, own i (inl None) = 0 ->
-  own i (inl (Some k)) = (positives_at (rows_of i) k * reciprocal k)%N%:Z.
+(* What a party says of itself. Weights of sites are cut off, and rounded. *)
+Variables (own : I -> own_entry -> int) (site_scale : nat).
 Hypothesis sites_cut_off : forall i s,
-  `|own i (inr s)| <= (site_scale * maxn (size (rows_of i) ^ 2) (256 * size (rows_of i)))%N%:Z.
+  `|own i s| <= (site_scale * maxn (size (rows_of i) ^ 2) (256 * size (rows_of i)))%N%:Z.
 
 Definition sketch (ij : I * entry) : int :=
   match ij.2 with inl j => \sum_(r <- rows_of ij.1) (of_row r j)%:Z | inr j => own ij.1 j end.
 
-(* A family of sums: any, if the rows of everybody are among them, the parties' flags with the average precision, and
-   one AUC. Each is read around zero or from zero on (`lo`), and for max_rows rows needs a T above `room`. *)
+(* A family of sums: any, if the rows of everybody are among them, and one AUC. Each is read around zero or from zero
+   on (`lo`), and for max_rows rows needs a T above `room`. *)
 Variable kind : S -> released.
 Variables (rows_of_class : Class -> S) (s0 : S) (x0 : contrast).
 Hypothesis rows_released : forall c, kind (rows_of_class c) = Rows everybody c.
 Hypothesis auc_released : kind s0 = Difference x0.
-Definition is_precision (k : released) : bool := if k is Precision then true else false.
-Definition is_changed (k : released) : bool := if k is Changed then true else false.
-Hypothesis flags_released : forall s, is_precision (kind s) -> exists s', is_changed (kind s').
 
 Definition lo (k : released) : int :=
   match k with Ties _ | Squares _ _ | Rows _ _ | Second _ _ => 0 | _ => around_zero t end.
@@ -389,20 +363,17 @@ Definition room (k : released) : nat :=
   | Squares _ _ => most_cubic
   | Rows _ _ => max_rows
   | First _ _ | Second _ _ | Mixed _ _ _ => 2 * (scale ^ 2 * most_cubic)
-  | Precision => max_rows * (2 * precision_scale + max_rows)
-  | Changed => 2 * #|I|
   | Site _ _ => 2 * (site_scale * maxn (max_rows ^ 2) (256 * max_rows))
   end%N.
 Definition apart (x : contrast) : bool := [disjoint (side x true).2 & (side x false).2].
 Definition contrast_apart (k : released) : bool :=
   match k with Difference x | Ties x | Squares x _ => apart x | _ => true end.
 
-(* Parties show numbers of rows; all others where these are of at most max_rows rows; precision where no flag is set. *)
+(* Parties show numbers of rows; all others where these are of at most max_rows rows. *)
 Definition shows (z : S -> int) (s : S) : bool :=
   match kind s with
   | Rows _ _ => true
-  | k => (\sum_c z (rows_of_class c) <= max_rows%:Z) &&
-         (is_precision k ==> [forall s', is_changed (kind s') ==> (z s' == 0)])
+  | _ => \sum_c z (rows_of_class c) <= max_rows%:Z
   end.
 
 Hypotheses (t_prime : forall p, prime (t p)) (t_differ : injective t).
@@ -453,16 +424,6 @@ apply: eq_bigr => r _; rewrite (bigD1 (of_class r)) //= /in_group !eqxx big1 ?ad
 by rewrite eq_sym => ->.
 Qed.
 
-Lemma changedE : value (sum_of Changed) z = \sum_(i in L) own i (inl None).
-Proof. by rewrite /value !big_seq1 mul1r weighted_at big_ord1 mul1r. Qed.
-
-Lemma changed_in_range : (room Changed < T t)%N -> in_range t (around_zero t) (value (sum_of Changed) z).
-Proof.
-apply: around; rewrite changedE leq_pmul2l // -lez_nat abszE; apply: le_trans (ler_norm_sum _ _ _) _.
-apply: (@le_trans _ _ (\sum_(i in L) 1%N%:Z)); first by apply: ler_sum => i _; case: (flags i) => ->.
-by rewrite -(big_morph Posz PoszD (erefl 0%:Z)) lez_nat sum1_card max_card.
-Qed.
-
 Section Few.
 Hypothesis few : (size rows <= max_rows)%N.
 
@@ -500,56 +461,6 @@ Lemma scaled_cubes (b : bool) :
   (count (labelled b) rows * (scale * count (labelled (~~ b)) rows) ^ 2 <= scale ^ 2 * most_cubic)%N.
 Proof. by rewrite expnMn mulnCA leq_mul2l cubes ?orbT // sides_labelled. Qed.
 
-(** ** Average precision *)
-Lemma positives_of (k : 'I_B) : (forall i, i \in L -> own i (inl None) = 0) ->
-  z (precision_of k) = (positives_at rows k * reciprocal k)%N%:Z.
-Proof.
-move=> unflagged; rewrite /z; under eq_bigr => i iL do rewrite /sketch /= shares_of_one ?unflagged // mulnC PoszM.
-rewrite -mulr_sumr mulnC PoszM; congr (_ * _).
-rewrite /positives_at count_flatten -map_comp sumnE big_map big_enum.
-by rewrite (big_morph Posz PoszD (erefl 0%:Z)).
-Qed.
-
-Lemma precision_in_range : (forall i, i \in L -> own i (inl None) = 0) -> (room Precision < T t)%N ->
-  in_range t (lo Precision) (value (sum_of Precision) z).
-Proof.
-move=> unflagged; apply: around.
-pose above (k : 'I_B) := count (fun r => (of_class r == positive) && (k <= bin r first_model)%N) rows.
-have valueE : value (sum_of Precision) z = (\sum_(k : 'I_B) positives_at rows k * (reciprocal k * above k))%N%:Z.
-  rewrite value_mapped (big_morph Posz PoszD (erefl 0%:Z)); apply: eq_bigr => k _.
-  rewrite mul1r !big_cons big_nil mulr1 !weighted_at big_ord1 mul1r positives_of // mulnA [RHS]PoszM; congr (_ * _).
-  under eq_bigr do rewrite mulrC z_rows; rewrite by_rows /above -sum1_count (big_morph Posz PoszD (erefl 0%:Z))
-    [RHS]big_mkcond.
-  apply: eq_bigr => r _; rewrite (bigD1 (bin r first_model)) //= /in_group !eqxx big1 ?addr0 => [|l /negbTE]; last
-    first.
-    by rewrite eq_sym => ->; rewrite !andbF mul0r.
-  by case: (_ == _); case: (_ <= _)%N.
-have aboveP k : (above k <= max_rows)%N by apply: leq_trans (count_size _ _) few.
-have aboveM k : (above k <= known k)%N.
-  rewrite leq_max; apply/orP; left; apply: (@leq_trans (rows_above rows k)).
-    by apply: sub_count => r /andP [].
-  rewrite /rows_above count_flatten -map_comp sumnE big_map big_enum /=.
-  rewrite [X in (_ <= X)%N](bigID (mem L)) /= (@leq_trans (\sum_(i in L) rows_before i k)%N) //.
-    by apply: leq_sum => i /unflagged/unchanged [_ same]; rewrite -same.
-  rewrite (eq_bigl (fun i => (i \in L1) && (i \in L))) ?leq_addr // => i.
-  by case: (boolP (i \in L)) => [/unflagged/unchanged [-> _]|_]; rewrite ?andbF.
-have one k : (2 * (reciprocal k * above k) <= 2 * precision_scale + max_rows)%N.
-  have [->|a0] := posnP (above k); first by rewrite !muln0.
-  have M0 : (0 < known k)%N by rewrite leq_max orbT.
-  rewrite -(leq_pmul2r M0); apply: (@leq_trans ((2 * precision_scale + known k) * above k)).
-    by rewrite mulnA mulnAC leq_mul2r [(2 * _)%N]mulnC -mulnA leq_trunc_div orbT.
-  rewrite [X in (X <= _)%N]mulnDl [X in (_ <= X)%N]mulnDl leq_add //; first by rewrite leq_mul2l aboveM orbT.
-  by rewrite mulnC leq_mul2r aboveP orbT.
-rewrite valueE absz_nat big_distrr /=.
-apply: (@leq_trans (\sum_(k : 'I_B) positives_at rows k * (2 * precision_scale + max_rows))%N).
-  by apply: leq_sum => k _; rewrite mulnCA leq_mul2l one orbT.
-rewrite -big_distrl leq_mul2r; apply/orP; right; apply: leq_trans few.
-apply: (@leq_trans (\sum_(r <- rows) 1)%N); last by rewrite sum1_size.
-rewrite /positives_at; under eq_bigr do rewrite -sum1_count big_mkcond; rewrite exchange_big; apply: leq_sum => r _ /=.
-rewrite (bigD1 (bin r first_model)) //= eqxx andbT big1 ?addn0 => [|k /negbTE]; first by case: (_ == _).
-by rewrite eq_sym => ->; rewrite andbF.
-Qed.
-
 (** ** Sites *)
 Lemma site_in_range (n : Model) (e : 'I_11) : (room (Site n e) < T t)%N ->
   in_range t (lo (Site n e)) (value (sum_of (Site n e)) z).
@@ -571,12 +482,11 @@ rewrite -big_distrl /= -size_rows (@leq_trans (max_rows * maxn max_rows 256)) ?l
 by rewrite maxnMr mulnn [(max_rows * 256)%N]mulnC.
 Qed.
 
-Lemma few_in_range (k : released) : contrast_apart k -> (room k < T t)%N ->
-  (is_precision k -> forall i, i \in L -> own i (inl None) = 0) -> in_range t (lo k) (value (sum_of k) z).
+Lemma few_in_range (k : released) : contrast_apart k -> (room k < T t)%N -> in_range t (lo k) (value (sum_of k) z).
 Proof.
 have twice (a b : nat) (v : int) : `|v| <= a%:Z -> (2 * a <= b)%N -> (2 * `|v| <= b)%N.
   by rewrite -abszE lez_nat => va; apply: leq_trans; rewrite leq_pmul2l.
-case: k => [x|x|x b|g c|n b|n b|a a' b|||n e] kapart kroom unflagged.
+case: k => [x|x|x b|g c|n b|n b|a a' b|n e] kapart kroom.
 - by apply: around kroom; apply: twice (difference_at z_rows x) (pairs (sides kapart)).
 - have [v0 vn] := ties_at z_rows x; apply: natural_range v0 vn _; apply: leq_ltn_trans kroom.
   by apply: leq_trans (pairs (sides kapart)); rewrite leq_pmull.
@@ -598,8 +508,6 @@ case: k => [x|x|x b|g c|n b|n b|a a' b|||n e] kapart kroom unflagged.
     by rewrite leq_pmul2l //; apply: scaled_cubes.
   apply: bounded => r _; rewrite normrM -!abszE -PoszM lez_nat -mulnn.
   by apply: leq_mul; rewrite -lez_nat abszE row_worth_le.
-- exact: precision_in_range (unflagged isT) kroom.
-- exact: changed_in_range.
 - exact: site_in_range.
 Qed.
 End Few.
@@ -612,19 +520,7 @@ Lemma analysis_ranges (s : S) : in_range t (lo (kind s)) (exact f sketch L s) \/
      ~~ shows z' s).
 Proof.
 rewrite -/(value (sum_of (kind s)) z); have [few|many] := leqP (size rows) max_rows.
-  have [/andP [precise /exists_inP [i iL set]]|none] :=
-    boolP (is_precision (kind s) && [exists i in L, own i (inl None) != 0]); [right => z' shown | left].
-    have [s' changed] := flags_released precise; rewrite /shows.
-    have ks : kind s = Precision by case: (kind s) precise.
-    have ks' : kind s' = Changed by case: (kind s') changed.
-    rewrite ks /= negb_and; apply/orP; right; apply/forallPn; exists s'; rewrite changed /= shown.
-      rewrite /exact ks' -/(value (sum_of Changed) z) changedE (bigD1 i) //= gt_eqF //.
-      have -> : own i (inl None) = 1 by case: (flags i) set => -> //; rewrite eqxx.
-      apply: lt_le_trans ltr01 _; rewrite -subr_ge0 addrAC subrr add0r.
-      by apply: sumr_ge0 => j _; case: (flags j) => ->.
-    by rewrite /exact ks'; apply: changed_in_range; rewrite -ks'.
-  apply: few_in_range => // precise i iL; move: none; rewrite precise /= negb_exists_in => /forall_inP/(_ i iL).
-  by rewrite negbK => /eqP.
+  by left; apply: few_in_range.
 have rowsE (z' : S -> int) : (forall s', in_range t (lo (kind s')) (exact f sketch L s') -> z' s' = exact f sketch L
   s') ->
     \sum_c z' (rows_of_class c) = (size rows)%:Z.
@@ -633,8 +529,8 @@ have rowsE (z' : S -> int) : (forall s', in_range t (lo (kind s')) (exact f sket
 have hidden k : k = kind s -> ~~ (if k is Rows _ _ then true else false) -> forall z' : S -> int,
     (forall s', in_range t (lo (kind s')) (exact f sketch L s') -> z' s' = exact f sketch L s') -> ~~ shows z' s.
   move=> ks not_rows z' /rowsE total; rewrite /shows -ks; case: k ks not_rows => //= *;
-  by rewrite negb_and total lez_nat -ltnNge many.
-case ks : (kind s) => [x|x|x b|g c|n b|n b|a a' b|||n e]; try by right; apply: (hidden (kind s)); rewrite ?ks.
+  by rewrite total lez_nat -ltnNge many.
+case ks : (kind s) => [x|x|x b|g c|n b|n b|a a' b|n e]; try by right; apply: (hidden (kind s)); rewrite ?ks.
 by left; rewrite /exact ks; apply: number_of_rows.
 Qed.
 End Ranges.

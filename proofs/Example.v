@@ -17,48 +17,34 @@ Definition rows_of (i : parties) : seq (row one one labels 1 1 1) :=
 Definition negative : labels := ord0.
 Definition positive : labels := ord_max.
 Definition auc : contrast one one labels := Contrast ord0 (fun b => (ord0, [set if b then positive else negative])).
-Definition own (i : parties) (j : own_entry one 1) : int :=
-  if j is inl (Some k) then (positives_at ord0 positive (rows_of i) k
-    * reciprocal [set: parties] (fun i k => rows_above ord0 (rows_of i) k) 1 k)%N%:Z else 0.
+Definition own (i : parties) (j : own_entry one) : int := 0.
 
 Definition kinds : seq (released one one labels) :=
   [:: Rows _ ord0 negative; Rows _ ord0 positive; Difference auc; Ties auc; Squares auc true; Squares auc false;
-      First _ _ ord0 true; Second _ _ ord0 false; Mixed _ _ ord0 ord0 true; Precision _ _ _; Changed _ _ _;
-      Site _ _ ord0 ord0].
-Definition kind (s : 'I_12) : released one one labels := nth (Changed _ _ _) kinds s.
-Definition rows_of_class (c : labels) : [the finType of 'I_12] := widen_ord (isT : (2 <= 12)%N) c.
+      First _ _ ord0 true; Second _ _ ord0 false; Mixed _ _ ord0 ord0 true; Site _ _ ord0 ord0].
+Definition kind (s : 'I_10) : released one one labels := nth (Difference auc) kinds s.
+Definition rows_of_class (c : labels) : [the finType of 'I_10] := widen_ord (isT : (2 <= 10)%N) c.
 
 Lemma T1031 : T modulus = 1031%N. Proof. by rewrite /T big_ord1. Qed.
 
-Lemma flags (i : parties) : own i (inl None) = 0 \/ own i (inl None) = 1. Proof. by left. Qed.
-Lemma unchanged (i : parties) : own i (inl None) = 0 ->
-  i \in [set: parties] /\ (forall k : 'I_1, rows_above ord0 (rows_of i) k = rows_above ord0 (rows_of i) k).
-Proof. by rewrite inE. Qed.
-Lemma shares_of_one (i : parties) (k : 'I_1) : own i (inl None) = 0 -> own i (inl (Some k))
-  = (positives_at ord0 positive (rows_of i) k
-     * reciprocal [set: parties] (fun i k => rows_above ord0 (rows_of i) k) 1 k)%N%:Z.
-Proof. by []. Qed.
 Lemma sites_cut_off (i : parties) (s : one * 'I_11) :
-  `|own i (inr s)| <= (1 * maxn (size (rows_of i) ^ 2) (256 * size (rows_of i)))%N%:Z.
+  `|own i s| <= (1 * maxn (size (rows_of i) ^ 2) (256 * size (rows_of i)))%N%:Z.
 Proof. by []. Qed.
 Lemma rows_released (c : labels) : kind (rows_of_class c) = Rows _ ord0 c.
 Proof. by case: c => -[|[|]] // ?; congr (Rows _ _ _); apply: val_inj. Qed.
-Lemma flags_released (s : 'I_12) : is_precision (kind s) -> exists s', is_changed (kind s').
-Proof. by exists (@Ordinal 12 10 isT). Qed.
 Lemma differ : injective modulus. Proof. by move=> p q _; rewrite [p]ord1 [q]ord1. Qed.
-Lemma degrees (s : 'I_12) : (degree_of (kind s) <= 3)%N.
-Proof. by case: s => -[|[|[|[|[|[|[|[|[|[|[|[|]]]]]]]]]]]]. Qed.
-Lemma apart (s : 'I_12) : contrast_apart (kind s).
-Proof. by case: s => -[|[|[|[|[|[|[|[|[|[|[|[|]]]]]]]]]]]] //= ?; rewrite /Analysis.apart disjoints1 inE. Qed.
-Lemma T_large (s : 'I_12) : (room 1 parties 2 1 1 (kind s) < T modulus)%N.
-Proof. by rewrite T1031; case: s => -[|[|[|[|[|[|[|[|[|[|[|[|]]]]]]]]]]]] //= ?; rewrite card_ord. Qed.
+Lemma degrees (s : 'I_10) : (degree_of (kind s) <= 3)%N.
+Proof. by case: s => -[|[|[|[|[|[|[|[|[|[|]]]]]]]]]]. Qed.
+Lemma apart (s : 'I_10) : contrast_apart (kind s).
+Proof. by case: s => -[|[|[|[|[|[|[|[|[|[|]]]]]]]]]] //= ?; rewrite /Analysis.apart disjoints1 inE. Qed.
+Lemma T_large (s : 'I_10) : (room 1 2 1 (kind s) < T modulus)%N.
+Proof. by rewrite T1031; case: s => -[|[|[|[|[|[|[|[|[|[|]]]]]]]]]] //= ?; rewrite card_ord. Qed.
 Lemma all_rows : (\sum_i size (rows_of i) < T modulus)%N. Proof. by rewrite T1031 big_ord_recr big_ord1. Qed.
 
 (* For every aggregator. *)
 Definition instance := @verified_analysis one one labels 1 1 1 ord0 ord0 positive negative parties
-  [the finType of 'I_12] one modulus 1031 2 2 3 rows_of own setT (fun i k => rows_above ord0 (rows_of i) k) 1 1
-  flags unchanged shares_of_one sites_cut_off kind rows_of_class (@Ordinal 12 2 isT) auc rows_released erefl
-  flags_released (fun=> isT) differ (fun=> leqnn _) isT isT degrees isT ord0 isT apart T_large all_rows.
+  [the finType of 'I_10] one modulus 1031 2 2 3 rows_of own 1 sites_cut_off kind rows_of_class (@Ordinal 10 2 isT) auc
+  rows_released erefl (fun=> isT) differ (fun=> leqnn _) isT isT degrees isT ord0 isT apart T_large all_rows.
 
 (* And there are secrets to choose from: the chance is not of nothing. *)
 Lemma secrets_exist (I J S P : finType) (f : S -> msum J) (F : P -> finFieldType) :

@@ -54,7 +54,7 @@ from fhe_auc_keys.bundles.session_keys import PartySecrets, aggregator_material
 from fhe_auc_keys.fleet import device, helper, tables
 from fhe_auc_keys.fleet import session as fleet_session
 from fhe_auc_keys.fleet.aggregator import BlobFile, BlobList, FleetResult, Opened
-from fhe_auc_keys.site import invitation, key_erasure, late_opening, made_sessions, openings
+from fhe_auc_keys.site import answered_studies, invitation, key_erasure, made_sessions
 from fhe_auc_keys.site.policy import Policy
 from fhe_auc_keys.store import fixed_lists, key_store, trusted_authorities
 from fhe_auc_keys.store.budget import Entry, Ledger, Limit
@@ -92,7 +92,6 @@ PLANS = {
         analysis=Analysis(models=("a", "b"), by=(Variable("sex", ("F", "M")),)),
         thresholds=4,
         interval=False,
-        average_precision=False,
         authenticated=True,
         parties=2,
         max_rows=1_000_000,
@@ -228,21 +227,12 @@ VECTORS: dict[str, Callable[[Path], bytes]] = {
     "packed residues": lambda _: pads.pack(np.array([1, 2, 65536], np.uint64), 65537),
     "secrets of a party": lambda _: serialise.encode(PartySecrets(b"context", FINGERPRINT, FINGERPRINT)),
     "aggregator's material with an opening": lambda _: aggregator_material(b"context", b"opening"),
-    "request for an opening": lambda _: late_opening.request(ADDER, _manifest(), ("south",)),
-    "late opening": lambda _: sign(
-        late_opening.OPENING_KIND,
-        NORTH,
-        late_opening._OpeningBody(late_opening._Request(SESSION, FINGERPRINT, ("south",)), b"seal"),
-    ),
     "fleet": lambda _: serialise.encode(FLEET),
     "device's memory": lambda _: device._FORMAT.frame(
         device._Memory(FINGERPRINT, (device._DeviceAnswer(SESSION, FINGERPRINT, FINGERPRINT, (FINGERPRINT,)),))
     ),
     "fleet's session": lambda _: helper._FORMAT.frame(helper._HelperState(FINGERPRINT, b"answer", False, b"key")),
     "opened session": lambda _: bundles.Kept(b"announcement", 2**31, b"secrets").to_bytes(),
-    "session held": lambda _: late_opening._FORMAT.frame(
-        late_opening._Held(b"announcement", 2**31, b"context", (FINGERPRINT,))
-    ),
     "session made": lambda _: made_sessions._FORMAT.frame(
         made_sessions._Made(b"announcement", {"keys": "helper"}, 3600)
     ),
@@ -287,8 +277,12 @@ VECTORS: dict[str, Callable[[Path], bytes]] = {
     "list of authorities": lambda _: _trusted(),
     "privacy ledger": lambda _: LEDGER.to_bytes(),
     "policy": lambda _: POLICY.to_bytes(),
-    "record of what was opened": lambda _: openings._FORMAT.frame(
-        (openings._Opened("model", "outcome", ("north", "south"), {"exact": openings._Last(SESSION, 2**31, 2**31)}),)
+    "record of answered studies": lambda _: answered_studies._FORMAT.frame(
+        (
+            answered_studies._Study(
+                "model", "outcome", ("north", "south"), {"exact": answered_studies._Last(SESSION, 2**31, 2**31)}
+            ),
+        )
     ),
     "invitation": lambda _: invitation._FORMAT.frame(
         invitation._Signed(serialise.encode(invitation._Body(b"certificate", b"list", OFFER, b"")), b"signature")

@@ -193,9 +193,6 @@ def _results(evaluation: Evaluation, session: SessionOptions, note: str) -> Iter
         )
         yield output.styled("rows", "bold"), output.styled(f"{evaluation.rows:,}", "bold"), events + patients
     yield from binning_error_rows(evaluation.auc, evaluation.binning_error, evaluation.numerical_error)
-    if evaluation.average_precision is not None and evaluation.positives is not None and evaluation.rows is not None:
-        random = f"random scores would have {evaluation.positives / evaluation.rows:.4f}"
-        yield "average precision", f"{evaluation.average_precision:.4f}", f"at these thresholds; {random}"
 
 
 def _session_rows(evaluation: Evaluation) -> Iterator[_Row]:

@@ -184,7 +184,10 @@ setup_options = (
 """For `gathered`, as a `fhe_auc.session.protocol.Setup`."""
 
 min_parties_option = whole_number(
-    "--min-parties", 1, about="Go on without sites that do not answer, as long as N do. Default: all have to."
+    "--min-parties",
+    1,
+    about="Go on without sites that do not answer, as long as N do: of exact, verified and histograms with a helper. "
+    "Default: all have to.",
 )
 
 

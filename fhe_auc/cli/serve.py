@@ -16,7 +16,7 @@ from fhe_auc.cli.session import CONFIG, log_format_option
 
 @click.command(
     epilog=output.examples(
-        "fhe-auc serve site.toml                    a site, key holder, helper or aggregator, as `role` says",
+        "fhe-auc serve site.toml                    a site, helper or aggregator, as `role` says",
         "fhe-auc session status site.toml           how it stands; exit status 0 if all is well",
     )
 )

@@ -28,7 +28,6 @@ DEFAULTS: Mapping[str, str | int | float] = {
     "holder": "",
     "store": "",
     "passphrase-file": "",
-    "late-opening": "",
     "protocol": "",
     "thresholds": "",
     "min-parties": 0,
@@ -124,9 +123,9 @@ class Transport(ABC):
 def run(config: Mapping[str, Any], connect: Callable[[Aggregator, Journal, float], Transport]) -> SessionRecord:
     """Play the aggregator of one session, or go on with it; return who took part, which is written down as well.
 
-    Of the configuration, ``session`` (a file from the key holder), ``holder``, ``store``, ``passphrase-file`` and
-    ``late-opening`` are as the plug-in of `fhe_auc.machines.site_state` takes them. ``protocol``, ``thresholds``,
-    ``min-parties``: what the session must be for; empty takes any. ``round-timeout``: seconds that a round may take.
+    Of the configuration, ``session`` (a file from the key holder), ``holder``, ``store`` and ``passphrase-file``
+    are as the plug-in of `fhe_auc.machines.site_state` takes them. ``protocol``, ``thresholds``, ``min-parties``: what
+    the session must be for; empty takes any. ``round-timeout``: seconds that a round may take.
     ``close-at``: with how many submissions the first round ends, whoever else may come; 0 waits for all. ``journal``:
     folder of `fhe_auc.session.journal`, by default beside ``session``; where it holds a session that has begun, that
     goes on. `connect` takes the aggregator, its journal and a round's seconds, and returns the session's transport.
@@ -193,13 +192,6 @@ def _run(
     aggregator.journal = journal
     transport = connect(aggregator, journal, timeout)
     transport.close_at = int(config.get("close-at") or 0)
-    if (open_late := aggregator.open_late) is not None:
-
-        def opened(counted: tuple[str, ...]) -> bytes:
-            transport.tell({"the key holder": "asked for the opening"}, time.monotonic() + timeout)
-            return open_late(counted)
-
-        aggregator.open_late = opened
     log, parties = transport.log, len(manifest.parties)
     log.info("the session begins, or goes on: %s, %d parties", manifest.protocol, parties)
     exchange = partial(_logged, transport, aggregator)

@@ -39,7 +39,7 @@ _MESSAGE = re.compile(r"round-([1-9][0-9]?)\.message")
 _LONGEST_FORWARDED = 2**26  # bytes
 _MOST_FORWARDED = 20_000  # names in a folder
 _NOT_GENUINE_SUBMISSION = "it is not whole, or not the party's for this round (the log says): have it copied again"
-_FORWARDED = re.compile(r"session\.(announcement|helper|convened)|[^.].*\.bundle|[0-9a-f]+\.(request|opening)")
+_FORWARDED = re.compile(r"session\.(announcement|helper|convened)|[^.].*\.bundle")
 _NOT_GENUINE = {"signature", "ended", "format", "version", "length", "checksum", "body"}
 """Fields of errors of messages that the session's aggregator has not signed, or a site answers no more."""
 
@@ -233,7 +233,7 @@ def _session(number: int, data: bytes) -> bytes:
 
 
 def forward(folders: Sequence[Path], arrivals: Arrivals, check: Check) -> None:
-    """Copy what opens sessions, and late openings, that lie in some of the folders into the others, byte for byte.
+    """Copy what opens sessions, and lies in some of the folders, into the others, byte for byte.
 
     What `check` refuses is copied nowhere, and nothing is written over. Where files of a name differ, each has a name
     of its own where it is copied: nobody keeps a file from another by one that is genuine, too. `arrivals` remembers

@@ -12,12 +12,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-import numpy as np
-
 from fhe_auc.base.errors import EvaluationError
 from fhe_auc.machines import outcomes
 from fhe_auc.machines.processes import Processes
-from fhe_auc.machines.site_state import LocalSites, remember, site_storage
+from fhe_auc.machines.site_state import LocalSites, site_storage
 from fhe_auc.question.analysis import Analysis
 from fhe_auc.results.evaluation import Evaluation, Outcome, QuantileThresholds, preceded
 from fhe_auc.rows.own_rows import check_scores
@@ -73,7 +71,7 @@ class Stage:
         self.report("a session before finds the thresholds")
         finder = registry.finder(plugin)
         found = self._play(finder, first, parties, {})
-        chosen = replace(second, thresholds=first_of(found).grid, before=first_of(found).session_before)
+        chosen = replace(second, thresholds=first_of(found).grid)
         return preceded(first_of(self._play(plugin, chosen, parties, found)), first_of(found))
 
     def _play(
@@ -97,16 +95,10 @@ class Stage:
             sites = {
                 data.name: _site(folder, number, data, request.analysis, made) for number, data in enumerate(parties)
             }
-            for data in parties:  # each session has key stores of its own here
-                if (quantiles := found.get(data.name)) is not None:
-                    own = data.rows - np.searchsorted(np.sort(data.scores[0]), quantiles.grid)  # in no result file
-                    with site_storage().site(made.sites[data.name]) as site:
-                        remember(site, replace(quantiles, own_rows_above=tuple(own.tolist())).before)
             seconds = {"keys": time.perf_counter() - started}
             config: dict[str, Any] = {**made.aggregator, "round-timeout": self.round_timeout, "ask-again": False}
             self.report("the session runs")
-            with made.meanwhile:
-                record = place.run(config, {**made.sites, **sites})
+            record = place.run(config, {**made.sites, **sites})
             if "error" in record:
                 raise outcomes.told_error(record["error"])
             return with_costs(_told(sites, record["counted"]), seconds)

@@ -60,7 +60,7 @@ def plain(found: Evaluation | QuantileThresholds) -> dict[str, dict[str, Any]]:
     """Return what a session has yielded as plain types, under its kind: "evaluation" or "boundaries"."""
     if isinstance(found, Evaluation):
         return {"evaluation": found.as_dict()}
-    told = {each.name: getattr(found, each.name) for each in fields(found) if each.name != "own_rows_above"}
+    told = {each.name: getattr(found, each.name) for each in fields(found)}
     told["verified"] = verified_as_dict(told["verified"])
     told["study"] = None if found.study is None else found.study.as_dict()
     plain_values = {name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in told.items()}
@@ -79,8 +79,7 @@ def read(path: Path) -> Outcome:
         raise told_error(content["error"])
     if "boundaries" in content:
         before = content["boundaries"]
-        grid, above, counted = np.array(before["grid"]), tuple(before["rows_above"]), tuple(before.get("counted", ()))
-        return QuantileThresholds(**{**_restored(before), "grid": grid, "rows_above": above, "counted": counted})
+        return QuantileThresholds(**{**_restored(before), "grid": np.array(before["grid"])})
     found = _restored(content["evaluation"])
     said = content["evaluation"]["verified"]
     found |= {"inputs_proved": said["parties"] or "", "inputs_not_proved": tuple(said.get("inputs not proved", ()))}

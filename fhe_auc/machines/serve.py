@@ -1,6 +1,6 @@
 """One process that stays, and plays a role in every session that comes into a folder: `Server`.
 
-    inbox/NAME/                a session: the key holder's files, the rounds (`file_transport`), late openings
+    inbox/NAME/                a session: the key holder's files, the rounds (`file_transport`)
     state/status.json, lock    how it stands (`read`); locked while the process lives
     state/journals/SESSION/    an aggregator's sessions; `folder` names the one in the inbox
     state/taken/FILE           results that the hook has taken
@@ -30,13 +30,13 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from fhe_auc.base.errors import EvaluationError, FheAucError, InputError, MessageError
-from fhe_auc.base.exchange import SHARED, Arrivals, State, state_of
+from fhe_auc.base.exchange import Arrivals, State, state_of
 from fhe_auc.base.files import write_atomically
 from fhe_auc.base.logs import RoleLog, one_line
 from fhe_auc.machines import aggregator_role, file_transport, site_role
 from fhe_auc.machines.file_transport import NOTHING
 from fhe_auc.machines.result_hook import ResultHook, Retry
-from fhe_auc.machines.site_state import REQUEST_SUFFIX, SiteStorage, site_storage
+from fhe_auc.machines.site_state import SiteStorage, site_storage
 from fhe_auc.session import journal
 
 _COMMON = ("role", "inbox", "state", "store", "passphrase-file", "holder")
@@ -44,7 +44,6 @@ _LIMITS = ("protocol", "thresholds", "min-parties", "round-timeout", "close-at")
 ENTRIES: Mapping[str, tuple[str, ...]] = {
     "site": tuple(dict.fromkeys((*_COMMON, *site_role.ENTRIES, "on-result", "on-result-seconds"))),
     "aggregator": (*_COMMON, *_LIMITS),
-    "key holder": _COMMON,
     "helper": _COMMON,
 }
 """What a role's configuration may have."""
@@ -267,16 +266,15 @@ class Server:
             elif _BEGUN in {file.name for file in files} and not any(map(_opens, files)):
                 session.tell(_WITHOUT_KEYS)
             return
-        again = self._take_in(session, sorted(file for file in new if _arrives(file, self.role)))
-        if self.role != "key holder":
-            again |= self._answer(session, folders[0], due=due)
+        again = self._take_in(session, sorted(filter(_arrives, new)))
+        again |= self._answer(session, folders[0], due=due)
         session.skipped = {file.name: why for file, why in session.arrivals.skipped.items() if session.ours}
         if not again and (session.wrong or session.step.startswith("refused") or (files and not session.step)):
             session.tell("opened" if session.ours else _FOREIGN)
         session.retry.plan(wanted=again)
 
     def _take_in(self, session: _Session, files: list[Path]) -> bool:
-        """Open what is for this role, answer requests; return whether to try again, as something is wrong."""
+        """Open what is for this role; return whether to try again, as something is wrong."""
         refused: dict[str, list[Path]] = {}
         genuine = False
         taken = self._storage.take_in(self.config, files, by_policy=self._by_policy) if files else []
@@ -284,18 +282,12 @@ class Server:
             session.ours |= arrived.ours
             if arrived.outcome == "opened":
                 session.log.session = arrived.why.removeprefix("session ")
-            if arrived.reply:
-                opening = file.with_suffix(".opening")
-                write_atomically(opening, arrived.reply, mode=SHARED, durable=True)
-                session.written[opening] = _state(opening)
-                session.tell("opening made")
-            elif arrived.outcome == "opened":
                 session.tell("opened")
             elif arrived.outcome == "REFUSED":
                 refused.setdefault(arrived.why, []).append(file)
                 genuine |= arrived.genuine
         if session.ours:  # the others' files are for the others
-            refused = {why: of for why, of in refused.items() if of[0].suffix == REQUEST_SUFFIX}
+            refused = {}
         told = "; ".join(f"{', '.join(file.name for file in of)}: {why}" for why, of in refused.items())
         if told:
             session.tell(f"refused: {told}", told if genuine else "")
@@ -361,7 +353,7 @@ class Server:
         if opening is None:
             return
         own = session.journal
-        about = {"session": str(opening), "journal": str(own), "late-opening": list(map(str, session.folders))}
+        about = {"session": str(opening), "journal": str(own)}
         session.retry.plan(wanted=False)
         transport = partial(file_transport.FileTransport, session.folders, check=self._check, inside=True)
         session.child = self._fork(lambda: aggregator_role.run({**self.config, **about}, transport), own=own)
@@ -491,10 +483,8 @@ def read(config: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
     return told, "" if told["health"] == "ok" else told["health"]
 
 
-def _arrives(file: Path, role: str) -> bool:
-    return file.suffix == REQUEST_SUFFIX or (
-        role != "key holder" and (file.suffix == ".bundle" or file.name in _JOINING)
-    )
+def _arrives(file: Path) -> bool:
+    return file.suffix == ".bundle" or file.name in _JOINING
 
 
 def _opens(file: Path) -> bool:

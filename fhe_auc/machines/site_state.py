@@ -13,8 +13,8 @@ from __future__ import annotations
 import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field, replace
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
 from functools import lru_cache
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -25,12 +25,11 @@ import msgspec
 from fhe_auc.base.errors import DeserialisationError, EvaluationError, InputError, MessageError, ResultCheckError
 from fhe_auc.base.logs import LOGGER
 from fhe_auc.base.names import AGGREGATOR
-from fhe_auc.base.serialise import KeptFormat, SecretStruct, decode, encode
+from fhe_auc.base.serialise import KeptFormat, SecretStruct, encode
 from fhe_auc.input_proofs.sessions import NOT_PROVED
 from fhe_auc.question.analysis import Analysis
-from fhe_auc.results.evaluation import QuantileThresholds
 from fhe_auc.rows.own_rows import near_other_sessions
-from fhe_auc.rows.party_data import CountedBefore, PartyData
+from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
 from fhe_auc.session.aggregator import Aggregator
 from fhe_auc.session.manifest import Manifest
@@ -39,7 +38,6 @@ from fhe_auc.session.party import Party
 from fhe_auc.session.protocol import Session, Spending
 
 GROUP = "fhe_auc.site_state"
-REQUEST_SUFFIX = ".request"  # of files in which an aggregator asks a key holder
 _GONE = (
     "party {party!r}: the rows have changed since they were submitted, or cannot be read; the result is of the rows as "
     "they were, and was not compared with them"
@@ -68,7 +66,6 @@ class Joined:
     material: bytes = field(repr=False)
     protection: Protection
     records: Records
-    open_late: Callable[[tuple[str, ...]], bytes] | None = field(default=None, repr=False)
     fix_list: Callable[[bytes], bytes] | None = field(default=None, repr=False)  # as of `Aggregator`
     loaded: object = field(default=None, repr=False, compare=False)  # the public context in an aggregator's material
     helps: bool = False  # whether the role is the session's helper, which has no rows and no result
@@ -76,7 +73,7 @@ class Joined:
     def aggregator(self) -> Aggregator:
         """Return the session's aggregator."""
         made = registry.load(self.manifest.protocol).aggregator(self.manifest, self.material)
-        made.protection, made.open_late, made.fix_list = self.protection, self.open_late, self.fix_list
+        made.protection, made.fix_list = self.protection, self.fix_list
         return made
 
     @property
@@ -154,7 +151,6 @@ class Arrived(NamedTuple):
     why: str
     ours: bool = False  # whether the role is in its session
     genuine: bool = False  # whether the key holder has signed it, for this role
-    reply: bytes = b""  # what goes back, of a file that asks for something
 
 
 @dataclass(frozen=True)
@@ -163,8 +159,6 @@ class LocalSites:
 
     aggregator: Mapping[str, str]
     sites: Mapping[str, Mapping[str, str]] = field(repr=False)  # of each party and the helper, by name
-    # Open while the session runs: what the key holder has to do then.
-    meanwhile: AbstractContextManager[object] = field(default_factory=nullcontext, repr=False)
 
 
 class SiteStorage(ABC):
@@ -184,7 +178,7 @@ class SiteStorage(ABC):
 
     @abstractmethod
     def take_in(self, config: Mapping[str, Any], files: Sequence[Path], *, by_policy: bool) -> list[Arrived]:
-        """Open files that have arrived, as the role's policy allows, and answer requests (`REQUEST_SUFFIX`).
+        """Open files that have arrived, as the role's policy allows.
 
         What is wrong with a file is told; errors are raised where the role's own state or certificate is at fault.
         """
@@ -243,7 +237,6 @@ class _Answered(SecretStruct, frozen=True):
     outcome: str  # in a word, of a party that has ended, or has read its result
     spent: dict[str, Any]  # what `SiteState.charge` returned
     noted: bool = True  # whether the audit trail says that the rows are in, or they are not
-    found: bytes = b""  # of a session that has found thresholds: `CountedBefore`, encoded; otherwise empty
     parties: tuple[str, ...] = ()  # of the session
 
 
@@ -293,8 +286,6 @@ def answer(
         site.stop(joined.manifest)
     none = PartyData.without_rows(site.name, joined.analysis), b"", 0
     data, digest, size = none if joined.helps else _rows(site.name, joined, rows, last)
-    if joined.manifest.before:
-        data = replace(data, before=counted_before(site, joined.manifest.before))
     party = joined.helper() if joined.helps else joined.party(data)
     if last is not None:
         party.restore(last.party)
@@ -316,11 +307,9 @@ def answer(
     read = (each for each in (*others, last) if each and each.outcome in _READ and set(each.parties) == set(mine))
     party.earlier = (mine, *(each.counted for each in read if each.counted))
 
-    def answered(
-        message: bytes, submission: bytes, *, outcome: str = "", noted: bool = True, found: bytes = b""
-    ) -> bytes:
+    def answered(message: bytes, submission: bytes, *, outcome: str = "", noted: bool = True) -> bytes:
         about = digest, party.saved(), question, size, party.listed, party.submitted, party.ended
-        ends = outcome, dict(spent), noted, found, joined.manifest.parties
+        ends = outcome, dict(spent), noted, joined.manifest.parties
         return _FORMAT.frame(_Answered(message, submission, *about, *ends))
 
     try:
@@ -356,31 +345,9 @@ def answer(
         done(party, joined.records)
     if party.ended:
         joined.records.note("ended", outcome="helped" if joined.helps and stopped is None else outcome)
-    found = _found(party) if party.ended and not joined.helps else b""
-    site.keep(session, answered(asked, submission, outcome=outcome, found=found))
+    site.keep(session, answered(asked, submission, outcome=outcome))
     _tidy(site, session, ended=party.ended)
     return submission
-
-
-def _found(party: Party[Any]) -> bytes:
-    """Return what average precision can build on, of a party that has found thresholds; nothing of another."""
-    found = None if party.failure is not None else party.result()
-    before = found.before if isinstance(found, QuantileThresholds) and found.verified else None
-    return b"" if before is None else encode(before)
-
-
-def counted_before(site: SiteState, session: bytes) -> CountedBefore | None:
-    """Return what a site has kept of a session that has found thresholds; None where it has kept nothing."""
-    state = site.state(session)
-    kept = None if state is None else _known(state)
-    return decode(kept.found, CountedBefore, "counts before") if kept is not None and kept.found else None
-
-
-def remember(site: SiteState, before: CountedBefore | None) -> None:
-    """Have a site know of a session that it has ended elsewhere."""
-    if before is not None:
-        ended = _Answered(b"", b"", b"", b"", b"", 0, (), True, True, "result", {}, found=encode(before))
-        site.keep(before.session, _FORMAT.frame(ended))
 
 
 def _check_verdict(site: SiteState, joined: Joined, error: EvaluationError) -> None:

@@ -17,7 +17,6 @@ from fhe_auc.results.estimates import Comparison, GroupEstimate
 from fhe_auc.results.heterogeneity import SiteSummary
 from fhe_auc.results.intervals import Interval
 from fhe_auc.results.result_tables import ends, notebook_html, of_comparisons, of_estimates, of_sites
-from fhe_auc.rows.party_data import CountedBefore
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -133,9 +132,6 @@ class Evaluation(Outcome):
     interval : fhe_auc.results.intervals.Interval or None
         Confidence interval of ``auc``: level, low, high, method. None where none was asked for, where the protocol
         releases too little, or where the rows allow none; then a warning says so.
-    average_precision : float or None
-        scikit-learn's average precision of the scores binned by the thresholds. Only where another session has found
-        the thresholds, both sessions have the same parties, and their rows have not changed in between.
     estimates : tuple of fhe_auc.results.estimates.GroupEstimate
         One for each model and group. The first one, of all rows and the first model, has the numbers above; but with
         several classes ``auc`` is the average over all pairs of classes.
@@ -168,7 +164,6 @@ class Evaluation(Outcome):
     negatives: int | None = None
     standard_error: float | None = None
     interval: Interval | None = None
-    average_precision: float | None = None
     estimates: tuple[GroupEstimate, ...] = ()
     comparisons: tuple[Comparison, ...] = ()
     sites: tuple[SiteSummary, ...] = ()
@@ -312,14 +307,6 @@ class QuantileThresholds(Outcome):
     ----------
     grid : ndarray of float64, shape (at most the requested number of bins,)
         The thresholds: 0, and the lower ends of the other bins; multiples of 2^-h, strictly ascending. Read-only.
-    rows_above : tuple of int
-        Number of pooled rows at or above each threshold, by the scores of the first model; empty where noise hides it.
-    session : str
-        Id of the session, hexadecimal.
-    counted : tuple of str
-        Names of the parties whose rows are counted.
-    own_rows_above : tuple of int
-        Number of these rows that are this party's own. They are for nobody else, and no result file has them.
     verified : bool
         Whether the sums behind them are proved to be those of what the parties have sent.
     soundness : float or None
@@ -327,10 +314,6 @@ class QuantileThresholds(Outcome):
     """
 
     grid: NDArray[np.float64]
-    rows_above: tuple[int, ...] = ()
-    session: str = ""
-    counted: tuple[str, ...] = ()
-    own_rows_above: tuple[int, ...] = field(default=(), repr=False)
     verified: bool = False
     soundness: float | None = None
 
@@ -338,19 +321,6 @@ class QuantileThresholds(Outcome):
         """Return one line: number and range of the thresholds, protocol and parties."""
         span = f"{len(self.grid):,} from {self.grid[0]:g} to {self.grid[-1]:g}"
         return f"<QuantileThresholds: {span}; protocol {self.protocol}, {_parties(self)}>"
-
-    @property
-    def before(self) -> CountedBefore | None:
-        """What average precision builds on; None where noise hides it."""
-        if not self.rows_above:
-            return None
-        grid = self.grid.astype("<f8").tobytes()
-        return CountedBefore(bytes.fromhex(self.session), grid, self.rows_above, self.counted, self.own_rows_above)
-
-    @property
-    def session_before(self) -> bytes:
-        """The session's id, for an evaluation that is to have average precision; empty where noise hides that."""
-        return bytes.fromhex(self.session) if self.rows_above else b""
 
     def require(self, grid: ArrayLike, *, party: str) -> None:
         """Check the thresholds of an evaluation's manifest, which its key holder has made, against these.

@@ -35,17 +35,6 @@ def _numbered(row: int) -> Place:
     return Place(f"row {row}")
 
 
-@dataclass(frozen=True)
-class CountedBefore:
-    """A party's counts of a session before, which has found thresholds; for average precision."""
-
-    session: bytes  # its id
-    grid: bytes = field(repr=False)  # its thresholds, as a manifest has them
-    rows_above: tuple[int, ...] = field(repr=False)  # at or above each threshold, by the first model's scores
-    parties: tuple[str, ...]  # names of those whose rows these are
-    own: tuple[int, ...] = field(repr=False)  # how many of the rows are this party's own
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class PartyData:
     """One party's test rows. Make it with `PartyData.from_arrays` or `from_columns`, which check them.
@@ -65,8 +54,6 @@ class PartyData:
         For each row the index of its patient, where rows of one are not independent.
     score_columns : tuple of str
         Names of the columns of the scores, for messages; empty where there are no columns.
-    before : CountedBefore or None
-        Counts of a session before, that average precision can build on.
     dropped : int
         Rows that were left out, since an entry was missing.
     lost : tuple of str
@@ -86,7 +73,6 @@ class PartyData:
     groups: tuple[NDArray[np.uint8], ...] = field(repr=False, default=())
     clusters: NDArray[np.int32] | None = field(repr=False, default=None)
     score_columns: tuple[str, ...] = field(repr=False, default=())
-    before: CountedBefore | None = field(repr=False, default=None)
     dropped: int = field(repr=False, default=0)
     lost: tuple[str, ...] = field(repr=False, default=())
     place: Callable[[int], Place] = field(repr=False, default=_numbered)

@@ -31,7 +31,6 @@ class Aggregator(Rounds, ABC):
     submission_limit: int  # largest payload of a submission, in bytes
     # Set before the session starts:
     protection: Protection | None = None  # between machines; without it the session is refused
-    open_late: Callable[[tuple[str, ...]], bytes] | None = None  # makes what the key holder adds for those who count
     fix_list: Callable[[bytes], bytes] | None = None  # keeps the digest of all submissions; the secret of a query
     journal: Journal | None = None  # for a session that outlives this process; `start` goes on from what is there
 

@@ -59,7 +59,6 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     options: dict[str, bool | int | float | str] = msgspec.field(default_factory=dict)  # all else agreed on; finite
     fleet: Fleet | None = None  # with a helper, devices in place of `parties`
     common_secret: bytes = b""  # 32 bytes, or none
-    before: bytes = b""  # id of the session that has counted at the thresholds, for average precision; or empty
 
     def __post_init__(self) -> None:
         if len(self.session) != SESSION_BYTES:
@@ -68,8 +67,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         expected = FINGERPRINT_BYTES if named else 0
         if len(self.context) != expected:
             raise InputError(f"with {self.keys} keys, what names them has {expected} bytes, got {len(self.context)}")
-        if len(self.common_secret) not in (0, _NAME_BYTES) or len(self.before) not in (0, SESSION_BYTES):
-            raise InputError("what names the common secret, or the session before, has another length")
+        if len(self.common_secret) not in (0, _NAME_BYTES):
+            raise InputError("what names the common secret has another length")
         if (self.plan is None) != (self.keys == "none"):
             raise InputError("a session has a plan if, and only if, it has keys")
         if len(self.grid) % 8:

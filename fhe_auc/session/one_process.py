@@ -28,7 +28,7 @@ def run_on_quantiles(
 ) -> Evaluation:
     """Run a session that finds so many thresholds, then `run` at them; return the evaluation, with both's costs.
 
-    `edges` makes others of those found, at which the parties count; there is no average precision then.
+    `edges` makes others of those found, at which the parties count.
     """
     first, second = plugin.staged(request, bins)
     finder = registry.finder(plugin)
@@ -41,7 +41,7 @@ def run_on_quantiles(
     if edges is not None:
         chosen = replace(second, thresholds=edges(found.grid))
         return preceded(run(plugin, chosen, parties, progress, cheat), found)
-    chosen = replace(second, thresholds=found.grid, before=found.session_before)
+    chosen = replace(second, thresholds=found.grid)
     return preceded(run(plugin, chosen, parties, progress, cheat, quantiles), found)
 
 
@@ -101,11 +101,8 @@ def played(
         aggregator = plugin.aggregator(manifest, delivery.aggregator)
     else:
         aggregator = attacks.aggregator(cheat, manifest, delivery.aggregator, rows=rows)
-    aggregator.open_late = delivery.open_late
     for name, own in (quantiles or {}).items():
         own.require(manifest.thresholds, party=name)
-    if quantiles:
-        parties = [replace(data, before=quantiles[data.name].before) for data in parties]
     helper = None if delivery.helper is None else plugin.helper(manifest, delivery.helper)
 
     def role_of(data: PartyData) -> Party[R]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 import secrets
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Generic, NamedTuple, final
 
@@ -86,7 +86,6 @@ class Request(Setup):
     thresholds: NDArray[np.float64]  # ascending, shape (m,); protocols that find thresholds set their own
     min_parties: int | None = None  # the session goes on with this many submissions; None: all
     interval: float | None = None  # level of the AUC's confidence interval; None: no interval
-    before: bytes = b""  # for average precision: id of the session that has counted at each threshold; otherwise empty
     analysis: Analysis = PLAIN  # only some protocols have more than one model over all rows
     fleet: Fleet | None = None  # devices in place of parties that have names
     options: Mapping[str, Any] = field(default_factory=dict)  # the protocol's own; unknown ones are refused
@@ -136,7 +135,6 @@ class Delivery:
 
     aggregator: bytes = field(repr=False)
     parties: Mapping[str, bytes] = field(repr=False)
-    open_late: Callable[[tuple[str, ...]], bytes] | None = field(default=None, repr=False)  # as of `Aggregator`
     helper: bytes | None = field(default=None, repr=False)  # for `Protocol.helper`; None where the session has none
 
 
@@ -312,7 +310,6 @@ def new_manifest(
         options=dict(options or {}),
         fleet=request.fleet,
         common_secret=common_secret if request.fleet is None else b"",
-        before=request.before,
     )
 
 

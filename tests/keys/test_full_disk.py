@@ -98,9 +98,9 @@ def test_a_command_on_a_full_disk_names_the_file_and_does_its_work_afterwards(cl
         ok(*command)
     assert_fails(open_as("north"), 1, "opened before")
     with store_of("north") as store:
-        key_erasure.ended(store, at=clock.at + 8 * DAY)
+        key_erasure.note_ends(store, at=clock.at + 8 * DAY)
         with full_disk(), pytest.raises(OSError, match="trust/ends"):
-            key_erasure.ended(store, at=clock.at)
+            key_erasure.note_ends(store, at=clock.at)
         assert len(key_erasure.noted_ends(store)) == 1
         before, identity = trail.read_bytes(), certified_identity(store)
         with full_disk(len(before)), pytest.raises(OSError, match=f"{trail}'$"):

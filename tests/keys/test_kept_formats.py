@@ -18,7 +18,7 @@ from fhe_auc.session.protocol import Request
 from fhe_auc_keys.bundles.announcement import announce
 from fhe_auc_keys.bundles.sealed_bundles import Kept
 from fhe_auc_keys.errors import KeysError, StoreError
-from fhe_auc_keys.site import key_erasure, late_opening
+from fhe_auc_keys.site import key_erasure
 from fhe_auc_keys.site.store_check import problems
 from fhe_auc_keys.store.key_store import MAGIC, KeyStore
 from fhe_auc_keys.store.trusted_authorities import Trusted
@@ -49,7 +49,6 @@ def opened_session(store: KeyStore) -> bytes:
     store.put("identity", OWN, identity.to_bytes())
     Trusted(trust.anchors, (), trust.revocation_lists).keep(store)
     store.put("bundle", name, Kept(document, ends, MATERIAL).to_bytes())
-    store.put("late", name, late_opening._FORMAT.frame(late_opening._Held(document, ends, MATERIAL, (MATERIAL,))))
     state = site_state._Answered(b"asked", b"sent", b"rows", MATERIAL, b"", 900, (), True, False, "", {})
     store.put("state", name, site_state._FORMAT.frame(state))
     return manifest.session
@@ -68,7 +67,7 @@ def test_sessions_are_not_called_damaged_by_a_later_version_which_closes_them(
         assert f"`fhe-auc keys close {session.hex()} --lose-result`" in found.remedy
         with pytest.raises(KeysError, match="this site gets no result of it"):
             key_erasure.close(store, session, at=NOW)
-        kinds = ("bundle", "late", "state")
+        kinds = ("bundle", "state")
         assert all(MATERIAL in store.get(kind, session.hex()) for kind in kinds)
         key_erasure.close(store, session, at=NOW, lose_result=True)
         assert not any(MATERIAL in store.get(kind, session.hex()) for kind in kinds)

@@ -79,17 +79,25 @@ def test_a_key_holder_upgraded_in_mid_session_says_so_keeps_what_it_holds_and_ma
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     make_site("east")
-    late = ("--min-parties", "2", "--protocol", "verified", "--thresholds", "uniform:8")
-    session = json_of(*SESSION, "east/east.credential", *late, "--out", "late")["session"]
-    assert open_as("north", "late/north.bundle").exit_code == 0
-    Path("late/request").write_bytes(b"fhereqs\x04" + bytes(100))
+    asked = ("--protocol", "verified", "--thresholds", "uniform:8")
+    session = json_of(*SESSION, "east/east.credential", *asked, "--out", "made")["session"]
+    assert open_as("north", "made/north.bundle").exit_code == 0
     before = files(Path("north/store"))
     with monkeypatch.context() as upgraded:
         upgraded.setattr(serialise, "FORMAT_VERSION", 200)
         for command, what in (
-            (("open-late", "late/request", *NORTH, "--out", "opening"), "late/request: request for an opening"),
             (
-                ("session", "--from", session, "--without", "east", *NORTH, "--out", "again"),
+                (
+                    "session",
+                    "--from",
+                    session,
+                    "--without",
+                    "east",
+                    "--no-result-was-released",
+                    *NORTH,
+                    "--out",
+                    "again",
+                ),
                 f"session {session} is not made again: session announcement",
             ),
             (("open", "week/north.bundle", "--holder", "north", *NORTH, "--study", "study.toml"), "party bundle"),
@@ -97,9 +105,9 @@ def test_a_key_holder_upgraded_in_mid_session_says_so_keeps_what_it_holds_and_ma
             assert_fails(call(*command), 1, f"{what} of format version 4, {OLDER}")
         assert files(Path("north/store")) == before
         shown = re.sub(r"\s+", " ", ok("show", *NORTH).stdout)
-        assert "of another version of fhe-auc; with the seeds for `open-late`: it does not go on here" in shown
+        assert "of another version of fhe-auc: it does not go on here" in shown
         assert "by another version of fhe-auc: `session` with its credentials makes a new one" in shown
-        ok(*SESSION, "east/east.credential", *late, "--out", "anew")
+        ok(*SESSION, "east/east.credential", *asked, "--out", "anew")
         ok("close", session, "--lose-result", *NORTH)
     with pytest.raises(FheAucError, match=NEWER):
         serialise.unmarked(b"fhebpar", Path("anew/north.bundle").read_bytes(), "party bundle")

@@ -5,7 +5,6 @@ import math
 import random
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,16 +17,16 @@ from fhe_auc.base.keystream import KeyStream
 from fhe_auc.question import thresholds
 from fhe_auc.question.analysis import Analysis
 from fhe_auc.rlwe import modular
-from fhe_auc.rows.party_data import CountedBefore, PartyData
+from fhe_auc.rows.party_data import PartyData
 from fhe_auc.sums.pads import pack
 from fhe_auc.sums.proof import Authenticator, authenticated
 from fhe_auc.sums.vector_sums import VectorAuthenticator, VectorSums
 from fhe_auc_protocols.exact_auc.analysis_sums import AnalysisSums
 from fhe_auc_protocols.exact_auc.auc_sums import auc_of_sums
-from fhe_auc_protocols.exact_auc.comparison_sums import ComparisonSums
+from fhe_auc_protocols.exact_auc.comparison_sums import Compared, ComparisonSums
 from fhe_auc_protocols.exact_auc.parameter_choice import plan_exact
-from fhe_auc_protocols.exact_auc.precision_sum import precision_bits
-from fhe_auc_protocols.exact_auc.site_sums import SiteSums, fraction_bits
+from fhe_auc_protocols.exact_auc.release_part import Reading
+from fhe_auc_protocols.exact_auc.site_sums import SitesRead, SiteSums, fraction_bits
 from tests.support.several import CLASSES, SEX, binned, made
 
 PROOFS = Path(__file__).parents[2] / "proofs"
@@ -90,9 +89,7 @@ def sum_of(kind: Kind, sums: AnalysisSums) -> list[tuple[int, list[Form]]]:
         case ("Mixed", m, n, b):
             pairs = itertools.product(coarse, coarse)
             return [(1, [{("table", m, n, b, j, k): 1}, worth(m, b, j), worth(n, b, k)]) for j, k in pairs]
-        case ("Precision",):
-            return [(1, [{("precision", k): 1}, {("count", 0, 0, 1, n): int(k <= n) for n in bins}]) for k in bins]
-    return [(1, [{kind: 1}])]  # Changed, Site
+    return [(1, [{kind: 1}])]  # Site
 
 
 def value(f: list[tuple[int, list[Form]]], x: Mapping[Entry, int]) -> int:
@@ -100,17 +97,17 @@ def value(f: list[tuple[int, list[Form]]], x: Mapping[Entry, int]) -> int:
 
 
 DEGREE_OF = {
-    **dict.fromkeys(("Rows", "Changed", "Site"), 1),
-    **dict.fromkeys(("Difference", "Ties", "First", "Precision"), 2),
+    **dict.fromkeys(("Rows", "Site"), 1),
+    **dict.fromkeys(("Difference", "Ties", "First"), 2),
     **dict.fromkeys(("Squares", "Second", "Mixed"), 3),
 }
 
 
-def room(kind: str, max_rows: int, parties: int, scale: int, precision_scale: int, site_scale: int) -> int:
+def room(kind: str, max_rows: int, scale: int, site_scale: int) -> int:
     most_cubic, pairs = 4 * max_rows**3 // 27, 2 * (max_rows**2 // 4)
-    of_site, precision = site_scale * max(max_rows**2, 256 * max_rows), max_rows * (2 * precision_scale + max_rows)
-    rooms = {"Difference": pairs, "Ties": pairs, "Squares": most_cubic, "Rows": max_rows, "Precision": precision}
-    return (rooms | {"Changed": 2 * parties, "Site": 2 * of_site}).get(kind, 2 * scale**2 * most_cubic)
+    of_site = site_scale * max(max_rows**2, 256 * max_rows)
+    rooms = {"Difference": pairs, "Ties": pairs, "Squares": most_cubic, "Rows": max_rows, "Site": 2 * of_site}
+    return rooms.get(kind, 2 * scale**2 * most_cubic)
 
 
 # What the code calls by other names
@@ -122,8 +119,7 @@ def entry_of(vector: str, at: int, sums: AnalysisSums) -> Entry:
         of_two = divmod(at, ComparisonSums(((0, 1),), sums.bins)._coarse.ends)
         what = ("", "x", "xx", "xy").index("".join(re.findall("[xy]", vector)))
         return ("coarse", what, *numbers, at) if len(numbers) == 2 else ("table", *numbers, *of_two)
-    named = {"m": ("count", *numbers, at), "p": ("precision", at), "r": ("Changed",), "s": ("Site", *numbers, at)}
-    return named[vector[0]]
+    return ("count" if vector[0] == "m" else "Site", *numbers, at)
 
 
 def kinds_of(sums: AnalysisSums) -> Iterator[Kind]:
@@ -135,7 +131,6 @@ def kinds_of(sums: AnalysisSums) -> Iterator[Kind]:
     if analysis.comparisons and sums.interval:
         yield from ((which, m, b) for m in models for b in (1, 0) for which in ("First", "Second"))
         yield from (("Mixed", *pair, b) for pair in analysis.comparisons for b in (1, 0))
-    yield from [("Precision",), ("Changed",)] if sums.average_precision else []
     yield from (("Site", m, e) for m in models for e in range(11) if analysis.heterogeneity)
 
 
@@ -154,27 +149,20 @@ def rows_of(data: PartyData, sums: AnalysisSums) -> Iterator[Row]:
 
 @pytest.mark.parametrize(("analysis", "bins"), [(ALL, 4), (CLASSES, 4), (Analysis(models=("old", "new")), 130)])
 def test_sketches_and_released_sums_are_those_of_the_model(analysis: Analysis, bins: int) -> None:
-    sums = AnalysisSums(analysis, bins, interval=True, average_precision=analysis is ALL)
-    scale, precision = ComparisonSums(((0, 1),), bins)._coarse.scale, 1 << precision_bits(MAX_ROWS, T)
+    sums = AnalysisSums(analysis, bins, interval=True)
+    scale = ComparisonSums(((0, 1),), bins)._coarse.scale
     parties = made(analysis, 5, 3, most=30)
     rows = [list(rows_of(each, sums)) for each in parties]
-    above = [tuple(sum(k <= r.bin[0] for r in own) for k in range(bins)) for own in rows]
-    known = tuple(map(sum, zip(*above, strict=True)))
-    before = CountedBefore(bytes(16), b"", known, tuple(each.name for each in parties), ())
     entries = [entry_of(name, at, sums) for name, length in sums.release.sketch.vectors for at in range(length)]
     pooled = dict.fromkeys(entries, 0)
-    for data, own, counted in zip(parties, rows, above, strict=True):
-        knowing = replace(data, before=replace(before, own=counted))
-        sketch = dict(zip(entries, sums.sketch(knowing, thresholds.uniform(bins), MAX_ROWS, T).tolist(), strict=True))
+    for data, own in zip(parties, rows, strict=True):
+        sketch = dict(zip(entries, sums.sketch(data, thresholds.uniform(bins), MAX_ROWS, T).tolist(), strict=True))
         for entry, number in sketch.items():
             pooled[entry] += number
-            if entry[0] == "precision":
-                positives, M = sum(r.of_class == 1 and r.bin[0] == entry[1] for r in own), max(known[entry[1]], 1)
-                assert number == positives * ((2 * precision + M) // (2 * M))
-            elif entry[0] == "Site":
+            if entry[0] == "Site":
                 assert abs(number) <= max(len(own) ** 2, 256 * len(own)) << fraction_bits(MAX_ROWS, T)
             else:
-                assert number == (0 if entry == ("Changed",) else sum(of_row(r, entry, scale) for r in own)), entry
+                assert number == sum(of_row(r, entry, scale) for r in own), entry
     totals = sums.release.totals(modular.residues(list(pooled.values()), PRIME), PRIME).tolist()
     for kind, total, released in zip(kinds_of(sums), totals, sums.release.sums, strict=True):
         f = sum_of(kind, sums)
@@ -185,24 +173,30 @@ def test_sketches_and_released_sums_are_those_of_the_model(analysis: Analysis, b
 @pytest.mark.parametrize("max_rows", [2, 50, 10_000, 600_000])
 @pytest.mark.parametrize("bins", [4, 300])
 def test_every_plan_has_the_room_that_the_theorem_asks_for(bins: int, max_rows: int) -> None:
-    asked: dict[str, Any] = {"interval": True, "average_precision": True, "max_rows": max_rows}
+    asked: dict[str, Any] = {"interval": True, "max_rows": max_rows}
     plan = plan_exact(thresholds=bins, parties=5, backend="tenseal", analysis=ALL, **asked)
-    scales = 1 << precision_bits(max_rows, plan.modulus), 1 << fraction_bits(max_rows, plan.modulus)
-    needed = {room(kind[0], max_rows, 5, plan.sums._parts[1]._coarse.scale, *scales) for kind in kinds_of(plan.sums)}
+    scales = ComparisonSums(((0, 1),), bins)._coarse.scale, 1 << fraction_bits(max_rows, plan.modulus)
+    needed = {room(kind[0], max_rows, *scales) for kind in kinds_of(plan.sums)}
     assert max(needed) < plan.modulus
     for sums in (plan.sums, AnalysisSums(ALL, bins, interval=False)):  # also where primes are no larger than that
-        of_rows = {kind[0] for kind in kinds_of(sums)} - {"Precision", "Changed", "Site"}
-        needed = {room(kind, max_rows, 5, plan.sums._parts[1]._coarse.scale, *scales) for kind in of_rows}
+        of_rows = {kind[0] for kind in kinds_of(sums)} - {"Site"}
+        needed = {room(kind, max_rows, *scales) for kind in of_rows}
         assert max(*needed, 5 * max_rows) < sums.least_modulus(max_rows, 5)  # `all_rows`: nobody has more than max_rows
 
 
 def test_sums_are_read_around_zero_or_from_zero_on_as_the_model_says() -> None:
-    (paired,) = ComparisonSums(((0, 1),), 4).read([-1] * 10, T).values()
+    reading = Reading(analysis=ALL, max_rows=MAX_ROWS, modulus=T)
+    compared = ComparisonSums(((0, 1),), 4).read([-1] * 10, reading)
+    assert isinstance(compared, Compared)
+    (paired,) = compared.paired.values()
+    assert paired is not None
     assert {tuple(each) for each in paired[:2]} == {(-1, -1, T - 1, T - 1, -1)}  # First, Second, Mixed
     difference, ties, square = -1, 2 - T, 1 - T
     auc = Fraction(1, 2) - Fraction(1, 8)
     assert auc_of_sums([difference, ties, square, square], 2, 2, T) == (auc, Fraction(2, 8), 2, 2, 1, 1, Fraction(2, 8))
-    assert [each.difference for each in SiteSums(1).read([-1] * 11, MAX_ROWS, T)] == [-1]
+    sites = SiteSums(1).read([-1] * 11, reading)
+    assert isinstance(sites, SitesRead)
+    assert [each.difference for each in sites.by_model] == [-1]
 
 
 # Authenticators.v

@@ -56,7 +56,7 @@ class Wire:
         self.submissions: list[Message] = []
         aggregator = self.made.aggregator()
         self.protection: Any = aggregator.protection
-        with Journal(folder / "journal") as journal, self.made.made.meanwhile:
+        with Journal(folder / "journal") as journal:
             journal.bind(self.made.id)
             aggregator.journal = journal
             message: bytes | None = aggregator.start()

@@ -33,7 +33,7 @@ class MachineSession:
         prepared = registry.load(protocol).prepare(request)
         (folder / "keys").mkdir(mode=0o700, parents=True)
         made = site_storage().local_sites(prepared, folder / "keys", {})
-        self.id, self.meanwhile = prepared.manifest.session, made.meanwhile
+        self.id = prepared.manifest.session
         self.aggregator: dict[str, Any] = {**made.aggregator, "journal": str(folder / "journal")}
         self.roles = {name: dict(config) for name, config in made.sites.items()}
         for data in sites:

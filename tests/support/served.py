@@ -77,7 +77,7 @@ def make_roles(folder: Path) -> Path:
         ok("ca-init", "Heart Study", *AUTHORITY, "--out", "authority")
         for number, name in enumerate((*SITES, HELPER, HOLDER, ADDER)):
             make_site(name)
-            config = config_of(name, "helper" if name == HELPER else "key holder")
+            config = config_of(name, "helper")
             if name in SITES:
                 rows = "".join(f"{row % 2},{(row * 7 + number) % 16 / 16}\n" for row in range(20 + number))
                 Path(f"{name}.csv").write_text("y_true,y_score\n" + rows)
@@ -140,6 +140,16 @@ def make_session(folder: str = "night-1", *options: str, into: str = "inbox", ho
     for file in sorted(Path(folder).iterdir()):
         shutil.copy(file, Path(into, folder))
     return str(json.loads(made.stdout)["session"])
+
+
+def convene(folder: str = "night-1", *options: str, into: str = "inbox") -> str:
+    """Make a session with a helper, in which a site may be away; a party convenes it."""
+    Path("policy.toml").write_text(POLICY.replace(HOLDER, "north"))
+    for name in (*SITES, HELPER):
+        ok("policy", "policy.toml", *at(name), "--passphrase-file", "passphrase")
+    change(ADDER, holder="north")
+    helped = ("--keys", "helper", "--helper", f"{HELPER}/{HELPER}.credential", "--min-parties", "2")
+    return make_session(folder, *helped, *options, into=into, holder="north")
 
 
 def change(name: str, **entries: Any) -> None:

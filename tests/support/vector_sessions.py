@@ -33,7 +33,6 @@ class VectorPlay(Play):
         super().__init__(protocol, sites, thresholds, max_rows=max_rows, keys=keys, **asked)
         self.computation = VectorComputation(self.manifest)
         self.delivery = self.session.delivery()
-        self.aggregator.open_late = self.delivery.open_late
         self.parties: dict[str, Any] = {party.name: party for party in self.parties}  # type: ignore[assignment]
         self.sent: dict[str, bytes] = {}
 

@@ -140,7 +140,7 @@ class Watched:
             made = site_storage().local_sites(session, folder, {})
             self._configured = {**made.sites, AGGREGATOR: made.aggregator}
             aggregator = site_storage().aggregator(made.aggregator).aggregator()
-            with Journal(folder / "journal") as aggregator.journal, made.meanwhile:
+            with Journal(folder / "journal") as aggregator.journal:
                 aggregator.journal.bind(session.manifest.session)
                 conduct(aggregator, partial(self._exchange, aggregator))
         self.look()

@@ -142,7 +142,8 @@ def on_verified(trials: int, seed: int, simulated_trials: int) -> AttackTable:
         if simulated_trials and strategy.tamper is None:
             for prime, modulus in (("one prime", _REAL_PRIME), ("toy", _TOY_PRIME)):
                 simulation[prime] = _summary(integers.run(name, modulus, simulated_trials, seed))
-        return {**_on_ciphertexts(exact.run, name, strategy.on_tags, trials, seed), "simulated": simulation}
+        real = _on_ciphertexts(exact.run, name, strategy.on_tags, 0 if strategy.on_lists else trials, seed)
+        return {**real, "simulated": simulation}
 
     table = AttackTable(
         strategies.DESCRIPTIONS,

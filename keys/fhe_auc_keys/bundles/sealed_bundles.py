@@ -324,12 +324,8 @@ def check_no_secret(material: bytes, context: bytes, kept_back: PartySecrets, se
     """
     if _checked_public(material, context) is None and kept_back.context:
         raise KeysError("the aggregator's material is no public context, and the parties have a secret one")
-    check_opening(material, kept_back.context, [*seeds, kept_back.common_secret])
-
-
-def check_opening(opening: bytes, context: bytes, secrets: Iterable[bytes]) -> None:
-    """Raise `KeysError` where what goes to the aggregator holds these, or samples of the secret context."""
-    if any(each in opening for each in (*(_probes(context) if context else ()), *secrets)):
+    samples = _probes(kept_back.context) if kept_back.context else []
+    if any(each in material for each in (*samples, *seeds, kept_back.common_secret)):
         raise KeysError("the aggregator's material holds secret key material; nothing was written")
 
 

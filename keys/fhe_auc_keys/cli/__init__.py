@@ -7,7 +7,7 @@ from fhe_auc_keys.cli import common
 from fhe_auc_keys.cli.authority import ca_init, issue, revoke
 from fhe_auc_keys.cli.enrol import enrol, join
 from fhe_auc_keys.cli.limits import budget, policy
-from fhe_auc_keys.cli.opening import open_bundle, open_late
+from fhe_auc_keys.cli.opening import open_bundle
 from fhe_auc_keys.cli.session import session
 from fhe_auc_keys.cli.show import show
 from fhe_auc_keys.cli.upkeep import check, close
@@ -30,7 +30,6 @@ each party    policy               says what `fhe-auc serve` and open --policy o
 each party    open                 by hand: opens its bundle, once; the aggregator opens its own
 each party    budget               shows what noisy sessions have spent of its rows; sets a limit
 authority     revoke               ends a certificate; with --refresh, regularly, a fresh list
-key holder    open-late            where parties may be missing: opens once it is known who counts
 everybody     show                 tells what a file is, and how much of it is verified
 everybody     check                verifies everything in its key store
 everybody     close                destroys the keys of sessions that have ended
@@ -63,7 +62,6 @@ for _command in (
     open_bundle,
     policy,
     budget,
-    open_late,
     revoke,
     show,
     check,

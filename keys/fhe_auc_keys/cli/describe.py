@@ -19,7 +19,7 @@ from fhe_auc_keys.site.invitation import Invitation
 from fhe_auc_keys.site.policy import goes_without_proofs
 from fhe_auc_keys.trust.public_keys import printable, subject_name
 
-_AGREED = ("max_rows", "min_rows", "sums", "analysis", "sites", "average_precision", "row_caps_proved")
+_AGREED = ("max_rows", "min_rows", "sums", "analysis", "sites", "row_caps_proved")
 """Terms of the plan that programs are told."""
 
 
@@ -57,9 +57,6 @@ def announcement_rows(announced: Announcement, *, reader: str = "") -> common.Ro
         rows.append(("encryption", "yes", "its parameters: unknown, this protocol is not installed here"))
     if manifest.keys == "sealed":
         rows.append(("context", manifest.context, "names the keys"))
-    if manifest.before:
-        built = "average precision builds on what its parties have counted there"
-        rows.append(("session before", manifest.before, built))
     if manifest.fleet is not None:
         root = f"at most {manifest.fleet.row_cap:,} rows each; Merkle root, which the authority has signed"
         root = f"{root}\n{common.spelled(manifest.fleet.root)}"
@@ -84,7 +81,6 @@ def announcement_as_dict(announced: Announcement) -> dict[str, Any]:
         "session": manifest.session,
         "context": manifest.context if manifest.keys == "sealed" else b"",  # with a helper: its certificate
         "holder": announced.holder.name,
-        "before": manifest.before,
         "not_after": announced.not_after,
         "study": announced.study.as_dict(),
         "protocol": manifest.protocol,

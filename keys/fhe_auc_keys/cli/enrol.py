@@ -37,7 +37,7 @@ from fhe_auc_keys.trust.public_keys import MALFORMED, MAX_DAYS, check_name, fing
     "fhe-auc keys enrol north --revocation-list ca.crl",
     "        takes in the next revocation list",
     "fhe-auc keys enrol north --revocation-list https://study.example.org/ca.crl",
-    "        and from then on `session`, `open` and `open-late` fetch the next ones there",
+    "        and from then on `session` and `open` fetch the next ones there",
     "fhe-auc keys enrol north.example --chain chain.pem --key key.pem \\",
     "                   --authority realca.pem --revocation-list realca.crl",
     "        with a certificate that the site has already",
@@ -77,8 +77,8 @@ def enrol(
     An authority that is new is trusted only once its fingerprint has been compared by telephone. A store keeps the
     private keys when a certificate is renewed.
 
-    A URL or a folder given with --revocation-list is remembered, in place of those before: `session`, `open` and
-    `open-late` look there for newer lists, and go on with a warning where there is none.
+    A URL or a folder given with --revocation-list is remembered, in place of those before: `session` and
+    `open` look there for newer lists, and go on with a warning where there is none.
     """
     if (chain is None) is not (key is None) or (chain is not None and certificate is not None):
         raise click.UsageError("give --certificate alone, or --chain together with --key")

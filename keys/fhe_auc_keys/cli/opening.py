@@ -1,4 +1,4 @@
-"""``fhe-auc keys open``, ``open-late``: of a bundle, or a session without; of the pads once it is known who counts."""
+"""``fhe-auc keys open``: of a bundle, or a session without one."""
 
 from pathlib import Path
 from typing import Any
@@ -6,13 +6,12 @@ from typing import Any
 import click
 
 from fhe_auc.base.files import read_from_others
-from fhe_auc.cli import output
 from fhe_auc.question import thresholds
 from fhe_auc.question.study import Study
 from fhe_auc_keys.bundles.sealed_bundles import AGGREGATOR_KIND
 from fhe_auc_keys.cli import common, describe, trust
 from fhe_auc_keys.errors import KeysError
-from fhe_auc_keys.site import late_opening, openings
+from fhe_auc_keys.site import answered_studies
 from fhe_auc_keys.site.policy import Policy
 from fhe_auc_keys.site.session_files import (
     announced_to_party,
@@ -125,7 +124,7 @@ def open_bundle(
                 study = study or _confirmed(announced_to_party(data, trusted, **given).study)
                 given |= {"session": expected, "study": study, "grid": grid}
                 announced = keep_for_party(data, identity, trusted, store, **given)
-                openings.write_down(store, announced, at=at, by_policy=False)
+                answered_studies.write_down(store, announced, at=at, by_policy=False)
             else:
                 announced, material, _ = open_for_aggregator(data, identity, trusted, session=expected, **given)
                 common.write(target, material, common.PRIVATE, force=force)
@@ -157,33 +156,3 @@ def _confirmed(study: Study) -> Study:
     ):
         raise KeysError("the study is not confirmed; nothing was kept, and the file can be opened again")
     return study
-
-
-@common.command(
-    "As key holder, open once it is known who counts.",
-    "fhe-auc keys open-late 5f0c….request --out 5f0c….opening",
-    "fhe-auc keys open-late 5f0c….request --out 5f0c….opening --store keystore",
-    name="open-late",
-)
-@click.argument("file", metavar="FILE", type=common.FILE)
-@trust.key_store
-@trust.list_option
-@common.target_option(required=True, help="Where the opening goes, for the aggregator.")
-@common.force_option
-@output.json_option
-def open_late(file: Path, vault: Vault, lists: tuple[str, ...], target: Path, force: bool, as_json: bool) -> None:
-    """Open the sum of the pads of the parties that count.
-
-    Needed where a session was made with --min-parties and what parties send is padded (exact, verified, histograms).
-    The aggregator writes FILE once the submissions are closed: it names the parties, signed. The opening is made once.
-    Asked again for the same parties it is the same file; for others it is refused. Making it erases the seeds. So
-    does what opens this key store for a session 8 days or more after it was first seen that this one has ended.
-    """
-    common.check_out_file(target, force=force)
-    with trust.opened(vault, lists) as (store, holder, trusted), common.about(file):
-        document = late_opening.open_late(store, holder, trusted, read_from_others(file), at=common.now())
-    common.write(target, document, force=force)
-    if as_json:
-        output.print_json({"opening": str(target)})
-    else:
-        output.print_line(f"wrote {str(target)!r}: send it to the aggregator, who alone can open it")

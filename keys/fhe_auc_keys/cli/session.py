@@ -22,7 +22,6 @@ from fhe_auc_keys.bundles.announcement import Announcement, open_announcement
 from fhe_auc_keys.bundles.sealed_bundles import SealedBundles, seal_session
 from fhe_auc_keys.cli import common, describe, trust
 from fhe_auc_keys.site import made_sessions
-from fhe_auc_keys.site.late_opening import hold
 from fhe_auc_keys.site.made_sessions import Wanted
 from fhe_auc_keys.store import audit
 from fhe_auc_keys.store.key_store import KeyStore
@@ -65,13 +64,6 @@ _WITH_OLD = {"--from": {"old", "without", "stated", *_ALWAYS}, "--repeat": {"rep
 @trust.key_store
 @session_options(registry.load)
 @inputs.min_parties_option
-@click.option(
-    "--average-precision",
-    "before",
-    metavar="SESSION",
-    type=common.SESSION_ID,
-    help="Of exact and verified: id of the session that has found the thresholds, in which each site has taken part.",
-)
 @common.no_proofs_option
 @common.days_option(about="How long the bundles can be opened.")
 @click.option(
@@ -112,7 +104,6 @@ def session(
     vault: Vault,
     session: SessionOptions,
     min_parties: int | None,
-    before: bytes | None,
     no_proofs: bool,
     days: int,
     old: bytes | None,
@@ -126,7 +117,7 @@ def session(
 
     Each CREDENTIAL is that of one party, written by its `enrol`; the key holder takes part if its own is among them.
     Who was revoked, is outdated or is not certified is refused. The secret key is sealed to each party's certificate,
-    and not kept here, but for what `open-late` takes where --min-parties lets sites be missing. The aggregator's bundle
+    and not kept here. The aggregator's bundle
     is sealed to it, and holds what it computes with and no secret key, which is checked. Everybody signs every message
     with the key of the certificate that this session names, the aggregator too.
 
@@ -150,12 +141,11 @@ def session(
 
     With --from and --without, in place of all else, a session made here is made again without some of its parties: same
     protocol, thresholds, options, study and validity. Two results that differ in a site tell about that site. So this
-    is refused once this site has the old session's result, or `open-late` has opened that, or another has replaced it.
-    Where it waits for `open-late`, what could open it is erased. Otherwise nobody can see here whether any party has
-    the result: --no-result-was-released states that none was sent, nor will be, and you answer for it.
+    is refused once this site has the old session's result, or another has replaced it. Nobody can see here whether any
+    other party has the result: --no-result-was-released states that none was sent, nor will be, and you answer for it.
 
     With --repeat, a session made here is made once more with new keys: same sites, study, thresholds, protocol, options
-    and validity, and without average precision. SESSION may be the first of the series each time, so that a timer calls
+    and validity. SESSION may be the first of the series each time, so that a timer calls
     one constant command. A CREDENTIAL takes the place of the one of that name, from then on. A session that finds
     thresholds is not repeated, and one that was replaced neither.
     """
@@ -181,11 +171,6 @@ def session(
         if session.quantiles is not None:
             request, _ = session.plugin.staged(request, session.quantiles)
             protocol = registry.finder(session.plugin).name
-        if before and (finds or not session.plugin.several):
-            raise InputError(
-                "--average-precision is for exact and verified, at thresholds that a session before has found"
-            )
-        request = replace(request, before=before or b"")
     else:
         if not without:
             raise click.UsageError("--from needs --without, and the name of a party to leave out")
@@ -273,8 +258,6 @@ def _repeated(store: KeyStore, session: bytes, own: dict[str, bytes], given: dic
             f"session {session.hex()} finds thresholds, and is not repeated: repeat the evaluation made with them, "
             "which keeps them"
         )
-    if wanted.request.before:
-        output.print_line("the repetition is without average precision, which builds on one session before")
     own = own if set(own) & set(wanted.request.parties) else {}
     return wanted.repeated({**own, **given}, at=common.now())
 
@@ -329,7 +312,6 @@ def _make(
             made_sessions.replace_by(store, replaced, session, stated=stated)
         made_sessions.remember(store, document, wanted, repeats=repeats or b"")
         audit.append(store.directory, holder, "made", announced.manifest, holder.name, at=common.now())
-        hold(store, prepared, document, announced.not_after)
         return announced, _write(folder, sealed, prepared.manifest.keys)
 
 

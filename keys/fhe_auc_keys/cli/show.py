@@ -19,7 +19,7 @@ from fhe_auc_keys.bundles.announcement import open_announcement
 from fhe_auc_keys.bundles.sealed_bundles import AGGREGATOR_KIND, PARTY_KIND, Kept, announced_in_bundle
 from fhe_auc_keys.cli import common, describe, trust
 from fhe_auc_keys.errors import KeysError, TamperedError, UnfitCertificateError, VersionError
-from fhe_auc_keys.site import key_erasure, late_opening, made_sessions, policy
+from fhe_auc_keys.site import key_erasure, made_sessions, policy
 from fhe_auc_keys.site.invitation import MAGIC as INVITATION_MAGIC
 from fhe_auc_keys.site.invitation import open_invitation
 from fhe_auc_keys.site.session_files import announcement_beside
@@ -303,7 +303,7 @@ def _stored(store: KeyStore) -> common.Report:
     if policy.is_in(store):
         rows.append(("policy", "set", "`fhe-auc keys policy` shows what is opened without asking anybody"))
     seen = key_erasure.noted_ends(store)
-    sessions = {each: _session(store, each, seen.get(each.hex())) for each in session_ids(store, "bundle", "late")}
+    sessions = {each: _session(store, each, seen.get(each.hex())) for each in session_ids(store, "bundle")}
     rows += [*trust.rows(trusted), *_made_rows(store)]
     rows += [("session", each, _in_words(**found)) for each, found in sessions.items()]
     states = {each.hex(): found for each, found in sessions.items()}
@@ -330,36 +330,33 @@ def _made_rows(store: KeyStore) -> Iterator[tuple[Any, ...]]:
 def _session(store: KeyStore, session: bytes, seen: datetime | None) -> dict[str, Any]:
     """Return what has become of a session: its state in a word, until when it can go on, and if its result is here.
 
-    ``late_seeds``: whether it can still be opened late from here; ``end_seen``: when its end was first `seen`.
+    ``end_seen``: when its end was first `seen`.
     """
     found: dict[str, Any] = {"state": "damaged", "until": None, "has_result": False}
     try:
-        ends, opened = key_erasure.end(store, session), session.hex() in store.names("bundle")
-        found |= {"until": ends, "has_result": opened and Kept.stored(store, session).has_result}
-        found |= {"late_seeds": late_opening.is_held(store, session), "end_seen": seen}
+        ends = key_erasure.end(store, session)
+        found |= {"until": ends, "has_result": Kept.stored(store, session).has_result, "end_seen": seen}
         closed = key_erasure.is_closed(store, session)
-        state = "closed" if closed else "ended" if common.now() > ends else "opened" if opened else "made"
-        if state in ("opened", "made") and not key_erasure.is_of_this_version(store, session):
+        state = "closed" if closed else "ended" if common.now() > ends else "opened"
+        if state == "opened" and not key_erasure.is_of_this_version(store, session):
             state = "of another version"
     except KeysError:
-        return {**found, "late_seeds": None, "end_seen": seen}
+        return {**found, "end_seen": seen}
     return {**found, "state": state}
 
 
-def _in_words(state: str, until: datetime | None, has_result: bool, late_seeds: bool, end_seen: datetime | None) -> str:
+def _in_words(state: str, until: datetime | None, has_result: bool, end_seen: datetime | None) -> str:
     """Say the same in words."""
     ends = common.moment(until)
     looked = "which no command has noted yet" if end_seen is None else f"first seen on {common.moment(end_seen)}"
     later = f"{key_erasure.APART.days} days after that was seen"
-    seeds = "; with the seeds for `open-late`" if late_seeds else ""
     return {
         "damaged": "DAMAGED: see `fhe-auc keys check`",
         "closed": f"closed{', with its result' if has_result else ''}; its keys are destroyed",
-        "ended": f"ended on {ends}, {looked}{seeds}: `fhe-auc keys close --ended` destroys its keys {later}",
-        "of another version": f"of another version of fhe-auc{seeds}: it does not go on here; make a new session, and "
+        "ended": f"ended on {ends}, {looked}: `fhe-auc keys close --ended` destroys its keys {later}",
+        "of another version": "of another version of fhe-auc: it does not go on here; make a new session, and "
         "close this one (`fhe-auc keys close SESSION --lose-result`)",
-        "opened": f"opened; what it needs is here, until {ends}{seeds}",
-        "made": f"made here, to be opened late; its seeds are here, until {ends}",
+        "opened": f"opened; what it needs is here, until {ends}",
     }[state]
 
 

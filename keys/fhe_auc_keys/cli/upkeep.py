@@ -55,9 +55,9 @@ def check(vault: Vault) -> common.Report:
 def close(sessions: tuple[bytes, ...], vault: Vault, ended: bool, lose_result: bool) -> common.Report:
     """Destroy the keys of each SESSION, named by its id, in the key store.
 
-    The secret key goes, a party's seed, and what a key holder keeps for `open-late`. A site
-    closes a session by itself once it has the result. What stays: that the bundle was opened, so that it never opens
-    again; until the session's end the last answer, for an aggregator that asks again; and the announcement.
+    The secret key goes, and a party's seed. A site closes a session by itself once it has the result. What stays: that
+    the bundle was opened, so that it never opens again; until the session's end the last answer, for an aggregator that
+    asks again; and the announcement.
 
     As a clock can be wrong, a session has ended once it is 8 days ago that a command has seen it past its end, and
     written that down; `show` says when. Until then it is refused without --lose-result. Backups hold keys that were
@@ -69,7 +69,7 @@ def close(sessions: tuple[bytes, ...], vault: Vault, ended: bool, lose_result: b
         raise click.UsageError("--lose-result is for sessions that are named")
     with vault.open() as store:
         at = common.now()
-        over, found = key_erasure.ended(store, at=at), _open(store) if ended else dict.fromkeys(sessions, True)
+        over, found = key_erasure.note_ends(store, at=at), _open(store) if ended else dict.fromkeys(sessions, True)
         closing = [session for session in found if session in over or not ended]
         for session in closing:
             key_erasure.close(store, session, at=at, lose_result=lose_result)
@@ -85,7 +85,7 @@ def close(sessions: tuple[bytes, ...], vault: Vault, ended: bool, lose_result: b
 def _open(store: KeyStore) -> dict[bytes, bool]:
     """Return the store's sessions, and whether more of each is left than its last answer; warn of damaged entries."""
     found = {}
-    for session in session_ids(store, "bundle", "late"):
+    for session in session_ids(store, "bundle"):
         try:
             found[session] = not key_erasure.is_closed(store, session)
         except KeysError as error:

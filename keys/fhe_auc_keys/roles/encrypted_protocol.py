@@ -59,7 +59,7 @@ class EncryptedProtocol(Protocol[R], Generic[R, P]):
     def plan(self, request: Request) -> P:
         """Return the parameters of such a session; errors as `prepare`."""
         check_names(self.options, self.name, request.options)
-        self._mode(request.keys)  # which refuses what the protocol has not
+        self._mode(request.keys).check(request)
         request = self.completed(request)
         self.agreed(request)  # what is wrong with options shows before anything depends on them
         return self.planned(request)

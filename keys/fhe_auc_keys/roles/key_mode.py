@@ -21,7 +21,7 @@ from fhe_auc.base.serialise import decode
 from fhe_auc.session.aggregator import Aggregator
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.party import Party, R
-from fhe_auc.session.protocol import Session
+from fhe_auc.session.protocol import Request, Session
 from fhe_auc_keys.errors import KeysError
 
 ECHO_BYTES = 32
@@ -62,6 +62,9 @@ class KeyMode(ABC):
 
     def __init__(self, computation: Callable[..., Any], echo: Echo | None = None) -> None:
         self.computation, self.echo = computation, echo
+
+    def check(self, request: Request) -> None:  # noqa: B027 - most modes have all that is asked for
+        """Raise `InputError` where a request asks for what this mode has not."""
 
     @abstractmethod
     def prepare(self, plan: Any, announced: Callable[..., Manifest]) -> Session:

@@ -1,7 +1,6 @@
 """Erases the keys of sessions that have ended: what opened them is destroyed, what answers for them stays.
 
 bundle    the secret key, the common secret and the seed go; the announcement stays, and says that it was closed
-late      the key holder's seeds and secret key go; an opening that was made stays
 state     what the party would go on from goes; the bytes that answered last stay while anybody can ask for them
 seen      stays: a bundle opens once, whatever has become of it
 
@@ -14,7 +13,6 @@ can have begun tells nothing: so looks a clock that starts in the past at each b
 
 from contextlib import suppress
 from datetime import datetime, timedelta, timezone
-from typing import Any
 
 import msgspec
 
@@ -23,7 +21,6 @@ from fhe_auc.machines.site_state import without_secrets
 from fhe_auc_keys.bundles.announcement import MAX_LIFETIME, claimed
 from fhe_auc_keys.bundles.sealed_bundles import Kept
 from fhe_auc_keys.errors import DamagedFileError, KeysError, StoreError, VersionError
-from fhe_auc_keys.site import late_opening
 from fhe_auc_keys.store.key_store import KeyStore, session_ids
 from fhe_auc_keys.store.vault import OWN
 from fhe_auc_keys.trust.identity import Identity
@@ -37,17 +34,13 @@ _FORMAT = KeptFormat[dict[str, int]](b"fheends", dict[str, int], "list of ended 
 
 def end(store: KeyStore, session: bytes) -> datetime:
     """Return until when a session can go on; errors as `is_closed`."""
-    return datetime.fromtimestamp(_entry(store, session).not_after, timezone.utc)
+    return datetime.fromtimestamp(_kept(store, session).not_after, timezone.utc)
 
 
-def _entry(store: KeyStore, session: bytes) -> Any:
-    """Return what is kept of a session, as a party or else as its key holder: with `announcement` and `not_after`."""
-    name = session.hex()
-    if name in store.names("bundle"):
-        return Kept.stored(store, session)
-    if name in store.names("late"):
-        return late_opening.held_in(store, session)
-    raise StoreError(f"the key store has no session {name}: `fhe-auc keys show` lists them")
+def _kept(store: KeyStore, session: bytes) -> Kept:
+    if session.hex() not in store.names("bundle"):
+        raise StoreError(f"the key store has no session {session.hex()}: `fhe-auc keys show` lists them")
+    return Kept.stored(store, session)
 
 
 def noted_ends(store: KeyStore) -> dict[str, datetime]:
@@ -67,7 +60,7 @@ def check(store: KeyStore) -> dict[str, datetime]:
     return {name: datetime.fromtimestamp(first, timezone.utc) for name, first in noted.items()}
 
 
-def ended(store: KeyStore, *, at: datetime) -> frozenset[bytes]:
+def note_ends(store: KeyStore, *, at: datetime) -> frozenset[bytes]:
     """Look at the clock, and write down which sessions it is the first to find past their end; return those that count.
 
     What a look later than `at`, the present, has found does not count any more, unless `at` is from before the session.
@@ -75,7 +68,7 @@ def ended(store: KeyStore, *, at: datetime) -> frozenset[bytes]:
     """
     before = noted_ends(store)
     noted = {name: first for name, first in before.items() if first <= at or _is_before(store, name, at)}
-    for session in session_ids(store, "bundle", "late"):
+    for session in session_ids(store, "bundle"):
         with suppress(StoreError):
             if session.hex() not in noted and at > end(store, session):
                 noted[session.hex()] = at
@@ -92,27 +85,15 @@ def _is_before(store: KeyStore, name: str, at: datetime) -> bool:
     return False
 
 
-def purge(store: KeyStore, *, at: datetime) -> None:
-    """Erase what a key holder keeps of sessions that have `ended`, whatever became of anybody's certificate."""
-    over = ended(store, at=at)
-    for session in session_ids(store, "late"):
-        if session in over:
-            with suppress(StoreError):  # what is damaged holds up no other session
-                late_opening.erase(store, session)
-
-
 def is_closed(store: KeyStore, session: bytes) -> bool:
-    """Return whether nothing is left of a session that decrypts, or could open it; errors as `KeyStore.load`."""
-    end(store, session)
-    name = session.hex()
-    opened = name in store.names("bundle") and not Kept.stored(store, session).closed
-    return not opened and not late_opening.is_held(store, session)
+    """Return whether nothing is left of a session that decrypts; errors as `KeyStore.load`."""
+    return _kept(store, session).closed
 
 
 def is_of_this_version(store: KeyStore, session: bytes) -> bool:
     """Return whether this version of fhe-auc could go on with a session; errors as `KeyStore.load`."""
     try:
-        claimed(_entry(store, session).announcement)
+        claimed(_kept(store, session).announcement)
     except VersionError:
         return False
     return True
@@ -132,13 +113,13 @@ def destroy_keys(store: KeyStore, session: bytes, *, has_result: bool) -> None:
 
 
 def close(store: KeyStore, session: bytes, *, at: datetime, lose_result: bool = False) -> None:
-    """Destroy all that a store could go on with in a session: as a party, and as its key holder.
+    """Destroy all that a store could go on with in a session.
 
     The bytes that answered last stay until the session has ended, for those who still ask. Done again, it does the
-    rest. Raises `KeysError`, which says what is lost, where it has not (`ended`), and `lose_result` is not set.
+    rest. Raises `KeysError`, which says what is lost, where it has not (`note_ends`), and `lose_result` is not set.
     """
     ends, name = end(store, session), session.hex()
-    is_over = session in ended(store, at=at)
+    is_over = session in note_ends(store, at=at)
     if not (is_over or lose_result or is_closed(store, session)):
         if at > ends:
             raise KeysError(
@@ -156,16 +137,14 @@ def close(store: KeyStore, session: bytes, *, at: datetime, lose_result: bool = 
             "closes it all the same"
         )
     destroy_keys(store, session, has_result=False)
-    late_opening.erase(store, session)
     if name in store.names("state"):
         store.put("state", name, without_secrets(store.get("state", name), answer=not is_over), replace=True)
 
 
 def _is_helped_by(store: KeyStore, session: bytes) -> bool:
     """Whether the store is that of the session's helper; of one of another version nobody can say."""
-    if session.hex() in store.names("bundle"):
-        with suppress(VersionError):
-            manifest = claimed(Kept.stored(store, session).announcement).manifest
-            own = Identity.from_bytes(store.get("identity", OWN))
-            return manifest.keys == "helper" and own.name not in manifest.parties
+    with suppress(VersionError):
+        manifest = claimed(_kept(store, session).announcement).manifest
+        own = Identity.from_bytes(store.get("identity", OWN))
+        return manifest.keys == "helper" and own.name not in manifest.parties
     return False

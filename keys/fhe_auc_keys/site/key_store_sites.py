@@ -12,16 +12,15 @@ from fhe_auc.base.errors import InputError
 from fhe_auc.base.files import read_from_others, write_atomically
 from fhe_auc.base.logs import LOGGER
 from fhe_auc.base.names import HELPER
-from fhe_auc.machines.site_state import REQUEST_SUFFIX, Arrived, Joined, LocalSites, Records, SiteState, SiteStorage
+from fhe_auc.machines.site_state import Arrived, Joined, LocalSites, Records, SiteState, SiteStorage
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.protocol import Session, Spending
 from fhe_auc_keys.bundles.announcement import KIND, Announcement
 from fhe_auc_keys.bundles.sealed_bundles import AGGREGATOR_KIND, PARTY_KIND, spend_seed
 from fhe_auc_keys.errors import DamagedFileError, StoreError, about
-from fhe_auc_keys.roles.local_consortium import LIFETIME, TRIAL, Consortium
+from fhe_auc_keys.roles.local_consortium import TRIAL, Consortium
 from fhe_auc_keys.site import unattended
-from fhe_auc_keys.site.key_erasure import destroy_keys, purge
-from fhe_auc_keys.site.late_opening import OPENING_KIND, REQUEST_KIND, answering_by_file, ask_by_file, hold, is_late
+from fhe_auc_keys.site.key_erasure import destroy_keys, note_ends
 from fhe_auc_keys.site.policy import Policy, is_in
 from fhe_auc_keys.site.session_files import (
     announced_to_aggregator,
@@ -39,8 +38,6 @@ from fhe_auc_keys.trust import signed_json
 from fhe_auc_keys.trust.certificates import verify
 from fhe_auc_keys.trust.identity import Identity
 from fhe_auc_keys.trust.signed_documents import open_signed
-
-_PATIENCE = 30.0  # seconds for a late opening, unless configured
 
 _SERVED: dict[Path, tuple[Vault, dict[str, float]]] = {}
 """Key stores that open without their passphrase while this process serves with them; and when lists were asked for."""
@@ -134,12 +131,7 @@ class KeyStoreStorage(SiteStorage):
         with _opened(config) as store:
             identity, trusted = certified_identity(store), _renewed(store).trust
             me, policy = verify(identity.credential, trusted, at=at), Policy.stored(store) if by_policy else None
-            return [
-                unattended.answer_request(file, store, identity, trusted, at=at)
-                if file.suffix == REQUEST_SUFFIX
-                else unattended.take_in(file, store, identity, trusted, me, policy, at=at, plain=True)
-                for file in files
-            ]
+            return [unattended.take_in(file, store, identity, trusted, me, policy, at=at, plain=True) for file in files]
 
     @contextmanager
     def site(self, config: Mapping[str, Any]) -> Iterator[SiteState]:
@@ -170,15 +162,15 @@ class KeyStoreStorage(SiteStorage):
 
     def checking(self, config: Mapping[str, Any]) -> Callable[[bytes], object]:
         with _opened(config) as store:
-            identity, trust = certified_identity(store), Trusted.stored(store).trust
-        holder, own = _needed(config, "holder"), {REQUEST_KIND: identity.name}
-        kinds = {kind.magic: kind for kind in (PARTY_KIND, AGGREGATOR_KIND, KIND, OPENING_KIND, REQUEST_KIND)}
+            trust = Trusted.stored(store).trust
+        holder = _needed(config, "holder")
+        kinds = {kind.magic: kind for kind in (PARTY_KIND, AGGREGATOR_KIND, KIND)}
 
         def check(data: bytes) -> None:
             kind = kinds.get(data[: len(KIND.magic)])
             if kind is None:
                 raise InputError("it is no file of a session: remove it")
-            open_signed(kind, data, tuple, trust, signer=own.get(kind, holder), at=_now())
+            open_signed(kind, data, tuple, trust, signer=holder, at=_now())
 
         return check
 
@@ -187,8 +179,6 @@ class KeyStoreStorage(SiteStorage):
 
         ``session`` is that file (aggregator.bundle, session.helper, session.convened), ``holder`` who must have signed
         it; ``store`` and ``passphrase-file`` as for `site`, of the aggregator's own key store, with whom it trusts.
-        ``late-opening`` is a folder, or a list of them: where `fhe_auc_keys.site.late_opening.is_late`, the request for
-        the opening is written there, and the opening awaited for ``round-timeout`` seconds.
         """
         path, at = Path(_needed(config, "session")), _now()
         with _opened(config) as store:
@@ -203,12 +193,7 @@ class KeyStoreStorage(SiteStorage):
             with vault.open() as store:
                 return fixed_lists.fix(store, identity, announced.manifest, digest)
 
-        joined = replace(_joined(announced, material, identity, store), loaded=loaded, fix_list=fix_list)
-        if not is_late(announced.manifest):
-            return joined
-        several, patience = config.get("late-opening"), float(config.get("round-timeout") or _PATIENCE)
-        folders = [Path(each) for each in (several if isinstance(several, list) else [_needed(config, "late-opening")])]
-        return replace(joined, open_late=partial(ask_by_file, folders, identity, trust, announced, patience, at=at))
+        return replace(_joined(announced, material, identity, store), loaded=loaded, fix_list=fix_list)
 
     def local_sites(self, session: Session, folder: Path, grids: Mapping[str, bytes]) -> LocalSites:
         manifest = session.manifest
@@ -246,20 +231,14 @@ class KeyStoreStorage(SiteStorage):
         store.close()
         write_atomically(folder / "session", document, mode=0o600)
         self.shield(aggregator)
-        config = {**aggregator, "session": str(folder / "session"), "late-opening": str(folder)}
-        if not is_late(manifest):
-            return LocalSites(config, sites)
-        _, store = stored(len(sites) + 1, holder)
-        hold(store, session, announcement, consortium.at + LIFETIME)
-        meanwhile = answering_by_file(store, consortium.identities[holder], trust, folder, manifest)
-        return LocalSites(config, sites, meanwhile)
+        return LocalSites({**aggregator, "session": str(folder / "session")}, sites)
 
 
 @contextmanager
 def _opened(config: Mapping[str, Any]) -> Iterator[KeyStore]:
-    """Open a key store, erase what it need not keep any more, and renew its revocation lists where they end soon."""
+    """Open a key store, note which sessions are past their end, and renew revocation lists that end soon."""
     with _vault(config).open() as store:
-        purge(store, at=_now())
+        note_ends(store, at=_now())
         with suppress(StoreError):  # a damaged store is another matter
             if Trusted.stored(store).ending(at=_now()):
                 for ending in _renewed(store).ending(at=_now()):

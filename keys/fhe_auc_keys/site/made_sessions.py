@@ -5,9 +5,8 @@ the id of any means its newest. Each adds a result, and takes the place of none.
 
 A session made again without some parties *replaces* the old one.
 Two results that differ in one party tell about that party. So nothing replaces a session that has released its result,
-and a session is replaced once. A key holder that is a party knows where it has the result itself. Where a session is
-opened late (`fhe_auc_keys.site.late_opening`) it knows, too: without its opening there is no result, and before a
-replacement leaves, what could make that opening is erased. Otherwise it cannot know, and somebody has to state it.
+and a session is replaced once. A key holder that is a party knows where it has the result itself; otherwise somebody
+has to state that there is none.
 """
 
 from __future__ import annotations
@@ -27,7 +26,6 @@ from fhe_auc.session.protocol import Request
 from fhe_auc_keys.bundles.announcement import claimed
 from fhe_auc_keys.bundles.sealed_bundles import Kept
 from fhe_auc_keys.errors import DamagedFileError, ExpiredError, KeysError, StoreError, about
-from fhe_auc_keys.site import late_opening
 from fhe_auc_keys.store.key_store import KeyStore
 from fhe_auc_keys.trust.certificates import claimed_name_and_end
 
@@ -80,7 +78,6 @@ class Wanted:
             row_caps=None if old.row_caps is None else caps,
             max_rows=most,
             min_rows=min(old.min_rows, most),
-            before=b"",  # whose parties are others now, so that there is no average precision
         )
         study = msgspec.structs.replace(self.study, row_caps=caps)
         return replace(self, request=request, credentials=tuple(left.values()), study=study)
@@ -88,8 +85,8 @@ class Wanted:
     def repeated(self, shown: Mapping[str, bytes], *, at: datetime) -> Wanted:
         """Return the same for a repetition, with these credentials, by name, in place of those of the same names.
 
-        There is no average precision: that builds on one session before. `InputError` for a name that has no part in
-        the session; `ExpiredError`, with who has to renew, where a certificate ends before a session made now would.
+        Raises `InputError` for a name that has no part in the session; `ExpiredError`, with who has to renew, where a
+        certificate ends before a session made now would.
         """
         ends, left = at + self.lifetime, dict(shown)
 
@@ -108,8 +105,7 @@ class Wanted:
         helper = current(self.helper) if self.helper else b""
         if left:
             raise InputError(f"{min(left)!r} has no part in the session that is repeated")
-        request = replace(self.request, before=b"")
-        return replace(self, request=request, credentials=credentials, aggregator=aggregator, helper=helper)
+        return replace(self, credentials=credentials, aggregator=aggregator, helper=helper)
 
 
 def remember(store: KeyStore, announcement: bytes, wanted: Wanted, *, repeats: bytes = b"") -> None:
@@ -186,12 +182,7 @@ def require_unreleased(store: KeyStore, session: bytes, *, stated: bool) -> None
         raise KeysError(
             f"this site has the result of session {name}: another one without a site would tell about that site"
         )
-    if name in store.names("late") and late_opening.held_in(store, session).opening:
-        raise KeysError(
-            f"session {name} was opened by `open-late`, so that its parties may have its result: another one without "
-            "a site would tell about that site"
-        )
-    if name not in store.names("late") and not stated:
+    if not stated:
         raise KeysError(
             f"nobody can see here whether session {name} has released its result; another one without a site would "
             "tell about that site. Ask the aggregator whether any party was sent the result, have every party run "
@@ -202,7 +193,6 @@ def require_unreleased(store: KeyStore, session: bytes, *, stated: bool) -> None
 def replace_by(store: KeyStore, session: bytes, other: bytes, *, stated: bool) -> None:
     """Write down that one session replaces another, before it leaves; errors as `require_unreleased`."""
     require_unreleased(store, session, stated=stated)
-    late_opening.erase(store, session)
     found = msgspec.structs.replace(_stored(store, session), successor=other)
     store.put("made", session.hex(), _FORMAT.frame(found), replace=True)
 

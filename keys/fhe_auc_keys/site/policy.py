@@ -23,7 +23,7 @@ from fhe_auc.session import registry
 from fhe_auc.session.plan import Keys
 from fhe_auc_keys.bundles.announcement import Announcement
 from fhe_auc_keys.errors import KeysError, StoreError, unreadable
-from fhe_auc_keys.site import openings
+from fhe_auc_keys.site import answered_studies
 from fhe_auc_keys.store.key_store import KeyStore
 from fhe_auc_keys.trust.public_keys import SKEW
 
@@ -115,22 +115,22 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         return self.hours_between is not None or self.until is not None
 
     def admit(self, announced: Announcement, store: KeyStore, *, at: datetime) -> None:
-        """Write down in the site's store that a session is opened now; the same one again is the same opening.
+        """Write down in the site's store that it takes part in a session now; the same one again changes nothing.
 
-        That stands where the opening then fails, too: the session may try again, and others wait as if it had not.
+        That stands where opening its keys then fails, too: the session may try again, and others wait as if it had not.
 
         Raises `KeysError`, with the first reason, for a session outside the policy, or too soon after another; errors
-        as `openings.check`.
+        as `answered_studies.check`.
         """
-        before = openings.objections(store, announced, hours=self.hours_between, at=at)
+        before = answered_studies.objections(store, announced, hours=self.hours_between, at=at)
         if reason := next(chain(self._objections(announced, at), self._ended(announced, store, at), before), None):
             by_hand = "so that a person has to open it (`fhe-auc keys open`)"
             raise KeysError(f"outside this site's policy, {by_hand}: {reason}")
-        openings.write_down(store, announced, at=at, by_policy=True)
+        answered_studies.write_down(store, announced, at=at, by_policy=True)
 
     def _ended(self, announced: Announcement, store: KeyStore, at: datetime) -> Iterator[str]:
-        if self.until is not None and openings.latest(store, announced, at=at).date() > self.until:
-            yield f"it opens sessions until {self.until} only"
+        if self.until is not None and answered_studies.latest(store, announced, at=at).date() > self.until:
+            yield f"it takes part in sessions until {self.until} only"
 
     def _objections(self, announced: Announcement, at: datetime) -> Iterator[str]:
         manifest, study = announced.manifest, announced.study

@@ -10,9 +10,8 @@ from typing import NamedTuple, get_args
 
 from fhe_auc.base.errors import BackendUnavailableError, FheAucError
 from fhe_auc.machines.site_state import without_secrets
-from fhe_auc_keys.bundles.announcement import open_announcement
 from fhe_auc_keys.errors import ExpiredError, OutdatedListError, RevokedError, UnsafeModeError, VersionError
-from fhe_auc_keys.site import key_erasure, late_opening, made_sessions, openings, policy
+from fhe_auc_keys.site import answered_studies, key_erasure, made_sessions, policy
 from fhe_auc_keys.site.session_files import verify_kept
 from fhe_auc_keys.store import audit, budget
 from fhe_auc_keys.store.key_store import TRAIL, KeyStore, Kind, session_ids
@@ -60,7 +59,7 @@ def problems(store: KeyStore, *, at: datetime) -> list[StoreProblem]:
             check()
         except FheAucError as error:
             wrong = str(error).removesuffix(f"; {_RESTORE}")
-            whole = _NEW_SESSION if entry.startswith(("bundle/", "fleet/", "late/", "list/", "state/")) else _RESTORE
+            whole = _NEW_SESSION if entry.startswith(("bundle/", "fleet/", "list/", "state/")) else _RESTORE
             remedy = next((text for kind, text in _REMEDIES if isinstance(error, kind)), whole)
             of_one = entry if isinstance(error, VersionError) else ""
             remedy = remedy.replace("SESSION", entry.partition("/")[2])
@@ -102,15 +101,14 @@ def _checks(store: KeyStore, strangers: Collection[str], at: datetime) -> Iterat
     yield f"trust/{OWN}", partial(_check_lists, store, at)
     if policy.is_in(store):
         yield "trust/policy", partial(policy.Policy.stored, store)
-    yield f"trust/{openings.NAME}", partial(openings.check, store)
+    yield f"trust/{answered_studies.NAME}", partial(answered_studies.check, store)
     if OWN in store.names("authority"):
         yield f"authority/{OWN}", partial(_check_authority, store, at)
     if OWN in store.names("identity"):
         yield f"identity/{OWN}", partial(_check_identity, store, at)
     yield f"trust/{key_erasure.ENDS}", partial(key_erasure.check, store)
-    for session in session_ids(store, "bundle", "late"):
-        kind = "bundle" if session.hex() in store.names("bundle") else "late"
-        yield f"{kind}/{session.hex()}", partial(_check_session, store, session, at)
+    for session in session_ids(store, "bundle"):
+        yield f"bundle/{session.hex()}", partial(_check_session, store, session, at)
     for session in session_ids(store, "made"):
         yield f"made/{session.hex()}", partial(_check_made, store, session)
     for session in session_ids(store, "state"):
@@ -144,11 +142,7 @@ def _check_identity(store: KeyStore, at: datetime) -> None:
 def _check_session(store: KeyStore, session: bytes, at: datetime) -> None:
     if at <= key_erasure.end(store, session) and not key_erasure.is_closed(store, session):
         identity, trust = Identity.from_bytes(store.get("identity", OWN)), Trusted.stored(store).trust
-        if session.hex() in store.names("bundle"):
-            verify_kept(store, session, identity, trust, at=at)
-        if late_opening.is_held(store, session):
-            held = late_opening.held_in(store, session)
-            open_announcement(held.announcement, trust, holder=identity.name, at=at)
+        verify_kept(store, session, identity, trust, at=at)
 
 
 def _check_made(store: KeyStore, session: bytes) -> None:

@@ -1,4 +1,4 @@
-"""What becomes of files that arrive while no person is there, by the policy and by what the store itself has made."""
+"""What becomes of files that arrive while no person is there, by the policy."""
 
 from datetime import datetime
 from pathlib import Path
@@ -11,7 +11,6 @@ from fhe_auc.machines.file_transport import newest_round
 from fhe_auc.machines.site_state import Arrived
 from fhe_auc_keys.bundles.sealed_bundles import PARTY_KIND, claimed_in_bundle
 from fhe_auc_keys.errors import KeysError
-from fhe_auc_keys.site import late_opening
 from fhe_auc_keys.site.policy import Policy
 from fhe_auc_keys.site.session_files import announced_to_party, announcement_beside, claimed_id, is_for, keep_for_party
 from fhe_auc_keys.store.key_store import KeyStore
@@ -68,19 +67,3 @@ def take_in(
         return Arrived("opened", f"session {announced.manifest.session.hex()}", ours=True)
     except FheAucError as error:
         return Arrived("REFUSED", told(error), genuine=genuine)
-
-
-def answer_request(file: Path, store: KeyStore, identity: Identity, trusted: Trust, *, at: datetime) -> Arrived:
-    """Make the late opening that a file asks for, where the store holds that session's seeds, or has opened it."""
-    try:
-        data = read_from_others(file, plain=True)
-    except (FheAucError, OSError) as error:
-        return Arrived("REFUSED", str(error))
-    try:
-        session = late_opening.asked(data)
-        if session.hex() not in store.names("late"):
-            return Arrived("passed over", "for another key holder")
-        opening = late_opening.open_late(store, identity, trusted, data, at=at)
-        return Arrived("opened", f"session {session.hex()}", ours=True, reply=opening)
-    except FheAucError as error:
-        return Arrived("REFUSED", told(error))

@@ -32,7 +32,6 @@ def plan_exact(
     min_parties: int | None = None,
     max_rows: int = DEFAULT_MAX_ROWS,
     interval: bool = False,
-    average_precision: bool = False,
     authenticated: bool = True,
     helpers: int = 0,
     caps: tuple[int, ...] = (),
@@ -52,14 +51,12 @@ def plan_exact(
     interval = interval and privacy is None
     if analysis.heterogeneity and min_parties is not None and min_parties < LEAST_SITES:
         raise CapacityError(f"sums over sites take {LEAST_SITES} parties; {min_parties} may be all here")
-    average_precision = average_precision and not analysis.classes
-    sums = AnalysisSums(analysis, thresholds, interval, average_precision, privacy, runs, bool(caps))
+    sums = AnalysisSums(analysis, thresholds, interval, privacy, runs, bool(caps))
     planned = partial(
         ExactPlan,
         analysis=analysis,
         thresholds=thresholds,
         interval=interval,
-        average_precision=average_precision,
         authenticated=authenticated,
         parties=parties,
         max_rows=max_rows,

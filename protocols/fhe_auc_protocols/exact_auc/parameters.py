@@ -20,13 +20,13 @@ from fhe_auc.base.errors import CapacityError
 from fhe_auc.bfv.ciphertext_noise import flooding_margin
 from fhe_auc.bfv.parameters import BfvParameters
 from fhe_auc.question.analysis import Analysis
-from fhe_auc.results.heterogeneity import LEAST_SITES
 from fhe_auc.session.plan import Keys
 from fhe_auc.sums.proof import authenticated
 from fhe_auc.sums.terms import Layout, Release
 from fhe_auc_protocols.exact_auc.analysis_sums import AnalysisSums
 from fhe_auc_protocols.exact_auc.epsilon_noise import Privacy
-from fhe_auc_protocols.exact_auc.proved_counts import ProvedCounts
+from fhe_auc_protocols.exact_auc.proved_counts import ProvedCounts, RowCaps
+from fhe_auc_protocols.exact_auc.release_part import Agreed, ReleasePart
 
 SOUNDNESS_BITS = 40  # a wrong integer of one result is accepted with a probability below 2^-40
 LEAST_FLOODING_BITS, MOST_FLOODING_BITS = 40, 80
@@ -50,8 +50,6 @@ class ExactParameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     """Points of the session's grid, at least 2."""
     interval: bool
     """Whether the sums for standard errors are released too."""
-    average_precision: bool
-    """Whether its sum is; parties then know how many rows lie at or above each threshold."""
     authenticated: bool
     """Whether sketches have authenticators, so that results are verified."""
     parties: int
@@ -75,18 +73,12 @@ class ExactParameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     all. With a helper and one prime only. Empty: nothing is proved of what parties put in."""
 
     def __post_init__(self) -> None:
-        if self.analysis.heterogeneity and not (self.interval and self.parties >= LEAST_SITES):
-            raise CapacityError(
-                f"heterogeneity takes {LEAST_SITES} parties or more (here {self.parties}), and an interval"
-            )
-        if self.analysis.cluster and not self.interval:
-            raise CapacityError("intervals by patients take an interval, without epsilon")
-        if self.average_precision and self.analysis.classes:
-            raise CapacityError("average precision is of labels 0 and 1")
         if self.helpers not in (0, 1):
             raise CapacityError(f"a session has one helper, or none; got {self.helpers}")
-        self._check_privacy()
-        self._check_caps()
+        for part in self.parts:
+            part.check(self._agreed)
+        if self.proved is not None:
+            _ = self.proved.statement  # raises where the prime is too small for that
         for name, number, least in (("parties", self.parties, 1), ("max_rows", self.max_rows, 2)):
             if number < least:
                 raise CapacityError(f"{name} must be at least {least}, got {number}")
@@ -108,34 +100,15 @@ class ExactParameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
                 f"only, {self.flooding_bits} are asked for; take fewer thresholds"
             )
 
-    def _check_caps(self) -> None:
-        if not self.caps:
-            return
-        if not self.helpers or self.primes > 1:
-            raise CapacityError("counts are proved with a helper, and modulo one prime")
-        if len(self.caps) not in (1, self.parties) or min(self.caps) < 1:
-            raise CapacityError("where counts are proved, each party has a row cap, 1 at least")
-        if max(self.caps) > self.max_rows:  # else rows within the caps could wrap around
-            raise CapacityError(
-                f"a row cap, {max(self.caps):,}, is above the session's max_rows, {self.max_rows:,}: raise --max-rows, "
-                "or lower the cap"
-            )
-        if self.proved is not None:
-            _ = self.proved.statement  # raises where the prime is too small for that
+    @cached_property
+    def parts(self) -> tuple[ReleasePart, ...]:
+        """What the release is made of, with the row caps that are proved."""
+        return self.sums.parts if not self.caps else (*self.sums.parts, RowCaps(self.caps))
 
-    def _check_privacy(self) -> None:
-        if self.privacy is None:
-            return
-        if not self.authenticated or self.caps != self.privacy.rows:  # else one lying party reads exact counts
-            raise CapacityError(
-                "a private AUC takes verified, and a helper, to whom all prove the rows that they state"
-            )
-        analysis = self.analysis
-        others = self.interval or self.average_precision
-        if others or analysis.by or analysis.classes or analysis.heterogeneity:
-            raise CapacityError("a private AUC is of models over all rows, without other sums")
-        if (self.privacy.models, len(self.privacy.rows)) != (len(self.analysis.models), self.parties):
-            raise CapacityError("the budget is that of another session")
+    @property
+    def _agreed(self) -> Agreed:
+        own = {name: getattr(self, name) for name in Agreed._fields}
+        return Agreed(**own)
 
     @property
     def keys(self) -> Keys:
@@ -159,7 +132,6 @@ class ExactParameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
             self.analysis,
             self.thresholds,
             self.interval,
-            self.average_precision,
             self.privacy,
             self.runs,
             bool(self.caps),

@@ -9,7 +9,6 @@ from fhe_auc.base import quantities
 from fhe_auc.base.errors import DeserialisationError
 from fhe_auc.base.serialise import decode
 from fhe_auc.input_proofs.sessions import proof_bytes
-from fhe_auc.input_proofs.statement import PROOFS
 from fhe_auc.session.plan import (
     BLOB_BYTES,
     WRAPPED_BYTES,
@@ -96,16 +95,7 @@ class ExactPlan(ExactParameters, frozen=True):
             why = "chance for the aggregator in a session, proved, where all must submit"
             rows.append(Parameter("a lie passes", f"< {quantities.chance_text(soundness)}", why))
         if self.proved is not None:
-            shape = self.proved.statement.shape
-            rows.append(
-                Parameter(
-                    "input proofs",
-                    f"{PROOFS} of {shape.size:,} numbers",
-                    f"that a party's counts, as digits to the base {shape.base}, add up to its row cap; a party that "
-                    f"lies passes below {quantities.chance_text(shape.error(self.proved.prime) ** (PROOFS - 1))}, once "
-                    f"it has tried 2^{math.floor(math.log2(self.proved.prime))} submissions",
-                )
-            )
+            rows.append(self.proved.describe())
         opening = Parameter(
             "opening, ciphertexts", f"{self.layout.ciphertexts * self.primes}", "made by who has the key, once"
         )
@@ -125,54 +115,22 @@ class ExactPlan(ExactParameters, frozen=True):
             "proof_bytes": self.proof_bytes,
         }
 
-    @property
-    def _proved_caps(self) -> Parameter:
-        """With the largest cap: a study may name none, and the plan is whoever's who convenes."""
-        why = "each party proves that its counts add up to its cap; who fails is left out, and named"
-        return Parameter("row caps", f"proved, {max(self.caps):,} at most", why)
-
     def terms(self) -> Terms:
         """Return what the session's parties agree to."""
         analysis, sums = self.analysis, self.release.sums
-        released = ", ".join(each.name for each in sums) if analysis.is_plain else f"{len(sums):,} numbers"
-        private = [] if self.privacy is None else self.privacy.describe()
-        noisy = ", each with noise" if private else ""
+        released = ", ".join(total.name for total in sums) if analysis.is_plain else f"{len(sums):,} numbers"
+        noisy = "" if self.privacy is None else ", each with noise"
         bound = Parameter("rows", f"at most {self.max_rows:,}", "of all parties together, a public bound")
-        pairs = "; each is compared with each" if analysis.each_pair else ""
-        by = "; ".join(f"{each.name}: {', '.join(each.levels)}" for each in analysis.by)
-        asked = [
-            ("models", ", ".join(analysis.models), "columns of scores" + pairs, len(analysis.models) > 1),
-            ("classes", ", ".join(analysis.classes), "labels, one a model", bool(analysis.classes)),
-            ("groups", by, "columns, and all levels that they may have", bool(by)),
-            ("across groups", "yes", "positives of each against negatives of each other", analysis.cross_groups),
-            (
-                "sums over sites",
-                "yes",
-                "who knows all sites with rows of both labels but three can work out these three's AUCs",
-                analysis.heterogeneity,
-            ),
-            ("patients", analysis.cluster or "", "a column; how many there are, and sums", bool(analysis.cluster)),
-            (
-                "average precision",
-                "yes",
-                "by each site's result of the session before; and how many sites have other rows than then",
-                self.average_precision,
-            ),
-        ]
+        why = f"as integers{noisy}, to the parties and to nobody else; the AUC is of these"
         return Terms(
             [
-                *(Parameter(*row) for *row, there in asked if there),
-                *([] if private else [bound]),
-                *([self._proved_caps] if self.caps else []),
-                Parameter(
-                    "released", released, f"as integers{noisy}, to the parties and to nobody else; the AUC is of these"
-                ),
-                *private,
+                *[row for part in self.parts for row in part.terms()],
+                *[bound] * (not noisy),
+                Parameter("released", released, why),
             ],
             {
                 "max_rows": self.max_rows,
                 "analysis": msgspec.to_builtins(analysis),
-                "average_precision": self.average_precision,
                 "row_caps_proved": bool(self.caps),
             },
         )

@@ -29,24 +29,12 @@ from fhe_auc_keys.roles.padded_roles import SealedPads
 from fhe_auc_protocols import options as options_of
 from fhe_auc_protocols.exact_auc import epsilon_noise
 from fhe_auc_protocols.exact_auc.computations import ExactPaddedComputation
-from fhe_auc_protocols.exact_auc.epsilon_noise import Privacy
 from fhe_auc_protocols.exact_auc.parameter_choice import plan_exact
 from fhe_auc_protocols.exact_auc.party_task import INTERVAL, PLAIN_INTERVAL, ROUND_SCORES, ExactTask
 from fhe_auc_protocols.exact_auc.plan import ExactPlan
 from fhe_auc_protocols.exact_auc.tie_sums import runs_of
 
 _NO_FLEET = "a fleet's members have no secret in common, which verified takes: give --protocol exact"
-_NO_QUANTILES = (
-    "with epsilon, thresholds must not come from the rows, as quantile thresholds do: give others, such as hybrid:5000"
-)
-_NOT_PROVED = (
-    "epsilon holds against a party that lies only where all prove how many rows they have: take a helper (--keys "
-    "helper; keys='helper') and a row cap of each site (the study's [row-caps]; row_caps), and leave --no-proofs out"
-)
-_NO_GROUPS = (
-    "epsilon covers models over all rows (--score-columns): how many rows a group or class has is not public, and sums "
-    "over sites are of single sites; leave --by, --classes and --heterogeneity out"
-)
 _NO_OTHERS = f"with {ROUND_SCORES} every rounded score is a threshold: give no others"
 
 
@@ -72,8 +60,8 @@ class Exact(EncryptedProtocol[Evaluation, ExactPlan]):
 
     def staged(self, request: Request, bins: int) -> tuple[Request, Request]:
         """Split a request for quantile thresholds; not of rounded scores, which bring their own, nor with epsilon."""
-        if epsilon_noise.agreed(request.options):
-            raise InputError(_NO_QUANTILES)
+        if _budget(request.options):
+            raise InputError(epsilon_noise.NO_QUANTILES)
         if ROUND_SCORES in request.options:
             raise InputError(_NO_OTHERS)
         first, second = super().staged(request, bins)
@@ -88,7 +76,7 @@ class Exact(EncryptedProtocol[Evaluation, ExactPlan]):
         defaults = grids.resolve(
             self.options.thresholds_for(several=request.analysis.coarse, compared=request.analysis.compared)
         )
-        if not any(np.array_equal(request.thresholds, each) for each in (own, defaults)):
+        if not any(np.array_equal(request.thresholds, grid) for grid in (own, defaults)):
             raise InputError(_NO_OTHERS)
         return replace(request, thresholds=own)
 
@@ -98,7 +86,7 @@ class Exact(EncryptedProtocol[Evaluation, ExactPlan]):
         decimals = request.options.get(ROUND_SCORES)
         rounding = {} if decimals is None else {ROUND_SCORES: _checked_decimals(decimals)}
         plain = {PLAIN_INTERVAL: _checked_plain(request.options)} if PLAIN_INTERVAL in request.options else {}
-        return {**rounding, **plain, **epsilon_noise.agreed(request.options), **level}
+        return {**rounding, **plain, **_budget(request.options), **level}
 
     def set_up(self, setup: Setup, options: Mapping[str, Any], rows: Mapping[str, int]) -> Setup:
         """Return with an epsilon one with a helper, where each party proves that it has its rows."""
@@ -110,16 +98,8 @@ class Exact(EncryptedProtocol[Evaluation, ExactPlan]):
         """Return the parameters for an exact fraction."""
         if request.fleet is not None and self.authenticated:
             raise InputError(_NO_FLEET)
-        privacy, analysis = None, request.analysis
-        if epsilon_noise.agreed(request.options):
-            given = request.row_caps
-            if request.keys != "helper" or not (isinstance(given, int) or set(request.parties) <= set(given or ())):
-                raise InputError(_NOT_PROVED)
-            if analysis.by or analysis.classes or analysis.heterogeneity:
-                raise InputError(_NO_GROUPS)
-            least = request.size if request.min_parties is None else request.min_parties
-            privacy = Privacy.of(request.options, request.caps, least, len(analysis.models))
-        caps = request.caps
+        privacy = epsilon_noise.budget(request) if _budget(request.options) else None
+        analysis, caps = request.analysis, request.caps
         bound = sum(caps) if request.fleet is None else sum(caps) * request.size
         try:
             return plan_exact(
@@ -129,7 +109,6 @@ class Exact(EncryptedProtocol[Evaluation, ExactPlan]):
                 analysis=analysis,
                 min_parties=request.min_parties,
                 interval=request.interval is not None and request.fleet is None,
-                average_precision=bool(request.before),
                 authenticated=self.authenticated,
                 backend=choose_backend(request.backend),
                 helpers=int(request.keys == "helper"),
@@ -144,7 +123,7 @@ class Exact(EncryptedProtocol[Evaluation, ExactPlan]):
 
     def spends(self, manifest: Manifest) -> Spending | None:
         """Return the budget of the session, where it has one."""
-        asked = epsilon_noise.agreed(manifest.options)
+        asked = _budget(manifest.options)
         return Spending(float(asked["epsilon"]), str(asked["epsilon_unit"])) if asked else None
 
     def soundness(self, manifest: Manifest) -> float | None:
@@ -153,7 +132,7 @@ class Exact(EncryptedProtocol[Evaluation, ExactPlan]):
 
     def own_warnings(self, manifest: Manifest, parties: Sequence[PartyData]) -> tuple[str, ...]:
         """Return what parties ought to know of their own rows; with a budget only what they asked to be left out."""
-        return left_out(parties) if epsilon_noise.agreed(manifest.options) else super().own_warnings(manifest, parties)
+        return left_out(parties) if _budget(manifest.options) else super().own_warnings(manifest, parties)
 
     def analysis_of(self, manifest: Manifest) -> Analysis:
         """Return what the session estimates; errors as `plan_of`."""
@@ -179,7 +158,7 @@ class Exact(EncryptedProtocol[Evaluation, ExactPlan]):
             fits = plan.interval or plan.privacy is not None or manifest.fleet is not None
         if not fits:
             raise InputError("the session's manifest has an interval, and its plan not the sums for it, or the reverse")
-        if epsilon_noise.agreed(manifest.options) != ({} if plan.privacy is None else plan.privacy.options(manifest)):
+        if _budget(manifest.options) != ({} if plan.privacy is None else plan.privacy.options(manifest)):
             raise InputError("the session's manifest and its plan are for other privacy budgets")
         if plan.caps and plan.caps != agreed_caps(manifest, plan.caps):
             raise InputError("the session's plan proves other row caps than its study or fleet names")
@@ -229,6 +208,12 @@ def _runs(thresholds: NDArray[np.float64], options: Mapping[str, Any]) -> tuple[
     """Return which bins have one score only: of rounded scores all do."""
     grid = grids.explicit(thresholds)
     return runs_of(np.ones(len(grid), bool) if ROUND_SCORES in options else of_one_number(grid))
+
+
+def _budget(options: Mapping[str, Any]) -> dict[str, bool | int | float | str]:
+    """Return the options of a private AUC, with defaults; none where nobody has asked for one."""
+    asked = [name for name in epsilon_noise.NAMES if options.get(name) is not None]
+    return epsilon_noise.agreed(options) if asked else {}
 
 
 def _checked_plain(options: Mapping[str, Any]) -> bool:

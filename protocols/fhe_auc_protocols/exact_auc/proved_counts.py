@@ -13,7 +13,8 @@ helper to the sum of the pads. All else of a session is as without proofs: authe
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -21,13 +22,51 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from fhe_auc.base.errors import InputError
-from fhe_auc.input_proofs.statement import Statement, best_shape
+from fhe_auc.base import quantities
+from fhe_auc.base.errors import CapacityError, InputError
+from fhe_auc.input_proofs.statement import PROOFS, Statement, best_shape
 from fhe_auc.question.analysis import Analysis
 from fhe_auc.rlwe.modular import Residues, total
+from fhe_auc.rows.party_data import PartyData
+from fhe_auc.session.plan import Parameter
+from fhe_auc_protocols.exact_auc.release_part import Agreed, ReleasePart
 from fhe_auc_protocols.exact_auc.tie_sums import DRAWS, TieSums
 
 Terms = tuple[NDArray[np.int64], NDArray[np.int64], int]  # counts, by index; the equation of each; their sign
+
+
+@dataclass(frozen=True)
+class RowCaps(ReleasePart):
+    """The row cap of each party, in the manifest's order, or one for all; parties prove that they keep to it."""
+
+    caps: tuple[int, ...]
+
+    def check(self, plan: Agreed) -> None:
+        """Raise `CapacityError` where it cannot be proved."""
+        if not plan.helpers or plan.primes > 1:
+            raise CapacityError("counts are proved with a helper, and modulo one prime")
+        if len(self.caps) not in (1, plan.parties) or min(self.caps) < 1:
+            raise CapacityError("where counts are proved, each party has a row cap, 1 at least")
+        if max(self.caps) > plan.max_rows:  # else rows within the caps could wrap around
+            raise CapacityError(
+                f"a row cap, {max(self.caps):,}, is above the session's max_rows, {plan.max_rows:,}: raise --max-rows, "
+                "or lower the cap"
+            )
+
+    def terms(self) -> Sequence[Parameter]:
+        """Return what parties agree to, with the largest cap: a study may name none, and the plan is whoever's."""
+        why = "each party proves that its counts add up to its cap; who fails is left out, and named"
+        return [Parameter("row caps", f"proved, {max(self.caps):,} at most", why)]
+
+    def check_rows(self, data: PartyData, index: int | None) -> None:
+        """Raise `InputError` where a party has more rows than its cap."""
+        cap = self.caps[(index or 0) if len(self.caps) > 1 else 0]
+        if data.rows > cap:
+            raise InputError(
+                f"party {data.name!r} has {data.rows:,} rows, more than its row cap, {cap:,}, within which it has "
+                "to prove them",
+                party=data.name,
+            )
 
 
 @dataclass(frozen=True)
@@ -58,6 +97,17 @@ class ProvedCounts:
         )
         equations = 1 + int(equations_of.max())
         return Statement(self.prime, entries, length, shape, equations, terms, equations_of, signs)
+
+    def describe(self) -> Parameter:
+        """Return what proofs are made of."""
+        shape = self.statement.shape
+        return Parameter(
+            "input proofs",
+            f"{PROOFS} of {shape.size:,} numbers",
+            f"that a party's counts, as digits to the base {shape.base}, add up to its row cap; a party that lies "
+            f"passes below {quantities.chance_text(shape.error(self.prime) ** (PROOFS - 1))}, once it has tried "
+            f"2^{math.floor(math.log2(self.prime))} submissions",
+        )
 
     @property
     def size(self) -> int:

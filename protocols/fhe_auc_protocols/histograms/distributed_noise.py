@@ -83,7 +83,7 @@ class NoisyCountsTask(CountsTask[R]):
         """Return what the pooled noisy counts say; errors as `Readout.read`."""
         deviation = noise_deviation(self._epsilon, len(counted) / self._shares)
         settings = {"noise_deviation": deviation, "noise_parties": self._shares}
-        return self.outcome(self.levels(sums), counted, settings=settings)
+        return self.outcome(self.levels(sums), len(counted), settings=settings)
 
 
 def level_epsilon(readout: PrivateReadout[Any], options: Mapping[str, Any], thresholds: int) -> float:

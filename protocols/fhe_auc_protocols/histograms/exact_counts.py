@@ -115,18 +115,17 @@ class CountsTask(VectorTask[R]):
             raise ResultCheckError(
                 f"no number is given: {too_many_rows(rows // self._times, self.most // self._times)}", check="rows"
             )
-        return self.outcome(levels, counted, own=self._own[-1])
+        return self.outcome(levels, len(counted))
 
     def levels(self, sums: NDArray[np.int64]) -> list[NDArray[np.int64]]:
         """Return the pooled counts of each level, highest first."""
         return np.split(sums, np.cumsum([level.size for level in self._own])[:-1])
 
-    def outcome(self, levels: list[NDArray[np.int64]], counted: Sequence[str], **others: Any) -> R:
+    def outcome(self, levels: list[NDArray[np.int64]], parties: int, **others: Any) -> R:
         """Return what the pooled counts say; `others` are fields of `PooledCounts`."""
         pooled = PooledCounts(
             levels=levels,
-            parties=len(counted),
-            counted=counted,
+            parties=parties,
             backend=ONE_TIME_PADS,
             security_bits=SECURITY_BITS,
             soundness=VectorComputation(self._manifest).soundness(),

@@ -12,6 +12,7 @@ An evaluation of several models has one set of thresholds: each row counts once 
 what, and who checks it: docs/evidence/score-histograms.md.
 """
 
+import functools
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -34,8 +35,8 @@ from fhe_auc_protocols.option_values import is_whole, privacy_budget
 
 _TIES = "some scores are more frequent than that allows"
 _CROWDED = (
-    "scores crowd in few cells, which are cut evenly into thresholds: how many rows lie at or above these is not "
-    "known, so there is no average precision"
+    "scores crowd in few cells, which are cut evenly into thresholds: bins there may hold more rows than others, or "
+    "fewer"
 )
 
 
@@ -85,26 +86,20 @@ class _Quantiles(Readout[QuantileThresholds]):
         settings: Mapping[str, float],
         warnings: tuple[str, ...],
         *,
-        first: NDArray[np.int64] | None = None,
-        own: NDArray[np.int64] | None = None,
+        exact: bool = False,
     ) -> QuantileThresholds:
-        """Return the thresholds; `first` are the exact counts of the first model, if there are any, `own` a party's."""
+        """Return the thresholds; `exact`: levels are without noise, so that crowded cells can be cut."""
         bins = checked_bins(manifest.options, len(levels))
         starts = cell_starts(len(levels))
         cells = equi_depth_cells(levels, bins)
         grid = explicit(starts[cells])
-        above, own_above = (() if each is None else each[::-1].cumsum()[::-1][cells].tolist() for each in (first, own))
-        if first is not None and len(inside := _cut(levels[-1], bins)):
-            grid, above, own_above = explicit(np.union1d(grid, inside)), (), ()
+        if exact and len(inside := _cut(levels[-1], bins)):
+            grid = explicit(np.union1d(grid, inside))
             warnings += (_CROWDED,)
         if len(grid) < bins:
             warnings += (f"{len(grid):,} thresholds instead of {bins:,}: {self.why_fewer}",)
         return QuantileThresholds(
             grid=grid,
-            rows_above=tuple(above),
-            own_rows_above=tuple(own_above),
-            session=manifest.session.hex(),
-            counted=tuple(pooled.counted),
             protocol=manifest.protocol,
             backend=pooled.backend,
             parties=pooled.parties,
@@ -119,8 +114,8 @@ class _Quantiles(Readout[QuantileThresholds]):
 class ExactQuantiles(_Quantiles):
     """Of exact counts.
 
-    Thresholds are for all models of the evaluation to come. Of several, half as many cells hold the counts of the first
-    one, which average precision needs, and then those of all others.
+    Thresholds are for all models of the evaluation to come: of several, all models' scores count, in half as many
+    cells.
     """
 
     why_fewer = _TIES
@@ -133,16 +128,11 @@ class ExactQuantiles(_Quantiles):
         """Return the request with 2^14 cells as thresholds, 2^13 for several models."""
         return replace(request, thresholds=cell_starts(CELL_HEIGHT - (len(request.analysis.models) > 1)))
 
-    def cells(self, thresholds: int) -> int:
-        """Return 2^14."""
-        return 1 << CELL_HEIGHT
-
     def count(self, data: PartyData, grid: NDArray[np.float64]) -> NDArray[np.int64]:
-        """Count a party's rows, once for each model, shape (2^14,); errors as `InputError` of one model."""
-        first, *others = _counts(data, grid)
-        if len(grid) << bool(others) != self.cells(len(grid)):
+        """Count a party's rows in each cell, once for each model; raise `InputError` as for one model."""
+        if _height(len(grid)) != CELL_HEIGHT - (len(data.scores) > 1):
             raise InputError("the session's manifest is not one for finding thresholds of so many models")
-        return np.concatenate([first, np.sum(others, axis=0)]) if others else first
+        return functools.reduce(np.add, _counts(data, grid))
 
     def read(self, manifest: Manifest, pooled: PooledCounts) -> QuantileThresholds:
         """Return the thresholds; raise `EvaluationError` where there is no row."""
@@ -152,11 +142,9 @@ class ExactQuantiles(_Quantiles):
             "scores, labels left out, and so how many there are in all; the thresholds are public, and the "
             "aggregator learns them too",
         )
-        of_models = counts.reshape(-1, len(manifest.thresholds))
         height = _height(len(manifest.thresholds))
-        levels = all_levels(of_models.sum(axis=0).astype(np.float64), height)
-        own = None if pooled.own is None else pooled.own[: len(manifest.thresholds)]
-        return self._found(manifest, pooled, levels, {"height": height}, warnings, first=of_models[0], own=own)
+        levels = all_levels(counts.astype(np.float64), height)
+        return self._found(manifest, pooled, levels, {"height": height}, warnings, exact=True)
 
 
 class PrivateQuantiles(_Quantiles, PrivateReadout[QuantileThresholds]):

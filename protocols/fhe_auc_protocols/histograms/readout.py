@@ -31,10 +31,6 @@ class PooledCounts:
     backend: str = "none"
     security_bits: int = 0
     """Of the encryption; 0 where there is none."""
-    counted: Sequence[str] = ()
-    """Names of those parties, where the party that reads knows them."""
-    own: NDArray[np.int64] | None = None
-    """The party's own exact counts of the cells, one-dimensional."""
     soundness: float | None = None
     """Bound on the chance that these are not the sums of what parties sent; None: nobody has checked that."""
     settings: Mapping[str, float] = field(default_factory=dict)

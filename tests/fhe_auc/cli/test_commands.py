@@ -31,7 +31,7 @@ roc_auc_score = Lazy("sklearn.metrics").roc_auc_score
 
 SMALL = ("--thresholds", "uniform:25", "--backend", "tenseal")
 KEYS = {
-    *("auc", "estimates", "comparisons", "sites", "average_precision", "fraction", "standard_error", "interval"),
+    *("auc", "estimates", "comparisons", "sites", "fraction", "standard_error", "interval"),
     *("decimals", "binning_error", "binning_error_fraction", "numerical_error", "positives", "negatives", "histogram"),
     *("protocol", "backend", "parties", "thresholds", "keys", "rounds", "settings", "study", "warnings"),
     *("verified", "unproved_parties", "soundness", "security_bits", "seconds"),

@@ -94,7 +94,6 @@ def template(template: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         write_study("other.toml", model="another net")
         Path("made").mkdir()
         Path("id").write_text(make_session("night-1", into="made"))
-        make_session("late", "--min-parties", "2", into="made")
         make_session("foreign", "--study", "other.toml", into="made")
         make_session("night-0", into="made")
     return folder
@@ -269,7 +268,6 @@ def disk_full(role: str, *, fault: Callable[[], object] | None = None, logs: str
     return Row(role, says, fault or (lambda: WORLD.full.add(role)), logs=told, **more)
 
 
-LATE: dict[str, Any] = {"made": "late", "west_is_away": True, "ends": ("north", "south")}
 DAMAGED = "truncated or damaged .*: copy it here again"
 ROWS = {
     "half a bundle": bundle(
@@ -406,7 +404,6 @@ ROWS = {
         8,
         healthy=True,
     ),
-    "a key holder's clock 8 days ahead": clock(HOLDER, "refused: .*request: ", 8, healthy=True, **LATE),
     "a site upgraded": Row(
         "north",
         rf"skipped (inbox/night-1/)?round-.\.message: fhe-auc message of format version 4, {OLDER} before the",
@@ -432,7 +429,6 @@ ROWS = {
     ),
     "a site's disk full": disk_full("north"),
     "a site's disk full after it has submitted": disk_full("north", when=FIRST, quick=True),
-    "a key holder's disk full": disk_full(HOLDER, **LATE),
     "an aggregator's disk full": disk_full(
         ADDER, fault=fill_disk_of_session, logs=r"File too large: '.*coordinator/state/journals/", when=MESSAGE
     ),
@@ -465,12 +461,12 @@ def says(row: Row) -> bool:
 )
 def test_a_fault_is_told_with_what_to_do(name: str) -> None:
     row = ROWS[name]
-    change(ADDER, close_at=2 if row.made == "late" else 0, round_timeout=row.timeout)
+    change(ADDER, round_timeout=row.timeout)
     if row.when or row.lacks:
         put(row.made, but=row.lacks)
     away = {"west"} if row.west_is_away else set[str]()
     with logging_into() as logged, ExitStack() as all_roles, ExitStack() as role:
-        all_roles.enter_context(serving(*sorted({ADDER, HOLDER, *SITES} - {row.role} - away)))
+        all_roles.enter_context(serving(*sorted({ADDER, *SITES} - {row.role} - away)))
         role.enter_context(serving(row.role))
         if row.when:
             until(exists(row.when))

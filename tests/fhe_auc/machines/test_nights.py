@@ -1,6 +1,6 @@
 """Every night, by itself: whatever happens, each session ends in a result, or in a sentence that names who has to act.
 
-All roles are processes of `fhe-auc serve` under libfaketime; the key holder's timer runs its one command each night.
+All roles are processes of `fhe-auc serve` under libfaketime; a site's timer runs its one command each night.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from tests.support.pooled import exact_auc
 from tests.support.processes import wait_for
 from tests.support.served import config_of
 
-HOLDER, ADDER = "keeper", "adder"
+HOLDER, ADDER, HELPER = "site-01", "adder", "registry"
 LIST_ENDS = NOW + 30 * DAY
 PATIENCE = 300.0  # seconds; only a broken test waits for them
 GRID = thresholds.resolve("uniform:16")
@@ -57,8 +57,10 @@ OFFER = """
 revocation-lists = [{lists!r}]
 
 [policy]
-holder = "keeper"
+holder = "site-01"
 protocols = ["verified"]
+keys = ["helper"]
+helpers = ["registry"]
 model = "sepsis-net 2.1"
 outcome = "sepsis within 48 hours"
 min-parties = 2
@@ -97,11 +99,11 @@ class Nights:
         ok("ca-init", "Heart Study", *AUTHORITY, "--invitation", "offer.toml", "--out", "post")
         compared = ("--authority-fingerprint", fingerprint_in("post"), "--out", "post")
         for name in self.roles:
-            policy = "--policy" if name in self.sites else "--no-policy"
+            policy = "--no-policy" if name == ADDER else "--policy"
             ok("join", "post/ca.invitation", name, *at(name), *compared, policy)
             days = (certified_until - self.clock.at).days if name == self.sites[-1] else 365
             self.certify(name, days)
-            config = config_of(name, "key holder", inbox="exchange")
+            config = config_of(name, "helper", inbox="exchange")
             if name in self.sites:
                 config = config_of(name, "site", inbox="exchange", data=f"{name}.npz")
             elif name == ADDER:
@@ -110,7 +112,7 @@ class Nights:
 
     @property
     def roles(self) -> tuple[str, ...]:
-        return (*self.sites, HOLDER, ADDER)
+        return (*self.sites, HELPER, ADDER)
 
     def certify(self, name: str, days: int = 365) -> None:
         request = f"post/{name}.csr"
@@ -147,7 +149,8 @@ class Nights:
     def first(self, folder: str, *more: str) -> str:
         shown = [f"post/{name}.credential" for name in self.sites]
         asked = ("--aggregator", f"post/{ADDER}.credential", "--study", "study.toml", "--thresholds", "uniform:16")
-        return self.made(*shown, *asked, "--protocol", "verified", "--out", folder, *more)
+        helped = ("--keys", "helper", "--helper", f"post/{HELPER}.credential")
+        return self.made(*shown, *asked, *helped, "--protocol", "verified", "--out", folder, *more)
 
     def collect(self) -> None:
         """No site ever sends two answers to one question."""
@@ -260,7 +263,7 @@ class Nights:
         self.faked.end(self.last)
         session = self.session()
         self.until(lambda: self.sent_by(session, self.early))
-        bundle = Path("exchange", folder_of(session), "aggregator.bundle")
+        bundle = Path("exchange", folder_of(session), "session.helper")
         backup = bundle.read_bytes()
         for folder in Path("exchange").iterdir():
             shutil.rmtree(folder)

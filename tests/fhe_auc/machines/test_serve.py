@@ -17,21 +17,20 @@ from typing import Any
 import pytest
 
 from fhe_auc.cli.serve import ending
-from fhe_auc_keys.site import openings
+from fhe_auc_keys.site import answered_studies
 from fhe_auc_keys.store.key_store import KeyStore
 from tests.support.command_line import call
-from tests.support.keys_commands import ok, write_study
+from tests.support.keys_commands import write_study
 from tests.support.keys_folder import ADDER, PASSPHRASE, at
 from tests.support.served import (
     HELPER,
-    HOLDER,
     MOST_MEMORY,
     PATIENCE,
-    POLICY,
     SITES,
     Started,
     change,
     check_results,
+    convene,
     delivered,
     exists,
     kill,
@@ -59,9 +58,9 @@ def processes() -> Iterator[Started]:
 
 
 def test_each_role_is_killed_in_a_session_and_goes_on(here: Path, processes: Started) -> None:
-    """With a late opening, as west is away; everybody is killed where it matters to it."""
+    """With a helper, as west is away; everybody is killed where it matters to it."""
     change(ADDER, close_at=2)
-    session = make_session("night-1", "--min-parties", "2")
+    convene()
     with serving("south"):
         start(processes, ADDER, "north")
         until(exists("inbox/night-1/round-1.message"))
@@ -70,20 +69,21 @@ def test_each_role_is_killed_in_a_session_and_goes_on(here: Path, processes: Sta
         kill(processes, "north")
         first = Path("inbox/night-1/round-1/north.submission").read_bytes()
         start(processes, ADDER)
-        until(exists(f"inbox/night-1/{session}.request"))
+        until(exists("inbox/night-1/helpers/round-*.message"))
         kill(processes, ADDER)
-        start(processes, HOLDER)
-        until(exists(f"inbox/night-1/{session}.opening"))
-        opening = Path(f"inbox/night-1/{session}.opening").read_bytes()
-        kill(processes, HOLDER)
-        Path(f"inbox/night-1/{session}.opening").unlink()  # lost on the way: the same one comes again
-        start(processes, HOLDER, ADDER, "north")
+        start(processes, HELPER)
+        until(exists("inbox/night-1/helpers/round-*/*.submission"))
+        (opening,) = Path("inbox/night-1/helpers").glob("round-*/*.submission")
+        opened = opening.read_bytes()
+        kill(processes, HELPER)
+        opening.unlink()  # lost on the way: the same one comes again
+        start(processes, HELPER, ADDER, "north")
         until(lambda: delivered("north", "south"))
-        assert Path(f"inbox/night-1/{session}.opening").read_bytes() == opening
+        assert opening.read_bytes() == opened
         assert Path("inbox/night-1/round-1/north.submission").read_bytes() == first
         check_results("north", "south", counted=("north", "south"))
         until(lambda: step(ADDER) == "ended: all have their results; not counted: west")
-        assert (step("north"), step(HOLDER)) == ("result delivered", "opening made")
+        until(lambda: (step("north"), step(HELPER)) == ("result delivered", "ended"))
         assert all(status(name)["wrong"] == "" for name in processes)
         if sys.platform == "linux":
             told = Path(f"/proc/{processes['north'].pid}/status").read_text()
@@ -98,8 +98,8 @@ def test_nothing_is_lost_whoever_is_killed_at_whatever_moments(here: Path, proce
     """Three sessions, and a kill each half second, until all results are there; then nobody has two, or another one."""
     moments = random.Random(25)
     change(ADDER, close_at=3)
-    sessions = [make_session(f"night-{number}", "--min-parties", "2") for number in range(3)]
-    start(processes, ADDER, HOLDER, *SITES)
+    sessions = [make_session(f"night-{number}") for number in range(3)]
+    start(processes, ADDER, *SITES)
     for _ in range(40):
         time.sleep(moments.uniform(0.1, 1))
         name = moments.choice(list(processes))
@@ -113,23 +113,6 @@ def test_nothing_is_lost_whoever_is_killed_at_whatever_moments(here: Path, proce
         trail = call("audit", *at(name), "--passphrase-file", "passphrase", "--json")
         events = [line["event"] for line in json.loads(trail.stdout)["lines"]]
         assert (trail.exit_code, events.count("submitted") >= 3, events.count("ended") >= 3) == (0, True, True)
-
-
-@pytest.mark.slow
-def test_a_killed_helper_goes_on(here: Path, processes: Started) -> None:
-    Path("policy.toml").write_text(POLICY.replace(HOLDER, "north"))  # who convenes must be a party
-    for name in (*SITES, HELPER):
-        ok("policy", "policy.toml", *at(name))
-    change(ADDER, holder="north")
-    make_session("night-1", "--keys", "helper", "--helper", f"{HELPER}/{HELPER}.credential", holder="north")
-    start(processes, HELPER)
-    with serving(ADDER, *SITES):
-        until(exists("inbox/night-1/helpers/round-*/*"))
-        kill(processes, HELPER)
-        start(processes, HELPER)
-        until(lambda: delivered(*SITES))
-        check_results(*SITES)
-        until(lambda: step(HELPER) == "ended")
 
 
 # --- What must not stop it --------------------------------------------------------------------------------------------
@@ -187,27 +170,27 @@ def test_what_a_policy_does_not_allow_waits_for_a_person_and_other_sessions_go_o
 @pytest.mark.slow
 def test_who_comes_too_late_is_told_so_and_its_policy_is_not_spent_on_what_is_over(here: Path) -> None:
     change(ADDER, close_at=2)
-    make_session("night-1", "--min-parties", "2")
-    with serving(ADDER, HOLDER, "north", "south"):
+    convene()
+    with serving(ADDER, HELPER, "north", "south"):
         until(lambda: delivered("north", "south"))
     with serving("west"):  # has not been there at all
-        until(lambda: "round 3 has begun, and 'west' was not there for the first" in step("west"))
+        until(lambda: "has begun, and 'west' was not there for the first" in step("west"))
         assert "There is nothing to do here; to count 'west', " in step("west")
         assert status("west")["wrong"] == ""
         with KeyStore(Path("west/store"), PASSPHRASE) as store:
             assert not store.names("bundle")
-            assert openings.NAME not in store.names("trust")
+            assert answered_studies.NAME not in store.names("trust")
     Path("west.csv").rename("away.csv")
-    make_session("night-2", "--min-parties", "2")
+    convene("night-2")
     with serving("west"):  # has opened it, and cannot answer
         until(lambda: step("west", "night-2") == "opened")
-        with serving(ADDER, HOLDER, "north", "south"):
+        with serving(ADDER, HELPER, "north", "south"):
             until(lambda: delivered("north", "south", number=2))
     Path("away.csv").rename("west.csv")
     with serving("west"):
         until(
             lambda: step("west", "night-2").startswith(
-                "not answered: the session has gone on to round 3 without 'west'"
+                "not answered: the session has gone on to round 4 without 'west'"
             )
         )
         until(lambda: status("west")["wrong"] == "")
@@ -277,7 +260,7 @@ def test_a_signal_ends_it_also_at_the_instant_at_which_it_begins_to_wait() -> No
     [
         ("north", {"passphrase_file": "wrong"}, 1, "the passphrase is not this key store's"),
         ("keeper", {"role": "helper"}, 1, "this key store has no policy"),
-        ("north", {"role": "sight"}, 2, "role is one of 'site', 'aggregator', 'key holder', 'helper', not 'sight'"),
+        ("north", {"role": "sight"}, 2, "role is one of 'site', 'aggregator', 'helper', not 'sight'"),
         ("north", {"results": ""}, 2, "results is not configured"),
         ("north", {"inbox": ["inbox"]}, 2, "inbox is a folder, at an aggregator also a list of them"),
         (ADDER, {"holder": ""}, 2, "holder is not configured"),

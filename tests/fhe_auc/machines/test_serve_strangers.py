@@ -15,10 +15,10 @@ from tests.support.keys_folder import ADDER
 from tests.support.served import (
     _HERE,
     HELPER,
-    HOLDER,
     SITES,
     change,
     check_results,
+    convene,
     delivered,
     exists,
     look,
@@ -137,7 +137,7 @@ def test_a_result_that_cannot_be_noted_as_taken_ends_nothing(here: Path) -> None
 
 # --- An inbox for each site, one of which is hostile ------------------------------------------------------------------
 
-PLACES = {"south": "in-a-hostile", "north": "in-north", "west": "in-west", HOLDER: "in-holder"}
+PLACES = {"south": "in-a-hostile", "north": "in-north", "west": "in-west", HELPER: "in-helper"}
 """The hostile one is the first, in the list and by its name."""
 
 FOLDER = Path("in-a-hostile/night-1")
@@ -153,15 +153,9 @@ def have_inboxes(**entries: int) -> None:
 def rubbish(session: str) -> None:
     """Of all names that count."""
     FOLDER.mkdir()
-    names = "aggregator.bundle", "session.helper", "north.bundle", f"{session}.opening"
+    names = "aggregator.bundle", "session.helper", "north.bundle"
     for name in (*names, "aggregator", "round-2.message"):
         (FOLDER / name).write_bytes(b"f" * 32)
-    (FOLDER / f"{session}.request").mkdir()
-
-
-def rubbish_request(session: str) -> None:
-    FOLDER.mkdir()
-    (FOLDER / f"{session}.request").write_bytes(b"f" * 32)
 
 
 def link(session: str) -> None:
@@ -171,7 +165,6 @@ def link(session: str) -> None:
 
 SPOIL: dict[str, Callable[[str], object]] = {
     "rubbish": rubbish,
-    "a request": rubbish_request,
     "no folder": lambda session: FOLDER.write_bytes(b""),
     "a link": link,
     "away": lambda session: FOLDER.parent.rmdir(),
@@ -182,16 +175,16 @@ SPOIL: dict[str, Callable[[str], object]] = {
     "what", [pytest.param(each, marks=pytest.mark.slow if each != "rubbish" else ()) for each in SPOIL]
 )
 def test_what_one_site_has_put_into_its_inbox_costs_no_other_the_session(what: str, here: Path) -> None:
-    """The key holder puts the session into its own; the aggregator carries everything, and the late opening too."""
+    """Who convenes puts the session into its own; the aggregator carries everything."""
     have_inboxes()
-    SPOIL[what](make_session("night-1", "--min-parties", "2", into="in-holder"))
-    with serving(ADDER, HOLDER, "north", "west"):
+    SPOIL[what](convene(into="in-north"))
+    with serving(ADDER, HELPER, "north", "west"):
         until(lambda: delivered("north", "west"))
         check_results("north", "west", counted=("north", "west"))
-        assert all(status(name)["health"] == "ok" for name in ("north", "west", HOLDER))
+        assert all(status(name)["health"] == "ok" for name in ("north", "west", HELPER))
     assert what != "a link" or not list(Path("victim").iterdir())
     assert FOLDER.parent.exists() == (what != "away")
-    spread = [file for name in ("north", "west", "holder") for file in Path(f"in-{name}").rglob("*") if file.is_file()]
+    spread = [file for name in ("north", "west", "helper") for file in Path(f"in-{name}").rglob("*") if file.is_file()]
     assert not [file for file in spread if file.read_bytes() == b"f" * 32]
 
 
@@ -205,10 +198,10 @@ def test_what_one_site_has_put_into_its_inbox_costs_no_other_the_session(what: s
 )
 def test_a_session_goes_on_after_what_one_site_has_forged(name: str, fields: dict[str, object], here: Path) -> None:
     have_inboxes()
-    make_session("night-1", "--min-parties", "2", into="in-holder")
+    convene(into="in-north")
     with serving(ADDER, "north"):
         until(exists("in-north/night-1/round-1/north.submission"))
     (FOLDER / name).write_bytes(forged("in-north", **fields))
-    with serving(ADDER, HOLDER, "north", "west"):
+    with serving(ADDER, HELPER, "north", "west"):
         until(lambda: delivered("north", "west"))
         check_results("north", "west", counted=("north", "west"))

@@ -309,7 +309,6 @@ def test_thresholds_that_were_found_are_thresholds_and_say_what_finding_them_rev
     frame = patients(400)
     found = federated_thresholds(frame, 5, **COLUMNS, backend="tenseal")
     assert found.grid == pytest.approx(np.quantile(frame["risk"], [0, 0.2, 0.4, 0.6, 0.8])[0:5], abs=0.2)
-    assert found.rows_above[0] == len(frame)
     span = f"{len(found.grid)} from 0 to {found.grid[-1]:g}"
     assert repr(found) == str(found) == f"<QuantileThresholds: {span}; protocol boundaries-federated, 3 parties>"
     asked: dict[str, Any] = {**COLUMNS, "backend": "tenseal"}

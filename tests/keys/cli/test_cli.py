@@ -30,13 +30,11 @@ from fhe_auc.rlwe import backends
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.aggregator import conduct
 from fhe_auc.session.party import Party
-from fhe_auc_keys.bundles.announcement import open_announcement
 from fhe_auc_keys.bundles.sealed_bundles import Kept
 from fhe_auc_keys.bundles.session_keys import public_context
 from fhe_auc_keys.cli import keys as group
-from fhe_auc_keys.site import key_store_sites, late_opening
-from fhe_auc_keys.store.trusted_authorities import Trusted
-from fhe_auc_keys.store.vault import Vault, certified_identity
+from fhe_auc_keys.site import key_store_sites
+from fhe_auc_keys.store.vault import Vault
 from fhe_auc_keys.trust.authority import Authority
 from fhe_auc_keys.trust.identity import Identity
 from tests.support.certified import DAY, NOW, STUDY
@@ -281,25 +279,26 @@ def test_what_cannot_be_is_refused_in_one_line_and_leaves_nothing() -> None:
     assert "not certified yet" in ok("show", "--store", "east").stdout
 
 
-def test_the_key_holder_answers_a_request_by_open_late() -> None:
+def test_sites_may_be_away_with_a_helper_alone_and_who_convenes_is_told_where_the_study_has_no_most_away() -> None:
+    make_site("registry")
     make_site("east")
-    sites = *SITES, "east"
-    late = ("--protocol", "verified", "--thresholds", "uniform:8", "--min-parties", "2", "--out", "week-20")
+    asked = (
+        *SESSION,
+        "east/east.credential",
+        "--protocol",
+        "verified",
+        "--thresholds",
+        "uniform:8",
+        "--min-parties",
+        "2",
+    )
+    assert_fails(call(*asked, "--out", "sealed"), 2, r"all parties must submit.* take a helper: .*--keys helper")
+    helped = (*asked, "--keys", "helper", "--helper", "registry/registry.credential", "--out")
     warned = "--min-parties lets sites be away, but the study has no most-away"
-    assert warned in ok(*SESSION, "east/east.credential", *late[:-1], "unsaid").stderr.replace("\n", " ")
+    assert warned in ok(*helped, "unsaid").stderr.replace("\n", " ")
     write_study("study.toml", most_away=1)
-    assert warned not in ok(*SESSION, "east/east.credential", *late).stderr.replace("\n", " ")
-    assert "most away 1" in " ".join(ok("show", "week-20/session.announcement", *NORTH).stdout.split())
-    with store_of(ADDER) as store:
-        adder, trust = certified_identity(store), Trusted.stored(store).trust
-    announced = open_announcement(Path("week-20/session.announcement").read_bytes(), trust, holder="north", at=NOW)
-    Path("asked").write_bytes(late_opening.request(adder, announced.manifest, sites[1:]))
-    answer = (*NORTH, "--out")
-    said = ok("open-late", "asked", *answer, "opening").stderr
-    assert "'opening'" in said
-    assert late_opening.read_opening(Path("opening").read_bytes(), adder, trust, announced, sites[1:], at=NOW)
-    assert_fails(call("open-late", "asked", *SOUTH, "--out", "more"), 1, "holds no seeds")
-    assert not Path("more").exists()
+    assert warned not in ok(*helped, "week-20").stderr.replace("\n", " ")
+    assert "most away 1" in " ".join(ok("show", "week-20/session.helper", *NORTH).stdout.split())
 
 
 def test_every_command_answers_scripts_with_one_json_object(clock: Clock) -> None:
@@ -717,7 +716,7 @@ def test_show_tells_what_is_verified_and_what_only_claimed_and_programs_by_names
     assert re.search(chance, ok("show", "week/south.bundle", *SOUTH).stdout)
     stores = [json_of("show", *at(name)) for name in ("south", "authority")]
     (session,) = stores[0]["sessions"].values()
-    held = {"late_seeds": False, "end_seen": None}
+    held = {"end_seen": None}
     assert session == {"state": "opened", "until": bundle["not_after"], "has_result": False, **held}
     text = json.dumps({"files": told, "stores": stores})
     assert not re.search(r"\[\s*\[", text)

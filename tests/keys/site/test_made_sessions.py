@@ -10,11 +10,8 @@ from click.testing import Result
 
 from fhe_auc.question import thresholds
 from fhe_auc_keys.bundles.announcement import Announcement, open_announcement
-from fhe_auc_keys.site import late_opening
 from fhe_auc_keys.site.key_store_sites import StoredState
 from fhe_auc_keys.store.trusted_authorities import Trusted
-from fhe_auc_keys.store.vault import certified_identity
-from fhe_auc_keys.trust.identity import Identity
 from tests.support.certified import DAY, NOW
 from tests.support.keys_commands import (
     Clock,
@@ -56,15 +53,6 @@ def again(old: dict[str, Any], out: str, *options: str) -> Result:
 def announced(path: str) -> Announcement:
     with store_of("north") as store:
         return open_announcement(Path(path).read_bytes(), Trusted.stored(store).trust, holder="north", at=NOW)
-
-
-def request_of_all(old: str, counted: tuple[str, ...]) -> Path:
-    """The aggregator's request for the opening of a session."""
-    with store_of(ADDER) as store:
-        adder: Identity = certified_identity(store)
-    path = Path(f"{Path(old).parent}.request")
-    path.write_bytes(late_opening.request(adder, announced(old).manifest, counted))
-    return path
 
 
 def test_one_command_leaves_a_party_out_and_keeps_all_else() -> None:
@@ -122,29 +110,12 @@ def test_a_session_is_replaced_once_and_only_where_somebody_states_that_no_resul
     assert f"replaced by {new['session']}" in ok("show", *NORTH).stdout.replace("\n", "")
 
 
-def test_where_the_key_holder_opens_late_nobody_has_to_state_anything_and_the_old_session_can_not_be_opened() -> None:
-    three = made("three", "--protocol", "verified", "--min-parties", "3")
-    assert_fails(again(three, "new", "--without", "south", "--without", "east"), 2, "2 parties .* needs 3 at least")
-    old = made("old", "--protocol", "verified", "--min-parties", "2")
-    asked = request_of_all("old/session.announcement", FOUR)
-    assert again(old, "new", "--without", "south").exit_code == 0
-    assert_fails(call("open-late", str(asked), *NORTH, "--out", "opening"), 1, "its seeds are erased")
-    new = request_of_all("new/session.announcement", tuple(name for name in FOUR if name != "south"))
-    ok("open-late", str(new), *NORTH, "--out", "opening")
-
-
 def assert_never_again(old: dict[str, Any], why: str) -> None:
     for closed in (False, True):
         if closed:  # nor does closing by hand make it forget
             ok("close", old["session"], "--lose-result", *NORTH)
         for stated in ((), (STATED,)):
             assert_fails(again(old, "new", "--without", "south", *stated), 1, why)
-
-
-def test_a_session_that_was_opened_late_is_not_made_again_whatever_anybody_states() -> None:
-    old = made("old", "--protocol", "verified", "--min-parties", "2")
-    ok("open-late", str(request_of_all("old/session.announcement", FOUR)), *NORTH, "--out", "opening")
-    assert_never_again(old, "was opened by `open-late`, so that its parties")
 
 
 def test_a_key_holder_that_has_the_result_itself_makes_nothing_again_whatever_anybody_states() -> None:
@@ -200,8 +171,7 @@ def repeated(session: str, *options: str) -> dict[str, Any]:
 
 def test_a_study_is_repeated_by_one_constant_command_and_nothing_but_keys_and_id_changes() -> None:
     write_study("capped.toml", row_caps={"north": 5000, "south": 20_000, "east": 300, "west": 4000})
-    before = json_of("show", *NORTH)["sessions"]
-    asked = ("--study", "capped.toml", "--by", "sex=F,M", "--interval", "0.9", "--days", "3", "--min-parties", "3")
+    asked = ("--study", "capped.toml", "--by", "sex=F,M", "--interval", "0.9", "--days", "3")
     first = made("first", *asked)
     second, third = repeated(first["session"]), repeated(first["session"])
     fresh = {"session", "context", "files"}
@@ -210,11 +180,8 @@ def test_a_study_is_repeated_by_one_constant_command_and_nothing_but_keys_and_id
     assert {Path(path).parent for path in third["files"].values()} == {
         Path("exchange", f"session-{third['session'][:8]}")
     }
-    assert len(json_of("show", *NORTH)["sessions"]) == len(before) + 3  # held for openings that come late
-    # Which one of the series is named does not matter; and its opening is made as that of any session.
-    folder = f"exchange/session-{repeated(second['session'])['session'][:8]}"
-    asked_for = request_of_all(f"{folder}/session.announcement", FOUR)
-    ok("open-late", str(asked_for), *NORTH, "--out", "opening")
+    # Which one of the series is named does not matter.
+    assert repeated(second["session"])["parties"] == first["parties"]
     # It is a session of its own: that it is repeated gives nobody's result away, and leaves nobody out.
     assert_fails(call_repeat(first["session"], "--without", "south"), 2, "--without does not go with --repeat")
     assert_fails(call_repeat(first["session"], "--days", "5"), 2, "--days does not go with --repeat")
@@ -248,14 +215,11 @@ def test_a_renewed_certificate_takes_its_place_for_good_and_who_has_to_renew_is_
 def test_a_session_that_was_replaced_or_finds_thresholds_is_not_repeated() -> None:
     finds = made("finds", "--protocol", "verified", "--thresholds", "quantile:8")
     assert_fails(call_repeat(finds["session"]), 2, "finds thresholds, and is not repeated: repeat the evaluation")
-    precise = made("precise", "--average-precision", finds["session"], "--protocol", "exact")
-    done = call_repeat(precise["session"])
-    assert "without average precision" in done.stderr
-    second = json.loads(done.stdout)
-    assert (precise["average_precision"], second["average_precision"]) == (True, False)
+    first = made("first", "--protocol", "exact")
+    second = repeated(first["session"])
     new = json.loads(again(second, "new", "--without", "west", STATED).stdout)
     why = f"session {second['session']} was replaced by {new['session']}, without some of its parties"
-    assert_fails(call_repeat(precise["session"]), 1, why)
+    assert_fails(call_repeat(first["session"]), 1, why)
     assert list(repeated(new["session"])["parties"]) == ["north", "south", "east"]
 
 

@@ -242,10 +242,10 @@ def test_a_study_is_answered_no_more_often_than_the_policy_says_whatever_clocks_
     assert "results of the same study over time tell differences" in said.stderr
     assert opened("week")["south.bundle"][0] == "opened"
     made("same-night")  # and shown a day later, too
-    too_soon = r"the last session of this study was {} at 2030-05-01 .* UTC, and hours-between is 20$"
-    assert_refused("same-night/south.bundle", too_soon.format("opened"), hours_between=20)
+    too_soon = r"the last session of this study{} at 2030-05-01 .* UTC, and hours-between is 20$"
+    assert_refused("same-night/south.bundle", too_soon.format(""), hours_between=20)
     clock.at += timedelta(hours=23)
-    assert_refused("same-night/south.bundle", too_soon.format("made"), hours_between=20)
+    assert_refused("same-night/south.bundle", too_soon.format(" was made"), hours_between=20)
     write_study("other.toml", cohort="children", period="2030")  # another study in name only
     made("renamed", "--study", "other.toml")
     clock.at -= timedelta(hours=4)
@@ -255,7 +255,7 @@ def test_a_study_is_answered_no_more_often_than_the_policy_says_whatever_clocks_
     assert_opened("next/south.bundle", hours_between=20)
     made("third")
     clock.at -= timedelta(minutes=4)  # too little for the session to be refused because it has not begun
-    behind = r"by this site's clock .* was opened in the future, at 2030-05-02 11:00 UTC: check the clock$"
+    behind = r"by its clock this site took part in .* in the future, at 2030-05-02 11:00 UTC: check the clock$"
     assert_refused("third/south.bundle", behind, hours_between=20)
     ok("policy", "--remove", *SOUTH)  # and set again, which forgets nothing
     assert_refused("third/south.bundle", behind, hours_between=1)
@@ -273,7 +273,7 @@ def test_a_person_who_opens_puts_right_what_a_clock_that_was_ahead_has_left(cloc
     assert opened("week")["south.bundle"][0] == "opened"
     clock.at -= 4 * DAY
     made("one")
-    assert "was opened in the future" in opened("one")["south.bundle"][1]
+    assert "of this study in the future" in opened("one")["south.bundle"][1]
     assert open_as("south", "one/south.bundle").exit_code == 0
     clock.at += DAY
     made("two")
@@ -284,7 +284,7 @@ def test_after_its_last_day_a_policy_opens_nothing_also_where_the_clock_goes_bac
     made("late")
     assert_opened("week/south.bundle", until=NOW.date())
     clock.at += DAY
-    over = f"it opens sessions until {NOW.date()} only"
+    over = f"it takes part in sessions until {NOW.date()} only"
     assert_refused("late/south.bundle", over, until=NOW.date())
     made("next")
     assert_opened("next/south.bundle", until=clock.at.date())
@@ -321,11 +321,11 @@ def test_of_sessions_that_wait_the_newest_is_opened_and_a_crash_in_between_costs
     assert {name: outcome for name, (outcome, _) in opened("inbox").items()} == {
         "a": "REFUSED", "b": "opened", "c": "REFUSED",
     }  # fmt: skip
-    path = Path("south/store/trust/opened")
+    path = Path("south/store/trust/answered")
     path.write_bytes(path.read_bytes()[:-1])
-    assert "trust/opened is damaged" in opened("inbox/c")["c"][1]
+    assert "trust/answered is damaged" in opened("inbox/c")["c"][1]
     assert [each["entry"] for each in json.loads(call("check", *SOUTH, "--json").stdout)["problems"]] == [
-        "trust/opened"
+        "trust/answered"
     ]
 
 

@@ -34,7 +34,7 @@ from fhe_auc_keys.store.trusted_authorities import parse_list
 from fhe_auc_keys.trust.authority import Authority
 from fhe_auc_keys.trust.revocation import ends_soon
 from tests.support.certified import DAY, NOW
-from tests.support.keys_commands import Clock, assert_fails, call, json_of, make_site, ok, open_as, refresh, store_of
+from tests.support.keys_commands import Clock, assert_fails, call, json_of, ok, open_as, refresh, store_of
 from tests.support.keys_folder import ADDER, AUTHORITY, NORTH, SESSION, SMALL
 from tests.support.stored_sites import Consortium
 from tests.support.wire import flipped
@@ -69,7 +69,7 @@ def secrets_of(session: str) -> list[bytes]:
 def kept_of(session: str) -> bytes:
     """All that north's store has of a session, decrypted."""
     with store_of("north") as store:
-        kinds = [kind for kind in ("bundle", "late", "state") if session in store.names(kind)]  # type: ignore[arg-type]
+        kinds = [kind for kind in ("bundle", "state") if session in store.names(kind)]  # type: ignore[arg-type]
         return b"".join(store.get(kind, session) for kind in kinds)  # type: ignore[arg-type]
 
 
@@ -212,17 +212,37 @@ def test_ended_sessions_are_closed_together_and_others_stay(clock: Clock) -> Non
     assert secrets_of(going_on)
 
 
-def test_a_key_holder_who_closes_a_session_can_no_longer_open_it_late() -> None:
-    make_site("east")
-    late = ("--min-parties", "2", "--out", "late", "--protocol", "verified", "--thresholds", "uniform:8")
-    session = json_of(*SESSION, "east/east.credential", *late)["session"]
-    assert "made here, to be opened late" in re.sub(r"\s+", " ", ok("show", *NORTH).stdout)
-    before = len(kept_of(session))
-    assert_fails(call("close", session, *NORTH), 1, "can go on until")
-    ok("close", session, "--lose-result", *NORTH)
-    assert len(kept_of(session)) < before / 2
-    assert "closed; its keys" in ok("show", *NORTH).stdout
-    assert problems() == []
+@pytest.mark.parametrize(
+    ("ahead", "over"),
+    [
+        ({0: 8, 1 / 24: 0, 1.9: 0}, False),  # 8 days ahead for an hour
+        ({0: 8, 1: 8, 1.9: 0}, False),  # for a day, through which something looks
+        ({0: 8, 1: 40}, True),  # and further ahead: that no clock tells from the end
+        ({0: 300, 1: 300, 1.9: 0, 2.1: 0, 9.9: 0}, False),
+        *(({hour / 4: days for hour in range(28)}, False) for days in (8, 56)),  # for a week
+        ({2.1: 0, 10: 0}, False),
+        ({2.1: 0, 10.2: 0}, True),
+        ({2.1: 8, 3: 0, 10.9: 0}, False),  # eight days from the look that was right
+        ({2.1: 8, 3: 0, 11: 0}, True),
+        ({2.1: 0, 5: -300, 10.2: 0}, True),  # each boot starts in the past, before the session
+        ({2.1: 0, 5: -300, 10: 0}, False),
+    ],
+)
+def test_a_session_is_over_once_its_end_was_seen_on_two_looks_at_the_clock_that_lie_8_days_apart(
+    ahead: dict[float, float], over: bool
+) -> None:
+    """By day on which something looks, how far its clock is ahead; the end is on day 2. A damaged list begins anew."""
+    ok(*SESSION, "--days", "2", *SMALL, "--out", "short")
+    session = bytes.fromhex(opened("short/north.bundle"))
+    with store_of("north") as store:
+        for day, days in ahead.items():
+            found = session in key_erasure.note_ends(store, at=NOW + (day + days) * DAY)
+        assert found is over
+        (store.directory / "trust" / key_erasure.ENDS).write_bytes(b"damaged")
+        looks = {4: False, 11: False, 12: True}
+        assert {day: session in key_erasure.note_ends(store, at=NOW + day * DAY) for day in looks} == looks
+        key_erasure.note_ends(store, at=NOW)  # a clock that is set right is believed
+        assert key_erasure.noted_ends(store) == {}
 
 
 def test_a_site_that_closes_a_session_answers_the_same_again_and_nothing_new(
@@ -397,7 +417,6 @@ def test_every_command_with_a_site_s_store_warns_in_a_list_s_last_week(clock: Cl
         "enrol": ("north", "--force"),
         "session": ("south/south.credential", *SMALL),
         "open": ("week/north.bundle", "--holder", "north", "--study", "study.toml"),
-        "open-late": ("study.toml", "--out", "opening"),
         "close": ("--ended",),
     }
     for command in set(group.commands) - {"ca-init", "issue", "revoke", "join"}:  # the authority's; it brings a list

@@ -170,9 +170,8 @@ def test_a_list_of_submissions_that_cannot_be_is_refused(computed: tuple[Consort
 def test_a_result_without_ones_own_rows_or_with_others_than_the_list_is_refused(
     site_rows: list[PartyData], tmp_path: Path
 ) -> None:
-    consortium = Consortium(site_rows, tmp_path / "c", PROTOCOL, min_parties=2)
-    with consortium.made.meanwhile:
-        genuine = resulting(consortium)
+    consortium = Consortium(site_rows, tmp_path / "c", "semi-honest", min_parties=2)
+    genuine = resulting(consortium)
     result = decode(payload_of(genuine), Result, "")
     for forged, why in (
         (

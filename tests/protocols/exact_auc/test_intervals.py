@@ -10,8 +10,8 @@ from fhe_auc.base.errors import InputError
 from fhe_auc.rows.party_data import PartyData
 from tests.support import delong
 from tests.support.chosen import federated_auc
-from tests.support.exact_sessions import GRID, Play, both_backends, found_in, pairs_of, rows, slow
-from tests.support.pooled import pooled, sklearns_auc
+from tests.support.exact_sessions import GRID, Play, rows, slow
+from tests.support.pooled import sklearns_auc
 
 
 def test_an_interval_that_thresholds_leave_open_is_widened_in_every_form_until_quantiles_close_it() -> None:
@@ -30,7 +30,6 @@ def test_an_interval_that_thresholds_leave_open_is_widened_in_every_form_until_q
     assert "the interval is widened by it" in told
     assert "quantile:1000" in told
     few = federated_auc(parties, protocol="exact", thresholds="quantile:40", interval=None)  # cells are cut for these
-    assert few.average_precision is None
     assert "quantile" not in " ".join(each for each in few.warnings if "take" in each)  # that has been followed
     (told,) = (each for each in few.warnings if "many pairs" in each)
     assert "ask for more quantile thresholds" in told
@@ -101,21 +100,6 @@ def test_the_plain_interval_is_an_option_that_the_session_agrees_on() -> None:
     assert (found.interval.low, found.interval.high) == pytest.approx(np.clip(ends, 0, 1), abs=1e-9)
     assert found.interval.method == "DeLong, plain"
     assert found.settings["plain_interval"] is True
-
-
-@both_backends
-@pytest.mark.parametrize(("protocol", "max_rows"), [("exact", 2000), ("verified", 10**6), slow("verified", 2000)])
-def test_the_encrypted_standard_error_is_that_of_the_binned_rows(protocol: str, backend: str, max_rows: int) -> None:
-    play = Play(protocol, rows(4, 30), max_rows=max_rows, interval=0.9, backend=backend)
-    pool = pooled(play.sites)
-    at = np.searchsorted(GRID, pool.y_score, side="right")
-    auc, expected = delong.of_rows(at[pool.y_true], at[~pool.y_true])
-    for found in play.read():
-        assert found.auc == pytest.approx(auc, abs=1e-12)
-        assert found.standard_error == pytest.approx(expected, rel=1e-9)
-        assert (found.interval.level, found.interval.method) == (0.9, "DeLong, logit scale")
-        assert found.interval.low < found.auc < found.interval.high
-        assert found_in(found) == pairs_of(play.sites)
 
 
 @pytest.mark.parametrize(("number", "warned"), [(29, True), (30, False)])
@@ -202,7 +186,7 @@ def test_two_models_with_about_the_same_ranking_are_told_so() -> None:
 
 def test_thresholds_that_a_session_finds_are_for_every_model_that_is_compared() -> None:
     """The first column has few values: thresholds found for it alone turned the difference of the AUCs round."""
-    from sklearn.metrics import average_precision_score, roc_auc_score
+    from sklearn.metrics import roc_auc_score
 
     random = np.random.default_rng(5)
     labels = random.random(1500) < 0.3
@@ -225,7 +209,6 @@ def test_thresholds_that_a_session_finds_are_for_every_model_that_is_compared() 
     assert compared.difference == pytest.approx(aucs["full"] - aucs["points"], abs=3e-3)
     assert (compared.interval, compared.p_value) == (None, None)
     assert compared.missing.startswith("the standard error, ")
-    assert found.average_precision == pytest.approx(average_precision_score(labels, columns["points"]), abs=2e-3)
     (told,) = (each for each in found.warnings if each.startswith("full minus points"))
     assert "quantile" not in told  # that has been followed
     assert "--round-scores" in told

@@ -13,7 +13,6 @@ from fhe_auc.base.errors import InputError, ResultCheckError, UndefinedAucError,
 from fhe_auc.base.serialise import decode
 from fhe_auc.metrics.trapezoid import trapezoid
 from fhe_auc.question import thresholds
-from fhe_auc.question.analysis import PLAIN
 from fhe_auc.rlwe import wire_format
 from fhe_auc.rlwe.primes import primes_above
 from fhe_auc.rows import datasets
@@ -21,10 +20,8 @@ from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.protocol import Request
 from fhe_auc_keys.bundles.session_keys import public_context
 from fhe_auc_keys.roles.local_consortium import Consortium
-from fhe_auc_protocols.exact_auc.analysis_sums import AnalysisSums
-from fhe_auc_protocols.exact_auc.precision_sum import precision_bits
 from tests.support import delong
-from tests.support.chosen import federated_auc, federated_thresholds
+from tests.support.chosen import federated_auc
 from tests.support.exact_sessions import (
     BACKENDS,
     GRID,
@@ -47,25 +44,6 @@ def of_rounded(parties: Sequence[PartyData], decimals: int) -> tuple[Fraction, F
 
 
 # --- What a session yields --------------------------------------------------------------------------------------------
-
-
-@both_backends
-@both_protocols
-def test_every_party_finds_the_integers_of_the_rows(protocol: str, backend: str) -> None:
-    play = Play(protocol, rows(3, 0), backend=backend)
-    assert len(list(play.messages())) == (3 if protocol == "verified" else 2)
-    for party in play.parties:
-        found = party.result()
-        auc, half_width, positives, negatives = expected = pairs_of(play.sites)
-        assert found_in(found) == expected
-        assert (found.auc, found.binning_error) == (float(auc), float(half_width))
-        assert (found.verified, found.numerical_error, found.keys) == (protocol == "verified", 0.0, "sealed")
-        plain = found.as_dict()
-        assert [plain[name] for name in ("fraction", "binning_error_fraction", "positives", "negatives")] == [
-            *(str(auc), str(half_width), positives, negatives)
-        ]
-        assert protocol == "exact" or plain["soundness"] < 2**-40
-    assert play.aggregator.result().counted == play.manifest.parties
 
 
 @pytest.mark.parametrize(
@@ -310,36 +288,3 @@ def test_a_party_sends_as_many_bytes_as_planned_and_the_aggregator_s_keys_are_sm
     names = tuple(f"site {party}" for party in range(100))
     request = Request(parties=names, thresholds=thresholds.hybrid(4000), backend=backend)
     assert len(Consortium(names).seal(play.plugin.prepare(request)).aggregator) <= 2_000_000
-
-
-@pytest.mark.parametrize(
-    ("protocol", "keys"),
-    [("verified", "sealed"), slow("exact", "sealed"), ("exact", "helper")],
-)
-def test_at_quantile_thresholds_there_is_the_average_precision_of_the_binned_scores(protocol: str, keys: str) -> None:
-    sites = rows(3, 51)
-    from sklearn.metrics import average_precision_score
-
-    found = federated_auc(sites, protocol=protocol, thresholds="quantile:20", max_rows=10**4, keys=keys)
-    boundaries = federated_thresholds(sites, 20)
-    pool = pooled(sites)
-    binned = np.searchsorted(boundaries.grid, pool.y_score, side="right")
-    assert boundaries.rows_above == tuple((pool.y_score >= each).sum() for each in boundaries.grid)
-    expected = average_precision_score(pool.y_true, binned)
-    assert found.average_precision == pytest.approx(expected, abs=pool.y_true.sum() * 2**-22)
-    assert found.as_dict()["average_precision"] == found.average_precision
-
-
-def test_without_a_session_before_there_is_no_average_precision() -> None:
-    assert federated_auc(rows(3, 52), thresholds=GRID).average_precision is None
-
-
-@pytest.mark.parametrize("total", [-1, 2**41])
-def test_a_sum_that_is_no_average_precision_is_refused(total: int) -> None:
-    sums = AnalysisSums(PLAIN, 4, interval=False, average_precision=True)
-    modulus = 2**50
-    honest = [0, 1, 10, 5, 2 ** precision_bits(100, modulus) * 3, 0]  # difference, ties, N, P, average precision, flags
-    assert float(sums.read(honest, 100, modulus).average_precision.value) == pytest.approx(3 / 5)
-    for forged in ([*honest[:-2], total * 2**8, 0], [*honest[:-1], 2], [*honest[:-1], -1]):
-        with pytest.raises(ResultCheckError, match="not an average precision"):
-            sums.read(forged, 100, modulus)

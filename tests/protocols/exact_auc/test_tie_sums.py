@@ -12,9 +12,9 @@ from fhe_auc.base.errors import InputError
 from fhe_auc.base.serialise import encode
 from fhe_auc.question import thresholds
 from fhe_auc.question.analysis import PLAIN
-from fhe_auc.question.binning import bins_of
+from fhe_auc.question.binning import bins_of, starts_of
 from fhe_auc.rows.party_data import PartyData
-from fhe_auc_protocols.exact_auc.auc_sums import AucOfSums
+from fhe_auc_protocols.exact_auc.release_part import AucOfSums, Reading, Rows
 from fhe_auc_protocols.exact_auc.tie_sums import DRAWS, TieSums, runs_of
 from tests.support import delong
 from tests.support.exact_sessions import Play, both_protocols, rows, slow
@@ -27,7 +27,7 @@ def draws(scores: Any, labels: Any, session: bytes, grid: Any = GRID) -> Any:
     """M of each draw, in the clear."""
     ties = TieSums(PLAIN, (len(grid),), len(grid), 2 * len(grid))
     data = PartyData.from_arrays("all", labels, scores)
-    vectors = ties.count(data, [bins_of(data.y_score, grid).astype(np.int64)], np.asarray(grid), session)
+    vectors = ties.of_rows(Rows(data, np.asarray(grid), starts_of(np.asarray(grid)), session))
     products = np.array([each.reshape(2, -1).prod(axis=0).sum() for each in vectors])
     return products[::2] - products[1::2]
 
@@ -172,7 +172,10 @@ def test_a_party_hides_what_bins_merge_of_others_where_signs_of_its_rows_are_of_
     positives, negatives = (int(each.sum()) for each in pools)
     sums = AucOfSums(None, Fraction(int(np.prod(pools, axis=0).sum()), 2 * positives * negatives), positives, negatives)
     ties = TieSums(PLAIN, (20,), 20, 40)
-    (right,), (hidden,) = (ties.read(each.tolist(), [sums]) for each in (honest, honest - k * k))
+    both = [Reading(analysis=PLAIN, max_rows=3000, modulus=2**60, aucs=[sums]) for _ in range(2)]
+    for reading, own in zip(both, (honest, honest - k * k), strict=True):
+        ties.read(own.tolist(), reading)
+    (right,), (hidden,) = (reading.aucs for reading in both)
     assert right == sums
     assert hidden.binning_error < sums.binning_error / 4
 

@@ -233,7 +233,7 @@ def test_rounds_bytes_seconds_progress_and_warnings_are_those_of_both_sessions()
     assert "the thresholds are public, and the aggregator learns them too" in said
     for name in ("upload_bytes_per_party", "download_bytes_per_party"):
         wanted = getattr(first, name) + getattr(second, name)
-        assert abs(getattr(both, name) - wanted) < 600  # envelopes, and a vector for the average precision
+        assert abs(getattr(both, name) - wanted) < 600  # envelopes
     assert set(both.seconds) == {*second.seconds, *(f"boundaries: {phase}" for phase in first.seconds)}
 
 

@@ -197,7 +197,7 @@ def exact(parties: list[PartyData], size: int) -> np.ndarray:
 def noise_of(parties: list[PartyData], answering: int, size: int, **changes: Any) -> np.ndarray:
     """Return the noise of a real encrypted session in which the last parties vanish."""
     asked = {"thresholds": thresholds.uniform(size), "options": {"epsilon": 1.0}, "backend": "tenseal", **changes}
-    play = VectorPlay(parties, protocol="histogram-distributed-dp", **asked)
+    play = VectorPlay(parties, protocol="histogram-distributed-dp", keys="helper", **asked)
     found = play.first_reads([data.name for data in parties[:answering]])
     assert found.parties == answering
     histogram = found.histogram

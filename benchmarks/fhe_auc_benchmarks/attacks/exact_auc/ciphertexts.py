@@ -126,15 +126,22 @@ def some(parties: tuple[int, ...], number: int) -> Sequence[int]:
 
 
 class LyingPaddedAggregator(PaddedAggregator):
-    """Keeps what parties send, and returns what a `Liar` makes of it. `openings` are those that it has by name."""
+    """Keeps what parties send, and returns what a `Liar` makes of it; `earlier` is an earlier session's, if any."""
 
     def __init__(
-        self, manifest: Manifest, public: bfv.PublicContext, openings: Mapping[OpeningName, PadKey], liar: Liar
+        self,
+        manifest: Manifest,
+        public: bfv.PublicContext,
+        opening: bytes,
+        liar: Liar,
+        earlier: LyingPaddedAggregator | None = None,
     ) -> None:
         echo = PROTOCOLS[manifest.protocol].modes["sealed"].echo
-        super().__init__(manifest, ExactPaddedComputation(manifest), public, b"", echo)
-        self._public, self.openings = public, openings
-        self._liar = liar
+        super().__init__(manifest, ExactPaddedComputation(manifest), public, opening, echo)
+        self._public, self._liar = public, liar
+        self._openings: dict[OpeningName, PadKey] = {"own": self._pad_key}
+        if earlier is not None:
+            self._openings["earlier"] = earlier._pad_key
         self._kept: dict[str, list[Residues]] = {}
 
     @property
@@ -150,10 +157,7 @@ class LyingPaddedAggregator(PaddedAggregator):
     def _close(self) -> bytes:
         if self.round > 1:
             return super()._close()
-        made = self._liar.result(self._public, self.openings, self.kept)
-        claimed = some(self._liar.strategy.claimed, len(self.manifest.parties))
-        self._parties.count(tuple(self.counted[each] for each in claimed))
-        return encode(Result(self.counted, made))
+        return encode(Result(self.counted, self._liar.result(self._public, self._openings, self.kept)))
 
 
 class LyingHelpedAggregator(HelpedAggregator):
@@ -228,15 +232,13 @@ class ExactAucAttacks(Attacks):
             raise InputError(f"attack {attack!r} takes more than this session; play it with fhe-auc attack")
         if strategy.on_tags and not plan.authenticated:
             raise InputError(f"attack {attack!r} is on tags, and protocol {manifest.protocol!r} has none")
-        may_miss = manifest.keys != "helper" and manifest.min_parties < len(manifest.parties)
-        if min(manifest.min_parties, plan.thresholds) < 2 or may_miss:
-            raise InputError("attacks are played with two thresholds and two parties at least, none of which may miss")
+        if min(manifest.min_parties, plan.thresholds) < 2:
+            raise InputError("attacks are played with two thresholds and two parties at least")
         if manifest.keys == "helper":
             return LyingHelpedAggregator(manifest, strategy, np.random.default_rng())
         context, opening = public_context(material)
-        public = bfv.load_public(context)
-        openings: dict[OpeningName, PadKey] = {"own": PadKey.load(public, plan.computed, opening)}
-        return LyingPaddedAggregator(manifest, public, openings, Liar(plan, strategy, np.random.default_rng()))
+        liar = Liar(plan, strategy, np.random.default_rng())
+        return LyingPaddedAggregator(manifest, bfv.load_public(context), opening, liar)
 
     def party(
         self, attack: str, manifest: Manifest, material: bytes, data: PartyData, *, rows: int
@@ -324,27 +326,19 @@ def _play(
     mode = cast("SealedPads", plugin.modes["sealed"])
     session = mode.drawn(manifest, keys.aggregator_material, keys.party_material, keys.loaded)
     public, sites = cast("bfv.PublicContext", keys.loaded), made_up_sites(generator)
-    computation, material = ExactPaddedComputation(manifest), session.delivery().parties
+    material = session.delivery().parties
     roles = [plugin.party(manifest, material[each.name], each) for each in sites]
-
-    def opening(parties: Sequence[int]) -> PadKey:
-        made = session.opening({SITES[each]: session.seeds[SITES[each]] for each in parties})
-        return computation.opened(public, made)
-
-    openings: dict[OpeningName, PadKey] = {"own": opening(strategy.opened)}
-    if earlier is not None:
-        openings |= {"earlier": earlier.openings["own"], "of two": opening(strategies.FIRST_TWO)}
     kept = earlier.kept if earlier else ()
-    liar = Liar(computation.plan, strategy, generator, earlier=kept, guess=guess_of(sites))
-    aggregator = LyingPaddedAggregator(manifest, public, openings, liar)
+    liar = Liar(ExactPaddedComputation(manifest).plan, strategy, generator, earlier=kept, guess=guess_of(sites))
+    _, opening = public_context(session.aggregator_material)
+    aggregator = LyingPaddedAggregator(manifest, public, opening, liar, earlier)
     conduct(aggregator, answering(aggregator, roles))
-    claimed = strategy.claimed
-    return aggregator, judged([roles[each] for each in claimed], [sites[each] for each in claimed])
+    return aggregator, judged(roles, sites)
 
 
 def run(name: str, protocol: str, trials: int, seed: int, backend: str | None = None) -> AttackOutcome:
-    """Play one of `STRATEGIES` in so many sessions of "exact" or "verified"; rows and choices follow from the seed."""
-    keys = cast("SealedPadsSession", PROTOCOLS[protocol]().prepare(request_for(backend, min_parties=2)))
+    """Play one of `STRATEGIES` that is not on lists in so many sessions; rows and choices follow from the seed."""
+    keys = cast("SealedPadsSession", PROTOCOLS[protocol]().prepare(request_for(backend)))
     strategy, generator = STRATEGIES[name], np.random.default_rng(seed)
     earlier = _play(keys, STRATEGIES["swap-parties"], generator)[0] if strategy.staged else None
     verdicts = Counter(_play(keys, strategy, generator, earlier)[1] for _ in range(trials))

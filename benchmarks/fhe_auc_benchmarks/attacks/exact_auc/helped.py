@@ -1,9 +1,9 @@
 """Attacks on sessions with a helper, by the real roles: of the aggregator, of the helper, of both together, of parties.
 
-The aggregator has the strategies that it has with sealed keys, but that nobody makes a second opening for it; and asks
-the helper for what it should not. The helper, alone or with the aggregator, adds to the sums that it decrypts, or
-returns others. Together they see everything in the clear but the parties' common secret: then no more is left to try
-than with `simulated`, where any lie is played a million times. Parties tell the lies of `lying_parties`.
+The aggregator has the strategies that it has with sealed keys, and asks the helper for what it should not. The helper,
+alone or with the aggregator, adds to the sums that it decrypts, or returns others. Together they see everything in the
+clear but the parties' common secret: then no more is left to try than with `simulated`, where any lie is played a
+million times. Parties tell the lies of `lying_parties`.
 """
 
 from __future__ import annotations
@@ -94,11 +94,7 @@ def _renamed(blobs: Signed, earlier: Signed) -> Signed:
 
 
 ATTACKS: dict[str, HelpedAttack] = {
-    **{
-        name: HelpedAttack(strategy.description, AGGREGATOR_LIES, strategy)
-        for name, strategy in STRATEGIES.items()
-        if name != "two-openings"
-    },
+    **{name: HelpedAttack(strategy.description, AGGREGATOR_LIES, strategy) for name, strategy in STRATEGIES.items()},
     "two-lists": HelpedAttack("have the pads of all opened, then those of two", AGGREGATOR_LIES, again=OPEN),
     "two-results": HelpedAttack("have two results decrypted", AGGREGATOR_LIES, again=DECRYPT),
     "made-up-parties": HelpedAttack(

@@ -14,7 +14,7 @@ from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.modular import Residues
 from fhe_auc.sums.proof import Authenticator, CommonShares, authenticated, released
 from fhe_auc.sums.terms import Release
-from fhe_auc_benchmarks.attacks.exact_auc.strategies import ALL, FIRST_TWO, STRATEGIES, ExactView
+from fhe_auc_benchmarks.attacks.exact_auc.strategies import ALL, STRATEGIES, ExactView
 from fhe_auc_benchmarks.attacks.laboratory import HARMLESS, PASSED, AttackOutcome
 from fhe_auc_protocols.exact_auc.analysis_sums import AnalysisSums
 
@@ -75,7 +75,7 @@ def run(name: str, prime: int, trials: int, seed: int, *, interval: bool = False
         before = Sessions(release, prime, older, number, generator) if strategy.staged else now
         guess = int(values[:, _BINS].sum())  # positives come behind the negatives of all bins
         view = ExactView(computed, prime, list(now.sketches), list(before.sketches), strategy.opened, guess, generator)
-        pads = {"own": now.pad(strategy.opened), "earlier": before.pad(ALL), "of two": now.pad(FIRST_TWO)}
+        pads = {"own": now.pad(strategy.opened), "earlier": before.pad(ALL)}
         claim = strategy.play(view)
         told = np.broadcast_to(claim.added, (number, len(claim.added)))
         for each in claim.computed:

@@ -27,8 +27,8 @@ ALL, FIRST_TWO, OUTER_TWO = (0, 1, 2), (0, 1), (0, 2)
 """Parties of a session in the laboratory; what is not staged takes any number, two at least."""
 BIN, WEIGHT = 1, 2**15  # where many are added, and how many: more than the rows of the laboratory have pairs
 
-OpeningName: TypeAlias = Literal["own", "earlier", "of two"]
-"""This session's opening, an earlier session's, or a second one of this session, for its first two parties."""
+OpeningName: TypeAlias = Literal["own", "earlier"]
+"""This session's opening, or an earlier session's."""
 
 
 class Computed(NamedTuple):
@@ -143,7 +143,7 @@ class ExactStrategy(NamedTuple):
     """One way of lying: what the aggregator does, and what it returns.
 
     `on_tags` makes sense with authenticators only. What is `staged` takes more than a session has by itself: an earlier
-    one, a count, or lists of some of three parties: `opened`, for whom the key holder is told to make the opening, and
+    one, a count, or lists of some of three parties: `opened`, whose pads a helper is asked to open, and
     who are added up; `claimed`, whom the aggregator names to the parties. `tamper` changes the ciphertext at last.
     """
 
@@ -154,6 +154,11 @@ class ExactStrategy(NamedTuple):
     opened: tuple[int, ...] = ALL
     claimed: tuple[int, ...] = ALL
     tamper: Tamper | None = None
+
+    @property
+    def on_lists(self) -> bool:
+        """Whether it takes a helper: a key holder opens for all parties."""
+        return not self.opened == self.claimed == ALL
 
 
 def _honest(view: ExactView) -> Claim:
@@ -328,14 +333,6 @@ STRATEGIES: Mapping[str, ExactStrategy] = {
         lambda view: view.claim(
             view.honest._replace(release=view.weighted(view.which(), 2)),
             _earlier(view)._replace(release=view.weighted(view.which(), -1)),
-        ),
-        staged=True,
-    ),
-    "two-openings": ExactStrategy(
-        "return P and N of all, the rest of two, by a second opening",
-        lambda view: view.split(
-            view.which("difference", "ties"),
-            Computed(view.sum_of([view.sketches[each] for each in FIRST_TWO]), view.release, "of two"),
         ),
         staged=True,
     ),

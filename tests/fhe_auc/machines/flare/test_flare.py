@@ -166,13 +166,12 @@ def session(made_session: Session, tmp_path: Path) -> Session:
 
 @pytest.fixture
 def exact_session(site_rows: list[PartyData], tmp_path: Path) -> Session:
-    return Session(site_rows, tmp_path / "session", "exact", min_parties=2).configure(lambda _: tmp_path)
+    return Session(site_rows, tmp_path / "session", "exact").configure(lambda _: tmp_path)
 
 
 def test_all_sites_get_the_exact_result_and_an_ended_session_asks_none(exact_session: Session, tmp_path: Path) -> None:
     server = Server(tmp_path, untouched)
-    with exact_session.meanwhile:
-        assert server.play(exact_session).delivered == ("north", "south", "east")
+    assert server.play(exact_session).delivered == ("north", "south", "east")
     exact_session.check("north", "south", "east")
     again = Server(tmp_path, untouched)
     assert again.play(exact_session).delivered == ("north", "south", "east")
@@ -272,12 +271,11 @@ def test_a_site_that_is_silent_is_missing_and_the_others_have_their_result(
 
 
 def test_no_round_waits_for_a_site_that_is_not_in_the_job_and_who_needs_it_fails_with_that_word(
-    exact_session: Session, site_rows: list[PartyData], tmp_path: Path
+    session: Session, site_rows: list[PartyData], tmp_path: Path
 ) -> None:
-    """Else the test would take the whole round: as long as any may. The key holder opens it for the other two."""
-    with exact_session.meanwhile:
-        assert Server(tmp_path, untouched, "north", "south").play(exact_session).missing == ("east",)
-    exact_session.check("north", "south")
+    """Else the test would take the whole round: as long as any may."""
+    assert Server(tmp_path, untouched, "north", "south").play(session).missing == ("east",)
+    session.check("north", "south")
     needing = Session(site_rows, tmp_path / "needing").configure(lambda _: tmp_path)
     with pytest.raises(EvaluationError, match="east: client 'east' is not in this job"):
         Server(tmp_path, untouched, "north", "south").play(needing)
