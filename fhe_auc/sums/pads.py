@@ -14,7 +14,7 @@ first; bit b is bit b mod 8, from the lowest, of byte b div 8. The last byte is 
                   `modular.centred`
 
 A result shows those who decrypt it the sums, and nothing else: its slots are uniform but for the sums' totals, and
-flooding hides the noise, a function of the coefficients (`fhe_auc.bfv.flooding`).
+flooding hides the noise, a function of the coefficients (`fhe_auc.bfv.context`).
 """
 
 from __future__ import annotations

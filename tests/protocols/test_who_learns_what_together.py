@@ -14,7 +14,7 @@ from fhe_auc.ckks.encoding import coefficients
 from fhe_auc.question.analysis import PLAIN
 from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.modular import combined
-from fhe_auc.rlwe.number_theoretic_transform import coefficients_of
+from fhe_auc.rlwe.polynomials import coefficients_of
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
 from fhe_auc.session.protocol import Request, Session
