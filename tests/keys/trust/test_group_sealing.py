@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
-from fhe_auc_keys.trust.group_sealing import seal_under, unseal_under
+from fhe_auc_keys.trust.sealing import seal_under, unseal_under
 
 from fhe_auc_keys.errors import TamperedError
 from tests.support.wire import flipped
