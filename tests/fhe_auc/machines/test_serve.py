@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import os
-import random
 import shutil
 import signal
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -91,28 +88,6 @@ def test_each_role_is_killed_in_a_session_and_goes_on(here: Path, processes: Sta
         assert kill(processes, "north", signal.SIGTERM) == 0
         assert Path("north.log").read_text().endswith("heavy: nothing\n")  # what rounds need is in their processes
         assert not results("west")
-
-
-@pytest.mark.slow
-def test_nothing_is_lost_whoever_is_killed_at_whatever_moments(here: Path, processes: Started) -> None:
-    """Three sessions, and a kill each half second, until all results are there; then nobody has two, or another one."""
-    moments = random.Random(25)
-    change(ADDER, close_at=3)
-    sessions = [make_session(f"night-{number}") for number in range(3)]
-    start(processes, ADDER, *SITES)
-    for _ in range(40):
-        time.sleep(moments.uniform(0.1, 1))
-        name = moments.choice(list(processes))
-        kill(processes, name)
-        start(processes, name)
-    until(lambda: delivered(*SITES, number=3))
-    check_results(*SITES)
-    until(lambda: all(step(ADDER, f"night-{number}").startswith("ended: all") for number in range(3)))
-    for name in SITES:
-        assert sorted(file.stem.split("-")[1] for file in results(name)) == sorted(sessions)
-        trail = call("audit", *at(name), "--passphrase-file", "passphrase", "--json")
-        events = [line["event"] for line in json.loads(trail.stdout)["lines"]]
-        assert (trail.exit_code, events.count("submitted") >= 3, events.count("ended") >= 3) == (0, True, True)
 
 
 # --- What must not stop it --------------------------------------------------------------------------------------------
