@@ -35,8 +35,9 @@ from fhe_auc.session.protocol import Request, Session
 from fhe_auc_keys.bundles.sealed_bundles import seal_session
 from fhe_auc_keys.site.policy import Policy
 from fhe_auc_keys.store.budget import Ledger, Limit
+from fhe_auc_keys.store.key_store import KeyStore
 from fhe_auc_keys.store.trusted_authorities import Trusted
-from fhe_auc_keys.store.vault import OWN, Vault, create_with_random_passphrase
+from fhe_auc_keys.store.vault import OWN, create_with_random_passphrase
 from tests.suite.memory_exchange import Memory
 from tests.suite.physics import Killed, Physics, RoleClock, View
 from tests.support.certified import STUDY, Consortium
@@ -44,6 +45,9 @@ from tests.support.nothing import rows_in
 from tests.support.pooled import rounding
 
 SITES, ADDER, HELPER = ("north", "south", "west"), "adder", "registry"
+CLOCKS = {name: RoleClock(name) for name in (*SITES, ADDER, HELPER, "")}
+"""The last one is that of people, and right."""
+
 GRID = np.linspace(0, 1, 9)
 TIMEOUT = 1800.0  # seconds of a round
 ROWS = 12  # of a site
@@ -102,6 +106,7 @@ class Broken(AssertionError):
     """An invariant."""
 
 
+@functools.lru_cache(maxsize=64)
 def rows(name: str, version: int, seed: int) -> PartyData:
     generator = np.random.default_rng([seed, SITES.index(name), version])
     labels = generator.permutation([0, 1] * 4 + [int(generator.integers(2)) for _ in range(ROWS - 8)])
@@ -115,8 +120,8 @@ def certified() -> Consortium:
 
 
 @functools.cache
-def template(case: Case) -> Path:
-    """A folder of certified roles with their key stores and policies, which all worlds of a case copy."""
+def template(case: Case) -> tuple[Path, dict[str, bytes]]:
+    """A folder of certified roles with their key stores and policies, which all worlds of a case copy; stores' keys."""
     folder, trust = _temporary(), certified().trust()
     policy = Policy(
         holder="north",
@@ -131,16 +136,18 @@ def template(case: Case) -> Path:
         most_away=1,
         options=dict(case.prepare().manifest.options),
     )
+    keys = {}
     for name in case.roles:
         (folder / name).mkdir()
         with create_with_random_passphrase(folder / name / "store", folder / name / "passphrase") as store:
             store.put("identity", OWN, certified().identities[name].to_bytes())
             Trusted(trust.anchors, (), trust.revocation_lists).keep(store)
             policy.keep(store)
+            keys[name] = store.key
             if case.spends and name in SITES:
                 Ledger({"rows": Limit(EPSILON * NIGHTS)}).keep(store)
     atexit.register(shutil.rmtree, folder)
-    return folder
+    return folder, keys
 
 
 @dataclass
@@ -167,7 +174,8 @@ class World:
         self.physics = Physics()
         self.physics.renamed = self._kept
         self.exchange = Memory()
-        self.clocks = {name: RoleClock(self.physics, name) for name in case.roles}
+        for clock in CLOCKS.values():
+            clock.physics = self.physics
         self.roles = case.roles
         self.nights: list[Night] = []
         self.version = dict.fromkeys(SITES, 0)  # of the rows that a site has now
@@ -180,7 +188,7 @@ class World:
         self.log: list[str] = []
 
     def __enter__(self) -> World:
-        made = template(self.case)
+        made, self._keys = template(self.case)
         self.folder = _temporary()
         for name in self.roles:
             shutil.copytree(made / name, self.folder / name)
@@ -202,7 +210,7 @@ class World:
 
     def make_night(self) -> None:
         """The key holder makes a session, and sends its files."""
-        session, at, known = self.case.prepare(), RoleClock(self.physics, "").now(), certified()
+        session, at, known = self.case.prepare(), CLOCKS[""].now(), certified()
         said = {"model": STUDY.model, "outcome": STUDY.outcome, "cohort": "all", "period": "2030"}
         sealed = seal_session(
             known.identities["north"],
@@ -256,7 +264,7 @@ class World:
             with self.physics.turn_of(name, fault, at):
                 if name not in self.servers:
                     view = View(self.physics, self.exchange, self._put)
-                    server = serve.Server(self.config(name), clock=self.clocks[name], inboxes=[view], apart=False)
+                    server = serve.Server(self.config(name), clock=CLOCKS[name], inboxes=[view], apart=False)
                     self.servers[name] = server.__enter__()
                 self.servers[name].look()
         except Killed:
@@ -279,8 +287,7 @@ class World:
                     os.close(number)
 
     def _store(self, name: str) -> Any:
-        own = self.folder / name
-        return Vault(own / "store", own / "passphrase").open()
+        return KeyStore(self.folder / name / "store", self._keys[name])
 
     def status(self, name: str) -> dict[str, Any]:
         return read_status(self.folder / name / "state") or {}
@@ -375,18 +382,18 @@ class World:
                 if night.session == at.name and (role not in night.used or role in self.restored):
                     night.used.setdefault(role, set()).add(self.version[role])
 
-    def check(self) -> None:
-        """At any time."""
+    def check(self, name: str) -> None:
+        """After a role has looked."""
+        if not self.physics.writes or name not in SITES:
+            return
         for night in self.nights:
-            told = {name: found for name in SITES if (found := self.result(name, night)) is not None}
-            if told:
-                counted = self.counted(night)
-                for name, file in told.items():
-                    _check_result(self, night, name, file, counted)
+            if (file := self.result(name, night)) is not None:
+                _check_result(self, night, name, file, self.counted(night))
         if self.case.spends:
-            for name in SITES:
-                self._check_budget(name)
-        self._check_pace()
+            self._check_budget(name)
+        begun = sorted(night.begun for night in self.submitted(name))
+        if any(later - earlier < HOURS * 3600 for earlier, later in itertools.pairwise(begun)):
+            raise Broken(f"{name} has answered two sessions within {HOURS} hours")
 
     def counted(self, night: Night) -> tuple[str, ...]:
         """Whose rows count, as the aggregator wrote down before it computed anything."""
@@ -409,12 +416,6 @@ class World:
             raise Broken(f"{name} has spent more than its limit")
         if len(self.submitted(name)) > NIGHTS:
             raise Broken(f"{name} has submitted more often than its limit allows")
-
-    def _check_pace(self) -> None:
-        for name in SITES:
-            begun = sorted(night.begun for night in self.submitted(name))
-            if any(later - earlier < HOURS * 3600 for earlier, later in itertools.pairwise(begun)):
-                raise Broken(f"{name} has answered two sessions within {HOURS} hours")
 
     def forget_errors(self) -> None:
         """Have what has failed count once it fails again."""

@@ -115,7 +115,7 @@ def play(story: Story) -> Broken | None:
                 world.physics.passed += pause
                 for name in world.roles:
                     world.look(name)
-                    world.check()
+                    world.check(name)
             world.look(ADDER)
             world.check_end()
     except Exception as error:
@@ -129,7 +129,7 @@ def _done(world: World, step: Step) -> str:
     match step.what:
         case "looks":
             lived = world.look(step.who, step.fault, step.at)
-            world.check()
+            world.check(step.who)
             return f"{step}{'' if lived else ', and is dead'}"
         case "tamper":
             return f"{step.fault} {world.tamper(step.fault, step.which, step.at) or 'nothing'}"

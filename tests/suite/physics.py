@@ -97,17 +97,17 @@ class Physics:
 
 
 class RoleClock(Clock):
-    """Goes as the world's, ahead or behind."""
+    """Goes as that of the world that is played now, ahead or behind."""
 
-    def __init__(self, physics: Physics, role: str) -> None:
-        self._physics, self._role = physics, role
+    def __init__(self, role: str) -> None:
+        self.physics, self._role = Physics(), role
 
     def now(self) -> datetime:
-        ahead = self._physics.ahead.get(self._role, 0.0)
-        return BEGIN + timedelta(seconds=self._physics.passed + ahead)
+        ahead = self.physics.ahead.get(self._role, 0.0)
+        return BEGIN + timedelta(seconds=self.physics.passed + ahead)
 
     def monotonic(self) -> float:
-        return self._physics.passed
+        return self.physics.passed
 
 
 class View(Exchange):

@@ -13,7 +13,7 @@ from fhe_auc.base.errors import FheAucError, UnknownProtocolError
 from fhe_auc.base.files import read_from_others
 from fhe_auc.base.serialise import encode
 from fhe_auc.question.study import Study
-from fhe_auc.rlwe.backends import choose_backend
+from fhe_auc.rlwe.parameters import choose_backend
 from fhe_auc.session import registry
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.plan import EncryptedPlan

@@ -27,7 +27,7 @@ from fhe_auc.cli import main
 from fhe_auc.machines import outcomes
 from fhe_auc.machines.site_state import Records, answer, site_storage
 from fhe_auc.question import thresholds
-from fhe_auc.rlwe import backends
+from fhe_auc.rlwe import parameters as ring
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.aggregator import conduct
 from fhe_auc.session.manifest import JOINT_KEYS_LEAVE
@@ -412,7 +412,7 @@ def test_a_bundle_for_a_library_that_is_not_here_is_not_used_up_and_a_joint_sess
 ) -> None:
     ok(*SESSION, "--keys", "joint", "--out", "joint")
     with monkeypatch.context() as elsewhere:
-        elsewhere.setattr(backends, "_why_not", lambda name: "it is not installed")
+        elsewhere.setattr(ring, "_why_not", lambda name: "it is not installed")
         for refused in (open_as("north"), open_as_aggregator()):
             assert_fails(refused, 2, "backend '(openfhe|tenseal)' cannot be imported here")
         assert json_of("show", *NORTH)["sessions"] == {}

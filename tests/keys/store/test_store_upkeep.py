@@ -22,7 +22,7 @@ from fhe_auc.base.clock import SYSTEM
 from fhe_auc.base.serialise import decode
 from fhe_auc.machines.flower.certificates import TlsFiles
 from fhe_auc.machines.site_state import site_storage
-from fhe_auc.rlwe import backends
+from fhe_auc.rlwe import parameters as ring
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc_keys.bundles.sealed_bundles import Kept
 from fhe_auc_keys.bundles.session_keys import PartySecrets
@@ -133,7 +133,7 @@ def test_what_nobody_wrote_is_named_and_a_session_whose_encryption_library_is_mi
     for each in strangers:
         Path("north/store", each).unlink()
     session = opened()
-    monkeypatch.setattr(backends, "_why_not", lambda name: "it is not installed")
+    monkeypatch.setattr(ring, "_why_not", lambda name: "it is not installed")
     (found,) = problems()
     assert (found["entry"], found["remedy"]) == (f"bundle/{session}", "install it: no round can be answered without")
 
