@@ -7,6 +7,8 @@ ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 LOCK := UV_PYTHON_DOWNLOADS=never $(BIN)/uv pip compile --quiet --generate-hashes --no-annotate --constraint constraints.txt \
 	--custom-compile-command "make requirements"
 JOBS ?= 2
+# A file whose tests take more CPU seconds fails the run, and is named.
+MOST_CPU := 15
 ARGS ?=
 # By file, what the tests of one share is made once; all tests by group, as those that run Flower are in several files.
 
@@ -21,11 +23,11 @@ demo: run-venv ## install, then compute an encrypted AUC on real data from sever
 	@$(BIN)/fhe-auc demo $(ARGS)
 
 test: dev-venv ## run the tests, but for the slow ones
-	$(ONE_THREAD) $(BIN)/python -m pytest -n $(JOBS) --dist loadfile --cpu-report=build/test-cpu.json $(ARGS)
+	$(ONE_THREAD) $(BIN)/python -m pytest -n $(JOBS) --dist loadfile --most-cpu=$(MOST_CPU) --cpu-report=build/test-cpu.json $(ARGS)
 
 test-openfhe: openfhe-venv ## run the tests of OpenFHE, on a Python on which it loads, in .venv-openfhe
 	$(ONE_THREAD) .venv-openfhe/bin/python -m pytest -n $(JOBS) --dist loadfile -m "openfhe and not slow" \
-		--cpu-report=build/test-openfhe-cpu.json $(ARGS)
+		--most-cpu=$(MOST_CPU) --cpu-report=build/test-openfhe-cpu.json $(ARGS)
 
 test-all: dev-venv ## run all tests; with OpenFHE: make test-openfhe ARGS='-m openfhe'
 	$(ONE_THREAD) $(BIN)/python -m pytest -n $(JOBS) --dist loadgroup -m "" $(ARGS)

@@ -18,7 +18,7 @@ from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.protocol import Request, Session
 from fhe_auc_protocols.blinded_auc.semi_honest import SemiHonest
 
-pytest.register_assert_rewrite("tests.support")
+pytest.register_assert_rewrite("tests.support", "tests.suite")
 pytest_plugins = ["tests.support.cpu_time"]
 # No test fails because the machine is busy, or by luck: the same examples every time. Others, again and again:
 # `pytest -m hypothesis --hypothesis-profile search`.

@@ -5,8 +5,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[1]
-BURN = "import time\nwhile time.process_time() < {}: pass"
 
 
 def test_a_file_above_the_limit_fails_the_run_and_is_named(tmp_path: Path) -> None:
@@ -23,3 +24,9 @@ def test_a_file_above_the_limit_fails_the_run_and_is_named(tmp_path: Path) -> No
     assert "test_quick.py takes more" not in run.stdout
     times = json.loads((tmp_path / "made" / "cpu.json").read_text())
     assert times["total"] > times["files"]["test_slow.py"] > 0.9
+
+
+@pytest.mark.parametrize("target", ["test", "test-openfhe"])
+def test_make_sets_the_limit(target: str) -> None:
+    asked = subprocess.run(["make", "-n", target], cwd=ROOT, capture_output=True, text=True, check=True)  # noqa: S607
+    assert "--most-cpu=15 " in asked.stdout

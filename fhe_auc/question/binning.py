@@ -41,7 +41,12 @@ def next_number(values: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def bins_of(scores: NDArray[np.float64], grid: NDArray[np.float64]) -> NDArray[np.int32]:
     """Return each score's bin, shape (n,): of the last threshold at or below it, or 0; `grid` is strictly ascending."""
-    return np.maximum(np.searchsorted(_starts(grid), scores, side="right") - 1, 0).astype(np.int32)
+    return in_bins(scores, starts_of(grid))
+
+
+def in_bins(scores: NDArray[np.float64], starts: NDArray[np.float64]) -> NDArray[np.int32]:
+    """Return the same, of the least value in each bin: `starts_of` the thresholds."""
+    return np.maximum(np.searchsorted(starts, scores, side="right") - 1, 0).astype(np.int32)
 
 
 def of_one_number(grid: NDArray[np.float64]) -> NDArray[np.bool_]:
@@ -49,7 +54,7 @@ def of_one_number(grid: NDArray[np.float64]) -> NDArray[np.bool_]:
 
     The first bin and the last one are open; but scores at thresholds from 0 to 1 are probabilities and end there.
     """
-    starts = _starts(grid)
+    starts = starts_of(grid)
     own = np.append(numbers(starts[:-1]) == numbers(np.nextafter(starts[1:], -np.inf)), numbers(grid[-1:]) == 1)
     own[[0, -1]] &= bool(grid[0] == 0 and grid[-1] <= 1)
     return own
@@ -105,7 +110,7 @@ def listed(grid: NDArray[np.float64]) -> NDArray[np.float64] | None:
     return own
 
 
-def _starts(grid: NDArray[np.float64]) -> NDArray[np.float64]:
+def starts_of(grid: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the least value in each bin: of the threshold's number, unless a neighbour is of the same number."""
     rounded = numbers(grid)
     shared = np.append(rounded[1:] == rounded[:-1], False)

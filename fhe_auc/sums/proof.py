@@ -29,24 +29,24 @@ _BLINDERS = "blinders of "
 
 def authenticated(release: Release) -> Release:
     """Return the release of the same sums with authenticators: each sum, of degree d, at z = 0 … d."""
-    tags = tuple((name + _TAG, length) for name, length in release.sketch.vectors)
-    blinders = tuple((_BLINDERS + total.name, total.degree) for total in release.sums if total.degree > 1)
-    sums = tuple(_at(total, z) for total in release.sums for z in range(total.degree + 1))
-    return Release(Sketch(release.sketch.vectors + tags + blinders), sums)
-
-
-def _at(total: Sum, z: int) -> Sum:
-    terms = tuple(Term(tuple(_factor_at(factor, z) for factor in term.factors)) for term in total.terms)
-    if z and total.degree > 1:
-        powers = Factor(constants=tuple(z**power for power in range(1, total.degree + 1)))
-        terms += (Term((Factor((Part(_BLINDERS + total.name),)), powers)),)
-    return Sum(f"{total.name} at {z}", terms)
+    tags = tuple([(name + _TAG, length) for name, length in release.sketch.vectors])
+    blinders = tuple([(_BLINDERS + total.name, total.degree) for total in release.sums if total.degree > 1])
+    sums: list[Sum] = []
+    for total in release.sums:
+        for z in range(total.degree + 1):
+            terms = [Term(tuple([_factor_at(factor, z) for factor in term.factors])) for term in total.terms]
+            if z and total.degree > 1:
+                powers = Factor(constants=tuple([z**power for power in range(1, total.degree + 1)]))
+                terms.append(Term((Factor((Part(_BLINDERS + total.name),)), powers)))
+            sums.append(Sum(f"{total.name} at {z}", tuple(terms)))
+    return Release(Sketch(release.sketch.vectors + tags + blinders), tuple(sums))
 
 
 def _factor_at(factor: Factor, z: int) -> Factor:
+    """Return the factor of a sketch's entries plus z times their tags."""
     if not z:
         return factor
-    tags = tuple(Part(part.vector + _TAG, part.over, part.weight * z) for part in factor.parts)
+    tags = tuple([Part(part.vector + _TAG, part.over, part.weight * z) for part in factor.parts])
     return msgspec.structs.replace(factor, parts=factor.parts + tags)
 
 
@@ -85,7 +85,7 @@ class CommonShares:
         """
         if not counted:
             raise InputError("a sum of no parties")
-        if counted[0] < 0 or any(following <= this for this, following in pairwise(counted)):
+        if counted[0] < 0 or [pair for pair in pairwise(counted) if pair[1] <= pair[0]]:
             raise InputError("the parties that count must be listed once each, by index, in ascending order")
         parties = set(counted)
         total: Residues = np.zeros(self._size, np.uint64)
@@ -95,12 +95,9 @@ class CommonShares:
                 (party + 1, party + 1, modular.subtract),
             ):
                 if neighbour not in parties:
-                    total = combine(total, self._drawn(index), self._modulus)
+                    drawn = modular.uniform(KeyStream(self._key(index)), self._modulus, self._size)
+                    total = combine(total, drawn, self._modulus)
         return total
-
-    def _drawn(self, index: int) -> Residues:
-        """Return g of this index."""
-        return modular.uniform(KeyStream(self._key(index)), self._modulus, self._size)
 
 
 class Authenticator:
@@ -116,8 +113,9 @@ class Authenticator:
         self._degrees = [total.degree for total in release.sums]
         self._modulus = modulus
         key = common_secret, session, _LABEL, prime
-        self._point = modular.nonzero(KeyStream(derived_key(*key, "point")), modulus)
-        size = release.sketch.size + sum(degree > 1 for degree in self._degrees)  # ρ of entries, u of sums
+        self._point = modular.uniform(KeyStream(derived_key(*key, "point")), modulus - 1) + np.uint64(1)  # not zero
+        of_sums = [degree for degree in self._degrees if degree > 1]
+        size = release.sketch.size + len(of_sums)  # ρ of entries, u of sums
         self._shares = CommonShares(*key, "share", modulus=modulus, size=size)
 
     def __repr__(self) -> str:

@@ -30,9 +30,11 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import accumulate, chain, repeat
+from operator import itemgetter
 from typing import Literal, get_args
 
 import msgspec
@@ -74,7 +76,7 @@ class Sketch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     @property
     def size(self) -> int:
         """Entries of all vectors together."""
-        return sum(length for _, length in self.vectors)
+        return sum(map(itemgetter(1), self.vectors))
 
     def split(self, values: Residues) -> dict[str, Residues]:
         """Return the vectors, as views, of `values`, shape (…, size); raise ValueError for another shape."""
@@ -90,18 +92,6 @@ class Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     vector: str
     over: Over = "each"
     weight: int = 1
-
-    def evaluate(self, values: Residues, modulus: int) -> Residues:
-        """Return the map of the vector `values`, shape (…, length): as many entries, or one for a total."""
-        mapped = values
-        if self.over != "each":
-            running = running_sums(values, modulus)
-            mapped = running[..., -1:]
-            if self.over == "below":
-                mapped = modular.subtract(running, values, modulus)
-            elif self.over == "above":
-                mapped = modular.subtract(mapped, running, modulus)
-        return mapped if self.weight == 1 else modular.multiply(mapped, np.uint64(self.weight % modulus), modulus)
 
 
 class Factor(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -123,21 +113,13 @@ class Factor(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         for part in self.parts:
             if part.vector not in lengths or part.over not in get_args(Over) or not part.weight:
                 raise InputError(f"{part.weight} times {part.over!a} of the vector {part.vector!a} cannot be")
-        own = [lengths[part.vector] for part in self.parts if part.over != "total"]
+        own = {lengths[part.vector] for part in self.parts if part.over != "total"}
         if min(self.repeat, self.times) < 1 or (self.repeat * self.times > 1 and not own):
             raise InputError("a factor is repeated once at least, and constants and totals are not repeated")
-        length = _one_length([*own, *filter(None, [len(self.constants)])])
-        return None if length is None else length * self.repeat * self.times
-
-    def evaluate(self, vectors: Mapping[str, Residues], modulus: int) -> Residues:
-        """Return its entries modulo a prime, shape (…, length), or (…, 1) where there are totals alone."""
-        if self.constants:
-            return modular.residues(self.constants, modulus)
-        first, *others = [part.evaluate(vectors[part.vector], modulus) for part in self.parts]
-        entries = first
-        for part in others:
-            entries = modular.add(entries, part, modulus)
-        return np.tile(np.repeat(entries, self.repeat, axis=-1), self.times)
+        if len(own) > 1:
+            raise _different(own)
+        length = own.pop() if own else len(self.constants)
+        return length * self.repeat * self.times or None
 
 
 class Term(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -148,13 +130,16 @@ class Term(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     @property
     def degree(self) -> int:
         """How many factors are no constants."""
-        return sum(not factor.constants for factor in self.factors)
+        return len([factor for factor in self.factors if not factor.constants])
 
     def length(self, lengths: Mapping[str, int]) -> int:
         """Return how many entries are summed, 1 where there are totals alone; `InputError` where factors do not fit."""
         if not 1 <= self.degree <= MOST_FACTORS:
             raise InputError(f"a term has 1 to {MOST_FACTORS} factors that are no constants, got {self.degree}")
-        return _one_length(factor.length(lengths) for factor in self.factors) or 1
+        own = {length for factor in self.factors if (length := factor.length(lengths)) is not None}
+        if len(own) > 1:
+            raise _different(own)
+        return own.pop() if own else 1
 
 
 class Sum(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -166,7 +151,8 @@ class Sum(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     @property
     def degree(self) -> int:
         """The largest degree of its terms."""
-        return max(term.degree for term in self.terms)
+        degrees = [term.degree for term in self.terms]
+        return max(degrees)
 
 
 class Release(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -180,31 +166,50 @@ class Release(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     sums: tuple[Sum, ...]
 
     def __post_init__(self) -> None:
-        lengths = dict(self.sketch.vectors)
+        lengths, factors = dict(self.sketch.vectors), self._factors
         names = {total.name for total in self.sums}
         if (len(lengths), len(names)) != (len(self.sketch.vectors), len(self.sums)) or not names:
             raise InputError("a release has a sum at least, and two vectors, or two sums, have different names")
         for total in self.sums:
             if not [term.length(lengths) for term in total.terms]:
                 raise InputError(f"sum {total.name!r} has no terms")
-        parts = sum(max(len(factor.parts), 1) for factor in self._factors())
+        parts = sum(max(len(factor.parts), 1) for factor in factors)
         if parts > MOST_PARTS:
             raise CapacityError(f"all sums together have at most {MOST_PARTS:,} parts and constants, got {parts:,}")
         entries = sum(
             len(factor.constants) + factor.repeat * factor.times * sum(lengths[part.vector] for part in factor.parts)
-            for factor in self._factors()
+            for factor in factors
         )
         if entries > MOST_EVALUATED:
             raise CapacityError(f"all sums together evaluate at most {MOST_EVALUATED:,} entries, got {entries:,}")
 
     def evaluate(self, values: Residues, modulus: int) -> dict[Factor, Residues]:
-        """Return each different factor's entries at a sketch, shape (…, size), modulo a prime of at most 50 bits."""
+        """Return each different factor's entries at a sketch, shape (…, size), modulo a prime of at most 50 bits.
+
+        They have the shape (…, length), or (…, 1) where there are totals alone; of constants (length,).
+        """
         if modulus.bit_length() > MOST_MODULUS_BITS:
             raise ValueError(f"only modulo primes of at most {MOST_MODULUS_BITS} bits")
         if values.dtype != np.uint64 or int(values.max(initial=0)) >= modulus:
             raise ValueError("a sketch's entries must be residues modulo the prime")
-        vectors = self.sketch.split(values)
-        return {factor: factor.evaluate(vectors, modulus) for factor in dict.fromkeys(self._factors())}
+        vectors, evaluated = self.sketch.split(values), dict[Factor, Residues]()
+        for factor in dict.fromkeys(self._factors):
+            entries = None if factor.parts else modular.residues(factor.constants, modulus)
+            for part in factor.parts:
+                mapped = values = vectors[part.vector]
+                if part.over != "each":
+                    running = running_sums(values, modulus)
+                    mapped = running[..., -1:]
+                    if part.over == "below":
+                        mapped = modular.subtract(running, values, modulus)
+                    elif part.over == "above":
+                        mapped = modular.subtract(mapped, running, modulus)
+                if part.weight != 1:
+                    mapped = modular.multiply(mapped, np.uint64(part.weight % modulus), modulus)
+                entries = mapped if entries is None else modular.add(entries, mapped, modulus)
+            assert entries is not None  # noqa: S101 - a factor has parts or constants
+            evaluated[factor] = np.tile(np.repeat(entries, factor.repeat, axis=-1), factor.times)
+        return evaluated
 
     def totals(self, values: Residues, modulus: int) -> Residues:
         """Return each sum at sketches, shape (…, size), modulo a prime, shape (…, sums); ValueError as `evaluate`."""
@@ -219,16 +224,13 @@ class Release(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         products = [np.concatenate([product(term) for term in total.terms], axis=-1) for total in self.sums]
         return np.stack([modular.total(entries, modulus) for entries in products], axis=-1)
 
-    def _factors(self) -> Iterator[Factor]:
-        return (factor for total in self.sums for term in total.terms for factor in term.factors)
+    @property
+    def _factors(self) -> list[Factor]:
+        return [factor for total in self.sums for term in total.terms for factor in term.factors]
 
 
-def _one_length(lengths: Iterable[int | None]) -> int | None:
-    """Return the length of all that are no totals, None of these; `InputError` where there are several."""
-    distinct = sorted(set(lengths) - {None})  # type: ignore[type-var]
-    if len(distinct) > 1:
-        raise InputError(f"what is added or multiplied has different lengths, {', '.join(map(str, distinct))}")
-    return distinct[0] if distinct else None
+def _different(lengths: Iterable[int]) -> InputError:
+    return InputError(f"what is added or multiplied has different lengths, {', '.join(map(str, sorted(lengths)))}")
 
 
 def running_sums(values: Residues, modulus: int) -> Residues:
@@ -326,7 +328,7 @@ class Layout:
             f"{slots:,} slots"
         )
 
-    @property
+    @cached_property
     def _starts(self) -> list[int]:
         """First slot of each sum, and the first unused one."""
         return list(accumulate(self.widths, initial=0))

@@ -46,10 +46,10 @@ def of_auc(
     """Return the warnings on any AUC of so many parties, with this binning error and, where known, standard error.
 
     Where ties are `told`, those of equal scores are no part of the binning error. The AUC of a `histogram` has no
-    interval, and its thresholds lie in [0, 1]: nothing is said of others.
+    interval, and its thresholds lie in [0, 1]: nothing is said of others. NaN, by noise, is not large.
     """
     found = of_parties(manifest, parties)
-    if binning_error <= (TELLING * standard_error if standard_error else _COARSE):
+    if not binning_error > (TELLING * standard_error if standard_error else _COARSE):
         return found
     against, widened = "", ""
     if standard_error:

@@ -23,9 +23,10 @@ from fhe_auc.sums.proof import Authenticator, authenticated
 from fhe_auc.sums.vector_sums import VectorAuthenticator, VectorSums
 from fhe_auc_protocols.exact_auc.analysis_sums import AnalysisSums
 from fhe_auc_protocols.exact_auc.auc_sums import auc_of_sums
-from fhe_auc_protocols.exact_auc.comparison_sums import ComparisonSums
-from fhe_auc_protocols.exact_auc.parameter_choice import plan_exact
-from fhe_auc_protocols.exact_auc.site_sums import SiteSums, fraction_bits
+from fhe_auc_protocols.exact_auc.comparison_sums import Compared, ComparisonSums
+from fhe_auc_protocols.exact_auc.protocol import plan_exact
+from fhe_auc_protocols.exact_auc.release_part import Reading
+from fhe_auc_protocols.exact_auc.site_sums import SitesRead, SiteSums, fraction_bits
 from tests.support.several import CLASSES, SEX, binned, made
 
 PROOFS = Path(__file__).parents[2] / "proofs"
@@ -174,7 +175,7 @@ def test_sketches_and_released_sums_are_those_of_the_model(analysis: Analysis, b
 def test_every_plan_has_the_room_that_the_theorem_asks_for(bins: int, max_rows: int) -> None:
     asked: dict[str, Any] = {"interval": True, "max_rows": max_rows}
     plan = plan_exact(thresholds=bins, parties=5, backend="tenseal", analysis=ALL, **asked)
-    scales = plan.sums._parts[1]._coarse.scale, 1 << fraction_bits(max_rows, plan.modulus)
+    scales = ComparisonSums(((0, 1),), bins)._coarse.scale, 1 << fraction_bits(max_rows, plan.modulus)
     needed = {room(kind[0], max_rows, *scales) for kind in kinds_of(plan.sums)}
     assert max(needed) < plan.modulus
     for sums in (plan.sums, AnalysisSums(ALL, bins, interval=False)):  # also where primes are no larger than that
@@ -184,12 +185,18 @@ def test_every_plan_has_the_room_that_the_theorem_asks_for(bins: int, max_rows: 
 
 
 def test_sums_are_read_around_zero_or_from_zero_on_as_the_model_says() -> None:
-    (paired,) = ComparisonSums(((0, 1),), 4).read([-1] * 10, T).values()
+    reading = Reading(analysis=ALL, max_rows=MAX_ROWS, modulus=T)
+    compared = ComparisonSums(((0, 1),), 4).read([-1] * 10, reading)
+    assert isinstance(compared, Compared)
+    (paired,) = compared.paired.values()
+    assert paired is not None
     assert {tuple(each) for each in paired[:2]} == {(-1, -1, T - 1, T - 1, -1)}  # First, Second, Mixed
     difference, ties, square = -1, 2 - T, 1 - T
     auc = Fraction(1, 2) - Fraction(1, 8)
     assert auc_of_sums([difference, ties, square, square], 2, 2, T) == (auc, Fraction(2, 8), 2, 2, 1, 1, Fraction(2, 8))
-    assert [each.difference for each in SiteSums(1).read([-1] * 11, MAX_ROWS, T)] == [-1]
+    sites = SiteSums(1).read([-1] * 11, reading)
+    assert isinstance(sites, SitesRead)
+    assert [each.difference for each in sites.by_model] == [-1]
 
 
 # Authenticators.v

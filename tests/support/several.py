@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from fhe_auc.question.analysis import Analysis, Cell, Variable
 from fhe_auc.rlwe import modular
 from fhe_auc.rows.party_data import PartyData
-from fhe_auc_protocols.exact_auc.analysis_sums import AnalysisSums, PooledSums
+from fhe_auc_protocols.exact_auc.analysis_sums import AnalysisSums
+from fhe_auc_protocols.exact_auc.release_part import Reading, Said
 from tests.support.plain_sums import PRIMES
 
 SEX = Variable("sex", ("F", "M"))
@@ -86,6 +87,28 @@ def released(sums: AnalysisSums, parties: Sequence[PartyData], grid: Any, max_ro
     return modular.centred(totals, MODULI)
 
 
-def read(sums: AnalysisSums, parties: Sequence[PartyData], grid: Any, max_rows: int = 10**5) -> PooledSums:
-    """What a session says, without encryption."""
-    return sums.read(released(sums, parties, grid, max_rows), max_rows, MODULUS)
+def read(sums: AnalysisSums, integers: Sequence[int], parties: int = 1, max_rows: int = 10**5, **how: Any) -> Reading:
+    """What is read of the integers, of so many parties."""
+    reading = Reading(
+        analysis=sums.analysis,
+        max_rows=max_rows,
+        counted=[f"site {party}" for party in range(parties)],
+        **{"modulus": MODULUS, "level": 0.95, **how},
+    )
+    sums.read(integers, reading)
+    return reading
+
+
+def read_in_the_clear(sums: AnalysisSums, parties: Sequence[PartyData], grid: Any, **how: Any) -> Reading:
+    """What a session reads, without encryption."""
+    return read(sums, released(sums, parties, grid, how.get("max_rows", 10**5)), len(parties), **how)
+
+
+def told(reading: Reading) -> Said:
+    """What all parts say."""
+    said = [saying.said(reading) for saying in reading.sayings]
+    rows: dict[str, Any] = {
+        name: tuple(row for own in said for row in getattr(own, name))
+        for name in ("estimates", "comparisons", "sites", "warnings")
+    }
+    return Said(headline=next((own.headline for own in said if own.headline), None), **rows)

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 
 from fhe_auc.question.binning import bins_of
-from fhe_auc_protocols.exact_auc.epsilon_noise import Privacy, PrivateReading
+from fhe_auc_protocols.exact_auc.epsilon_noise import Privacy
+from fhe_auc_protocols.exact_auc.epsilon_sums import PrivateReading
 from fhe_auc_protocols.exact_sampling import SeededExperiment
 
 

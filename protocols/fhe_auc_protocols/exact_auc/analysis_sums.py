@@ -1,18 +1,6 @@
-"""What an analysis releases, of which vectors, and what a party counts into these: a part for each question.
+"""The parts of a release, put together: what an analysis releases, what a party counts for it, and how it is read."""
 
-    AUCs, and rows of each group     `auc_sums`
-    comparisons of models            `comparison_sums`
-    ties that are meant              `tie_sums`
-    sites                            `site_sums`
-    patients with several rows       `cluster_sums`
-    all of it with noise             `epsilon_noise`, in the place of the others
-
-Each part says which vectors a party's sketch has for it, of the party's own rows; which sums of these are released; and
-what the sums say.
-"""
-
-import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain, islice
@@ -23,27 +11,18 @@ from numpy.typing import NDArray
 from fhe_auc.base.errors import InputError
 from fhe_auc.question import thresholds as grids
 from fhe_auc.question.analysis import Analysis
-from fhe_auc.question.binning import bins_of as bins_of_scores
-from fhe_auc.results.intervals import Clusters, PairedSums
+from fhe_auc.question.binning import starts_of
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.sums.terms import Release, Sketch
-from fhe_auc_protocols.exact_auc.auc_sums import AucOfSums, AucSums
+from fhe_auc_protocols.exact_auc.auc_sums import AucSums, picked
 from fhe_auc_protocols.exact_auc.cluster_sums import ClusterSums
 from fhe_auc_protocols.exact_auc.comparison_sums import ComparisonSums
 from fhe_auc_protocols.exact_auc.epsilon_noise import Privacy
-from fhe_auc_protocols.exact_auc.site_sums import PooledSites, SiteSums
-from fhe_auc_protocols.exact_auc.subgroup_counts import subgroup_counts
+from fhe_auc_protocols.exact_auc.epsilon_sums import NoisySums
+from fhe_auc_protocols.exact_auc.release_part import Counts, Reading, ReleasePart, Rows
+from fhe_auc_protocols.exact_auc.site_sums import SiteSums
+from fhe_auc_protocols.exact_auc.subgroups import Subgroups
 from fhe_auc_protocols.exact_auc.tie_sums import TieSums
-
-
-@dataclass(frozen=True)
-class PooledSums:
-    """What a result says: an AUC for each contrast, sums for each comparison, and of sites for each model."""
-
-    estimates: Sequence[AucOfSums]
-    paired: Mapping[tuple[int, int], PairedSums]
-    sites: Sequence[PooledSites]
-    clusters: Clusters | None = None
 
 
 @dataclass(frozen=True)
@@ -62,35 +41,48 @@ class AnalysisSums:
     runs: tuple[int, ...] | None = None
     proved: bool = False
 
-    @cached_property
-    def release(self) -> Release:
-        """What is released, of which sketch; raise `InputError` or `CapacityError` where it is too much for one."""
-        if self.privacy is not None:
-            aucs, noisy = self._parts[0], self.privacy
-            return Release(Sketch((*aucs.vectors, *noisy.vectors)), tuple(noisy.sums(aucs.tying)))
-        vectors, sums = ([each.vectors for each in self._parts], [each.sums for each in self._parts])
-        return Release(Sketch(tuple(chain(*vectors))), tuple(chain(*sums)))
-
-    @cached_property
-    def _parts(self) -> tuple[AucSums, ComparisonSums, TieSums, SiteSums, ClusterSums]:
-        aucs = AucSums(self.analysis, self.bins, self.interval)
-        comparisons = ComparisonSums(self.analysis.comparisons if self.interval else (), self.bins)
-        counts = sum(length for each in (aucs, comparisons) for _, length in each.vectors)
-        least = 16 if self.interval else 1  # without one, as in a fleet, records are small
-        ties = TieSums(self.analysis, self.runs, self.bins, counts, least, self.proved)
-        return (
-            replace(aucs, open=ties.open, alike=comparisons.crowded(~ties.open)),
-            comparisons,
-            ties if self.privacy is None else replace(ties, runs=None),  # signs have no noise
-            SiteSums(len(self.analysis.models) if self.analysis.heterogeneity else 0),
-            ClusterSums(self.analysis, self.bins),
-        )
+    @property
+    def parts(self) -> tuple[ReleasePart, ...]:
+        """All that there are; those of vectors that add up over rows come first."""
+        return self._made[0]
 
     @property
     def signs(self) -> tuple[TieSums, int]:
-        """The sums that tell which ties are meant, and where in a sketch their vectors begin."""
-        aucs, comparisons, ties, *_ = self._parts
-        return ties, sum(length for each in (aucs, comparisons) for _, length in each.vectors)
+        """The sums that tell which ties are meant, and where in a sketch their vectors begin; none have noise."""
+        return self._made[1:]
+
+    @cached_property
+    def _made(self) -> tuple[tuple[ReleasePart, ...], TieSums, int]:
+        analysis, bins, pairs = self.analysis, self.bins, self.analysis.comparisons
+        aucs, compared = AucSums(analysis, bins, self.interval), None
+        signs_at = len(aucs.vectors) * bins
+        if pairs:
+            compared = ComparisonSums(pairs, bins, self.interval)
+            signs_at += sum(length for _, length in compared.vectors)
+        least = 16 if self.interval else 1  # without one, as in a fleet, records are small
+        ties = TieSums(analysis, self.runs, bins, signs_at, least, self.proved)
+        if self.privacy is not None:
+            noisy = NoisySums(self.privacy, picked(ties.open), ties_meant=not ties.open.any())
+            return (replace(aucs, released=False), noisy), replace(ties, runs=None), signs_at
+        parts: list[ReleasePart] = []
+        if compared is None:
+            parts.append(replace(aucs, open=ties.open))
+        else:
+            parts += [replace(aucs, open=ties.open, alike=compared.crowded(~ties.open)), compared]
+        parts.append(ties)
+        if analysis.heterogeneity:
+            parts.append(SiteSums(len(analysis.models)))
+        if analysis.cluster:
+            parts.append(ClusterSums(analysis, bins))
+        if analysis.by:
+            parts.append(Subgroups(analysis))
+        return tuple(parts), ties, signs_at
+
+    @cached_property
+    def release(self) -> Release:
+        """What is released, of which sketch; raise `InputError` or `CapacityError` where it is too much for one."""
+        vectors, sums = [part.vectors for part in self.parts], [part.sums for part in self.parts]
+        return Release(Sketch(tuple(chain(*vectors))), tuple(chain(*sums)))
 
     def least_modulus(self, max_rows: int, parties: int = 1) -> int:
         """Return how many values a sum of so many pooled rows can take, the most of any sum.
@@ -100,14 +92,11 @@ class AnalysisSums:
         """
         if self.privacy is not None:
             return self.privacy.least_modulus
-        sites_aside = (
-            each for each in self._parts if not isinstance(each, SiteSums)
-        )  # these round to what there is room for
-        return max(parties * max_rows + 1, *(each.least_modulus(max_rows) for each in sites_aside))
+        return max(parties * max_rows + 1, *[part.least_modulus(max_rows) for part in self.parts])
 
     def sketch(
         self, data: PartyData, thresholds: NDArray[np.float64], max_rows: int, modulus: int, session: bytes = b""
-    ) -> NDArray[np.int64]:
+    ) -> Counts:
         """Return a party's sketch, (release.sketch.size,), of sums modulo T; `InputError`: another analysis's rows.
 
         Signs are those of this session (`tie_sums`).
@@ -119,42 +108,24 @@ class AnalysisSums:
                 f"session {wanted[0]} and {wanted[1]}"
             )
         grid = grids.explicit(thresholds)
-        aucs, _, _, sites, clusters = self._parts
-        counted = functools.reduce(np.add, (self._of_rows(batch, grid, session) for batch in data.batches()))
-        vectors: list[NDArray[np.int64]] = [counted]
-        if self.privacy is not None:
-            vectors.append(self.privacy.noise()[0])
-        by_model = [aucs.of_all_rows(counted, model) for model in range(sites.models)]
-        vectors += sites.entries(by_model, max_rows, modulus)
-        if self.analysis.cluster:  # a patient's rows may lie far apart
-            vectors += clusters.entries(data, self._bins_of(data, grid), grid)
-        return np.concatenate(vectors)
+        rows = Rows(data, grid, starts_of(grid), session)
+        counted: Counts = np.zeros(1, np.int64)
+        for batch in data.batches():
+            own = replace(rows, data=batch)
+            counted = counted + np.concatenate([vector for part in self.parts for vector in part.of_rows(own)])
+        of_cells = counted[: len(self.parts[0].vectors) * self.bins].reshape(len(self.analysis.models), -1, self.bins)
+        counts = of_cells[:, : self.analysis.classes_of_rows]  # of all rows, which come first
+        others = [vector for part in self.parts for vector in part.of_party(rows, counts, max_rows, modulus)]
+        return np.concatenate([counted, *others])
 
-    def _of_rows(self, data: PartyData, grid: NDArray[np.float64], session: bytes) -> NDArray[np.int64]:
-        """Return the vectors that add up over rows, one after the other."""
-        bins_of = self._bins_of(data, grid)
-        _, comparisons, ties, *_ = self._parts
-        counts = subgroup_counts(data, self.analysis, bins_of, self.bins)
-        signs = ties.count(data, bins_of, grid, session)
-        return np.concatenate([*counts, *comparisons.count(data.labels, bins_of, grid), *signs])
-
-    def _bins_of(self, data: PartyData, grid: NDArray[np.float64]) -> list[NDArray[np.int64]]:
-        return [bins_of_scores(scores, grid).astype(np.int64) for scores in data.scores]
-
-    def read(self, integers: Sequence[int], max_rows: int, modulus: int, parties: int = 1) -> PooledSums:
-        """Return what a result says, its integers each known up to multiples of `modulus`.
+    def read(self, integers: Sequence[int], reading: Reading) -> None:
+        """Read what a result says, part by part.
 
         Raises `ResultCheckError` where they cannot be those of at most `max_rows` rows; of how many, it says where that
         can be: none of the `parties` has more.
         """
-        given, (aucs, comparisons, ties, sites, clusters) = iter(integers), self._parts
-        of_aucs, of_pairs, of_ties, of_sites, of_clusters = (
-            list(islice(given, len(each.sums))) for each in self._parts
-        )
-        estimates = aucs.read(of_aucs, max_rows, modulus, parties)
-        return PooledSums(
-            ties.read(of_ties, estimates),
-            comparisons.read(of_pairs, modulus),
-            sites.read(of_sites, max_rows, modulus),
-            clusters.read(of_clusters),
-        )
+        given = iter(integers)
+        for part in self.parts:
+            saying = part.read(list(islice(given, len(part.sums))), reading)
+            if saying is not None:
+                reading.sayings.append(saying)

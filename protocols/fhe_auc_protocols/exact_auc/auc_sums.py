@@ -1,4 +1,4 @@
-"""The sums that an AUC and its standard error are made of, and what they are of them.
+"""AUCs: the sums that they and their standard errors are made of, what a party counts, and what they say.
 
 With bins ascending in score, p_k and n_k the pooled positive and negative rows of bin k, and P and N those of all bins:
 
@@ -17,20 +17,44 @@ in each bin of model 0's scores.
 
 from __future__ import annotations
 
+import math
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from itertools import islice
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fhe_auc.base.errors import ResultCheckError
+from fhe_auc.base.errors import InputError, ResultCheckError, UndefinedAucError
 from fhe_auc.question.analysis import Analysis, Contrast
+from fhe_auc.results import intervals
+from fhe_auc.results.estimates import ONE_CLASS, GroupEstimate, Headline, too_few
+from fhe_auc.session.plan import Parameter
 from fhe_auc.session.protocol import too_many_rows
-from fhe_auc.sums.terms import Factor, Part, Sum, Term
+from fhe_auc.sums.terms import Factor, Part, Sum
+from fhe_auc_protocols.exact_auc import class_average, subgroups
+from fhe_auc_protocols.exact_auc.release_part import (
+    AucOfSums,
+    Counts,
+    Reading,
+    ReleasePart,
+    Rows,
+    Said,
+    Saying,
+    Vectors,
+    each_of,
+    most_cubic,
+    sum_of,
+)
+
+_NO_INTERVAL = "there is no confidence interval: each label needs two rows; give the numbers of rows instead"
+_NO_SPREAD = (
+    "there is no confidence interval: over these thresholds all pairs of rows come out alike; give the numbers of rows "
+    "instead"
+)
 
 
 def vector(model: int, group: int, of_class: int) -> str:
@@ -38,74 +62,34 @@ def vector(model: int, group: int, of_class: int) -> str:
     return f"m{model} g{group} c{of_class}"
 
 
-def each_of(vectors: Sequence[str]) -> Factor:
-    """Return p_k (or n_k), the rows of all these vectors."""
-    return Factor(tuple(Part(vector) for vector in vectors))
-
-
 def worse(vectors: Sequence[str]) -> Factor:
     """Return N_{<k} − N_{>k}, N those of these vectors."""
-    return Factor(tuple(part for vector in vectors for part in (Part(vector, "below"), Part(vector, "above", -1))))
+    return Factor(tuple([part for name in vectors for part in (Part(name, "below"), Part(name, "above", -1))]))
 
 
 def better(vectors: Sequence[str]) -> Factor:
     """Return P_{>k} − P_{<k}, P those of these vectors."""
-    return Factor(tuple(part for vector in vectors for part in (Part(vector, "above"), Part(vector, "below", -1))))
+    return Factor(tuple([part for name in vectors for part in (Part(name, "above"), Part(name, "below", -1))]))
 
 
-def sum_of(name: str, *factors: Factor) -> Sum:
-    """Return the sum of one product."""
-    return Sum(name, (Term(factors),))
+def picked(bins: NDArray[np.bool_] | None) -> tuple[Factor, ...]:
+    """Return the factor that picks these bins; nothing where it is all."""
+    return () if bins is None or bins.all() else (Factor(constants=tuple(bins.astype(int).tolist())),)
 
 
-def auc_sums(
-    name: str, positives: Sequence[str], negatives: Sequence[str], *, interval: bool, tying: Sequence[Factor] = ()
-) -> list[Sum]:
-    """Return difference and ties, with an interval also Q10 and Q01; `name` tells them from those of other AUCs.
-
-    `tying` picks the bins whose ties count, if not all do.
-    """
-    p, n = each_of(positives), each_of(negatives)
-    sums = [sum_of(f"difference{name}", p, worse(negatives)), sum_of(f"ties{name}", p, n, *tying)]
-    if interval:
-        sums += [
-            sum_of(f"Q10{name}", p, worse(negatives), worse(negatives)),
-            sum_of(f"Q01{name}", n, better(positives), better(positives)),
-        ]
-    return sums
-
-
-def most_cubic(max_rows: int) -> int:
-    """Return what Q10 ≤ P·N² and Q01 ≤ N·P² are at most for P + N rows: 4·(P + N)³/27."""
-    return 4 * max_rows**3 // 27
-
-
-class AucOfSums(NamedTuple):
-    """What the integers say; Q10 and Q01 only where there is an interval. There is no AUC of rows of one label."""
-
-    auc: Fraction | None
-    binning_error: Fraction
-    positives: int
-    negatives: int
-    q10: int | None = None
-    q01: int | None = None
-    alike: Fraction = Fraction(0)
-    """Ties of all bins that crowd in coarse ones of comparisons, over 2PN; where there are none, of open bins."""
-
-    @property
-    def pairs(self) -> int:
-        """PN, of a positive and a negative row each."""
-        return self.positives * self.negatives
+def table(*codes: NDArray[np.integer], shape: tuple[int, ...], weights: Counts | None = None) -> Counts:
+    """Return rows, or sums of weights below 2^53, by combination of codes, (product of shape,), the last fastest."""
+    index = np.ravel_multi_index(codes, shape)
+    return np.bincount(index, weights, minlength=math.prod(shape)).astype(np.int64)
 
 
 def auc_of_sums(sums: Sequence[int], positives: int, negatives: int, modulus: int) -> AucOfSums:
     """Return the AUC of the integers, known modulo `modulus`; `ResultCheckError`: they are not of so many rows."""
     difference = sums[0]
-    ties, *squares = (each % modulus for each in sums[1:])
+    ties, *squares = [number % modulus for number in sums[1:]]
     pairs = positives * negatives
     of_squares = [square * rows for square, rows in zip(squares, (positives, negatives), strict=False)]
-    fits = all(difference**2 <= each <= pairs**2 for each in of_squares)
-    if ties > pairs - abs(difference) or not fits:
+    if ties > pairs - abs(difference) or [s for s in of_squares if not difference**2 <= s <= pairs**2]:
         raise ResultCheckError(
             "the result fails its check, so no number is given: it is not an AUC; a message is damaged, or the "
             "aggregator has not computed what it should",
@@ -119,56 +103,92 @@ def auc_of_sums(sums: Sequence[int], positives: int, negatives: int, modulus: in
 
 
 @dataclass(frozen=True)
-class AucSums:
-    """Those of an analysis's AUCs over `bins` bins, with `interval` also of their standard errors; and of its rows."""
+class AucSums(ReleasePart):
+    """Those of an analysis's AUCs over `bins` bins, with `interval` also of their standard errors; and of its rows.
+
+    Rows are counted, and nothing is released of them, where it is not `released`.
+    """
 
     analysis: Analysis
     bins: int
     interval: bool
     open: NDArray[np.bool_] | None = None  # bins whose ties count; all, if not given
     alike: NDArray[np.bool_] | None = None  # bins whose ties are asked for besides
+    released: bool = True
 
     @property
-    def vectors(self) -> list[tuple[str, int]]:
+    def vectors(self) -> Vectors:
         """Vectors, with their lengths."""
         models = range(len(self.analysis.models))
-        return [(vector(model, group, each), self.bins) for model in models for group, each in self._cells]
+        return [(vector(model, group, label), self.bins) for model in models for group, label in self._cells]
 
     @property
-    def sums(self) -> list[Sum]:
+    def sums(self) -> Sequence[Sum]:
         """What is released: the sums of each contrast, then the rows of each class of each group."""
-        found, plain, tying = [], self.analysis.is_plain, self.tying
-        for index, each in enumerate(self.analysis.contrasts):
-            cells = each.positives, each.negatives
+        sums: list[Sum] = []
+        plain, tying = self.analysis.is_plain, picked(self.open)
+        for index, contrast in enumerate(self.analysis.contrasts if self.released else ()):
+            cells = contrast.positives, contrast.negatives
             name = "" if plain else f" {index}"
-            sides = [[vector(each.model, cell.group, of) for of in cell.classes] for cell in cells]
-            found += auc_sums(name, *sides, interval=self.interval and each.interval, tying=tying)
-            if self._compared(each):
-                found.append(sum_of(f"alike{name}", *map(each_of, sides), *_picked(self.alike)))
-        for group, of in self._cells:
-            rows = Factor((Part(vector(0, group, of), "total"),))
-            found.append(sum_of(("N", "P")[of] if plain else f"rows g{group} c{of}", rows))
-        return found
+            sides = [[vector(contrast.model, cell.group, label) for label in cell.classes] for cell in cells]
+            p, n, worse_, better_ = each_of(sides[0]), each_of(sides[1]), worse(sides[1]), better(sides[0])
+            sums += [sum_of(f"difference{name}", p, worse_), sum_of(f"ties{name}", p, n, *tying)]
+            if self.interval and contrast.interval:
+                sums += [sum_of(f"Q10{name}", p, worse_, worse_), sum_of(f"Q01{name}", n, better_, better_)]
+            if self._compared(contrast):
+                sums.append(sum_of(f"alike{name}", p, n, *picked(self.alike)))
+        for group, label in self._cells if self.released else ():
+            rows = Factor((Part(vector(0, group, label), "total"),))
+            sums.append(sum_of(("N", "P")[label] if plain else f"rows g{group} c{label}", rows))
+        return sums
 
     def least_modulus(self, max_rows: int) -> int:
         """Return how many values a sum of so many rows can take; only the difference, ±max_rows²/4, has a sign."""
         return 1 + max(max_rows, 2 * (max_rows**2 // 4), most_cubic(max_rows) if self.interval else 0)
 
-    def of_all_rows(self, counted: NDArray[np.int64], model: int) -> NDArray[np.int64]:
-        """Return a model's counts over all rows, (classes, bins), of all that `subgroup_counts` yields."""
-        first = model * len(self._cells) * self.bins
-        return counted[first : first + self.analysis.classes_of_rows * self.bins].reshape(-1, self.bins)
+    def terms(self) -> Sequence[Parameter]:
+        """Return what parties agree to: models and classes, where they are several."""
+        models, classes = ", ".join(self.analysis.models), ", ".join(self.analysis.classes)
+        pairs = "; each is compared with each" if self.analysis.each_pair else ""
+        of_models = [Parameter("models", models, "columns of scores" + pairs)] * (len(self.analysis.models) > 1)
+        return [*of_models, *[Parameter("classes", classes, "labels, one a model")] * bool(classes)]
 
-    def read(self, sums: Sequence[int], max_rows: int, modulus: int, parties: int) -> list[AucOfSums]:
-        """Return what they say of each contrast; errors as `AnalysisSums.read`."""
-        given, cells = iter(sums), self._cells
+    def of_rows(self, rows: Rows) -> Sequence[Counts]:
+        """Return the counts of all rows, then of each variable's levels, for one model after the other.
+
+        Raises `InputError`: rows of another analysis.
+        """
+        data, classes = rows.data, self.analysis.classes_of_rows
+        if int(data.labels.max()) >= classes:
+            raise InputError(f"party {data.name!r} has rows of more classes than the session, {classes}")
+        groups = list(zip(data.groups, self.analysis.by, strict=True))
+        for codes, variable in groups:
+            if int(codes.max()) >= len(variable.levels):
+                raise InputError(
+                    f"party {data.name!r} has rows of more levels of {variable.name!r} than the session, "
+                    f"{len(variable.levels)}"
+                )
+        counts = []
+        for bins in rows.bins:
+            counts.append(table(data.labels, bins, shape=(classes, self.bins)))
+            counts += [
+                table(codes, data.labels, bins, shape=(len(variable.levels), classes, self.bins))
+                for codes, variable in groups
+            ]
+        return counts
+
+    def read(self, sums: Sequence[int], reading: Reading) -> Saying | None:
+        """Read the AUC of each contrast; of how many rows there are too many it says where that can be."""
+        if not self.released:
+            return None
+        given, modulus, max_rows = iter(sums), reading.modulus, reading.max_rows
         of_contrasts = [
-            list(islice(given, (4 if self.interval and each.interval else 2) + self._compared(each)))
-            for each in self.analysis.contrasts
+            list(islice(given, (4 if self.interval and contrast.interval else 2) + self._compared(contrast)))
+            for contrast in self.analysis.contrasts
         ]
-        rows = dict(zip(cells, (each % modulus for each in given), strict=True))
-        pooled = sum(rows[0, each] for each in range(self.analysis.classes_of_rows))
-        if pooled > parties * max_rows:
+        rows = dict(zip(self._cells, [number % modulus for number in given], strict=True))
+        pooled = sum(rows[0, label] for label in range(self.analysis.classes_of_rows))
+        if pooled > reading.parties * max_rows:
             raise ResultCheckError(
                 "the result fails its check, so no number is given: the parties cannot have as many rows; a message is "
                 "damaged, or the aggregator has not computed what it should",
@@ -176,14 +196,93 @@ class AucSums:
             )
         if pooled > max_rows:
             raise ResultCheckError(f"no number is given: {too_many_rows(pooled, max_rows)}", check="rows")
-        found = []
         for contrast, own in zip(self.analysis.contrasts, of_contrasts, strict=True):
-            sides = (contrast.positives, contrast.negatives)
-            positives, negatives = (sum(rows[cell.group, each] for each in cell.classes) for cell in sides)
-            alike = own.pop() % modulus if self._compared(contrast) else None
-            each = auc_of_sums(own, positives, negatives, modulus)
-            found.append(each if not alike else each._replace(alike=Fraction(alike, 2 * max(each.pairs, 1))))
-        return found
+            sides = contrast.positives, contrast.negatives
+            positives, negatives = [sum(rows[cell.group, label] for label in cell.classes) for cell in sides]
+            alike = own.pop() % modulus if self._compared(contrast) else 0
+            auc = auc_of_sums(own, positives, negatives, modulus)
+            reading.aucs.append(auc._replace(alike=Fraction(alike, 2 * max(auc.pairs, 1))) if alike else auc)
+        return self
+
+    def said(self, reading: Reading) -> Said:
+        """Return estimates of all contrasts, the first one as the headline; of groups that are too small only that.
+
+        Raises `UndefinedAucError` without an AUC.
+        """
+        analysis, estimates = self.analysis, list[GroupEstimate]()
+        several, aucs = len(analysis.models) > 1, reading.aucs
+        if not analysis.classes and aucs[0].auc is None:
+            missing = "negative" if aucs[0].positives else "positive"
+            raise UndefinedAucError(
+                f"the pooled rows hold no {missing} row, so the AUC is undefined; no number is given"
+            )
+        hidden = subgroups.hidden(analysis, aucs) if analysis.by else frozenset()
+        for contrast, own in zip(analysis.contrasts, aucs, strict=True):
+            names = analysis.models[contrast.model] if several else "", analysis.group_name(contrast), contrast.label
+            if {contrast.positives.group, contrast.negatives.group} & hidden:
+                estimates.append(_missing(names, too_few(analysis.min_cell)))
+                continue
+            if own.auc is None:
+                estimates.append(_missing(names, ONE_CLASS, own.positives, own.negatives))
+                continue
+            error, interval = reading.errors.of_auc(contrast, own) if contrast.interval else (None, None)
+            estimates.append(
+                GroupEstimate(
+                    model=names[0],
+                    group=names[1],
+                    contrast=names[2],
+                    auc=float(own.auc),
+                    standard_error=error,
+                    interval=interval,
+                    binning_error=float(own.binning_error),
+                    positives=own.positives,
+                    negatives=own.negatives,
+                    fraction=own.auc,
+                )
+            )
+        few = self._few_rows(reading, estimates)
+        if analysis.classes:
+            headline, mean = class_average.averages(analysis, reading)
+            estimates.append(mean)
+            few = [class_average.AVERAGE, *few]
+        else:
+            first = estimates[0]  # all rows, which are never hidden
+            headline = Headline(
+                auc=float(aucs[0].auc or 0),
+                binning_error=float(aucs[0].binning_error),
+                fraction=aucs[0].auc,
+                binning_error_fraction=aucs[0].binning_error,
+                positives=aucs[0].positives,
+                negatives=aucs[0].negatives,
+                standard_error=first.standard_error,
+                interval=first.interval,
+            )
+            if reading.level is not None and first.interval is None:
+                few = [_NO_INTERVAL if min(aucs[0].positives, aucs[0].negatives) < 2 else _NO_SPREAD]
+        warnings = (*few, *_binned(estimates), *self._reversed(estimates))
+        reading.estimates = tuple(estimates)
+        return Said(headline=headline, estimates=reading.estimates, warnings=warnings)
+
+    def _few_rows(self, reading: Reading, estimates: Sequence[GroupEstimate]) -> list[str]:
+        """Warn where an interval by errors alone is of few rows, or patients; groups are named, all rows are not."""
+        groups: dict[str, dict[str, None]] = defaultdict(dict)
+        for contrast, estimate in zip(self.analysis.contrasts, estimates, strict=True):
+            rows = estimate.positives or 0, estimate.negatives or 0
+            if estimate.interval is not None and (text := reading.errors.few(contrast, rows)):
+                groups[text][estimate.group] = None
+        told = groups.items()
+        return [text if "" in names else f"{', '.join(map(repr, names))}: {text}" for text, names in told]
+
+    def _reversed(self, estimates: Sequence[GroupEstimate]) -> list[str]:
+        """Warn of intervals below 1/2; rows of one group against another's may well be there."""
+        remedy = "the column of its scores may be another class's" if self.analysis.classes else intervals.REVERSED
+        return [
+            f"{_named(estimate) or 'the AUC'}: {intervals.BELOW_HALF}, so {remedy}"
+            for contrast, estimate in zip(self.analysis.contrasts, estimates, strict=False)
+            if estimate.interval is not None
+            and estimate.interval.high < 0.5
+            and contrast.positives.group == contrast.negatives.group
+        ]
 
     def _compared(self, contrast: Contrast) -> bool:
         """Tell whether all its ties are wanted too: `comparison_sums` asks how many rows have one score."""
@@ -191,16 +290,31 @@ class AucSums:
         return whole and self.alike is not None
 
     @cached_property
-    def tying(self) -> tuple[Factor, ...]:
-        """A factor that picks the bins whose ties count; none where all do."""
-        return _picked(self.open)
-
-    @property
     def _cells(self) -> list[tuple[int, int]]:
         groups, classes = range(len(self.analysis.groups)), range(self.analysis.classes_of_rows)
-        return [(group, each) for group in groups for each in classes]
+        return [(group, label) for group in groups for label in classes]
 
 
-def _picked(bins: NDArray[np.bool_] | None) -> tuple[Factor, ...]:
-    """Return the factor that picks these bins; nothing where it is all."""
-    return () if bins is None or bins.all() else (Factor(constants=tuple(bins.astype(int).tolist())),)
+def _missing(names: tuple[str, str, str], why: str, *rows: int) -> GroupEstimate:
+    model, group, contrast = names
+    positives, negatives = rows or (None, None)
+    return GroupEstimate(
+        model=model, group=group, contrast=contrast, auc=None, positives=positives, negatives=negatives, missing=why
+    )
+
+
+def _binned(estimates: Sequence[GroupEstimate]) -> list[str]:
+    """Warn of binning errors of estimates but the first, of which `result_warnings.of_auc` does."""
+    told = [
+        _named(estimate)
+        for estimate in estimates[1:]
+        if estimate.standard_error and (estimate.binning_error or 0) > intervals.TELLING * estimate.standard_error
+    ]
+    if not told:
+        return []
+    return [f"the binning error (bins in the table) exceeds a quarter of the standard error of {', '.join(told)}"]
+
+
+def _named(estimate: GroupEstimate) -> str:
+    """Return what an estimate is of; empty where that is all rows, of the only model."""
+    return " ".join(filter(None, (estimate.model, estimate.group, estimate.contrast)))

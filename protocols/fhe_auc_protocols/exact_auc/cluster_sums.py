@@ -14,6 +14,8 @@ A row is not paired with itself: Q10 and Q01 have its square as it is. With one 
 Otherwise these sums say which share of the variance, by coarse bins, is of pairs; it is taken of the variance by bins.
 """
 
+from __future__ import annotations
+
 import itertools
 import math
 from collections.abc import Sequence
@@ -23,14 +25,30 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from fhe_auc.base.errors import InputError
-from fhe_auc.question.analysis import Analysis
-from fhe_auc.results.intervals import Clusters, Products
+from fhe_auc.base.errors import CapacityError, InputError
+from fhe_auc.question.analysis import Analysis, Contrast
+from fhe_auc.results import intervals
+from fhe_auc.results.intervals import Clusters, Components, PairedError, Products
 from fhe_auc.rows.party_data import PartyData
+from fhe_auc.session.plan import Parameter
 from fhe_auc.sums.terms import Factor, Part, Sum
-from fhe_auc_protocols.exact_auc.auc_sums import each_of, most_cubic, sum_of
+from fhe_auc_protocols.exact_auc.auc_sums import table
 from fhe_auc_protocols.exact_auc.comparison_sums import CoarseBins, moment_sums, worth
-from fhe_auc_protocols.exact_auc.subgroup_counts import table
+from fhe_auc_protocols.exact_auc.release_part import (
+    Agreed,
+    AucOfSums,
+    Counts,
+    Errors,
+    Reading,
+    ReleasePart,
+    Rows,
+    Said,
+    Saying,
+    Vectors,
+    each_of,
+    most_cubic,
+    sum_of,
+)
 
 MOST_ROWS = 1000  # of a patient: what sums can be grows with it
 _LEAST_ENDS = 13  # of coarse bins, where thresholds are few
@@ -38,14 +56,20 @@ _SIDES = ((1, 1), (0, 0), (1, 0), (0, 1))  # classes of the two rows of a pair
 _OF_ONE_MODEL = _SIDES[:3]  # the last one's table is the third's, turned
 _PATIENTS = ("c1", "c0", "all")
 _AT_ONCE = 2**12  # patients
+_ALIKE_IDS = 0.95  # a share of different ids among rows that is no patients'
+_IDS_OF_ROWS = "nearly every row has an id of its own in column {column!r}: it may be one of rows, not of patients"
+_BOTH_LABELS = (
+    "some patients have rows of both labels (by {column!r}): right if visits have outcomes of their own, only"
+)
 
 
 @dataclass(frozen=True)
-class ClusterSums:
-    """Those of an analysis over `bins` bins; none where it names no column of patients."""
+class ClusterSums(ReleasePart):
+    """Those of an analysis, which names a column of patients, over `bins` bins."""
 
     analysis: Analysis
     bins: int
+    unproved = "intervals by patients"
 
     @property
     def _coarse(self) -> CoarseBins:
@@ -59,44 +83,53 @@ class ClusterSums:
 
     @property
     def _groups(self) -> range:
-        return range(len(self.analysis.groups) if self.analysis.cluster else 0)
+        return range(len(self.analysis.groups))
 
     @property
     def _pairs(self) -> Sequence[tuple[int, int]]:
-        return self.analysis.comparisons if self.analysis.cluster else ()
+        return self.analysis.comparisons
+
+    def check(self, plan: Agreed) -> None:
+        """Raise `CapacityError` where there is no interval."""
+        if not plan.interval:
+            raise CapacityError("intervals by patients take an interval, and sealed keys or a helper, without epsilon")
+
+    def terms(self) -> Sequence[Parameter]:
+        """Return what parties agree to."""
+        return [Parameter("patients", self.analysis.cluster or "", "a column; how many there are, and sums")]
 
     @property
-    def vectors(self) -> list[tuple[str, int]]:
+    def vectors(self) -> Vectors:
         """Vectors, with their lengths."""
-        wide, found = self._coarse.ends, []
+        wide, vectors = self._coarse.ends, list[tuple[str, int]]()
         for model, group in self._cells:
             name = f"k{model} g{group}"
-            found += self._coarse.vectors(name)
-            found += [(f"{name} c{a} of c{b}", wide) for a, b in _SIDES]
-            found += [(f"{name} c{a} c{b}", wide**2) for a, b in _OF_ONE_MODEL]
-        found += [(f"k g{group}", len(_PATIENTS)) for group in self._groups]
-        return [*found, *((f"k{m} k{n} c{a} c{b}", wide**2) for m, n in self._pairs for a, b in _SIDES)]
+            vectors += self._coarse.vectors(name)
+            vectors += [(f"{name} c{a} of c{b}", wide) for a, b in _SIDES]
+            vectors += [(f"{name} c{a} c{b}", wide**2) for a, b in _OF_ONE_MODEL]
+        vectors += [(f"k g{group}", len(_PATIENTS)) for group in self._groups]
+        return [*vectors, *((f"k{m} k{n} c{a} c{b}", wide**2) for m, n in self._pairs for a, b in _SIDES)]
 
     @property
-    def sums(self) -> list[Sum]:
+    def sums(self) -> Sequence[Sum]:
         """What is released."""
-        found = []
+        sums = []
         for model, group in self._cells:
             name = f"k{model} g{group}"
-            found += moment_sums(name)
+            sums += moment_sums(name)
             for a, b in _SIDES:
                 own = f"{name} c{a} of c{b}"
-                found += [
+                sums += [
                     sum_of(f"pairs {own}", Factor((Part(own, "total"),))),
                     sum_of(f"D {own}", each_of([own]), worth(name, a)),
                 ]
-            found += [self._products(f"{name} c{a} c{b}", (name, a), (name, b)) for a, b in _OF_ONE_MODEL]
+            sums += [self._products(f"{name} c{a} c{b}", (name, a), (name, b)) for a, b in _OF_ONE_MODEL]
         for group in self._groups:
-            for at, of in enumerate(_PATIENTS):
-                pick = Factor(constants=tuple(int(each == at) for each in range(len(_PATIENTS))))
-                found.append(sum_of(f"patients g{group} {of}", each_of([f"k g{group}"]), pick))
+            for at, whose in enumerate(_PATIENTS):
+                pick = Factor(constants=tuple(int(entry == at) for entry in range(len(_PATIENTS))))
+                sums.append(sum_of(f"patients g{group} {whose}", each_of([f"k g{group}"]), pick))
         of_pairs = itertools.product(self._pairs, _SIDES)
-        return found + [
+        return sums + [
             self._products(f"k{m} k{n} c{a} c{b}", (f"k{m} g0", a), (f"k{n} g0", b)) for (m, n), (a, b) in of_pairs
         ]
 
@@ -108,46 +141,46 @@ class ClusterSums:
 
     def least_modulus(self, max_rows: int) -> int:
         """Return how many values a sum of so many pooled rows can take, of either sign, times S²."""
-        return 1 + 2 * MOST_ROWS * self._coarse.scale**2 * most_cubic(max_rows) if self._cells else 1
+        return 1 + 2 * MOST_ROWS * self._coarse.scale**2 * most_cubic(max_rows)
 
-    def entries(
-        self, data: PartyData, bins_of: Sequence[NDArray[np.int64]], grid: NDArray[np.float64]
-    ) -> list[NDArray[np.int64]]:
-        """Return a party's vectors; `InputError` unless it says whose its rows are, at most 1,000 one patient's."""
-        if not self._cells:
-            return []
+    def of_party(self, rows: Rows, counts: Counts, max_rows: int, modulus: int) -> Sequence[Counts]:
+        """Return a party's vectors: a patient's rows may lie far apart.
+
+        Raises `InputError` unless the party says whose its rows are, at most 1,000 one patient's.
+        """
+        data, bins_of = rows.data, rows.bins
         if (clusters := data.clusters) is None:
             raise InputError(f"party {data.name!r} does not say which rows are one patient's, and the session asks")
         if (most := int(np.bincount(clusters).max())) > MOST_ROWS:
             of_one = f"{most:,} rows are one patient's by column {self.analysis.cluster!r}"
             raise InputError(f"party {data.name!r}: {of_one}, and at most {MOST_ROWS:,} can be", party=data.name)
-        starts = self._coarse.starts(grid)
+        starts = self._coarse.starts(rows.grid)
         groups = [np.ones(data.rows, np.bool_)]
         for codes, variable in zip(data.groups, self.analysis.by, strict=True):
             groups += [codes == level for level in range(len(variable.levels))]
-        found: list[NDArray[np.int64]] = []
+        vectors: list[Counts] = []
         for model, group in self._cells:
             tables = self._tables(data, clusters, (bins_of[model], bins_of[model]), starts, groups[group])
             own = groups[group]
-            found += self._coarse.counted(data.labels[own], self._coarse.of(bins_of[model][own], starts))
-            found += [tables[side].sum(axis=1) // self._coarse.scale for side in _SIDES]
-            found += [tables[side].ravel() for side in _OF_ONE_MODEL]
+            vectors += self._coarse.counted(data.labels[own], self._coarse.of(bins_of[model][own], starts))
+            vectors += [tables[side].sum(axis=1) // self._coarse.scale for side in _SIDES]
+            vectors += [tables[side].ravel() for side in _OF_ONE_MODEL]
         for own in groups:
             of_rows = (clusters[own & (data.labels == 1)], clusters[own & (data.labels == 0)], clusters[own])
-            found.append(np.array([len(np.unique(each)) for each in of_rows], np.int64))
+            vectors.append(np.array([len(np.unique(ids)) for ids in of_rows], np.int64))
         for m, n in self._pairs:
             tables = self._tables(data, clusters, (bins_of[m], bins_of[n]), starts, groups[0])
-            found += [tables[side].ravel() for side in _SIDES]
-        return found
+            vectors += [tables[side].ravel() for side in _SIDES]
+        return vectors
 
     def _tables(
         self,
         data: PartyData,
         clusters: NDArray[np.int32],
-        bins_of: tuple[NDArray[np.int64], NDArray[np.int64]],
-        starts: NDArray[np.int64],
+        bins_of: tuple[Counts, Counts],
+        starts: Counts,
         own: NDArray[np.bool_],
-    ) -> dict[tuple[int, int], NDArray[np.int64]]:
+    ) -> dict[tuple[int, int], Counts]:
         """Return the table of each side, (ends, ends), over pairs of some rows, the first by the first model's bins."""
         wide = self._coarse.ends
         total = np.zeros((2 * wide, 2 * wide))  # floating point, for the processor's matrix products: exact up to 2^53
@@ -157,14 +190,14 @@ class ClusterSums:
         patients = np.cumsum(np.diff(clusters[rows], prepend=clusters[rows][:1]) > 0)
         batches = np.searchsorted(patients, np.arange(0, len(rows) and patients[-1] + 1, _AT_ONCE))
         for start, stop in itertools.pairwise([*batches, len(rows)]):
-            some, of = rows[start:stop], patients[start:stop] - patients[start]
+            some, whose = rows[start:stop], patients[start:stop] - patients[start]
             labels = data.labels[some].astype(np.int64)
             ends_of = (self._coarse.of(bins[some], starts) for bins in bins_of)
             ends = [[(wide * labels + at, shares) for at, shares in both] for both in ends_of]
-            shape = int(of[-1]) + 1, 2 * wide
+            shape = int(whose[-1]) + 1, 2 * wide
             first, second = (
-                np.sum([table(of, at, shape=shape, weights=shares) for at, shares in each], axis=0).reshape(shape)
-                for each in ends
+                np.sum([table(whose, at, shape=shape, weights=shares) for at, shares in both], axis=0).reshape(shape)
+                for both in ends
             )
             total += first.T.astype(np.float64) @ second
             for (i, u), (j, v) in itertools.product(*ends):  # less each row with itself
@@ -172,30 +205,86 @@ class ClusterSums:
         sides = total.astype(np.int64).reshape(2, wide, 2, wide)
         return {(a, b): sides[a, :, b, :] for a, b in _SIDES}
 
-    def read(self, sums: Sequence[int]) -> Clusters | None:
-        """Return what they say; None without any."""
-        if not self._cells:
-            return None
+    def read(self, sums: Sequence[int], reading: Reading) -> Saying | None:
+        """Read what patients' rows have in common, which all errors go by from here on."""
         given, scale = iter(sums), self._coarse.scale
         alone: dict[tuple[int, int], dict[int, tuple[Fraction, Fraction]]] = {}
-        found: dict[tuple[int, int, int], dict[tuple[int, int], Products]] = {}
+        within: dict[tuple[int, int, int], dict[tuple[int, int], Products]] = {}
         for model, group in self._cells:
-            alone[model, group] = {of: (Fraction(next(given), scale), Fraction(next(given), scale**2)) for of in (1, 0)}
+            alone[model, group] = {
+                label: (Fraction(next(given), scale), Fraction(next(given), scale**2)) for label in (1, 0)
+            }
             rows = {side: (Fraction(next(given), scale), Fraction(next(given), scale)) for side in _SIDES}
             products = {side: Fraction(next(given), scale**2) for side in _OF_ONE_MODEL}
             products[0, 1] = products[1, 0]
-            found[model, model, group] = {
+            within[model, model, group] = {
                 (a, b): Products(products[a, b], rows[a, b][1], rows[b, a][1], rows[a, b][0]) for a, b in _SIDES
             }
         patients = [(next(given), next(given), next(given)) for _ in self._groups]
         for m, n in self._pairs:
-            first, second = found[m, m, 0], found[n, n, 0]
+            first, second = within[m, m, 0], within[n, n, 0]
             both = {
                 side: first[side]._replace(product=Fraction(next(given), scale**2), second=second[side].second)
                 for side in _SIDES
             }
-            found[m, n, 0] = both
-            found[n, m, 0] = {
-                (b, a): each._replace(first=each.second, second=each.first) for (a, b), each in both.items()
-            }
-        return Clusters(alone, found, patients)
+            within[m, n, 0] = both
+            within[n, m, 0] = {(b, a): own._replace(first=own.second, second=own.first) for (a, b), own in both.items()}
+        clusters = Clusters(alone, within, patients)
+        reading.errors = PatientErrors(reading.level, reading.plain, clusters)
+        return PatientsRead(clusters, self.analysis.cluster or "")
+
+
+@dataclass(frozen=True)
+class PatientsRead:
+    """What the sums say of patients, by this column."""
+
+    clusters: Clusters
+    column: str
+
+    def said(self, reading: Reading) -> Said:
+        """Return how many there are; warn where the column may be another, or labels are not what they seem."""
+        with_positives, with_negatives, everybody = self.clusters.patients[0]
+        alike = everybody >= _ALIKE_IDS * (reading.aucs[0].positives + reading.aucs[0].negatives)
+        told = [*([_IDS_OF_ROWS] * alike), *([_BOTH_LABELS] * (with_positives + with_negatives > everybody))]
+        warnings = tuple(text.format(column=self.column) for text in told)
+        return Said(settings={"patients": everybody}, warnings=warnings)
+
+
+@dataclass(frozen=True)
+class PatientErrors(Errors):
+    """Those where patients are independent: Obuchowski's."""
+
+    clusters: Clusters
+
+    def method(self, name: str) -> str:
+        """Return the name of a method, Obuchowski's in the place of DeLong's."""
+        return name.replace("DeLong", intervals.CLUSTERED)
+
+    def corrected(self, contrast: Contrast, own: AucOfSums, error: float) -> float | None:
+        """Return the standard error of an AUC; None where patients are too few."""
+        rows, exact = (own.positives, own.negatives), _components(own)
+        return self.clusters.error(exact, {contrast.model: exact}, contrast.positives.group, rows)
+
+    def stretch(self, contrast: Contrast, rows: tuple[int, int]) -> float | None:
+        """Return by how much intervals are wider, of so few patients."""
+        if self.level is None:
+            return None
+        return self.clusters.stretch(contrast.model, contrast.positives.group, rows, self.level)
+
+    def paired(self, pair: tuple[int, int], first: AucOfSums, second: AucOfSums, error: PairedError) -> PairedError:
+        """Return the standard error of a difference."""
+        both = dict(zip(pair, (_components(first), _components(second)), strict=True))
+        rows = first.positives, first.negatives
+        return error.clustered(self.clusters.error(error.components, both, 0, rows))
+
+    def few(self, contrast: Contrast, rows: tuple[int, int]) -> str:
+        """Return a warning where patients are few."""
+        worth = self.clusters.worth(contrast.model, contrast.positives.group, rows)
+        return intervals.FEW_PATIENTS if worth < intervals.FEW else ""
+
+
+def _components(own: AucOfSums) -> Components:
+    """Return DeLong's S10 and S01 of an AUC that has them."""
+    assert own.auc is not None and own.q10 is not None and own.q01 is not None  # noqa: S101, PT018
+    s10, s01 = intervals.components(own.auc, own.positives, own.negatives, own.q10, own.q01)
+    return float(s10), float(s01)

@@ -15,19 +15,37 @@ Coarse bins follow from the thresholds. Half of their weight is spread evenly ov
 −6 to 1.5, where scores of rare outcomes crowd. Bins of one number each, if few, are coarse ones of their own.
 """
 
+from __future__ import annotations
+
 import itertools
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fhe_auc.question.binning import bins_of, of_one_number
-from fhe_auc.results.intervals import Moments, PairedSums
+from fhe_auc.results import intervals
+from fhe_auc.results.estimates import Comparison
+from fhe_auc.results.intervals import Moments, OneModel, PairedError, PairedSums
+from fhe_auc.results.result_tables import p_text
 from fhe_auc.sums.terms import Factor, Part, Sum, Term
-from fhe_auc_protocols.exact_auc.auc_sums import each_of, most_cubic, sum_of
-from fhe_auc_protocols.exact_auc.subgroup_counts import table
+from fhe_auc_protocols.exact_auc.auc_sums import table
+from fhe_auc_protocols.exact_auc.release_part import (
+    AucOfSums,
+    Counts,
+    Reading,
+    ReleasePart,
+    Rows,
+    Said,
+    Saying,
+    Vectors,
+    each_of,
+    most_cubic,
+    sum_of,
+)
+from fhe_auc_protocols.result_warnings import FEW_VALUES
 
 MOST_SINGLE = 128
 """Up to so many bins, each is a coarse one in a comparison: quantiles of up to 60 rows then leave nothing out."""
@@ -38,6 +56,8 @@ _ODDS = 0.0025 * np.cumprod(np.full(484, 65 / 64))  # no logarithm, which comput
 _CROWDED = _ODDS / (1 + _ODDS)
 _KINDS = ("", "x", "xx", "xy")  # vectors of a model that is compared
 _SIDES = (("10", 1), ("01", 0))  # sums over positive and over negative rows
+_TWO_DECIMALS = "of scores rounded to two decimals it is exact (--round-scores 2)"
+_ALIKE = 0.05  # a difference with a standard error below this share of a model's own is that of about the same ranking
 Ends: TypeAlias = tuple[tuple[NDArray[np.int64], NDArray[np.int64]], tuple[NDArray[np.int64], NDArray[np.int64]]]
 """Where rows lie, shape (rows,) each: two neighbouring coarse bins, each with S times the rows' shares of its end."""
 
@@ -65,8 +85,8 @@ class CoarseBins:
     def own(self, single: NDArray[np.bool_]) -> NDArray[np.int64]:
         """Return the bins that are coarse ones of their own, of those of one number; none where these are too many."""
         padded = np.pad(single, 1)
-        found = np.flatnonzero(single & ~(padded[:-2] & padded[2:]))  # near 1 all bins are single
-        return found[: len(found) * (3 * len(found) < self.ends)]
+        bins = np.flatnonzero(single & ~(padded[:-2] & padded[2:]))  # near 1 all bins are single
+        return bins[: len(bins) * (3 * len(bins) < self.ends)]
 
     def starts(self, grid: NDArray[np.float64]) -> NDArray[np.int64]:
         """Return the first bin of each coarse one, for these thresholds."""
@@ -92,7 +112,7 @@ class CoarseBins:
 
     def vectors(self, name: str) -> list[tuple[str, int]]:
         """Return the vectors of a model's rows by coarse bin, with their lengths."""
-        return [(f"{name} {kind}c{of}", self.ends) for kind in _KINDS for of in (0, 1)]
+        return [(f"{name} {kind}c{label}", self.ends) for kind in _KINDS for label in (0, 1)]
 
     def counted(self, labels: NDArray[np.uint8], ends: Ends) -> list[NDArray[np.int64]]:
         """Return these vectors of rows with these labels that lie there."""
@@ -106,11 +126,13 @@ class CoarseBins:
 
 
 @dataclass(frozen=True)
-class ComparisonSums:
-    """Those of these pairs of models, by index, over `bins` bins."""
+class ComparisonSums(ReleasePart):
+    """Those of these pairs of models, by index, over `bins` bins; only AUCs are compared where none is `released`."""
 
     pairs: tuple[tuple[int, int], ...]
     bins: int
+    released: bool = True
+    unproved = "comparisons"
 
     @property
     def _models(self) -> list[int]:
@@ -122,70 +144,169 @@ class ComparisonSums:
 
     def crowded(self, single: NDArray[np.bool_]) -> NDArray[np.bool_] | None:
         """Return the bins whose ties crowd in a coarse one, of which some are `single`; None: none is."""
-        found = np.ones(self.bins, np.bool_)
-        found[self._coarse.own(single)] = False
-        return found if self.pairs and (found & single).any() else None
+        crowded = np.ones(self.bins, np.bool_)
+        crowded[self._coarse.own(single)] = False
+        return crowded if self.released and (crowded & single).any() else None
 
     @property
-    def vectors(self) -> list[tuple[str, int]]:
+    def vectors(self) -> Vectors:
         """Vectors, with their lengths."""
-        single = [each for model in self._models for each in self._coarse.vectors(_model(model))]
-        double = [_pair(pair, of) for pair in self.pairs for of in (0, 1)]
+        if not self.released:
+            return ()
+        single = [own for model in self._models for own in self._coarse.vectors(_model(model))]
+        double = [_pair(pair, label) for pair in self.pairs for label in (0, 1)]
         return [*single, *((name, self._coarse.ends**2) for name in double)]
 
     @property
-    def sums(self) -> list[Sum]:
+    def sums(self) -> Sequence[Sum]:
         """What is released: D10, Q10, D01 and Q01 of each model, Q10 and Q01 of each pair."""
-        found = [each for model in self._models for each in moment_sums(_model(model))]
+        if not self.released:
+            return ()
+        sums = [own for model in self._models for own in moment_sums(_model(model))]
         wide = self._coarse.ends
         for a, b in self.pairs:
-            for name, of in _SIDES:
-                both = worth(_model(a), of, (wide, 1)), worth(_model(b), of, (1, wide))
-                found.append(sum_of(f"Q{name} t{a} t{b}", each_of([_pair((a, b), of)]), *both))
-        return found
+            for name, label in _SIDES:
+                both = worth(_model(a), label, (wide, 1)), worth(_model(b), label, (1, wide))
+                sums.append(sum_of(f"Q{name} t{a} t{b}", each_of([_pair((a, b), label)]), *both))
+        return sums
 
     def least_modulus(self, max_rows: int) -> int:
         """Return how many values a sum of so many pooled rows can take, of either sign, times S²."""
-        return 1 + 2 * self._coarse.scale**2 * most_cubic(max_rows) if self.pairs else 1
+        return 1 + 2 * self._coarse.scale**2 * most_cubic(max_rows) if self.released else 1
 
-    def count(
-        self, labels: NDArray[np.uint8], bins_of: Sequence[NDArray[np.int64]], grid: NDArray[np.float64]
-    ) -> list[NDArray[np.int64]]:
-        """Return the vectors of rows with these labels and bins of each model's scores, of these thresholds."""
-        if not self.pairs:
-            return []
-        starts, wide = self._coarse.starts(grid), self._coarse.ends
-        ends = {model: self._coarse.of(bins_of[model], starts) for model in self._models}
-        found = [each for own in ends.values() for each in self._coarse.counted(labels, own)]
+    def of_rows(self, rows: Rows) -> Sequence[Counts]:
+        """Return the vectors of rows."""
+        if not self.released:
+            return ()
+        labels, starts, wide = rows.data.labels, self._coarse.starts(rows.grid), self._coarse.ends
+        ends = {model: self._coarse.of(rows.bins[model], starts) for model in self._models}
+        vectors = [vector for own in ends.values() for vector in self._coarse.counted(labels, own)]
         for a, b in self.pairs:
             of_both = itertools.product(ends[a], ends[b])
             of_ends = [table(labels, i, j, shape=(2, wide, wide), weights=u * v) for (i, u), (j, v) in of_both]
-            found.append(np.sum(of_ends, axis=0))
-        return found
+            vectors.append(np.sum(of_ends, axis=0))
+        return vectors
 
-    def read(self, sums: Sequence[int], modulus: int) -> dict[tuple[int, int], PairedSums]:
-        """Return what they say of each pair; those of squares are known up to multiples of the modulus."""
+    def read(self, sums: Sequence[int], reading: Reading) -> Saying | None:
+        """Read the sums of each pair; those of squares are known up to multiples of the modulus."""
+        if not self.released:
+            return Compared(dict.fromkeys(self.pairs))
         of_models = {model: sums[4 * at : 4 * at + 4] for at, model in enumerate(self._models)}
-        products, found = iter(sums[4 * len(of_models) :]), {}
+        products, paired = iter(sums[4 * len(of_models) :]), dict[tuple[int, int], PairedSums | None]()
         for pair in self.pairs:
             first, second = (of_models[model] for model in pair)
             of_positives, of_negatives = (
-                Moments(first[at], second[at], first[at + 1] % modulus, second[at + 1] % modulus, next(products))
+                Moments(
+                    first[at],
+                    second[at],
+                    first[at + 1] % reading.modulus,
+                    second[at + 1] % reading.modulus,
+                    next(products),
+                )
                 for at in (0, 2)
             )
-            found[pair] = PairedSums(of_positives, of_negatives, self._coarse.scale)
-        return found
+            paired[pair] = PairedSums(of_positives, of_negatives, self._coarse.scale)
+        return Compared(paired)
+
+
+@dataclass(frozen=True)
+class Compared:
+    """What the sums say of each pair of models; None without any."""
+
+    paired: Mapping[tuple[int, int], PairedSums | None]
+
+    def said(self, reading: Reading) -> Said:
+        """Return the difference of each pair of models, and warn where one gets no interval and no p-value."""
+        contrasts = zip(reading.analysis.contrasts, reading.aucs, strict=True)
+        of_model = {contrast.model: own for contrast, own in contrasts if contrast.positives.group == 0}
+        comparisons = []
+        for pair, sums in self.paired.items():
+            first, second = (of_model[model] for model in pair)
+            if first.auc is not None and second.auc is not None:
+                error = None if sums is None else _error(sums, first, second)
+                if error is not None:
+                    error = reading.errors.paired(pair, first, second, error)
+                comparisons.append(_compared(pair, first, second, error, reading))
+        if len(comparisons) > 1:  # one that has no p is a test all the same
+            bounds = [(own.p_value, own.p_at_most, 1.0) for own in comparisons]
+            adjusted = intervals.holm([next(p for p in own if p is not None) for own in bounds])
+            pairs = zip(comparisons, adjusted, strict=True)
+            comparisons = [own if own.p_value is None else replace(own, p_holm=p) for own, p in pairs]
+        errors = {estimate.model: estimate.standard_error or 0 for estimate in reading.estimates if not estimate.group}
+        warnings = [
+            _warning(own, alike=(own.standard_error or 0) < _ALIKE * errors.get(own.first, 0), reading=reading)
+            for own in comparisons
+            if own.missing
+        ]
+        return Said(comparisons=tuple(comparisons), warnings=tuple(warnings))
+
+
+def _error(sums: PairedSums, *aucs: AucOfSums) -> PairedError | None:
+    """Return the standard error of the difference of two models' AUCs, over all rows."""
+    first, second = (
+        OneModel(own.auc, own.q10, own.q01)
+        for own in aucs
+        if own.auc is not None and own.q10 is not None and own.q01 is not None
+    )
+    rows = aucs[0].positives, aucs[0].negatives
+    (a, alike_a), (b, alike_b) = ((float(own.binning_error), float(own.alike)) for own in aucs)
+    return intervals.paired_delong(first, second, sums, *rows, (a, b), (alike_a, alike_b))
+
+
+def _compared(
+    pair: tuple[int, int], first: AucOfSums, second: AucOfSums, error: PairedError | None, reading: Reading
+) -> Comparison:
+    assert first.auc is not None and second.auc is not None  # noqa: S101, PT018
+    difference, models = second.auc - first.auc, reading.analysis.models
+    comparison = Comparison(
+        first=models[pair[0]],
+        second=models[pair[1]],
+        difference=float(difference),
+        binning_error=float(first.binning_error + second.binning_error),
+    )
+    if error is None or not error.standard_error or reading.level is None:
+        return comparison
+    missing = _why_missing(comparison.binning_error, error)
+    known = replace(comparison, standard_error=error.standard_error, standard_error_off=error.off, missing=missing)
+    if missing:
+        return replace(known, p_at_most=error.p_at_most(known.difference))
+    method = reading.errors.method(intervals.PAIRED_DELONG)
+    interval, p_value = intervals.of_difference(difference, error.standard_error, reading.level, method)
+    return replace(known, interval=interval, p_value=p_value)
+
+
+def _why_missing(binning_error: float, error: PairedError) -> str:
+    """Say why a difference with this binning error gets no interval and no p-value; empty where it does."""
+    if binning_error > max(error.standard_error, intervals.LEAST_TOLD):
+        return f"the binning error, {binning_error:.2g}, exceeds the standard error, {error.standard_error:.2g}"
+    if error.off > intervals.MOST_OFF:
+        return f"the standard error, {error.standard_error:.2g}, may be off by {100 * error.off:.0f} %"
+    return ""
+
+
+def _warning(comparison: Comparison, *, alike: bool, reading: Reading) -> str:
+    if alike:
+        advice = ["both models rank the rows nearly alike"]
+    else:
+        binned = comparison.binning_error > (comparison.standard_error or 0)
+        advice = [FEW_VALUES if binned else _TWO_DECIMALS]
+        if not reading.quantiles:
+            advice.append("take quantile:1000, which a session before finds")
+    if comparison.p_at_most is not None and comparison.p_at_most < 1:
+        advice.insert(0, f"p is {p_text(comparison.p_at_most, '≤')}")
+    told = "; ".join([comparison.missing, *advice])
+    return f"{comparison.second} minus {comparison.first} has no interval and no p-value: {told}"
 
 
 def moment_sums(name: str) -> list[Sum]:
     """Return the sums over rows of either class of what each is worth, and of its square, of `CoarseBins.vectors`."""
-    found = []
-    for side, of in _SIDES:
-        x, xx, xy = (f"{name} {kind}c{of}" for kind in ("x", "xx", "xy"))
-        at, following = (worth(name, of, following=following) for following in (False, True))
+    sums = []
+    for side, label in _SIDES:
+        x, xx, xy = (f"{name} {kind}c{label}" for kind in ("x", "xx", "xy"))
+        at, following = (worth(name, label, following=following) for following in (False, True))
         both = Term((each_of([xx]), at, at)), Term((Factor((Part(xy, weight=2),)), at, following))
-        found += [sum_of(f"D{side} {name}", each_of([x]), at), Sum(f"Q{side} {name}", both)]
-    return found
+        sums += [sum_of(f"D{side} {name}", each_of([x]), at), Sum(f"Q{side} {name}", both)]
+    return sums
 
 
 def _model(model: int) -> str:
@@ -196,8 +317,8 @@ def _pair(pair: tuple[int, int], of_class: int) -> str:
     return f"t{pair[0]} t{pair[1]} c{of_class}"
 
 
-def worth(name: str, of: int, repeated: tuple[int, int] = (1, 1), *, following: bool = False) -> Factor:
+def worth(name: str, label: int, repeated: tuple[int, int] = (1, 1), *, following: bool = False) -> Factor:
     """Return N_{<j} − N_{≥j} for positives, P_{≥j} − P_{<j} for negatives; or those of j + 1; of `CoarseBins`."""
-    counts, sign = f"{name} c{1 - of}", 1 if of else -1
+    counts, sign = f"{name} c{1 - label}", 1 if label else -1
     own = Part(counts, weight=sign if following else -sign)
     return Factor((Part(counts, "below", sign), Part(counts, "above", -sign), own), (), *repeated)

@@ -35,23 +35,23 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple, cast, get_args
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from fhe_auc.base.errors import InputError, ResultCheckError
-from fhe_auc.results.estimates import GroupEstimate, Headline
-from fhe_auc.results.evaluation import NOT_TOLD_APART
-from fhe_auc.results.intervals import DEFAULT_LEVEL, Interval, hanley_mcneil, quantile, widened
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.plan import Parameter
+from fhe_auc.session.protocol import Request
 from fhe_auc.sums.terms import Factor, Part, Sum, Term
-from fhe_auc_protocols.exact_auc.auc_sums import each_of, vector, worse
+from fhe_auc_protocols.exact_auc.auc_sums import vector, worse
+from fhe_auc_protocols.exact_auc.release_part import (
+    each_of,
+)
 from fhe_auc_protocols.exact_sampling import Source, integers, secure
 from fhe_auc_protocols.noise_shares import MOST_SCALE, polya
 from fhe_auc_protocols.option_values import checked_epsilon, is_whole
@@ -64,13 +64,23 @@ VERDICT = (
 )
 """The condition of the guarantee, for whoever reads a plan or a result."""
 
-METHOD = "Hanley and McNeil, with noise"
 _OVERFLOW_BITS = 42  # a released number wraps with a probability below 2^-41: its noise leaves the room for it
 _INCIDENT_BITS = 20  # honest noise passes what is possible in fewer than one session in 2^20, over all channels
 _FEWEST_STEPS = 32
-_LOUD = 0.02  # a standard error by noise alone that is worth a warning
 _MOST_COLLUDERS = 2**20
-_NAMES = ("epsilon", "epsilon_unit", "colluders")
+NAMES = ("epsilon", "epsilon_unit", "colluders")  # of options
+
+NO_QUANTILES = (
+    "with epsilon, thresholds must not come from the rows, as quantile thresholds do: give others, such as hybrid:5000"
+)
+_NOT_PROVED = (
+    "epsilon holds against a party that lies only where all prove how many rows they have: take a helper (--keys "
+    "helper; keys='helper') and a row cap of each site (the study's [row-caps]; row_caps), and leave --no-proofs out"
+)
+_NO_GROUPS = (
+    "epsilon covers models over all rows (--score-columns): how many rows a group or class has is not public, and sums "
+    "over sites are of single sites; leave --by, --classes and --heterogeneity out"
+)
 
 
 class Channel(NamedTuple):
@@ -105,17 +115,17 @@ class Privacy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             raise InputError("a private AUC takes the number of rows of each party, 1 at least, and 2 of all")
         if not 1 <= self.shares <= len(self.rows) or self.models < 1:
             raise InputError(f"noise of {self.shares} shares for {self.models} models, by {len(self.rows)} parties")
-        if max(each.scale for each in self.channels) > MOST_SCALE:
+        if max(channel.scale for channel in self.channels) > MOST_SCALE:
             raise InputError(f"epsilon = {self.epsilon:g} is too small: the AUC would be noise alone")
 
     @classmethod
-    def of(cls, options: Mapping[str, Any], rows: Sequence[int], least: int, models: int) -> Privacy:
+    def of(cls, options: Mapping[str, object], rows: Sequence[int], least: int, models: int) -> Privacy:
         """Return what a request with an epsilon asks for, of `least` parties; raise `InputError` for a wrong value."""
         asked = agreed(options)
         shares = max(1, least - 1) - int(asked["colluders"])
         if shares < 1:
             raise InputError(f"of {least} parties that must take part, {asked['colluders']} cannot collude")
-        unit: Any = asked["epsilon_unit"]
+        unit = cast("Unit", asked["epsilon_unit"])
         return cls(epsilon=float(asked["epsilon"]), unit=unit, rows=tuple(rows), models=models, shares=shares)
 
     def options(self, manifest: Manifest) -> dict[str, bool | int | float | str]:
@@ -148,22 +158,17 @@ class Privacy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         epsilon, w, g = Fraction(self.epsilon), self.steps, self.grain
         steps = w + (g > 1)  # of D and T together
         if self.unit == "row":
-            each = 2 * steps * self.models / epsilon
-            of_models = (Channel(model, 0, g, each, ties) for model in range(self.models) for ties in (False, True))
+            own = 2 * steps * self.models / epsilon
+            of_models = (Channel(model, 0, g, own, ties) for model in range(self.models) for ties in (False, True))
             return (*of_models, Channel(None, 1, 1, 2 / epsilon))
         part = epsilon / (8 + 5 * (self.models - 1))
-        both, each = (w + steps) / (7 * part), steps / (5 * part)
-        others = (Channel(model, 0, g, each, ties) for model in range(1, self.models) for ties in (False, True))
+        both, own = (w + steps) / (7 * part), steps / (5 * part)
+        others = (Channel(model, 0, g, own, ties) for model in range(1, self.models) for ties in (False, True))
         return Channel(0, w * g, g, both), Channel(0, -w * g, g, both), Channel(0, 0, g, w / part, True), *others
 
-    @property
-    def vectors(self) -> list[tuple[str, int]]:
-        """Vectors of a party's sketch with its shares of the noise on each channel, beside those of rows."""
-        return [(f"noise {index}", 1) for index, _ in enumerate(self.channels)]
-
-    def sums(self, tying: Sequence[Factor] = ()) -> list[Sum]:
+    def sums(self, tying: Sequence[Factor] = ()) -> Sequence[Sum]:
         """Return what is released; `tying` picks the bins whose ties count."""
-        found = []
+        sums = []
         for index, (model, weight, _, _, ties) in enumerate(self.channels):
             of_positives = [Part(vector(0, 0, 1), "total", weight)] if weight else []
             terms = [Term((Factor((*of_positives, Part(f"noise {index}", "total"))),))]
@@ -172,17 +177,17 @@ class Privacy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
                 terms.append(Term((each_of([vector(model, 0, 1)]), *others)))
             of_model = ("T" if ties else "D") + (f"{model}" if self.models > 1 else "")
             name = "P" if model is None else f"{of_model} {'-' if weight < 0 else '+'} {abs(weight)} P"
-            found.append(Sum(name if weight else of_model, tuple(terms)))
-        return found
+            sums.append(Sum(name if weight else of_model, tuple(terms)))
+        return sums
 
     def noise(self, parties: int = 1, source: Source | None = None) -> NDArray[np.int64]:
         """Draw so many parties' shares of each channel, (parties, channels); without a source, from a secure one."""
         words = secure() if source is None else source
-        found = []
+        shares = []
         for _, _, grain, scale, _ in self.channels:
             steps = polya(parties, scale, self.shares, words)
-            found.append(grain * steps + integers(words, grain, parties))
-        return np.column_stack(found)
+            shares.append(grain * steps + integers(words, grain, parties))
+        return np.column_stack(shares)
 
     def check(self, released: Sequence[int], rows: Sequence[int]) -> None:
         """Check what is released of parties with so many rows each; it costs no budget, as it looks at nothing else.
@@ -239,6 +244,19 @@ class Privacy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         return 2 * largest + 1
 
 
+def budget(request: Request) -> Privacy | None:
+    """Return the budget that a request asks for, None without epsilon; `InputError`: it cannot be kept."""
+    if not agreed(request.options):
+        return None
+    given, analysis = request.row_caps, request.analysis
+    if request.keys != "helper" or not (isinstance(given, int) or set(request.parties) <= set(given or ())):
+        raise InputError(_NOT_PROVED)
+    if analysis.by or analysis.classes or analysis.heterogeneity:
+        raise InputError(_NO_GROUPS)
+    least = request.size if request.min_parties is None else request.min_parties
+    return Privacy.of(request.options, request.caps, least, len(analysis.models))
+
+
 def possible(channel: Channel, rows: int) -> tuple[int, int]:
     """Return the least and the largest that a channel's exact number can be: |D|, T ≤ P(M − P), and 0 ≤ P ≤ M."""
     if channel.model is None:
@@ -251,9 +269,9 @@ def possible(channel: Channel, rows: int) -> tuple[int, int]:
     return 0 if channel.ties else -most(-channel.weight), most(channel.weight)
 
 
-def agreed(options: Mapping[str, Any]) -> dict[str, bool | int | float | str]:
+def agreed(options: Mapping[str, object]) -> dict[str, bool | int | float | str]:
     """Return the options of a private AUC with defaults, none without epsilon; raise `InputError` for wrong ones."""
-    given = {name: options[name] for name in _NAMES if options.get(name) is not None}
+    given = {name: options[name] for name in NAMES if options.get(name) is not None}
     if not given:
         return {}
     if "epsilon" not in given:
@@ -263,128 +281,4 @@ def agreed(options: Mapping[str, Any]) -> dict[str, bool | int | float | str]:
         raise InputError(f"epsilon_unit must be row or label, got {unit!r}")
     if not is_whole(colluders, range(_MOST_COLLUDERS)):
         raise InputError(f"colluders must be a whole number from 0, got {colluders!r}")
-    return {"epsilon": checked_epsilon(given["epsilon"]), "epsilon_unit": unit, "colluders": colluders}
-
-
-@dataclass(frozen=True)
-class PrivateReading:
-    """What released numbers say, those of the budget's channels in order, of parties with so many rows each."""
-
-    privacy: Privacy
-    models: Sequence[str]
-    released: Sequence[int]
-    rows: Sequence[int]
-    level: float | None
-    ties_meant: bool = False
-    """Whether bins hold one number only, each: T then leaves nothing open."""
-
-    def headline(self) -> Headline:
-        """Return what there is to say of the first model."""
-        first = self.estimates()[0]
-        auc = float(self._auc(0))
-        return Headline(auc=auc, binning_error=math.nan, standard_error=first.standard_error, interval=first.interval)
-
-    def estimates(self) -> tuple[GroupEstimate, ...]:
-        """Return one for each model, whatever is released: an error would tell something too."""
-        return tuple(self._estimate(model) for model in range(len(self.models)))
-
-    def settings(self) -> dict[str, int | float | str]:
-        """Return the budget, the number of positive rows that is released with noise, and the noise of the AUC."""
-        return {
-            "epsilon": self.privacy.epsilon,
-            "epsilon_unit": self.privacy.unit,
-            "noise_shares": self.privacy.shares,
-            "noisy_positives": round(float(self._positives), 1),
-            "noise_standard_error": self._loudest,
-            **(
-                {}
-                if self.ties_meant
-                else {"noisy_binning_error": max(map(self._left_open, range(len(self.models))))[0]}
-            ),
-        }
-
-    def warnings(self) -> tuple[str, ...]:
-        """Return what the reader ought to know; all of it follows from what is released."""
-        found = []
-        for model, each in enumerate(self.estimates()):
-            (left, below), error = self._left_open(model), each.standard_error or _LOUD
-            if left > max(error, below - left):
-                advice = "intervals are wider by that; take finer thresholds, such as hybrid:5000"
-                found.append(f"{NOT_TOLD_APART}: about {left:.2g} of the AUC is open, and {advice}")
-            elif below > quantile(self.level or DEFAULT_LEVEL) * error:
-                found.append(
-                    f"{NOT_TOLD_APART}, but the noise hides how many: up to {below:.2g} of the AUC may be open"
-                )
-        found += ["epsilon is spent by every session: budgets on the same rows add up", VERDICT]
-        if self._loudest > _LOUD:
-            found.append(
-                f"the noise alone makes a standard error of {self._loudest:.2g}: take a larger epsilon, or more rows"
-            )
-        return tuple(found)
-
-    @cached_property
-    def _sums(self) -> list[tuple[Channel, Fraction]]:
-        """What is released of each channel, less the mean of its noise."""
-        return [
-            (channel, number - Fraction(len(self.rows) * (channel.grain - 1), 2))
-            for channel, number in zip(self.privacy.channels, self.released, strict=True)
-        ]
-
-    @cached_property
-    def _positives(self) -> Fraction:
-        """P': each channel with a weight says it, but for D, which weights of either sign take out."""
-        weighted = [(channel.weight, number) for channel, number in self._sums if channel.weight]
-        return sum((number / weight for weight, number in weighted), Fraction(0)) / len(weighted)
-
-    @cached_property
-    def _labels(self) -> tuple[Fraction, Fraction]:
-        """P' and M − P', with P' moved into 1 … M − 1."""
-        total = sum(self.rows)
-        positives = min(max(self._positives, Fraction(1)), Fraction(total - 1))
-        return positives, total - positives
-
-    def _auc(self, model: int) -> Fraction:
-        """Return AUC', moved into [0, 1]."""
-        positives, negatives = self._labels
-        of_model = [number for channel, number in self._sums if channel.model == model and not channel.ties]
-        difference = sum(of_model, Fraction(0)) / len(of_model)
-        return min(max(Fraction(1, 2) + difference / (2 * positives * negatives), Fraction(0)), Fraction(1))
-
-    def _left_open(self, model: int) -> tuple[float, float]:
-        """Return the binning error by T', and what it is below but in one session of twenty; D leaves no more of it."""
-        if self.ties_meant:
-            return 0.0, 0.0
-        ((channel, ties),) = (each for each in self._sums if each[0].model == model and each[0].ties)
-        positives, negatives = map(float, self._labels)
-        noise = quantile(0.9) * math.sqrt(self.privacy.variance(channel, len(self.rows)))
-        found, below = ((max(float(ties), 0.0) + off) / (2 * positives * negatives) for off in (0.0, noise))
-        most = 0.5 - abs(float(self._auc(model)) - 0.5)
-        return min(found, most), min(below, most)
-
-    def _noise(self, model: int) -> float:
-        """Return the standard error of AUC' that the noise alone makes (delta method)."""
-        positives, negatives = map(float, self._labels)
-        privacy, parties, pairs = self.privacy, len(self.rows), positives * negatives
-        own = (each for each in privacy.channels if each.model == model and not each.ties)
-        of_model = [privacy.variance(each, parties) for each in own]
-        of_labels = [privacy.variance(each, parties) / each.weight**2 for each in privacy.channels if each.weight]
-        of_difference, of_positives = (sum(each) / len(each) ** 2 for each in (of_model, of_labels))
-        slope = float(self._auc(model) - Fraction(1, 2)) * (negatives - positives) / pairs
-        return math.sqrt(of_difference / (2 * pairs) ** 2 + slope**2 * of_positives)
-
-    @property
-    def _loudest(self) -> float:
-        return max(self._noise(model) for model in range(len(self.models)))
-
-    def _estimate(self, model: int) -> GroupEstimate:
-        name, auc = self.models[model] if len(self.models) > 1 else "", self._auc(model)
-        estimate = GroupEstimate(model=name, group="", auc=float(auc), binning_error=math.nan)
-        if self.level is None:
-            return estimate
-        positives, negatives = (max(1, round(each)) for each in self._labels)
-        standard_error = math.hypot(hanley_mcneil(auc, positives, negatives), self._noise(model))
-        reach = quantile(self.level) * standard_error
-        interval = Interval(self.level, max(0.0, float(auc) - reach), min(1.0, float(auc) + reach), METHOD)
-        left, below = self._left_open(model)
-        wider = widened(interval, standard_error, left if left > below - left else 0.0)  # not by noise on T alone
-        return replace(estimate, standard_error=standard_error, interval=wider)
+    return {"epsilon": checked_epsilon(given["epsilon"]), "epsilon_unit": cast("str", unit), "colluders": colluders}

@@ -3,13 +3,11 @@
 import math
 import secrets
 from collections.abc import Sequence
-from dataclasses import fields, replace
-from typing import cast
+from dataclasses import fields
 
 from fhe_auc.base.errors import InputError, ResultCheckError, UndefinedAucError, VerificationError
 from fhe_auc.base.keystream import KeyStream
 from fhe_auc.question.thresholds import perhaps_found
-from fhe_auc.results.estimates import Headline
 from fhe_auc.results.evaluation import Evaluation
 from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.modular import Residues
@@ -19,11 +17,9 @@ from fhe_auc.session.computation import PartyTask
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.protocol import check_rows
 from fhe_auc.sums.proof import Authenticator, released
-from fhe_auc_protocols.exact_auc.analysis_sums import PooledSums
-from fhe_auc_protocols.exact_auc.epsilon_noise import Privacy, PrivateReading
-from fhe_auc_protocols.exact_auc.estimates_from_sums import Reading
 from fhe_auc_protocols.exact_auc.plan import ExactPlan
-from fhe_auc_protocols.result_warnings import of_auc, of_parties
+from fhe_auc_protocols.exact_auc.release_part import Reading, Said
+from fhe_auc_protocols.result_warnings import of_auc
 
 # Options of the manifest.
 INTERVAL = "interval"  # the level of the confidence interval
@@ -45,23 +41,9 @@ class ExactTask(PartyTask[Residues, Sequence[Residues], Evaluation]):
     def __init__(self, manifest: Manifest, data: PartyData) -> None:
         plan = manifest.decoded_plan(ExactPlan)
         check_rows(data.rows, plan.max_rows, party=data.name)
-        if plan.privacy is not None and data.name in manifest.parties:
-            stated = plan.cap_of(manifest.parties.index(data.name))
-            if data.rows not in (0, stated):  # none are there once they are in, and gone
-                raise InputError(
-                    f"party {data.name!r} has {data.rows:,} rows, and the session says {stated:,}, in public: with "
-                    "epsilon a party takes part with all of them; have the session made for the rows that there are",
-                    party=data.name,
-                )
-        elif plan.caps:
-            named = data.name in manifest.parties
-            cap = plan.cap_of(manifest.parties.index(data.name) if named else 0)
-            if data.rows > cap:
-                raise InputError(
-                    f"party {data.name!r} has {data.rows:,} rows, more than its row cap, {cap:,}, within which it has "
-                    "to prove them",
-                    party=data.name,
-                )
+        index = manifest.parties.index(data.name) if data.name in manifest.parties else None
+        for part in plan.parts:
+            part.check_rows(data, index)
         self.party = data.name
         self.plan = plan
         self._manifest = manifest
@@ -69,12 +51,13 @@ class ExactTask(PartyTask[Residues, Sequence[Residues], Evaluation]):
 
     def encode(self, common_secret: bytes) -> list[Residues]:
         """Return this party's sketch for each prime, with authenticators if the plan has them, shape (size,)."""
-        found = self.sketches()
+        sketches = self.sketches()
         if not self.plan.authenticated:
-            return found
+            return sketches
         private, index = KeyStream(secrets.token_bytes(32)), self._manifest.parties.index(self.party)
-        pairs = zip(self._authenticators(common_secret), found, strict=True)
-        return [authenticator.sketch(index, each, private) for authenticator, each in pairs]
+        return [
+            self._authenticator(common_secret, which).sketch(index, own, private) for which, own in enumerate(sketches)
+        ]
 
     def sketches(self) -> list[Residues]:
         """Return the same without authenticators, shape (release.sketch.size,)."""
@@ -91,7 +74,7 @@ class ExactTask(PartyTask[Residues, Sequence[Residues], Evaluation]):
         """
         plan = self.plan
         bins = plan.sums.bins * plan.analysis.classes_of_rows  # all rows' counts, of the first model, come first
-        counts = modular.centred([each[:bins] for each in encoded], plan.parameters.plain_moduli)
+        counts = modular.centred([own[:bins] for own in encoded], plan.parameters.plain_moduli)
         if min(counts) < 0 or sum(counts) != self._data.rows:
             raise InputError(
                 f"party {self.party!r}: what is to be sent does not count its {self._data.rows:,} rows, so nothing is",
@@ -105,23 +88,67 @@ class ExactTask(PartyTask[Residues, Sequence[Residues], Evaluation]):
         parties counted; `UndefinedAucError`: all these have the same label (of several classes: one has no row).
         """
         plan, primes = self.plan, self.plan.parameters.plain_moduli
-        if [len(each) for each in decrypted] != [len(plan.computed.sums)] * len(primes):  # only a helper may send such
-            refusal = VerificationError if plan.authenticated else ResultCheckError
-            raise refusal("the helper has sent too many sums, or too few, so no number is given", check="sums")
-        sums = decrypted, counted
-        found = self._verified(*sums, common_secret) if plan.authenticated else self._accepted(*sums)
-        level = self._manifest.options.get(INTERVAL)
-        given = None if level is None else float(level)
-        if isinstance(found, PooledSums):
-            return self._exact(found, counted, given)
-        return self._private(found, counted, given)
+        if [len(own) for own in decrypted] != [len(plan.computed.sums)] * len(primes):  # only a helper may send such
+            wrong = VerificationError if plan.authenticated else ResultCheckError
+            raise wrong("the helper has sent too many sums, or too few, so no number is given", check="sums")
+        reading, fits = self._reading(counted), True
+        refusal: ResultCheckError | None = None
+        # All is computed whatever fails: when a party answers would otherwise tell the aggregator its verdict.
+        if plan.authenticated:
+            named = frozenset(counted)
+            indices = [index for index, party in enumerate(self._manifest.parties) if party in named]
+            reading.rows = [plan.cap_of(index) for index in indices if plan.caps]
+            for which, own in enumerate(decrypted):
+                fits &= bool(self._authenticator(common_secret, which).accepts(own, indices))
+            decrypted = [released(plan.release, own) for own in decrypted]
+        try:
+            plan.sums.read(modular.centred(decrypted, primes), reading)
+        except ResultCheckError as error:
+            refusal = error
+        if not fits:
+            raise VerificationError(_NOT_ACCEPTED, check="authenticator")
+        if refusal is not None:
+            if not plan.authenticated:
+                raise refusal
+            raise VerificationError(str(refusal) if refusal.check == "rows" else _NOT_ACCEPTED, check=refusal.check)
+        try:
+            said = [saying.said(reading) for saying in reading.sayings]
+        except UndefinedAucError as error:
+            if plan.authenticated:
+                raise UndefinedAucError(f"{error}; this is verified") from None
+            raise
+        return self._evaluation(said, len(counted))
 
-    def _evaluation(self, first: Headline, parties: int) -> Evaluation:
+    def _reading(self, counted: Sequence[str]) -> Reading:
         plan, options = self.plan, self._manifest.options
-        said = {each.name: getattr(first, each.name) for each in fields(first)}
+        level = options.get(INTERVAL)
+        return Reading(
+            analysis=plan.analysis,
+            max_rows=plan.max_rows,
+            modulus=plan.modulus,
+            parties=plan.parties,
+            counted=counted,
+            level=None if level is None else float(level),
+            plain=bool(options.get(PLAIN_INTERVAL)),
+            quantiles=perhaps_found(self._manifest.thresholds),
+        )
+
+    def _evaluation(self, said: Sequence[Said], parties: int) -> Evaluation:
+        plan, options = self.plan, self._manifest.options
+        parts = plan.parts if plan.caps else ()
+        headline = next(own.headline for own in said if own.headline is not None)
+        settings = {name: value for name, value in options.items() if name != INTERVAL}
+        settings |= {"primes": plan.primes, "flooding_bits": round(plan.flooding_margin, 1)}
+        for own in said:
+            settings |= own.settings
+        of_all = of_auc(self._manifest, parties, headline.binning_error, headline.standard_error, told=True)
         return Evaluation(
-            **said,
-            numerical_error=0.0,
+            **{own.name: getattr(headline, own.name) for own in fields(headline)},
+            numerical_error=0.0 if headline.fraction is not None else math.nan,
+            estimates=tuple([row for own in said for row in own.estimates]),
+            comparisons=tuple([row for own in said for row in own.comparisons]),
+            sites=tuple([row for own in said for row in own.sites]),
+            warnings=(*of_all, *[text for own in said for text in own.warnings]),
             soundness=plan.soundness(self._manifest.min_parties),
             protocol=self._manifest.protocol,
             backend=plan.parameters.backend,
@@ -129,105 +156,11 @@ class ExactTask(PartyTask[Residues, Sequence[Residues], Evaluation]):
             thresholds=plan.thresholds,
             verified=plan.authenticated,
             inputs_proved="" if not plan.caps else "row caps" if plan.privacy is None else "row caps, not the noise",
-            inputs_not_proved=self._inputs_not_proved,
+            inputs_not_proved=tuple([part.unproved for part in parts if part.unproved and part.vectors]),
             security_bits=SECURITY_BITS,
-            settings={
-                **{name: value for name, value in options.items() if name != INTERVAL},
-                "primes": plan.primes,
-                "flooding_bits": round(plan.flooding_margin, 1),
-            },
+            settings=settings,
         )
 
-    @property
-    def _inputs_not_proved(self) -> tuple[str, ...]:
-        """What rests on entries of the sketch that are no counts, where counts are proved."""
-        plan = self.plan
-        others = {
-            "comparisons": plan.interval and bool(plan.analysis.comparisons),
-            "sites": plan.analysis.heterogeneity,
-            "intervals by patients": bool(plan.analysis.cluster) and plan.interval,
-        }
-        return tuple(name for name, there in others.items() if there and plan.caps)
-
-    def _exact(self, sums: PooledSums, counted: Sequence[str], level: float | None) -> Evaluation:
-        plan = self.plan
-        options, quantiles = self._manifest.options, perhaps_found(self._manifest.thresholds)
-        plain = bool(options.get(PLAIN_INTERVAL))
-        reading = Reading(plan.analysis, sums, len(counted), level, plain=plain, quantiles=quantiles)
-        try:
-            headline = reading.headline()
-        except UndefinedAucError as error:
-            if plan.authenticated:
-                raise UndefinedAucError(f"{error}; this is verified") from None
-            raise
-        evaluation, clusters = self._evaluation(headline, len(counted)), sums.clusters
-        of_patients = {} if clusters is None else {"patients": clusters.patients[0][-1]}
-        return replace(
-            evaluation,
-            settings={**evaluation.settings, **of_patients},
-            estimates=reading.estimates(),
-            comparisons=reading.comparisons(),
-            sites=reading.sites(),
-            warnings=(
-                *of_auc(self._manifest, len(counted), headline.binning_error, headline.standard_error, told=True),
-                *reading.warnings(),
-            ),
-        )
-
-    def _private(self, found: Sequence[int], counted: Sequence[str], level: float | None) -> Evaluation:
-        privacy = cast("Privacy", self.plan.privacy)
-        ties_meant = not sum((self.plan.runs or (1,))[::2])  # there are no open bins
-        reading = PrivateReading(privacy, self.plan.analysis.models, found, self._rows_of(counted), level, ties_meant)
-        evaluation = self._evaluation(reading.headline(), len(counted))
-        return replace(
-            evaluation,
-            estimates=reading.estimates(),
-            numerical_error=math.nan,
-            settings={**evaluation.settings, **reading.settings()},
-            warnings=(*of_parties(self._manifest, len(counted)), *reading.warnings()),
-        )
-
-    def _rows_of(self, counted: Sequence[str]) -> list[int]:
-        """Return how many rows these parties have, which is public with a budget and proved as row caps."""
-        of_party = dict(zip(self._manifest.parties, self.plan.caps, strict=True))
-        return [of_party[name] for name in counted]
-
-    def _accepted(self, totals: Sequence[Residues], counted: Sequence[str]) -> PooledSums | list[int]:
-        plan, found = self.plan, modular.centred(totals, self.plan.parameters.plain_moduli)
-        if plan.privacy is not None:
-            plan.privacy.check(found, self._rows_of(counted))
-            return found
-        return plan.sums.read(found, plan.max_rows, plan.modulus, plan.parties)
-
-    def _verified(
-        self, totals: Sequence[Residues], counted: Sequence[str], common_secret: bytes
-    ) -> PooledSums | list[int]:
-        """As `_accepted`, of a result that the authenticators fit; else raise `VerificationError`.
-
-        All of it is computed whatever fails: when a party answers would otherwise tell the aggregator its verdict.
-        """
-        named = frozenset(counted)
-        indices = [index for index, party in enumerate(self._manifest.parties) if party in named]
-        fits = [
-            authenticator.accepts(each, indices)
-            for authenticator, each in zip(self._authenticators(common_secret), totals, strict=True)
-        ]
-        outcome: PooledSums | list[int] | ResultCheckError
-        try:
-            outcome = self._accepted([released(self.plan.release, each) for each in totals], counted)
-        except ResultCheckError as error:
-            outcome = error
-        if not all(fits):
-            raise VerificationError(_NOT_ACCEPTED, check="authenticator")
-        if isinstance(outcome, ResultCheckError):
-            if outcome.check == "rows":
-                raise VerificationError(str(outcome), check="rows") from None
-            raise VerificationError(_NOT_ACCEPTED, check=outcome.check) from None
-        return outcome
-
-    def _authenticators(self, common_secret: bytes) -> list[Authenticator]:
-        digest = self._manifest.digest
-        return [
-            Authenticator(self.plan.release, common_secret, digest, which, prime)
-            for which, prime in enumerate(self.plan.parameters.plain_moduli)
-        ]
+    def _authenticator(self, common_secret: bytes, which: int) -> Authenticator:
+        prime = self.plan.parameters.plain_moduli[which]
+        return Authenticator(self.plan.release, common_secret, self._manifest.digest, which, prime)

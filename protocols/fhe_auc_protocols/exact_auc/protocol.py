@@ -4,51 +4,48 @@ exact       the aggregator follows the protocol; what parties decrypt is these i
 verified    the aggregator may do what it likes: parties get the right integers, or an error
 """
 
-from collections.abc import Mapping, Sequence
+import math
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar
+from functools import partial
+from itertools import islice
+from typing import ClassVar
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from fhe_auc.base.errors import CapacityError, InputError
+from fhe_auc.bfv.parameters import CHAINS, JOINT_CHAINS, MAX_PLAIN_MODULI, BfvParameters
 from fhe_auc.question import thresholds as grids
-from fhe_auc.question.analysis import Analysis
+from fhe_auc.question.analysis import PLAIN, Analysis
 from fhe_auc.question.binning import of_one_number
 from fhe_auc.results.evaluation import Evaluation
 from fhe_auc.results.heterogeneity import LEAST_SITES
 from fhe_auc.results.intervals import quantile
-from fhe_auc.rlwe.backends import choose_backend
+from fhe_auc.rlwe.modular import primes_above, primes_below
+from fhe_auc.rlwe.parameters import DEFAULT_FLOODING_BITS, BackendName, choose_backend
 from fhe_auc.rlwe.statistical_security import DEFAULT_SMUDGING_BITS
 from fhe_auc.rows.own_rows import left_out
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.manifest import Manifest
-from fhe_auc.session.protocol import Request, Setup, Spending
+from fhe_auc.session.protocol import DEFAULT_MAX_ROWS, Request, Setup, Spending
 from fhe_auc_keys.roles.encrypted_protocol import EncryptedProtocol
 from fhe_auc_keys.roles.key_mode import Echo, KeyMode, Modes
 from fhe_auc_keys.roles.padded_roles import SealedPads
 from fhe_auc_protocols import options as options_of
 from fhe_auc_protocols.exact_auc import epsilon_noise
+from fhe_auc_protocols.exact_auc.analysis_sums import AnalysisSums
 from fhe_auc_protocols.exact_auc.computations import ExactJointComputation, ExactPaddedComputation
-from fhe_auc_protocols.exact_auc.epsilon_noise import Privacy
-from fhe_auc_protocols.exact_auc.parameter_choice import plan_exact
 from fhe_auc_protocols.exact_auc.party_task import INTERVAL, PLAIN_INTERVAL, ROUND_SCORES, ExactTask
-from fhe_auc_protocols.exact_auc.plan import ExactPlan
+from fhe_auc_protocols.exact_auc.plan import ExactPlan, least_prime
 from fhe_auc_protocols.exact_auc.tie_sums import runs_of
 
 _NO_FLEET = "a fleet's members have no secret in common, which verified takes: give --protocol exact"
-_NO_QUANTILES = (
-    "with epsilon, thresholds must not come from the rows, as quantile thresholds do: give others, such as hybrid:5000"
-)
-_NOT_PROVED = (
-    "epsilon holds against a party that lies only where all prove how many rows they have: take a helper (--keys "
-    "helper; keys='helper') and a row cap of each site (the study's [row-caps]; row_caps), and leave --no-proofs out"
-)
-_NO_GROUPS = (
-    "epsilon covers models over all rows (--score-columns): how many rows a group or class has is not public, and sums "
-    "over sites are of single sites; leave --by, --classes and --heterogeneity out"
-)
 _NO_OTHERS = f"with {ROUND_SCORES} every rounded score is a threshold: give no others"
+
+_SMALL_BITS, _LARGE_BITS = 42, 50  # of a plaintext prime at most, on the libraries' first chain and on others
 
 
 def _joint_keys() -> KeyMode:
@@ -79,8 +76,8 @@ class Exact(EncryptedProtocol[Evaluation, ExactPlan]):
 
     def staged(self, request: Request, bins: int) -> tuple[Request, Request]:
         """Split a request for quantile thresholds; not of rounded scores, which bring their own, nor with epsilon."""
-        if epsilon_noise.agreed(request.options):
-            raise InputError(_NO_QUANTILES)
+        if _budget(request.options):
+            raise InputError(epsilon_noise.NO_QUANTILES)
         if ROUND_SCORES in request.options:
             raise InputError(_NO_OTHERS)
         first, second = super().staged(request, bins)
@@ -95,7 +92,7 @@ class Exact(EncryptedProtocol[Evaluation, ExactPlan]):
         defaults = grids.resolve(
             self.options.thresholds_for(several=request.analysis.coarse, compared=request.analysis.compared)
         )
-        if not any(np.array_equal(request.thresholds, each) for each in (own, defaults)):
+        if not any(np.array_equal(request.thresholds, grid) for grid in (own, defaults)):
             raise InputError(_NO_OTHERS)
         return replace(request, thresholds=own)
 
@@ -105,9 +102,9 @@ class Exact(EncryptedProtocol[Evaluation, ExactPlan]):
         decimals = request.options.get(ROUND_SCORES)
         rounding = {} if decimals is None else {ROUND_SCORES: _checked_decimals(decimals)}
         plain = {PLAIN_INTERVAL: _checked_plain(request.options)} if PLAIN_INTERVAL in request.options else {}
-        return {**rounding, **plain, **epsilon_noise.agreed(request.options), **level}
+        return {**rounding, **plain, **_budget(request.options), **level}
 
-    def set_up(self, setup: Setup, options: Mapping[str, Any], rows: Mapping[str, int]) -> Setup:
+    def set_up(self, setup: Setup, options: Mapping[str, object], rows: Mapping[str, int]) -> Setup:
         """Return with an epsilon one with a helper, where each party proves that it has its rows."""
         if not self.authenticated or options.get("epsilon") is None or setup.keys not in (None, "helper"):
             return setup
@@ -117,16 +114,8 @@ class Exact(EncryptedProtocol[Evaluation, ExactPlan]):
         """Return the parameters for an exact fraction."""
         if request.fleet is not None and self.authenticated:
             raise InputError(_NO_FLEET)
-        privacy, analysis = None, request.analysis
-        if epsilon_noise.agreed(request.options):
-            given = request.row_caps
-            if request.keys != "helper" or not (isinstance(given, int) or set(request.parties) <= set(given or ())):
-                raise InputError(_NOT_PROVED)
-            if analysis.by or analysis.classes or analysis.heterogeneity:
-                raise InputError(_NO_GROUPS)
-            least = request.size if request.min_parties is None else request.min_parties
-            privacy = Privacy.of(request.options, request.caps, least, len(analysis.models))
-        caps = request.caps
+        privacy = epsilon_noise.budget(request) if _budget(request.options) else None
+        analysis, caps = request.analysis, request.caps
         bound = sum(caps) if request.fleet is None else sum(caps) * request.size
         try:
             return plan_exact(
@@ -152,7 +141,7 @@ class Exact(EncryptedProtocol[Evaluation, ExactPlan]):
 
     def spends(self, manifest: Manifest) -> Spending | None:
         """Return the budget of the session, where it has one."""
-        asked = epsilon_noise.agreed(manifest.options)
+        asked = _budget(manifest.options)
         return Spending(float(asked["epsilon"]), str(asked["epsilon_unit"])) if asked else None
 
     def soundness(self, manifest: Manifest) -> float | None:
@@ -161,7 +150,7 @@ class Exact(EncryptedProtocol[Evaluation, ExactPlan]):
 
     def own_warnings(self, manifest: Manifest, parties: Sequence[PartyData]) -> tuple[str, ...]:
         """Return what parties ought to know of their own rows; with a budget only what they asked to be left out."""
-        return left_out(parties) if epsilon_noise.agreed(manifest.options) else super().own_warnings(manifest, parties)
+        return left_out(parties) if _budget(manifest.options) else super().own_warnings(manifest, parties)
 
     def analysis_of(self, manifest: Manifest) -> Analysis:
         """Return what the session estimates; errors as `plan_of`."""
@@ -187,7 +176,7 @@ class Exact(EncryptedProtocol[Evaluation, ExactPlan]):
             fits = plan.interval or plan.joint_keys or plan.privacy is not None or manifest.fleet is not None
         if not fits:
             raise InputError("the session's manifest has an interval, and its plan not the sums for it, or the reverse")
-        if epsilon_noise.agreed(manifest.options) != ({} if plan.privacy is None else plan.privacy.options(manifest)):
+        if _budget(manifest.options) != ({} if plan.privacy is None else plan.privacy.options(manifest)):
             raise InputError("the session's manifest and its plan are for other privacy budgets")
         if plan.caps and plan.caps != agreed_caps(manifest, plan.caps):
             raise InputError("the session's plan proves other row caps than its study or fleet names")
@@ -235,20 +224,132 @@ def rounded(data: PartyData, manifest: Manifest) -> PartyData:
     return data.with_scores(lambda scores: np.round(scores, _checked_decimals(decimals)))
 
 
-def _runs(thresholds: NDArray[np.float64], options: Mapping[str, Any]) -> tuple[int, ...]:
+def _runs(thresholds: NDArray[np.float64], options: Mapping[str, object]) -> tuple[int, ...]:
     """Return which bins have one score only: of rounded scores all do."""
     grid = grids.explicit(thresholds)
     return runs_of(np.ones(len(grid), bool) if ROUND_SCORES in options else of_one_number(grid))
 
 
-def _checked_plain(options: Mapping[str, Any]) -> bool:
+def _budget(options: Mapping[str, object]) -> dict[str, bool | int | float | str]:
+    """Return the options of a private AUC, with defaults; none where nobody has asked for one."""
+    asked = [name for name in epsilon_noise.NAMES if options.get(name) is not None]
+    return epsilon_noise.agreed(options) if asked else {}
+
+
+def _checked_plain(options: Mapping[str, object]) -> bool:
     value = options.get(PLAIN_INTERVAL, False)
     if not isinstance(value, bool):
         raise InputError(f"{PLAIN_INTERVAL} must be true or false, got {value!r}")
     return value
 
 
-def _checked_decimals(value: Any) -> int:
+def _checked_decimals(value: object) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= grids.MAX_PLACES:
         raise InputError(f"{ROUND_SCORES} must be a whole number from 1 to {grids.MAX_PLACES}, got {value!r}")
     return int(value)
+
+
+def plan_exact(
+    *,
+    thresholds: int,
+    parties: int,
+    backend: BackendName,
+    analysis: Analysis = PLAIN,
+    min_parties: int | None = None,
+    max_rows: int = DEFAULT_MAX_ROWS,
+    interval: bool = False,
+    authenticated: bool = True,
+    joint_keys: bool = False,
+    helpers: int = 0,
+    caps: tuple[int, ...] = (),
+    runs: tuple[int, ...] | None = None,
+    privacy: epsilon_noise.Privacy | None = None,
+    flooding_bits: int = DEFAULT_FLOODING_BITS,
+    smudging_bits: int = DEFAULT_SMUDGING_BITS,
+) -> ExactPlan:
+    """Return the plan; parameters as of `ExactPlan`. With joint keys it is one without `interval`.
+
+    Results keep the fewest primes of Q with which the plan holds.
+
+    Raises `CapacityError`: an argument is out of range, or no parameters with 128-bit security do; sums over sites are
+    asked for, and fewer than 5 parties (`min_parties`; None: all) may count.
+    """
+    if max_rows < 2:
+        raise CapacityError(f"max_rows must be at least 2, got {max_rows}")
+    interval = interval and not joint_keys and privacy is None
+    if analysis.heterogeneity and min_parties is not None and min_parties < LEAST_SITES:
+        raise CapacityError(f"sums over sites take {LEAST_SITES} parties; {min_parties} may be all here")
+    sums = AnalysisSums(analysis, thresholds, interval, privacy, runs, bool(caps))
+    planned = partial(
+        ExactPlan,
+        analysis=analysis,
+        thresholds=thresholds,
+        interval=interval,
+        authenticated=authenticated,
+        parties=parties,
+        max_rows=max_rows,
+        joint_keys=joint_keys,
+        flooding_bits=flooding_bits,
+        smudging_bits=smudging_bits if joint_keys else 0,
+        helpers=helpers,
+        caps=caps,
+        runs=runs,
+        privacy=privacy,
+    )
+    small_prime = least_prime(sums.release)
+    reason: CapacityError | None = None
+
+    def candidates(rows: int, privacy: epsilon_noise.Privacy | None = privacy) -> Iterator[BfvParameters]:
+        if privacy is not None:  # whoever has them
+            privacy = msgspec.structs.replace(privacy, rows=(rows - parties + 1, *[1] * (parties - 1)))
+        least = replace(sums, privacy=privacy).least_modulus(rows, parties)
+        return _candidates(backend, least, small_prime, joint_keys, prove=bool(caps))
+
+    def most(privacy: epsilon_noise.Privacy | None) -> int:
+        """Return how many rows, up to `max_rows`, can be proved."""
+        tried = range(max(2, parties), max_rows + 1)
+        return tried[0] - 1 + bisect_left(tried, True, key=lambda rows: next(candidates(rows, privacy), None) is None)
+
+    # With sealed keys the noise of any number of parties is the same: what the first do not hold, no others should.
+    for parameters in islice(candidates(max_rows), None if joint_keys else 1):
+        for kept in range(1, len(parameters.modulus_bits) + 1):
+            try:
+                return planned(parameters=parameters, kept=kept)
+            except CapacityError as error:
+                reason = error
+    if reason is None and caps:
+        others = ", leave the interval out (--no-interval; interval=None)" if interval else ""
+        if privacy is None:
+            others += ", or prove nothing (--no-proofs; row_caps=None)"
+        elif privacy.unit == "label":
+            of_rows = most(msgspec.structs.replace(privacy, unit="row"))
+            others = f", or protect rows in place of labels (--epsilon-unit row: {of_rows:,} would do)"
+        reason = CapacityError(
+            f"row caps are proved modulo one prime, and {max_rows:,} pooled rows take more ({most(privacy):,} would do)"
+            f": lower the row caps{'' if privacy else ' or --max-rows'}{others}"
+        )
+    raise reason or CapacityError(f"{max_rows:,} pooled rows take more than {MAX_PLAIN_MODULI} primes; lower max_rows")
+
+
+def _candidates(
+    backend: BackendName, least: int, small_prime: int, joint_keys: bool, *, prove: bool
+) -> Iterator[BfvParameters]:
+    """Yield ring, moduli and primes of a product from `least`: one prime where that does, then several small ones.
+
+    Where parties `prove` their counts there is one prime, the largest of its length: proofs are the shorter then.
+    """
+    chains = JOINT_CHAINS if joint_keys else CHAINS[backend]
+    for number, chain in enumerate(chains):
+        one = primes_above(max(small_prime, least - 1), 1, chain.ring_dimension)
+        if one[0].bit_length() <= (_LARGE_BITS if joint_keys or number else _SMALL_BITS):
+            if prove:
+                one = primes_below(one[0].bit_length(), 1, chain.ring_dimension)
+            yield BfvParameters(backend, chain.ring_dimension, chain.modulus_bits, chain.special_bits, one)
+    if prove:
+        return
+    for chain in chains if joint_keys else chains[:1]:
+        for count in range(2, MAX_PLAIN_MODULI + 1):
+            several = primes_above(small_prime, count, chain.ring_dimension)
+            if math.prod(several) >= least:
+                yield BfvParameters(backend, chain.ring_dimension, chain.modulus_bits, chain.special_bits, several)
+                break

@@ -13,7 +13,8 @@ helper to the sum of the pads. All else of a session is as without proofs: authe
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -21,13 +22,51 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from fhe_auc.base.errors import InputError
-from fhe_auc.input_proofs.statement import Statement, best_shape
+from fhe_auc.base import quantities
+from fhe_auc.base.errors import CapacityError, InputError
+from fhe_auc.input_proofs.statement import PROOFS, Statement, best_shape
 from fhe_auc.question.analysis import Analysis
 from fhe_auc.rlwe.modular import Residues, total
+from fhe_auc.rows.party_data import PartyData
+from fhe_auc.session.plan import Parameter
+from fhe_auc_protocols.exact_auc.release_part import Agreed, ReleasePart
 from fhe_auc_protocols.exact_auc.tie_sums import DRAWS, TieSums
 
 Terms = tuple[NDArray[np.int64], NDArray[np.int64], int]  # counts, by index; the equation of each; their sign
+
+
+@dataclass(frozen=True)
+class RowCaps(ReleasePart):
+    """The row cap of each party, in the manifest's order, or one for all; parties prove that they keep to it."""
+
+    caps: tuple[int, ...]
+
+    def check(self, plan: Agreed) -> None:
+        """Raise `CapacityError` where it cannot be proved."""
+        if not plan.helpers or plan.primes > 1:
+            raise CapacityError("counts are proved with a helper, and modulo one prime")
+        if len(self.caps) not in (1, plan.parties) or min(self.caps) < 1:
+            raise CapacityError("where counts are proved, each party has a row cap, 1 at least")
+        if max(self.caps) > plan.max_rows:  # else rows within the caps could wrap around
+            raise CapacityError(
+                f"a row cap, {max(self.caps):,}, is above the session's max_rows, {plan.max_rows:,}: raise --max-rows, "
+                "or lower the cap"
+            )
+
+    def terms(self) -> Sequence[Parameter]:
+        """Return what parties agree to, with the largest cap: a study may name none, and the plan is whoever's."""
+        why = "each party proves that its counts add up to its cap; who fails is left out, and named"
+        return [Parameter("row caps", f"proved, {max(self.caps):,} at most", why)]
+
+    def check_rows(self, data: PartyData, index: int | None) -> None:
+        """Raise `InputError` where a party has more rows than its cap."""
+        cap = self.caps[(index or 0) if len(self.caps) > 1 else 0]
+        if data.rows > cap:
+            raise InputError(
+                f"party {data.name!r} has {data.rows:,} rows, more than its row cap, {cap:,}, within which it has "
+                "to prove them",
+                party=data.name,
+            )
 
 
 @dataclass(frozen=True)
@@ -51,13 +90,21 @@ class ProvedCounts:
         """What is proved."""
         entries = self._counts.size + self._signs.size + 1
         length, shape = best_shape(self.most, entries, self.prime)
-        found = list(self._terms())
-        terms, equations_of, signs = (
-            np.concatenate(each)
-            for each in zip(*((index, of, np.full(len(index), sign)) for index, of, sign in found), strict=True)
-        )
+        columns = zip(*((index, own, np.full(len(index), sign)) for index, own, sign in self._terms()), strict=True)
+        terms, equations_of, signs = (np.concatenate(column) for column in columns)
         equations = 1 + int(equations_of.max())
         return Statement(self.prime, entries, length, shape, equations, terms, equations_of, signs)
+
+    def describe(self) -> Parameter:
+        """Return what proofs are made of."""
+        shape = self.statement.shape
+        return Parameter(
+            "input proofs",
+            f"{PROOFS} of {shape.size:,} numbers",
+            f"that a party's counts, as digits to the base {shape.base}, add up to its row cap; a party that lies "
+            f"passes below {quantities.chance_text(shape.error(self.prime) ** (PROOFS - 1))}, once it has tried "
+            f"2^{math.floor(math.log2(self.prime))} submissions",
+        )
 
     @property
     def size(self) -> int:
@@ -94,9 +141,9 @@ class ProvedCounts:
 
     def constants(self, cap: int) -> Residues:
         """Return the constants of a party's equations, shape (equations,)."""
-        found = np.zeros(self.statement.equations, np.uint64)
-        found[: len(self.analysis.models)] = cap
-        return found
+        constants = np.zeros(self.statement.equations, np.uint64)
+        constants[: len(self.analysis.models)] = cap
+        return constants
 
     @property
     def _shape(self) -> tuple[int, int, int, int]:
@@ -132,7 +179,7 @@ class ProvedCounts:
     @property
     def _columns(self) -> list[slice]:
         """Which of the groups submitted are the levels of each column; all rows, where there is no column."""
-        ends = np.cumsum([0, *(len(each.levels) for each in self.analysis.by)]).tolist()
+        ends = np.cumsum([0, *(len(variable.levels) for variable in self.analysis.by)]).tolist()
         return [slice(start, end) for start, end in pairwise(ends)] or [slice(0, 1)]
 
     @property
@@ -145,17 +192,17 @@ class ProvedCounts:
         models, groups, classes, bins = counts.shape
         left = np.full(models, counts.size + self._signs.size)
         yield left, np.arange(models), 1
-        yield _each(counts[:, first], np.arange(models)[:, None, None, None], 1)
+        yield _equal(counts[:, first], np.arange(models)[:, None, None, None], 1)
         at = models
         for column in others:  # for each model, class and bin
             own = (at + np.arange(models * classes * bins)).reshape(models, 1, classes, bins)
-            yield _each(counts[:, column], own, 1)
-            yield _each(counts[:, first], own, -1)
+            yield _equal(counts[:, column], own, 1)
+            yield _equal(counts[:, first], own, -1)
             at += own.size
         for model in range(1, models):  # for each group and class
             of_groups = (at + np.arange(groups * classes)).reshape(groups, classes, 1)
-            yield _each(counts[model], of_groups, 1)
-            yield _each(counts[0], of_groups, -1)
+            yield _equal(counts[model], of_groups, 1)
+            yield _equal(counts[0], of_groups, -1)
             at += of_groups.size
         if self.ties.buckets:
             yield from self._of_signs(at)
@@ -164,14 +211,14 @@ class ProvedCounts:
         """Yield the terms of rows by sign, in equations from this one on: for each model, draw, label and bucket."""
         signs, counts = self._signs, self._counts[:, self._first_column]
         equations = at + np.arange(signs[:, :, 0].size).reshape(signs[:, :, 0].shape)
-        yield _each(signs, equations[:, :, None], 1)
+        yield _equal(signs, equations[:, :, None], 1)
         open_bins = np.flatnonzero(self.ties.open)
-        for model, of in itertools.product(*map(range, counts.shape[::2])):
-            own = counts[model, :, of, open_bins].T
-            label = int(of == (model if self.analysis.classes else 1))
+        for model, own_class in itertools.product(*map(range, counts.shape[::2])):
+            own = counts[model, :, own_class, open_bins].T
+            label = int(own_class == (model if self.analysis.classes else 1))
             for draw in range(2 * DRAWS):
-                yield _each(own, equations[model, draw, label, self.ties.bucket_of[open_bins]], -1)
+                yield _equal(own, equations[model, draw, label, self.ties.bucket_of[open_bins]], -1)
 
 
-def _each(counts: NDArray[np.int64], equations: NDArray[np.int64], sign: int) -> Terms:
+def _equal(counts: NDArray[np.int64], equations: NDArray[np.int64], sign: int) -> Terms:
     return counts.reshape(-1), np.broadcast_to(equations, counts.shape).reshape(-1), sign

@@ -6,22 +6,37 @@ both labels; if the site's AUC has a standard error, 1, w, wθ, wθ², w², θ a
 last one is rounded up. w is at most the number of rows, |θ| at most 16: more would be an accident of few rows.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
-from numpy.typing import NDArray
 
-from fhe_auc.results.heterogeneity import UsableSites
-from fhe_auc.results.intervals import hanley_mcneil, of_bins
+from fhe_auc.base.errors import CapacityError
+from fhe_auc.results.heterogeneity import LEAST_SITES, WITHIN, SiteSummary, UsableSites, random_effects
+from fhe_auc.results.intervals import hanley_mcneil, of_bins, on_logit_scale
+from fhe_auc.session.plan import Parameter
 from fhe_auc.sums.terms import Factor, Sum
-from fhe_auc_protocols.exact_auc.auc_sums import each_of, sum_of
+from fhe_auc_protocols.exact_auc.release_part import (
+    Agreed,
+    Counts,
+    Reading,
+    ReleasePart,
+    Rows,
+    Said,
+    Saying,
+    Vectors,
+    each_of,
+    sum_of,
+)
 
 _ENTRIES = ("D", "PN", "both", "usable", "w", "wt", "wtt", "ww", "t", "tt", "PNPNv")
 _LARGEST_LOGIT = 16
 _MOST_FRACTION_BITS = 20
+_IMPOSSIBLE = "the sums over sites cannot be those of sites: a party has made some up, so they are not shown"
 
 
 @dataclass(frozen=True)
@@ -40,20 +55,52 @@ class PooledSites:
         pairs = max(abs(self.difference), self.both_classes) <= self.pairs  # a site with both classes has one at least
         return among and pairs and self.usable.weight_square >= 0 and self.variance >= 0
 
+    def summary(self, model: str, parties: int, level: float | None) -> SiteSummary:
+        """Return what so many sites have in common."""
+        enough = self.both_classes >= LEAST_SITES
+        summary = SiteSummary(
+            model=model,
+            within=0.5 + self.difference / (2 * self.pairs) if enough else None,
+            both_classes=self.both_classes,
+            one_class=parties - self.both_classes,
+            usable=self.usable.usable,
+        )
+        if not enough or level is None:
+            return summary
+        within, error = Fraction(self.difference, 2 * self.pairs), math.sqrt(self.variance) / self.pairs
+        interval = on_logit_scale(within + Fraction(1, 2), error, level, WITHIN)
+        return replace(random_effects(summary, self.usable, level), within_interval=interval)
+
 
 @dataclass(frozen=True)
-class SiteSums:
-    """Those of so many models; with 0 there are none."""
+class SitesRead:
+    """What the sums say of each model."""
+
+    by_model: Sequence[PooledSites]
+
+    def said(self, reading: Reading) -> Said:
+        """Return what sites have in common; nothing, and why, where sums cannot be those of sites."""
+        parties, models = len(reading.counted), reading.analysis.models
+        if not all(own.possible(parties) for own in self.by_model):
+            return Said(warnings=(_IMPOSSIBLE,))
+        named = zip(models if len(models) > 1 else ("",), self.by_model, strict=True)
+        return Said(sites=tuple(own.summary(model, parties, reading.level) for model, own in named))
+
+
+@dataclass(frozen=True)
+class SiteSums(ReleasePart):
+    """Those of so many models."""
 
     models: int
+    unproved = "sites"
 
     @property
-    def vectors(self) -> list[tuple[str, int]]:
+    def vectors(self) -> Vectors:
         """Each model's vector, with its length."""
         return [(f"sites m{model}", len(_ENTRIES)) for model in range(self.models)]
 
     @property
-    def sums(self) -> list[Sum]:
+    def sums(self) -> Sequence[Sum]:
         """What is released."""
         picks = [Factor(constants=tuple(int(at == own) for at in _ENTRIES)) for own in _ENTRIES]
         return [
@@ -62,19 +109,32 @@ class SiteSums:
             for name, pick in zip(_ENTRIES, picks, strict=True)
         ]
 
-    def entries(self, by_model: Sequence[NDArray[np.int64]], max_rows: int, modulus: int) -> list[NDArray[np.int64]]:
-        """Return a party's vectors, of its rows of either label in each bin of each model's scores, shape (2, bins)."""
-        return [_site(rows, max_rows, fraction_bits(max_rows, modulus)) for rows in by_model]
+    def check(self, plan: Agreed) -> None:
+        """Raise `CapacityError` where parties are too few."""
+        if not (plan.interval and plan.parties >= LEAST_SITES):
+            raise CapacityError(
+                f"heterogeneity takes {LEAST_SITES} parties or more (here {plan.parties}), an interval and sealed keys"
+            )
 
-    def read(self, sums: Sequence[int], max_rows: int, modulus: int) -> list[PooledSites]:
-        """Return what they say, for each model."""
-        scale, given = 1 << fraction_bits(max_rows, modulus), iter(sums)
-        found = []
+    def terms(self) -> Sequence[Parameter]:
+        """Return what parties agree to."""
+        why = "who knows all sites with rows of both labels but three can work out these three's AUCs"
+        return [Parameter("sums over sites", "yes", why)]
+
+    def of_party(self, rows: Rows, counts: Counts, max_rows: int, modulus: int) -> Sequence[Counts]:
+        """Return a party's vectors; sums round to what there is room for."""
+        return [_site(own, max_rows, fraction_bits(max_rows, modulus)) for own in counts]
+
+    def read(self, sums: Sequence[int], reading: Reading) -> Saying | None:
+        """Read the sums of each model."""
+        scale, given = 1 << fraction_bits(reading.max_rows, reading.modulus), iter(sums)
+        by_model = []
         for _ in range(self.models):
             difference, pairs, both, usable, *scaled = (next(given) for _ in _ENTRIES)
-            *weights, variance = (Fraction(each, scale) for each in scaled)
-            found.append(PooledSites(difference, pairs, both, UsableSites(usable, *weights), variance * max_rows))
-        return found
+            *weights, variance = (Fraction(number, scale) for number in scaled)
+            of_usable = UsableSites(usable, *weights)
+            by_model.append(PooledSites(difference, pairs, both, of_usable, variance * reading.max_rows))
+        return SitesRead(by_model)
 
 
 def fraction_bits(max_rows: int, modulus: int) -> int:
@@ -84,20 +144,20 @@ def fraction_bits(max_rows: int, modulus: int) -> int:
     return max(0, min(_MOST_FRACTION_BITS, room.bit_length() - 1))
 
 
-def _site(rows: NDArray[np.int64], max_rows: int, bits: int) -> NDArray[np.int64]:
-    found = np.zeros(len(_ENTRIES), np.int64)
+def _site(rows: Counts, max_rows: int, bits: int) -> Counts:
+    entries = np.zeros(len(_ENTRIES), np.int64)
     negatives, positives = rows
     ones, zeros = int(positives.sum()), int(negatives.sum())
     pairs = ones * zeros
     if not pairs:
-        return found
+        return entries
     auc, standard_error = of_bins(positives, negatives)
-    found[:3] = int((auc - Fraction(1, 2)) * 2 * pairs), pairs, 1
+    entries[:3] = int((auc - Fraction(1, 2)) * 2 * pairs), pairs, 1
     own = hanley_mcneil(auc, ones, zeros) if standard_error is None else standard_error
-    found[-1] = math.ceil((pairs * own) ** 2 / max_rows * 2**bits)
+    entries[-1] = math.ceil((pairs * own) ** 2 / max_rows * 2**bits)
     if standard_error and 0 < auc < 1:
         weight = min((float(auc * (1 - auc)) / standard_error) ** 2, float(ones + zeros))
         theta = max(-_LARGEST_LOGIT, min(_LARGEST_LOGIT, math.log(auc / (1 - auc))))
         scaled = (weight, weight * theta, weight * theta**2, weight**2, theta, theta**2)
-        found[3:-1] = 1, *(round(each * 2**bits) for each in scaled)
-    return found
+        entries[3:-1] = 1, *(round(number * 2**bits) for number in scaled)
+    return entries

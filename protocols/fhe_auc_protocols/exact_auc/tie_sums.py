@@ -30,7 +30,7 @@ import hashlib
 import itertools
 import math
 import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -41,11 +41,9 @@ from numpy.typing import NDArray
 
 from fhe_auc.base.errors import InputError
 from fhe_auc.question.analysis import Analysis
-from fhe_auc.question.binning import bins_of as bins_of_scores
-from fhe_auc.question.binning import numbers
-from fhe_auc.rows.party_data import PartyData
+from fhe_auc.question.binning import in_bins, numbers
 from fhe_auc.sums.terms import Factor, Part, Sum, Term
-from fhe_auc_protocols.exact_auc.auc_sums import AucOfSums
+from fhe_auc_protocols.exact_auc.release_part import AucOfSums, Counts, Reading, ReleasePart, Rows, Saying, Vectors
 
 DRAWS = 8
 _DEVIATIONS = 5  # of Student's law with 7 degrees of freedom: beyond it in 0.1 %
@@ -64,7 +62,7 @@ def runs_of(alone: NDArray[np.bool_]) -> tuple[int, ...]:
 
 
 @dataclass(frozen=True)
-class TieSums:
+class TieSums(ReleasePart):
     """Those of an analysis over bins in such `runs` (`runs_of`); None: nothing is said of ties.
 
     A sketch has so many `counts`, there are `least` buckets or more, and rows of either sign are counted apart where
@@ -85,12 +83,12 @@ class TieSums:
     @cached_property
     def open(self) -> NDArray[np.bool_]:
         """Which bins are open, shape (bins,)."""
-        found = np.ones(self.bins, bool)
+        open_bins = np.ones(self.bins, bool)
         for at, (start, end) in enumerate(pairwise(accumulate(self.runs or (), initial=0))):
-            found[start:end] = at % 2 == 0
-        return found
+            open_bins[start:end] = at % 2 == 0
+        return open_bins
 
-    @property
+    @cached_property
     def buckets(self) -> int:
         """How many there are; 0 where no sums are released."""
         if self.runs is None:
@@ -104,68 +102,67 @@ class TieSums:
         return (np.cumsum(self.open) - 1) * self.buckets // max(int(self.open.sum()), 1)
 
     @property
-    def vectors(self) -> list[tuple[str, int]]:
+    def vectors(self) -> Vectors:
         """Each draw's, for each model, with their lengths."""
         return [(name, self.buckets) for own in self._draws for name in own if self.buckets]
 
     @property
-    def sums(self) -> list[Sum]:
+    def sums(self) -> Sequence[Sum]:
         """M of each draw, for each model."""
-        found = []
+        sums = []
         for at, own in enumerate(self._draws if self.buckets else ()):
             half = len(own) // 2
             terms = (_product(own[:half], 1), _product(own[half:], -1))
-            found.append(Sum(f"M{at % DRAWS}" + ("" if self.analysis.is_plain else f" m{at // DRAWS}"), terms))
-        return found
+            sums.append(Sum(f"M{at % DRAWS}" + ("" if self.analysis.is_plain else f" m{at // DRAWS}"), terms))
+        return sums
 
     @property
     def _draws(self) -> list[list[str]]:
         """Each draw's vectors, by signs of bins and of rows: of negatives and positives, proved ones by sign, too."""
         signs = ("+", "-") if self.proved else ("",)
         draws = itertools.product(range(len(self.analysis.models)), range(DRAWS))
-        each = list(itertools.product(("bins", "rows"), signs, "np"))
-        return [[f"{by}{sign} m{model} r{draw} {of}" for by, sign, of in each] for model, draw in draws]
+        own = list(itertools.product(("bins", "rows"), signs, "np"))
+        return [[f"{by}{sign} m{model} r{draw} {label}" for by, sign, label in own] for model, draw in draws]
 
     def least_modulus(self, max_rows: int) -> int:
         """Return how many values a sum of so many rows can take, of either sign."""
         return 1 + 4 * (max_rows**2 // 4) if self.buckets else 1
 
-    def count(
-        self, data: PartyData, bins_of: Sequence[NDArray[np.int64]], grid: NDArray[np.float64], session: bytes
-    ) -> Iterator[NDArray[np.int64]]:
-        """Yield the vectors of each draw, one after the other, of rows in these bins of each model's scores."""
-        wide = self.buckets
-        of_bins = _hashed(shortest(grid), session) if wide else np.empty(0, np.uint64)
-        for model, (scores, bins) in enumerate(zip(data.scores, bins_of, strict=True) if wide else ()):
-            rows = self.open[bins]
-            positive = data.labels[rows] == (model if self.analysis.classes else 1)
-            at, of_rows = positive * wide + self.bucket_of[bins[rows]], _hashed(scores[rows], session)
-            for draw, hashed in itertools.product(range(DRAWS), (of_bins[bins[rows]], of_rows)):
+    def of_rows(self, rows: Rows) -> Sequence[Counts]:
+        """Return the vectors of each draw, one after the other, for one model after the other."""
+        wide, vectors = self.buckets, []
+        if not wide:
+            return ()
+        of_bins = _hashed(shortest(rows.grid, rows.starts), rows.session)
+        for model, (scores, bins) in enumerate(zip(rows.data.scores, rows.bins, strict=True)):
+            own = self.open[bins]
+            positive = rows.data.labels[own] == (model if self.analysis.classes else 1)
+            at, of_scores = positive * wide + self.bucket_of[bins[own]], _hashed(scores[own], rows.session)
+            for draw, hashed in itertools.product(range(DRAWS), (of_bins[bins[own]], of_scores)):
                 negative = ((hashed >> np.uint64(63 - draw)) & np.uint64(1)).astype(np.int64)
                 counted = np.bincount(at + 2 * wide * negative, minlength=4 * wide).reshape(2, -1)
-                yield counted.ravel() if self.proved else counted[0] - counted[1]
+                vectors.append(counted.ravel() if self.proved else counted[0] - counted[1])
+        return vectors
 
-    def read(self, sums: Sequence[int], found: Sequence[AucOfSums]) -> list[AucOfSums]:
-        """Return what there is of each contrast, with the pairs that are merged in place of all its ties."""
-        if not self.buckets:
-            return list(found)
+    def read(self, sums: Sequence[int], reading: Reading) -> Saying | None:
+        """Put the pairs that are merged in the place of all ties of each AUC."""
         given, merged = iter(sums), {}
-        for contrast, each in zip(self.analysis.contrasts, found, strict=True):
+        contrasts = list(zip(self.analysis.contrasts, reading.aucs, strict=True)) if self.buckets else []
+        for contrast, own in contrasts:
             if contrast.positives.group == contrast.negatives.group == 0 and contrast.interval:
-                merged[contrast.model] = _bound(each, list(islice(given, DRAWS)))
-        return [
-            each._replace(binning_error=min(each.binning_error, Fraction(merged[of.model], 2 * each.pairs)))
-            if each.pairs
-            else each
-            for of, each in zip(self.analysis.contrasts, found, strict=True)
-        ]
+                merged[contrast.model] = _bound(own, list(islice(given, DRAWS)))
+        for at, (contrast, own) in enumerate(contrasts):
+            if own.pairs:
+                bound = Fraction(merged[contrast.model], 2 * own.pairs)
+                reading.aucs[at] = own._replace(binning_error=min(own.binning_error, bound))
+        return None
 
 
-def _bound(of: AucOfSums, draws: Sequence[int]) -> int:
+def _bound(own: AucOfSums, draws: Sequence[int]) -> int:
     """Return U, in whole pairs; all ties where sums are none of rows, as of a party that has made some up."""
-    ties = int(of.binning_error * 2 * of.pairs)
+    ties = int(own.binning_error * 2 * own.pairs)
     bound = math.ceil(statistics.fmean(draws) + _DEVIATIONS * statistics.stdev(draws) / math.sqrt(DRAWS))
-    possible = max(map(abs, draws)) <= 2 * of.pairs
+    possible = max(map(abs, draws)) <= 2 * own.pairs
     return max(bound, 0) if possible and 4 * bound <= ties else ties
 
 
@@ -173,26 +170,26 @@ def _product(vectors: Sequence[str], sign: int) -> Term:
     """Return the sums of signs of negatives times those of positives, times this sign."""
     weights = (1, -1)
     negatives, positives = (
-        tuple(Part(name, weight=weight * scale) for name, weight in zip(vectors[of::2], weights, strict=False))
-        for of, scale in ((0, sign), (1, 1))
+        tuple([Part(name, weight=weight * scale) for name, weight in zip(vectors[first::2], weights, strict=False)])
+        for first, scale in ((0, sign), (1, 1))
     )
     return Term((Factor(negatives), Factor(positives)))
 
 
-def shortest(grid: NDArray[np.float64]) -> NDArray[np.float64]:
+def shortest(grid: NDArray[np.float64], starts: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return a number of each bin with the fewest decimals, or the threshold where nine do not do."""
-    every, found, missing = np.arange(len(grid)), grid.copy(), np.ones(len(grid), bool)
+    every, decimals, missing = np.arange(len(grid)), grid.copy(), np.ones(len(grid), bool)
     for places in range(10):
         tried = np.ceil(grid * 10.0**places - 1e-4) / 10.0**places
-        fits = missing & (bins_of_scores(tried, grid) == every)
-        found[fits], missing = tried[fits], missing & ~fits
-    return found
+        fits = missing & (in_bins(tried, starts) == every)
+        decimals[fits], missing = tried[fits], missing & ~fits
+    return decimals
 
 
 def _hashed(scores: NDArray[np.float64], session: bytes) -> NDArray[np.uint64]:
     """Return 64 bits for each score, equal for those of one number, by multiplications with the session's key."""
     key = np.frombuffer(hashlib.blake2b(session, digest_size=32, person=b"ties").digest(), "<u8")
-    found: NDArray[np.uint64] = numbers(scores).view(np.uint64) ^ key[0]
-    for each in key[1:]:
-        found = (found ^ (found >> np.uint64(32))) * (each | np.uint64(1))
-    return found
+    bits: NDArray[np.uint64] = numbers(scores).view(np.uint64) ^ key[0]
+    for word in key[1:]:
+        bits = (bits ^ (bits >> np.uint64(32))) * (word | np.uint64(1))
+    return bits

@@ -1,6 +1,6 @@
 """Whole vectors: their sums are those of integers, nobody sees more than these, and no lie of the aggregator passes.
 
-What is proved of every prime is counted at small ones, over all secrets that explain what the aggregator has seen.
+How often a wrong sum passes is proved by machine: proofs/Vectors.v; tests/proofs holds it against the code.
 """
 
 from __future__ import annotations
@@ -19,8 +19,7 @@ from numpy.typing import NDArray
 
 from fhe_auc.base.errors import CapacityError, DeserialisationError, InputError, ResultCheckError, VerificationError
 from fhe_auc.rlwe import modular
-from fhe_auc.rlwe.modular import Residues
-from fhe_auc.rlwe.primes import is_prime
+from fhe_auc.rlwe.modular import Residues, is_prime
 from fhe_auc.sums.pads import pack
 from fhe_auc.sums.proof import CommonShares
 from fhe_auc.sums.vector_sums import MODULUS, VectorAuthenticator, VectorSums
@@ -68,52 +67,15 @@ class Session(NamedTuple):
         return self.parties.read(result, counted, least, most).tolist()
 
 
-class ChosenShares(CommonShares):
-    """Common pads that a test has chosen: each party's, or the g that these are differences of."""
+class Chosen(CommonShares):
+    """Common pads that a test has chosen: each party's."""
 
-    def __init__(self, modulus: int, *, own: Sequence[Any] = (), drawn: Sequence[Any] = ()) -> None:
-        super().__init__(SECRET, DIGEST, b"", modulus=modulus, size=1)
-        self._own, self._g = own, drawn
+    def __init__(self, modulus: int, own: Sequence[Sequence[int]]) -> None:
+        super().__init__(SECRET, DIGEST, b"", modulus=modulus, size=len(own[0]))
+        self._own = own
 
     def total(self, counted: Sequence[int]) -> Residues:
-        if not self._own:
-            return super().total(counted)
         return modular.total(words([self._own[party] for party in counted]), self._modulus, axis=0)
-
-    def _drawn(self, index: int) -> Residues:
-        return words(self._g[index])
-
-
-class Chosen(VectorAuthenticator):
-    """One whose weights and common pads a test has chosen."""
-
-    def __init__(self, sums: VectorSums, weights: Any, pads: ChosenShares) -> None:
-        super().__init__(sums, SECRET, DIGEST)
-        self._weights, self._pads = words(weights), pads
-
-    def passes(self, results: Residues, counted: Sequence[int]) -> NDArray[np.bool_]:
-        """Which of these results are accepted, shape (results, size)."""
-        return self._accepts(modular.subtract(results, self._pads.total(counted), self._sums.modulus))
-
-
-def explaining(sums: VectorSums, weights: Any, vectors: Sequence[Sequence[int]], seen: Sequence[Any]) -> Chosen:
-    """The secrets with these weights under which parties with these vectors send what was seen behind their pads.
-
-    A party of which nothing was seen has the common pad that stands in `seen` after the others'.
-    """
-    t, own = sums.modulus, list(seen)
-    for party, vector in enumerate(vectors):
-        tags = [sum(r * w for r, w in zip(row, vector, strict=True)) for row in weights]
-        own[party] = [(x - v) % t for x, v in zip(seen[party], [*vector, *tags], strict=True)]
-    found = Chosen(sums, weights, ChosenShares(t, own=own))
-    no_pad = np.zeros(sums.size, np.uint64)
-    for party, vector in enumerate(vectors):
-        assert found.submission(party, np.array(vector), no_pad) == pack(words(seen[party]), t)
-    return found
-
-
-def all_vectors(modulus: int, size: int) -> Residues:
-    return np.indices((modulus,) * size, np.uint64).reshape(size, -1).T
 
 
 # --- What is right is read --------------------------------------------------------------------------------------------
@@ -144,71 +106,6 @@ def test_the_prime_is_the_least_above_2_to_the_41_and_a_thousand_thresholds_with
 
 
 # --- What is wrong is not ---------------------------------------------------------------------------------------------
-
-
-VECTORS = [[1, 0], [-1, 1], [0, 1]]
-
-
-@pytest.mark.parametrize(
-    ("prime", "tags", "entries", "counted"),
-    [
-        pytest.param(257, 1, 1, [0, 1, 2], marks=pytest.mark.slow),
-        (257, 1, 1, [1]),
-        pytest.param(17, 2, 1, [0, 1, 2], marks=pytest.mark.slow),
-        (17, 2, 1, [0, 2]),
-        (5, 2, 2, [0, 1]),
-        (7, 1, 2, [0, 1, 2]),
-    ],
-)
-def test_every_wrong_sum_passes_with_probability_1_over_t_for_each_tag(
-    prime: int, tags: int, entries: int, counted: list[int]
-) -> None:
-    """Counted over all secrets that explain what was seen; a right sum passes with its own tags alone."""
-    parties = counted[-1] + 1
-    sums = VectorSums(entries, parties, prime, tags)
-    vectors = [vector[:entries] for vector in VECTORS[:parties]]
-    seen = [[(3 * party + 5 * k + 1) % prime for k in range(sums.size)] for party in range(parties)]
-    lies = all_vectors(prime, sums.size)
-    results = modular.add(lies, words([sum(seen[party][k] for party in counted) for k in range(sums.size)]), prime)
-    passed = np.zeros(len(lies), int)
-    for drawn in itertools.product(range(prime), repeat=tags * entries):
-        weights = [drawn[tag * entries : (tag + 1) * entries] for tag in range(tags)]
-        passed += explaining(sums, weights, vectors, seen).passes(results, counted)
-    secrets = prime ** (tags * entries)
-    wrong = lies[:, :entries].any(axis=1)
-    assert set(passed[wrong].tolist()) == {secrets // prime**tags}
-    assert passed[~wrong].tolist() == [0 if any(lie[entries:]) else secrets for lie in lies[~wrong].tolist()]
-
-
-def test_a_list_with_a_party_that_has_not_submitted_passes_no_more_often_whatever_is_returned() -> None:
-    prime, sums = 5, VectorSums(1, 2, 5)
-    results = all_vectors(prime, sums.size)
-    passed = np.zeros(len(results), int)
-    for drawn in itertools.product(range(prime), repeat=2 + sums.size):
-        parties = explaining(sums, [drawn[:1], drawn[1:2]], [[1]], [[3, 1, 4], drawn[2:]])
-        passed += parties.passes(results, [0, 1])
-    assert set(passed.tolist()) == {prime ** (2 + sums.size) // prime**2}
-
-
-@pytest.mark.parametrize("sessions", [50, pytest.param(1000, marks=pytest.mark.slow)])
-def test_none_of_a_million_lies_passes(sessions: int) -> None:
-    """By an aggregator that guesses all weights, and has the tags of each lie follow from its guess."""
-    generator, sums, passed = np.random.default_rng(22), VectorSums(3, 2), 0
-    vectors, pad = generator.integers(0, 10**6, (2, 3)), np.zeros(sums.size, np.uint64)
-    for _ in range(sessions):
-        parties = VectorAuthenticator(sums, generator.bytes(32), DIGEST)
-        honest = added(sums, (parties.submission(party, each, pad) for party, each in enumerate(vectors)))
-        lies = generator.integers(-1000, 1000, (1000, 3))
-        lies[~lies.any(axis=1), 0] = 1
-        guess = generator.integers(0, MODULUS, (2, 3), np.uint64)
-        wrong = modular.residues(lies, MODULUS)
-        tags = modular.total(modular.multiply(wrong[:, None, :], guess, MODULUS), MODULUS)
-        results = modular.add(np.concatenate([wrong, tags], axis=1), honest, MODULUS)
-        pooled = modular.subtract(np.vstack([honest, results]), parties._pads.total([0, 1]), MODULUS)
-        right, *lied = parties._accepts(pooled)
-        assert right
-        passed += sum(lied)
-    assert passed == 0
 
 
 def shifted(result: bytes, sums: VectorSums, *entries: int) -> bytes:
@@ -273,17 +170,6 @@ def test_what_is_no_list_of_the_session_s_parties_is_refused(counted: list[int])
 # --- The verdict is no oracle -----------------------------------------------------------------------------------------
 
 
-def test_a_verdict_depends_on_the_lie_and_not_on_the_vectors() -> None:
-    """With the same weights a lie passes for all vectors or for none: counted at a small prime over all lies."""
-    prime, sums = 5, VectorSums(1, 1, 5)
-    lies, views = all_vectors(prime, sums.size), []
-    for value in (-2, 0, 1):
-        parties = explaining(sums, [[2], [3]], [[value]], [[4, 0, 2]])
-        views.append(parties.passes(modular.add(lies, words([4, 0, 2]), prime), [0]).tolist())
-    assert views[0] == views[1] == views[2]
-    assert sum(views[0]) == prime
-
-
 def test_a_range_is_mentioned_only_where_the_tags_hold() -> None:
     """The same lie gives the same error, whether it takes a sum out of its range or into it."""
     honest, everybody = THREE.result([0, 1, 2]), [0, 1, 2]
@@ -325,20 +211,6 @@ def test_all_is_computed_whatever_fails() -> None:
 # --- Who learns what --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("values", [(0, 0), (1, -1), (1, 1)])
-@pytest.mark.parametrize("weight", [0, 2])
-def test_an_aggregator_that_knows_every_pad_sees_uniform_numbers(values: tuple[int, int], weight: int) -> None:
-    """Whatever weights and vectors are: every view comes of as many secrets. So with openings for all lists, or with
-    the helper. Over all common pads of two parties there are; that which they share, g_1, is fixed."""
-    prime, sums = 5, VectorSums(1, 2, 5, 1)
-    no_pad, every = np.zeros(sums.size, np.uint64), all_vectors(prime, sums.size).tolist()
-    seen: Counter[tuple[bytes, ...]] = Counter()
-    for first, last in itertools.product(every, repeat=2):
-        parties = Chosen(sums, [[weight]], ChosenShares(prime, drawn=[first, [3, 4], last]))
-        seen[tuple(parties.submission(party, np.array([each]), no_pad) for party, each in enumerate(values))] += 1
-    assert list(seen.values()) == [1] * prime ** (2 * sums.size)
-
-
 @pytest.mark.parametrize(
     ("mode", "one", "other", "alike"),
     [
@@ -356,11 +228,13 @@ def test_an_aggregator_with_the_parties_secret_sees_their_sum_and_no_vector(
 ) -> None:
     """Over all pads of two parties, what it has depends on the sum over those who count, and on nothing else."""
     prime, sums = 5, VectorSums(1, 2, 5, 1)
-    parties = Chosen(sums, [[3]], ChosenShares(prime, own=[[1, 2], [4, 0]]))
+    parties = VectorAuthenticator(sums, SECRET, DIGEST)
+    parties._weights, parties._pads = words([[3]]), Chosen(prime, [[1, 2], [4, 0]])
     views: list[Counter[Any]] = []
     for values in (one, other):
         views.append(Counter())
-        for first, second in itertools.product(all_vectors(prime, sums.size), repeat=2):
+        for first, second in itertools.product(itertools.product(range(prime), repeat=sums.size), repeat=2):
+            first, second = words(first), words(second)
             pads = [first, modular.subtract(words([0] * sums.size), first, prime) if mode == "joint" else second]
             opening = {"sealed": modular.add(first, second, prime).tolist(), "joint": None}.get(mode, first.tolist())
             sent = [parties.submission(party, np.array([values[party]]), pads[party]) for party in (0, 1)]

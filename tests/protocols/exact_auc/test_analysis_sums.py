@@ -26,17 +26,16 @@ from fhe_auc.results.intervals import Interval, hanley_mcneil, on_logit_scale
 from fhe_auc.results.result_tables import of_sites
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.sums.proof import authenticated
-from fhe_auc_protocols.exact_auc.analysis_sums import AnalysisSums, PooledSums
-from fhe_auc_protocols.exact_auc.comparison_sums import ComparisonSums
-from fhe_auc_protocols.exact_auc.estimates_from_sums import Reading
-from fhe_auc_protocols.exact_auc.parameter_choice import plan_exact
-from fhe_auc_protocols.exact_auc.site_sums import fraction_bits
+from fhe_auc_protocols.exact_auc.analysis_sums import AnalysisSums
+from fhe_auc_protocols.exact_auc.comparison_sums import Compared, ComparisonSums
+from fhe_auc_protocols.exact_auc.protocol import plan_exact
+from fhe_auc_protocols.exact_auc.release_part import Said
+from fhe_auc_protocols.exact_auc.site_sums import SitesRead, fraction_bits
 from fhe_auc_protocols.options import Exact
 from tests.support import delong
 from tests.support.several import (
     AGE,
     CLASSES,
-    MODULUS,
     SEX,
     TWO_MODELS,
     auc_of,
@@ -45,15 +44,13 @@ from tests.support.several import (
     made,
     pool,
     read,
+    read_in_the_clear,
     released,
+    told,
 )
 
 WITH_SITES = Analysis(heterogeneity=True)
 slow = partial(pytest.param, marks=pytest.mark.slow)
-
-
-def reading(analysis: Analysis, sums: PooledSums, parties: int = 3) -> Reading:
-    return Reading(analysis, sums, parties, 0.95)
 
 
 analyses = st.one_of(
@@ -80,9 +77,9 @@ def test_every_estimate_is_that_of_all_pairs_of_its_rows(
 ) -> None:
     parties, grid = made(analysis, 3, seed), thresholds.uniform(bins)
     rows = pool(parties)
-    found = read(AnalysisSums(analysis, bins, interval), parties, grid)
+    found = read_in_the_clear(AnalysisSums(analysis, bins, interval), parties, grid)
     at = [binned(scores, grid) for scores in rows.scores]
-    for contrast, estimate in zip(analysis.contrasts, found.estimates, strict=True):
+    for contrast, estimate in zip(analysis.contrasts, found.aucs, strict=True):
         masks = [chosen(rows, analysis, cell) for cell in (contrast.positives, contrast.negatives)]
         ones, zeros = (at[contrast.model][mask] for mask in masks)
         assert (estimate.positives, estimate.negatives) == (len(ones), len(zeros))
@@ -120,7 +117,7 @@ def test_sums_of_a_comparison_are_those_of_each_row_interpolated_in_its_coarse_b
     rows, sums = pool(parties), AnalysisSums(analysis, bins, True)
     at = [binned(scores, grid) for scores in rows.scores]
     starts = [*ComparisonSums(((0, 1),), bins)._coarse.starts(grid).tolist(), bins]
-    found = read(sums, parties, grid).paired
+    (found,) = (own.paired for own in read_in_the_clear(sums, parties, grid).sayings if isinstance(own, Compared))
     assert list(found) == [(0, other) for other in range(1, models)]
     for (a, b), paired in found.items():
         assert paired.scale == (2 if bins <= 128 else 2 * min(-(-bins // 67), 8))
@@ -153,11 +150,11 @@ def test_coarse_bins_are_many_where_scores_of_rare_outcomes_crowd_and_those_of_p
     assert set(np.diff(margins)) == {10}
 
 
-def compared(labels: Any, first: Any, second: Any, grid: Any) -> tuple[Reading, Comparison]:
+def compared(labels: Any, first: Any, second: Any, grid: Any) -> tuple[Said, Comparison]:
     data = PartyData.from_columns("all", labels, {"old": first, "new": second}, {}, TWO_MODELS)
-    told = reading(TWO_MODELS, read(AnalysisSums(TWO_MODELS, len(grid), True), [data], grid))
-    (found,) = told.comparisons()
-    return told, found
+    said = told(read_in_the_clear(AnalysisSums(TWO_MODELS, len(grid), True), [data], grid))
+    (found,) = said.comparisons
+    return said, found
 
 
 KINDS = {"even": (4000, 0.3, 0.0), "rare": (20_000, 0.01, -4.0), "low": (4000, 0.3, -4.0)}  # rows, share, centre
@@ -185,10 +182,10 @@ def test_the_standard_error_of_a_difference_is_delongs_over_rows(kind: str, alik
         rows, share, centre = KINDS[kind]
         labels, first, second = binormal(rows, share, 0.8, alike, seed, centre)
         difference, error, _ = delong.paired_of_rows(labels, first, second)
-        told, found = compared(labels, first, second, thresholds.hybrid(1000))
+        said, found = compared(labels, first, second, thresholds.hybrid(1000))
         assert (found.first, found.second) == ("old", "new")
         assert found.standard_error == pytest.approx(error, rel=close)
-        assert abs(found.difference - difference) <= sum(each.binning_error or 0 for each in told.estimates())
+        assert abs(found.difference - difference) <= sum(each.binning_error or 0 for each in said.estimates)
         assert abs(found.standard_error / error - 1) <= max(found.standard_error_off, 0.04)
         assert (found.p_at_most is None) is (found.p_value is not None)
         assert (found.interval is None) is (found.p_value is None) is bool(found.missing)
@@ -285,14 +282,14 @@ def test_a_model_does_not_differ_from_itself_and_a_constant_one_has_its_own_erro
     labels, scores = np.repeat([0, 1], [30, 20]), generator.random(50)
     columns = dict(zip(analysis.models, (scores, scores, np.full(50, 0.5), 1 - scores), strict=True))
     data = PartyData.from_columns("all", labels, columns, {}, analysis)
-    found = reading(analysis, read(AnalysisSums(analysis, 40, True), [data], thresholds.uniform(40)))
-    again, constant, mirrored = found.comparisons()
+    said = told(read_in_the_clear(AnalysisSums(analysis, 40, True), [data], thresholds.uniform(40)))
+    again, constant, mirrored = said.comparisons
     assert (again.difference, again.standard_error, again.interval, again.p_value) == (0.0, None, None, None)
-    first, _, alike, _ = found.estimates()
+    first, _, alike, _ = said.estimates
     assert constant.standard_error == pytest.approx(first.standard_error)
     assert mirrored.standard_error == pytest.approx(2 * first.standard_error, rel=0.05)
     assert (alike.auc, alike.standard_error, alike.interval) == (0.5, 0.0, None)
-    json.loads(json_text([asdict(each) for each in found.comparisons()]))
+    json.loads(json_text([asdict(each) for each in said.comparisons]))
 
 
 # --- Sites ------------------------------------------------------------------------------------------------------------
@@ -304,10 +301,11 @@ def test_sums_over_sites_are_those_of_each_sites_own_rows() -> None:
     parties.append(PartyData.from_columns("perfect", [0, 1], {"old": [0.1, 0.9], "new": [0.1, 0.9]}, {}, TWO_MODELS))
     tied = {"old": [0.1, 0.9, 0.9], "new": [0.2, 0.5, 0.5]}
     parties.append(PartyData.from_columns("one positive", [0, 1, 0], tied, {}, TWO_MODELS))
-    read_off = read(AnalysisSums(structs.replace(TWO_MODELS, heterogeneity=True), 30, True), parties, grid)
-    summaries = Reading(TWO_MODELS, read_off, len(parties), 0.95).sites()
-    without = Reading(TWO_MODELS, read_off, len(parties), None).sites()
-    for model, sums in enumerate(read_off.sites):
+    own = AnalysisSums(structs.replace(TWO_MODELS, heterogeneity=True), 30, True)
+    with_level, none = (read_in_the_clear(own, parties, grid, level=level) for level in (0.95, None))
+    summaries, without = told(with_level).sites, told(none).sites
+    (by_model,) = (each.by_model for each in none.sayings if isinstance(each, SitesRead))
+    for model, sums in enumerate(by_model):
         right = wrong = pairs = both = 0
         usable, variance = [], 0.0
         for each in parties:
@@ -373,18 +371,18 @@ def test_sums_over_sites_that_cannot_be_are_not_shown_and_everything_else_is(sum
     honest = released(own, parties, thresholds.uniform(4), 1000)
     found = list(honest)
     found[-11 : len(found) - 11 + len(sums)] = sums
-    true, false = (reading(WITH_SITES, own.read(each, 1000, MODULUS), 5) for each in (honest, found))
-    assert false.sites() == ()
-    assert len(true.sites()) == 1
-    assert any("a party has made some up" in warning for warning in false.warnings())
-    assert false.estimates() == true.estimates()
+    true, false = (told(read(own, each, 5, 1000)) for each in (honest, found))
+    assert false.sites == ()
+    assert len(true.sites) == 1
+    assert any("a party has made some up" in warning for warning in false.warnings)
+    assert false.estimates == true.estimates
 
 
 def test_three_sites_that_a_fourth_one_could_solve_for_are_not_shown() -> None:
     """Of four sites with both labels each knows its own numbers, and nine sums hold the nine of the other three."""
     parties = made(PLAIN, 4, 8)
     parties += [PartyData.from_arrays(f"one label {k}", [k % 2], [0.4]) for k in range(2)]
-    (summary,) = reading(WITH_SITES, read(AnalysisSums(WITH_SITES, 4, True), parties, thresholds.uniform(4)), 6).sites()
+    (summary,) = told(read_in_the_clear(AnalysisSums(WITH_SITES, 4, True), parties, thresholds.uniform(4))).sites
     assert (summary.both_classes, summary.one_class) == (4, 2)
     shown = {name: value for name, value in asdict(summary).items() if value is not None}
     assert shown.keys() == {"model", "both_classes", "one_class", "usable"}

@@ -24,9 +24,9 @@ from fhe_auc.rows.party_data import PartyData
 from fhe_auc.rows.party_files import read_for, write_rows
 from fhe_auc_protocols.exact_auc.analysis_sums import AnalysisSums
 from fhe_auc_protocols.exact_auc.cluster_sums import MOST_ROWS
-from fhe_auc_protocols.exact_auc.estimates_from_sums import Reading
+from fhe_auc_protocols.exact_auc.release_part import Said
 from tests.support import delong
-from tests.support.several import read
+from tests.support.several import read_in_the_clear, told
 
 Table = dict[str, NDArray[Any]]
 SEX = Variable("sex", ("F", "M"))
@@ -54,9 +54,8 @@ def party(rows: Table, analysis: Analysis, name: str = "one") -> PartyData:
     return PartyData.from_columns(name, rows["y"], scores, groups, analysis, clusters=rows["id"])
 
 
-def in_the_clear(rows: Table, analysis: Analysis, grid: Any) -> Reading:
-    sums = AnalysisSums(analysis, len(grid), True)
-    return Reading(analysis, read(sums, [party(rows, analysis)], grid), 1, 0.95)
+def in_the_clear(rows: Table, analysis: Analysis, grid: Any) -> Said:
+    return told(read_in_the_clear(AnalysisSums(analysis, len(grid), True), [party(rows, analysis)], grid))
 
 
 def together(*sites: Table) -> Table:
@@ -124,14 +123,14 @@ def test_with_as_many_thresholds_as_the_default_errors_are_within_three_percent_
     grid = thresholds.uniform(bins)
     binned = [np.searchsorted(grid, rows[model], "right").astype(float) for model in ("a", "b")]
     reading = in_the_clear(rows, TWO, grid)
-    found = {(each.model, each.group): each.standard_error for each in reading.estimates()}
+    found = {(each.model, each.group): each.standard_error for each in reading.estimates}
     for group in ("", "sex: F", "sex: M"):
         own = rows["sex"] == group[-1] if group else np.ones(len(rows["y"]), bool)
         _, covariance = delong.obuchowski(rows["y"][own], rows["id"][own], *(each[own] for each in binned))
         for at, model in enumerate(("a", "b")):
             assert found[model, group] == pytest.approx(np.sqrt(covariance[at, at]), rel=0.03)
         if not group:
-            (comparison,) = reading.comparisons()
+            (comparison,) = reading.comparisons
             variance = covariance[0, 0] + covariance[1, 1] - 2 * covariance[0, 1]
             assert comparison.standard_error == pytest.approx(np.sqrt(variance), rel=0.03)
 
@@ -142,7 +141,7 @@ def test_at_the_default_thresholds_the_error_is_that_over_unbinned_rows(auc: flo
     for seed in range(4):
         rows = table(seed, 200, visits, auc=auc, mixed=bool(seed % 2))
         _, covariance = delong.obuchowski(rows["y"], rows["id"], rows["a"])
-        (found,) = in_the_clear(rows, ONE, thresholds.parse("hybrid:5000")).estimates()
+        (found,) = in_the_clear(rows, ONE, thresholds.parse("hybrid:5000")).estimates
         assert found.standard_error == pytest.approx(np.sqrt(covariance[0, 0]), rel=0.03)
 
 
@@ -152,24 +151,24 @@ def test_of_patients_with_one_row_each_the_error_is_delongs_and_a_warning_says_t
     grid = thresholds.uniform(300)
     reading = in_the_clear(rows, TWO, grid)
     without = in_the_clear(rows, Analysis(models=("a", "b"), by=(SEX,), min_cell=1), grid)
-    for one, other in zip(reading.estimates(), without.estimates(), strict=True):
+    for one, other in zip(reading.estimates, without.estimates, strict=True):
         assert one.standard_error == pytest.approx(other.standard_error, rel=1e-12)
-    one, other = reading.comparisons()[0], without.comparisons()[0]
+    one, other = reading.comparisons[0], without.comparisons[0]
     assert one.standard_error == pytest.approx(other.standard_error, rel=1e-12)
-    assert any("nearly every row has an id of its own in column 'id'" in text for text in reading.warnings())
-    assert not any("id of its own" in text for text in without.warnings())
+    assert any("nearly every row has an id of its own in column 'id'" in text for text in reading.warnings)
+    assert not any("id of its own" in text for text in without.warnings)
 
 
 @pytest.mark.parametrize("mixed", [False, True])
 def test_a_warning_says_that_patients_have_both_labels_where_they_have(mixed: bool) -> None:
-    warnings = in_the_clear(table(5, mixed=mixed), ONE, thresholds.uniform(300)).warnings()
+    warnings = in_the_clear(table(5, mixed=mixed), ONE, thresholds.uniform(300)).warnings
     assert any("some patients have rows of both labels" in text for text in warnings) == mixed
 
 
 def test_few_patients_are_few_whatever_number_of_rows_they_have() -> None:
     rows = table(6, patients=40, visits=10)
     assert min(rows["y"].sum(), (1 - rows["y"]).sum()) > 30
-    warnings = in_the_clear(rows, ONE, thresholds.uniform(300)).warnings()
+    warnings = in_the_clear(rows, ONE, thresholds.uniform(300)).warnings
     assert any("as much as fewer than 30 with equally many rows" in text for text in warnings)
 
 
@@ -180,10 +179,10 @@ def test_a_session_between_sites_gives_the_errors_of_all_rows_together_and_their
     rows = together(*sites.values())
     expected = in_the_clear(rows, TWO, thresholds.parse("hybrid:1000"))
     assert [each.standard_error for each in found.estimates] == [
-        pytest.approx(each.standard_error, rel=1e-9) for each in expected.estimates()
+        pytest.approx(each.standard_error, rel=1e-9) for each in expected.estimates
     ]
     (comparison,) = found.comparisons
-    assert comparison.standard_error == pytest.approx(expected.comparisons()[0].standard_error, rel=1e-9)
+    assert comparison.standard_error == pytest.approx(expected.comparisons[0].standard_error, rel=1e-9)
     assert found.interval.method == "Obuchowski, logit scale"
     assert comparison.interval.method == "Obuchowski, paired, on binned scores"
     _, covariance = delong.obuchowski(rows["y"], rows["id"], rows["a"])

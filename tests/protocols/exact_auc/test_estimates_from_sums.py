@@ -19,10 +19,12 @@ from fhe_auc.results.estimates import ONE_CLASS, GroupEstimate, too_few
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc_protocols.exact_auc.analysis_sums import AnalysisSums
 from fhe_auc_protocols.exact_auc.auc_sums import auc_of_sums
-from fhe_auc_protocols.exact_auc.estimates_from_sums import MEAN_OF_CLASSES, Reading
+from fhe_auc_protocols.exact_auc.class_average import MEAN_OF_CLASSES
+from fhe_auc_protocols.exact_auc.release_part import Said
 from tests.support import delong, plain_sums
 from tests.support.blinded_auc import counts_of
-from tests.support.several import AGE, CLASSES, SEX, binned, chosen, made, pool, read
+from tests.support.several import AGE, CLASSES, SEX, binned, chosen, made, pool, read_in_the_clear
+from tests.support.several import told as all_told
 
 bins = st.integers(1, 6).flatmap(lambda k: st.tuples(*[st.lists(st.integers(0, 4), min_size=k, max_size=k)] * 2))
 
@@ -89,9 +91,8 @@ def test_integers_of_no_rows_give_no_number_and_are_not_told(sums: tuple[int, ..
 GRID = thresholds.uniform(101)
 
 
-def told(analysis: Analysis, parties: Sequence[PartyData], level: float | None = 0.95) -> Reading:
-    sums = AnalysisSums(analysis, len(GRID), level is not None)
-    return Reading(analysis, read(sums, parties, GRID), len(parties), level)
+def told(analysis: Analysis, parties: Sequence[PartyData]) -> Said:
+    return all_told(read_in_the_clear(AnalysisSums(analysis, len(GRID), True), parties, GRID))
 
 
 @pytest.mark.parametrize(("number", "seed"), [(3, 0), (4, 1), (4, 2)])
@@ -106,7 +107,7 @@ def test_the_average_over_pairs_of_classes_is_hand_and_tills_and_scikit_learns(n
     scores = np.minimum((hundredths.T + 0.25) / 100, 1)
     columns = dict(zip(analysis.models, scores, strict=True))
     data = PartyData.from_columns("all", np.array(names)[labels], columns, {}, analysis)
-    headline = told(analysis, [data]).headline()
+    headline = told(analysis, [data]).headline
     # Over pairs of classes i < j: the mean of A(i | j), by the scores for i, and A(j | i), by those for j.
     pairs = [
         np.mean([roc_auc_score(labels[own] == each, hundredths[own, each]) for each in (i, j)])
@@ -115,7 +116,7 @@ def test_the_average_over_pairs_of_classes_is_hand_and_tills_and_scikit_learns(n
     ]
     assert headline.auc == pytest.approx(np.mean(pairs), abs=1e-12)
     assert headline.auc == pytest.approx(roc_auc_score(labels, hundredths / 100, multi_class="ovo"), abs=1e-12)
-    *_, macro = told(analysis, [data]).estimates()
+    *_, macro = told(analysis, [data]).estimates
     assert macro.contrast == MEAN_OF_CLASSES
     assert macro.auc == pytest.approx(roc_auc_score(labels, hundredths / 100, multi_class="ovr"), abs=1e-12)
 
@@ -134,10 +135,9 @@ def test_intervals_of_averages_over_classes_hold_and_are_half_again_too_wide_at_
         odds = np.exp(generator.standard_t(5, (400, len(share))) + apart * np.eye(len(share))[labels])
         columns = dict(zip(analysis.models, (odds / odds.sum(1, keepdims=True)).T, strict=True))
         data = PartyData.from_columns("all", np.array(names)[labels], columns, {}, analysis)
-        sums = read(AnalysisSums(analysis, 200, True), [data], thresholds.uniform(200))
-        both = Reading(analysis, sums, 1, 0.95)
+        both = all_told(read_in_the_clear(AnalysisSums(analysis, 200, True), [data], thresholds.uniform(200)))
         found.append(
-            [(each.auc, each.interval.low, each.interval.high) for each in (both.headline(), both.estimates()[-1])]
+            [(each.auc, each.interval.low, each.interval.high) for each in (both.headline, both.estimates[-1])]
         )
     for auc, low, high in np.transpose(found, (1, 2, 0)):
         assert np.mean((low <= auc.mean()) & (auc.mean() <= high)) >= 0.94
@@ -149,7 +149,7 @@ def test_each_class_from_the_others_has_scikit_learns_auc_and_delongs_standard_e
 
     parties = made(CLASSES, 4, 7)
     rows = pool(parties)
-    for model, estimate in enumerate(told(CLASSES, parties).estimates()[:3]):
+    for model, estimate in enumerate(told(CLASSES, parties).estimates[:3]):
         at, own = binned(rows.scores[model], GRID), rows.labels == model
         assert (estimate.model, estimate.contrast) == (CLASSES.models[model], f"{CLASSES.classes[model]} from others")
         assert estimate.auc == pytest.approx(roc_auc_score(own, at), abs=1e-12)
@@ -161,8 +161,7 @@ def test_a_class_without_rows_leaves_no_average() -> None:
     columns = {name: [0.1, 0.2, 0.3] for name in CLASSES.models}
     data = PartyData.from_columns("all", ["a", "b", "a"], columns, {}, CLASSES)
     with pytest.raises(UndefinedAucError, match="class 'c' has no rows"):
-        told(CLASSES, [data]).headline()
-    assert len(told(CLASSES, [data]).estimates()) == len(CLASSES.contrasts)
+        told(CLASSES, [data])
 
 
 def of_counts(counts: Mapping[str, tuple[int, int]], **fields: object) -> tuple[Analysis, PartyData]:
@@ -193,7 +192,7 @@ def shown(estimates: Sequence[GroupEstimate]) -> dict[str, bool]:
 )
 def test_what_is_shown_leaves_nothing_small_to_be_worked_out(counts: dict[str, tuple[int, int]], hidden: str) -> None:
     analysis, data = of_counts(counts)
-    estimates = told(analysis, [data]).estimates()
+    estimates = told(analysis, [data]).estimates
     assert shown(estimates) == {level: level not in hidden for level in counts}
     for each in estimates[1:]:
         if each.missing:
@@ -215,7 +214,7 @@ def test_a_hidden_group_is_hidden_across_groups_for_every_model_and_another_vari
     parts = [each[keep] for each in (rows.labels, *rows.scores, *rows.groups)]
     for each in parts:
         each.flags.writeable = False
-    estimates = told(analysis, [PartyData("all", parts[0], tuple(parts[1:3]), tuple(parts[3:]))]).estimates()
+    estimates = told(analysis, [PartyData("all", parts[0], tuple(parts[1:3]), tuple(parts[3:]))]).estimates
     assert {each.group.partition(":")[0] for each in estimates if each.missing} == {"sex"}
     assert not any(each.auc for each in estimates if each.group.startswith("sex"))
     assert {each.model for each in estimates if each.missing} == {"x", "y"}
@@ -224,7 +223,7 @@ def test_a_hidden_group_is_hidden_across_groups_for_every_model_and_another_vari
 
 def test_with_a_smallest_cell_of_1_all_is_shown_and_a_group_of_one_label_says_so() -> None:
     analysis, data = of_counts({"a": (0, 5), "b": (3, 2), "c": (0, 0)}, min_cell=1, cross_groups=True)
-    estimates = {each.group: each for each in told(analysis, [data]).estimates()}
+    estimates = {each.group: each for each in told(analysis, [data]).estimates}
     one = estimates["site: a"]
     assert (one.auc, one.missing, one.positives, one.negatives) == (None, ONE_CLASS, 0, 5)
     assert estimates["site: b"].rows == 5
@@ -238,5 +237,5 @@ def test_a_class_with_few_rows_in_a_group_hides_it() -> None:
     rows = pool(made(analysis, 6, 2))
     smallest = min(((rows.labels == each) & (rows.groups[0] == level)).sum() for each in range(3) for level in (0, 1))
     assert smallest < 36
-    found = told(analysis, made(analysis, 6, 2)).estimates()
+    found = told(analysis, made(analysis, 6, 2)).estimates
     assert {each.group for each in found if each.missing} == {"sex: F", "sex: M"}

@@ -10,8 +10,8 @@ from fhe_auc.base.errors import InputError
 from fhe_auc.rows.party_data import PartyData
 from tests.support import delong
 from tests.support.chosen import federated_auc
-from tests.support.exact_sessions import GRID, Play, both_backends, found_in, pairs_of, rows, slow
-from tests.support.pooled import pooled, sklearns_auc
+from tests.support.exact_sessions import GRID, Play, rows, slow
+from tests.support.pooled import sklearns_auc
 
 
 def test_an_interval_that_thresholds_leave_open_is_widened_in_every_form_until_quantiles_close_it() -> None:
@@ -100,21 +100,6 @@ def test_the_plain_interval_is_an_option_that_the_session_agrees_on() -> None:
     assert (found.interval.low, found.interval.high) == pytest.approx(np.clip(ends, 0, 1), abs=1e-9)
     assert found.interval.method == "DeLong, plain"
     assert found.settings["plain_interval"] is True
-
-
-@both_backends
-@pytest.mark.parametrize(("protocol", "max_rows"), [("exact", 2000), ("verified", 10**6), slow("verified", 2000)])
-def test_the_encrypted_standard_error_is_that_of_the_binned_rows(protocol: str, backend: str, max_rows: int) -> None:
-    play = Play(protocol, rows(4, 30), max_rows=max_rows, interval=0.9, backend=backend)
-    pool = pooled(play.sites)
-    at = np.searchsorted(GRID, pool.y_score, side="right")
-    auc, expected = delong.of_rows(at[pool.y_true], at[~pool.y_true])
-    for found in play.read():
-        assert found.auc == pytest.approx(auc, abs=1e-12)
-        assert found.standard_error == pytest.approx(expected, rel=1e-9)
-        assert (found.interval.level, found.interval.method) == (0.9, "DeLong, logit scale")
-        assert found.interval.low < found.auc < found.interval.high
-        assert found_in(found) == pairs_of(play.sites)
 
 
 @pytest.mark.parametrize(("number", "warned"), [(29, True), (30, False)])

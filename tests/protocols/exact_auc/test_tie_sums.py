@@ -12,11 +12,10 @@ from fhe_auc.base.errors import InputError
 from fhe_auc.base.serialise import encode
 from fhe_auc.question import thresholds
 from fhe_auc.question.analysis import PLAIN
-from fhe_auc.question.binning import bins_of
+from fhe_auc.question.binning import bins_of, starts_of
 from fhe_auc.rows.party_data import PartyData
-from fhe_auc_protocols.exact_auc.auc_sums import AucOfSums
+from fhe_auc_protocols.exact_auc.release_part import AucOfSums, Reading, Rows
 from fhe_auc_protocols.exact_auc.tie_sums import DRAWS, TieSums, runs_of
-from tests.support import delong
 from tests.support.exact_sessions import Play, both_protocols, rows, slow
 
 GRID = thresholds.hybrid(5000)
@@ -27,7 +26,7 @@ def draws(scores: Any, labels: Any, session: bytes, grid: Any = GRID) -> Any:
     """M of each draw, in the clear."""
     ties = TieSums(PLAIN, (len(grid),), len(grid), 2 * len(grid))
     data = PartyData.from_arrays("all", labels, scores)
-    vectors = ties.count(data, [bins_of(data.y_score, grid).astype(np.int64)], np.asarray(grid), session)
+    vectors = ties.of_rows(Rows(data, np.asarray(grid), starts_of(np.asarray(grid)), session))
     products = np.array([each.reshape(2, -1).prod(axis=0).sum() for each in vectors])
     return products[::2] - products[1::2]
 
@@ -44,18 +43,6 @@ def points(number: int, seed: int, values: Any) -> tuple[Any, Any]:
     random = np.random.default_rng(seed)
     at = random.choice(len(values), number)
     return random.random(number) < 0.1 + 0.5 * at / len(values), np.array(values)[at]
-
-
-def width(interval: Any) -> float:
-    return float(interval.high - interval.low)
-
-
-def of_rows(labels: Any, scores: Any) -> float:
-    """The width of DeLong's interval over rows, on the logit scale."""
-    auc, error = delong.of_rows(scores[labels], scores[~labels])
-    reach = 1.959964 * error / (auc * (1 - auc))
-    low, high = (1 / (1 + np.exp(-np.log(auc / (1 - auc)) - end)) for end in (-reach, reach))
-    return float(high - low)
 
 
 def test_a_number_has_one_sign_in_all_files_and_others_signs_of_their_own_in_each_draw_and_session() -> None:
@@ -84,39 +71,12 @@ def test_two_values_of_one_bin_are_missed_in_one_session_of_256() -> None:
     assert 0 < missed < 12  # 3.9 on average
 
 
-TREE = np.sort(np.random.default_rng(3).random(8)) ** 2
-SCORES = {
-    "points": np.arange(10) / 10,
-    "two values": [0.003, 0.0032],
-    "four values": [0.0003, 0.0021, 0.0083, 0.0207],
-    "tree": TREE,
-    "NEWS2": np.arange(21) / 20,
-    "percent": np.arange(40) / 100,
-}
 MODES: list[Any] = [
     {"protocol": "exact"},
     slow({"protocol": "verified"}),
     slow({"protocol": "exact", "keys": "joint"}),
     {"protocol": "verified", "keys": "helper", "row_caps": 700},
 ]
-
-
-@pytest.mark.parametrize(
-    ("values", "mode"),
-    [
-        *((values, MODES[0]) for values in SCORES.values()),
-        *((SCORES[each], MODES[3]) for each in ("points", "percent")),
-    ],
-)
-def test_scores_of_few_values_have_delongs_interval_of_the_rows(values: Any, mode: dict[str, Any]) -> None:
-    """One site writes them in single precision, and none of them is on the grid in a bin of its own."""
-    labels, scores = points(1200, 4, values)
-    scores = np.where(np.arange(1200) % 3 == 1, scores.astype(np.float32), scores)
-    sites = [(labels[site::3], scores[site::3]) for site in range(3)]
-    found: Any = federated_auc(sites, **mode, max_rows=2000)
-    assert found.binning_error < 0.1 * found.standard_error
-    assert width(found.interval) == pytest.approx(of_rows(labels, scores.astype(np.float32)), rel=0.02)
-    assert not any("many pairs" in each for each in found.warnings)
 
 
 @pytest.mark.slow
@@ -173,7 +133,10 @@ def test_a_party_hides_what_bins_merge_of_others_where_signs_of_its_rows_are_of_
     positives, negatives = (int(each.sum()) for each in pools)
     sums = AucOfSums(None, Fraction(int(np.prod(pools, axis=0).sum()), 2 * positives * negatives), positives, negatives)
     ties = TieSums(PLAIN, (20,), 20, 40)
-    (right,), (hidden,) = (ties.read(each.tolist(), [sums]) for each in (honest, honest - k * k))
+    both = [Reading(analysis=PLAIN, max_rows=3000, modulus=2**60, aucs=[sums]) for _ in range(2)]
+    for reading, own in zip(both, (honest, honest - k * k), strict=True):
+        ties.read(own.tolist(), reading)
+    (right,), (hidden,) = (reading.aucs for reading in both)
     assert right == sums
     assert hidden.binning_error < sums.binning_error / 4
 

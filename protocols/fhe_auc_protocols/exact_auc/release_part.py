@@ -1,0 +1,241 @@
+"""What a release is made of: parts. Each has all of one question, and a session visits those that it has.
+
+    AUCs, rows of each group and class, DeLong's errors    `auc_sums`
+    ties that are meant                                    `tie_sums`
+    groups; several classes                                `subgroups`, `class_average`
+    comparisons of models                                  `comparison_sums`
+    sites                                                  `site_sums`
+    patients with several rows                             `cluster_sums`
+    all of it with noise                                   `epsilon_noise`, in the place of the others
+    row caps, within which counts are proved               `proved_counts`
+
+A part says which vectors a party's sketch has for it, and counts the party's rows into them; which sums of these are
+released; what parties agree to; and, from the integers that come out, what a result says. `analysis_sums` puts them
+together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cached_property
+from typing import ClassVar, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fhe_auc.question.analysis import Analysis, Contrast
+from fhe_auc.question.binning import in_bins
+from fhe_auc.results import intervals
+from fhe_auc.results.estimates import Comparison, GroupEstimate, Headline
+from fhe_auc.results.heterogeneity import SiteSummary
+from fhe_auc.results.intervals import Interval
+from fhe_auc.rows.party_data import PartyData
+from fhe_auc.session.plan import Parameter
+from fhe_auc.sums.terms import Factor, Part, Sum, Term
+
+Vectors = Sequence[tuple[str, int]]  # names, with their lengths
+Counts = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Some of a party's rows, or all, as parts count them at these thresholds; bins begin at `starts`."""
+
+    data: PartyData
+    grid: NDArray[np.float64]
+    starts: NDArray[np.float64]
+    session: bytes  # the manifest's digest
+
+    @cached_property
+    def bins(self) -> list[Counts]:
+        """The bin of each row's score, for each model."""
+        return [in_bins(scores, self.starts).astype(np.int64) for scores in self.data.scores]
+
+
+class AucOfSums(NamedTuple):
+    """What the integers say; Q10 and Q01 only where there is an interval. There is no AUC of rows of one label."""
+
+    auc: Fraction | None
+    binning_error: Fraction
+    positives: int
+    negatives: int
+    q10: int | None = None
+    q01: int | None = None
+    alike: Fraction = Fraction(0)
+    """Ties of all bins that crowd in coarse ones of comparisons, over 2PN; where there are none, of open bins."""
+
+    @property
+    def pairs(self) -> int:
+        """PN, of a positive and a negative row each."""
+        return self.positives * self.negatives
+
+
+@dataclass(frozen=True)
+class Errors:
+    """Standard errors and intervals where rows are independent; None as `level` where no intervals are wanted.
+
+    `plain` intervals are not made on the logit scale.
+    """
+
+    level: float | None
+    plain: bool
+
+    def of_auc(self, contrast: Contrast, own: AucOfSums) -> tuple[float | None, Interval | None]:
+        """Return standard error and interval: of the cubic sums, or, without these, of the AUC alone."""
+        if self.level is None or own.auc is None:
+            return None, None
+        rows, method = (own.positives, own.negatives), intervals.DELONG
+        if own.q10 is None or own.q01 is None:
+            method, error = intervals.HANLEY_MCNEIL, intervals.hanley_mcneil(own.auc, *rows)
+        else:
+            delong = intervals.delong(own.auc, *rows, own.q10, own.q01)
+            corrected = None if delong is None else self.corrected(contrast, own, delong)
+            if corrected is None:
+                return None, None
+            error = corrected
+        if self.plain and method == intervals.DELONG:
+            interval = intervals.plain(own.auc, error, self.level, self.method(intervals.PLAIN_DELONG))
+        elif (stretch := self.stretch(contrast, rows)) is not None:
+            interval = intervals.on_logit_scale(own.auc, error * stretch, self.level, self.method(method))
+        else:
+            interval = intervals.of_auc(own.auc, rows, error, self.level, method)
+        return error, intervals.widened(interval, error, float(own.binning_error))
+
+    def method(self, name: str) -> str:
+        """Return the name of a method, DeLong's as it is computed here."""
+        return name
+
+    def corrected(self, contrast: Contrast, own: AucOfSums, error: float) -> float | None:
+        """Return DeLong's standard error as it is here; None where there is none."""
+        return error
+
+    def stretch(self, contrast: Contrast, rows: tuple[int, int]) -> float | None:
+        """Return by how much intervals are wider than on the logit scale; None: they are those of so many rows."""
+        return None
+
+    def paired(
+        self, pair: tuple[int, int], first: AucOfSums, second: AucOfSums, error: intervals.PairedError
+    ) -> intervals.PairedError:
+        """Return the standard error of a difference as it is here."""
+        return error
+
+    def few(self, contrast: Contrast, rows: tuple[int, int]) -> str:
+        """Return a warning where intervals by errors alone are of too few; else an empty text."""
+        return intervals.FEW_PLAIN if self.plain and min(rows) < intervals.FEW else ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Said:
+    """What a part says in a result."""
+
+    headline: Headline | None = None
+    estimates: tuple[GroupEstimate, ...] = ()
+    comparisons: tuple[Comparison, ...] = ()
+    sites: tuple[SiteSummary, ...] = ()
+    settings: Mapping[str, bool | int | float | str] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+
+
+class Saying(Protocol):
+    """What a part has read, once that is accepted."""
+
+    def said(self, reading: Reading) -> Said:
+        """Return what it says; raise `UndefinedAucError` where there is no AUC."""
+
+
+@dataclass(kw_only=True)
+class Reading:
+    """A result while it is read: what the session says of it, and what parts have read, in their order."""
+
+    analysis: Analysis
+    max_rows: int
+    modulus: int  # integers are known up to multiples of it
+    parties: int = 1  # most that submit
+    counted: Sequence[str] = ()
+    rows: Sequence[int] = ()  # row caps of those that are counted, where counts are proved
+    level: float | None = None
+    plain: bool = False
+    quantiles: bool = False  # a session before has found the thresholds: that is not advised again
+    aucs: list[AucOfSums] = field(default_factory=list)  # of each contrast
+    estimates: tuple[GroupEstimate, ...] = ()  # what `auc_sums` has said of them
+    sayings: list[Saying] = field(default_factory=list)
+    errors: Errors = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.errors = Errors(self.level, self.plain)
+
+
+class Agreed(NamedTuple):
+    """What parts look at of a plan."""
+
+    analysis: Analysis
+    interval: bool
+    authenticated: bool
+    helpers: int
+    parties: int
+    max_rows: int
+    primes: int
+    caps: tuple[int, ...]
+
+
+class ReleasePart:
+    """A part of a release, which says nothing, as yet."""
+
+    unproved: ClassVar[str] = ""
+    """What rests on entries of the sketch that are no counts, where counts are proved; empty where nothing does."""
+
+    @property
+    def vectors(self) -> Vectors:
+        """Vectors of a party's sketch."""
+        return ()
+
+    @property
+    def sums(self) -> Sequence[Sum]:
+        """What is released."""
+        return ()
+
+    def check(self, plan: Agreed) -> None:
+        """Raise `CapacityError` where a plan with this part does not fit together."""
+
+    def least_modulus(self, max_rows: int) -> int:
+        """Return how many values a sum of so many pooled rows can take."""
+        return 1
+
+    def terms(self) -> Sequence[Parameter]:
+        """Return what parties agree to."""
+        return ()
+
+    def check_rows(self, data: PartyData, index: int | None) -> None:
+        """Raise `InputError` where a party, the one of this index if it is named, cannot take part with its rows."""
+
+    def of_rows(self, rows: Rows) -> Sequence[Counts]:
+        """Return the vectors of rows, if they add up over rows."""
+        return ()
+
+    def of_party(self, rows: Rows, counts: Counts, max_rows: int, modulus: int) -> Sequence[Counts]:
+        """Return the other vectors, of all rows of a party; `counts` are those of all rows, (models, classes, bins)."""
+        return ()
+
+    def read(self, sums: Sequence[int], reading: Reading) -> Saying | None:
+        """Return what has something to say of these sums; raise `ResultCheckError` where they cannot be.
+
+        A part may change what those before it have read.
+        """
+        return None
+
+
+def each_of(vectors: Sequence[str]) -> Factor:
+    """Return p_k (or n_k), the rows of all these vectors."""
+    return Factor(tuple([Part(vector) for vector in vectors]))
+
+
+def sum_of(name: str, *factors: Factor) -> Sum:
+    """Return the sum of one product."""
+    return Sum(name, (Term(factors),))
+
+
+def most_cubic(max_rows: int) -> int:
+    """Return what Q10 ≤ P·N² and Q01 ≤ N·P² are at most for P + N rows: 4·(P + N)³/27."""
+    return 4 * max_rows**3 // 27

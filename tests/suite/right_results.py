@@ -1,0 +1,153 @@
+"""What a session has to yield, by definitions over all rows of those who count."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import fields, replace
+from statistics import NormalDist
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fhe_auc.base.errors import EvaluationError, UndefinedAucError
+from fhe_auc.results.intervals import DELONG
+from fhe_auc.rows.party_data import PartyData
+from tests.suite.sessions import GRID, Case, Site
+from tests.support import delong
+from tests.support.nothing import rows_in
+from tests.support.pooled import rounding
+from tests.support.several import auc_of, binned, chosen, pool
+
+NOISY = ("boundaries-local-dp", "dpauc-laplace", "dpauc-gaussian", "histogram-local-dp", "ustat-hierarchy")
+"""Protocols whose noise is never small: all that is known is that every party has the same result."""
+
+_OWN = ("seconds", "warnings", "upload_bytes_per_party", "download_bytes_per_party")
+
+
+def check(case: Case, site: Site, counted: Sequence[PartyData]) -> str:
+    """Assert that a site has the right result over these rows, or none and for a good reason; return it, to compare."""
+    rows = pool(counted)
+    one_label = len(set(rows.labels.tolist())) == 1
+    try:
+        found = site.outcome()
+    except UndefinedAucError:
+        assert one_label
+        return "undefined"
+    except EvaluationError:
+        if one_label and case.protocol in ("semi-honest", "malicious"):
+            return "undefined"
+        raise
+    if found is None:
+        return ""
+    assert found.parties == len(counted)
+    assert found.protocol == case.protocol
+    assert found.keys == (case.keys if case.keys != "none" else "none")
+    if case.protocol not in NOISY:
+        _CHECKS[case.protocol](case, found, counted)
+    told = {each.name: getattr(found, each.name) for each in fields(found) if each.name not in _OWN}
+    return repr({name: repr(value) for name, value in told.items()})
+
+
+def _nothing(case: Case, found: Any, counted: Sequence[PartyData]) -> None:
+    assert rows_in(found) == pool(counted).rows
+
+
+def _exact(case: Case, found: Any, counted: Sequence[PartyData]) -> None:
+    if case.part == "epsilon":
+        _near(case, found, counted)
+        assert (found.fraction, found.positives) == (None, None)
+        return
+    rows, analysis = pool(counted), case.analysis
+    bins = [binned(scores, GRID) for scores in rows.scores]
+    assert found.verified == (case.protocol == "verified")
+    for contrast, estimate in zip(analysis.contrasts, found.estimates, strict=True):
+        ones, zeros = (
+            bins[contrast.model][chosen(rows, analysis, cell)] for cell in (contrast.positives, contrast.negatives)
+        )
+        right = auc_of(ones, zeros)
+        if right is None:
+            assert (estimate.auc, bool(estimate.missing)) == (None, True)
+            continue
+        assert (estimate.fraction, estimate.positives, estimate.negatives) == (right[0], len(ones), len(zeros))
+        if min(len(ones), len(zeros)) > 1 and case.part != "clusters":
+            error = delong.of_rows(ones, zeros)[1]
+            assert estimate.standard_error == pytest.approx(error, rel=1e-9, abs=1e-12)
+            _interval(estimate)
+    ones, zeros = (bins[0][rows.labels == label] for label in (1, 0))
+    assert (found.fraction, found.binning_error_fraction) == auc_of(ones, zeros)
+    assert found.inputs_proved == ("row caps" if case.part == "proofs" else "")
+    if case.part == "models":
+        (compared,) = found.comparisons
+        assert compared.difference == pytest.approx(found.estimates[1].auc - found.estimates[0].auc, abs=1e-12)
+    elif case.part == "clusters":
+        sizes = np.cumsum([0, *(data.rows for data in counted)])
+        patients = np.concatenate([each.clusters + start for each, start in zip(counted, sizes, strict=False)])
+        _, covariance = delong.obuchowski(rows.labels, patients, bins[0])
+        assert found.standard_error == pytest.approx(math.sqrt(covariance[0, 0]), rel=1e-9)
+    elif case.part == "sites":
+        _sites(found, counted)
+
+
+def _interval(estimate: Any) -> None:
+    found, auc, error = estimate.interval, estimate.auc, estimate.standard_error
+    if found is None or found.method != DELONG or not 0 < auc < 1:
+        return
+    width = NormalDist().inv_cdf(0.975) * error / (auc * (1 - auc))
+    middle = math.log(auc / (1 - auc))
+    ends = [1 / (1 + math.exp(-(middle + sign * width))) for sign in (-1, 1)]
+    assert (found.low, found.high) == pytest.approx(tuple(ends), rel=1e-9)
+
+
+def _sites(found: Any, counted: Sequence[PartyData]) -> None:
+    (summary,) = found.sites
+    each = [auc_of(*(binned(data.y_score, GRID)[data.labels == label] for label in (1, 0))) for data in counted]
+    pairs = [int(data.labels.sum()) * int((1 - data.labels).sum()) for data in counted]
+    assert summary.both_classes == sum(auc is not None for auc in each)
+    if summary.both_classes >= 5:
+        right = sum(auc[0] * number for auc, number in zip(each, pairs, strict=True) if auc is not None) / sum(pairs)
+        assert summary.within == pytest.approx(float(right), abs=1e-12)
+
+
+def _near(case: Case, found: Any, counted: Sequence[PartyData]) -> None:
+    """Compare an AUC that is off by a little noise, rounding or CKKS."""
+    rows = pool(counted)
+    bins = binned(rows.y_score, GRID)
+    right = auc_of(bins[rows.labels == 1], bins[rows.labels == 0])
+    if right is None:
+        assert case.protocol in ("dpauc-rr", "ustat-krr", "verified")
+    else:
+        most = {"dpauc-rr": 1e-9, "ustat-krr": 1e-6, "verified": 0.05}.get(
+            case.protocol, 1e-6 + rounding(found.decimals)
+        )
+        assert abs(found.auc - float(right[0])) <= most
+
+
+def _histogram(case: Case, found: Any, counted: Sequence[PartyData]) -> None:
+    rows = pool(counted)
+    bins = binned(rows.y_score, GRID)
+    for label, counts in ((1, found.histogram.positives), (0, found.histogram.negatives)):
+        assert np.array_equal(counts[-len(GRID) :], np.bincount(bins[rows.labels == label], minlength=len(GRID)))
+
+
+def _boundaries(case: Case, found: Any, counted: Sequence[PartyData]) -> None:
+    """Compare with what one party finds that has all rows."""
+    alone = replace(pool(counted), name="all")
+    request = replace(case.request({}), parties=("all",), min_parties=1)
+    session = case.plugin().prepare(replace(request, keys="sealed"))
+    delivery = session.delivery()
+    aggregator = case.plugin().aggregator(session.manifest, delivery.aggregator)
+    party = case.plugin().party(session.manifest, delivery.parties["all"], alone)
+    message = aggregator.start()
+    while message is not None:
+        aggregator.receive("all", party.respond(message))
+        message = aggregator.finish_round()
+    assert np.array_equal(found.grid, party.result().grid)
+
+
+_CHECKS = {
+    "nothing": _nothing,
+    **dict.fromkeys(("exact", "verified"), _exact),
+    **dict.fromkeys(("semi-honest", "malicious", "dpauc-rr", "ustat-krr"), _near),
+    **dict.fromkeys(("histogram-federated", "histogram-distributed-dp"), _histogram),
+    **dict.fromkeys(("boundaries-federated", "boundaries-distributed-dp"), _boundaries),
+}

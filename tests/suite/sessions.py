@@ -1,0 +1,326 @@
+"""A session as the suite plays it: what it is of (`Case`), and everybody in it (`World`).
+
+Roles are met in three ways. "memory": objects in this process, which say what sites say. "signed": the same, with keys
+that sign and seal, as between machines. By any other name, a carrier of ours: each answer comes out of a key store,
+through what runs at a site, so that a site is killed and restored between any two questions.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fhe_auc.base.errors import DeserialisationError, EvaluationError, FheAucError, MessageError
+from fhe_auc.base.exchange import Arrivals, Folder
+from fhe_auc.base.logs import RoleLog
+from fhe_auc.base.names import HELPER
+from fhe_auc.machines import file_transport, outcomes, site_role
+from fhe_auc.machines.site_state import Joined, site_storage
+from fhe_auc.question.analysis import PLAIN, Analysis
+from fhe_auc.rows.party_data import PartyData
+from fhe_auc.rows.party_files import write_rows
+from fhe_auc.session import registry
+from fhe_auc.session.aggregator import Aggregator
+from fhe_auc.session.journal import Journal
+from fhe_auc.session.messages import Message
+from fhe_auc.session.nothing import Nothing
+from fhe_auc.session.party import Party
+from fhe_auc.session.protocol import Protocol, Request
+from tests.support.several import SEX, made
+
+NAMES = ("north", "south", "east", "west", "centre", "coast")
+GRID = np.linspace(0, 1, 9)
+SEEDS = 20
+"""Of rows; those of the last seed are of one label."""
+
+ANALYSES: Mapping[str, Analysis] = {
+    "groups": Analysis(by=(SEX,), min_cell=1),
+    "models": Analysis(models=("old", "new")),
+    "sites": Analysis(heterogeneity=True),
+    "clusters": Analysis(cluster="patient"),
+}
+OPTIONS: Mapping[str, Mapping[str, Any]] = {
+    "boundaries-distributed-dp": {"bins": 4, "epsilon": 30.0, "height": 4},
+    "boundaries-federated": {"bins": 4},
+    "boundaries-local-dp": {"bins": 4, "epsilon": 30.0, "height": 4},
+    "dpauc-gaussian": {"epsilon": 30.0, "delta": 1e-5},
+    "dpauc-laplace": {"epsilon": 30.0},
+    "dpauc-rr": {"epsilon": 30.0},
+    "histogram-distributed-dp": {"epsilon": 30.0},
+    "histogram-local-dp": {"epsilon": 30.0},
+    "ustat-hierarchy": {"epsilon": 30.0},
+    "ustat-krr": {"epsilon": 30.0, "bins": 8},
+}
+"""Budgets are so large that there is next to no noise: the right result is known. Other tests are about noise."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """What a session is of."""
+
+    protocol: str
+    keys: str = "none"
+    least: int = 4  # parties that are enough
+    part: str = ""  # of `ANALYSES`, or "proofs", or "epsilon"
+    way: str = "memory"  # in which roles are met
+
+    @property
+    def name(self) -> str:
+        return " ".join(filter(None, (self.protocol, self.keys, f"from {self.least}", self.part, self.way)))
+
+    @property
+    def parties(self) -> tuple[str, ...]:
+        return NAMES[: 6 if self.part == "sites" else 4]
+
+    @property
+    def analysis(self) -> Analysis:
+        return ANALYSES.get(self.part, PLAIN)
+
+    @property
+    def exact(self) -> bool:
+        return self.protocol in ("exact", "verified") and self.part != "epsilon"
+
+    @property
+    def echoes(self) -> bool:
+        """Whether parties compare what they were told: then nobody who counts may leave before the last round."""
+        return self.keys == "sealed" and self.protocol in ("verified", "malicious")
+
+    def plugin(self) -> Protocol[Any]:
+        return Nothing() if self.protocol == "nothing" else registry.load(self.protocol)
+
+    def request(self, sites: Mapping[str, PartyData]) -> Request:
+        return Request(
+            parties=self.parties,
+            thresholds=GRID,
+            min_parties=self.least,
+            max_rows=1000,
+            min_rows=10,
+            options={"epsilon": 30.0} if self.part == "epsilon" else OPTIONS.get(self.protocol, {}),
+            analysis=self.analysis,
+            interval=0.95 if self.exact else None,
+            row_caps={name: data.rows for name, data in sites.items()} if self.part in ("proofs", "epsilon") else None,
+            keys="sealed" if self.keys == "none" else self.keys,
+        )
+
+    def rows(self, seed: int) -> dict[str, PartyData]:
+        """What each site has."""
+        sites = {}
+        for name, data in zip(self.parties, made(self.analysis, len(self.parties), seed), strict=True):
+            labels = data.labels if seed < SEEDS - 1 else np.ones_like(data.labels)
+            labels.flags.writeable = False
+            patients = np.arange(data.rows, dtype=np.int32) // 2 if self.part == "clusters" else None
+            sites[name] = replace(data, name=name, labels=labels, clusters=patients)
+        return sites
+
+
+class Site(ABC):
+    """Who answers: a party, or the helper."""
+
+    @abstractmethod
+    def respond(self, message: bytes) -> bytes:
+        """Answer a question that has not been answered before."""
+
+    @abstractmethod
+    def ask_again(self, message: bytes, answer: bytes) -> None:
+        """Ask what has been answered so: there is no other answer."""
+
+    @abstractmethod
+    def refuse(self, message: bytes) -> None:
+        """Ask what must not be answered, and must leave no trace."""
+
+    @abstractmethod
+    def restart(self, other: Site) -> None:
+        """Kill it, and go on from what it has saved; what another one has saved does not fit."""
+
+    @abstractmethod
+    def outcome(self) -> Any:
+        """Return what the session has yielded here, None where that is gone with a process; else raise why not."""
+
+
+class SiteInMemory(Site):
+    """An object that is saved and restored."""
+
+    def __init__(self, make: Callable[[], Party[Any]]) -> None:
+        self._make, self.role = make, make()
+        self._gone = False  # whether the process is that had the result
+
+    def respond(self, message: bytes) -> bytes:
+        with pytest.raises(EvaluationError, match="has no result"):
+            self.role.result()
+        return self.role.respond(message)
+
+    def ask_again(self, message: bytes, answer: bytes) -> None:
+        self.refuse(message)
+
+    def refuse(self, message: bytes) -> None:
+        before = self.role.saved()
+        with pytest.raises(MessageError):
+            self.role.respond(message)
+        assert self.role.saved() == before
+
+    def restart(self, other: Site) -> None:
+        assert isinstance(other, SiteInMemory)
+        killed, role = self.role, self._make()
+        state = killed.saved()
+        for wrong in (state[:-1], *([other.role.saved()] if other is not self else [])):
+            with pytest.raises(DeserialisationError):
+                role.restore(wrong)
+        role.restore(state)
+        assert role.saved() == state
+        assert (role.ended, role.next_round, role.submitted) == (killed.ended, killed.next_round, killed.submitted)
+        if killed.submitted:
+            with pytest.raises(EvaluationError, match="has begun already"):
+                role.restore(state)
+        self._gone = self._gone or role.ended
+        self.role = role
+
+    def outcome(self) -> Any:
+        if not self._gone:
+            return self.role.result()
+        with pytest.raises(EvaluationError, match="the process that ended the session had it"):
+            self.role.result()
+        return None
+
+
+class SiteInStore(Site):
+    """A key store; answers come through a folder."""
+
+    def __init__(self, config: Mapping[str, Any], folder: Path) -> None:
+        self.config, self.folder = config, folder
+
+    def respond(self, message: bytes) -> bytes:
+        number = parsed(message).round
+        exchange = Folder(self.folder, make=True)
+        exchange.put(file_transport.message_name("", number), message)
+        file, _ = file_transport.answer(Arrivals(exchange), "", self.config, number, RoleLog())
+        return exchange.read(file)
+
+    def ask_again(self, message: bytes, answer: bytes) -> None:
+        assert self.respond(message) == answer
+
+    def refuse(self, message: bytes) -> None:
+        with pytest.raises(FheAucError):
+            site_role.answer(self.config, message)
+
+    def restart(self, other: Site) -> None:
+        """Another process answers each question."""
+
+    def outcome(self) -> Any:
+        files = list(Path(self.config["results"]).glob("*.json"))
+        if not files:
+            raise EvaluationError("there is no result")
+        (file,) = files
+        return outcomes.read(file)
+
+
+class SiteOfFlower(SiteInStore):
+    """A key store, which Flower's ClientApp answers from."""
+
+    def respond(self, message: bytes) -> bytes:
+        from flwr.app import Message as Query
+
+        from fhe_auc.machines.flower.client_app import answer, packed, unpacked
+
+        query = Query(packed(message), 1, "query.fhe_auc")
+        query.metadata.__dict__["_message_id"] = "m"
+        context: Any = SimpleNamespace(node_config=self.config)
+        return unpacked(answer(query, context))
+
+
+class World:
+    """All roles of one session, and what they have said."""
+
+    def __init__(self, case: Case, seed: int) -> None:
+        self.case, self.plugin, self.data = case, case.plugin(), case.rows(seed)
+        self.folder = Path(tempfile.mkdtemp(prefix="any session "))
+        self.session = self.plugin.prepare(case.request(self.data))
+        if case.way == "memory":
+            self.manifest, delivery = self.session.manifest, self.session.delivery()
+            self._aggregator = lambda: self.plugin.aggregator(self.manifest, delivery.aggregator)
+            self.sites: dict[str, Site] = {
+                name: SiteInMemory(self._party(name, delivery.parties[name])) for name in case.parties
+            }
+            if delivery.helper is not None:
+                material = delivery.helper
+                self.sites[HELPER] = SiteInMemory(lambda: self.plugin.helper(self.manifest, material))
+        else:
+            self._between_machines()
+        self.journal = Journal(self.folder / "journal")
+        self.aggregator = self._begun()
+        self.message: bytes | None = self.aggregator.start()  # the question of this round; None: the session is over
+        self.asked: list[bytes] = [self.message]  # all questions
+        self.said: dict[tuple[int, str], bytes] = {}  # answers, by round and name
+
+    def _party(self, name: str, material: bytes) -> Callable[[], Party[Any]]:
+        return lambda: self.plugin.party(self.manifest, material, self.data[name])
+
+    def _between_machines(self) -> None:
+        places = self.folder / "sites"
+        places.mkdir(mode=0o700)
+        local = site_storage().local_sites(self.session, places, {})
+        joined = site_storage().aggregator(local.aggregator)
+        self.manifest, self._aggregator = joined.manifest, joined.aggregator
+        if self.case.way == "signed":
+            self.sites = {name: SiteInMemory(self._signed(name, config)) for name, config in local.sites.items()}
+            return
+        kind = {"folder": SiteInStore, "flower": SiteOfFlower}[self.case.way]
+        self.sites = {}
+        for name, config in local.sites.items():
+            own: dict[str, Any] = dict(config)
+            if name != HELPER:
+                own |= {"data": str(self.folder / f"{name}.npz"), "results": str(self.folder / f"results of {name}")}
+                write_rows(Path(own["data"]), self.data[name], self.case.analysis)
+            exchange = self.folder / f"exchange of {name}"
+            exchange.mkdir()
+            self.sites[name] = kind(own, exchange)
+
+    def _signed(self, name: str, config: Mapping[str, Any]) -> Callable[[], Party[Any]]:
+        with site_storage().site(config) as store:
+            joined: Joined = store.session(self.session.manifest.session)
+        return lambda: joined.helper() if name == HELPER else joined.party(self.data[name])
+
+    def _begun(self) -> Aggregator:
+        made = self._aggregator()
+        made.journal = self.journal
+        return made
+
+    def restart_aggregator(self) -> None:
+        """Kill it: the next one says what it said, and has what it had."""
+        before, number = self.aggregator, self.aggregator.round
+        self.journal.close()
+        self.journal = Journal(self.folder / "journal")
+        self.aggregator = self._begun()
+        assert self.aggregator.start() == self.message
+        assert (self.aggregator.round, self.aggregator.asked, self.aggregator.counted) == (
+            *(number, before.asked, before.counted),
+        )
+        for name in before.asked:
+            assert self.aggregator.has_accepted(name) == before.has_accepted(name)
+
+    def end(self) -> None:
+        self.journal.close()
+        shutil.rmtree(self.folder)
+
+
+def parsed(data: bytes) -> Message:
+    return Message.from_bytes(data, limit=len(data))
+
+
+@cache
+def other_session(case: Case) -> tuple[bytes, dict[str, bytes]]:
+    """Return the first question of another session of the same kind, and its answers."""
+    world = World(case if case.way == "memory" else replace(case, way="signed"), 0)
+    assert world.message is not None
+    answers = {name: world.sites[name].respond(world.message) for name in case.parties}
+    world.end()
+    return world.message, answers

@@ -1,0 +1,31 @@
+"""Any session of the protocols beside `exact` and `verified`: `tests.suite.any_session`."""
+
+import pytest
+
+from tests.suite.any_session import play
+from tests.suite.sessions import Case
+
+CASES = [
+    Case("nothing", least=2),
+    Case("semi-honest", "sealed", 2),
+    Case("malicious", "sealed"),
+    Case("histogram-federated", "sealed"),
+    Case("histogram-federated", "helper", 2),
+    Case("histogram-distributed-dp", "sealed"),
+    Case("histogram-distributed-dp", "helper", 2),
+    Case("histogram-local-dp", least=2),
+    Case("boundaries-federated", "sealed"),
+    Case("boundaries-federated", "helper", 3),
+    Case("boundaries-distributed-dp", "helper", 2),
+    Case("boundaries-local-dp", least=3),
+    Case("dpauc-laplace", least=3),
+    Case("dpauc-gaussian", least=2),
+    Case("dpauc-rr", least=2),
+    Case("ustat-hierarchy", least=2),
+    Case("ustat-krr", least=3),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_any_session_yields_what_the_rows_say_or_nothing(case: Case) -> None:
+    play(case, 6)
