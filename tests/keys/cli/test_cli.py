@@ -469,25 +469,6 @@ def test_a_session_in_which_everybody_receives_much_is_made_with_a_warning(monke
     assert re.search("warning: each of 2 parties receives .*; with joint keys that grows", made.stderr)
 
 
-def test_a_revoked_party_is_refused_at_the_session_and_cannot_open(clock: Clock) -> None:
-    clock.at += timedelta(minutes=1)
-    result = ok("revoke", "south", *AUTHORITY, "--out", "authority")
-    assert re.search("revoked +[0-9a-f]+ +of 'south'", result.stdout)
-    assert "nothing new" in ok("revoke", "south", *AUTHORITY).stdout
-    news = ("--revocation-list", "authority/ca.crl")
-    for more in (news, ()):  # the list has been kept, also where the command failed
-        revoked = call(*SESSION, *SMALL, "--out", "next", *more)
-        assert_fails(revoked, 1, "south/south.credential: .* has been revoked")
-    assert not Path("next").exists()
-    assert_fails(open_as("south", None, *news), 1, "has been revoked")
-    result = call("enrol", "south", *SOUTH, *news)
-    assert (result.exit_code, result.stderr.count("\n")) == (0, 1)
-    assert re.match("warning: the certificate of .*south.* has been revoked", result.stderr)
-    shown = json_of("show", *SOUTH)
-    assert (shown["site"]["certified"], "revoked" in shown["site"]["state"]) == (False, True)
-    assert "south: REVOKED" in ok("show", *AUTHORITY).stdout
-
-
 def test_no_file_is_overwritten_unasked(clock: Clock) -> None:
     mine, before = b"something of mine", Path("authority/ca.pem").read_bytes()
     told = ("--fingerprint", request_fingerprint("north/north.csr"))
