@@ -29,9 +29,16 @@ from fhe_auc.base.errors import DeserialisationError, EvaluationError, InputErro
 from fhe_auc.base.keystream import COMMON_SECRET_BYTES
 from fhe_auc.base.names import HELPER, NAME_BYTES
 from fhe_auc.base.serialise import SecretStruct, decode, encode
-from fhe_auc.input_proofs.fixed import QueryKey, Submissions
-from fhe_auc.input_proofs.joint_randomness import PART_BYTES
-from fhe_auc.input_proofs.sessions import KEY_BYTES, InputProof, InputProofs, Opened, Submitted
+from fhe_auc.input_proofs.sessions import (
+    KEY_BYTES,
+    PART_BYTES,
+    InputProof,
+    InputProofs,
+    Opened,
+    QueryKey,
+    Submissions,
+    Submitted,
+)
 from fhe_auc.session.aggregator import Aggregator
 from fhe_auc.session.computation import Result
 from fhe_auc.session.manifest import Manifest

@@ -16,12 +16,21 @@ import pytest
 
 from fhe_auc.base.keystream import KeyStream, derived_key
 from fhe_auc.base.serialise import encode
-from fhe_auc.input_proofs.fixed import QueryKey, Submissions
-from fhe_auc.input_proofs.joint_randomness import aggregators_part, helpers_part, helpers_share, joint_seed, weights
-from fhe_auc.input_proofs.prove import prove
-from fhe_auc.input_proofs.sessions import InputProof, InputProofs, Opened, Submitted
+from fhe_auc.input_proofs.proofs import Query, prove
+from fhe_auc.input_proofs.sessions import (
+    InputProof,
+    InputProofs,
+    Opened,
+    QueryKey,
+    Submissions,
+    Submitted,
+    aggregators_part,
+    helpers_part,
+    helpers_share,
+    joint_seed,
+    weights,
+)
 from fhe_auc.input_proofs.statement import PROOFS
-from fhe_auc.input_proofs.verify import Query
 from fhe_auc.rlwe.modular import Residues, add, multiply, subtract, uniform
 from fhe_auc.sums.pads import pack, unpack
 from fhe_auc_keys.fleet.sealed_answers import AnswersSeal
