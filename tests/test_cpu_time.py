@@ -28,5 +28,5 @@ def test_a_file_above_the_limit_fails_the_run_and_is_named(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("target", ["test", "test-openfhe"])
 def test_make_sets_the_limit(target: str) -> None:
-    asked = subprocess.run(["make", "-n", target], cwd=ROOT, capture_output=True, text=True, check=True)
+    asked = subprocess.run(["make", "-n", target], cwd=ROOT, capture_output=True, text=True, check=True)  # noqa: S607
     assert "--most-cpu=15 " in asked.stdout

@@ -89,17 +89,19 @@ class AnySession(RuleBasedStateMachine):
     # --- What goes as it should --------------------------------------------------------------------------------------
 
     @precondition(lambda self: self.awaited())
-    @rule(which=WHICH)
-    def answer(self, which: int) -> None:
+    @rule(which=WHICH, killed=st.booleans())
+    def answer(self, which: int, killed: bool) -> None:
         name = chosen(self.awaited(), which)
         said = self.answer_of(name)
         self.world.aggregator.receive(name, said)
         self.answered.append(name)
         self.refused(name, said, "sender")  # a replay
+        if killed and self.round < self.world.aggregator.rounds:
+            self.world.sites[name].restart(chosen(list(self.world.sites.values()), which))
 
     @precondition(lambda self: not self.ended)
-    @rule(too_early=st.integers(0, 5))
-    def finish_round(self, too_early: int) -> None:
+    @rule(too_early=st.integers(0, 5), killed=st.booleans())
+    def finish_round(self, too_early: int, killed: bool) -> None:
         """The last round, which needs no answer, mostly waits for all."""
         world, before = self.world, self.round
         if before == world.aggregator.rounds and self.awaited() and too_early < 5:
@@ -121,6 +123,8 @@ class AnySession(RuleBasedStateMachine):
             world.asked.append(world.message)
             assert world.aggregator.round == self.round
             assert world.aggregator.asked == self.asked
+            if killed:
+                world.restart_aggregator()
         assert world.aggregator.counted == self.counted
 
     @precondition(lambda self: not self.ended)
@@ -309,8 +313,8 @@ class AnySession(RuleBasedStateMachine):
             before = self.round
             try:
                 for name in self.awaited():
-                    self.answer(self.awaited().index(name))
-                self.finish_round(too_early=5)
+                    self.answer(self.awaited().index(name), killed=False)
+                self.finish_round(too_early=5, killed=False)
             except FheAucError:
                 assert self.told_lies
                 return

@@ -39,6 +39,9 @@ from fhe_auc_keys.trust.certificates import Peer, Trust, verify
 from fhe_auc_keys.trust.identity import Identity
 from fhe_auc_keys.trust.signed_documents import claimed_signer
 
+ANNOUNCEMENT = "session.helper"
+"""What a party's bundle of a session with a helper lies beside."""
+
 
 def is_joint(data: bytes) -> bool:
     """Return whether a file is, by its first bytes, the document of a session without a key holder."""
@@ -91,10 +94,13 @@ def is_for(data: bytes, announced: Announcement, me: Peer) -> bool:
 
 def announcement_beside(file: Path, data: bytes) -> bytes:
     """Return what lies beside a party's bundle, `data`, of a session with a helper; empty where nothing does."""
-    announced = file.with_name("session.helper")
-    if not data.startswith(PARTY_KIND.magic) or claimed_in_bundle(data).announcement or not announced.is_file():
-        return b""
-    return read_from_others(announced, plain=True)
+    announced = file.with_name(ANNOUNCEMENT)
+    return read_from_others(announced, plain=True) if needs_announcement(data) and announced.is_file() else b""
+
+
+def needs_announcement(data: bytes) -> bool:
+    """Whether what a session is must lie beside a file (`ANNOUNCEMENT`): a party's bundle that does not hold it."""
+    return data.startswith(PARTY_KIND.magic) and not claimed_in_bundle(data).announcement
 
 
 def newest_first(files: Iterable[Path]) -> list[Path]:

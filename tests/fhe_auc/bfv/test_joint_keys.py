@@ -26,8 +26,8 @@ from fhe_auc.rlwe import ciphertexts
 from fhe_auc.rlwe.ciphertexts import VARIANCE, phase_of, unwrap, wrap
 from fhe_auc.rlwe.modular import primes_above
 from fhe_auc.rlwe.polynomials import Polynomials, PolynomialSum, Words, coefficients_of, values_of
-from fhe_auc_protocols.exact_auc.parameter_choice import plan_exact
 from fhe_auc_protocols.exact_auc.plan import ExactPlan
+from fhe_auc_protocols.exact_auc.protocol import plan_exact
 from tests.support import bfv_contexts
 from tests.support.bfv_contexts import SLOTS
 from tests.support.polynomials import integers, polynomial, signed

@@ -18,6 +18,7 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 
+from fhe_auc.base.clock import SYSTEM
 from fhe_auc.base.serialise import decode
 from fhe_auc.machines.flower.certificates import TlsFiles
 from fhe_auc.machines.site_state import site_storage
@@ -28,7 +29,7 @@ from fhe_auc_keys.bundles.session_keys import PartySecrets
 from fhe_auc_keys.cli import keys as group
 from fhe_auc_keys.cli.common import now
 from fhe_auc_keys.errors import KeysError
-from fhe_auc_keys.site import key_erasure, key_store_sites
+from fhe_auc_keys.site import key_erasure
 from fhe_auc_keys.store import list_places
 from fhe_auc_keys.store.trusted_authorities import parse_list
 from fhe_auc_keys.trust.authority import Authority
@@ -437,7 +438,7 @@ def test_a_list_ends_soon_in_its_last_week_or_the_last_quarter_of_a_shorter_vali
 def test_a_round_takes_a_newer_list_in_time_and_warns_where_there_is_none(
     clock: Clock, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(key_store_sites, "_now", clock)
+    monkeypatch.setattr(SYSTEM, "now", clock)
     config = {"store": "north/store", "holder": "north"}
     Path("lists").mkdir()
     shutil.copy("authority/ca.crl", "lists/0.crl")
