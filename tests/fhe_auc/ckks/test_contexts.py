@@ -12,10 +12,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fhe_auc import ckks
-from fhe_auc.base.errors import BackendUnavailableError, CapacityError, DeserialisationError
+from fhe_auc.base.errors import CapacityError, DeserialisationError
 from fhe_auc.ckks.encoding import MOST_BITS
 from fhe_auc.rlwe.ciphertexts import wrap
-from fhe_auc.rlwe.context import library_for
 from fhe_auc.rlwe.polynomials import Polynomials
 from tests.support.schemes import Ckks
 
@@ -116,45 +115,3 @@ def test_results_that_hide_nothing_or_are_of_another_count_or_size_are_refused(p
         forged[part] = np.array([few_values, few_values])
         with pytest.raises(DeserialisationError, match="multiplies the secret key is small"):
             read()
-
-
-def test_a_square_whose_polynomials_stand_in_another_order_is_refused_at_first_use(
-    pair: ckks.KeyPair, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    library = library_for.__wrapped__(pair.public.parameters)
-    words = library.submission.polynomials.uniform(bytes(range(32)))
-    square = library_for(pair.public.parameters).square(words)
-    library.verify_square(words, square)
-    first, second, third = np.split(square, 3)
-    half = pair.secret.mask_shape
-    twice = second.copy()
-    half.add_in_place(twice, second)
-    for other in ((third, second, first), (second, first, third), (first, twice, third)):
-        with pytest.raises(BackendUnavailableError, match="multiplies ciphertexts in a way that fhe-auc does not know"):
-            library.verify_square(words, np.concatenate(other))
-    product = Polynomials.multiply
-    monkeypatch.setattr(Polynomials, "multiply", lambda self, x, y: product(self, x, np.roll(y, 1, axis=1)))
-    with pytest.raises(BackendUnavailableError, match="multiplies ciphertexts in a way"):
-        ckks.PublicContext(pair.public._stored, library).sum_of_squares([words])
-
-
-_WITHOUT_KEYS = """
-import json
-from tests.support.schemes import Ckks
-
-scheme = Ckks()
-public, secret = scheme.library.generate(scheme.parameters("openfhe"))
-values = scheme.some(1)
-result = scheme.computed(public, scheme.read(public, scheme.encrypt(secret, values)))
-right = bool(scheme.agree(scheme.decrypt(secret, result), scheme.expected(values)))
-
-import openfhe
-from fhe_auc.rlwe.context import library_for
-context = library_for(public.parameters).context
-print(json.dumps([right, len(context.GetAllEvalMultKeys()), len(context.GetAllEvalAutomorphismKeys())]))
-"""
-
-
-@pytest.mark.openfhe
-def test_products_on_openfhe_need_no_keys_in_its_maps_and_put_none_there(run_child: Any) -> None:
-    assert run_child(_WITHOUT_KEYS) == [True, 0, 0]
