@@ -195,6 +195,11 @@ class InputProofs:
         """Bytes of a proof, encoded."""
         return proof_bytes(self._statement)
 
+    @property
+    def answer_bytes(self) -> int:
+        """Bytes of the aggregator's answers about one party: the joint seed that it used, and residues."""
+        return SEED_BYTES + self._packed(self._statement.verifier_size)
+
     def made(self, party: int, digits: Residues, padded: bytes, seed: bytes) -> InputProof:
         """Return a party's proofs of its digits, shape (digits,).
 

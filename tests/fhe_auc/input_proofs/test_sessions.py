@@ -271,6 +271,7 @@ def test_each_party_of_many_is_judged_by_itself_and_under_the_key_that_was_used(
     parties = [party for party, refused_by in CASES.values() if refused_by != "check" and party.answers is None]
     answers = session_of().answers(KEY, [Submitted(each.party, each.padded, each.proof) for each in parties])
     assert answers == [each.answered() for each in parties]
+    assert {len(each) for each in answers} == {session_of().answer_bytes}
     opened = [Opened(each.party, each.seed, each.parts, own) for each, own in zip(parties, answers, strict=True)]
     pads = [each.pad for each in parties]
     assert session_of(pads).held(KEY, opened) == [each.held() for each in parties]
