@@ -28,7 +28,7 @@ from fhe_auc_keys.roles.helped import HelpedSubmission, Told
 from fhe_auc_keys.roles.helper import Blobs, PadKeyOf
 from fhe_auc_keys.store.key_store import TRAIL
 from fhe_auc_protocols.options import Verified
-from tests.support.exact_sessions import PLUGINS, found_in, pairs_of, rows
+from tests.support.exact_sessions import found_in, pairs_of, rows
 from tests.support.helped_sessions import SITES, Play, payload_of, played_over_files
 from tests.support.lying_parties import lying
 from tests.support.machines import GRID, MachineSession, answer_in, toml
@@ -254,35 +254,6 @@ def test_there_is_no_query_before_the_last_submission() -> None:
     assert (len(asked.key), len(other.key)) == (32, 32)
     assert asked.key != other.key  # it is fresh
     assert repr(asked.key)[2:-1] not in repr(asked)
-
-
-def test_a_helper_and_an_aggregator_that_go_on_elsewhere_say_the_same(tmp_path: Path, liars: set[str]) -> None:
-    """After each of its messages the aggregator's process ends, and the helper's after each answer."""
-    liars.add(NAMES[3])
-    play = proving()
-    sent: list[bytes] = []
-    first = PLUGINS["verified"].aggregator(play.manifest, play.delivery.aggregator)
-    with Journal(tmp_path / "journal") as journal:
-        first.journal = journal
-        message = first.start()
-        while True:
-            sent.append(message)
-            again = PLUGINS["verified"].aggregator(play.manifest, play.delivery.aggregator)
-            again.journal = journal
-            assert again.start() == message
-            helper = play.another_helper()
-            helper.restore(play.helper.saved())
-            for role in (*play.parties, play.helper):
-                if role.name in again.asked:
-                    again.receive(role.name, (helper if role.name == HELPER else role).respond(message))
-            if helper.name in again.asked:
-                play.helper = helper
-            if (message := again.finish_round()) is None:
-                break
-        assert len(sent) == 4
-        assert again.result().missing == (NAMES[3],)
-        assert "its proof did not hold" in dict(again.result().refused)[NAMES[3]]
-    assert found_in(play.parties[0].result()) == pairs_of(play.counted(3))
 
 
 def test_caps_that_cannot_be_proved_are_refused_with_what_to_give() -> None:
