@@ -35,7 +35,7 @@ from fhe_auc.question.analysis import Analysis, Variable
 from fhe_auc.question.fleet import Fleet
 from fhe_auc.question.study import Study
 from fhe_auc.results import calibration_file
-from fhe_auc.rlwe import wire_format
+from fhe_auc.rlwe.ciphertexts import wrap
 from fhe_auc.rlwe.polynomials import Polynomials
 from fhe_auc.session.journal import Journal
 from fhe_auc.session.manifest import Manifest
@@ -220,7 +220,7 @@ VECTORS: dict[str, Callable[[Path], bytes]] = {
     "state of a party": lambda _: _Scribe(_manifest(), "north").saved(),
     "whose submissions count": lambda folder: _journalled(folder, "closed"),
     "submission in a journal": lambda folder: _journalled(folder, "submissions")[8:],
-    "container of a ciphertext": lambda _: wire_format.seal("ciphertext", FINGERPRINT, b"payload"),
+    "container of a ciphertext": lambda _: wrap("ciphertext", FINGERPRINT, b"payload"),
     "name of a CKKS context": lambda _: CKKS.fingerprint(FINGERPRINT),
     "name of a BFV context": lambda _: BFV.fingerprint(FINGERPRINT),
     "packed polynomials": lambda _: Polynomials(2, (65537, 257)).pack(np.array([[65536, 1], [256, 2]], np.uint64)),

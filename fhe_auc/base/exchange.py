@@ -1,24 +1,32 @@
-"""Folders that several users write into: what is made there is open to all; what is found there may be anything."""
+"""Where messages between roles lie: an `Exchange`, such as a `Folder` that several users write into.
+
+Nothing rests on it: what is in it may be anything, and goes when others want it to. What is made there is open to all
+who can reach it, as it is sealed, or public and signed.
+"""
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 import stat
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import TypeAlias, TypeVar
 
 from fhe_auc.base.errors import FheAucError, InputError
-from fhe_auc.base.files import LONGEST, TEMPORARY, read_from_others
+from fhe_auc.base.files import LONGEST, TEMPORARY, read_from_others, write_atomically
 from fhe_auc.base.logs import RoleLog, one_line
 
 SHARED = 0o644
 """The mode of what is sealed, or public and signed: whoever may read the folder may read it, whatever the umask is."""
 
-State: TypeAlias = "tuple[int, int, int]"
+Version: TypeAlias = tuple[int, ...]
+"""Differs once contents differ, and is greater later: it may save a read, and never decides that a file is good."""
+
 T = TypeVar("T")
 
 
@@ -53,90 +61,186 @@ def make_folder(folder: Path, *, inside: bool = False) -> None:
             raise OSError(error.errno, error.strerror, os.fspath(folder)) from None
 
 
-def is_own(folder: Path) -> bool:
+def _is_own(folder: Path) -> bool:
     """Whether a folder is this user's; on Windows, which does not tell, it is."""
     return sys.platform == "win32" or folder.stat().st_uid == os.geteuid()
 
 
-class Arrivals:
-    """Files that others put into folders: each is read once until it changes, and never waited for.
+class Exchange(ABC):
+    """Files by name, such as "NIGHT/round-1/north.submission"; a `place` is "", or the beginning of a name up to a "/".
 
-    `skipped` says by file why it does not count; that is logged, too, once.
+    As text it is what people know it by.
     """
 
-    def __init__(self, log: RoleLog | None = None) -> None:
-        self.skipped: dict[Path, str] = {}
-        self._log = log
-        self._read: dict[Path, State] = {}  # as it was when it was read
-        self._seen: dict[Path, State] = {}  # as it was at the last look
-        self._taken: dict[Path, object] = {}
-        self.had: dict[str, set[Path]] = {}  # by name of a file that is forwarded, the folders that have had it
+    @abstractmethod
+    def list(self, place: str) -> dict[str, Version]:
+        """Return what lies directly in a place; the names of places end with "/".
 
-    def names(self, folder: Path) -> set[str]:
-        """Return what is in a folder, and forget what was there; nothing where it cannot be read, which is named."""
-        names: set[str] = set()
+        The version of a place changes when a file directly in it comes or goes. Raises `OSError`, such as
+        `FileNotFoundError` where there is no such place and places are made.
+        """
+
+    @abstractmethod
+    def read(self, name: str, longest: int = LONGEST) -> bytes:
+        """Return a file's contents; `OSError` as ever, `InputError` where it is longer, or is no file."""
+
+    @abstractmethod
+    def put(self, name: str, data: bytes) -> None:
+        """Write a file as a whole, in place of another; `OSError`, or `InputError` where others prevent it.
+
+        A name that ends with "/" prepares a place that others put files into.
+        """
+
+    @abstractmethod
+    def remove(self, name: str) -> None:
+        """Remove a file, which need not be there."""
+
+
+class Folder(Exchange):
+    """The exchange in a folder, which is made when needed only with `make`."""
+
+    def __init__(self, root: Path, *, make: bool = False) -> None:
+        self.root, self._make = root, make
+
+    def __str__(self) -> str:
+        return os.fspath(self.root)
+
+    def list(self, place: str) -> dict[str, Version]:
+        """List a folder."""
+        listed: dict[str, Version] = {}
+        folder = self.root / place
+        if place and folder.is_symlink():  # it is others', and may lead anywhere
+            raise NotADirectoryError(errno.ENOTDIR, "a link, where a folder should be", str(folder))
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                with suppress(FileNotFoundError):
+                    listed[entry.name + "/" * entry.is_dir(follow_symlinks=False)] = _state_of(entry)
+        return listed
+
+    def read(self, name: str, longest: int = LONGEST) -> bytes:
+        """Read a file that is neither a link nor a device."""
+        return read_from_others(self.root / name, longest, plain=True)
+
+    def put(self, name: str, data: bytes) -> None:
+        """Write a file, to the disk; the folders on the way are made."""
+        path = self.root / name
+        self.prepare(path.parent)
+        if not name.endswith("/"):
+            write_atomically(path, data, mode=SHARED, durable=True)
+        elif _is_own(path.parent):  # another owner may not be in the group that ours would be open to: sites make it
+            make_folder(path, inside=True)
+
+    def remove(self, name: str) -> None:
+        """Remove a file."""
+        (self.root / name).unlink(missing_ok=True)
+
+    def prepare(self, folder: Path) -> None:
+        """Make a folder in this one; errors as of `make_folder`."""
+        if folder != self.root:
+            self.prepare(folder.parent)
+            make_folder(folder, inside=True)
+        elif self._make:
+            make_folder(folder)
+
+
+class Arrivals:
+    """What others put into an exchange, as one role sees it: each file is read once until it changes, never waited for.
+
+    `skipped` says by name why a file does not count; that is logged, too, once. `had` is for `forward`: the names of
+    files that were there, or have been copied there.
+    """
+
+    def __init__(self, exchange: Exchange, log: RoleLog | None = None) -> None:
+        self.exchange = exchange
+        self.skipped: dict[str, str] = {}
+        self.had: set[str] = set()
+        self._log = log
+        self._listed: dict[str, Version] = {}  # at the last look
+        self._read: dict[str, Version] = {}  # as it was when it was read
+        self._seen: dict[str, Version] = {}  # as it was when it should have been read last
+        self._taken: dict[str, object] = {}
+
+    def names(self, place: str = "") -> set[str]:
+        """Look what is in a place, forget what was there; nothing where it cannot be read, which is named.
+
+        The names are without the place, and without the "/" of what is none of our files.
+        """
+        listed: dict[str, Version] = {}
         try:
-            names.update(os.listdir(folder))
-            self.skipped.pop(folder, None)
+            listed = {name.rstrip("/"): version for name, version in self.exchange.list(place).items()}
+            self.skipped.pop(place, None)
         except FileNotFoundError:
             pass
         except OSError as error:
-            self.name(folder, error.strerror or type(error).__name__)
-        for each in [each for each in self._seen | self.skipped if each.parent == folder and each.name not in names]:
-            self._forget(each)
-        return names
+            self.name(place, error.strerror or type(error).__name__)
+        for name in [name for name in self._listed | self.skipped if name != place and _is_in(place, name)]:
+            if name.removeprefix(place).rstrip("/") not in listed:
+                self._forget(name)
+        self._listed |= {f"{place}{name}": version for name, version in listed.items()}
+        return set(listed)
 
-    def read(self, file: Path, longest: int = LONGEST) -> bytes | None:
-        """Return what is in a file of at most so many bytes; None: nothing that has not been read before.
+    def shown(self, name: str) -> str:
+        """Return a name, or a place, for people: on one line, with the exchange's."""
+        return one_line(f"{self.exchange}/{name}".rstrip("/"))
+
+    def read(self, name: str, longest: int = LONGEST) -> bytes | None:
+        """Return a file of at most so many bytes that the last look has found; None: nothing not read before.
 
         A file that has changed may be growing still, so it is read once it is the same at two looks. What cannot be
         read for a reason that may pass is tried again.
         """
+        if name not in self._listed:
+            return None
+        version = self._listed[name]
+        before, self._seen[name] = self._seen.get(name), version
+        if name in self._read and (self._read[name] == version or before != version):
+            return None
         try:
-            state = state_of(file)
-            before, self._seen[file] = self._seen.get(file), state
-            if (known := self._read.get(file)) is not None and (known == state or before != state):
-                return None
-            data = read_from_others(file, longest, plain=True)
+            data = self.exchange.read(name, longest)
         except FileNotFoundError:
-            self._forget(file)
+            self._forget(name)
             return None
         except OSError as error:
-            self._read.pop(file, None)
-            self.skip(file, error.strerror or type(error).__name__)
+            self._read.pop(name, None)
+            self.skip(name, error.strerror or type(error).__name__)
             return None
         except InputError as error:
-            self._read[file] = state
-            self.skip(file, str(error))
+            self._read[name] = version
+            self.skip(name, str(error))
             return None
-        self._read[file] = state
-        self.skipped.pop(file, None)
+        self._read[name] = version
+        self.skipped.pop(name, None)
         return data
 
-    def take(self, file: Path, parse: Callable[[bytes], T], longest: int = LONGEST) -> T | None:
+    def take(self, name: str, parse: Callable[[bytes], T], longest: int = LONGEST) -> T | None:
         """Return what `parse` has made of a file, once; None where there is none, or `FheAucError` has been raised."""
-        data = self.read(file, longest)
+        data = self.read(name, longest)
         if data is not None:
             try:
-                self._taken[file] = parse(data)
+                self._taken[name] = parse(data)
             except FheAucError as error:
-                self.skip(file, told(error))
-        return self._taken.get(file)  # type: ignore[return-value] # of the same `parse`
+                self.skip(name, told(error))
+        return self._taken.get(name)  # type: ignore[return-value] # of the same `parse`
 
-    def _forget(self, file: Path) -> None:
-        for each in (self.skipped, self._read, self._seen, self._taken):
-            each.pop(file, None)
+    def _forget(self, name: str) -> None:
+        for known in (self.skipped, self._listed, self._read, self._seen, self._taken):
+            known.pop(name, None)
 
-    def skip(self, file: Path, why: str) -> None:
+    def skip(self, name: str, why: str) -> None:
         """Have a file not count until it changes."""
-        self._taken.pop(file, None)
-        self.name(file, why)
+        self._taken.pop(name, None)
+        self.name(name, why)
 
-    def name(self, file: Path, why: str) -> None:
+    def name(self, name: str, why: str) -> None:
         """Say why a file does not count, once."""
-        if self._log is not None and self.skipped.get(file) != why:
-            self._log.warning("skipped %s: %s", one_line(str(file)), why)
-        self.skipped[file] = why
+        if self._log is not None and self.skipped.get(name) != why:
+            self._log.warning("skipped %s: %s", self.shown(name), why)
+        self.skipped[name] = why
+
+
+def _is_in(place: str, name: str) -> bool:
+    """Whether a name is that of a file directly in a place."""
+    return name.startswith(place) and "/" not in name[len(place) :].rstrip("/")
 
 
 def told(error: Exception) -> str:
@@ -145,7 +249,7 @@ def told(error: Exception) -> str:
     return str(error) if whole else f"{error}: copy it here again"
 
 
-def state_of(file: str | os.PathLike[str]) -> State:
-    """Return what changes with a file's contents: inode, size, time; `OSError` where there is none."""
+def _state_of(file: str | os.PathLike[str]) -> tuple[int, int, int]:
+    """Return what changes with a file's contents: time, inode, size; `OSError` where there is none."""
     found = os.lstat(file)
-    return found.st_ino, found.st_size, found.st_mtime_ns
+    return found.st_mtime_ns, found.st_ino, found.st_size

@@ -59,17 +59,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fhe_auc.base.serialise import decode, encode
-from fhe_auc.bfv import slots
-from fhe_auc.bfv.context import checked
-from fhe_auc.bfv.flooding import uniform_noise
+from fhe_auc.bfv.context import checked, decoded, encoded, uniform_noise
 from fhe_auc.bfv.parameters import BfvParameters
-from fhe_auc.rlwe import transparent_ciphertexts, wire_format
-from fhe_auc.rlwe.error_sampling import fresh_keys, second_error, ternary
+from fhe_auc.rlwe.ciphertexts import fresh_keys, kept_shape, second_error, ternary, unpack_result, unwrap, wrap
 from fhe_auc.rlwe.integer_products import lifted, rounded, summed_products
 from fhe_auc.rlwe.modular import Residues
-from fhe_auc.rlwe.modulus_switching import kept_shape
-from fhe_auc.rlwe.number_theoretic_transform import values_of
-from fhe_auc.rlwe.polynomials import Polynomials, Words
+from fhe_auc.rlwe.polynomials import Polynomials, Words, values_of
 
 _SEED_BYTES = 32
 
@@ -133,12 +128,10 @@ class JointSetup:
         return _switched_keys(self.parameters, self.binding, self.products, self.kept)
 
     def split_result(self, kind: str, result: bytes) -> tuple[Words, Words]:
-        """Return both polynomials of a result; errors as `wire_format.open_for`, `transparent_ciphertexts.unpack`."""
+        """Return both polynomials of a result; errors as `unwrap`, `unpack_result`."""
         half = self.result_part
         whole = Polynomials(half.ring_dimension, 2 * half.moduli)
-        first, second = np.split(
-            transparent_ciphertexts.unpack(whole, wire_format.open_for(kind, self.binding, result)), 2
-        )
+        first, second = np.split(unpack_result(whole, unwrap(kind, result, self.binding)[1]), 2)
         return first, second
 
     def result_kind(self, prime: int) -> str:
@@ -239,21 +232,21 @@ class JointShare:
         if block in self._encrypted:
             raise ValueError(f"block {block} has been encrypted before with this share")
         self._encrypted.add(block)
-        message = values_of(half, slots.message(half, setup.parameters.plain_moduli[prime], found))
+        message = values_of(half, encoded(half, setup.parameters.plain_moduli[prime], found))
         return half.pack(self._sample(half, setup.common(block), self.secret_words, message))
 
     def partial_decryption(self, result: bytes, prime: int, smudging_exponent: int, mask: Residues) -> bytes:
         """Return this party's partial decryption of a result: one polynomial, of the shape `JointSetup.result_part`.
 
         `prime` is the index of the plaintext modulus, `smudging_exponent` is c: the noise added is uniform on
-        [-2^c, 2^c). It hides, as flooding does (`fhe_auc.bfv.flooding`), the noise of the result that could tell a
+        [-2^c, 2^c). It hides, as flooding does (`fhe_auc.bfv.context`), the noise of the result that could tell a
         share. `mask`, in [0, t), is added to the slots. `DeserialisationError` where `result` is none for that prime.
         """
         setup, half = self.setup, self.setup.result_part
         _, second = setup.split_result(setup.result_kind(prime), result)
         partial = half.multiply(second, self._secret_modulo_q)
         half.add_in_place(partial, uniform_noise(half, smudging_exponent))
-        half.add_in_place(partial, values_of(half, slots.message(half, setup.parameters.plain_moduli[prime], mask)))
+        half.add_in_place(partial, values_of(half, encoded(half, setup.parameters.plain_moduli[prime], mask)))
         return half.pack(partial)
 
     @property
@@ -306,11 +299,11 @@ class JointEvaluator:
     def add_values(self, result: Words, values: ArrayLike, prime: int) -> None:
         """Add plaintext values in [0, t), shape (N,), slot by slot; ValueError as `fhe_auc.bfv.context.checked`."""
         summands = checked(values, self._setup.parameters, prime)
-        message = slots.message(self._small, self._setup.parameters.plain_moduli[prime], summands)
+        message = encoded(self._small, self._setup.parameters.plain_moduli[prime], summands)
         self._small.add_in_place(result[: self._setup.kept], values_of(self._small, message))
 
     def flood(self, result: Words, exponent: int) -> None:
-        """Add a fresh encryption of zero, and noise uniform on ±2^exponent: see `fhe_auc.bfv.flooding`."""
+        """Add a fresh encryption of zero, and noise uniform on ±2^exponent: see `fhe_auc.bfv.context`."""
         small, setup = self._small, self._setup
         ephemeral = ternary(small, secrets.token_bytes(_SEED_BYTES))
         keys = self._public_key, small.uniform(setup.seed("public key", 0))
@@ -323,7 +316,7 @@ class JointEvaluator:
         """Serialise a result for `JointShare.partial_decryption`."""
         setup = self._setup
         whole = Polynomials(self._small.ring_dimension, 2 * self._small.moduli)
-        return wire_format.seal(setup.result_kind(prime), setup.binding, whole.pack(result))
+        return wrap(setup.result_kind(prime), setup.binding, whole.pack(result))
 
 
 def fuse(setup: JointSetup, result: bytes, prime: int, partials: Iterable[Words]) -> Residues:
@@ -334,4 +327,4 @@ def fuse(setup: JointSetup, result: bytes, prime: int, partials: Iterable[Words]
     phase, _ = setup.split_result(setup.result_kind(prime), result)  # c0, to which all d_i are added
     for partial in partials:
         setup.result_part.add_in_place(phase, partial)
-    return slots.decrypted(setup.result_part, setup.parameters.plain_moduli[prime], phase)
+    return decoded(setup.result_part, setup.parameters.plain_moduli[prime], phase)

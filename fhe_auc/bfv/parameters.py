@@ -1,4 +1,10 @@
-"""BFV parameters: one ring and one ciphertext modulus for several plaintext moduli."""
+"""BFV parameters: one ring and one ciphertext modulus for several plaintext moduli, and what room noise has there.
+
+How large the noise of ciphertexts gets, which flooding must hide and the modulus hold: standard deviations of a
+coefficient, derived for what is computed: Σ plaintext·ciphertext under keys that a key holder makes, with results
+switched to a smaller modulus; Σ (Σ left)·(Σ right) under joint keys. Tests measure them. V is the variance of the
+secret key's coefficients: 2/3, with joint keys n·2/3.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +12,9 @@ import math
 from typing import ClassVar
 
 from fhe_auc.base.errors import CapacityError
+from fhe_auc.rlwe.ciphertexts import VARIANCE
+from fhe_auc.rlwe.modular import is_prime, primes_below
 from fhe_auc.rlwe.parameters import BackendName, Chain, RingParameters
-from fhe_auc.rlwe.primes import is_prime, primes_below
 
 CHAINS: dict[BackendName, tuple[Chain, ...]] = {
     # The first is for plaintext moduli of up to 42 bits, the second for larger ones. Keys take the special prime, which
@@ -27,6 +34,21 @@ smudging of 40 bits for some thousand parties; the second, of 80 bits for some h
 FLOODING_SHARE = 0.7  # of the capacity for noise, what flooding takes at most, with keys that a key holder makes
 LEAST_PLAIN_BITS, MOST_PLAIN_BITS = 17, 50
 MAX_PLAIN_MODULI = 8
+
+CONFIDENCE = 8.0  # standard deviations that no coefficient is off by: of a million million coefficients none is
+MODULUS_SWITCHING_BOUND = 512.0
+"""τ: no coefficient of the noise grows by more where a result is switched to a smaller modulus.
+
+Each coefficient of c0 and c1 is rounded, so that one of c0 + c1·s is off by at most N + 1 roundings, added or
+subtracted. They lie in [-1/2, 1/2], with mean 0 and independent: those of uniform coefficients, which flooding makes
+them. By Hoeffding's inequality any of the N coefficients is off by more than τ with a probability of at most
+2N·e^(-2τ²/(N + 1)), 2^-78 at N = 8192. (The worst case, (N + 1)/2, leaves no room modulo one prime.)
+"""
+
+_MOST_TAKEN = 0.99  # of the capacity: the primes are not quite powers of two
+
+_ERROR_VARIANCE = 3.25**2  # of errors in keys; ours and SEAL's have 3.24, OpenFHE's 3.19
+_TERNARY_VARIANCE = 2 / 3
 
 
 class BfvParameters(RingParameters, frozen=True, forbid_unknown_fields=True):
@@ -86,3 +108,107 @@ class BfvParameters(RingParameters, frozen=True, forbid_unknown_fields=True):
     def flooding_bits(self) -> int:
         """b: flooding noise is uniform on [-2^b, 2^b), with keys that a key holder makes."""
         return math.floor(self.capacity_bits + math.log2(FLOODING_SHARE))
+
+
+def sum_variance(parties: int) -> float:
+    """Return the mean square of a coefficient of the noise of a sum of fresh encryptions under the secret key.
+
+    Of each, its error, and what encoding rounds off, at most 1/2 up or down.
+    """
+    return parties * (VARIANCE + 1 / 12)
+
+
+def product_deviation(parameters: BfvParameters, parties: int, *, products: int, kept: int) -> float:
+    """Return the standard deviation of a coefficient of the noise of a sum of products under joint keys, modulo q.
+
+    A ciphertext decrypts to c0 + c1·S = Q·m/t + e + Q·k, where k, of variance (1 + N·V)/12, is what does not fit into
+    the modulus. A product, times t/Q, has noise t·(e·k' + e'·k) + m·e' + m'·e; q, of the first `kept` primes, has q/Q
+    of that. Either factor has a submission of each of `parties`; so many `products` are added up. Then each of d0, d1
+    and d2 is rounded, which S and S² multiply; S² is √2·N·V long. Keys add r + S·h + U·g (`joint_keys`), and the
+    zero that flooding encrypts b·v + e + S·e'. ValueError where there are not so many primes.
+    """
+    size = parameters.ring_dimension
+    norm = size * parties * _TERNARY_VARIANCE  # of S: the sum of its squares
+    multiple_variance = (1 + norm) / 12
+    error_variance = parties * (VARIANCE + 1 / 12)
+    tensor = 2 * size * error_variance * max(parameters.plain_moduli) ** 2 * (multiple_variance + 1 / 12)
+    dropped = 2.0 ** -_dropped_bits(parameters, kept)
+    rounding = (1 + norm + 2 * norm**2) / 12
+    keys = (parties + 1) * VARIANCE * (1 + 2 * norm)
+    return math.sqrt(products * tensor * dropped**2 + rounding + keys)
+
+
+def product_bound(parameters: BfvParameters, parties: int, *, products: int, kept: int) -> float:
+    """Return X: no coefficient of the noise of such a sum is larger before flooding; as `product_deviation`.
+
+    And 1/2 for each of what is encoded and added.
+    """
+    return CONFIDENCE * product_deviation(parameters, parties, products=products, kept=kept) + 1
+
+
+def plain_product_bound(parameters: BfvParameters, products: int) -> float:
+    """Return X: no coefficient of the noise of Σ plaintext·ciphertext is larger before flooding.
+
+    Of so many products of any plaintext vector with a fresh encryption under the secret key, no encryption taken twice,
+    and of what `PublicContext.flood` and `add_values` add: an encryption of zero under the public key, and 1/2. The
+    plaintext is a polynomial of N coefficients of at most t/2, which all meet every coefficient of the noise, so that
+    its deviation gets √N·t/2 times as large.
+    """
+    size = parameters.ring_dimension
+    product = max(parameters.plain_moduli) / 2 * math.sqrt(size * sum_variance(products))
+    zero = math.sqrt(_ERROR_VARIANCE * (1 + 2 * size * _TERNARY_VARIANCE))
+    return CONFIDENCE * math.hypot(product, zero) + 1 / 2
+
+
+def flooding_margin(parameters: BfvParameters, products: int, kept: int) -> float:
+    """Return λ: flooding hides the noise of so many products (`plain_product_bound`) but for a distance of 2^-λ.
+
+    For each prime. With b of `BfvParameters.flooding_bits`, λ is b - log2 N - log2 X. Planners call this with the
+    `kept` primes of the modulus q that results are switched to. Errors as `check_room`.
+    """
+    bound = plain_product_bound(parameters, products)
+    check_room(parameters, bound, kept)
+    return hidden_by(parameters, parameters.flooding_bits, bound)
+
+
+def hidden_by(parameters: BfvParameters, exponent: int, bound: float) -> float:
+    """Return λ: noise uniform on ±2^exponent hides, but for a distance of 2^-λ, noise of at most `bound`."""
+    return exponent - math.log2(parameters.ring_dimension) - math.log2(bound)
+
+
+def kept_capacity_bits(parameters: BfvParameters, kept: int) -> float:
+    """Return log2 of q/2t for the largest t, q of `kept` primes; ValueError where there are not so many."""
+    return parameters.capacity_bits - _dropped_bits(parameters, kept)
+
+
+def check_room(parameters: BfvParameters, bound: float, kept: int) -> None:
+    """Raise `CapacityError` where a flooded result might not decrypt modulo q, the product of its `kept` primes.
+
+    (2^b + X)·q/Q + τ must stay below q/2t, X the `bound` of noise before flooding. ValueError without so many primes.
+    """
+    dropped = _dropped_bits(parameters, kept)
+    noise = (2.0**parameters.flooding_bits + bound) * 2.0**-dropped
+    _check_capacity(parameters, noise + (MODULUS_SWITCHING_BOUND if dropped else 0.0), kept)
+
+
+def check_joint_room(
+    parameters: BfvParameters, bound: float, kept: int, *, shares: int, flooding: int, smudging: int
+) -> None:
+    """Raise `CapacityError` where a flooded result under joint keys might not decrypt, its noise being X + 2^b + K·2^c.
+
+    X is the `bound` of the noise before flooding, modulo q of `kept` primes, b the exponent of `flooding`, and c of the
+    `smudging` of each of K `shares`. ValueError where there are not so many primes.
+    """
+    _check_capacity(parameters, bound + 2.0**flooding + shares * 2.0**smudging, kept)
+
+
+def _check_capacity(parameters: BfvParameters, noise: float, kept: int) -> None:
+    if noise > _MOST_TAKEN * 2.0 ** kept_capacity_bits(parameters, kept):
+        raise CapacityError(f"{kept} of {len(parameters.modulus_bits)} primes leave results no room for noise")
+
+
+def _dropped_bits(parameters: BfvParameters, kept: int) -> int:
+    bits = parameters.modulus_bits
+    if not 1 <= kept <= len(bits):
+        raise ValueError(f"of {len(bits)} primes, 1 to {len(bits)} can be kept, got {kept}")
+    return sum(bits[kept:])

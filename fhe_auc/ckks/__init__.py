@@ -1,15 +1,15 @@
 """CKKS contexts on OpenFHE and on Microsoft SEAL (through TenSEAL), behind one interface."""
 
-from fhe_auc.ckks.context import FACTORY
 from fhe_auc.ckks.context import KeyPair as KeyPair
 from fhe_auc.ckks.context import PublicContext as PublicContext
 from fhe_auc.ckks.context import SecretContext as SecretContext
+from fhe_auc.ckks.context import generate as generate
+from fhe_auc.ckks.context import load_public as load_public
+from fhe_auc.ckks.context import load_secret as load_secret
 from fhe_auc.ckks.encoding import Slots as Slots
 from fhe_auc.ckks.parameters import CkksParameters as CkksParameters
-from fhe_auc.rlwe.backends import BACKENDS as BACKENDS
-from fhe_auc.rlwe.backends import available_backends as available_backends
-from fhe_auc.rlwe.backends import choose_backend as choose_backend
+from fhe_auc.rlwe.parameters import BACKENDS as BACKENDS
 from fhe_auc.rlwe.parameters import SECURITY_BITS as SECURITY_BITS
 from fhe_auc.rlwe.parameters import BackendName as BackendName
-
-generate, load_public, load_secret = FACTORY.generate, FACTORY.load_public, FACTORY.load_secret
+from fhe_auc.rlwe.parameters import available_backends as available_backends
+from fhe_auc.rlwe.parameters import choose_backend as choose_backend

@@ -6,12 +6,37 @@ of some components. Nothing is rotated, relinearised or rescaled: there are no e
 
 The library makes secret keys, encryptions of zero and products. The rest is arithmetic on words, the same on every
 backend.
+
+Before it sends a product, the aggregator re-randomises it, so that the sums show and nothing else.
+
+A product (c₀, c₁, c₂) holds M under s: c₀ + c₁s + c₂s² = M. From a public key (p₀, p₁), with p₀ + p₁s = e, and fresh
+ternary u, v, small errors e₁, e₂, and f uniform on [-2^b, 2^b) in each coefficient, the aggregator sends
+
+    c₁' = r·c₁ + u·p₁ + v·p₀ + e₁        whole
+    c₂' = r·c₂ + v·p₁ + e₂               whole
+    c₀' = r·c₀ + u·p₀ + f                only at the coefficients that hold sums
+
+modulo a smaller Q. They decrypt to r·M + f + x with x = u·e + v·e·s + e₁s + e₂s²: v·(0, p₀, p₁) is s times an
+encryption of zero, so that nobody needs a key for s², or an assumption about one.
+
+What a holder of s learns: f hides x, and which multiple of r is beneath, up to the distance below. What is left of c₀'
+follows from c₁', c₂', s and r·M + f. So u, v, e₁, e₂ are nowhere else, and c₂' and c₁' are samples of Ring-LWE with p₁
+under the secrets v and u: they look uniform. (Without v, c₂ is r·a² with the known sum a of all parties' random
+polynomials, and one division gives r.)
+
+x is below 2^19 at seven deviations, N up to 16384: e₂s² has √(N·V·8N/9), v·e·s √(N·V·4N/9), V the errors' variance. Let
+r ≤ 2^ρ with ρ ≥ 19. At most eight coefficients are sent. Moved by 2^(ρ-1) each, f shows that by a statistical distance
+of at most 8·2^(ρ-1)/2^(b+1), 2^-(λ+1) with b = λ + ρ + 2.
+
+M has noise of its own, of the parties' encryptions times what they encrypt. It is far larger than f, and stays.
 """
 
 from __future__ import annotations
 
 import math
+import secrets
 from collections.abc import Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -20,15 +45,21 @@ from numpy.typing import NDArray
 from fhe_auc.ckks import encoding
 from fhe_auc.ckks.encoding import Slots
 from fhe_auc.ckks.parameters import CkksParameters
-from fhe_auc.ckks.rerandomisation import released
-from fhe_auc.rlwe import transparent_ciphertexts, wire_format
-from fhe_auc.rlwe.context import BasePublicContext, BaseSecretContext, ContextFactory, PublicKeys, SecretKey
-from fhe_auc.rlwe.library import Library
+from fhe_auc.rlwe.ciphertexts import (
+    check_not_transparent,
+    divided,
+    kept_shape,
+    second_error,
+    ternary,
+    unpack_products,
+    unwrap,
+    wrap,
+)
+from fhe_auc.rlwe.context import BasePublicContext, BaseSecretContext, Library, PublicKeys, SecretKey, generated, loaded
 from fhe_auc.rlwe.modular import centred
-from fhe_auc.rlwe.modulus_switching import kept_shape
-from fhe_auc.rlwe.number_theoretic_transform import coefficients_of, values_of
-from fhe_auc.rlwe.polynomials import Polynomials, Words
-from fhe_auc.rlwe.seeded import Seeded
+from fhe_auc.rlwe.polynomials import Polynomials, Words, coefficients_of, values_of
+
+_SEED_BYTES = 32
 
 
 class PublicContext(BasePublicContext[CkksParameters]):
@@ -42,7 +73,6 @@ class PublicContext(BasePublicContext[CkksParameters]):
     def __init__(self, stored: PublicKeys[CkksParameters], library: Library[CkksParameters]) -> None:
         super().__init__(stored, library)
         self._square = library.square
-        self._seeded = Seeded(self.ciphertext_shape)
         self._public_key = np.split(self._seeded.expand(stored.public_key), 2)
 
     def read_submission(self, data: bytes, into: Words | None = None) -> Words:
@@ -51,7 +81,8 @@ class PublicContext(BasePublicContext[CkksParameters]):
         Adding them up needs no encryption library: see `fhe_auc.rlwe.polynomials.PolynomialSum`. Raises
         `DeserialisationError` for what is damaged, made for another context, or not a ciphertext of these parameters.
         """
-        return self._seeded.expand(wire_format.open_for("submission", self.fingerprint, data), into)
+        _, packed = unwrap("submission", data, self.fingerprint)
+        return self._seeded.expand(packed, into)
 
     def sum_of_squares(self, sums: Sequence[Words]) -> Words:
         """Return Σ z², of ciphertexts of `ciphertext_shape`: three polynomials, as values at the roots of unity.
@@ -62,15 +93,14 @@ class PublicContext(BasePublicContext[CkksParameters]):
         shape = Polynomials(half.ring_dimension, 3 * half.moduli)
         total = shape.zeros()
         for words in sums:
-            transparent_ciphertexts.check(words)
+            check_not_transparent(words)
             shape.add_in_place(total, self._square(words))
         return total
 
     def dump_sums(self, squares: Sequence[Words], multiplier: int, flooding_bits: int) -> bytes:
         """Serialise the sums over slots of each of the results of `sum_of_squares`, for `SecretContext.decrypt_sums`.
 
-        All are multiplied by `multiplier`, an integer below 2^55, and flooded, re-randomised and switched down
-        (`fhe_auc.ckks.rerandomisation`).
+        All are multiplied by `multiplier`, an integer below 2^55, flooded, re-randomised and switched down.
         """
         half, kept = self._seeded.half, self.parameters.kept
         positions = encoding.sum_positions(half.ring_dimension, self.parameters.components)
@@ -81,7 +111,7 @@ class PublicContext(BasePublicContext[CkksParameters]):
                 half, self._public_key, np.split(square, 3), multiplier, flooding_bits, positions=positions, kept=kept
             )
             packed += [shape.pack(part) for shape, part in zip((few, whole, whole), parts, strict=True)]
-        return wire_format.seal("result", self.fingerprint, b"".join(packed))
+        return wrap("result", self.fingerprint, b"".join(packed))
 
 
 class SecretContext(BaseSecretContext[CkksParameters]):
@@ -91,7 +121,7 @@ class SecretContext(BaseSecretContext[CkksParameters]):
 
     def __init__(self, stored: SecretKey[CkksParameters], library: Library[CkksParameters]) -> None:
         super().__init__(stored, library)
-        self._zero = library.secret_zeros(stored.secret_key)
+        self._zero = library.zeros(self._key_words, secret=True)
 
     def encrypt(self, values: Slots, mask: Words | None = None) -> bytes:
         """Return slots, shape (C, B), encrypted under the secret key, serialised, for `PublicContext.read_submission`.
@@ -108,7 +138,7 @@ class SecretContext(BaseSecretContext[CkksParameters]):
         if mask is not None:
             self.mask_shape.add_in_place(words[: len(mask)], mask)
         packed = self._seeded.reseed(words, self.secret_words)
-        return wire_format.seal("submission", self.fingerprint, packed)
+        return wrap("submission", self.fingerprint, packed)
 
     def decrypt_sums(self, data: bytes, count: int) -> NDArray[np.complex128]:
         """Return the sums over slots in what `PublicContext.dump_sums` wrote of so many squares.
@@ -120,12 +150,12 @@ class SecretContext(BaseSecretContext[CkksParameters]):
         """
         half, kept = self.mask_shape, self.parameters.kept
         few, whole = _result_shapes(half, self.parameters)
-        packed = wire_format.open_for("result", self.fingerprint, data)
+        _, packed = unwrap("result", data, self.fingerprint)
         positions = encoding.sum_positions(half.ring_dimension, self.parameters.components)
         secret = self.secret_words[:kept]
         found = []
-        for wanted, *others in transparent_ciphertexts.unpack_results(few, whole, packed, count):
-            first, second = (values_of(whole, part) for part in others)
+        for wanted, *others in unpack_products((few, whole, whole), packed, count):
+            first, second = [values_of(whole, part) for part in others]
             whole.add_in_place(first, whole.multiply(second, secret))
             phase = coefficients_of(whole, whole.multiply(first, secret))[:, positions]
             few.add_in_place(phase, wanted)
@@ -133,6 +163,37 @@ class SecretContext(BaseSecretContext[CkksParameters]):
         unit = float(math.prod(half.moduli[kept:]))
         numbers = np.array(found).reshape(-1, 2, 2) * (unit * self.parameters.slots / self.parameters.scale**2)
         return np.asarray(numbers[..., 0] + 1j * numbers[..., 1])
+
+
+def released(
+    half: Polynomials,
+    public_key: Sequence[Words],
+    product: Sequence[Words],
+    multiplier: int,
+    flooding_bits: int,
+    *,
+    positions: Sequence[int],
+    kept: int,
+) -> list[Words]:
+    """Return c₀' at `positions`, c₁' and c₂' as coefficients modulo the first `kept` primes; `flooding_bits` is b.
+
+    `public_key` and `product` are two and three polynomials of the shape `half`, as values at the roots of unity. The
+    `multiplier` is r, below every prime.
+    """
+    first, second = public_key
+    u, v = [ternary(half, secrets.token_bytes(_SEED_BYTES)) for _ in range(2)]
+    parts = [half.multiply(u, first), half.multiply(u, second), half.multiply(v, second)]
+    half.add_in_place(parts[1], half.multiply(v, first))
+    times = np.full((len(half.moduli), 1), multiplier, np.uint64)
+    for number, (part, factor) in enumerate(zip(parts, product, strict=True)):
+        half.add_in_place(part, half.multiply(factor, times))
+        parts[number] = coefficients_of(half, part)
+    parts[0] = parts[0][:, positions]
+    noise = [secrets.randbits(flooding_bits + 1) - 2**flooding_bits for _ in positions]
+    half.add_in_place(parts[0], np.array([[each % prime for each in noise] for prime in half.moduli], np.uint64))
+    for part in parts[1:]:
+        half.add_in_place(part, second_error(half, secrets.token_bytes(_SEED_BYTES)))
+    return [divided(half, part, kept) for part in parts]
 
 
 def checked(values: Slots, parameters: CkksParameters) -> Slots:
@@ -169,4 +230,5 @@ class KeyPair(NamedTuple):
     secret: SecretContext
 
 
-FACTORY = ContextFactory(PublicContext, SecretContext, KeyPair)
+generate = partial(generated, KeyPair, PublicContext, SecretContext)
+load_public, load_secret = partial(loaded, PublicContext), partial(loaded, SecretContext)

@@ -72,13 +72,15 @@ def aggregate(folders: tuple[Path, ...], config: Path, as_json: bool) -> None:
 
     Whatever stops it, run it again: it goes on where it was, and sends nobody anything new.
     """
+    from fhe_auc.base.exchange import Folder
     from fhe_auc.machines import aggregator_role
     from fhe_auc.machines.file_transport import FileTransport
     from fhe_auc.machines.site_state import site_storage
 
     settings = read_config(config, aggregator_role.DEFAULTS)
     check = site_storage().checking(settings) if len(folders) > 1 else None
-    record = aggregator_role.run(settings, partial(FileTransport, folders, check=check))
+    exchanges = [Folder(folder, make=True) for folder in folders]
+    record = aggregator_role.run(settings, partial(FileTransport, exchanges, "", check=check))
     if as_json:
         output.print_json(record.as_dict())
         return
@@ -118,11 +120,11 @@ def answer(folder: Path, config: Path, wait: float, as_json: bool) -> None:
 
 def answer_rounds(folder: Path, config: Path, wait: float, as_json: bool) -> None:
     """Answer the newest round in a folder, and later ones for so many hours, as a site or a helper."""
-    from fhe_auc.base.exchange import Arrivals
+    from fhe_auc.base.exchange import Arrivals, Folder
     from fhe_auc.machines import file_transport, site_role
 
     log = logs.RoleLog()
-    arrivals = Arrivals(log)
+    view = Arrivals(Folder(folder), log)
     settings = read_config(config, site_role.ENTRIES)
     deadline = time.monotonic() + 3600 * wait
     done: dict[str, Any] | None = None
@@ -132,16 +134,16 @@ def answer_rounds(folder: Path, config: Path, wait: float, as_json: bool) -> Non
         now = time.monotonic()
         over = now >= deadline
         try:
-            number = file_transport.newest_round(folder, arrivals)
+            number = file_transport.newest_round(view, "")
             if number != tried:
                 pause = due = 0.0
             if number is not None and (done is None or number != done["round"]) and (over or now >= due):
                 tried, pause = number, min(2 * pause + _POLL, _LONGEST_PAUSE)
                 due = now + pause  # until the same is tried again
-                written, ended = file_transport.answer(folder, settings, number, log, arrivals)
-                log.info("written to %s", written)
-                number = int(written.parent.name.removeprefix("round-"))
-                done = {"round": number, "file": str(written), "ended": ended}
+                written, ended = file_transport.answer(view, "", settings, number, log)
+                log.info("written to %s", view.shown(written))
+                number = int(written.partition("/")[0].removeprefix("round-"))
+                done = {"round": number, "file": str(folder / written), "ended": ended}
         except (FheAucError, OSError) as error:  # the disk may be full, the bundle not opened yet
             if over:
                 raise
@@ -150,8 +152,8 @@ def answer_rounds(folder: Path, config: Path, wait: float, as_json: bool) -> Non
         if over:
             break
         time.sleep(_POLL)
-    if done is None and arrivals.skipped:
-        why = "; ".join(f"{file.name}: {why}" for file, why in arrivals.skipped.items())
+    if done is None and view.skipped:
+        why = "; ".join(f"{name}: {why}" for name, why in view.skipped.items())
         raise MessageError(f"{str(folder)!r} holds no message that counts yet: {why}", field="message")
     if done is None:
         raise InputError(f"{str(folder)!r} holds no message of a session yet", file=str(folder))

@@ -11,7 +11,7 @@ import numpy as np
 
 from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.modular import Residues, multiply
-from fhe_auc.rlwe.number_theoretic_transform import bit_reversed
+from fhe_auc.rlwe.polynomials import bit_reversed
 
 
 @lru_cache(maxsize=64)

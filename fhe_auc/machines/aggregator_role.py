@@ -1,24 +1,28 @@
-"""The aggregator's part in a session, as its configuration says, over any transport: `run`."""
+"""The aggregator's part in a session, as its configuration says, over any transport: `passes`, and `run`.
+
+A pass takes what has arrived, closes the round where that is due, sends the next message, and returns: it never sleeps.
+Who is awaited, why, and until when, the journal's status says.
+"""
 
 import contextlib
 import math
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from fhe_auc.base.errors import EvaluationError, InputError, TooFewPartiesError
+from fhe_auc.base.clock import SYSTEM, Clock
+from fhe_auc.base.errors import EvaluationError, InputError, MessageError, TooFewPartiesError
 from fhe_auc.base.logs import RoleLog
 from fhe_auc.base.names import HELPER
 from fhe_auc.machines.site_role import OTHER_VERSION
 from fhe_auc.machines.site_state import Joined, site_storage
 from fhe_auc.question import thresholds as grids
-from fhe_auc.session.aggregator import Aggregator, conduct
+from fhe_auc.session.aggregator import Aggregator
 from fhe_auc.session.counted_parties import SessionRecord
 from fhe_auc.session.journal import Journal, is_finished, read_record
 from fhe_auc.session.manifest import Manifest
@@ -83,10 +87,11 @@ class Transport(ABC):
         self.left_out: dict[str, str] = {}  # parties that have submitted and do not count, and why
 
     @abstractmethod
-    def exchange(self, message: bytes) -> Iterator[tuple[str, bytes]]:
+    def exchange(self, message: bytes) -> Iterator[tuple[str, bytes] | float]:
         """Send a message to all parties; yield (party, submission) until all have answered, or the time is over.
 
-        Parties whose submission the aggregator has already, from before a crash, are not asked.
+        Where there is nothing to do for a while, that is yielded, in seconds; or it waits itself. Parties whose
+        submission the aggregator has already, from before a crash, are not asked.
         """
 
     def awaited(self) -> list[str]:
@@ -120,21 +125,40 @@ class Transport(ABC):
             )
 
 
-def run(config: Mapping[str, Any], connect: Callable[[Aggregator, Journal, float], Transport]) -> SessionRecord:
+Connect: TypeAlias = Callable[[Aggregator, Journal, float], Transport]
+"""Makes the transport of an aggregator with its journal, of which a round may take so many seconds."""
+
+
+def run(config: Mapping[str, Any], connect: Connect) -> SessionRecord:
+    """Play the aggregator of one session to its end; parameters, result and errors as of `passes`."""
+    session = passes(config, connect)
+    while True:
+        try:
+            time.sleep(next(session))
+        except StopIteration as ended:
+            record: SessionRecord = ended.value
+            return record
+
+
+def passes(
+    config: Mapping[str, Any], connect: Connect, document: bytes | None = None, clock: Clock = SYSTEM
+) -> Generator[float, None, SessionRecord]:
     """Play the aggregator of one session, or go on with it; return who took part, which is written down as well.
 
-    Of the configuration, ``session`` (a file from the key holder), ``holder``, ``store`` and ``passphrase-file``
-    are as the plug-in of `fhe_auc.machines.site_state` takes them. ``protocol``, ``thresholds``, ``min-parties``: what
-    the session must be for; empty takes any. ``round-timeout``: seconds that a round may take.
-    ``close-at``: with how many submissions the first round ends, whoever else may come; 0 waits for all. ``journal``:
-    folder of `fhe_auc.session.journal`, by default beside ``session``; where it holds a session that has begun, that
-    goes on. `connect` takes the aggregator, its journal and a round's seconds, and returns the session's transport.
+    After each pass it yields the seconds until the next one. Who breaks it off closes it, and may begin anew.
+
+    Of the configuration, ``session`` (a file from the key holder; `document`, if given, is what is in it), ``holder``,
+    ``store`` and ``passphrase-file`` are as the plug-in of `fhe_auc.machines.site_state` takes them. ``protocol``,
+    ``thresholds``, ``min-parties``: what the session must be for; empty takes any. ``round-timeout``: seconds that a
+    round may take. ``close-at``: with how many submissions the first round ends, whoever else may come; 0 waits for
+    all. ``journal``: folder of `fhe_auc.session.journal`, by default beside ``session``; where it holds a session that
+    has begun, that goes on.
 
     Events are logged (`fhe_auc.base.logs`); the session's beginning and end are in the role's audit trail. Raises
     `InputError` where configuration and session do not fit; `EvaluationError`, which names the sites to blame, where
     the session could not be finished, or another process runs it.
     """
-    with Journal(journal_folder(config)) as journal:
+    with Journal(journal_folder(config), clock) as journal:
         before = read_record(journal.folder)
         if before is not None and "counted" not in before:  # whoever waits for it is to see this run's
             journal.forget_record()
@@ -145,14 +169,14 @@ def run(config: Mapping[str, Any], connect: Callable[[Aggregator, Journal, float
             if not 0 < timeout < math.inf:
                 raise InputError(f"round-timeout must be a number of seconds above 0, got {timeout}")
             config = {**config, "round-timeout": timeout}
-            joined = site_storage().aggregator(config)
+            joined = site_storage(clock).aggregator(config, document)
             journal.bind(joined.manifest.session)
             if before is not None and finished:
                 RoleLog(before["session"]).info("finished: all %d sites have its result", len(before["delivered"]))
                 return SessionRecord.from_dict(before)
             joined.records.note("started")
             try:
-                record = _run(config, joined, journal, connect)
+                record = yield from _conducted(config, joined, journal, connect)
             except Exception as error:
                 with contextlib.suppress(OSError):
                     joined.records.note("stopped", error=type(error).__name__)
@@ -183,9 +207,9 @@ def journal_folder(config: Mapping[str, Any]) -> Path:
     return Path(str(config.get("journal") or f"{config['session']}.journal"))
 
 
-def _run(
-    config: Mapping[str, Any], joined: Joined, journal: Journal, connect: Callable[..., Transport]
-) -> SessionRecord:
+def _conducted(
+    config: Mapping[str, Any], joined: Joined, journal: Journal, connect: Connect
+) -> Generator[float, None, SessionRecord]:
     manifest, timeout = joined.manifest, config["round-timeout"]
     _require(manifest, config)
     aggregator = joined.aggregator()
@@ -194,9 +218,12 @@ def _run(
     transport.close_at = int(config.get("close-at") or 0)
     log, parties = transport.log, len(manifest.parties)
     log.info("the session begins, or goes on: %s, %d parties", manifest.protocol, parties)
-    exchange = partial(_logged, transport, aggregator)
     try:
-        record = conduct(aggregator, exchange, refused=lambda error: log.warning(str(error)))
+        message: bytes | None = aggregator.start()
+        while message is not None:
+            yield from _round(transport, aggregator, message)
+            message = aggregator.finish_round()
+        record = aggregator.result()
     except EvaluationError as error:
         few = isinstance(error, TooFewPartiesError)
         advice = ": have them answer, or ask for a session without them (`fhe-auc keys session --from`)" if few else ""
@@ -209,7 +236,8 @@ def _run(
     return record
 
 
-def _logged(transport: Transport, aggregator: Aggregator, message: bytes) -> Iterator[tuple[str, bytes]]:
+def _round(transport: Transport, aggregator: Aggregator, message: bytes) -> Iterator[float]:
+    """Send a round's message, and take what comes, until nobody is awaited any more; yield pauses."""
     log, awaited = transport.log, len(transport.awaited())
     log.round = aggregator.round
     log.info("round %d of %d: %d bytes for each party, %d awaited", log.round, aggregator.rounds, len(message), awaited)
@@ -218,9 +246,16 @@ def _logged(transport: Transport, aggregator: Aggregator, message: bytes) -> Ite
         if aggregator.round > 1 and party not in (*aggregator.counted, *transport.left_out, HELPER):
             transport.left_out[party] = why
             log.warning("left out: %s", why, extra={"party": party})
-    for party, submission in transport.exchange(message):
+    for arrived in transport.exchange(message):
+        if isinstance(arrived, float):
+            yield arrived
+            continue
+        party, submission = arrived
         known = aggregator.has_accepted(party)
-        yield party, submission
+        try:
+            aggregator.receive(party, submission)
+        except MessageError as error:
+            log.warning("%s", error)
         if not known and aggregator.has_accepted(party):
             awaited -= 1
             transport.failures.pop(party, None)

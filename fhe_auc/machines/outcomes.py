@@ -4,7 +4,6 @@ import json
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import fields
-from datetime import datetime, timezone
 from fractions import Fraction
 from importlib.metadata import version
 from pathlib import Path
@@ -14,6 +13,7 @@ import msgspec
 import numpy as np
 
 from fhe_auc.base import errors
+from fhe_auc.base.clock import SYSTEM, Clock
 from fhe_auc.base.errors import EvaluationError, FheAucError, ResultCheckError
 from fhe_auc.base.files import write_atomically
 from fhe_auc.base.serialise import json_text
@@ -25,13 +25,15 @@ from fhe_auc.results.intervals import Interval
 from fhe_auc.session.party import Party
 
 
-def write(folder: Path, party: Party[Any], sign: Callable[[Mapping[str, Any]], Mapping[str, Any]]) -> Path:
+def write(
+    folder: Path, party: Party[Any], sign: Callable[[Mapping[str, Any]], Mapping[str, Any]], clock: Clock = SYSTEM
+) -> Path:
     """Write a party's result, or why there is none, to ``TIME-SESSION.json`` in a folder, signed; return the file.
 
     A file of that session, from before a crash, is written anew.
     """
     session = party.manifest.session.hex()
-    now = datetime.now(timezone.utc)
+    now = clock.now()
     path = file_of(folder, session) or folder / f"{now:%Y%m%dT%H%M%SZ}-{session}.json"
     try:
         outcome = plain(party.result())
@@ -98,7 +100,7 @@ def _restored(told: Mapping[str, Any]) -> dict[str, Any]:
     found = dict(told)
     found["warnings"] = tuple(found["warnings"])
     found["unproved_parties"] = tuple(found.get("unproved_parties", ()))
-    found["verified"] = "verified" in found and found["verified"]["aggregation"]  # older files of thresholds have none
+    found["verified"] = found["verified"]["aggregation"]
     found["study"] = None if found["study"] is None else Study(**found["study"])
     for name in ("auc", "binning_error", "numerical_error"):
         if name in found and found[name] is None:

@@ -9,12 +9,12 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from fhe_auc.base.clock import SYSTEM, Clock
 from fhe_auc.base.errors import InputError
 from fhe_auc.base.logs import RoleLog
 from fhe_auc.machines.cleanup import APART
@@ -29,13 +29,14 @@ _RESULT = re.compile(r"[0-9TZ]+-([0-9a-f]+)\.json")
 class Retry:
     """When something that has failed is to be tried again: after a pause that grows."""
 
+    clock: Clock = SYSTEM
     _at: float = math.inf  # monotonic
     _tries: int = 0
 
     def plan(self, *, wanted: bool) -> None:
         """Try again after a while, longer each time; or not, as all is well."""
         pause = min(_RETRY[0] * 2.0 ** min(self._tries, 20), _RETRY[1])
-        self._at, self._tries = (time.monotonic() + pause, self._tries + 1) if wanted else (math.inf, 0)
+        self._at, self._tries = (self.clock.monotonic() + pause, self._tries + 1) if wanted else (math.inf, 0)
 
     @property
     def wanted(self) -> bool:
@@ -45,7 +46,7 @@ class Retry:
     @property
     def due(self) -> bool:
         """Whether the pause is over."""
-        return time.monotonic() >= self._at
+        return self.clock.monotonic() >= self._at
 
 
 class ResultHook:
@@ -56,7 +57,7 @@ class ResultHook:
     is kept in the folder `taken`; what is there before `taken` is, is not new. Raises `InputError` for another list.
     """
 
-    def __init__(self, config: Mapping[str, Any], taken: Path, log: RoleLog) -> None:
+    def __init__(self, config: Mapping[str, Any], taken: Path, log: RoleLog, clock: Clock = SYSTEM) -> None:
         self._command, self._results = config["on-result"], Path(str(config["results"]))
         self._seconds = float(config.get("on-result-seconds") or _SECONDS)
         if not (isinstance(self._command, list) and all(isinstance(each, str) for each in self._command)):
@@ -65,7 +66,7 @@ class ResultHook:
         self._running: tuple[subprocess.Popen[bytes], float] | None = None
         self._time: object = None  # of the folder
         self._waiting: list[Path] = []
-        self._retry, self._wrong = Retry(), ""
+        self._retry, self._wrong, self._clock = Retry(clock), "", clock
         if not taken.is_dir():
             taken.mkdir(mode=0o700)
             for file in self._found():
@@ -92,20 +93,20 @@ class ResultHook:
         if self._running is not None:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._running[0].wait(_GRACE)
-            self._see(self._running[0], 0.0)
+            self._see(self._running[0], -math.inf)
 
     def _start(self, file: Path) -> None:
         session = _RESULT.fullmatch(file.name)[1]  # type: ignore[index] # as in `_found`
         given = [*self._command, str(file), session]
         try:
             process = subprocess.Popen(given, stdin=subprocess.DEVNULL, stdout=2, **APART)  # noqa: S603
-            self._running = process, time.monotonic() + self._seconds
+            self._running = process, self._clock.monotonic() + self._seconds
         except OSError as error:
             self._failed(str(error))
 
     def _see(self, process: subprocess.Popen[bytes], deadline: float) -> None:
         status = process.poll()
-        if status is None and time.monotonic() < deadline:
+        if status is None and self._clock.monotonic() < deadline:
             return
         self._running = None
         if status == 0:

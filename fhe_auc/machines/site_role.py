@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from fhe_auc.base.clock import SYSTEM, Clock
 from fhe_auc.base.errors import FheAucError, InputError
 from fhe_auc.base.logs import RoleLog
 from fhe_auc.machines import outcomes, site_state
@@ -55,6 +56,7 @@ def answer(
     rows: Callable[[str, Analysis], PartyData] | None = None,
     *,
     log: RoleLog | None = None,
+    clock: Clock = SYSTEM,
 ) -> Answer:
     """Return a site's answer to an aggregator's message; the same one where it has been asked before.
 
@@ -70,11 +72,11 @@ def answer(
     Errors as `fhe_auc.machines.site_state.answer`, and `InputError` where the configuration is not right.
     """
     log = log or RoleLog()
-    with site_state.site_storage().site(config) as kept:
+    with site_state.site_storage(clock).site(config) as kept:
         log.party = kept.name
         asked = Message.from_bytes(message, limit=len(message))
         log.session, log.round = asked.session.hex(), asked.round
-        submission = site_state.answer(kept, message, rows or _reader(config), _writer(config, log))
+        submission = site_state.answer(kept, message, rows or _reader(config), _writer(config, log, clock))
         ended = site_state.has_ended(kept, asked.session)
     log.info("answered, %d bytes", len(submission))
     return Answer(submission, ended)
@@ -125,7 +127,7 @@ def _entries(config: Mapping[str, Any]) -> Entries:
     return Entries(form=form, drop_missing=bool(drop), **given("positive-label", "score-scale"))
 
 
-def _writer(config: Mapping[str, Any], log: RoleLog) -> Callable[[Party[Any], Records], object]:
+def _writer(config: Mapping[str, Any], log: RoleLog, clock: Clock) -> Callable[[Party[Any], Records], object]:
     if not config.get("results"):
         unconfigured = InputError("results is not configured: there is no folder for what sessions yield")
         if config.get("data"):
@@ -145,7 +147,7 @@ def _writer(config: Mapping[str, Any], log: RoleLog) -> Callable[[Party[Any], Re
         raise InputError(f"results: no file can be written in {str(folder)!r}")
 
     def write(party: Party[Any], records: Records) -> None:
-        file = outcomes.write(folder, party, records.signed)
+        file = outcomes.write(folder, party, records.signed, clock)
         if party.failure is None:
             log.info("the session has ended here; what it has yielded is in %s", file)
         else:  # the file says it; nothing of what pooled rows are belongs into a log

@@ -22,7 +22,9 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
+from fhe_auc.base.clock import SYSTEM, Clock
 from fhe_auc.base.errors import DeserialisationError, EvaluationError, InputError, MessageError, ResultCheckError
+from fhe_auc.base.exchange import Exchange
 from fhe_auc.base.logs import LOGGER
 from fhe_auc.base.names import AGGREGATOR
 from fhe_auc.base.serialise import KeptFormat, SecretStruct, encode
@@ -177,14 +179,16 @@ class SiteStorage(ABC):
         """
 
     @abstractmethod
-    def take_in(self, config: Mapping[str, Any], files: Sequence[Path], *, by_policy: bool) -> list[Arrived]:
+    def take_in(
+        self, config: Mapping[str, Any], exchange: Exchange, names: Sequence[str], *, by_policy: bool
+    ) -> list[Arrived]:
         """Open files that have arrived, as the role's policy allows.
 
         What is wrong with a file is told; errors are raised where the role's own state or certificate is at fault.
         """
 
     @abstractmethod
-    def opens(self, config: Mapping[str, Any], file: Path, *, verified: bool = True) -> bytes:
+    def opens(self, config: Mapping[str, Any], document: bytes, *, verified: bool = True) -> bytes:
         """Return the id of the session that a file opens for this aggregator; `FheAucError` where it opens none.
 
         Where it is not to be `verified` that the key holder has signed that, it is what the file says.
@@ -199,8 +203,8 @@ class SiteStorage(ABC):
         """Take out of this process's environment, which its children inherit, secrets that `config` has in files."""
 
     @abstractmethod
-    def aggregator(self, config: Mapping[str, Any]) -> Joined:
-        """Return what the aggregator of a session starts from; raise `FheAucError` likewise."""
+    def aggregator(self, config: Mapping[str, Any], document: bytes | None = None) -> Joined:
+        """Return what the aggregator starts from, by a file, with `document` in it if given; errors likewise."""
 
     @abstractmethod
     def local_sites(self, session: Session, folder: Path, grids: Mapping[str, bytes]) -> LocalSites:
@@ -210,15 +214,15 @@ class SiteStorage(ABC):
         """
 
 
-@lru_cache(maxsize=1)
-def site_storage() -> SiteStorage:
-    """Return the installed plug-in; raise `InputError` unless there is exactly one."""
+@lru_cache(maxsize=16)
+def site_storage(clock: Clock = SYSTEM) -> SiteStorage:
+    """Return the installed plug-in, by whose clock certificates end; raise `InputError` unless there is exactly one."""
     points = {point.value: point for point in entry_points(group=GROUP)}
     if len(points) != 1:
         names = sorted(points) or "none"
         raise InputError(f"exactly one package must keep sessions (entry point {GROUP}), found {names}")
     (point,) = points.values()
-    made = point.load()()
+    made = point.load()(clock)
     if not isinstance(made, SiteStorage):
         raise InputError(f"{point.value} is not a fhe_auc.machines.site_state.SiteStorage")
     return made

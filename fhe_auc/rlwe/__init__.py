@@ -2,12 +2,9 @@
 
 Ciphertexts and keys are polynomials modulo primes, whatever is encrypted in them:
 
-    parameters, backends                             ring, moduli and what security asks of them; which library there is
-    polynomials, seeded, wire_format                 how ciphertexts and keys travel
-    modular, primes, number_theoretic_transform,
-    modulus_switching, integer_products              arithmetic on coefficients
-    error_sampling, statistical_security             errors of encryptions; how far noise outweighs what it hides
-    library: openfhe_library, seal_library           what a library does; `layout`: its objects as coefficients
-    context                                          what a public and a secret key do, and never do; how they are made
-    transparent_ciphertexts                          results that anybody could make, which parties refuse
+    parameters                         ring, moduli and what security asks of them; which library there is
+    modular, polynomials               arithmetic modulo primes; polynomials, and their values at roots of unity
+    ciphertexts                        how they are encrypted, travel and get smaller, and which are refused
+    context                            what a public and a secret key do, and never do; how a library makes them
+    openfhe_library, seal_library      the libraries
 """

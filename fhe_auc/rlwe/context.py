@@ -1,23 +1,186 @@
-"""What the contexts of every scheme have in common: what they are stored as, their names, and how they come to life."""
+"""Contexts of every scheme: keys, the library that makes them, what they are stored as, and how they come to life.
+
+An encryption library, OpenFHE or SEAL, makes secret keys, encryptions of zero, and CKKS squares. Values are added to
+these in words, the same on every library. Its objects, plaintexts, ciphertexts and keys, stay inside.
+
+Only coefficients travel: what a library's parser sees of foreign bytes is never its header. Both libraries serialise an
+object as a header (parameters, sizes, pointers) around long runs of 64-bit coefficients. A changed header can abort the
+process (OpenFHE) and a coefficient outside its modulus is accepted (OpenFHE) or costs time (SEAL). So nobody sends
+headers: the receiver makes an object of the same kind itself, learns from it where the coefficients stand, and fills
+received coefficients into its own header after checking that each is below its modulus. As a second gain every
+coefficient takes only the bytes that its modulus needs (`fhe_auc.rlwe.polynomials`).
+"""
 
 from __future__ import annotations
 
 import hashlib
+import importlib
+import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any, ClassVar, Generic, TypeVar
+from functools import cached_property, lru_cache
+from typing import Any, ClassVar, Generic, NamedTuple, TypeAlias, TypeVar
 from weakref import WeakValueDictionary
 
 import msgspec
+import numpy as np
 
-from fhe_auc.base.errors import DeserialisationError
+from fhe_auc.base.errors import BackendUnavailableError, CapacityError, DeserialisationError
 from fhe_auc.base.serialise import decode, encode
-from fhe_auc.rlwe import wire_format
-from fhe_auc.rlwe.backends import library_for
-from fhe_auc.rlwe.library import Library, P
-from fhe_auc.rlwe.parameters import RingParameters
-from fhe_auc.rlwe.polynomials import Words
-from fhe_auc.rlwe.seeded import Seeded
+from fhe_auc.rlwe.ciphertexts import SEED_BYTES, Seeded, unwrap, wrap
+from fhe_auc.rlwe.parameters import LIBRARIES, RingParameters, choose_backend
+from fhe_auc.rlwe.polynomials import WORD, Polynomials, Words
+
+P = TypeVar("P", bound=RingParameters)
+Zeros: TypeAlias = Callable[[], Words]
+"""Returns a fresh encryption of zero: both polynomials, as values at the roots of unity."""
+
+
+class Run(NamedTuple):
+    """One polynomial modulo one prime: N words from byte `offset`, each in [0, modulus)."""
+
+    offset: int
+    modulus: int
+
+
+class CoefficientLayout:
+    """Where the coefficients of one kind of object stand, polynomials modulo primes: of the shape `polynomials`.
+
+    It is learned from `template`, a serialised object of that kind that the receiver has made itself. `find` returns
+    where runs stand in the library's bytes.
+    """
+
+    def __init__(self, template: bytes, ring_dimension: int, find: Callable[[bytes], list[Run]]) -> None:
+        self._find = find
+        self._runs = find(template)
+        self.polynomials = Polynomials(ring_dimension, tuple(run.modulus for run in self._runs))
+        header = bytearray(template)  # of what it is learned from, maybe keys in use, no coefficient is kept
+        for run in self._runs:
+            header[run.offset : run.offset + ring_dimension * WORD] = bytes(ring_dimension * WORD)
+        self._template = bytes(header)
+
+    def words(self, raw: bytes) -> Words:
+        """Return the coefficients of the serialised object `raw`, which this process has made itself.
+
+        Raises `DeserialisationError` where it is not an object of this kind.
+        """
+        runs = self._find(raw)
+        if tuple([run.modulus for run in runs]) != self.polynomials.moduli:
+            raise DeserialisationError("the library's object does not have the layout that these parameters call for")
+        size = self.polynomials.ring_dimension
+        return np.array([np.frombuffer(raw, "<u8", size, run.offset) for run in runs], np.uint64)
+
+    def raw(self, words: Words) -> bytes:
+        """Return bytes that the library can parse: this layout's header, and these coefficients."""
+        raw = bytearray(self._template)
+        for run, row in zip(self._runs, words, strict=True):
+            raw[run.offset : run.offset + row.nbytes] = row.data.cast("B")
+        return bytes(raw)
+
+
+class Library(ABC, Generic[P]):
+    """A library's context for one scheme, and the layouts of its objects, learned from throw-away ones.
+
+    Of several plaintext moduli it has the first: keys and encryptions of zero do not depend on it. Raises
+    `BackendUnavailableError` as `Seeded.verify`, and `CapacityError` where the library has another ring or modulus.
+    """
+
+    def __init__(self, parameters: P) -> None:
+        self.parameters = parameters
+        secret_key, public_key = self._new_keys()
+        self.secret_key, self.public_key = self._layout(secret_key), self._layout(public_key)
+        found = tuple(round(math.log2(modulus)) for modulus in self.secret_key.polynomials.moduli)
+        wanted, more = parameters.modulus_bits, bool(parameters.special_bits)  # of which SEAL's secret keys know
+        if found[: len(wanted)] != wanted or len(found) > len(wanted) + more:
+            raise CapacityError(f"the library has chosen primes of {found} bits, not those that the parameters say")
+        zero = self._encrypted_zero(self._saved(secret_key), secret=True)
+        self.submission = self._layout(zero())
+        """Of ciphertexts."""
+        secret = self.secret_key.words(self._saved(secret_key))[: len(parameters.modulus_bits)]
+        Seeded(self.submission.polynomials).verify(self.submission.words(self._saved(zero())), secret)
+
+    def new_secret_key(self) -> bytes:
+        """Return a fresh secret key, packed."""
+        secret_key, _ = self._new_keys()
+        return self.secret_key.polynomials.pack(self.secret_key.words(self._saved(secret_key)))
+
+    def new_public_key(self, secret_key: bytes) -> bytes:
+        """Return a fresh public key of a packed secret key, packed: an encryption of zero, made without the library.
+
+        Under CKKS it is one modulo Q alone, as no library ever loads it.
+        """
+        seeded = Seeded((self.submission if self.parameters.scheme == "ckks" else self.public_key).polynomials)
+        secret = self.secret_key.polynomials.unpack(secret_key)[: len(seeded.half.moduli)]
+        return seeded.encrypt(secret, seeded.half.zeros())
+
+    def zeros(self, key: Words, *, secret: bool = False) -> Zeros:
+        """Return what encrypts zero under a public or a secret key, given by its polynomials."""
+        encrypted_zero = self._encrypted_zero((self.secret_key if secret else self.public_key).raw(key), secret=secret)
+        return lambda: self.submission.words(self._saved(encrypted_zero()))
+
+    def square(self, words: Words) -> Words:
+        """Return the library's product of a CKKS ciphertext with itself, not relinearised.
+
+        Three polynomials, as values at the roots of unity. Raises `BackendUnavailableError` as `verify_square`, at
+        first use.
+        """
+        return self._product.words(self._saved(self._squared(self.submission.raw(words))))
+
+    def verify_square(self, ciphertext: Words, square: Words) -> None:
+        """Check that the library's square of a ciphertext is its polynomials' products, in the order of powers of s.
+
+        Raises `BackendUnavailableError` if it is not.
+        """
+        half = Seeded(self.submission.polynomials).half
+        b, a = np.split(ciphertext, 2)
+        middle = half.multiply(a, b)
+        half.add_in_place(middle, middle.copy())
+        if not np.array_equal(square, np.concatenate([half.multiply(b, b), middle, half.multiply(a, a)])):
+            raise BackendUnavailableError(
+                "this version of the encryption library multiplies ciphertexts in a way that fhe-auc does not know; "
+                "install one that fhe-auc asks for"
+            )
+
+    @cached_property
+    def _product(self) -> CoefficientLayout:
+        """Layout of products, learned from that of a ciphertext of any kind but a transparent one."""
+        words = self.submission.polynomials.uniform(bytes(SEED_BYTES))
+        square = self._squared(self.submission.raw(words))
+        layout = self._layout(square)
+        self.verify_square(words, layout.words(self._saved(square)))
+        return layout
+
+    @abstractmethod
+    def _new_keys(self) -> tuple[Any, Any]:
+        """Return a fresh secret key, and a public key of it."""
+
+    @abstractmethod
+    def _encrypted_zero(self, key: bytes, *, secret: bool) -> Callable[[], Any]:
+        """Return what makes fresh encryptions of zero under a secret or a public key, as `CoefficientLayout.raw`.
+
+        Raises `DeserialisationError` where it is none.
+        """
+
+    @abstractmethod
+    def _squared(self, raw: bytes) -> Any:
+        """Return the product with itself of a CKKS ciphertext from what a `CoefficientLayout` made."""
+
+    @abstractmethod
+    def _saved(self, item: Any) -> bytes:
+        """Return the library's serialisation of a key or a ciphertext."""
+
+    @abstractmethod
+    def _layout(self, item: Any) -> CoefficientLayout:
+        """Return the layout of objects like `item`."""
+
+
+@lru_cache(maxsize=8)
+def library_for(parameters: RingParameters) -> Library[Any]:
+    """Return the parameters' library; errors as of it, and as `choose_backend`."""
+    if parameters.joint_keys:
+        raise CapacityError("these parameters are for joint keys, which no library makes")
+    made: Library[Any] = importlib.import_module(LIBRARIES[choose_backend(parameters.backend)]).Scheme(parameters)
+    return made
 
 
 class PublicKeys(msgspec.Struct, Generic[P], frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -27,31 +190,21 @@ class PublicKeys(msgspec.Struct, Generic[P], frozen=True, array_like=True, forbi
     public_key: bytes
 
     @property
-    def digest(self) -> bytes:
+    def public_keys_digest(self) -> bytes:
         """SHA-256 of the public key: whoever swaps it makes another context."""
         return hashlib.sha256(self.public_key).digest()
-
-    @property
-    def fingerprint(self) -> bytes:
-        """Name of the context, 32 bytes."""
-        return self.parameters.fingerprint(self.digest)
 
 
 class SecretKey(msgspec.Struct, Generic[P], frozen=True, array_like=True, forbid_unknown_fields=True):
     """What a secret context is made of."""
 
     parameters: P
-    public_keys_digest: bytes  # `PublicKeys.digest`
+    public_keys_digest: bytes  # of `PublicKeys`
     secret_key: bytes
     checksum: bytes  # SHA-256 of the secret key, whose damage would show nowhere else
 
     def __repr__(self) -> str:
         return "SecretKey(...)"
-
-    @property
-    def fingerprint(self) -> bytes:
-        """Name of the context, 32 bytes."""
-        return self.parameters.fingerprint(self.public_keys_digest)
 
 
 class _BaseContext(Generic[P]):
@@ -62,13 +215,10 @@ class _BaseContext(Generic[P]):
     stored_as: ClassVar[Any]
     """`PublicKeys` or `SecretKey` of its parameters."""
 
+    parameters: P
+    fingerprint: bytes
     _not_pickled: ClassVar[str]
     _stored: PublicKeys[P] | SecretKey[P]
-
-    def __init__(self, stored: PublicKeys[P] | SecretKey[P]) -> None:
-        self.parameters = stored.parameters
-        self.fingerprint = stored.fingerprint
-        self._stored = stored
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.fingerprint.hex()[:16]}>"
@@ -78,7 +228,7 @@ class _BaseContext(Generic[P]):
 
     def to_bytes(self) -> bytes:
         """Serialise parameters and keys, a secret one in the clear; `load_public` or `load_secret` reads them."""
-        return wire_format.seal(self.kind, self.fingerprint, encode(self._stored))
+        return wrap(self.kind, self.fingerprint, encode(self._stored))
 
 
 class BasePublicContext(_BaseContext[P]):
@@ -91,8 +241,10 @@ class BasePublicContext(_BaseContext[P]):
     _not_pickled = "a context is not pickled, which the libraries' objects do not survive; send to_bytes()"
 
     def __init__(self, stored: PublicKeys[P], library: Library[P]) -> None:
-        super().__init__(stored)
+        self.parameters, self._stored = stored.parameters, stored
+        self.fingerprint = stored.parameters.fingerprint(stored.public_keys_digest)
         self.ciphertext_shape = library.submission.polynomials
+        self._seeded = Seeded(self.ciphertext_shape)
 
 
 class BaseSecretContext(_BaseContext[P]):
@@ -103,17 +255,17 @@ class BaseSecretContext(_BaseContext[P]):
     """
 
     _not_pickled = "a secret key is not pickled; use to_bytes() and keep the bytes encrypted"
-    _stored: SecretKey[P]
 
     def __init__(self, stored: SecretKey[P], library: Library[P]) -> None:
-        super().__init__(stored)
+        self.parameters, self._stored = stored.parameters, stored
+        self.fingerprint = stored.parameters.fingerprint(stored.public_keys_digest)
         self._seeded = Seeded(library.submission.polynomials)
         self.mask_shape = self._seeded.half
         if hashlib.sha256(stored.secret_key).digest() != stored.checksum:
             raise DeserialisationError(f"the {self.kind} is damaged (checksum mismatch)", field="checksum")
-        words = library.secret_key.polynomials.unpack(stored.secret_key)
-        self.secret_words: Words = words[: len(self.parameters.modulus_bits)]  # SEAL has the special prime's as well
-        """The secret key itself, as values at the roots of unity modulo all primes of Q."""
+        self._key_words = library.secret_key.polynomials.unpack(stored.secret_key)
+        self.secret_words: Words = self._key_words[: len(self.parameters.modulus_bits)]
+        """The secret key itself, as values at the roots of unity modulo all primes of Q: SEAL's has one prime more."""
 
     def __repr__(self) -> str:
         return f"{super().__repr__()[:-1]} (secret)>"
@@ -125,53 +277,42 @@ Secret = TypeVar("Secret", bound=BaseSecretContext[Any])
 Context = TypeVar("Context", bound="BasePublicContext[Any] | BaseSecretContext[Any]")
 
 
-@dataclass(frozen=True)
-class ContextFactory(Generic[Pair, Public, Secret]):
-    """The contexts of one scheme: their types, and what makes a pair of them."""
-
-    public: type[Public]
-    secret: type[Secret]
-    pair: Callable[[Public, Secret], Pair]
-    # In one process a key holder checks what it seals, an aggregator what it opens, and thousands of parties may play.
-    _in_use: WeakValueDictionary[tuple[str, bytes], Any] = field(default_factory=WeakValueDictionary, repr=False)
-
-    def generate(self, parameters: RingParameters) -> Pair:
-        """Return a context with fresh keys: exactly the keys that `parameters` call for.
-
-        Raises `BackendUnavailableError` where the parameters' library cannot be imported here.
-        """
-        library = library_for(parameters)
-        secret_key = library.new_secret_key()
-        stored = self.public.stored_as(parameters, library.new_public_key(secret_key))
-        checksum = hashlib.sha256(secret_key).digest()
-        secret = self.secret.stored_as(parameters, stored.digest, secret_key, checksum)
-        public = self.public(stored, library)
-        self._in_use[_name(public, public.to_bytes())] = public
-        return self.pair(public, self.secret(secret, library))
-
-    def load_public(self, data: bytes) -> Public:
-        """Return the context that `PublicContext.to_bytes` wrote; as long as somebody uses it, the same one.
-
-        Raises `DeserialisationError` where it is damaged, malformed, or has a fingerprint that is not that of the
-        parameters and keys inside; `BackendUnavailableError` as `generate`.
-        """
-        return self._loaded(self.public, data)
-
-    def load_secret(self, data: bytes) -> Secret:
-        """Return the context that `SecretContext.to_bytes` wrote; as `load_public`."""
-        return self._loaded(self.secret, data)
-
-    def _loaded(self, of: type[Context], data: bytes) -> Context:
-        found: Context | None = self._in_use.get(_name(of, data))
-        if found is None:
-            fingerprint, payload = wire_format.open_any(of.kind, data)
-            stored = decode(payload, of.stored_as, of.kind)
-            if stored.fingerprint != fingerprint:
-                raise DeserialisationError(f"the {of.kind} does not match its fingerprint", field="fingerprint")
-            self._in_use[_name(of, data)] = found = of(stored, library_for(stored.parameters))
-        return found
+# In one process a key holder checks what it seals, an aggregator what it opens, and thousands of parties may play.
+_IN_USE: WeakValueDictionary[tuple[str, bytes], Any] = WeakValueDictionary()
 
 
-def _name(of: Any, data: bytes) -> tuple[str, bytes]:
+def generated(
+    pair: Callable[[Public, Secret], Pair], public: type[Public], secret: type[Secret], parameters: RingParameters
+) -> Pair:
+    """Return both contexts of a scheme with fresh keys: exactly the keys that `parameters` call for.
+
+    Raises `BackendUnavailableError` where the parameters' library cannot be imported here.
+    """
+    library = library_for(parameters)
+    secret_key = library.new_secret_key()
+    keys = public.stored_as(parameters, library.new_public_key(secret_key))
+    checksum = hashlib.sha256(secret_key).digest()
+    own = public(keys, library)
+    _IN_USE[_name(public, own.to_bytes())] = own
+    return pair(own, secret(secret.stored_as(parameters, keys.public_keys_digest, secret_key, checksum), library))
+
+
+def loaded(of: type[Context], data: bytes) -> Context:
+    """Return the context that `to_bytes` of this type wrote; as long as somebody uses it, the same one.
+
+    Raises `DeserialisationError` where it is damaged, malformed, or has a fingerprint that is not that of the
+    parameters and keys inside; `BackendUnavailableError` as `generated`.
+    """
+    found: Context | None = _IN_USE.get(_name(of, data))
+    if found is None:
+        fingerprint, payload = unwrap(of.kind, data)
+        stored = decode(payload, of.stored_as, of.kind)
+        if stored.parameters.fingerprint(stored.public_keys_digest) != fingerprint:
+            raise DeserialisationError(f"the {of.kind} does not match its fingerprint", field="fingerprint")
+        _IN_USE[_name(of, data)] = found = of(stored, library_for(stored.parameters))
+    return found
+
+
+def _name(of: type[Context], data: bytes) -> tuple[str, bytes]:
     """Return what nothing but these bytes of a context of this kind has."""
     return of.kind, hashlib.sha256(data).digest()

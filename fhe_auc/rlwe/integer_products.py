@@ -11,11 +11,9 @@ from functools import lru_cache
 
 import numpy as np
 
-from fhe_auc.rlwe.modular import MULTIPLIED_BITS, centred, multiply
-from fhe_auc.rlwe.modulus_switching import kept_shape
-from fhe_auc.rlwe.number_theoretic_transform import coefficients_of, values_of
-from fhe_auc.rlwe.polynomials import Polynomials, PolynomialSum, Words
-from fhe_auc.rlwe.primes import primes_below
+from fhe_auc.rlwe.ciphertexts import kept_shape
+from fhe_auc.rlwe.modular import MULTIPLIED_BITS, centred, multiply, primes_below
+from fhe_auc.rlwe.polynomials import Polynomials, PolynomialSum, Words, coefficients_of, values_of
 
 _MOST_PRODUCTS_BITS = 20
 

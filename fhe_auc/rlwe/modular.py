@@ -1,7 +1,13 @@
-"""Arithmetic modulo a prime of up to 56 bits, on arrays of 64-bit words in [0, modulus)."""
+"""Arithmetic modulo a prime of up to 56 bits, on arrays of 64-bit words in [0, modulus); and primes.
 
+These are 1 modulo 2N: modulo such a prime, polynomials are known by their values at the roots of -1
+(`fhe_auc.rlwe.polynomials`).
+"""
+
+import itertools
 import math
 from collections.abc import Sequence
+from itertools import islice
 from typing import TypeAlias
 
 import numpy as np
@@ -12,6 +18,7 @@ from fhe_auc.base.keystream import KeyStream
 Residues: TypeAlias = NDArray[np.uint64]
 MULTIPLIED_BITS = 56  # of a modulus, at most: `multiply` needs the quotient in double precision
 _MOST_OF_THEM = 0.99
+_WITNESSES = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37)
 
 
 def multiply(x: Residues, y: Residues | np.uint64, modulus: int | Residues) -> Residues:
@@ -80,10 +87,11 @@ def combined(parts: Sequence[Residues], moduli: Sequence[int]) -> list[int]:
 
     Chinese remainder; no two moduli have a divisor in common.
     """
-    modulus = math.prod(moduli)
-    weights = [modulus // each * pow(modulus // each, -1, each) for each in moduli]
-    columns = zip(*(part.tolist() for part in parts), strict=True)
-    return [sum(part * weight for part, weight in zip(column, weights, strict=True)) % modulus for column in columns]
+    modulus, found = math.prod(moduli), [0] * len(parts[0])
+    for part, own in zip(parts, moduli, strict=True):
+        weight = modulus // own * pow(modulus // own, -1, own)
+        found = [known + value * weight for known, value in zip(found, part.tolist(), strict=True)]
+    return [each % modulus for each in found]
 
 
 def centred(parts: Sequence[Residues], moduli: Sequence[int]) -> list[int]:
@@ -95,31 +103,71 @@ def centred(parts: Sequence[Residues], moduli: Sequence[int]) -> list[int]:
 def uniform(stream: KeyStream, modulus: int, *shape: int) -> Residues:
     """Return independent residues, exactly uniform if the stream's words are."""
     found = np.empty(shape, np.uint64)
-    fill(stream, modulus, found.reshape(-1))
+    fill(stream, (modulus,), found.reshape(1, -1))
     return found
 
 
-def fill(stream: KeyStream, modulus: int, into: Residues) -> None:
-    """Write such residues into an array of one dimension."""
+def fill(stream: KeyStream, moduli: Sequence[int], rows: Residues) -> None:
+    """Write such residues into an array's rows, of one modulus each."""
     # Draws of as many bits as the modulus has would be thrown away too often where it is not just below a power of two;
     # draws of 64 bits, below its largest multiple, hardly ever are.
-    bits = modulus.bit_length()
-    bits = bits if modulus > _MOST_OF_THEM * 2**bits else 64
-    limit = 2**bits // modulus * modulus
-    drawn = into
-    while True:
-        stream.fill(drawn)
-        if bits < 64:
-            drawn &= np.uint64(2**bits - 1)
-        if int(drawn.max(initial=0)) < limit:
-            break
-        kept = drawn[drawn <= np.uint64(limit - 1)]
-        drawn[: len(kept)] = kept
-        drawn = drawn[len(kept) :]  # these once more
-    if limit != modulus:
-        into %= np.uint64(modulus)
+    for row, modulus in zip(rows, moduli, strict=True):
+        bits = modulus.bit_length()
+        bits = bits if modulus > _MOST_OF_THEM * 2**bits else 64
+        limit = 2**bits // modulus * modulus
+        drawn = row
+        while True:
+            stream.fill(drawn)
+            if bits < 64:
+                drawn &= np.uint64(2**bits - 1)
+            if int(drawn.max(initial=0)) < limit:
+                break
+            kept = drawn[drawn <= np.uint64(limit - 1)]
+            drawn[: len(kept)] = kept
+            drawn = drawn[len(kept) :]  # these once more
+        if limit != modulus:
+            row %= np.uint64(modulus)
 
 
 def nonzero(stream: KeyStream, modulus: int, *shape: int) -> Residues:
     """Return independent residues, uniform in 1 … modulus - 1."""
     return uniform(stream, modulus - 1, *shape) + np.uint64(1)
+
+
+def is_prime(number: int) -> bool:
+    """Whether a number below 2^64 is prime.
+
+    Miller and Rabin's test; up to 318,665,857,834,031,151,167,461, which is above 2^78, these twelve bases decide
+    (Sorenson and Webster, Math. Comp. 86, 2017).
+    """
+    if number < 2:
+        return False
+    if number in _WITNESSES:
+        return True
+    odd, twos = number - 1, 0
+    while odd % 2 == 0:
+        odd, twos = odd // 2, twos + 1
+    for base in _WITNESSES:
+        power = pow(base, odd, number)
+        if power in (1, number - 1):
+            continue
+        for _ in range(twos - 1):
+            power = power * power % number
+            if power == number - 1:
+                break
+        else:
+            return False
+    return True
+
+
+def primes_above(least: int, count: int, ring_dimension: int) -> tuple[int, ...]:
+    """Return the `count` smallest primes above `least` that are 1 modulo 2N, ascending."""
+    step = 2 * ring_dimension
+    candidates = itertools.count(least // step * step + 1, step)
+    return tuple(islice((each for each in candidates if each > least and is_prime(each)), count))
+
+
+def primes_below(bits: int, count: int, ring_dimension: int) -> tuple[int, ...]:
+    """Return the `count` largest primes of so many bits that are 1 modulo 2N, descending."""
+    step = 2 * ring_dimension
+    return tuple(islice(filter(is_prime, itertools.count(2**bits - step + 1, -step)), count))

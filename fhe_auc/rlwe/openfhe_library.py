@@ -25,8 +25,7 @@ import openfhe
 from threadpoolctl import threadpool_limits
 
 from fhe_auc.base.errors import CapacityError, DeserialisationError, EvaluationError
-from fhe_auc.rlwe.layout import CoefficientLayout, Run
-from fhe_auc.rlwe.library import Library
+from fhe_auc.rlwe.context import CoefficientLayout, Library, Run
 
 if not _threads_chosen:
     del os.environ["OMP_NUM_THREADS"]  # child processes are not ours to decide for
@@ -150,11 +149,9 @@ class Scheme(Library[Any]):
             keys = thread.submit(self.context.KeyGen).result()
         return keys.secretKey, keys.publicKey
 
-    def _encrypted_zero(self, key: Any, *, secret: bool) -> Callable[[], Any]:
-        return lambda: self.context.Encrypt(key, self._zero)
-
-    def _parsed_key(self, raw: bytes, *, secret: bool) -> Any:
-        return _parsed(openfhe.DeserializePrivateKeyString if secret else openfhe.DeserializePublicKeyString, raw)
+    def _encrypted_zero(self, key: bytes, *, secret: bool) -> Callable[[], Any]:
+        parsed = _parsed(openfhe.DeserializePrivateKeyString if secret else openfhe.DeserializePublicKeyString, key)
+        return lambda: self.context.Encrypt(parsed, self._zero)
 
     def _squared(self, raw: bytes) -> Any:
         ciphertext = _parsed(openfhe.DeserializeCiphertextString, raw)

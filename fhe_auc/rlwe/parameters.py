@@ -1,17 +1,26 @@
-"""What parameters of every scheme have in common: the ring, the moduli, and the security table they are held to."""
+"""What parameters of every scheme have in common: ring, moduli, the security table they are held to, and the library.
+
+Which encryption libraries this interpreter can import is found out here; none is imported but the one that is used.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import importlib
+import sys
+from functools import cache
 from typing import ClassVar, Literal
 
 import msgspec
 
-from fhe_auc.base.errors import CapacityError
+from fhe_auc.base.errors import BackendUnavailableError, CapacityError
 from fhe_auc.base.serialise import encode
 
 BackendName = Literal["openfhe", "tenseal"]
+BACKENDS: tuple[BackendName, ...] = ("openfhe", "tenseal")  # all backends, the preferred one first
+LIBRARIES: dict[BackendName, str] = {"openfhe": "fhe_auc.rlwe.openfhe_library", "tenseal": "fhe_auc.rlwe.seal_library"}
 SECURITY_BITS = 128  # classical security of every parameter set here; nothing below is offered
+DEFAULT_FLOODING_BITS = 40  # by so many, noise that is added outweighs what it hides
 FINGERPRINT_BYTES = 32  # length of a context's name, a SHA-256
 MAX_MODULUS_BITS = {4096: 106, 8192: 214, 16384: 430, 32768: 868}
 """Ring dimension to the largest log2(QP) with 128-bit classical security and a ternary secret.
@@ -52,7 +61,7 @@ class RingParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         limit = MAX_MODULUS_BITS.get(self.ring_dimension)
         if limit is None:
             raise CapacityError(f"ring dimension {self.ring_dimension} is not one of {sorted(MAX_MODULUS_BITS)}")
-        total = self.log2_modulus + self.special_bits
+        total = sum(self.modulus_bits) + self.special_bits
         if total > limit:
             raise CapacityError(
                 f"a {total}-bit modulus at ring dimension {self.ring_dimension} is below {SECURITY_BITS}-bit security"
@@ -84,3 +93,35 @@ class RingParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """Return the 32-byte name of a context: these parameters with the public keys of that SHA-256."""
         own = hashlib.sha256(encode(self)).digest()
         return hashlib.sha256(f"fhe-auc {self.scheme} context\0".encode() + own + keys_digest).digest()
+
+
+@cache
+def _why_not(name: BackendName) -> str | None:
+    """Return why a library cannot be imported here, or None where it can."""
+    try:
+        importlib.import_module(LIBRARIES[name])
+    except (ImportError, OSError) as error:
+        # OpenFHE's wheel is tagged for every Python and holds one CPython's binary: it installs, and fails here.
+        return str(error)
+    return None
+
+
+def available_backends() -> tuple[BackendName, ...]:
+    """Return the backends that can be imported, the preferred one first."""
+    return tuple(name for name in BACKENDS if _why_not(name) is None)
+
+
+def choose_backend(name: str | None = None) -> BackendName:
+    """Return `name`, or the preferred backend there is; no other library is imported.
+
+    Raises `BackendUnavailableError` for an unknown name, or a library that cannot be imported here.
+    """
+    for backend in BACKENDS:
+        if name in (None, backend) and _why_not(backend) is None:
+            return backend
+    available = ", ".join(available_backends()) or "none"
+    here = f"(available: {available} on Python {sys.version_info.major}.{sys.version_info.minor})"
+    for backend in BACKENDS:
+        if name == backend:
+            raise BackendUnavailableError(f"backend {name!r} cannot be imported here {here}: {_why_not(backend)}")
+    raise BackendUnavailableError(f"unknown backend {name!r} {here}")

@@ -1,6 +1,6 @@
 """SEAL, for either scheme: contexts, keys and ciphertexts, and how its objects become bytes and come back.
 
-SEAL's own loader sees only what SEAL has written on this machine, coefficients filled in (`fhe_auc.rlwe.layout`).
+SEAL's own loader sees only what SEAL has written on this machine, coefficients filled in (`fhe_auc.rlwe.context`).
 """
 
 from __future__ import annotations
@@ -19,8 +19,7 @@ import tenseal.sealapi as seal
 import zstandard
 
 from fhe_auc.base.errors import CapacityError, DeserialisationError, InputError
-from fhe_auc.rlwe.layout import CoefficientLayout, Run
-from fhe_auc.rlwe.library import Library
+from fhe_auc.rlwe.context import CoefficientLayout, Library, Run
 from fhe_auc.rlwe.polynomials import WORD
 
 # SEAL's serialisation: a 16-byte header (magic, header size, version, compression, total size) before every object and
@@ -31,34 +30,41 @@ _UNCOMPRESSED, _ZSTD = 0, 2
 
 
 @contextmanager
-def _private_file() -> Iterator[str]:
-    """Yield the path of an empty file that nobody else can open: SEAL takes paths only.
+def _private_file(content: bytes = b"") -> Iterator[str]:
+    """Yield the path of a file that nobody else can open: SEAL takes paths only.
 
     Linux has such files in memory, so that keys stay off the disk. Elsewhere it is in a private folder, and is
-    overwritten before it goes. Raises `InputError` where SEAL would write to another path than this one.
+    overwritten before it goes. Raises `InputError` where SEAL would write to another path than this one, and
+    `DeserialisationError` where it refuses to load the `content`.
     """
     if sys.platform == "linux":
         descriptor = os.memfd_create("fhe-auc")
-        try:
-            yield f"/proc/self/fd/{descriptor}"
-        finally:
-            os.close(descriptor)
-        return
-    with tempfile.TemporaryDirectory(prefix="fhe-auc-") as folder:  # mode 700
-        if sys.platform == "win32" and not folder.isascii():  # it reads the path's UTF-8 in the system's code page
+        folder, path = None, f"/proc/self/fd/{descriptor}"
+    else:
+        folder = tempfile.TemporaryDirectory(prefix="fhe-auc-")  # mode 700
+        if sys.platform == "win32" and not folder.name.isascii():  # it reads the path's UTF-8 in the system's code page
             raise InputError(
-                f"the folder for temporary files, {os.path.dirname(folder)!r}, has letters beyond ASCII, which SEAL "
-                "cannot use on Windows: set TEMP to another folder of your own, as C:\\fhe-auc-temp"
+                f"the folder for temporary files, {os.path.dirname(folder.name)!r}, has letters beyond ASCII, which "
+                "SEAL cannot use on Windows: set TEMP to another folder of your own, as C:\\fhe-auc-temp"
             )
-        path = os.path.join(folder, "object")
-        open(path, "xb").close()
-        try:
-            yield path
-        finally:
+        path = os.path.join(folder.name, "object")
+    try:
+        with open(path, "wb") as stream:
+            stream.write(content)
+        yield path
+    except (RuntimeError, ValueError) as error:
+        if not content:
+            raise
+        raise DeserialisationError(f"SEAL refused the object: {error}") from None
+    finally:
+        if folder is None:
+            os.close(descriptor)
+        else:
             with open(path, "r+b") as file:
                 file.write(bytes(os.path.getsize(path)))
                 file.flush()
                 os.fsync(file.fileno())
+            folder.cleanup()
 
 
 def save(item: Any) -> bytes:
@@ -94,24 +100,6 @@ def _polynomials(raw: bytes, ring_dimension: int, moduli: Sequence[int]) -> list
     return runs
 
 
-def layout_of(item: Any, ring_dimension: int, moduli: Sequence[int]) -> CoefficientLayout:
-    """Return the layout of objects like `item`, whose polynomials are modulo these primes in turn."""
-    find = partial(_polynomials, ring_dimension=ring_dimension, moduli=moduli)
-    return CoefficientLayout(save(item), ring_dimension, find)
-
-
-def parse(empty: Any, context: Any, raw: bytes) -> Any:
-    """Fill `empty`, a new SEAL object, from what a `CoefficientLayout` made; `DeserialisationError` else."""
-    with _private_file() as path:
-        with open(path, "wb") as stream:
-            stream.write(raw)
-        try:
-            empty.load(context, path)
-        except (RuntimeError, ValueError) as error:
-            raise DeserialisationError(f"SEAL refused the object: {error}") from None
-    return empty
-
-
 class Scheme(Library[Any]):
     """SEAL for one scheme; `CapacityError` where a plaintext modulus is one of its primes."""
 
@@ -138,8 +126,11 @@ class Scheme(Library[Any]):
         generator.create_public_key(public_key)
         return generator.secret_key(), public_key
 
-    def _encrypted_zero(self, key: Any, *, secret: bool) -> Callable[[], Any]:
-        encryptor = seal.Encryptor(self.context, key)
+    def _encrypted_zero(self, key: bytes, *, secret: bool) -> Callable[[], Any]:
+        loaded = seal.SecretKey() if secret else seal.PublicKey()
+        with _private_file(key) as path:
+            loaded.load(self.context, path)
+        encryptor = seal.Encryptor(self.context, loaded)
         encrypt = encryptor.encrypt_zero_symmetric if secret else encryptor.encrypt_zero
 
         def made() -> Any:
@@ -151,17 +142,16 @@ class Scheme(Library[Any]):
 
         return made
 
-    def _parsed_key(self, raw: bytes, *, secret: bool) -> Any:
-        return parse(seal.SecretKey() if secret else seal.PublicKey(), self.context, raw)
-
     def _squared(self, raw: bytes) -> Any:
-        ciphertext = parse(seal.Ciphertext(), self.context, raw)
+        ciphertext = seal.Ciphertext()
+        with _private_file(raw) as path:
+            ciphertext.load(self.context, path)
         seal.Evaluator(self.context).square_inplace(ciphertext)
         return ciphertext
 
-    def _saved(self, item: Any) -> bytes:
-        return save(item)
+    _saved = staticmethod(save)
 
     def _layout(self, item: Any) -> CoefficientLayout:
         moduli = self._key_moduli[:-1] if isinstance(item, seal.Ciphertext) else self._key_moduli
-        return layout_of(item, self.parameters.ring_dimension, moduli)
+        find = partial(_polynomials, ring_dimension=self.parameters.ring_dimension, moduli=moduli)
+        return CoefficientLayout(self._saved(item), self.parameters.ring_dimension, find)

@@ -2,7 +2,6 @@
 
 from fhe_auc.base.errors import CapacityError
 
-DEFAULT_FLOODING_BITS = 40
 DEFAULT_SMUDGING_BITS = 40
 
 _MIN_BITS, _MAX_BITS = 30, 80

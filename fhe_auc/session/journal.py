@@ -20,10 +20,11 @@ import secrets
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
-from datetime import datetime, timedelta, timezone
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+from fhe_auc.base.clock import SYSTEM, Clock
 from fhe_auc.base.errors import DeserialisationError, EvaluationError, InputError
 from fhe_auc.base.files import TEMPORARY, append, is_private, naming, open_descriptor, write_atomically
 from fhe_auc.base.serialise import frame, json_text, unframe
@@ -42,8 +43,8 @@ class Journal(AbstractContextManager["Journal"]):
     `InputError` where others may read or write the folder, `EvaluationError` where a process runs the session.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, clock: Clock = SYSTEM) -> None:
+        self.folder, self.clock = folder, clock
         self._logs: dict[int, int] = {}
         self._claims: list[int] = []
         self._lock = lock_folder(folder, "journal", "runs the session of")
@@ -70,13 +71,12 @@ class Journal(AbstractContextManager["Journal"]):
                 f"{session.hex()} a folder of its own"
             )
 
-    def claim(self, folder: Path, newest: int | None) -> None:
+    def claim(self, folder: Path) -> None:
         """Make a folder, which must be there, that of this journal's session: no other aggregator runs through it.
 
-        `newest` is the last round that has been opened in the folder. Raises `InputError` where a journal of another
-        name has claimed it, `EvaluationError` where a process with a copy of this one runs, or `newest` was not sent
-        from here: two aggregators of a session would overwrite each other's rounds. The file that says whose it is
-        stays there, so that what is killed can go on.
+        Raises `InputError` where a journal of another name has claimed it, `EvaluationError` where a process with a
+        copy of this one runs: two aggregators of a session would overwrite each other's rounds. The file that says
+        whose it is stays there, so that what is killed can go on.
         """
         name = _read(self.folder / _NAME)
         if name is None:
@@ -103,9 +103,12 @@ class Journal(AbstractContextManager["Journal"]):
             raise EvaluationError(
                 f"another process runs a session through {str(folder)!r}, with a copy of this journal"
             )
+
+    def require_sent(self, newest: int | None, place: str) -> None:
+        """Raise `EvaluationError` where the last round that has begun in a place, if any, was not sent from here."""
         if newest is not None and self.message(newest) is None:
             raise EvaluationError(
-                f"round {newest} in {str(folder)!r} was not sent from the journal {str(self.folder)!r}: go on with the "
+                f"round {newest} in {place!r} was not sent from the journal {str(self.folder)!r}: go on with the "
                 "journal that has sent it, or, where that is lost, ask the key holder for a new session"
             )
 
@@ -188,8 +191,8 @@ class Journal(AbstractContextManager["Journal"]):
 
     def tell(self, *, deadline: float, **status: Any) -> None:
         """Write the status, for whoever asks; the round ends at `deadline` (monotonic). A full disk ends no session."""
-        now = datetime.now(timezone.utc)
-        until = now + timedelta(seconds=deadline - time.monotonic())
+        now = self.clock.now()
+        until = now + timedelta(seconds=deadline - self.clock.monotonic())
         times = {"time": now.isoformat(timespec="seconds"), "until": until.isoformat(timespec="seconds")}
         with contextlib.suppress(OSError):
             keep_status(self.folder, times | status)

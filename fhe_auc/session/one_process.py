@@ -38,11 +38,8 @@ def run_on_quantiles(
 
     quantiles = played(finder, first, parties, in_first)
     found = first_of(quantiles)
-    if edges is not None:
-        chosen = replace(second, thresholds=edges(found.grid))
-        return preceded(run(plugin, chosen, parties, progress, cheat), found)
-    chosen = replace(second, thresholds=found.grid)
-    return preceded(run(plugin, chosen, parties, progress, cheat, quantiles), found)
+    chosen = replace(second, thresholds=found.grid if edges is None else edges(found.grid))
+    return preceded(run(plugin, chosen, parties, progress, cheat, None if edges else quantiles), found)
 
 
 def run(

@@ -14,7 +14,7 @@ first; bit b is bit b mod 8, from the lowest, of byte b div 8. The last byte is 
                   `modular.centred`
 
 A result shows those who decrypt it the sums, and nothing else: its slots are uniform but for the sums' totals, and
-flooding hides the noise, a function of the coefficients (`fhe_auc.bfv.flooding`).
+flooding hides the noise, a function of the coefficients (`fhe_auc.bfv.context`).
 
 **Pads that add up to zero** (joint keys) need no pad key: each is made of a mask with every other party. Two parties
 expand their mask from a secret that they share (X25519, RFC 7748), what names the session and all that they were shown,

@@ -34,6 +34,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate, chain, repeat
+from operator import itemgetter
 from typing import Literal, get_args
 
 import msgspec
@@ -75,7 +76,7 @@ class Sketch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     @property
     def size(self) -> int:
         """Entries of all vectors together."""
-        return sum(length for _, length in self.vectors)
+        return sum(map(itemgetter(1), self.vectors))
 
     def split(self, values: Residues) -> dict[str, Residues]:
         """Return the vectors, as views, of `values`, shape (…, size); raise ValueError for another shape."""
@@ -119,26 +120,6 @@ class Factor(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise _different(own)
         length = own.pop() if own else len(self.constants)
         return length * self.repeat * self.times or None
-
-    def evaluate(self, vectors: Mapping[str, Residues], modulus: int) -> Residues:
-        """Return its entries modulo a prime, shape (…, length), or (…, 1) where there are totals alone."""
-        if self.constants:
-            return modular.residues(self.constants, modulus)
-        entries: Residues | None = None
-        for part in self.parts:
-            mapped = values = vectors[part.vector]
-            if part.over != "each":
-                running = running_sums(values, modulus)
-                mapped = running[..., -1:]
-                if part.over == "below":
-                    mapped = modular.subtract(running, values, modulus)
-                elif part.over == "above":
-                    mapped = modular.subtract(mapped, running, modulus)
-            if part.weight != 1:
-                mapped = modular.multiply(mapped, np.uint64(part.weight % modulus), modulus)
-            entries = mapped if entries is None else modular.add(entries, mapped, modulus)
-        assert entries is not None  # noqa: S101 - `length` has seen to it
-        return np.tile(np.repeat(entries, self.repeat, axis=-1), self.times)
 
 
 class Term(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -203,13 +184,32 @@ class Release(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise CapacityError(f"all sums together evaluate at most {MOST_EVALUATED:,} entries, got {entries:,}")
 
     def evaluate(self, values: Residues, modulus: int) -> dict[Factor, Residues]:
-        """Return each different factor's entries at a sketch, shape (…, size), modulo a prime of at most 50 bits."""
+        """Return each different factor's entries at a sketch, shape (…, size), modulo a prime of at most 50 bits.
+
+        They have the shape (…, length), or (…, 1) where there are totals alone; of constants (length,).
+        """
         if modulus.bit_length() > MOST_MODULUS_BITS:
             raise ValueError(f"only modulo primes of at most {MOST_MODULUS_BITS} bits")
         if values.dtype != np.uint64 or int(values.max(initial=0)) >= modulus:
             raise ValueError("a sketch's entries must be residues modulo the prime")
-        vectors = self.sketch.split(values)
-        return {factor: factor.evaluate(vectors, modulus) for factor in dict.fromkeys(self._factors)}
+        vectors, evaluated = self.sketch.split(values), dict[Factor, Residues]()
+        for factor in dict.fromkeys(self._factors):
+            entries = None if factor.parts else modular.residues(factor.constants, modulus)
+            for part in factor.parts:
+                mapped = values = vectors[part.vector]
+                if part.over != "each":
+                    running = running_sums(values, modulus)
+                    mapped = running[..., -1:]
+                    if part.over == "below":
+                        mapped = modular.subtract(running, values, modulus)
+                    elif part.over == "above":
+                        mapped = modular.subtract(mapped, running, modulus)
+                if part.weight != 1:
+                    mapped = modular.multiply(mapped, np.uint64(part.weight % modulus), modulus)
+                entries = mapped if entries is None else modular.add(entries, mapped, modulus)
+            assert entries is not None  # noqa: S101 - a factor has parts or constants
+            evaluated[factor] = np.tile(np.repeat(entries, factor.repeat, axis=-1), factor.times)
+        return evaluated
 
     def totals(self, values: Residues, modulus: int) -> Residues:
         """Return each sum at sketches, shape (…, size), modulo a prime, shape (…, sums); ValueError as `evaluate`."""

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from typing import Any, TypeGuard
+from typing import TypeGuard
 
 from fhe_auc.base.errors import InputError
 
@@ -12,7 +12,7 @@ _MOST_EPSILON = 32.0  # beyond it a 64-bit choice is too coarse, and there is no
 EPSILON_ADVICE = "; give a privacy budget: -o epsilon=1, in Python as in protocol=DpaucLaplace(epsilon=1.0)"
 
 
-def positive_number(options: Mapping[str, Any], name: str, advice: str = "") -> float:
+def positive_number(options: Mapping[str, object], name: str, advice: str = "") -> float:
     """Return an option without default; `InputError`: missing (`advice` is added), or not positive and finite."""
     value = options.get(name)
     if value is None:
@@ -35,7 +35,7 @@ def checked_epsilon(epsilon: object) -> float:
     return float(epsilon)
 
 
-def privacy_budget(options: Mapping[str, Any]) -> float:
+def privacy_budget(options: Mapping[str, object]) -> float:
     """Return the option ``epsilon``, which has no default; raise `InputError` as `checked_epsilon`."""
     if options.get("epsilon") is None:
         raise InputError(f"epsilon has no default{EPSILON_ADVICE}")

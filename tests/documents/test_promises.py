@@ -6,7 +6,7 @@ from pathlib import Path
 from fhe_auc.base.quantities import chance_text
 from fhe_auc.input_proofs.statement import FORGERY_BITS
 from fhe_auc.question import thresholds
-from fhe_auc.rlwe.statistical_security import DEFAULT_FLOODING_BITS
+from fhe_auc.rlwe.parameters import DEFAULT_FLOODING_BITS
 from fhe_auc.session import registry
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.protocol import Request

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -10,18 +9,14 @@ import pytest
 from fhe_auc.base.files import replacing, write_atomically
 from fhe_auc.machines import outcomes
 from fhe_auc.rows import row_store
-from fhe_auc.rows.party_data import PartyData
-from fhe_auc.session.aggregator import conduct
 from fhe_auc.session.journal import Journal
 from fhe_auc_keys.site import key_erasure
 from fhe_auc_keys.store import audit
-from fhe_auc_keys.store.key_store import KeyStore
 from fhe_auc_keys.store.vault import certified_identity
 from tests.support.certified import DAY
 from tests.support.keys_commands import Clock, assert_fails, call, ok, open_as, store_of
 from tests.support.keys_folder import NORTH, SESSION, at
 from tests.support.platforms import full_disk, needs_limits
-from tests.support.stored_sites import Consortium
 
 pytestmark = needs_limits
 
@@ -106,35 +101,3 @@ def test_a_command_on_a_full_disk_names_the_file_and_does_its_work_afterwards(cl
         with full_disk(len(before)), pytest.raises(OSError, match=f"{trail}'$"):
             audit.append_line(store.directory, identity, "limited", at=clock.at)
         assert trail.read_bytes() == before
-
-
-def test_a_site_whose_disk_is_full_for_a_while_answers_each_round_once(
-    site_rows: list[PartyData], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """At every write of its answer the disk fills up; what leaves at last is one submission, and counts."""
-    consortium = Consortium(site_rows, tmp_path / "c", "verified")
-    write, left = KeyStore.put, [0]
-
-    def put(store: KeyStore, *entry: Any, **options: Any) -> None:
-        left[0] -= 1
-        with full_disk(2**30 if left[0] >= 0 else 0):
-            write(store, *entry, **options)
-
-    monkeypatch.setattr(KeyStore, "put", put)
-    failed = []
-
-    def exchange(message: bytes) -> Any:
-        for name in consortium.sites:
-            sent = set()
-            for writes in range(20):
-                left[0] = writes
-                try:
-                    sent.add(consortium.answer(name, message))
-                except OSError as error:
-                    failed.append(Path(error.filename).parent.name)
-            assert len(sent) == 1
-            yield name, sent.pop()
-
-    record = conduct(consortium.aggregator(), exchange)
-    assert record.counted == record.delivered == tuple(consortium.sites)
-    assert set(failed) == {"state", "bundle"}

@@ -1,7 +1,8 @@
-"""What outlives a session outlives the version of fhe-auc that wrote it; sessions end with theirs."""
+"""What outlives a session outlives the version of fhe-auc that wrote it; sessions end with theirs, in a sentence."""
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 from pathlib import Path
 
@@ -12,7 +13,9 @@ import pytest
 from fhe_auc.base import serialise
 from fhe_auc.base.errors import DeserialisationError
 from fhe_auc.base.serialise import FIRST_KEPT_VERSION, KeptFormat
-from fhe_auc.machines import site_state
+from fhe_auc.machines import site_role, site_state
+from fhe_auc.machines.aggregator_role import kind_of_error
+from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
 from fhe_auc.session.protocol import Request
 from fhe_auc_keys.bundles.announcement import announce
@@ -23,7 +26,11 @@ from fhe_auc_keys.site.store_check import problems
 from fhe_auc_keys.store.key_store import MAGIC, KeyStore
 from fhe_auc_keys.store.trusted_authorities import Trusted
 from fhe_auc_keys.store.vault import OWN
-from tests.support.certified import NOW, STUDY, Consortium
+from tests.support.certified import NOW, STUDY
+from tests.support.certified import Consortium as Certified
+from tests.support.keys_commands import assert_fails, call, json_of, make_site, ok, open_as
+from tests.support.keys_folder import NORTH, SESSION
+from tests.support.stored_sites import Consortium
 
 PASSPHRASE = "four random words"  # noqa: S105
 MATERIAL = b"all that the session can go on with"
@@ -31,7 +38,7 @@ MATERIAL = b"all that the session can go on with"
 
 def opened_session(store: KeyStore) -> bytes:
     """Keep, of a session that is open, all that holds keys; return its id."""
-    certified = Consortium("north", "south", "adder")
+    certified = Certified("north", "south", "adder")
     identity, trust = certified.identities["north"], certified.trust()
     request = Request(parties=("north", "south"), thresholds=np.linspace(0, 1, 5), keys="joint")
     manifest = registry.load("exact").prepare(request).manifest
@@ -72,6 +79,44 @@ def test_sessions_are_not_called_damaged_by_a_later_version_which_closes_them(
         key_erasure.close(store, session, at=NOW, lose_result=True)
         assert not any(MATERIAL in store.get(kind, session.hex()) for kind in kinds)
         assert problems(store, at=NOW) == []
+
+
+def test_another_version_is_the_one_kind_of_error_of_which_an_aggregator_is_told_what_to_do(
+    site_rows: list[PartyData], tmp_path: Path
+) -> None:
+    consortium = Consortium(site_rows, tmp_path / "c", "verified")
+    message, config = consortium.aggregator().start(), next(iter(consortium.made.sites.values()))
+    for data, kind in ((message[:-1], "MessageError"), (message[:7] + b"\xc8" + message[8:], "VersionError")):
+        assert site_role.attempt(lambda log, data=data: site_role.answer(config, data, log=log)) == (None, kind)
+    assert kind_of_error("VersionError: b'secret'").endswith("since the session was made: make a new session")
+
+
+@pytest.mark.usefixtures("consortium")
+def test_a_key_holder_upgraded_in_mid_session_says_so_keeps_what_it_holds_and_makes_a_new_session(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    make_site("east")
+    asked = (*SESSION, "east/east.credential", "--protocol", "verified", "--thresholds", "uniform:8")
+    session = json_of(*asked, "--out", "made")["session"]
+    assert open_as("north", "made/north.bundle").exit_code == 0
+
+    def kept() -> dict[Path, bytes]:
+        return {each: each.read_bytes() for each in Path("north/store").rglob("*") if each.is_file()}
+
+    before, again = kept(), ("session", "--from", session, "--without", "east", "--no-result-was-released", *NORTH)
+    monkeypatch.setattr(serialise, "FORMAT_VERSION", 200)
+    older = "of format version 4, from an older fhe-auc than this, .*: whoever made it upgrades, .* by its key holder"
+    assert_fails(call(*again), 1, f"session {session} is not made again: session announcement {older}")
+    assert_fails(open_as("north"), 1, f"party bundle {older}")
+    assert kept() == before
+    shown = re.sub(r"\s+", " ", ok("show", *NORTH).stdout)
+    assert "of another version of fhe-auc: it does not go on here" in shown
+    assert "by another version of fhe-auc: `session` with its credentials makes a new one" in shown
+    ok(*asked, "--out", "anew")
+    ok("close", session, "--lose-result", *NORTH)
+    monkeypatch.setattr(serialise, "FORMAT_VERSION", 4)
+    with pytest.raises(DeserialisationError, match="from a newer fhe-auc than this, which reads 4 alone: upgrade"):
+        serialise.unmarked(b"fhebpar", Path("anew/north.bundle").read_bytes(), "party bundle")
 
 
 class One(msgspec.Struct):

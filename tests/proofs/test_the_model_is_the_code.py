@@ -24,7 +24,7 @@ from fhe_auc.sums.vector_sums import VectorAuthenticator, VectorSums
 from fhe_auc_protocols.exact_auc.analysis_sums import AnalysisSums
 from fhe_auc_protocols.exact_auc.auc_sums import auc_of_sums
 from fhe_auc_protocols.exact_auc.comparison_sums import Compared, ComparisonSums
-from fhe_auc_protocols.exact_auc.parameter_choice import plan_exact
+from fhe_auc_protocols.exact_auc.protocol import plan_exact
 from fhe_auc_protocols.exact_auc.release_part import Reading
 from fhe_auc_protocols.exact_auc.site_sums import SitesRead, SiteSums, fraction_bits
 from tests.support.several import CLASSES, SEX, binned, made

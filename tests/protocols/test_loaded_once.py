@@ -10,9 +10,7 @@ import pytest
 from fhe_auc import Setup
 from fhe_auc.api import federated_auc
 from fhe_auc.rlwe import context
-from fhe_auc.rlwe.backends import library_for
-from fhe_auc.rlwe.context import BasePublicContext
-from fhe_auc.rlwe.library import Library
+from fhe_auc.rlwe.context import BasePublicContext, Library, library_for
 from fhe_auc.rows.party_data import PartyData
 
 

@@ -13,13 +13,13 @@ from scipy import stats
 from fhe_auc import bfv, ckks
 from fhe_auc.base.errors import MessageError
 from fhe_auc.base.serialise import decode, encode, frame, unframe
-from fhe_auc.bfv import slots
+from fhe_auc.bfv.context import decoded
 from fhe_auc.ckks.encoding import coefficients
 from fhe_auc.question.analysis import PLAIN
-from fhe_auc.rlwe import modular, wire_format
+from fhe_auc.rlwe import modular
+from fhe_auc.rlwe.ciphertexts import wrap
 from fhe_auc.rlwe.modular import combined
-from fhe_auc.rlwe.number_theoretic_transform import coefficients_of, values_of
-from fhe_auc.rlwe.polynomials import Polynomials
+from fhe_auc.rlwe.polynomials import Polynomials, coefficients_of, values_of
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
 from fhe_auc.session.computation import Result
@@ -263,7 +263,7 @@ def test_with_joint_keys_a_deviating_aggregator_and_a_party_read_another_one_s_s
     c1_words = values_of(half, np.array([[each % modulus for each in c1] for modulus in half.moduli], np.uint64))
     whole = Polynomials(half.ring_dimension, 2 * half.moduli)
     both = np.concatenate((half.uniform(secrets.token_bytes(32)), c1_words))
-    forged = encode((wire_format.seal(setup.result_kind(0), setup.binding, whole.pack(both)),))
+    forged = encode((wrap(setup.result_kind(0), setup.binding, whole.pack(both)),))
     genuine = decode(payload_of(message), Result, "")
     answer = victim.respond(changed(message, payload=encode(Result(genuine.counted, forged))))
     (sealed,) = decode(payload_of(answer), Contribution, "").parts
@@ -279,7 +279,7 @@ def test_with_joint_keys_a_deviating_aggregator_and_a_party_read_another_one_s_s
     for block, part in enumerate(decode(payload_of(submissions[victim.name]), Contribution, "").parts[1:]):
         submitted = big.unpack(part)
         big.add_in_place(submitted, big.multiply(setup.common(block), secret))
-        read_off.append(slots.decrypted(big, t, submitted))
+        read_off.append(decoded(big, t, submitted))
     names = [each.name for each in plan.computed.sums]
     start = sum(plan.layout.widths[: names.index("ties at 0")])  # whose left factor is the counts of positive rows
     counts = np.concatenate(read_off[::2])[start : start + len(GRID)]

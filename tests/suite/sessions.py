@@ -21,7 +21,7 @@ import numpy as np
 import pytest
 
 from fhe_auc.base.errors import DeserialisationError, EvaluationError, FheAucError, MessageError
-from fhe_auc.base.files import write_atomically
+from fhe_auc.base.exchange import Arrivals, Folder
 from fhe_auc.base.logs import RoleLog
 from fhe_auc.base.names import HELPER
 from fhe_auc.machines import file_transport, outcomes, site_role
@@ -200,9 +200,10 @@ class SiteInStore(Site):
 
     def respond(self, message: bytes) -> bytes:
         number = parsed(message).round
-        write_atomically(file_transport.message_file(self.folder, number), message, mode=0o644)
-        file, _ = file_transport.answer(self.folder, self.config, number, RoleLog())
-        return file.read_bytes()
+        exchange = Folder(self.folder, make=True)
+        exchange.put(file_transport.message_name("", number), message)
+        file, _ = file_transport.answer(Arrivals(exchange), "", self.config, number, RoleLog())
+        return exchange.read(file)
 
     def ask_again(self, message: bytes, answer: bytes) -> None:
         assert self.respond(message) == answer

@@ -11,11 +11,10 @@ import msgspec
 import numpy as np
 
 from fhe_auc import bfv
-from fhe_auc.bfv import slots
 from fhe_auc.bfv.parameters import CHAINS
-from fhe_auc.rlwe.number_theoretic_transform import coefficients_of
-from fhe_auc.rlwe.polynomials import Polynomials, Words
-from fhe_auc.rlwe.primes import primes_above
+from fhe_auc.rlwe.ciphertexts import phase_of
+from fhe_auc.rlwe.modular import primes_above
+from fhe_auc.rlwe.polynomials import Polynomials, Words, coefficients_of
 from tests.support.polynomials import integers
 
 SLOTS = 8192
@@ -48,7 +47,7 @@ def loaded(pair: bfv.KeyPair, values: bfv.Residues, prime: int = 0) -> bfv.Ciphe
 def scaled_noise(secret: bfv.SecretContext, words: Words, prime: int) -> list[int]:
     """t times a ciphertext's noise x, exactly: with the secret key s, c0 + c1·s = Q·m/t + x modulo Q."""
     half, t = secret.mask_shape, secret.parameters.plain_moduli[prime]
-    phase, modulus = slots.phase_of(half, words, secret.secret_words), math.prod(half.moduli)
+    phase, modulus = phase_of(half, words, secret.secret_words), math.prod(half.moduli)
     scaled = (t * each % modulus for each in integers(half, coefficients_of(half, phase)))
     return [each - modulus if each > modulus // 2 else each for each in scaled]
 

@@ -12,7 +12,7 @@ import pytest
 from fhe_auc.base.serialise import decode, encode
 from fhe_auc.question import thresholds
 from fhe_auc.results.evaluation import Evaluation
-from fhe_auc.rlwe.backends import available_backends
+from fhe_auc.rlwe.parameters import available_backends
 from fhe_auc.rlwe.polynomials import Words
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry

@@ -4,13 +4,14 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from fhe_auc.base.logs import RoleLog
+from fhe_auc.base.exchange import Folder
 from fhe_auc.base.names import HELPER
 from fhe_auc.base.serialise import decode
 from fhe_auc.machines.aggregator_role import run
-from fhe_auc.machines.file_transport import FileTransport, answer
+from fhe_auc.machines.file_transport import FileTransport
 from fhe_auc.rows.party_data import PartyData
 from tests.support import exact_sessions, wire
+from tests.support.machines import answer_in
 
 SITES = 4
 
@@ -60,7 +61,7 @@ class Attended(FileTransport):
     """
 
     def __init__(self, exchange: Path, roles: Mapping[str, Any], killed_in: int, *of: Any) -> None:
-        super().__init__(exchange, *of)
+        super().__init__([Folder(exchange, make=True)], "", *of)
         self._exchange, self._roles, self._killed_in = exchange, roles, killed_in
 
     def tell(self, awaited: Any, deadline: float) -> None:
@@ -69,7 +70,7 @@ class Attended(FileTransport):
             folder = self._exchange / ("helpers" if name == HELPER else "")
             said = set()
             for _ in range(2):
-                file, _ = answer(folder, self._roles[name], self.aggregator.round, RoleLog())
+                file, _ = answer_in(folder, self._roles[name], self.aggregator.round)
                 said.add((file.stem, file.read_bytes()))
             assert [stem for stem, _ in said] == [name]
         if self.aggregator.round == self._killed_in:

@@ -10,7 +10,9 @@ from typing import Any, TypeVar
 import numpy as np
 import pytest
 
-from fhe_auc.machines import outcomes
+from fhe_auc.base.exchange import Arrivals, Folder
+from fhe_auc.base.logs import RoleLog
+from fhe_auc.machines import file_transport, outcomes
 from fhe_auc.machines.site_state import site_storage
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
@@ -93,3 +95,14 @@ def toml(config: Mapping[str, Any]) -> str:
 def moved(config: Mapping[str, Any], folder: Path, to: Path) -> dict[str, Any]:
     """The configuration of a session that has been copied into another folder."""
     return {name: value.replace(str(folder), str(to)) for name, value in config.items()}
+
+
+def answer_in(folder: Path, config: Mapping[str, Any], number: int) -> tuple[Path, bool]:
+    """Have a role answer a round in a folder; return the file, and whether the session has ended for it."""
+    file, ended = file_transport.answer(Arrivals(Folder(folder)), "", config, number, RoleLog())
+    return folder / file, ended
+
+
+def newest_in(folder: Path) -> int | None:
+    """Return the last round that has begun in a folder."""
+    return file_transport.newest_round(Arrivals(Folder(folder)), "")

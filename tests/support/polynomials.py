@@ -5,8 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from fhe_auc.rlwe.modular import centred, combined
-from fhe_auc.rlwe.number_theoretic_transform import values_of
-from fhe_auc.rlwe.polynomials import Polynomials, Words
+from fhe_auc.rlwe.polynomials import Polynomials, Words, values_of
 
 
 def residues(ring: Polynomials, numbers: Sequence[int]) -> Words:

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from fhe_auc.base.keystream import KeyStream, derived_key
 from fhe_auc.input_proofs.prove import prove
 from fhe_auc.input_proofs.statement import LINEAR_CHECKS, PROOFS, Shape, Statement
-from fhe_auc.rlwe.modular import Residues, add, subtract, uniform
-from fhe_auc.rlwe.primes import primes_below
+from fhe_auc.rlwe.modular import Residues, add, primes_below, subtract, uniform
 from tests.support import vdaf
 
 TOY = 257

@@ -8,8 +8,8 @@ import numpy as np
 from fhe_auc import bfv, ckks
 from fhe_auc.bfv.parameters import CHAINS as BFV_CHAINS
 from fhe_auc.ckks.parameters import CHAINS as CKKS_CHAINS
+from fhe_auc.rlwe.modular import primes_above
 from fhe_auc.rlwe.polynomials import Words
-from fhe_auc.rlwe.primes import primes_above
 
 
 class Ckks:

@@ -13,7 +13,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
 
 import msgspec
 
@@ -21,12 +20,7 @@ from fhe_auc import bfv, ckks
 from fhe_auc.base.errors import DeserialisationError
 from fhe_auc.base.keystream import COMMON_SECRET_BYTES
 from fhe_auc.base.serialise import SecretStruct, decode, encode, frame, unframe
-from fhe_auc.bfv import BfvParameters
-from fhe_auc.bfv.context import FACTORY as BFV_FACTORY
-from fhe_auc.ckks import CkksParameters
-from fhe_auc.ckks.context import FACTORY as CKKS_FACTORY
-from fhe_auc.rlwe import wire_format
-from fhe_auc.rlwe.context import BasePublicContext, ContextFactory
+from fhe_auc.rlwe.ciphertexts import kind_of, unwrap
 from fhe_auc.rlwe.parameters import RingParameters
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.protocol import Session
@@ -34,12 +28,7 @@ from fhe_auc_keys.errors import KeysError
 
 SEED_BYTES = 32
 _MAGIC = b"fheaggk"
-_FACTORIES: dict[str, ContextFactory[Any, Any, Any]] = {
-    CkksParameters.scheme: CKKS_FACTORY,
-    BfvParameters.scheme: BFV_FACTORY,
-}
-_PUBLIC = {each.public.kind: each for each in _FACTORIES.values()}
-_SECRET = {each.secret.kind for each in _FACTORIES.values()}
+_SECRET = {ckks.SecretContext.kind, bfv.SecretContext.kind}
 
 
 class PartySecrets(SecretStruct, frozen=True):
@@ -79,9 +68,9 @@ def party_secrets(material: bytes, manifest: Manifest) -> PartySecrets:
     try:
         found = decode(material, PartySecrets, "secret key material")
         if found.context:
-            if (kind := wire_format.kind_of(found.context)) not in _SECRET:
+            if (kind := kind_of(found.context)) not in _SECRET:
                 raise DeserialisationError(f"expected a secret context, got a {kind[:40]!r}", field="kind")
-            wire_format.open_for(kind, manifest.context, found.context)
+            unwrap(kind, found.context, manifest.context)
     except DeserialisationError as error:
         raise KeysError(f"the parties' secret keys are not those of the manifest ({error.field})") from None
     check_common_secret(found.common_secret, manifest)
@@ -146,15 +135,15 @@ def new_common_secret(announced: Callable[..., Manifest]) -> tuple[Manifest, byt
 
 
 def generate_context(parameters: RingParameters) -> ckks.KeyPair | bfv.KeyPair:
-    """Return a context of the parameters' scheme with fresh keys; errors as `ContextFactory.generate`."""
-    pair: ckks.KeyPair | bfv.KeyPair = _FACTORIES[parameters.scheme].generate(parameters)
-    return pair
+    """Return a context of the parameters' scheme with fresh keys; errors as `fhe_auc.rlwe.context.generated`."""
+    return bfv.generate(parameters) if parameters.scheme == "bfv" else ckks.generate(parameters)
 
 
-def load_public_context(data: bytes) -> BasePublicContext[Any]:
+def load_public_context(data: bytes) -> ckks.PublicContext | bfv.PublicContext:
     """Return the context that a public context's `to_bytes` wrote; errors as `fhe_auc.ckks.load_public`."""
-    kind = wire_format.kind_of(data)
-    if kind not in _PUBLIC:
-        raise DeserialisationError(f"expected a public context, got a {kind[:40]!r}", field="kind")
-    context: BasePublicContext[Any] = _PUBLIC[kind].load_public(data)
-    return context
+    kind = kind_of(data)
+    if kind == bfv.PublicContext.kind:
+        return bfv.load_public(data)
+    if kind == ckks.PublicContext.kind:
+        return ckks.load_public(data)
+    raise DeserialisationError(f"expected a public context, got a {kind[:40]!r}", field="kind")

@@ -144,7 +144,7 @@ def budget(
     rows: common.Rows = []
     told = {}
     used = {each.data_set for each in ledger.entries.values()}
-    for name in sorted({*used, *(each for each, _ in exact if each), *ledger.limits, budgets.DEFAULT_DATA_SET}):
+    for name in sorted({*used, *(each for each, _ in exact), *ledger.limits, budgets.DEFAULT_DATA_SET}):
         (epsilon, deltas), most = ledger.spent(name), ledger.limits.get(name)
         note = "no limit" if most is None else f"of {most.epsilon:g}; {max(0.0, most.epsilon - epsilon):g} is left"
         rows.append((name, f"epsilon {epsilon:g}", note))
@@ -154,7 +154,7 @@ def budget(
         protects = ledger.protects(name) if name in used else None
         if protects is not None:
             rows.append(("", "these sums", f"(basic composition) bound what is told of: {protects}"))
-        out = [time for each, time in exact if each in (name, "")]
+        out = [time for each, time in exact if each == name]
         if out:
             known = f"up to {len(out)}, of sessions without a budget since {out[0]:%Y-%m-%d %H:%M}"
             rows.append(("", "EXACT RESULTS", f"{known}: no epsilon bounds these"))

@@ -5,6 +5,7 @@ from typing import Any
 
 import click
 
+from fhe_auc.base.exchange import Folder
 from fhe_auc.base.files import read_from_others
 from fhe_auc.question import thresholds
 from fhe_auc.question.study import Study
@@ -20,7 +21,7 @@ from fhe_auc_keys.site.session_files import (
     newest_first,
     open_for_aggregator,
 )
-from fhe_auc_keys.site.unattended import take_in
+from fhe_auc_keys.site.unattended import Role, take_in
 from fhe_auc_keys.store.vault import Vault
 from fhe_auc_keys.trust.certificates import verify
 
@@ -140,8 +141,9 @@ def _open_by_policy(paths: tuple[Path, ...], vault: Vault, lists: tuple[str, ...
     told: list[dict[str, Any]] = []
     with trust.opened(vault, lists) as (store, identity, trusted):
         policy, me = Policy.stored(store), verify(identity.credential, trusted, at=common.now())
+        role = Role(store, identity, trusted, me, policy)
         for file in newest_first(filter(Path.is_file, files)):
-            arrived = take_in(file, store, identity, trusted, me, policy, at=common.now())
+            arrived = take_in(Folder(file.parent), file.name, role, at=common.now())
             told.append({"file": file, "outcome": arrived.outcome, "why": arrived.why})
     rows: common.Rows = [(each["outcome"], each["file"], each["why"]) for each in told]
     refused = any(each["outcome"] == "REFUSED" for each in told)

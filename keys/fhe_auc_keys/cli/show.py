@@ -13,7 +13,7 @@ from cryptography import x509
 from fhe_auc.base.errors import FheAucError
 from fhe_auc.base.files import read_from_others
 from fhe_auc.cli import output
-from fhe_auc.rlwe import wire_format
+from fhe_auc.rlwe.ciphertexts import MAGIC
 from fhe_auc_keys.bundles.announcement import KIND as ANNOUNCEMENT_KIND
 from fhe_auc_keys.bundles.announcement import open_announcement
 from fhe_auc_keys.bundles.roster import MAGIC as ROSTER_MAGIC
@@ -142,7 +142,7 @@ def _described(path: Path, trusted: Trusted | None) -> _Description:
         return _Description("a private key, of which nothing is shown", unverified="send it to nobody")
     if data.startswith(STORE_MAGIC):
         return _Description("the head of a key store", unverified="see what is in the store with --store")
-    if data.startswith(wire_format.MAGIC):
+    if data.startswith(MAGIC):
         return _Description("encryption keys or a ciphertext, taken out of a bundle", unverified="it is not signed")
     return _Description("nothing that these commands write", wrong="unknown, or damaged at its beginning")
 

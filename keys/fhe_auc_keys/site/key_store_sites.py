@@ -3,12 +3,13 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timezone
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from fhe_auc.base.clock import SYSTEM, Clock
 from fhe_auc.base.errors import InputError
+from fhe_auc.base.exchange import Exchange
 from fhe_auc.base.files import read_from_others, write_atomically
 from fhe_auc.base.logs import LOGGER
 from fhe_auc.base.names import HELPER
@@ -52,10 +53,11 @@ class StoredRecords(Records):
     folder: Path
     identity: Identity = field(repr=False)
     announced: Announcement = field(repr=False)
+    clock: Clock = SYSTEM
 
     def note(self, event: str, **facts: Any) -> None:
         manifest, holder = self.announced.manifest, self.announced.holder.name
-        audit.append(self.folder, self.identity, event, manifest, holder, at=_now(), **facts)
+        audit.append(self.folder, self.identity, event, manifest, holder, at=self.clock.now(), **facts)
 
     def signed(self, told: Mapping[str, Any]) -> dict[str, Any]:
         return signed_json.sign(self.identity, RESULT, told)
@@ -64,17 +66,19 @@ class StoredRecords(Records):
 class StoredState(SiteState):
     """Sessions that `holder` convenes, in an open key store; `data_set` names the rows in the ledger of budgets."""
 
-    def __init__(self, store: KeyStore, holder: str, data_set: str = budget.DEFAULT_DATA_SET) -> None:
-        self._store = store
+    def __init__(
+        self, store: KeyStore, holder: str, data_set: str = budget.DEFAULT_DATA_SET, clock: Clock = SYSTEM
+    ) -> None:
+        self._store, self._clock = store, clock
         self._data_set = budget.checked_name("data-set", data_set)
         self._holder = holder
         self._identity = certified_identity(store)
         self.name = self._identity.name
 
     def session(self, session: bytes) -> Joined:
-        trust, at = Trusted.stored(self._store).trust, _now()
+        trust, at = Trusted.stored(self._store).trust, self._clock.now()
         announced, material = kept_for_party(self._store, session, self._identity, trust, holder=self._holder, at=at)
-        joined = _joined(announced, material, self._identity, self._store)
+        joined = _joined(announced, material, self._identity, self._store, self._clock)
         return replace(joined, helps=announced.is_helper(self.name))
 
     def state(self, session: bytes) -> bytes | None:
@@ -92,7 +96,7 @@ class StoredState(SiteState):
         self._store.put("state", session.hex(), state, replace=True)
 
     def charge(self, manifest: Manifest, spending: Spending | None, *, rows: int) -> Mapping[str, Any]:
-        return budget.spend(self._store, self._data_set, manifest, spending, rows=rows, at=_now())
+        return budget.spend(self._store, self._data_set, manifest, spending, rows=rows, at=self._clock.now())
 
     def stop(self, manifest: Manifest) -> None:
         budget.stop(self._store, self._data_set, manifest)
@@ -111,6 +115,9 @@ class StoredState(SiteState):
 class KeyStoreStorage(SiteStorage):
     """Plug-in of ``fhe_auc.site_state``."""
 
+    def __init__(self, clock: Clock = SYSTEM) -> None:
+        self._clock = clock
+
     @contextmanager
     def serving(self, config: Mapping[str, Any], *, by_policy: bool) -> Iterator[None]:
         vault = _vault(config)
@@ -118,7 +125,7 @@ class KeyStoreStorage(SiteStorage):
             try:
                 _SERVED[vault.directory] = vault.unlocked(), {}
                 drop_variable()
-                with _opened(config) as store:
+                with self._opened(config) as store:
                     certified_identity(store)
                     if by_policy:
                         Policy.stored(store)
@@ -126,12 +133,15 @@ class KeyStoreStorage(SiteStorage):
             finally:
                 _SERVED.pop(vault.directory, None)
 
-    def take_in(self, config: Mapping[str, Any], files: Sequence[Path], *, by_policy: bool) -> list[Arrived]:
-        at = _now()
-        with _opened(config) as store:
-            identity, trusted = certified_identity(store), _renewed(store).trust
+    def take_in(
+        self, config: Mapping[str, Any], exchange: Exchange, names: Sequence[str], *, by_policy: bool
+    ) -> list[Arrived]:
+        at = self._clock.now()
+        with self._opened(config) as store:
+            identity, trusted = certified_identity(store), self._renewed(store).trust
             me, policy = verify(identity.credential, trusted, at=at), Policy.stored(store) if by_policy else None
-            return [unattended.take_in(file, store, identity, trusted, me, policy, at=at, plain=True) for file in files]
+            role = unattended.Role(store, identity, trusted, me, policy)
+            return [unattended.take_in(exchange, name, role, at=at) for name in names]
 
     @contextmanager
     def site(self, config: Mapping[str, Any]) -> Iterator[SiteState]:
@@ -141,27 +151,27 @@ class KeyStoreStorage(SiteStorage):
         ``holder`` the key holder agreed on, or who convenes, by default the policy's. ``data-set`` names the rows in
         the ledger of privacy budgets (`fhe_auc_keys.store.budget`).
         """
-        with _opened(config) as store:
+        with self._opened(config) as store:
             data_set = str(config.get("data-set") or budget.DEFAULT_DATA_SET)
             by_policy = not config.get("holder") and is_in(store)
-            yield StoredState(store, Policy.stored(store).holder if by_policy else _needed(config, "holder"), data_set)
+            holder = Policy.stored(store).holder if by_policy else _needed(config, "holder")
+            yield StoredState(store, holder, data_set, self._clock)
 
     def shield(self, config: Mapping[str, Any]) -> None:
         if config.get("passphrase-file"):
             drop_variable()
 
-    def opens(self, config: Mapping[str, Any], file: Path, *, verified: bool = True) -> bytes:
-        data = read_from_others(file, plain=True)
+    def opens(self, config: Mapping[str, Any], document: bytes, *, verified: bool = True) -> bytes:
         if not verified:
-            return claimed_by_aggregator(data)
-        with _opened(config) as store:
-            identity, trust, at = certified_identity(store), Trusted.stored(store).trust, _now()
-        announced = announced_to_aggregator(data, trust, holder=_needed(config, "holder"), at=at)
+            return claimed_by_aggregator(document)
+        with self._opened(config) as store:
+            identity, trust, at = certified_identity(store), Trusted.stored(store).trust, self._clock.now()
+        announced = announced_to_aggregator(document, trust, holder=_needed(config, "holder"), at=at)
         announced.require_aggregator(verify(identity.credential, trust, at=at))
         return announced.manifest.session
 
     def checking(self, config: Mapping[str, Any]) -> Callable[[bytes], object]:
-        with _opened(config) as store:
+        with self._opened(config) as store:
             trust = Trusted.stored(store).trust
         holder = _needed(config, "holder")
         kinds = {kind.magic: kind for kind in (PARTY_KIND, AGGREGATOR_KIND, KIND)}
@@ -170,30 +180,53 @@ class KeyStoreStorage(SiteStorage):
             kind = kinds.get(data[: len(KIND.magic)])
             if kind is None:
                 raise InputError("it is no file of a session: remove it")
-            open_signed(kind, data, tuple, trust, signer=holder, at=_now())
+            open_signed(kind, data, tuple, trust, signer=holder, at=self._clock.now())
 
         return check
 
-    def aggregator(self, config: Mapping[str, Any]) -> Joined:
+    def aggregator(self, config: Mapping[str, Any], document: bytes | None = None) -> Joined:
         """Open what the key holder has sent to the aggregator.
 
         ``session`` is that file (aggregator.bundle, session.joint or session.convened), ``holder`` who must have signed
         it; ``store`` and ``passphrase-file`` as for `site`, of the aggregator's own key store, with whom it trusts.
         """
-        path, at = Path(_needed(config, "session")), _now()
-        with _opened(config) as store:
+        path, at = Path(_needed(config, "session")), self._clock.now()
+        with self._opened(config) as store:
             identity, trust = certified_identity(store), Trusted.stored(store).trust
             vault = replace(_vault(config), key=store.key)  # its passphrase may be gone when the list is fixed
         with about(path):
             announced, material, loaded = open_for_aggregator(
-                read_from_others(path), identity, trust, holder=_needed(config, "holder"), session=None, at=at
+                read_from_others(path) if document is None else document,
+                identity,
+                trust,
+                holder=_needed(config, "holder"),
+                session=None,
+                at=at,
             )
 
         def fix_list(digest: bytes) -> bytes:
             with vault.open() as store:
                 return fixed_lists.fix(store, identity, announced.manifest, digest)
 
-        return replace(_joined(announced, material, identity, store), loaded=loaded, fix_list=fix_list)
+        return replace(_joined(announced, material, identity, store, self._clock), loaded=loaded, fix_list=fix_list)
+
+    @contextmanager
+    def _opened(self, config: Mapping[str, Any]) -> Iterator[KeyStore]:
+        """Open a key store, note which sessions are past their end, and renew revocation lists that end soon."""
+        with _vault(config).open() as store:
+            note_ends(store, at=self._clock.now())
+            with suppress(StoreError):  # a damaged store is another matter
+                if Trusted.stored(store).ending(at=self._clock.now()):
+                    for ending in self._renewed(store).ending(at=self._clock.now()):
+                        said = _SERVED[store.directory][1] if store.directory in _SERVED else {}
+                        if ending not in said:  # once, by a process that stays
+                            said[ending] = 0.0
+                            LOGGER.warning(ending)
+            yield store
+
+    def _renewed(self, store: KeyStore) -> Trusted:
+        asked = _SERVED[store.directory][1] if store.directory in _SERVED else None
+        return renewed(store, LOGGER.warning, asked, self._clock)
 
     def local_sites(self, session: Session, folder: Path, grids: Mapping[str, bytes]) -> LocalSites:
         manifest = session.manifest
@@ -234,21 +267,6 @@ class KeyStoreStorage(SiteStorage):
         return LocalSites({**aggregator, "session": str(folder / "session")}, sites)
 
 
-@contextmanager
-def _opened(config: Mapping[str, Any]) -> Iterator[KeyStore]:
-    """Open a key store, note which sessions are past their end, and renew revocation lists that end soon."""
-    with _vault(config).open() as store:
-        note_ends(store, at=_now())
-        with suppress(StoreError):  # a damaged store is another matter
-            if Trusted.stored(store).ending(at=_now()):
-                for ending in _renewed(store).ending(at=_now()):
-                    said = _SERVED[store.directory][1] if store.directory in _SERVED else {}
-                    if ending not in said:  # once, by a process that stays
-                        said[ending] = 0.0
-                        LOGGER.warning(ending)
-        yield store
-
-
 def _vault(config: Mapping[str, Any]) -> Vault:
     place, passphrase_file = Path(_needed(config, "store")), config.get("passphrase-file")
     if place in _SERVED:
@@ -256,18 +274,10 @@ def _vault(config: Mapping[str, Any]) -> Vault:
     return Vault(place, Path(str(passphrase_file)) if passphrase_file else None)
 
 
-def _renewed(store: KeyStore) -> Trusted:
-    return renewed(store, LOGGER.warning, _SERVED[store.directory][1] if store.directory in _SERVED else None)
-
-
-def _now() -> datetime:
-    return datetime.now(timezone.utc)
-
-
-def _joined(announced: Announcement, material: bytes, identity: Identity, store: KeyStore) -> Joined:
+def _joined(announced: Announcement, material: bytes, identity: Identity, store: KeyStore, clock: Clock) -> Joined:
     """Return what a role starts from; there is no material where nothing is encrypted: those protocols need none."""
     manifest = announced.manifest
-    records = StoredRecords(store.directory, identity, announced)
+    records = StoredRecords(store.directory, identity, announced, clock)
     return Joined(manifest, b"" if manifest.plan is None else material, announced.protection(identity), records)
 
 

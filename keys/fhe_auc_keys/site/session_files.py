@@ -13,7 +13,7 @@ from fhe_auc.base.errors import FheAucError, UnknownProtocolError
 from fhe_auc.base.files import read_from_others
 from fhe_auc.base.serialise import encode
 from fhe_auc.question.study import Study
-from fhe_auc.rlwe.backends import choose_backend
+from fhe_auc.rlwe.parameters import choose_backend
 from fhe_auc.session import registry
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.plan import EncryptedPlan
@@ -38,6 +38,9 @@ from fhe_auc_keys.store.key_store import KeyStore
 from fhe_auc_keys.trust.certificates import Peer, Trust, verify
 from fhe_auc_keys.trust.identity import Identity
 from fhe_auc_keys.trust.signed_documents import claimed_signer
+
+ANNOUNCEMENT = "session.helper"
+"""What a party's bundle of a session with a helper lies beside."""
 
 
 def is_joint(data: bytes) -> bool:
@@ -91,10 +94,13 @@ def is_for(data: bytes, announced: Announcement, me: Peer) -> bool:
 
 def announcement_beside(file: Path, data: bytes) -> bytes:
     """Return what lies beside a party's bundle, `data`, of a session with a helper; empty where nothing does."""
-    announced = file.with_name("session.helper")
-    if not data.startswith(PARTY_KIND.magic) or claimed_in_bundle(data).announcement or not announced.is_file():
-        return b""
-    return read_from_others(announced, plain=True)
+    announced = file.with_name(ANNOUNCEMENT)
+    return read_from_others(announced, plain=True) if needs_announcement(data) and announced.is_file() else b""
+
+
+def needs_announcement(data: bytes) -> bool:
+    """Whether what a session is must lie beside a file (`ANNOUNCEMENT`): a party's bundle that does not hold it."""
+    return data.startswith(PARTY_KIND.magic) and not claimed_in_bundle(data).announcement
 
 
 def newest_first(files: Iterable[Path]) -> list[Path]:

@@ -1,18 +1,24 @@
 """What becomes of files that arrive while no person is there, by the policy."""
 
+from contextlib import suppress
 from datetime import datetime
-from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from fhe_auc.base.errors import FheAucError
-from fhe_auc.base.exchange import told
-from fhe_auc.base.files import read_from_others
+from fhe_auc.base.exchange import Arrivals, Exchange, told
 from fhe_auc.machines.file_transport import newest_round
 from fhe_auc.machines.site_state import Arrived
 from fhe_auc_keys.bundles.sealed_bundles import PARTY_KIND, claimed_in_bundle
 from fhe_auc_keys.errors import KeysError
 from fhe_auc_keys.site.policy import Policy
-from fhe_auc_keys.site.session_files import announced_to_party, announcement_beside, claimed_id, is_for, keep_for_party
+from fhe_auc_keys.site.session_files import (
+    ANNOUNCEMENT,
+    announced_to_party,
+    claimed_id,
+    is_for,
+    keep_for_party,
+    needs_announcement,
+)
 from fhe_auc_keys.store.key_store import KeyStore
 from fhe_auc_keys.trust.certificates import Peer, Trust
 from fhe_auc_keys.trust.identity import Identity
@@ -20,25 +26,27 @@ from fhe_auc_keys.trust.identity import Identity
 _OTHERS = Arrived("passed over", "for another party, or another certificate")
 
 
-def take_in(
-    file: Path,
-    store: KeyStore,
-    identity: Identity,
-    trusted: Trust,
-    me: Peer,
-    policy: Policy | None,
-    *,
-    at: datetime,
-    plain: bool = False,
-) -> Arrived:
+class Role(NamedTuple):
+    """Who takes files in, in its open store: by a policy, or nothing."""
+
+    store: KeyStore
+    identity: Identity
+    trusted: Trust
+    me: Peer
+    policy: Policy | None
+
+
+def take_in(exchange: Exchange, name: str, role: Role, *, at: datetime) -> Arrived:
     """Open a file that is for this party, new and within its policy; say what was done, and which session it is.
 
     Without a policy nothing is opened. What is wrong with the file is told, not raised, and nothing of it is used up;
-    `OSError` is of the store. `plain` is as of `read_from_others`.
+    `OSError` is of the store.
     """
-    genuine = False
+    store, identity, trusted, me, policy = role
+    place, genuine = name[: name.rfind("/") + 1], False
+    own = name.removeprefix(place).rpartition(".")[0]
     try:
-        data = read_from_others(file, plain=plain)
+        data, beside = exchange.read(name), b""
     except (FheAucError, OSError) as error:
         return Arrived("REFUSED", str(error))
     try:
@@ -48,14 +56,18 @@ def take_in(
         if known_by in store.opened_bundles():
             return Arrived("passed over", "opened before", ours=True)
         if data.startswith(PARTY_KIND.magic) and claimed_in_bundle(data).recipient != me.fingerprint:
-            if file.stem == me.name:
+            if own == me.name:
                 raise KeysError(f"it is not for the certificate that {me.name!r} has now: ask for a new session")
             return _OTHERS
-        given: dict[str, Any] = {"holder": policy.holder, "at": at, "beside": announcement_beside(file, data)}
+        if needs_announcement(data):
+            with suppress(FileNotFoundError):
+                beside = exchange.read(place + ANNOUNCEMENT)
+        given: dict[str, Any] = {"holder": policy.holder, "at": at, "beside": beside}
         announced = announced_to_party(data, trusted, **given)
         if not is_for(data, announced, me):
             return _OTHERS
-        begun = newest_round(file.parent, session=announced.manifest.session, protection=announced.protection(identity))
+        session, protection = announced.manifest.session, announced.protection(identity)
+        begun = newest_round(Arrivals(exchange), place, session, protection)
         if begun is not None and begun > 1 and not announced.is_helper(me.name):  # to open it would spend the policy
             raise KeysError(
                 f"round {begun} has begun, and {me.name!r} was not there for the first: the session goes on without "

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -137,6 +138,7 @@ def _about(manifest: Manifest, holder: str) -> dict[str, Any]:
     }
 
 
+@lru_cache(maxsize=1)  # a process that stays is replaced to be upgraded
 def _versions() -> Mapping[str, str]:
     found = {}
     for package in _PACKAGES:

@@ -228,7 +228,7 @@ def differences(store: KeyStore, *, at: datetime) -> list[str]:
 
 
 def exact(store: KeyStore, *, at: datetime) -> list[tuple[str, datetime]]:
-    """Return of each session without a budget the data set ("": not known), and when rows were submitted; in order."""
+    """Return of each session without a budget the data set, and when rows were submitted; in order."""
     return list(_Told.by(store, at=at).exact.values())
 
 
@@ -327,8 +327,7 @@ class _Line(msgspec.Struct, frozen=True):
     spent: _Spent | None = None
     limit: _Limited | None = None
     ledger: Any = None  # from which all begins anew
-    rows: int = 0  # that were submitted; a helper has none
-    exact: str = ""  # data set; earlier versions wrote none
+    exact: str = ""  # data set, of a session without a budget
 
 
 class _Told(NamedTuple):
@@ -364,7 +363,7 @@ class _Told(NamedTuple):
                 continue
             if submits:
                 submitted.add(line.session)
-                if line.rows and line.spent is None:
+                if line.exact:
                     exact.setdefault(line.session, (line.exact, line.time))  # a crash may have put it there twice
             if line.ledger is not None:
                 kept = msgspec.convert(line.ledger, Ledger)

@@ -2,10 +2,10 @@
 
 import time
 from collections.abc import Callable
-from datetime import datetime, timezone
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from fhe_auc.base.clock import SYSTEM, Clock
 from fhe_auc.base.errors import FheAucError, InputError
 from fhe_auc_keys.errors import KeysError
 from fhe_auc_keys.store.key_store import KeyStore
@@ -56,7 +56,9 @@ def with_lists_of(trusted: Trusted, place: str) -> Trusted:
     return trusted
 
 
-def renewed(store: KeyStore, report: Callable[[str], None], asked: dict[str, float] | None = None) -> Trusted:
+def renewed(
+    store: KeyStore, report: Callable[[str], None], asked: dict[str, float] | None = None, clock: Clock = SYSTEM
+) -> Trusted:
     """Return whom a store trusts, after taking newer lists into it; `report` is told why one cannot be fetched.
 
     A process that calls this again and again passes the same `asked`, empty at first: then each place is asked once an
@@ -65,13 +67,13 @@ def renewed(store: KeyStore, report: Callable[[str], None], asked: dict[str, flo
     before = trusted = Trusted.stored(store)
     due: dict[str, float] = {} if asked is None else asked
     for place in trusted.places:
-        now = time.monotonic()
+        now = clock.monotonic()
         if now < due.get(place, now):
             continue
         due[place] = now + _OFTEN
         try:
             trusted = with_lists_of(trusted, place)
-            if not trusted.ending(at=datetime.now(timezone.utc)):
+            if not trusted.ending(at=clock.now()):
                 due[place] = now + _SELDOM
         except (FheAucError, OSError) as error:
             report(f"no newer revocation list: {error}")

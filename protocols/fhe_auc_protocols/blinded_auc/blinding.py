@@ -1,7 +1,7 @@
 """The aggregator's blinding: one secret multiplier r a session, from `secrets`.
 
 CKKS blinding is a blur, not a theorem: it hides the size of num and den among the multipliers that would fit
-(docs/security/protocol.md). Flooding: `fhe_auc.ckks.rerandomisation`.
+(docs/security/protocol.md). Flooding: `fhe_auc.ckks.context`.
 """
 
 import secrets
@@ -11,13 +11,13 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from fhe_auc.rlwe.statistical_security import DEFAULT_FLOODING_BITS
+from fhe_auc.rlwe.parameters import DEFAULT_FLOODING_BITS
 
 BLINDING_BITS = 34  # ρ: a session's multiplier lies in [2^(ρ-16), 2^ρ]
 MULTIPLIER_RANGE_BITS = 16
 LEAST_MULTIPLIER = 2.0 ** (BLINDING_BITS - MULTIPLIER_RANGE_BITS)
 FLOODED_BITS = DEFAULT_FLOODING_BITS + BLINDING_BITS + 2
-"""b: flooding is uniform on [-2^b, 2^b); with λ = 40, `fhe_auc.ckks.rerandomisation` has the distance."""
+"""b: flooding is uniform on [-2^b, 2^b); with λ = 40, `fhe_auc.ckks.context` has the distance."""
 
 PRIMES = (2, 3, 5, 7, 11, 13, 17, 19, 23)
 """The only prime factors of multipliers. With so many small divisors, r·den has many: each could be the true r."""

@@ -23,8 +23,8 @@ from fhe_auc.base.errors import CapacityError
 from fhe_auc.ckks import CkksParameters
 from fhe_auc.ckks.parameters import PRODUCTS
 from fhe_auc.question.thresholds import MAX_SIZE
-from fhe_auc.rlwe.error_sampling import FRESH_VARIANCE
-from fhe_auc.rlwe.statistical_security import DEFAULT_FLOODING_BITS
+from fhe_auc.rlwe.ciphertexts import FRESH_VARIANCE
+from fhe_auc.rlwe.parameters import DEFAULT_FLOODING_BITS
 from fhe_auc.session.plan import (
     Keys,
     Parameter,

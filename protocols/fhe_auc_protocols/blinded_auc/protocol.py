@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 
 from fhe_auc.ckks import SECURITY_BITS, Slots
 from fhe_auc.results.evaluation import Evaluation
-from fhe_auc.rlwe.backends import choose_backend
+from fhe_auc.rlwe.parameters import choose_backend
 from fhe_auc.rows.counts import Counts, count
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.ckks_computation import SealedCkks

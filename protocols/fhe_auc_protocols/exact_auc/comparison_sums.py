@@ -85,8 +85,8 @@ class CoarseBins:
     def own(self, single: NDArray[np.bool_]) -> NDArray[np.int64]:
         """Return the bins that are coarse ones of their own, of those of one number; none where these are too many."""
         padded = np.pad(single, 1)
-        found = np.flatnonzero(single & ~(padded[:-2] & padded[2:]))  # near 1 all bins are single
-        return found[: len(found) * (3 * len(found) < self.ends)]
+        bins = np.flatnonzero(single & ~(padded[:-2] & padded[2:]))  # near 1 all bins are single
+        return bins[: len(bins) * (3 * len(bins) < self.ends)]
 
     def starts(self, grid: NDArray[np.float64]) -> NDArray[np.int64]:
         """Return the first bin of each coarse one, for these thresholds."""
@@ -112,7 +112,7 @@ class CoarseBins:
 
     def vectors(self, name: str) -> list[tuple[str, int]]:
         """Return the vectors of a model's rows by coarse bin, with their lengths."""
-        return [(f"{name} {kind}c{of}", self.ends) for kind in _KINDS for of in (0, 1)]
+        return [(f"{name} {kind}c{label}", self.ends) for kind in _KINDS for label in (0, 1)]
 
     def counted(self, labels: NDArray[np.uint8], ends: Ends) -> list[NDArray[np.int64]]:
         """Return these vectors of rows with these labels that lie there."""
@@ -153,8 +153,8 @@ class ComparisonSums(ReleasePart):
         """Vectors, with their lengths."""
         if not self.released:
             return ()
-        single = [each for model in self._models for each in self._coarse.vectors(_model(model))]
-        double = [_pair(pair, of) for pair in self.pairs for of in (0, 1)]
+        single = [own for model in self._models for own in self._coarse.vectors(_model(model))]
+        double = [_pair(pair, label) for pair in self.pairs for label in (0, 1)]
         return [*single, *((name, self._coarse.ends**2) for name in double)]
 
     @property
@@ -165,9 +165,9 @@ class ComparisonSums(ReleasePart):
         sums = [own for model in self._models for own in moment_sums(_model(model))]
         wide = self._coarse.ends
         for a, b in self.pairs:
-            for name, of in _SIDES:
-                both = worth(_model(a), of, (wide, 1)), worth(_model(b), of, (1, wide))
-                sums.append(sum_of(f"Q{name} t{a} t{b}", each_of([_pair((a, b), of)]), *both))
+            for name, label in _SIDES:
+                both = worth(_model(a), label, (wide, 1)), worth(_model(b), label, (1, wide))
+                sums.append(sum_of(f"Q{name} t{a} t{b}", each_of([_pair((a, b), label)]), *both))
         return sums
 
     def least_modulus(self, max_rows: int) -> int:

@@ -37,7 +37,7 @@ from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple, cast, get_args
 
 import msgspec
 import numpy as np
@@ -115,17 +115,17 @@ class Privacy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             raise InputError("a private AUC takes the number of rows of each party, 1 at least, and 2 of all")
         if not 1 <= self.shares <= len(self.rows) or self.models < 1:
             raise InputError(f"noise of {self.shares} shares for {self.models} models, by {len(self.rows)} parties")
-        if max(each.scale for each in self.channels) > MOST_SCALE:
+        if max(channel.scale for channel in self.channels) > MOST_SCALE:
             raise InputError(f"epsilon = {self.epsilon:g} is too small: the AUC would be noise alone")
 
     @classmethod
-    def of(cls, options: Mapping[str, Any], rows: Sequence[int], least: int, models: int) -> Privacy:
+    def of(cls, options: Mapping[str, object], rows: Sequence[int], least: int, models: int) -> Privacy:
         """Return what a request with an epsilon asks for, of `least` parties; raise `InputError` for a wrong value."""
         asked = agreed(options)
         shares = max(1, least - 1) - int(asked["colluders"])
         if shares < 1:
             raise InputError(f"of {least} parties that must take part, {asked['colluders']} cannot collude")
-        unit: Any = asked["epsilon_unit"]
+        unit = cast("Unit", asked["epsilon_unit"])
         return cls(epsilon=float(asked["epsilon"]), unit=unit, rows=tuple(rows), models=models, shares=shares)
 
     def options(self, manifest: Manifest) -> dict[str, bool | int | float | str]:
@@ -158,12 +158,12 @@ class Privacy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         epsilon, w, g = Fraction(self.epsilon), self.steps, self.grain
         steps = w + (g > 1)  # of D and T together
         if self.unit == "row":
-            each = 2 * steps * self.models / epsilon
-            of_models = (Channel(model, 0, g, each, ties) for model in range(self.models) for ties in (False, True))
+            own = 2 * steps * self.models / epsilon
+            of_models = (Channel(model, 0, g, own, ties) for model in range(self.models) for ties in (False, True))
             return (*of_models, Channel(None, 1, 1, 2 / epsilon))
         part = epsilon / (8 + 5 * (self.models - 1))
-        both, each = (w + steps) / (7 * part), steps / (5 * part)
-        others = (Channel(model, 0, g, each, ties) for model in range(1, self.models) for ties in (False, True))
+        both, own = (w + steps) / (7 * part), steps / (5 * part)
+        others = (Channel(model, 0, g, own, ties) for model in range(1, self.models) for ties in (False, True))
         return Channel(0, w * g, g, both), Channel(0, -w * g, g, both), Channel(0, 0, g, w / part, True), *others
 
     def sums(self, tying: Sequence[Factor] = ()) -> Sequence[Sum]:
@@ -269,7 +269,7 @@ def possible(channel: Channel, rows: int) -> tuple[int, int]:
     return 0 if channel.ties else -most(-channel.weight), most(channel.weight)
 
 
-def agreed(options: Mapping[str, Any]) -> dict[str, bool | int | float | str]:
+def agreed(options: Mapping[str, object]) -> dict[str, bool | int | float | str]:
     """Return the options of a private AUC with defaults, none without epsilon; raise `InputError` for wrong ones."""
     given = {name: options[name] for name in NAMES if options.get(name) is not None}
     if not given:
@@ -281,4 +281,4 @@ def agreed(options: Mapping[str, Any]) -> dict[str, bool | int | float | str]:
         raise InputError(f"epsilon_unit must be row or label, got {unit!r}")
     if not is_whole(colluders, range(_MOST_COLLUDERS)):
         raise InputError(f"colluders must be a whole number from 0, got {colluders!r}")
-    return {"epsilon": checked_epsilon(given["epsilon"]), "epsilon_unit": unit, "colluders": colluders}
+    return {"epsilon": checked_epsilon(given["epsilon"]), "epsilon_unit": cast("str", unit), "colluders": colluders}

@@ -174,21 +174,23 @@ class PrivateReading:
         """Return the binning error by T', and what it is below but in one session of twenty; D leaves no more of it."""
         if self.ties_meant:
             return 0.0, 0.0
-        ((channel, ties),) = (each for each in self._sums if each[0].model == model and each[0].ties)
+        ((channel, ties),) = (own for own in self._sums if own[0].model == model and own[0].ties)
         positives, negatives = map(float, self._labels)
         noise = quantile(0.9) * math.sqrt(self.privacy.variance(channel, len(self.rows)))
-        found, below = ((max(float(ties), 0.0) + off) / (2 * positives * negatives) for off in (0.0, noise))
+        left, below = ((max(float(ties), 0.0) + off) / (2 * positives * negatives) for off in (0.0, noise))
         most = 0.5 - abs(float(self._auc(model)) - 0.5)
-        return min(found, most), min(below, most)
+        return min(left, most), min(below, most)
 
     def _noise(self, model: int) -> float:
         """Return the standard error of AUC' that the noise alone makes (delta method)."""
         positives, negatives = map(float, self._labels)
         privacy, parties, pairs = self.privacy, len(self.rows), positives * negatives
-        own = (each for each in privacy.channels if each.model == model and not each.ties)
-        of_model = [privacy.variance(each, parties) for each in own]
-        of_labels = [privacy.variance(each, parties) / each.weight**2 for each in privacy.channels if each.weight]
-        of_difference, of_positives = (sum(each) / len(each) ** 2 for each in (of_model, of_labels))
+        own = (channel for channel in privacy.channels if channel.model == model and not channel.ties)
+        of_model = [privacy.variance(channel, parties) for channel in own]
+        of_labels = [
+            privacy.variance(channel, parties) / channel.weight**2 for channel in privacy.channels if channel.weight
+        ]
+        of_difference, of_positives = (sum(some) / len(some) ** 2 for some in (of_model, of_labels))
         slope = float(self._auc(model) - Fraction(1, 2)) * (negatives - positives) / pairs
         return math.sqrt(of_difference / (2 * pairs) ** 2 + slope**2 * of_positives)
 
@@ -201,7 +203,7 @@ class PrivateReading:
         estimate = GroupEstimate(model=name, group="", auc=float(auc), binning_error=math.nan)
         if self.level is None:
             return estimate
-        positives, negatives = (max(1, round(each)) for each in self._labels)
+        positives, negatives = (max(1, round(rows)) for rows in self._labels)
         standard_error = math.hypot(hanley_mcneil(auc, positives, negatives), self._noise(model))
         reach = quantile(self.level) * standard_error
         interval = Interval(self.level, max(0.0, float(auc) - reach), min(1.0, float(auc) + reach), METHOD)

@@ -1,17 +1,40 @@
-"""The plan of an exact AUC as it stands in a manifest: how large messages are, and what it says to its readers."""
+"""The plan of an exact AUC as it stands in a manifest: what is released, its parameters, and what they say to people.
+
+Integers are released, so the product T of the plaintext primes is at least the number of values that one can take
+(`AnalysisSums.least_modulus`). Every prime is above d·2^40, d the largest degree of a sum: a lie on one result then
+passes with a chance of at most d/(t − 1), below 2^-40.
+
+With sealed keys or a helper the aggregator multiplies plaintexts by ciphertexts of a pad key (`fhe_auc.sums`), with
+joint keys ciphertexts by ciphertexts. What the circuit's noise is (X), what flooding and smudging (2^b, 2^c) add to it,
+what switching down does, and when all of it hides and decrypts: docs/security/encryption.md.
+"""
+
+from __future__ import annotations
 
 import math
-from typing import Any, ClassVar
+from functools import cached_property
+from typing import ClassVar
 
 import msgspec
 
 from fhe_auc.base import quantities
-from fhe_auc.base.errors import DeserialisationError
+from fhe_auc.base.errors import CapacityError, DeserialisationError
 from fhe_auc.base.serialise import decode
+from fhe_auc.bfv.parameters import (
+    BfvParameters,
+    check_joint_room,
+    flooding_margin,
+    hidden_by,
+    kept_capacity_bits,
+    product_bound,
+)
 from fhe_auc.input_proofs.sessions import proof_bytes
+from fhe_auc.question.analysis import Analysis
+from fhe_auc.rlwe.statistical_security import check_smudging
 from fhe_auc.session.plan import (
     BLOB_BYTES,
     WRAPPED_BYTES,
+    Keys,
     Parameter,
     Terms,
     describe_download,
@@ -21,13 +44,210 @@ from fhe_auc.session.plan import (
     ring_as_dict,
 )
 from fhe_auc.sums.pads import packed_size
-from fhe_auc_protocols.exact_auc.parameters import ExactParameters
+from fhe_auc.sums.proof import authenticated
+from fhe_auc.sums.terms import Layout, Release
+from fhe_auc_protocols.exact_auc.analysis_sums import AnalysisSums
+from fhe_auc_protocols.exact_auc.epsilon_noise import Privacy
+from fhe_auc_protocols.exact_auc.proved_counts import ProvedCounts, RowCaps
+from fhe_auc_protocols.exact_auc.release_part import Agreed, ReleasePart
+
+SOUNDNESS_BITS = 40  # a wrong integer of one result is accepted with a probability below 2^-40
+LEAST_FLOODING_BITS, MOST_FLOODING_BITS = 40, 80
+
+_SMUDGING_SHARE, _FLOODING_SHARE = 3 / 4, 1 / 5  # of the capacity with joint keys; smudging of all parties together
 
 
-class ExactPlan(ExactParameters, frozen=True):
-    """All that parties and aggregator agree on, in public; errors as its base. Bytes are without envelopes."""
+def least_prime(release: Release) -> int:
+    """Return what every plaintext prime is above, so that the authenticators are as sound as `SOUNDNESS_BITS` says."""
+    return max(total.degree for total in release.sums) << SOUNDNESS_BITS
+
+
+class ExactPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, dict=True):
+    """All that parties and aggregator agree on, in public; it comes from whoever wrote the manifest.
+
+    Raises `CapacityError`: the parts do not fit together, or would not hide or verify what they must; `InputError`:
+    more or something else is released than an AUC.
+    """
 
     kind: ClassVar[str] = "exact sums"
+
+    analysis: Analysis
+    """What is estimated."""
+    thresholds: int
+    """Points of the session's grid, at least 2."""
+    interval: bool
+    """Whether the sums for standard errors are released too; without joint keys."""
+    authenticated: bool
+    """Whether sketches have authenticators, so that results are verified."""
+    parties: int
+    """Most that submit, at least 1."""
+    max_rows: int
+    """Public bound n on the pooled rows: at least 2."""
+    joint_keys: bool
+    """Whether each party holds a share of the secret key, instead of all the same key."""
+    parameters: BfvParameters
+    """Their plaintext moduli are primes above `least_prime`, as many as the sums need."""
+    kept: int
+    """Primes of Q that results are switched down to."""
+    flooding_bits: int
+    """λ, 40 to 80: flooding hides but for a statistical distance of 2^-λ, for each prime."""
+    smudging_bits: int = 0
+    """The same, 30 to 80, of each party's noise on its partial decryption; 0 without joint keys."""
+    runs: tuple[int, ...] | None = None
+    """Which bins can hold one score only (`tie_sums.runs_of`); None: all ties may be those of bins."""
+    privacy: Privacy | None = None
+    """The budget, where what is released is noisy; `authenticated` then, `caps` its rows, without the other sums."""
+    helpers: int = 0
+    """1 where a helper has the key in place of the parties, else 0."""
+    caps: tuple[int, ...] = ()
+    """Where parties prove their counts, the row cap of each, in the manifest's order; a fleet's devices have one for
+    all. With a helper and one prime only. Empty: nothing is proved of what parties put in."""
+
+    def __post_init__(self) -> None:
+        if self.joint_keys and self.interval:
+            raise CapacityError("with joint keys there are no sums of degree 3")
+        if not 0 <= self.helpers <= 1 - self.joint_keys:
+            raise CapacityError(f"a session has one helper, or none and other keys; got {self.helpers}")
+        agreed = Agreed(**{name: getattr(self, name) for name in Agreed._fields})
+        for part in self.parts:
+            part.check(agreed)
+        if self.proved is not None:
+            _ = self.proved.statement  # raises where the prime is too small for that
+        for name, number, least in (("parties", self.parties, 1), ("max_rows", self.max_rows, 2)):
+            if number < least:
+                raise CapacityError(f"{name} must be at least {least}, got {number}")
+        moduli, _ = self.parameters.plain_moduli, self.computed  # all that is cached of sums, here at once
+        least = least_prime(self.release)
+        if min(moduli) < least:
+            raise CapacityError(f"the plan has a prime below {least:,}")
+        if self.modulus < self.sums.least_modulus(self.max_rows, self.parties):
+            raise CapacityError(f"{len(moduli)} primes are too few for {self.max_rows:,} pooled rows")
+        if self.parameters.joint_keys != self.joint_keys:
+            raise CapacityError("the plan's chain of primes is one for other keys")
+        total = len(self.parameters.modulus_bits)
+        if not 1 <= self.kept <= total:
+            raise CapacityError(f"of {total} primes of the modulus, a result cannot keep {self.kept}")
+        least, most = LEAST_FLOODING_BITS, MOST_FLOODING_BITS
+        if not least <= self.flooding_bits <= most:
+            raise CapacityError(f"flooding_bits must lie between {least} and {most}, got {self.flooding_bits}")
+        check_smudging(self.joint_keys, self.smudging_bits)
+        if self.joint_keys:
+            check_joint_room(
+                self.parameters,
+                self.noise_bound,
+                self.kept,
+                shares=self.parties,
+                flooding=self.flooding_exponent,
+                smudging=self.smudging_exponent,
+            )
+        for what, reached, asked in (
+            ("flooding", self.flooding_margin, self.flooding_bits),
+            ("smudging", self.smudging_margin, self.smudging_bits),
+        ):
+            if asked and reached < asked:
+                raise CapacityError(
+                    f"{self.parties:,} parties and {self.layout.ciphertexts:,} products make so much noise that {what} "
+                    f"hides it by {reached:.1f} bits only, {asked} are asked for; take fewer parties or thresholds"
+                )
+
+    @cached_property
+    def parts(self) -> tuple[ReleasePart, ...]:
+        """What the release is made of, with the row caps that are proved."""
+        return self.sums.parts if not self.caps else (*self.sums.parts, RowCaps(self.caps))
+
+    @property
+    def keys(self) -> Keys:
+        """Who makes the keys: "sealed", "joint" or "helper"."""
+        return "joint" if self.joint_keys else "helper" if self.helpers else "sealed"
+
+    @cached_property
+    def modulus(self) -> int:
+        """T, the product of the plaintext primes."""
+        return math.prod(self.parameters.plain_moduli)
+
+    @property
+    def primes(self) -> int:
+        """How many plaintext primes there are."""
+        return len(self.parameters.plain_moduli)
+
+    @cached_property
+    def sums(self) -> AnalysisSums:
+        """What is released, and how it is read."""
+        return AnalysisSums(
+            self.analysis,
+            self.thresholds,
+            self.interval,
+            self.privacy,
+            self.runs,
+            bool(self.caps),
+        )
+
+    @property
+    def release(self) -> Release:
+        """What is released, and of which sketch; without authenticators."""
+        return self.sums.release
+
+    @cached_property
+    def computed(self) -> Release:
+        """What the aggregator computes: what is released, or the same with authenticators."""
+        return authenticated(self.release) if self.authenticated else self.release
+
+    @cached_property
+    def proved(self) -> ProvedCounts | None:
+        """How counts are submitted and proved; None where they are not."""
+        if not self.caps:
+            return None
+        (prime,) = self.parameters.plain_moduli
+        return ProvedCounts(
+            self.analysis, self.thresholds, max(self.caps), prime, self.computed.sketch.size, *self.sums.signs
+        )
+
+    def cap_of(self, index: int) -> int:
+        """Return the row cap of the party with this index, where counts are proved."""
+        return self.caps[index if len(self.caps) > 1 else 0]
+
+    @cached_property
+    def layout(self) -> Layout:
+        """Where a result's sums stand in its slots."""
+        return Layout.of(self.computed, self.parameters.slots, factors=self.joint_keys)
+
+    @property
+    def noise_bound(self) -> float:
+        """X of a sum of products, with joint keys: no coefficient of the noise is larger before flooding."""
+        return product_bound(self.parameters, self.parties, products=self.layout.ciphertexts, kept=self.kept)
+
+    @property
+    def flooding_exponent(self) -> int:
+        """b: flooding, modulo what is kept of Q, is uniform on [-2^b, 2^b); with joint keys."""
+        return math.floor(kept_capacity_bits(self.parameters, self.kept) + math.log2(_FLOODING_SHARE))
+
+    @cached_property
+    def flooding_margin(self) -> float:
+        """λ that flooding reaches, at least `flooding_bits`."""
+        if self.joint_keys:
+            return hidden_by(self.parameters, self.flooding_exponent, self.noise_bound)
+        return flooding_margin(self.parameters, self.layout.ciphertexts, self.kept)
+
+    @property
+    def smudging_exponent(self) -> int:
+        """c: smudging, modulo what is kept of Q, is uniform on [-2^c, 2^c); with joint keys."""
+        return math.floor(kept_capacity_bits(self.parameters, self.kept) + math.log2(_SMUDGING_SHARE / self.parties))
+
+    @property
+    def smudging_margin(self) -> float:
+        """λ that smudging reaches, at least `smudging_bits`; 0 without joint keys."""
+        return hidden_by(self.parameters, self.smudging_exponent, self.noise_bound) if self.joint_keys else 0.0
+
+    def soundness(self, min_parties: int) -> float | None:
+        """Return a bound on the chance that any party accepts a wrong integer; None where results are not verified.
+
+        Each group that compares what it was given, of `min_parties` at least, may be given another result. With a
+        helper nobody compares, and each party is a group.
+        """
+        if not self.authenticated:
+            return None
+        groups = self.parties // (1 if self.helpers else min_parties)
+        return groups * max(total.degree for total in self.release.sums) / (min(self.parameters.plain_moduli) - 1)
 
     @property
     def blocks(self) -> int:
@@ -79,7 +299,7 @@ class ExactPlan(ExactParameters, frozen=True):
 
     @property
     def _result_polynomial(self) -> int:
-        return self.parameters.ring_dimension * sum(-(-each // 8) for each in self.parameters.modulus_bits[: self.kept])
+        return self.parameters.ring_dimension * sum(-(-bits // 8) for bits in self.parameters.modulus_bits[: self.kept])
 
     def describe(self) -> list[Parameter]:
         """Return the parameters with their reasons."""
@@ -113,8 +333,8 @@ class ExactPlan(ExactParameters, frozen=True):
             rows.append(self.proved.describe())
         if not self.joint_keys:
             number = f"{self.layout.ciphertexts * self.primes}"
-            opening = Parameter("opening, ciphertexts", number, "made by who has the key, once")
-            return [*rows, opening, describe_upload(self, "its padded sketch"), describe_download(self)]
+            pad_key = Parameter("pad key, ciphertexts", number, "made by who has the key, once")
+            return [*rows, pad_key, describe_upload(self, "its padded sketch"), describe_download(self)]
         return [
             *rows,
             Parameter("ciphertexts", f"{self.blocks}", "both factors of every product, for each prime"),
@@ -132,7 +352,7 @@ class ExactPlan(ExactParameters, frozen=True):
             ),
         ]
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         """Return the parameters as plain data."""
         return {
             **ring_as_dict(self, smudging_bits=self.smudging_margin),

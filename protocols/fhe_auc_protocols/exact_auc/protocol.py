@@ -4,39 +4,48 @@ exact       the aggregator follows the protocol; what parties decrypt is these i
 verified    the aggregator may do what it likes: parties get the right integers, or an error
 """
 
-from collections.abc import Mapping, Sequence
+import math
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar
+from functools import partial
+from itertools import islice
+from typing import ClassVar
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from fhe_auc.base.errors import CapacityError, InputError
+from fhe_auc.bfv.parameters import CHAINS, JOINT_CHAINS, MAX_PLAIN_MODULI, BfvParameters
 from fhe_auc.question import thresholds as grids
-from fhe_auc.question.analysis import Analysis
+from fhe_auc.question.analysis import PLAIN, Analysis
 from fhe_auc.question.binning import of_one_number
 from fhe_auc.results.evaluation import Evaluation
 from fhe_auc.results.heterogeneity import LEAST_SITES
 from fhe_auc.results.intervals import quantile
-from fhe_auc.rlwe.backends import choose_backend
+from fhe_auc.rlwe.modular import primes_above, primes_below
+from fhe_auc.rlwe.parameters import DEFAULT_FLOODING_BITS, BackendName, choose_backend
 from fhe_auc.rlwe.statistical_security import DEFAULT_SMUDGING_BITS
 from fhe_auc.rows.own_rows import left_out
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.manifest import Manifest
-from fhe_auc.session.protocol import Request, Setup, Spending
+from fhe_auc.session.protocol import DEFAULT_MAX_ROWS, Request, Setup, Spending
 from fhe_auc_keys.roles.encrypted_protocol import EncryptedProtocol
 from fhe_auc_keys.roles.key_mode import Echo, KeyMode, Modes
 from fhe_auc_keys.roles.padded_roles import SealedPads
 from fhe_auc_protocols import options as options_of
 from fhe_auc_protocols.exact_auc import epsilon_noise
+from fhe_auc_protocols.exact_auc.analysis_sums import AnalysisSums
 from fhe_auc_protocols.exact_auc.computations import ExactJointComputation, ExactPaddedComputation
-from fhe_auc_protocols.exact_auc.parameter_choice import plan_exact
 from fhe_auc_protocols.exact_auc.party_task import INTERVAL, PLAIN_INTERVAL, ROUND_SCORES, ExactTask
-from fhe_auc_protocols.exact_auc.plan import ExactPlan
+from fhe_auc_protocols.exact_auc.plan import ExactPlan, least_prime
 from fhe_auc_protocols.exact_auc.tie_sums import runs_of
 
 _NO_FLEET = "a fleet's members have no secret in common, which verified takes: give --protocol exact"
 _NO_OTHERS = f"with {ROUND_SCORES} every rounded score is a threshold: give no others"
+
+_SMALL_BITS, _LARGE_BITS = 42, 50  # of a plaintext prime at most, on the libraries' first chain and on others
 
 
 def _joint_keys() -> KeyMode:
@@ -95,7 +104,7 @@ class Exact(EncryptedProtocol[Evaluation, ExactPlan]):
         plain = {PLAIN_INTERVAL: _checked_plain(request.options)} if PLAIN_INTERVAL in request.options else {}
         return {**rounding, **plain, **_budget(request.options), **level}
 
-    def set_up(self, setup: Setup, options: Mapping[str, Any], rows: Mapping[str, int]) -> Setup:
+    def set_up(self, setup: Setup, options: Mapping[str, object], rows: Mapping[str, int]) -> Setup:
         """Return with an epsilon one with a helper, where each party proves that it has its rows."""
         if not self.authenticated or options.get("epsilon") is None or setup.keys not in (None, "helper"):
             return setup
@@ -215,26 +224,132 @@ def rounded(data: PartyData, manifest: Manifest) -> PartyData:
     return data.with_scores(lambda scores: np.round(scores, _checked_decimals(decimals)))
 
 
-def _runs(thresholds: NDArray[np.float64], options: Mapping[str, Any]) -> tuple[int, ...]:
+def _runs(thresholds: NDArray[np.float64], options: Mapping[str, object]) -> tuple[int, ...]:
     """Return which bins have one score only: of rounded scores all do."""
     grid = grids.explicit(thresholds)
     return runs_of(np.ones(len(grid), bool) if ROUND_SCORES in options else of_one_number(grid))
 
 
-def _budget(options: Mapping[str, Any]) -> dict[str, bool | int | float | str]:
+def _budget(options: Mapping[str, object]) -> dict[str, bool | int | float | str]:
     """Return the options of a private AUC, with defaults; none where nobody has asked for one."""
     asked = [name for name in epsilon_noise.NAMES if options.get(name) is not None]
     return epsilon_noise.agreed(options) if asked else {}
 
 
-def _checked_plain(options: Mapping[str, Any]) -> bool:
+def _checked_plain(options: Mapping[str, object]) -> bool:
     value = options.get(PLAIN_INTERVAL, False)
     if not isinstance(value, bool):
         raise InputError(f"{PLAIN_INTERVAL} must be true or false, got {value!r}")
     return value
 
 
-def _checked_decimals(value: Any) -> int:
+def _checked_decimals(value: object) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= grids.MAX_PLACES:
         raise InputError(f"{ROUND_SCORES} must be a whole number from 1 to {grids.MAX_PLACES}, got {value!r}")
     return int(value)
+
+
+def plan_exact(
+    *,
+    thresholds: int,
+    parties: int,
+    backend: BackendName,
+    analysis: Analysis = PLAIN,
+    min_parties: int | None = None,
+    max_rows: int = DEFAULT_MAX_ROWS,
+    interval: bool = False,
+    authenticated: bool = True,
+    joint_keys: bool = False,
+    helpers: int = 0,
+    caps: tuple[int, ...] = (),
+    runs: tuple[int, ...] | None = None,
+    privacy: epsilon_noise.Privacy | None = None,
+    flooding_bits: int = DEFAULT_FLOODING_BITS,
+    smudging_bits: int = DEFAULT_SMUDGING_BITS,
+) -> ExactPlan:
+    """Return the plan; parameters as of `ExactPlan`. With joint keys it is one without `interval`.
+
+    Results keep the fewest primes of Q with which the plan holds.
+
+    Raises `CapacityError`: an argument is out of range, or no parameters with 128-bit security do; sums over sites are
+    asked for, and fewer than 5 parties (`min_parties`; None: all) may count.
+    """
+    if max_rows < 2:
+        raise CapacityError(f"max_rows must be at least 2, got {max_rows}")
+    interval = interval and not joint_keys and privacy is None
+    if analysis.heterogeneity and min_parties is not None and min_parties < LEAST_SITES:
+        raise CapacityError(f"sums over sites take {LEAST_SITES} parties; {min_parties} may be all here")
+    sums = AnalysisSums(analysis, thresholds, interval, privacy, runs, bool(caps))
+    planned = partial(
+        ExactPlan,
+        analysis=analysis,
+        thresholds=thresholds,
+        interval=interval,
+        authenticated=authenticated,
+        parties=parties,
+        max_rows=max_rows,
+        joint_keys=joint_keys,
+        flooding_bits=flooding_bits,
+        smudging_bits=smudging_bits if joint_keys else 0,
+        helpers=helpers,
+        caps=caps,
+        runs=runs,
+        privacy=privacy,
+    )
+    small_prime = least_prime(sums.release)
+    reason: CapacityError | None = None
+
+    def candidates(rows: int, privacy: epsilon_noise.Privacy | None = privacy) -> Iterator[BfvParameters]:
+        if privacy is not None:  # whoever has them
+            privacy = msgspec.structs.replace(privacy, rows=(rows - parties + 1, *[1] * (parties - 1)))
+        least = replace(sums, privacy=privacy).least_modulus(rows, parties)
+        return _candidates(backend, least, small_prime, joint_keys, prove=bool(caps))
+
+    def most(privacy: epsilon_noise.Privacy | None) -> int:
+        """Return how many rows, up to `max_rows`, can be proved."""
+        tried = range(max(2, parties), max_rows + 1)
+        return tried[0] - 1 + bisect_left(tried, True, key=lambda rows: next(candidates(rows, privacy), None) is None)
+
+    # With sealed keys the noise of any number of parties is the same: what the first do not hold, no others should.
+    for parameters in islice(candidates(max_rows), None if joint_keys else 1):
+        for kept in range(1, len(parameters.modulus_bits) + 1):
+            try:
+                return planned(parameters=parameters, kept=kept)
+            except CapacityError as error:
+                reason = error
+    if reason is None and caps:
+        others = ", leave the interval out (--no-interval; interval=None)" if interval else ""
+        if privacy is None:
+            others += ", or prove nothing (--no-proofs; row_caps=None)"
+        elif privacy.unit == "label":
+            of_rows = most(msgspec.structs.replace(privacy, unit="row"))
+            others = f", or protect rows in place of labels (--epsilon-unit row: {of_rows:,} would do)"
+        reason = CapacityError(
+            f"row caps are proved modulo one prime, and {max_rows:,} pooled rows take more ({most(privacy):,} would do)"
+            f": lower the row caps{'' if privacy else ' or --max-rows'}{others}"
+        )
+    raise reason or CapacityError(f"{max_rows:,} pooled rows take more than {MAX_PLAIN_MODULI} primes; lower max_rows")
+
+
+def _candidates(
+    backend: BackendName, least: int, small_prime: int, joint_keys: bool, *, prove: bool
+) -> Iterator[BfvParameters]:
+    """Yield ring, moduli and primes of a product from `least`: one prime where that does, then several small ones.
+
+    Where parties `prove` their counts there is one prime, the largest of its length: proofs are the shorter then.
+    """
+    chains = JOINT_CHAINS if joint_keys else CHAINS[backend]
+    for number, chain in enumerate(chains):
+        one = primes_above(max(small_prime, least - 1), 1, chain.ring_dimension)
+        if one[0].bit_length() <= (_LARGE_BITS if joint_keys or number else _SMALL_BITS):
+            if prove:
+                one = primes_below(one[0].bit_length(), 1, chain.ring_dimension)
+            yield BfvParameters(backend, chain.ring_dimension, chain.modulus_bits, chain.special_bits, one)
+    if prove:
+        return
+    for chain in chains if joint_keys else chains[:1]:
+        for count in range(2, MAX_PLAIN_MODULI + 1):
+            several = primes_above(small_prime, count, chain.ring_dimension)
+            if math.prod(several) >= least:
+                yield BfvParameters(backend, chain.ring_dimension, chain.modulus_bits, chain.special_bits, several)
+                break

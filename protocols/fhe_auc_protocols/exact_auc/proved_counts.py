@@ -90,11 +90,8 @@ class ProvedCounts:
         """What is proved."""
         entries = self._counts.size + self._signs.size + 1
         length, shape = best_shape(self.most, entries, self.prime)
-        found = list(self._terms())
-        terms, equations_of, signs = (
-            np.concatenate(each)
-            for each in zip(*((index, of, np.full(len(index), sign)) for index, of, sign in found), strict=True)
-        )
+        columns = zip(*((index, own, np.full(len(index), sign)) for index, own, sign in self._terms()), strict=True)
+        terms, equations_of, signs = (np.concatenate(column) for column in columns)
         equations = 1 + int(equations_of.max())
         return Statement(self.prime, entries, length, shape, equations, terms, equations_of, signs)
 
@@ -144,9 +141,9 @@ class ProvedCounts:
 
     def constants(self, cap: int) -> Residues:
         """Return the constants of a party's equations, shape (equations,)."""
-        found = np.zeros(self.statement.equations, np.uint64)
-        found[: len(self.analysis.models)] = cap
-        return found
+        constants = np.zeros(self.statement.equations, np.uint64)
+        constants[: len(self.analysis.models)] = cap
+        return constants
 
     @property
     def _shape(self) -> tuple[int, int, int, int]:
@@ -182,7 +179,7 @@ class ProvedCounts:
     @property
     def _columns(self) -> list[slice]:
         """Which of the groups submitted are the levels of each column; all rows, where there is no column."""
-        ends = np.cumsum([0, *(len(each.levels) for each in self.analysis.by)]).tolist()
+        ends = np.cumsum([0, *(len(variable.levels) for variable in self.analysis.by)]).tolist()
         return [slice(start, end) for start, end in pairwise(ends)] or [slice(0, 1)]
 
     @property
@@ -195,17 +192,17 @@ class ProvedCounts:
         models, groups, classes, bins = counts.shape
         left = np.full(models, counts.size + self._signs.size)
         yield left, np.arange(models), 1
-        yield _each(counts[:, first], np.arange(models)[:, None, None, None], 1)
+        yield _equal(counts[:, first], np.arange(models)[:, None, None, None], 1)
         at = models
         for column in others:  # for each model, class and bin
             own = (at + np.arange(models * classes * bins)).reshape(models, 1, classes, bins)
-            yield _each(counts[:, column], own, 1)
-            yield _each(counts[:, first], own, -1)
+            yield _equal(counts[:, column], own, 1)
+            yield _equal(counts[:, first], own, -1)
             at += own.size
         for model in range(1, models):  # for each group and class
             of_groups = (at + np.arange(groups * classes)).reshape(groups, classes, 1)
-            yield _each(counts[model], of_groups, 1)
-            yield _each(counts[0], of_groups, -1)
+            yield _equal(counts[model], of_groups, 1)
+            yield _equal(counts[0], of_groups, -1)
             at += of_groups.size
         if self.ties.buckets:
             yield from self._of_signs(at)
@@ -214,14 +211,14 @@ class ProvedCounts:
         """Yield the terms of rows by sign, in equations from this one on: for each model, draw, label and bucket."""
         signs, counts = self._signs, self._counts[:, self._first_column]
         equations = at + np.arange(signs[:, :, 0].size).reshape(signs[:, :, 0].shape)
-        yield _each(signs, equations[:, :, None], 1)
+        yield _equal(signs, equations[:, :, None], 1)
         open_bins = np.flatnonzero(self.ties.open)
-        for model, of in itertools.product(*map(range, counts.shape[::2])):
-            own = counts[model, :, of, open_bins].T
-            label = int(of == (model if self.analysis.classes else 1))
+        for model, own_class in itertools.product(*map(range, counts.shape[::2])):
+            own = counts[model, :, own_class, open_bins].T
+            label = int(own_class == (model if self.analysis.classes else 1))
             for draw in range(2 * DRAWS):
-                yield _each(own, equations[model, draw, label, self.ties.bucket_of[open_bins]], -1)
+                yield _equal(own, equations[model, draw, label, self.ties.bucket_of[open_bins]], -1)
 
 
-def _each(counts: NDArray[np.int64], equations: NDArray[np.int64], sign: int) -> Terms:
+def _equal(counts: NDArray[np.int64], equations: NDArray[np.int64], sign: int) -> Terms:
     return counts.reshape(-1), np.broadcast_to(equations, counts.shape).reshape(-1), sign

@@ -8,7 +8,7 @@ from click.testing import CliRunner
 from fhe_auc.base.errors import InputError
 from fhe_auc.cli import main
 from fhe_auc.question import thresholds
-from fhe_auc.rlwe.backends import available_backends
+from fhe_auc.rlwe.parameters import available_backends
 from fhe_auc.session import registry
 from fhe_auc.session.protocol import Request
 from fhe_auc_benchmarks.attacks.exact_auc import ciphertexts

@@ -9,7 +9,7 @@ from fhe_auc import Setup
 from fhe_auc.api import federated_auc
 from fhe_auc.base.errors import InputError, VerificationError
 from fhe_auc.question import thresholds
-from fhe_auc.rlwe.backends import available_backends
+from fhe_auc.rlwe.parameters import available_backends
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
 from fhe_auc.session.protocol import Request

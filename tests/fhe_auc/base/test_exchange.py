@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from fhe_auc.base.errors import InputError
-from fhe_auc.base.exchange import Arrivals, make_folder
-from fhe_auc.base.files import read_from_others
+from fhe_auc.base.exchange import Arrivals, Folder, make_folder
+from fhe_auc.base.files import LONGEST, read_from_others
 from fhe_auc.base.logs import RoleLog
 from tests.support.platforms import needs_modes, needs_unix_files
 
@@ -58,6 +58,12 @@ def test_a_link_that_others_have_put_there_leads_nobody_elsewhere(tmp_path: Path
     assert sorted(each.name for each in tmp_path.iterdir()) == ["mine", "round-1", "round-2"]
 
 
+def looked(arrivals: Arrivals, longest: int = LONGEST) -> bytes | None:
+    """Look what is there, and read it."""
+    arrivals.names()
+    return arrivals.read("file", longest)
+
+
 def make_socket(file: Path) -> None:
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(str(file))
@@ -77,53 +83,57 @@ def test_what_is_no_file_of_ours_is_named_once_and_not_waited_for(
 ) -> None:
     file = tmp_path / "file"
     make(file)
-    arrivals = Arrivals(RoleLog())
+    arrivals = Arrivals(Folder(tmp_path), RoleLog())
     for _ in range(3):
-        assert arrivals.read(file, 100) is None
+        assert looked(arrivals, 100) is None
     (told,) = caplog.messages
-    assert told == f"skipped {file}: {arrivals.skipped[file]}"
+    assert told == f"skipped {file}: {arrivals.skipped['file']}"
     assert "longer than 100 bytes" in told or "a link, a folder, a pipe or a device" in told
     file.rmdir() if file.is_dir() else file.unlink()
-    assert arrivals.read(file) is None
+    assert looked(arrivals) is None
     assert arrivals.skipped == {}
     file.write_bytes(b"ours")
-    assert arrivals.read(file) == b"ours"
+    assert looked(arrivals) == b"ours"
     with pytest.raises(InputError, match="a device"):
         read_from_others("/dev/zero", plain=True)
 
 
 def test_a_file_is_read_once_and_again_when_it_has_changed_and_rests(tmp_path: Path) -> None:
     """Other bytes under the same inode, size and time show that it is not read again meanwhile."""
-    file, arrivals = tmp_path / "file", Arrivals()
+    file, arrivals = tmp_path / "file", Arrivals(Folder(tmp_path))
 
     def refuse(data: bytes) -> bytes:
         if data != b"whole":
             raise InputError("cut short")
         return data
 
+    def take() -> bytes | None:
+        arrivals.names()
+        return arrivals.take("file", refuse)
+
     file.write_bytes(b"wh")
-    assert arrivals.take(file, refuse) is None
-    assert arrivals.skipped == {file: "cut short"}
+    assert take() is None
+    assert arrivals.skipped == {"file": "cut short"}
     found = file.stat()
     with file.open("r+b") as opened:
         opened.write(b"xx")
     os.utime(file, ns=(found.st_atime_ns, found.st_mtime_ns))
-    assert [arrivals.read(file) for _ in range(3)] == [None] * 3
+    assert [looked(arrivals) for _ in range(3)] == [None] * 3
     for growing in (b"who", b"whol", b"whole"):
         file.write_bytes(growing)
-        assert arrivals.take(file, refuse) is None
-        assert arrivals.skipped == {file: "cut short"}
-    assert [arrivals.take(file, refuse) for _ in range(3)] == [b"whole"] * 3
+        assert take() is None
+        assert arrivals.skipped == {"file": "cut short"}
+    assert [take() for _ in range(3)] == [b"whole"] * 3
     assert arrivals.skipped == {}
 
 
 def test_what_cannot_be_read_for_a_moment_is_tried_again_though_it_stays_as_it_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    file, arrivals = tmp_path / "file", Arrivals()
+    file, arrivals = tmp_path / "file", Arrivals(Folder(tmp_path))
     file.write_bytes(b"whole")
     with monkeypatch.context() as away:
         away.setattr(os, "open", lambda *_: (_ for _ in ()).throw(PermissionError(13, "Permission denied")))
-        assert [arrivals.read(file) for _ in range(2)] == [None] * 2
-    assert arrivals.skipped == {file: "Permission denied"}
-    assert arrivals.read(file) == b"whole"
+        assert [looked(arrivals) for _ in range(2)] == [None] * 2
+    assert arrivals.skipped == {"file": "Permission denied"}
+    assert looked(arrivals) == b"whole"

@@ -11,21 +11,20 @@ from scipy import stats
 
 from fhe_auc import bfv
 from fhe_auc.base.errors import CapacityError
-from fhe_auc.bfv.ciphertext_noise import (
+from fhe_auc.bfv.context import uniform_noise
+from fhe_auc.bfv.parameters import (
     CONFIDENCE,
     MODULUS_SWITCHING_BOUND,
+    BfvParameters,
     flooding_margin,
     plain_product_bound,
     sum_variance,
 )
-from fhe_auc.bfv.flooding import uniform_noise
-from fhe_auc.bfv.parameters import BfvParameters
-from fhe_auc.rlwe.modulus_switching import kept_shape, switched
-from fhe_auc.rlwe.number_theoretic_transform import coefficients_of, values_of
-from fhe_auc.rlwe.polynomials import Polynomials, PolynomialSum
-from fhe_auc.rlwe.primes import primes_above
-from fhe_auc_protocols.exact_auc.parameter_choice import plan_exact
+from fhe_auc.rlwe.ciphertexts import kept_shape, switched
+from fhe_auc.rlwe.modular import primes_above
+from fhe_auc.rlwe.polynomials import Polynomials, PolynomialSum, coefficients_of, values_of
 from fhe_auc_protocols.exact_auc.plan import ExactPlan
+from fhe_auc_protocols.exact_auc.protocol import plan_exact
 from tests.support.bfv_contexts import PRIMES, SLOTS, Case, loaded, noise, parameters_of, scaled_noise, some
 from tests.support.polynomials import signed
 

@@ -13,15 +13,10 @@ import pytest
 from fhe_auc import bfv
 from fhe_auc.base.errors import CapacityError, DeserialisationError
 from fhe_auc.base.serialise import encode
-from fhe_auc.bfv.ciphertext_noise import flooding_margin
-from fhe_auc.bfv.parameters import CHAINS, JOINT_CHAINS
-from fhe_auc.rlwe import wire_format
-from fhe_auc.rlwe.error_sampling import VARIANCE
-from fhe_auc.rlwe.modulus_switching import kept_shape
-from fhe_auc.rlwe.number_theoretic_transform import values_of
-from fhe_auc.rlwe.polynomials import Polynomials, PolynomialSum
-from fhe_auc.rlwe.primes import primes_above
-from fhe_auc.rlwe.seeded import Seeded
+from fhe_auc.bfv.parameters import CHAINS, JOINT_CHAINS, flooding_margin
+from fhe_auc.rlwe.ciphertexts import VARIANCE, Seeded, kept_shape, kind_of, unwrap, wrap
+from fhe_auc.rlwe.modular import primes_above
+from fhe_auc.rlwe.polynomials import Polynomials, PolynomialSum, values_of
 from tests.support.bfv_contexts import PRIMES, SLOTS, Case, noise, parameters_of
 from tests.support.wire import DAMAGE
 
@@ -115,7 +110,7 @@ def test_a_public_context_is_half_a_public_key_and_a_seed_and_an_evaluation_key_
     assert 0 <= len(public.to_bytes()) - case.parameters.polynomial_bytes(case.parameters.special_bits) < 300
     more = encode((*msgspec.structs.astuple(public._stored), b"\0" * 64))
     with pytest.raises(DeserialisationError, match="malformed public BFV context"):
-        bfv.load_public(wire_format.seal(public.kind, public.fingerprint, more))
+        bfv.load_public(wrap(public.kind, public.fingerprint, more))
 
 
 @pytest.mark.backends("all")
@@ -147,15 +142,15 @@ def test_what_is_of_another_prime_key_or_number_of_primes_is_refused(case: Case)
 
 def test_damage_of_a_switched_result_is_refused_and_any_forged_one_decrypts_without_harm(case: Case) -> None:
     data = case.pair.public.dump_result(case.fresh(), case.kept)
-    kind = wire_format.kind_of(data)
-    fingerprint, payload = wire_format.open_any(kind, data)
+    kind = kind_of(data)
+    fingerprint, payload = unwrap(kind, data)
     for damaged in DAMAGE.values():
         with pytest.raises(DeserialisationError, match=r"bytes of coefficients|not below its modulus"):
-            case.pair.secret.decrypt(wire_format.seal(kind, fingerprint, damaged(payload)), 0, case.kept)
+            case.pair.secret.decrypt(wrap(kind, fingerprint, damaged(bytes(payload))), 0, case.kept)
     shape, t = case.pair.public.ciphertext_shape, case.primes[0]
     for seed in range(5):
         forged = shape.pack(shape.uniform(bytes([seed]) * 32))
-        data = wire_format.seal(f"result modulo {t}", case.pair.public.fingerprint, forged)
+        data = wrap(f"result modulo {t}", case.pair.public.fingerprint, forged)
         found = case.pair.secret.decrypt(data, 0)
         assert found.shape == (SLOTS,)
         assert int(found.max()) < t
@@ -172,10 +167,10 @@ def test_a_switched_result_that_hides_nothing_is_refused(case: Case, second: str
     }
     coefficients = np.repeat(row[second][None].astype(np.uint64), case.kept, axis=0)
     words = np.concatenate((shape.uniform(bytes(32)), values_of(shape, coefficients)))
-    kind = wire_format.kind_of(case.pair.public.dump_result(case.fresh(), case.kept))
+    kind = kind_of(case.pair.public.dump_result(case.fresh(), case.kept))
     packed = Polynomials(SLOTS, 2 * shape.moduli).pack(words)
     with pytest.raises(DeserialisationError, match="not a ciphertext: "):
-        case.pair.secret.decrypt(wire_format.seal(kind, case.pair.public.fingerprint, packed), 0, case.kept)
+        case.pair.secret.decrypt(wrap(kind, case.pair.public.fingerprint, packed), 0, case.kept)
 
 
 def test_primes_that_there_are_none_of_and_products_that_hide_nothing_are_refused(case: Case) -> None:

@@ -8,7 +8,7 @@ import math
 import pickle
 import secrets
 from collections.abc import Iterable, Sequence
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from itertools import combinations, count
 from typing import Any
 
@@ -19,17 +19,15 @@ from scipy import stats
 
 from fhe_auc import bfv, ckks
 from fhe_auc.base.errors import DeserialisationError
-from fhe_auc.bfv.ciphertext_noise import CONFIDENCE, product_bound, product_deviation
+from fhe_auc.bfv.context import encoded
 from fhe_auc.bfv.joint_keys import JointEvaluator, JointSetup, JointShare, fuse
-from fhe_auc.bfv.parameters import JOINT_CHAINS
-from fhe_auc.bfv.slots import phase_of
-from fhe_auc.rlwe import error_sampling, wire_format
-from fhe_auc.rlwe.error_sampling import VARIANCE
-from fhe_auc.rlwe.number_theoretic_transform import coefficients_of, values_of
-from fhe_auc.rlwe.polynomials import Polynomials, PolynomialSum, Words
-from fhe_auc.rlwe.primes import primes_above
-from fhe_auc_protocols.exact_auc.parameter_choice import plan_exact
+from fhe_auc.bfv.parameters import CONFIDENCE, JOINT_CHAINS, product_bound, product_deviation
+from fhe_auc.rlwe import ciphertexts
+from fhe_auc.rlwe.ciphertexts import VARIANCE, phase_of, unwrap, wrap
+from fhe_auc.rlwe.modular import primes_above
+from fhe_auc.rlwe.polynomials import Polynomials, PolynomialSum, Words, coefficients_of, values_of
 from fhe_auc_protocols.exact_auc.plan import ExactPlan
+from fhe_auc_protocols.exact_auc.protocol import plan_exact
 from tests.support import bfv_contexts
 from tests.support.bfv_contexts import SLOTS
 from tests.support.polynomials import integers, polynomial, signed
@@ -166,6 +164,7 @@ def seal_decrypted(session: Joint, words: Words, prime: int) -> bfv.Residues:
     import tenseal.sealapi as seal
 
     from fhe_auc.rlwe import seal_library
+    from fhe_auc.rlwe.context import CoefficientLayout
 
     moduli = session.half.moduli[: len(words) // 2]
     special = primes_above(2**25, 1, SLOTS)  # SEAL asks for one more
@@ -177,13 +176,16 @@ def seal_decrypted(session: Joint, words: Words, prime: int) -> bfv.Residues:
     evaluator, fresh = seal.Evaluator(context), seal.KeyGenerator(context).secret_key()
     everywhere = Polynomials(SLOTS, (*moduli, *special))
     key_words = polynomial(everywhere, centred(session.half, session.secret))
-    layout = seal_library.layout_of(fresh, SLOTS, everywhere.moduli)
-    key = seal_library.parse(seal.SecretKey(), context, layout.raw(key_words))
+    runs = partial(seal_library._polynomials, ring_dimension=SLOTS, moduli=everywhere.moduli)
+    key = seal.SecretKey()
+    with seal_library._private_file(CoefficientLayout(seal_library.save(fresh), SLOTS, runs).raw(key_words)) as path:
+        key.load(context, path)
     template = seal.Ciphertext()
     seal.Encryptor(context, fresh).encrypt_zero_symmetric(template)
     evaluator.transform_to_ntt_inplace(template)
-    shape = seal_library.layout_of(template, SLOTS, moduli)
-    ciphertext = seal_library.parse(seal.Ciphertext(), context, shape.raw(words))
+    runs, ciphertext = partial(seal_library._polynomials, ring_dimension=SLOTS, moduli=moduli), seal.Ciphertext()
+    with seal_library._private_file(CoefficientLayout(seal_library.save(template), SLOTS, runs).raw(words)) as path:
+        ciphertext.load(context, path)
     evaluator.transform_from_ntt_inplace(ciphertext)
     plain = seal.Plaintext()
     seal.Decryptor(context, key).decrypt(ciphertext, plain)
@@ -260,11 +262,11 @@ def test_the_largest_noise_that_a_plan_admits_decrypts(sign: int) -> None:
     half, (t,) = setup.result_part, plan.parameters.plain_moduli
     added = sign * (2**plan.flooding_exponent + math.ceil(plan.noise_bound) + 3 * 2**plan.smudging_exponent)
     values = np.random.default_rng(1).integers(0, t, SLOTS, dtype=np.uint64)
-    message = bfv.slots.message(half, t, values)
+    message = encoded(half, t, values)
     half.add_in_place(message, np.array([[added % each] * SLOTS for each in half.moduli], np.uint64))
     words = np.concatenate((values_of(half, message), half.uniform(bytes(32))))
     kind = setup.result_kind(0)
-    result = wire_format.seal(kind, bytes(32), Polynomials(SLOTS, 2 * half.moduli).pack(words))
+    result = wrap(kind, bytes(32), Polynomials(SLOTS, 2 * half.moduli).pack(words))
     assert fuse(setup, result, 0, []).tolist() == values.tolist()
 
 
@@ -416,12 +418,12 @@ def test_repeated_randomness_makes_other_errors_for_other_messages(
     session: Joint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A machine that is resumed twice from one snapshot: under the same error the messages' difference would show."""
-    monkeypatch.setattr(error_sampling.secrets, "token_bytes", bytes)
+    monkeypatch.setattr(ciphertexts.secrets, "token_bytes", bytes)
     share = session.shares[0]
     first, second = (session.half.unpack(share.encrypt(np.full(SLOTS, each), 0, 302 + each)) for each in (0, 1))
     errors = []
     for value, part in enumerate((first, second)):
-        message = bfv.slots.message(session.half, PRIMES[0], np.full(SLOTS, value, np.uint64))
+        message = encoded(session.half, PRIMES[0], np.full(SLOTS, value, np.uint64))
         session.half.add_in_place(part, session.half.multiply(session.setup.common(302 + value), share.secret_words))
         session.half.subtract_in_place(part, values_of(session.half, message))
         errors.append(np.array(centred(session.half, part)))
@@ -460,8 +462,8 @@ def test_results_of_other_primes_and_sessions_and_damaged_ones_are_refused(sessi
     result, kind = finished[0], session.setup.result_kind(1)
     refused(session, result, 0, f"expected a joint result modulo {PRIMES[0]}")
     refused(Joint(1), result, 1, "made under another key")
-    fingerprint, payload = wire_format.open_any(kind, result)
-    above = wire_format.seal(kind, fingerprint, b"\xff" * 6 + payload[6:])
+    fingerprint, payload = unwrap(kind, result)
+    above = wrap(kind, fingerprint, b"\xff" * 6 + payload[6:])
     for data in (result[:-1], result + b"\0", flipped(result, 20), above):
         refused(session, data, 1)
 
@@ -469,7 +471,7 @@ def test_results_of_other_primes_and_sessions_and_damaged_ones_are_refused(sessi
 def test_results_that_keep_other_primes_or_hide_nothing_are_refused(session: Joint) -> None:
     def forged(words: Words) -> bytes:
         shape = Polynomials(SLOTS, 2 * session.half.moduli[: len(words) // 2])
-        return wire_format.seal(session.setup.result_kind(0), session.setup.binding, shape.pack(words))
+        return wrap(session.setup.result_kind(0), session.setup.binding, shape.pack(words))
 
     for kept in (1, 2, 4):
         shape = Polynomials(SLOTS, 2 * session.half.moduli[:kept])

@@ -5,10 +5,10 @@ import math
 import numpy as np
 import pytest
 
-from fhe_auc.bfv import slots
-from fhe_auc.rlwe.number_theoretic_transform import coefficients_of
-from fhe_auc.rlwe.polynomials import Polynomials
-from fhe_auc.rlwe.primes import primes_above
+from fhe_auc.bfv.context import decoded, encoded, multiplier
+from fhe_auc.rlwe.ciphertexts import phase_of
+from fhe_auc.rlwe.modular import Residues, primes_above
+from fhe_auc.rlwe.polynomials import Polynomials, coefficients_of
 from tests.support.polynomials import integers, polynomial, product, signed
 
 SIZE = 32
@@ -30,13 +30,13 @@ def t(request: pytest.FixtureRequest) -> int:
     return request.param
 
 
-def some(seed: int, t: int) -> slots.Residues:
+def some(seed: int, t: int) -> Residues:
     values = np.random.default_rng(seed).integers(0, t, SIZE, dtype=np.uint64)
     values[:5] = 0, 1, t // 2, t // 2 + 1, t - 1
     return values
 
 
-def plaintext(t: int, values: slots.Residues) -> list[int]:
+def plaintext(t: int, values: Residues) -> list[int]:
     """The coefficients, from 0 to t - 1, of the polynomial with these slots."""
     return coefficients_of(Polynomials(SIZE, (t,)), values[None])[0].tolist()
 
@@ -48,12 +48,12 @@ def rounded(numerator: int, denominator: int) -> int:
 def test_messages_factors_products_and_sums_are_their_definitions_slot_by_slot(half: Polynomials, t: int) -> None:
     values, modulus = some(1, t), math.prod(half.moduli)
     expected = [rounded(modulus * each, t) % modulus for each in plaintext(t, values)]
-    assert integers(half, slots.message(half, t, values)) == expected
+    assert integers(half, encoded(half, t, values)) == expected
     values = some(2, t)
     centred = [each - t if each > t // 2 else each for each in plaintext(t, values)]
-    assert signed(half, coefficients_of(half, slots.factor(half, t, values))) == centred
+    assert signed(half, coefficients_of(half, multiplier(half, t, values))) == centred
     for constant in [1, -1]:
-        factor = slots.factor(half, t, np.full(SIZE, constant % t, np.uint64))
+        factor = multiplier(half, t, np.full(SIZE, constant % t, np.uint64))
         assert signed(half, coefficients_of(half, factor)) == [constant, *[0] * (SIZE - 1)]
     ring = Polynomials(SIZE, (t,))
     found = polynomial(ring, product(*(plaintext(t, some(seed, t)) for seed in (5, 6))))[0].tolist()
@@ -69,17 +69,17 @@ def test_noise_below_the_capacity_decrypts_and_any_phase_to_the_nearest_message(
         phase = [rounded(modulus * each, t) + noise + beyond * int(share) for each in plaintext(t, values)]
         if beyond:
             phase = [each + int(share) * (modulus >> 48) for each in phase]  # double precision decides nearer than that
-        found = slots.decrypted(half, t, polynomial(half, phase))
+        found = decoded(half, t, polynomial(half, phase))
         assert (found.tolist() == values.tolist()) == (abs(share) < 1)
     modulus = math.prod(half.moduli)
     generator = np.random.default_rng(4)
     phase = [int.from_bytes(generator.bytes(40), "little") % modulus for _ in range(SIZE)]
-    found = slots.decrypted(half, t, polynomial(half, phase))
+    found = decoded(half, t, polynomial(half, phase))
     assert plaintext(t, found) == [rounded(t * each, modulus) % t for each in phase]
 
 
 def test_the_phase_is_the_first_polynomial_plus_the_second_times_the_key(half: Polynomials) -> None:
     first, second, secret = (half.uniform(bytes([seed]) * 32) for seed in range(3))
-    found = slots.phase_of(half, np.concatenate((first, second)), secret).tolist()
+    found = phase_of(half, np.concatenate((first, second)), secret).tolist()
     for row, a, b, c, q in zip(found, first.tolist(), second.tolist(), secret.tolist(), half.moduli, strict=True):
         assert row == [(x + y * z) % q for x, y, z in zip(a, b, c, strict=True)]

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from fhe_auc.ckks import encoding
 from fhe_auc.ckks.parameters import PRODUCTS
+from fhe_auc.rlwe.modular import primes_above
 from fhe_auc.rlwe.polynomials import Polynomials
-from fhe_auc.rlwe.primes import primes_above
 from tests.support.polynomials import signed
 
 MOST = 2.0**encoding.MOST_BITS

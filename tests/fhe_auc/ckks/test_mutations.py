@@ -10,7 +10,7 @@ import pytest
 
 from fhe_auc import ckks
 from fhe_auc.base.errors import DeserialisationError
-from fhe_auc.rlwe import wire_format
+from fhe_auc.rlwe.ciphertexts import unwrap, wrap
 
 # Objects of every kind, a way to load each, and mutations; which kind is tried, the command line says.
 _ALL = """
@@ -215,10 +215,10 @@ def test_many_more_mutations_load_or_are_refused(backend: str, kind: str, seed: 
 
 def test_fingerprints_of_other_lengths_are_refused(pair: ckks.KeyPair) -> None:
     for context, load in ((pair.public, ckks.load_public), (pair.secret, ckks.load_secret)):
-        _, payload = wire_format.open_any(context.kind, context.to_bytes())
+        _, payload = unwrap(context.kind, context.to_bytes())
         for length in (*range(32), 33, 64, 1000):
             with pytest.raises(DeserialisationError, match="fingerprint of another length"):
-                load(wire_format.seal(context.kind, bytes(length), payload))
+                load(wrap(context.kind, bytes(length), payload))
 
 
 _RAW_OPENFHE = """

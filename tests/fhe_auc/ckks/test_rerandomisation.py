@@ -7,12 +7,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fhe_auc.ckks import rerandomisation
-from fhe_auc.ckks.rerandomisation import released
-from fhe_auc.rlwe.error_sampling import VARIANCE, second_error, ternary
-from fhe_auc.rlwe.number_theoretic_transform import coefficients_of, values_of
-from fhe_auc.rlwe.polynomials import Polynomials, Words
-from fhe_auc.rlwe.primes import primes_above
+from fhe_auc.ckks import context
+from fhe_auc.ckks.context import released
+from fhe_auc.rlwe.ciphertexts import VARIANCE, second_error, ternary
+from fhe_auc.rlwe.modular import primes_above
+from fhe_auc.rlwe.polynomials import Polynomials, Words, coefficients_of, values_of
 from tests.support import general_purpose_generators
 from tests.support.polynomials import signed
 
@@ -50,8 +49,8 @@ def test_flooding_is_uniform_of_the_stated_width_and_never_the_same(bits: int) -
 
 def test_randomness_comes_from_secrets_and_every_polynomial_has_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[bytes] = []
-    genuine = rerandomisation.secrets.token_bytes
-    monkeypatch.setattr(rerandomisation.secrets, "token_bytes", lambda size: asked.append(genuine(size)) or asked[-1])
+    genuine = context.secrets.token_bytes
+    monkeypatch.setattr(context.secrets, "token_bytes", lambda size: asked.append(genuine(size)) or asked[-1])
     general_purpose_generators.forbid(monkeypatch)
     zeros = HALF.zeros()
     released(HALF, [zeros, zeros], [zeros] * 3, 1, 76, positions=[1, 3], kept=2)
@@ -82,9 +81,9 @@ def test_what_it_adds_to_the_phase_stays_below_two_to_the_nineteenth_at_seven_de
     """At the largest ring, in every coefficient, with flooding that is 0 or -1."""
     deviations, largest = [], 0.0
     for _ in range(4):
-        secret = ternary(HALF, rerandomisation.secrets.token_bytes(32))
-        second = HALF.uniform(rerandomisation.secrets.token_bytes(32))
-        first = values_of(HALF, second_error(HALF, rerandomisation.secrets.token_bytes(32)))
+        secret = ternary(HALF, context.secrets.token_bytes(32))
+        second = HALF.uniform(context.secrets.token_bytes(32))
+        first = values_of(HALF, second_error(HALF, context.secrets.token_bytes(32)))
         HALF.subtract_in_place(first, HALF.multiply(second, secret))
         parts = released(HALF, [first, second], [HALF.zeros()] * 3, 1, 0, **EVERYWHERE)
         c0, c1, c2 = (values_of(HALF, part) for part in parts)

@@ -6,8 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fhe_auc.input_proofs.field import coefficients_of, root_of_unity, values_at_roots
-from fhe_auc.rlwe.modular import total
-from fhe_auc.rlwe.primes import primes_below
+from fhe_auc.rlwe.modular import primes_below, total
 from tests.support.proved_counts import PRIMES, oracles_field
 
 LARGEST = primes_below(56, 1, 2**14)[0]

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from fhe_auc.base.errors import EvaluationError, InputError
-from fhe_auc.base.exchange import Arrivals
+from fhe_auc.base.exchange import Arrivals, Folder
 from fhe_auc.base.files import read_config
 from fhe_auc.base.logs import RoleLog
 from fhe_auc.machines import aggregator_role, file_transport
@@ -48,7 +48,7 @@ class Littered(FileTransport):
     """Others litter the folder once the first round is open; sites answer once everything has been named."""
 
     def __init__(self, session: Session, *rest: Any) -> None:
-        super().__init__(session.exchange, *rest)
+        super().__init__([Folder(session.exchange, make=True)], "", *rest)
         self._session, self._waits = session, 2
 
     def tell(self, awaited: Mapping[str, str], deadline: float) -> None:
@@ -102,11 +102,11 @@ def test_what_else_lies_in_the_folder_is_named_once_and_hides_nothing_genuine(
     # A site that is run again knows the last round, though a forged one is above it, and answers as before.
     caplog.clear()
     before = session.submission(2, "east").read_bytes()
-    config, arrivals = read_config(session.folder / "east.toml", None), Arrivals(RoleLog())
-    found = newest_round(session.exchange, arrivals)
+    config, arrivals = read_config(session.folder / "east.toml", None), Arrivals(Folder(session.exchange), RoleLog())
+    found = newest_round(arrivals, "")
     assert found == 99
-    assert answer(session.exchange, config, found, RoleLog(), arrivals) == (session.submission(2, "east"), True)
-    assert [newest_round(session.exchange, arrivals) for _ in range(3)] == [2] * 3
+    assert answer(arrivals, "", config, found, RoleLog()) == ("round-2/east.submission", True)
+    assert [newest_round(arrivals, "") for _ in range(3)] == [2] * 3
     assert session.submission(2, "east").read_bytes() == before
     named = [each.split(": ")[0].rpartition("/")[2] for each in caplog.messages if each.startswith("skipped")]
     assert sorted(named) == [f"round-{number}.message" for number in (3, 4, 5, 6, 7, 8, 99)]
@@ -135,7 +135,7 @@ def test_an_inbox_that_is_away_is_named_and_gets_its_message_later_and_submissio
                 (session.exchange / name / "north.submission").replace(inbox / name / "north.submission")
 
     run = read_config(session.folder / "run.toml", None)
-    connect = partial(Carried, [session.exchange, inbox])
+    connect = partial(Carried, [Folder(each, make=True) for each in (session.exchange, inbox)], "")
     aggregator_role.run({**run, "round-timeout": PATIENCE}, connect)
     session.check_all()
     assert sum("the message is not there yet" in each for each in caplog.messages) == 1
@@ -148,7 +148,7 @@ def test_what_the_key_holder_has_put_into_one_inbox_is_forwarded_to_all_and_neve
     inboxes = [tmp_path / name for name in ("north", "south", "east")]
     for inbox in inboxes:
         inbox.mkdir()
-    arrivals = Arrivals(RoleLog())
+    views = [Arrivals(Folder(inbox), RoleLog()) for inbox in inboxes]
 
     def check(data: bytes) -> None:
         if not data.endswith(b"signed"):
@@ -159,7 +159,7 @@ def test_what_the_key_holder_has_put_into_one_inbox_is_forwarded_to_all_and_neve
 
     def found(name: str) -> list[bytes]:
         for _ in range(3):
-            forward(inboxes, arrivals, check)
+            forward(views, "", check)
         return [(inbox / name).read_bytes() for inbox in inboxes if (inbox / name).is_file()]
 
     put(0, "session.announcement", b"to all, signed")
@@ -196,7 +196,7 @@ def test_what_the_key_holder_has_put_into_one_inbox_is_forwarded_to_all_and_neve
 def transported(session: Session, journal: Journal) -> FileTransport:
     """What an aggregator with this open journal begins with."""
     aggregator = site_storage().aggregator(session.aggregator).aggregator()
-    return FileTransport(session.exchange, aggregator, journal, 60.0)
+    return FileTransport([Folder(session.exchange, make=True)], "", aggregator, journal, 60.0)
 
 
 def test_another_journal_and_a_copy_are_refused_before_anything_is_sent(session: Session) -> None:

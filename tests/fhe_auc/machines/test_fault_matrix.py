@@ -24,10 +24,10 @@ from typing import Any
 import pytest
 
 from fhe_auc.base import serialise
+from fhe_auc.base.clock import SYSTEM
 from fhe_auc.base.logs import LOGGER, RoleFormatter
 from fhe_auc.machines import file_transport, serve
 from fhe_auc_keys.cli import common
-from fhe_auc_keys.site import key_store_sites
 from tests.support.command_line import call
 from tests.support.keys_commands import ok, write_study
 from tests.support.keys_folder import ADDER, AUTHORITY, PASSPHRASE, at
@@ -106,8 +106,8 @@ def as_the_world_is(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(file_transport, "_POLL", 0.05)
     WORLD.heal()
     monkeypatch.setattr(serve.Server, "look", lambda server, *stop: WORLD.look(server, *stop))
-    for module, name in ((key_store_sites, "_now"), (common, "now")):
-        monkeypatch.setattr(module, name, WORLD.now)
+    monkeypatch.setattr(SYSTEM, "now", WORLD.now)
+    monkeypatch.setattr(common, "now", WORLD.now)
 
 
 @contextmanager

@@ -19,8 +19,8 @@ from click.testing import CliRunner, Result
 
 from fhe_auc.base import exchange
 from fhe_auc.base.errors import ResultCheckError
+from fhe_auc.base.exchange import Folder
 from fhe_auc.base.files import read_config, read_from_others, write_atomically
-from fhe_auc.base.logs import RoleLog
 from fhe_auc.base.names import HELPER
 from fhe_auc.cli import main
 from fhe_auc.machines import aggregator_role, file_transport
@@ -28,7 +28,7 @@ from fhe_auc.machines.file_transport import file_name
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.journal import Journal
 from tests.support.exact_sessions import pairs_of
-from tests.support.machines import GRID, MachineSession, toml
+from tests.support.machines import GRID, MachineSession, answer_in, newest_in, toml
 from tests.support.platforms import full_disk, needs_limits
 from tests.support.processes import wait_for
 
@@ -93,11 +93,11 @@ class Session(MachineSession):
 
     def attend(self, *absent: str) -> None:
         """Have all sites but those answer the newest round, in this process: another takes a second to start."""
-        number = file_transport.newest_round(self.exchange)
+        number = newest_in(self.exchange)
         for name in self.sites:
             if name not in absent:
                 config = read_config(self.folder / f"{name}.toml", None)
-                file_transport.answer(self.exchange, config, number or 0, RoleLog())
+                answer_in(self.exchange, config, number or 0)
 
     def invoke(self, command: str, *arguments: str) -> Result:
         """Run a command in this process; its arguments are options, or files in the folder."""
@@ -162,7 +162,7 @@ class Attended(file_transport.FileTransport):
     """Has those who are asked answer in this process, by their files in a session's folder."""
 
     def __init__(self, session: Session, absent: tuple[str, ...], *rest: Any) -> None:
-        super().__init__(session.exchange, *rest)
+        super().__init__([Folder(session.exchange, make=True)], "", *rest)
         self._session, self._absent = session, absent
 
     def tell(self, awaited: Mapping[str, str], deadline: float) -> None:
@@ -170,7 +170,7 @@ class Attended(file_transport.FileTransport):
         for name in set(awaited).difference(self._absent):
             file, place = (name, "") if name in self._session.sites else ("helper", "helpers")
             config = read_config(self._session.folder / f"{file}.toml", None)
-            file_transport.answer(self._session.exchange / place, config, self.aggregator.round, RoleLog())
+            answer_in(self._session.exchange / place, config, self.aggregator.round)
 
 
 def play(session: Session, *absent: str, **changes: Any) -> None:

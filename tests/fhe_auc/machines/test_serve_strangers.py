@@ -78,7 +78,7 @@ def test_nothing_that_the_key_holder_has_not_signed_starts_a_process(here: Path)
         Path("inbox", name, "aggregator.bundle").write_bytes(data)
     with serving(ADDER):
         look()
-        assert [each.name for each in _HERE[0]._sessions.values() if each.child] == ["night-1"]
+        assert [each.name for each in _HERE[0]._sessions.values() if each.work] == ["night-1"]
         assert all(step(ADDER, name).startswith("refused") for name in ("forged", "rubbish"))
         assert status(ADDER)["health"] == "ok"
 

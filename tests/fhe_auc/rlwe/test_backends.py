@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fhe_auc.base.errors import BackendUnavailableError
-from fhe_auc.rlwe.backends import available_backends, choose_backend
+from fhe_auc.rlwe.parameters import available_backends, choose_backend
 
 slow = partial(pytest.param, marks=pytest.mark.slow)
 
@@ -16,7 +16,7 @@ _TAKEN = """
 import json, sys
 sys.path.insert(0, sys.argv[1])
 from fhe_auc.base.errors import BackendUnavailableError
-from fhe_auc.rlwe.backends import available_backends, choose_backend
+from fhe_auc.rlwe.parameters import available_backends, choose_backend
 try:
     told = choose_backend("openfhe")
 except BackendUnavailableError as error:

@@ -19,9 +19,8 @@ import pytest
 from fhe_auc import ckks
 from fhe_auc.base.errors import DeserialisationError
 from fhe_auc.base.serialise import encode
-from fhe_auc.rlwe import wire_format
-from fhe_auc.rlwe.backends import library_for
-from fhe_auc.rlwe.seeded import SEED_BYTES, Seeded
+from fhe_auc.rlwe.ciphertexts import SEED_BYTES, Seeded, unwrap, wrap
+from fhe_auc.rlwe.context import library_for
 from tests.support.schemes import SCHEMES, Bfv
 from tests.support.wire import DAMAGE, flipped
 
@@ -80,7 +79,7 @@ def test_ciphertexts_under_another_key_are_refused_by_fingerprint(scheme: Any, p
         with pytest.raises(DeserialisationError, match=f"{kind} was made under another key") as caught:
             readers(scheme, pair)[kind](of_pair(scheme, other_pair)[kind])
         assert caught.value.field == "fingerprint"
-    key, parameters = pair.public._stored.digest, pair.public.parameters
+    key, parameters = pair.public._stored.public_keys_digest, pair.public.parameters
     assert pair.public.fingerprint == pair.secret.fingerprint != other_pair.public.fingerprint
     assert len(pair.public.fingerprint) == 32
     assert scheme.other_parameters(parameters.backend).fingerprint(key) != pair.public.fingerprint
@@ -110,28 +109,29 @@ def test_one_kind_of_object_does_not_pass_for_another_of_either_scheme(scheme: A
 
 def test_contexts_with_another_fingerprint_or_other_keys_are_refused(scheme: Any, pair: Any, other_pair: Any) -> None:
     for context in pair:
-        _, payload = wire_format.open_any(context.kind, context.to_bytes())
+        _, payload = unwrap(context.kind, context.to_bytes())
         with pytest.raises(DeserialisationError, match="does not match its fingerprint"):
-            readers(scheme, pair)[context.kind](wire_format.seal(context.kind, bytes(32), payload))
+            readers(scheme, pair)[context.kind](wrap(context.kind, bytes(32), payload))
     swapped = msgspec.structs.replace(pair.public._stored, public_key=other_pair.public._stored.public_key)
-    assert swapped.fingerprint != pair.public.fingerprint
+    assert swapped.public_keys_digest != pair.public._stored.public_keys_digest
     with pytest.raises(DeserialisationError, match="does not match its fingerprint"):
-        scheme.library.load_public(wire_format.seal(pair.public.kind, pair.public.fingerprint, encode(swapped)))
+        scheme.library.load_public(wrap(pair.public.kind, pair.public.fingerprint, encode(swapped)))
 
 
 def test_coefficients_above_the_modulus_and_transparent_ciphertexts_are_refused(scheme: Any, pair: Any) -> None:
     for context, key in ((pair.public, "public_key"), (pair.secret, "secret_key")):
         spoilt = msgspec.structs.replace(context._stored, **{key: b"\xff" * 8 + getattr(context._stored, key)[8:]})
+        fingerprint = spoilt.parameters.fingerprint(spoilt.public_keys_digest)
         if key == "secret_key":
             with pytest.raises(DeserialisationError, match="is damaged"):
-                scheme.library.load_secret(wire_format.seal(context.kind, spoilt.fingerprint, encode(spoilt)))
+                scheme.library.load_secret(wrap(context.kind, fingerprint, encode(spoilt)))
             spoilt = msgspec.structs.replace(spoilt, checksum=hashlib.sha256(spoilt.secret_key).digest())
         with pytest.raises(DeserialisationError, match="a coefficient is not below its modulus"):
-            readers(scheme, pair)[context.kind](wire_format.seal(context.kind, spoilt.fingerprint, encode(spoilt)))
-    _, payload = wire_format.open_any(scheme.result, of_pair(scheme, pair)[scheme.result])
+            readers(scheme, pair)[context.kind](wrap(context.kind, fingerprint, encode(spoilt)))
+    _, payload = unwrap(scheme.result, of_pair(scheme, pair)[scheme.result])
     shape = pair.public.ciphertext_shape
     for first in [0, 56]:  # bytes, of the first polynomial
-        forged = wire_format.seal(scheme.result, pair.public.fingerprint, payload[:first].ljust(len(payload), b"\0"))
+        forged = wrap(scheme.result, pair.public.fingerprint, bytes(payload)[:first].ljust(len(payload), b"\0"))
         with pytest.raises(DeserialisationError, match="not a ciphertext: "):
             scheme.decrypt(pair.secret, forged)
         words = shape.zeros()
@@ -148,12 +148,12 @@ def test_a_changed_head_and_coefficients_that_cannot_be_are_refused(scheme: Any,
         for place in range(head):
             with pytest.raises(DeserialisationError):
                 read[kind](flipped(objects[kind], place))
-        fingerprint, payload = wire_format.open_any(kind, objects[kind])
+        fingerprint, payload = unwrap(kind, objects[kind])
         for damaged in DAMAGE.values():
             with pytest.raises(
                 DeserialisationError, match=r"bytes of coefficients|not below its modulus|of other parameters"
             ):
-                read[kind](wire_format.seal(kind, fingerprint, damaged(payload)))
+                read[kind](wrap(kind, fingerprint, damaged(bytes(payload))))
 
 
 def test_no_secret_key_is_in_formats_public_contexts_or_submissions(scheme: Any, pair: Any) -> None:
@@ -202,7 +202,7 @@ def test_contexts_are_neither_pickled_nor_copied_nor_serialised(pair: Any) -> No
 def test_equal_values_never_encrypt_to_equal_bytes_of_half_a_ciphertext_and_a_seed(scheme: Any, pair: Any) -> None:
     """A seed or a polynomial used twice would give away the difference of the plaintexts."""
     zeros = 0 * scheme.some(1)
-    payloads = [wire_format.open_any(scheme.submission, scheme.encrypt(pair.secret, zeros))[1] for _ in range(10)]
+    payloads = [unwrap(scheme.submission, scheme.encrypt(pair.secret, zeros))[1] for _ in range(10)]
     assert len({payload[-SEED_BYTES:] for payload in payloads}) == 10
     assert len({payload[:64] for payload in payloads}) == 10
     one, other = (Seeded(pair.public.ciphertext_shape).expand(payload) for payload in payloads[:2])

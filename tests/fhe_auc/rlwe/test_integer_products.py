@@ -6,11 +6,10 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from fhe_auc.rlwe.ciphertexts import kept_shape, switched
 from fhe_auc.rlwe.integer_products import lifted, rounded, summed_products, wide
-from fhe_auc.rlwe.modulus_switching import kept_shape, switched
-from fhe_auc.rlwe.number_theoretic_transform import coefficients_of
-from fhe_auc.rlwe.polynomials import Polynomials
-from fhe_auc.rlwe.primes import primes_above, primes_below
+from fhe_auc.rlwe.modular import primes_above, primes_below
+from fhe_auc.rlwe.polynomials import Polynomials, coefficients_of
 from tests.support.polynomials import integers, polynomial, product, signed
 
 SIZE = 16

@@ -10,7 +10,7 @@ from scipy import stats
 
 from fhe_auc.base.keystream import KeyStream
 from fhe_auc.rlwe import modular
-from fhe_auc.rlwe.primes import is_prime, primes_above, primes_below
+from fhe_auc.rlwe.modular import is_prime, primes_above, primes_below
 
 PRIMES = [3, 101, 257, 2**31 - 1, 2199023288321, (1 << 55) - 55, (1 << 56) - 5]
 

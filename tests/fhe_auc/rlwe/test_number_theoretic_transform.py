@@ -5,9 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fhe_auc.rlwe.number_theoretic_transform import coefficients_of, smallest_root, values_of
-from fhe_auc.rlwe.polynomials import Polynomials, Words
-from fhe_auc.rlwe.primes import is_prime, primes_above
+from fhe_auc.rlwe.modular import is_prime, primes_above
+from fhe_auc.rlwe.polynomials import Polynomials, Words, coefficients_of, smallest_root, values_of
 from tests.support.bfv_contexts import parameters_of
 
 SMALL = Polynomials(16, (97, 193, 257))
@@ -98,7 +97,7 @@ def test_seal_keeps_the_same_values_in_the_same_order() -> None:
     import tenseal.sealapi as seal
 
     from fhe_auc.rlwe import seal_library
-    from fhe_auc.rlwe.backends import library_for
+    from fhe_auc.rlwe.context import library_for
 
     library = library_for(parameters_of("tenseal", primes_above(2**41, 1, 8192)))
     context, layout, ciphertext = library.context, library.submission, seal.Ciphertext()

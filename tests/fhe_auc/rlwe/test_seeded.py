@@ -8,12 +8,10 @@ from scipy import stats
 
 from fhe_auc import bfv, ckks
 from fhe_auc.base.errors import BackendUnavailableError, DeserialisationError
-from fhe_auc.rlwe.backends import library_for
-from fhe_auc.rlwe.error_sampling import FRESH_VARIANCE, VARIANCE, fresh_keys
-from fhe_auc.rlwe.number_theoretic_transform import coefficients_of
-from fhe_auc.rlwe.polynomials import Polynomials, Words
-from fhe_auc.rlwe.primes import primes_above
-from fhe_auc.rlwe.seeded import SEED_BYTES, Seeded
+from fhe_auc.rlwe.ciphertexts import FRESH_VARIANCE, SEED_BYTES, VARIANCE, Seeded, fresh_keys
+from fhe_auc.rlwe.context import library_for
+from fhe_auc.rlwe.modular import primes_above
+from fhe_auc.rlwe.polynomials import Polynomials, Words, coefficients_of
 from tests.support.bfv_contexts import parameters_of
 from tests.support.platforms import needs_fork
 from tests.support.schemes import Ckks
@@ -131,7 +129,7 @@ _FORKS = """
 import hashlib, json, os, sys
 from fhe_auc import ckks
 from fhe_auc.base.errors import EvaluationError
-from fhe_auc.rlwe.backends import library_for
+from fhe_auc.rlwe.context import library_for
 from tests.support.schemes import Ckks
 
 parameters, drawn = Ckks().parameters(sys.argv[1]), sys.argv[2]

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from fhe_auc.base.errors import DeserialisationError
-from fhe_auc.rlwe import transparent_ciphertexts
-from fhe_auc.rlwe.number_theoretic_transform import coefficients_of
-from fhe_auc.rlwe.polynomials import Polynomials, Words
+from fhe_auc.rlwe.ciphertexts import unpack_result
+from fhe_auc.rlwe.polynomials import Polynomials, Words, coefficients_of
 from tests.support.polynomials import polynomial, signed
 
 N = 1024
@@ -18,7 +17,7 @@ HALF, WHOLE = Polynomials(N, PRIMES), Polynomials(N, PRIMES * 2)
 
 
 def unpacked(second: Words) -> Words:
-    return transparent_ciphertexts.unpack(WHOLE, WHOLE.pack(np.concatenate([HALF.zeros(), second])))
+    return unpack_result(WHOLE, WHOLE.pack(np.concatenate([HALF.zeros(), second])))
 
 
 def test_a_small_one_is_refused_and_a_structured_one_passes_and_hides_nothing_under_every_second_key() -> None:

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from fhe_auc import bfv
 from fhe_auc.base.errors import CapacityError, DeserialisationError
 from fhe_auc.base.serialise import frame, unframe
-from fhe_auc.rlwe import modular, wire_format
-from fhe_auc.rlwe.primes import primes_above
+from fhe_auc.rlwe import modular
+from fhe_auc.rlwe.ciphertexts import unwrap
+from fhe_auc.rlwe.modular import primes_above
 from fhe_auc.sums import pads as pads_module
 from fhe_auc.sums.pads import PadKey, make_pad_key, pad
 from fhe_auc.sums.proof import authenticated
@@ -155,7 +156,7 @@ def test_two_results_of_one_session_share_no_slot_but_their_totals_and_two_pad_k
 def test_a_result_s_noise_is_that_of_flooding(pair: bfv.KeyPair) -> None:
     pooled = Pooled(PRODUCT, SKETCHES)
     for prime, result in enumerate(opened(pair, pooled).result(pooled.padded)):
-        _, packed = wire_format.open_any(f"result modulo {MODULI[prime]}", result)
+        _, packed = unwrap(f"result modulo {MODULI[prime]}", result)
         noise = scaled_noise(pair.secret, pair.public.ciphertext_shape.unpack(packed), prime)
         largest = max(map(abs, noise)) / MODULI[prime]
         assert 0.99 < largest / 2.0**pair.public.parameters.flooding_bits < 1.01

@@ -19,8 +19,7 @@ from numpy.typing import NDArray
 
 from fhe_auc.base.errors import CapacityError, DeserialisationError, InputError, ResultCheckError, VerificationError
 from fhe_auc.rlwe import modular
-from fhe_auc.rlwe.modular import Residues
-from fhe_auc.rlwe.primes import is_prime
+from fhe_auc.rlwe.modular import Residues, is_prime
 from fhe_auc.sums.pads import pack
 from fhe_auc.sums.proof import CommonShares
 from fhe_auc.sums.vector_sums import MODULUS, VectorAuthenticator, VectorSums

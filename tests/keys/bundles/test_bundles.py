@@ -14,7 +14,7 @@ import pytest
 from fhe_auc import ckks
 from fhe_auc.base.errors import DeserialisationError, InputError
 from fhe_auc.base.serialise import decode, encode
-from fhe_auc.rlwe import wire_format
+from fhe_auc.rlwe.ciphertexts import wrap
 from fhe_auc.session.protocol import Session
 from fhe_auc_keys.bundles import announcement
 from fhe_auc_keys.bundles import sealed_bundles as bundles
@@ -217,7 +217,8 @@ def test_the_aggregator_gets_the_session_s_public_keys_and_nothing_else_even_whe
     public, secret, session = prepared.aggregator_material, prepared.party_material, prepared.manifest.session
     own, other = (ckks.load_public(each.aggregator_material)._stored for each in (prepared, other_prepared))
     swapped = msgspec.structs.replace(own, public_key=other.public_key)
-    swaps = [wire_format.seal("public context", each.fingerprint, encode(swapped)) for each in (swapped, own)]
+    names = [each.parameters.fingerprint(each.public_keys_digest) for each in (swapped, own)]
+    swaps = [wrap("public context", name, encode(swapped)) for name in names]
 
     def opened(announcement: bytes, material: bytes, session: bytes | None = None) -> object:
         return consortium.open_aggregator(consortium.resigned_aggregator(announcement, material), session=session)

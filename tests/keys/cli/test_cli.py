@@ -20,13 +20,14 @@ from cryptography import x509
 from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, Encoding, NoEncryption, PrivateFormat
 
 from fhe_auc import bfv
+from fhe_auc.base.clock import SYSTEM
 from fhe_auc.base.errors import InputError
 from fhe_auc.base.quantities import chance_text
 from fhe_auc.cli import main
 from fhe_auc.machines import outcomes
 from fhe_auc.machines.site_state import Records, answer, site_storage
 from fhe_auc.question import thresholds
-from fhe_auc.rlwe import backends
+from fhe_auc.rlwe import parameters as ring
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.aggregator import conduct
 from fhe_auc.session.manifest import JOINT_KEYS_LEAVE
@@ -34,7 +35,6 @@ from fhe_auc.session.party import Party
 from fhe_auc_keys.bundles.sealed_bundles import Kept
 from fhe_auc_keys.bundles.session_keys import public_context
 from fhe_auc_keys.cli import keys as group
-from fhe_auc_keys.site import key_store_sites
 from fhe_auc_keys.store.vault import Vault
 from fhe_auc_keys.trust.authority import Authority
 from fhe_auc_keys.trust.identity import Identity
@@ -96,7 +96,7 @@ def test_the_aggregator_alone_gets_keys_that_it_can_load_and_nothing_else() -> N
 
 def test_a_joint_session_from_the_command_to_the_auc(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     """What the commands leave in stores and files is what the roles of a session start from."""
-    monkeypatch.setattr(key_store_sites, "_now", clock)
+    monkeypatch.setattr(SYSTEM, "now", clock)
     convened = ("--protocol", "verified", "--keys", "joint", "--thresholds", "uniform:16", "--out", "joint")
     said = ok(*SESSION, *convened).stdout
     assert re.search("convened by +north", said)
@@ -412,7 +412,7 @@ def test_a_bundle_for_a_library_that_is_not_here_is_not_used_up_and_a_joint_sess
 ) -> None:
     ok(*SESSION, "--keys", "joint", "--out", "joint")
     with monkeypatch.context() as elsewhere:
-        elsewhere.setattr(backends, "_why_not", lambda name: "it is not installed")
+        elsewhere.setattr(ring, "_why_not", lambda name: "it is not installed")
         for refused in (open_as("north"), open_as_aggregator()):
             assert_fails(refused, 2, "backend '(openfhe|tenseal)' cannot be imported here")
         assert json_of("show", *NORTH)["sessions"] == {}
@@ -490,7 +490,7 @@ def test_caps_of_few_rows_lower_the_default_of_min_rows() -> None:
 def test_a_site_with_more_rows_than_its_cap_answers_nothing_and_results_show_the_caps(
     clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(key_store_sites, "_now", clock)
+    monkeypatch.setattr(SYSTEM, "now", clock)
     caps, labels, scores = {"north": 4, "south": 5}, [0, 1, 1, 0, 1], [0.1, 0.5, 0.9, 0.6, 0.3]
     write_study("capped.toml", row_caps=caps)
     ok(*SESSION, "--study", "capped.toml", "--min-rows", "2", "--out", "capped", *SMALL)

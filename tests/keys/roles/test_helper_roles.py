@@ -10,7 +10,7 @@ import pytest
 from fhe_auc.base.errors import EvaluationError, InputError, MessageError, TooFewPartiesError
 from fhe_auc.base.names import HELPER
 from fhe_auc.base.serialise import decode, encode
-from fhe_auc.rlwe.primes import primes_above
+from fhe_auc.rlwe.modular import primes_above
 from fhe_auc.session import registry
 from fhe_auc.session.computation import Result
 from fhe_auc.session.messages import Message

@@ -11,20 +11,19 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
+from fhe_auc.base.clock import SYSTEM
 from fhe_auc.base.errors import MessageError
 from fhe_auc.base.files import read_config
-from fhe_auc.base.logs import RoleLog
 from fhe_auc.base.names import HELPER
 from fhe_auc.base.serialise import decode
 from fhe_auc.cli import main
-from fhe_auc.machines import file_transport, outcomes
+from fhe_auc.machines import outcomes
 from fhe_auc.machines.site_state import _FORMAT
 from fhe_auc_keys.bundles.announcement import claimed
 from fhe_auc_keys.bundles.sealed_bundles import PARTY_KIND, _PartyBody, announcement_digest, open_party_bundle
 from fhe_auc_keys.bundles.session_keys import PartySecrets
 from fhe_auc_keys.cli import common
 from fhe_auc_keys.errors import TamperedError
-from fhe_auc_keys.site import key_store_sites
 from fhe_auc_keys.store.trusted_authorities import Trusted
 from fhe_auc_keys.store.vault import certified_identity
 from fhe_auc_keys.trust.identity import signed_bytes
@@ -46,6 +45,7 @@ from tests.support.keys_commands import (
     write_study,
 )
 from tests.support.keys_folder import ADDER, AUTHORITY, NORTH, SESSION, SITES, SMALL, SOUTH
+from tests.support.machines import answer_in
 
 AGGREGATOR = ("--store", f"{ADDER}/store", "--holder", "north")
 
@@ -58,7 +58,7 @@ REGISTRY = ("--helper", "registry/registry.credential")
 @pytest.fixture
 def helped(consortium: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     """A session whose helper is "registry", which everybody has opened."""
-    monkeypatch.setattr(key_store_sites, "_now", clock)
+    monkeypatch.setattr(SYSTEM, "now", clock)
     make_site("registry")
     ok(*HELPED, *REGISTRY)
     for name in (*SITES, "registry"):
@@ -135,7 +135,7 @@ def test_a_session_with_a_helper_runs_over_files() -> None:
         found = outcomes.read(outcomes.file_of(Path(f"results of {name}"), record.session.hex()) or Path())
         assert found.auc == pytest.approx(0.75, abs=1e-12)  # type: ignore[union-attr]
     with pytest.raises(MessageError, match="has ended"):
-        file_transport.answer(EXCHANGE / "helpers", config("registry"), 2, RoleLog())
+        answer_in(EXCHANGE / "helpers", config("registry"), 2)
     arguments = ["helper", "answer", "exchange/helpers", "registry.toml", "--wait", "24", "--json"]
     done = CliRunner().invoke(main, arguments)  # it waits no more
     assert done.exit_code == 0, done.output

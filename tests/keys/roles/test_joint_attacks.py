@@ -13,7 +13,7 @@ import pytest
 
 from fhe_auc.base.errors import EvaluationError, MessageError
 from fhe_auc.base.serialise import decode, encode
-from fhe_auc.rlwe import wire_format
+from fhe_auc.rlwe.ciphertexts import kind_of, unwrap, wrap
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.computation import Result
 from fhe_auc.session.counted_parties import SessionRecord
@@ -534,15 +534,15 @@ def test_partial_decryptions_that_are_not_all_parties_own_of_this_result_are_ref
 def opened(result: bytes) -> tuple[str, bytes, bytes]:
     """The one ciphertext of a result: what its container says, the session's name, coefficients."""
     (only,) = decode(result, tuple[bytes, ...], "")
-    kind = wire_format.kind_of(only)
-    return kind, *wire_format.open_any(kind, only)
+    kind = kind_of(only)
+    return kind, *unwrap(kind, only)
 
 
 def another_result(message: bytes) -> bytes:
     """The result with one coefficient changed, well formed and in its container."""
     result = decode(payload_of(message), Result, "")
     kind, fingerprint, packed = opened(result.content)
-    sealed = wire_format.seal(kind, fingerprint, flipped(packed, 7000))
+    sealed = wrap(kind, fingerprint, flipped(packed, 7000))
     return changed(message, payload=encode(Result(result.counted, encode((sealed,)))))
 
 
@@ -568,7 +568,7 @@ def test_a_party_decrypts_no_result_that_is_damaged_or_of_another_kind_then_one_
         (kind, fingerprint, packed[:-1]),
         (kind, fingerprint, b"\xff" * len(packed)),
     )
-    wrongly_sealed = [encode((wire_format.seal(*each),)) for each in other_ciphertexts]
+    wrongly_sealed = [encode((wrap(*each),)) for each in other_ciphertexts]
     for wrong in (b"", result[:-1], flipped(result, 20), encode(()), *wrongly_sealed):
         for party in play.parties.values():
             assert_refuses(party, changed(message, payload=encode(Result(NAMES, wrong))))

@@ -16,12 +16,10 @@ from click.testing import CliRunner
 
 from fhe_auc.api import federated_auc
 from fhe_auc.base.errors import EvaluationError, InputError, MessageError, TooFewPartiesError
-from fhe_auc.base.logs import RoleLog
 from fhe_auc.base.names import HELPER
 from fhe_auc.base.serialise import decode
 from fhe_auc.cli import main
 from fhe_auc.machines import site_role
-from fhe_auc.machines.file_transport import answer
 from fhe_auc.machines.site_state import site_storage
 from fhe_auc.session.aggregator import Aggregator
 from fhe_auc.session.journal import Journal
@@ -35,7 +33,7 @@ from fhe_auc_protocols.options import Verified
 from tests.support.exact_sessions import PLUGINS, found_in, pairs_of, rows
 from tests.support.helped_sessions import SITES, Play, payload_of, played_over_files
 from tests.support.lying_parties import lying
-from tests.support.machines import GRID, MachineSession, toml
+from tests.support.machines import GRID, MachineSession, answer_in, toml
 from tests.support.wire import flipped, with_fields
 
 CAP = 60
@@ -407,7 +405,7 @@ def test_between_machines_record_logs_trail_and_every_site_name_who_is_left_out(
     trail = (Path(session.roles[HELPER]["store"]) / TRAIL).read_text(encoding="utf-8").splitlines()
     assert any(f'"not_proved": ["{NAMES[1]}"]' in line or f'"not_proved":["{NAMES[1]}"]' in line for line in trail)
     caplog.clear()
-    answer(session.folder / "exchange", session.roles[NAMES[1]], 4, RoleLog())
+    answer_in(session.folder / "exchange", session.roles[NAMES[1]], 4)
     assert "the session has ended here without a result" in caplog.text
     with pytest.raises(EvaluationError, match="'site 1' is left out: its proof did not hold"):
         session.outcome(NAMES[1])

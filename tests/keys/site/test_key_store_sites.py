@@ -1,26 +1,22 @@
 """What a site keeps: a round is answered in one way, whatever dies in between, and only for sessions that it joined."""
 
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import numpy as np
 import pytest
 
-from fhe_auc.base.errors import InputError, MessageError, UndefinedAucError
+from fhe_auc.base.errors import InputError, MessageError
 from fhe_auc.machines.site_state import _FORMAT, answer, site_storage
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.aggregator import conduct
-from fhe_auc.session.party import Party
 from fhe_auc_keys.cli.common import now
 from fhe_auc_keys.errors import KeysError, StoreError
 from fhe_auc_keys.roles.local_consortium import TRIAL
-from fhe_auc_keys.site.key_erasure import is_closed
 from fhe_auc_keys.site.session_files import keep_for_party
 from fhe_auc_keys.store.trusted_authorities import Trusted
 from fhe_auc_keys.store.vault import certified_identity
-from tests.support.pooled import exact_auc, rounding
-from tests.support.stored_sites import GRID, Consortium
+from tests.support.stored_sites import Consortium
 
 
 @pytest.fixture(params=["histogram-federated", pytest.param("semi-honest", marks=pytest.mark.slow)])
@@ -28,49 +24,10 @@ def consortium(request: pytest.FixtureRequest, site_rows: list[PartyData], tmp_p
     return Consortium(site_rows, tmp_path / "consortium", request.param)
 
 
-@pytest.mark.parametrize(
-    ("protocol", "request_"),
-    [
-        pytest.param("semi-honest", {}, marks=pytest.mark.slow),
-        pytest.param("malicious", {}, marks=pytest.mark.slow),
-        ("verified", {}),
-        ("histogram-federated", {}),
-        ("verified", {"keys": "joint"}),
-        ("dpauc-laplace", {"options": {"epsilon": 4.0}}),  # which encrypts nothing, and adds noise
-    ],
-)
-def test_a_session_played_out_of_key_stores_yields_the_right_auc(
-    protocol: str, request_: dict[str, Any], site_rows: list[PartyData], tmp_path: Path
-) -> None:
-    consortium = Consortium(site_rows, tmp_path / "c", protocol, **request_)
-    record = conduct(consortium.aggregator(), consortium.exchange)
-    assert record.counted == tuple(consortium.sites)
-    found = [found.auc for found in consortium.results.values()]
-    exact, off = exact_auc(site_rows, GRID), rounding(next(iter(consortium.results.values())).decimals)
-    assert found == (pytest.approx([exact] * 3, abs=1e-6 + off) if protocol != "dpauc-laplace" else found[:1] * 3)
-
-
 def result_message(consortium: Consortium) -> bytes:
     """The aggregator's message once all parties have submitted."""
     aggregator = consortium.aggregator()
     return consortium.deliver(aggregator, aggregator.start())
-
-
-@pytest.mark.parametrize("rows", ["fewer", pytest.param("gone", marks=pytest.mark.slow)])
-def test_rows_that_change_once_they_are_submitted_cost_nobody_the_result(
-    consortium: Consortium, site_rows: list[PartyData], rows: str
-) -> None:
-    def now(name: str, _: Any = None) -> PartyData:
-        if rows == "gone":
-            raise InputError("no such file: rows.csv")
-        return PartyData.from_arrays(name, site_rows[0].y_true[1:], site_rows[0].y_score[1:])
-
-    result = result_message(consortium)
-    acknowledged = consortium.answer("north", result, now)
-    assert consortium.answer("north", result, now) == acknowledged
-    found = consortium.results["north"]
-    assert found.auc == pytest.approx(exact_auc(site_rows, GRID), abs=1e-6 + rounding(found.decimals))
-    assert any("the rows have changed since they were submitted, or cannot be read" in w for w in found.warnings)
 
 
 def test_rows_that_change_before_they_are_submitted_are_refused(tmp_path: Path, site_rows: list[PartyData]) -> None:
@@ -84,18 +41,6 @@ def test_rows_that_change_before_they_are_submitted_are_refused(tmp_path: Path, 
     consortium.answer("north", message)
 
 
-def test_a_session_that_has_ended_leaves_no_keys_and_answers_the_same_question_still(consortium: Consortium) -> None:
-    result = result_message(consortium)
-    with consortium.store("north") as store:
-        assert not is_closed(store, consortium.id)
-    acknowledged = consortium.answer("north", result)
-    with consortium.store("north") as store:
-        assert is_closed(store, consortium.id)
-    assert consortium.answer("north", result) == acknowledged
-    with pytest.raises(MessageError, match="the session has ended for party 'north'"):
-        consortium.answer("north", consortium.aggregator().start())
-
-
 def test_a_result_is_told_before_the_last_answer_is_written_down_whatever_another_session_left(
     consortium: Consortium,
 ) -> None:
@@ -106,21 +51,6 @@ def test_a_result_is_told_before_the_last_answer_is_written_down_whatever_anothe
     (Path(consortium.made.sites["north"]["store"]) / "state" / ("cd" * 16)).touch(mode=0o600)
     consortium.answer("north", result, keep=lambda: told.append(f"kept, {len(consortium.results)} told"))
     assert told == ["kept, 0 told", "kept, 1 told"]  # who counts before that, which a result is compared with later
-
-
-def test_a_failed_result_ends_the_session_as_a_good_one_does(tmp_path: Path) -> None:
-    alone = [PartyData.from_arrays(name, [1, 1], [0.2, 0.3]) for name in ("a", "b")]  # no row of the other class
-    consortium = Consortium(alone, tmp_path / "c", "verified")
-    failed: list[str] = []
-
-    def done(party: Party[Any], _: Any) -> None:
-        with pytest.raises(UndefinedAucError):
-            party.result()
-        failed.append(party.name)
-
-    consortium.done = done  # type: ignore[method-assign]
-    conduct(consortium.aggregator(), consortium.exchange)
-    assert failed == ["a", "b"]
 
 
 def test_sessions_that_a_site_has_not_joined_or_whose_files_are_removed_are_neither_answered_nor_joined_again(

@@ -104,23 +104,6 @@ def test_the_trail_is_its_owners_alone(trail: "TrailFile") -> None:
     assert trail.path.stat().st_mode & 0o777 == 0o600
 
 
-def test_where_no_line_can_be_written_nothing_leaves_the_site_and_asked_again_it_notes_nothing_twice(
-    consortium: Consortium, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    opening = consortium.aggregator().start()
-    told = shown(consortium, "north")
-    assert (told.exit_code, "has done nothing yet, or somebody has removed it" in told.stderr) == (2, True)
-    with monkeypatch.context() as patch:
-        patch.setattr(audit, "append", full)
-        with pytest.raises(OSError, match="No space left"):
-            consortium.answer("north", opening)
-    for _ in range(2):
-        assert consortium.answer("north", opening)
-    with pytest.raises(MessageError):
-        consortium.answer("north", b"garbage")
-    assert [line["event"] for line in lines_of(consortium, "north")] == ["submitted"]
-
-
 def test_a_party_that_must_not_go_on_does_not_where_its_trail_cannot_be_written_either(
     consortium: Consortium, tmp_path: Path
 ) -> None:
@@ -262,12 +245,6 @@ def test_the_first_line_outlives_a_power_cut(new: TrailFile, monkeypatch: pytest
     for number in range(2):
         new.add(number)
     assert folders == [True, False, False]  # the folder, which has a new file; and each line
-
-
-def test_while_a_line_is_added_others_can_read_the_trail(trail: TrailFile, monkeypatch: pytest.MonkeyPatch) -> None:
-    read = noted_at_each_sync(monkeypatch, lambda _: len(trail.found().lines))
-    trail.add(4)
-    assert read == [5]
 
 
 def test_lines_that_are_added_at_once_follow_one_another(new: TrailFile) -> None:

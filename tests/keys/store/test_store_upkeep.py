@@ -18,17 +18,18 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 
+from fhe_auc.base.clock import SYSTEM
 from fhe_auc.base.serialise import decode
 from fhe_auc.machines.flower.certificates import TlsFiles
 from fhe_auc.machines.site_state import site_storage
-from fhe_auc.rlwe import backends
+from fhe_auc.rlwe import parameters as ring
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc_keys.bundles.sealed_bundles import Kept
 from fhe_auc_keys.bundles.session_keys import PartySecrets
 from fhe_auc_keys.cli import keys as group
 from fhe_auc_keys.cli.common import now
 from fhe_auc_keys.errors import KeysError
-from fhe_auc_keys.site import key_erasure, key_store_sites
+from fhe_auc_keys.site import key_erasure
 from fhe_auc_keys.store import list_places
 from fhe_auc_keys.store.trusted_authorities import parse_list
 from fhe_auc_keys.trust.authority import Authority
@@ -132,7 +133,7 @@ def test_what_nobody_wrote_is_named_and_a_session_whose_encryption_library_is_mi
     for each in strangers:
         Path("north/store", each).unlink()
     session = opened()
-    monkeypatch.setattr(backends, "_why_not", lambda name: "it is not installed")
+    monkeypatch.setattr(ring, "_why_not", lambda name: "it is not installed")
     (found,) = problems()
     assert (found["entry"], found["remedy"]) == (f"bundle/{session}", "install it: no round can be answered without")
 
@@ -437,7 +438,7 @@ def test_a_list_ends_soon_in_its_last_week_or_the_last_quarter_of_a_shorter_vali
 def test_a_round_takes_a_newer_list_in_time_and_warns_where_there_is_none(
     clock: Clock, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(key_store_sites, "_now", clock)
+    monkeypatch.setattr(SYSTEM, "now", clock)
     config = {"store": "north/store", "holder": "north"}
     Path("lists").mkdir()
     shutil.copy("authority/ca.crl", "lists/0.crl")

@@ -19,9 +19,8 @@ from fhe_auc.base.errors import (
 )
 from fhe_auc.base.serialise import decode, encode
 from fhe_auc.metrics.trapezoid import trapezoid
-from fhe_auc.rlwe import wire_format
+from fhe_auc.rlwe.ciphertexts import SEED_BYTES, Seeded, wrap
 from fhe_auc.rlwe.polynomials import Polynomials
-from fhe_auc.rlwe.seeded import SEED_BYTES, Seeded
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.protocol import Session
 from fhe_auc_keys.bundles.session_keys import PartySecrets
@@ -155,7 +154,7 @@ def well_formed_result(session: Session, draw: Callable[[int, int], Any]) -> byt
     for size in (4, 8192, 8192):
         shape = Polynomials(size, kept)
         parts.append(shape.pack(np.array([draw(prime, size) for prime in kept], np.uint64)))
-    return wire_format.seal("result", public.fingerprint, b"".join(parts))
+    return wrap("result", public.fingerprint, b"".join(parts))
 
 
 def drawn(seed: int) -> Callable[[int, int], Any]:
@@ -192,7 +191,7 @@ def test_where_a_party_submits_garbage_no_number_comes_out(roles: Roles, submiss
     public: Any = ckks.load_public(roles.session.aggregator_material)
     half = Seeded(public.ciphertext_shape).half
     packed = half.pack(half.uniform(generator.bytes(32))) + generator.bytes(SEED_BYTES)
-    garbage = encode((wire_format.seal("submission", public.fingerprint, packed),))
+    garbage = encode((wrap("submission", public.fingerprint, packed),))
     result = roles.deliver([submissions[0], changed(submissions[1], payload=garbage), submissions[2]])
     for party in roles.parties:
         party.respond(result)

@@ -12,11 +12,10 @@ import numpy as np
 import pytest
 
 from fhe_auc import ckks
-from fhe_auc.ckks import rerandomisation
+from fhe_auc.ckks import context
 from fhe_auc.ckks.encoding import sum_positions
-from fhe_auc.rlwe.error_sampling import ternary
-from fhe_auc.rlwe.number_theoretic_transform import coefficients_of, values_of
-from fhe_auc.rlwe.polynomials import Words
+from fhe_auc.rlwe.ciphertexts import ternary
+from fhe_auc.rlwe.polynomials import Words, coefficients_of, values_of
 from fhe_auc.rows.counts import Counts
 from fhe_auc.session.ckks_computation import running_sum
 from fhe_auc_protocols.blinded_auc.blinding import BLINDING_BITS, FLOODED_BITS
@@ -51,9 +50,7 @@ class Attacked(Algebra):
         positions = range(self.half.ring_dimension) if every else self.positions
         key = self.keys.public._public_key
         kept = len(self.half.moduli)
-        return rerandomisation.released(
-            self.half, key, product, self.multiplier, flooding, positions=positions, kept=kept
-        )
+        return context.released(self.half, key, product, self.multiplier, flooding, positions=positions, kept=kept)
 
     def decrypted(self, parts: Sequence[Words]) -> list[int]:
         """The coefficients of c₀' + c₁'s + c₂'s², around zero: exact integers. What was not sent is taken for zero."""
@@ -113,7 +110,7 @@ class TestMultiplierAsCommonDivisor:
     """
 
     def attack(self, coefficients: Sequence[int]) -> float:
-        """Return the largest number that divides all of them but for 2^19 (`fhe_auc.ckks.rerandomisation`)."""
+        """Return the largest number that divides all of them but for 2^19 (`fhe_auc.ckks.context`)."""
         largest, *others = sorted((abs(float(each)) for each in coefficients), reverse=True)
         candidates = largest / np.arange(1, 2**15)
         fits = [np.abs(each - np.rint(each / candidates) * candidates) < 2.0**20 for each in others]
@@ -167,7 +164,7 @@ class TestMultiplierInWholePolynomials:
         for drawn, seen in (((zero, zero), (1, 1)), ((u, zero), (0, 1))):
             values = iter(drawn)
             with monkeypatch.context() as patched:
-                patched.setattr(rerandomisation, "ternary", lambda half, seed, values=values: next(values))
+                patched.setattr(context, "ternary", lambda half, seed, values=values: next(values))
                 found = self.attack(attacked.sent(total), total, attacked)
             assert found == [[attacked.multiplier] * times for times in seen]
 

@@ -11,11 +11,10 @@ from hypothesis import strategies as st
 
 from fhe_auc.base.serialise import decode
 from fhe_auc.ckks import encoding
-from fhe_auc.ckks.context import _result_shapes
-from fhe_auc.ckks.rerandomisation import released
+from fhe_auc.ckks.context import _result_shapes, released
 from fhe_auc.question import thresholds
-from fhe_auc.rlwe import wire_format
-from fhe_auc.rlwe.number_theoretic_transform import values_of
+from fhe_auc.rlwe.ciphertexts import wrap
+from fhe_auc.rlwe.polynomials import values_of
 from fhe_auc.rows.counts import count
 from fhe_auc.session import registry
 from fhe_auc.session.messages import Message
@@ -55,7 +54,7 @@ def counts_of_one_site(victim: str) -> Any:
         kept = context.parameters.kept
         out = released(half, context._public_key, parts, 1, 8, positions=list(positions), kept=kept)
         packed = b"".join(shape.pack(part) for shape, part in zip((few, whole, whole), out, strict=True))
-        return wire_format.seal("result", context.fingerprint, packed)
+        return wrap("result", context.fingerprint, packed)
 
     return tamper
 

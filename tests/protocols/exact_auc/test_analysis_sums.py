@@ -28,7 +28,7 @@ from fhe_auc.rows.party_data import PartyData
 from fhe_auc.sums.proof import authenticated
 from fhe_auc_protocols.exact_auc.analysis_sums import AnalysisSums
 from fhe_auc_protocols.exact_auc.comparison_sums import Compared, ComparisonSums
-from fhe_auc_protocols.exact_auc.parameter_choice import plan_exact
+from fhe_auc_protocols.exact_auc.protocol import plan_exact
 from fhe_auc_protocols.exact_auc.release_part import Said
 from fhe_auc_protocols.exact_auc.site_sums import SitesRead, fraction_bits
 from fhe_auc_protocols.options import Exact

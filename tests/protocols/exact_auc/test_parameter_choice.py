@@ -8,11 +8,11 @@ import pytest
 
 from fhe_auc.base.errors import CapacityError, InputError
 from fhe_auc.question.analysis import PLAIN, Analysis
-from fhe_auc.rlwe.primes import is_prime, primes_above
+from fhe_auc.rlwe.modular import is_prime, primes_above
 from fhe_auc.session.manifest import Manifest
 from fhe_auc_protocols.exact_auc.analysis_sums import AnalysisSums
-from fhe_auc_protocols.exact_auc.parameter_choice import plan_exact
 from fhe_auc_protocols.exact_auc.plan import ExactPlan
+from fhe_auc_protocols.exact_auc.protocol import plan_exact
 from tests.support.exact_sessions import GRID, Play, rows
 
 SMALL: dict[str, Any] = {"thresholds": 1000, "parties": 20, "backend": "openfhe"}

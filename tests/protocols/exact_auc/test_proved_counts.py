@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from fhe_auc.base.errors import CapacityError, InputError
 from fhe_auc.question.analysis import PLAIN, Analysis, Variable
 from fhe_auc.rlwe import modular
-from fhe_auc.rlwe.primes import primes_below
-from fhe_auc_protocols.exact_auc.parameter_choice import plan_exact
+from fhe_auc.rlwe.modular import primes_below
+from fhe_auc_protocols.exact_auc.protocol import plan_exact
 from fhe_auc_protocols.exact_auc.proved_counts import ProvedCounts
 from fhe_auc_protocols.exact_auc.tie_sums import TieSums
 

@@ -23,7 +23,6 @@ from fhe_auc.sums.proof import Authenticator
 from fhe_auc_keys.bundles.session_keys import aggregator_material, public_context
 from fhe_auc_protocols.exact_auc import party_task
 from fhe_auc_protocols.exact_auc.analysis_sums import AnalysisSums
-from tests.support.blinded_auc import encoded
 from tests.support.exact_sessions import (
     GRID,
     PLUGINS,
@@ -101,17 +100,6 @@ def test_a_manifest_for_other_sums_or_another_protocol_is_refused(protocol: str)
         for refusing in (play.party, lambda data, manifest: PLUGINS[protocol].aggregator(manifest, b"")):
             with pytest.raises(InputError, match=shown):
                 refusing(play.sites[0], manifest)
-
-
-@pytest.mark.parametrize("protocol", [slow("exact"), "verified"])
-def test_whoever_has_another_manifest_is_in_another_session(protocol: str) -> None:
-    play = Play(protocol, rows(3, 35))
-    opening = play.aggregator.start()
-    plans = ({"parties": 2}, "plan is for fewer parties"), ({"kept": 2}, ""), ({"max_rows": 10**6}, "")
-    others = [({"plan": encoded(msgspec.structs.replace(play.plan, **changes))}, shown) for changes, shown in plans]
-    for changes, shown in (*others, ({"grid": GRID[:-1].tobytes()}, "number of thresholds")):
-        with pytest.raises((InputError, MessageError), match=shown or "message with manifest"):
-            play.party(play.sites[0], msgspec.structs.replace(play.manifest, **changes)).respond(opening)
 
 
 @both_backends

@@ -14,8 +14,8 @@ from fhe_auc.base.errors import InputError, ResultCheckError, UndefinedAucError,
 from fhe_auc.base.serialise import decode
 from fhe_auc.metrics.trapezoid import trapezoid
 from fhe_auc.question import thresholds
-from fhe_auc.rlwe import wire_format
-from fhe_auc.rlwe.primes import primes_above
+from fhe_auc.rlwe.ciphertexts import kind_of
+from fhe_auc.rlwe.modular import primes_above
 from fhe_auc.rows import datasets
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.protocol import Request
@@ -68,7 +68,7 @@ def test_with_joint_keys_they_are_the_same(protocol: str, number: int, backend: 
 _NO_LIBRARY = """
 import json, sys
 sys.modules["openfhe"] = sys.modules["tenseal"] = None  # importing either fails
-from fhe_auc.rlwe.backends import available_backends
+from fhe_auc.rlwe.parameters import available_backends
 from tests.support.exact_sessions import Play, found_in, pairs_of, rows
 from unittest import mock
 
@@ -318,7 +318,7 @@ def test_a_party_sends_as_many_bytes_as_planned_and_the_aggregator_s_keys_are_sm
     parts = decode(payload_of(play.parties[0].respond(play.aggregator.start())), tuple[bytes, ...], "submission")
     assert [len(part) for part in parts] == [play.plan.submission_bytes]
     context = public_context(play.session.aggregator_material)[0]
-    assert wire_format.kind_of(context) == "public BFV context"
+    assert kind_of(context) == "public BFV context"
     polynomial = play.plan.parameters.polynomial_bytes()
     ciphertexts = play.plan.layout.ciphertexts
     # One half of a public key and of each ciphertext of the opening, and nothing else of their size.

@@ -2,7 +2,6 @@
 
 import json
 from dataclasses import replace
-from operator import attrgetter
 from typing import Any
 
 import msgspec
@@ -53,7 +52,7 @@ def in_the_clear(play: Play, counted: int | None = None) -> Said:
 
 @both_backends
 @pytest.mark.parametrize("protocol", [slow("exact"), "verified"])
-@pytest.mark.parametrize(("analysis", "parties"), [(BOTH, 4), (Analysis(by=(SEX, AGE)), 5), (CLASSES, 3), (SITES, 6)])
+@pytest.mark.parametrize(("analysis", "parties"), [(BOTH, 4), (CLASSES, 3)])
 def test_every_party_reads_what_the_rows_say(protocol: str, backend: str, analysis: Analysis, parties: int) -> None:
     play = Play(protocol, made(analysis, parties, 3), GRID, analysis=analysis, interval=0.95, backend=backend)
     expected, rows = in_the_clear(play), pool(play.sites)
@@ -66,13 +65,7 @@ def test_every_party_reads_what_the_rows_say(protocol: str, backend: str, analys
                 sides = (at[chosen(rows, analysis, cell)] for cell in (contrast.positives, contrast.negatives))
                 truth = auc_of(*sides)
                 assert estimate.fraction == truth[0]
-        assert len(found.sites) == (len(analysis.models) if analysis.heterogeneity else 0)
         assert found.verified == (protocol == "verified")
-        for summary, wanted in zip(found.sites, expected.sites, strict=True):
-            counted, effects = attrgetter("within", "both_classes", "usable"), attrgetter("mean", "i2", "tau2")
-            assert counted(summary) == counted(wanted)
-            assert None not in effects(wanted)  # there is something to compare
-            assert effects(summary) == pytest.approx(effects(wanted), abs=1e-3)
 
 
 def test_with_joint_keys_every_group_has_hanley_and_mcneils_interval_and_models_a_difference_alone() -> None:

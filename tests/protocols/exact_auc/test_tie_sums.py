@@ -16,7 +16,6 @@ from fhe_auc.question.binning import bins_of, starts_of
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc_protocols.exact_auc.release_part import AucOfSums, Reading, Rows
 from fhe_auc_protocols.exact_auc.tie_sums import DRAWS, TieSums, runs_of
-from tests.support import delong
 from tests.support.exact_sessions import Play, both_protocols, rows, slow
 
 GRID = thresholds.hybrid(5000)
@@ -46,18 +45,6 @@ def points(number: int, seed: int, values: Any) -> tuple[Any, Any]:
     return random.random(number) < 0.1 + 0.5 * at / len(values), np.array(values)[at]
 
 
-def width(interval: Any) -> float:
-    return float(interval.high - interval.low)
-
-
-def of_rows(labels: Any, scores: Any) -> float:
-    """The width of DeLong's interval over rows, on the logit scale."""
-    auc, error = delong.of_rows(scores[labels], scores[~labels])
-    reach = 1.959964 * error / (auc * (1 - auc))
-    low, high = (1 / (1 + np.exp(-np.log(auc / (1 - auc)) - end)) for end in (-reach, reach))
-    return float(high - low)
-
-
 def test_a_number_has_one_sign_in_all_files_and_others_signs_of_their_own_in_each_draw_and_session() -> None:
     one_bin = np.array([0.0, 1.0])
     for value in (0.1, 1 / 3, 5e-300):
@@ -84,39 +71,12 @@ def test_two_values_of_one_bin_are_missed_in_one_session_of_256() -> None:
     assert 0 < missed < 12  # 3.9 on average
 
 
-TREE = np.sort(np.random.default_rng(3).random(8)) ** 2
-SCORES = {
-    "points": np.arange(10) / 10,
-    "two values": [0.003, 0.0032],
-    "four values": [0.0003, 0.0021, 0.0083, 0.0207],
-    "tree": TREE,
-    "NEWS2": np.arange(21) / 20,
-    "percent": np.arange(40) / 100,
-}
 MODES: list[Any] = [
     {"protocol": "exact"},
     slow({"protocol": "verified"}),
     slow({"protocol": "exact", "keys": "joint"}),
     {"protocol": "verified", "keys": "helper", "row_caps": 700},
 ]
-
-
-@pytest.mark.parametrize(
-    ("values", "mode"),
-    [
-        *((values, MODES[0]) for values in SCORES.values()),
-        *((SCORES[each], MODES[3]) for each in ("points", "percent")),
-    ],
-)
-def test_scores_of_few_values_have_delongs_interval_of_the_rows(values: Any, mode: dict[str, Any]) -> None:
-    """One site writes them in single precision, and none of them is on the grid in a bin of its own."""
-    labels, scores = points(1200, 4, values)
-    scores = np.where(np.arange(1200) % 3 == 1, scores.astype(np.float32), scores)
-    sites = [(labels[site::3], scores[site::3]) for site in range(3)]
-    found: Any = federated_auc(sites, **mode, max_rows=2000)
-    assert found.binning_error < 0.1 * found.standard_error
-    assert width(found.interval) == pytest.approx(of_rows(labels, scores.astype(np.float32)), rel=0.02)
-    assert not any("many pairs" in each for each in found.warnings)
 
 
 @pytest.mark.slow

@@ -21,12 +21,9 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from fhe_auc.ckks import PublicContext, Slots, encoding
-from fhe_auc.ckks.rerandomisation import released
-from fhe_auc.rlwe import wire_format
-from fhe_auc.rlwe.modulus_switching import kept_shape
-from fhe_auc.rlwe.number_theoretic_transform import values_of
-from fhe_auc.rlwe.polynomials import Polynomials, Words
-from fhe_auc.rlwe.seeded import Seeded
+from fhe_auc.ckks.context import released
+from fhe_auc.rlwe.ciphertexts import Seeded, kept_shape, wrap
+from fhe_auc.rlwe.polynomials import Polynomials, Words, values_of
 from fhe_auc.rows.counts import Counts
 from fhe_auc_protocols.blinded_auc import masked_shares
 from fhe_auc_protocols.blinded_auc.blinding import BLINDING_BITS
@@ -148,7 +145,7 @@ class BlindedView:
                 if beta:
                     self._add(parts, np.split(left, 2), self._encoded(linear, self.multiplier * scale))
             content += self._released(parts, added.reshape(len(sums), -1)[number], change)
-        return wire_format.seal("result", self.context.fingerprint, content)
+        return wrap("result", self.context.fingerprint, content)
 
     def _weights(self, weights: Weights, number: int, block: int) -> Slots:
         plan, slots = self.plan, self.plan.parameters.slots

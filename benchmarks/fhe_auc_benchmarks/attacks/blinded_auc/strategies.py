@@ -25,7 +25,7 @@ import numpy as np
 
 from fhe_auc import ckks
 from fhe_auc.ckks.parameters import PRODUCTS
-from fhe_auc.rlwe import wire_format
+from fhe_auc.rlwe.ciphertexts import unwrap, wrap
 from fhe_auc.rlwe.modular import multiply, residues
 from fhe_auc.rlwe.polynomials import Words
 from fhe_auc_benchmarks.attacks.blinded_auc.aggregator_view import SPARE_BITS, BlindedView, Submission
@@ -234,7 +234,7 @@ def _earlier_result(view: BlindedView) -> bytes:
     if earlier is None:
         own = ckks.generate(view.plan.parameters).public
         squares = [own.sum_of_squares(each) for each in view.sums()]
-        return _sealed(view, wire_format.open_any("result", own.dump_sums(squares, 1, 0))[1])
+        return _sealed(view, bytes(unwrap("result", own.dump_sums(squares, 1, 0))[1]))
     if view.generator.random() < 0.5:
         view.tamper = lambda _: earlier.message
     return earlier.content
@@ -268,7 +268,7 @@ def _flip_bytes(view: BlindedView) -> bytes:
     content = view.result()
     place = int(view.generator.integers(3))
     if place == 0:
-        return _sealed(view, _flipped(view, wire_format.open_any("result", content)[1]))
+        return _sealed(view, _flipped(view, bytes(unwrap("result", content)[1])))
     if place == 1:
         return _flipped(view, content)
     view.tamper = lambda message: _flipped(view, message)
@@ -282,7 +282,7 @@ def _flipped(view: BlindedView, data: bytes) -> bytes:
 
 
 def _sealed(view: BlindedView, payload: bytes) -> bytes:
-    return wire_format.seal("result", view.context.fingerprint, payload)
+    return wrap("result", view.context.fingerprint, payload)
 
 
 def _garbage(view: BlindedView) -> bytes:
@@ -294,7 +294,7 @@ def _garbage(view: BlindedView) -> bytes:
     kind = int(view.generator.integers(5))
     if kind == 0:
         return view.result(change=change)
-    payload = wire_format.open_any("result", view.result())[1]
+    payload = bytes(unwrap("result", view.result())[1])
     nan = np.full(len(payload) // 8 + 1, np.nan).tobytes()[: len(payload)]
     return _sealed(view, (view.generator.bytes(len(payload)), payload[:-1], payload + b"\0", nan)[kind - 1])
 

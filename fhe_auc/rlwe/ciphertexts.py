@@ -1,0 +1,290 @@
+"""Ciphertexts and public keys: how they are encrypted, travel, get smaller, and what is refused.
+
+**A seed for `a`.** Of (b, a), under a secret key s, `a` is random and nothing else, so whoever draws a seed may as well
+send that, which halves the size:
+
+    b + a·s = m + e + e2        a = ChaCha20(seed)        sent: b, seed
+
+The libraries draw their own, a'. With it and s, b = b' + (a' - a)·s is the same encryption, message and error
+unchanged, under the `a` of a seed. Without a library, b = m + e2 - a·s is an encryption as well, of which e2 is the one
+error: public keys are made so, encryptions of zero, and all that is encrypted under BFV's secret keys. A seed is used
+once: two ciphertexts with the same `a` tell the difference of what they encrypt.
+
+**A second error**, e2, so that no secret depends on the library's random numbers alone. The libraries seed their
+generators once. A machine that is resumed twice from one snapshot repeats their errors, under seeds for `a` that are
+fresh: of b = e - a·s + m and b' = e - a'·s + m the difference (a' - a)·s tells s. So b gets an error of ours on top:
+
+    key    HMAC-SHA512(s, 32 bytes from the system's generator | b as the library made it | a message we add to it)
+    e2     ChaCha20(key): each coefficient centred binomial, on [-21, 21], of variance 10.5, as SEAL's errors are
+
+Fresh bytes from the system are enough; should they repeat as well, b differs wherever the message does, and the key of
+HMAC is a secret. Half of the digest may be published: it seeds `a`, so that `a` never repeats under another message.
+
+**A smaller modulus.** A ciphertext (c0, c1) whose noise is far below its modulus Q says as much modulo q, both
+polynomials times q/Q: message and noise get smaller together, and rounding adds little (`fhe_auc.bfv.parameters`).
+Anybody can do it.
+
+**Refused** are transparent ciphertexts, whose c1, or a product's c2, is zero or small: who knows the session's name can
+make one. Where c1 is zero, c0 is the message. Where all of its coefficients are small, c0 + c1·s is the message and a
+noise: with c1 = 1, the secret key itself. Those of a ciphertext that a circuit has made are uniform modulo Q. It is no
+more than that: a structured c1 may pass (((Q-1)/2)·(1 + x + … + x^(N-1)) is not small, and c1·s is, under every second
+key), and a ciphertext made with the public key, or changed on the way, hides what it should. Signatures say whose word
+a result is, and are what stops a stranger.
+
+**The container** of a serialised context or ciphertext says what it is, and which context it belongs to. It has no
+checksum: ciphertexts travel in messages, keys in what is signed or sealed, and each of these has one.
+"""
+
+from __future__ import annotations
+
+import hmac
+import math
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from fhe_auc.base.errors import BackendUnavailableError, DeserialisationError
+from fhe_auc.base.keystream import KeyStream
+from fhe_auc.base.serialise import decode, encode, marked, unmarked
+from fhe_auc.rlwe.modular import fill, multiply
+from fhe_auc.rlwe.parameters import FINGERPRINT_BYTES
+from fhe_auc.rlwe.polynomials import Polynomials, Words, coefficients_of, values_of
+
+MAGIC = b"fherlwe"
+SEED_BYTES = 32
+_RANDOM_BYTES = 32
+_LARGEST_ERROR = 2**10  # more than any encryption has, and far below every modulus
+
+_COINS = 21
+_PAIRS, _FOURS, _BYTES = (np.uint64((2**64 - 1) // part) for part in (0b11, 0b101, 0x11))
+VARIANCE = _COINS / 2  # of a coefficient of the second error
+FRESH_VARIANCE = 3.25**2 + VARIANCE
+"""Of a coefficient of a fresh encryption's error; the libraries' own deviation is 3.24 (SEAL) and 3.19 (OpenFHE)."""
+
+_LEAST_DISTANCE = 1 / 8
+"""Mean distance of c1's coefficients from zero, over Q; uniform ones have 1/4, and of 8192 the mean is 0.002 off."""
+
+
+class EncryptionSeeds(NamedTuple):
+    """Two independent keys of 32 bytes, good for one encryption."""
+
+    seed: bytes
+    """Of `a`; public."""
+
+    error: bytes
+    """Of the second error; secret."""
+
+
+def fresh_keys(secret: Words, *b: Words) -> EncryptionSeeds:
+    """Return keys for the encryption `b`, as the library made it and what is added to that, under the key `secret`."""
+    parts = secrets.token_bytes(_RANDOM_BYTES), *[words.tobytes() for words in b]
+    drawn = hmac.digest(secret[0].tobytes(), b"".join(parts), "sha512")  # the key modulo one prime is all of it
+    return EncryptionSeeds(drawn[:32], drawn[32:])
+
+
+def second_error(shape: Polynomials, key: bytes) -> Words:
+    """Return one small polynomial: its coefficients modulo each prime of `shape`."""
+    words: NDArray[np.uint64] = np.empty(shape.ring_dimension, np.uint64)
+    KeyStream(key).fill(words)
+    # How many of 42 bits are set, in a time that tells nothing of them.
+    words &= np.uint64(2 ** (2 * _COINS) - 1)
+    words -= (words >> np.uint64(1)) & _PAIRS
+    words = (words & _FOURS) + ((words >> np.uint64(2)) & _FOURS)
+    words = (words + (words >> np.uint64(4))) & _BYTES
+    heads = (words * np.uint64((2**64 - 1) // 0xFF)) >> np.uint64(56)
+    error = heads.astype(np.int64) - _COINS  # of 42 coins as many as of 21, less as many of 21 others
+    return np.asarray(np.mod(error, np.array(shape.moduli, np.int64)[:, None])).view(np.uint64)
+
+
+def ternary(shape: Polynomials, seed: bytes) -> Words:
+    """Return a polynomial with coefficients uniform on -1, 0 and 1, as values at the roots of -1."""
+    drawn = np.empty((1, shape.ring_dimension), np.uint64)
+    fill(KeyStream(seed), (3,), drawn)
+    return values_of(shape, np.mod(drawn.view(np.int64) - 1, np.array(shape.moduli, np.int64)[:, None]).view(np.uint64))
+
+
+@dataclass(frozen=True)
+class Seeded:
+    """The packed form, b and a seed, of ciphertexts of the shape `whole`: b, then a, each modulo all primes of Q."""
+
+    whole: Polynomials
+
+    @cached_property
+    def half(self) -> Polynomials:
+        """Shape of b, and of a."""
+        return Polynomials(self.whole.ring_dimension, self.whole.moduli[: len(self.whole.moduli) // 2])
+
+    def encrypt(self, secret: Words, message: Words) -> bytes:
+        """Return a fresh encryption under `secret` of what has the coefficients `message`, both of the shape `half`."""
+        half = self.half
+        keys = fresh_keys(secret, message)
+        small = second_error(half, keys.error)
+        half.add_in_place(small, message)
+        b = values_of(half, small)
+        a = half.zeros()
+        fill(KeyStream(keys.seed), half.moduli, a)
+        half.subtract_in_place(b, half.multiply(a, secret))
+        return half.pack(b) + keys.seed
+
+    def reseed(self, ciphertext: Words, secret: Words) -> bytes:
+        """Return a fresh encryption under `secret` (of the shape `half`), a second error and a fresh seed's `a`."""
+        half = self.half
+        b, a = ciphertext[: len(half.moduli)].copy(), ciphertext[len(half.moduli) :].copy()
+        keys = fresh_keys(secret, b)
+        other = half.zeros()
+        fill(KeyStream(keys.seed), half.moduli, other)
+        half.subtract_in_place(a, other)
+        half.add_in_place(b, half.multiply(a, secret))
+        half.add_in_place(b, values_of(half, second_error(half, keys.error)))
+        return half.pack(b) + keys.seed
+
+    def verify(self, ciphertext: Words, secret: Words) -> None:
+        """Check that an encryption of zero is one after reseeding: that the library keeps polynomials as supposed here.
+
+        Raises `BackendUnavailableError` if it is not.
+        """
+        half = self.half
+        error = coefficients_of(half, phase_of(half, self.expand(self.reseed(ciphertext, secret)), secret))
+        if not np.minimum(error, np.array(half.moduli, np.uint64)[:, None] - error).max() < _LARGEST_ERROR:
+            raise BackendUnavailableError(
+                "this version of the encryption library keeps ciphertexts or keys in a way that fhe-auc does not know; "
+                "install one that fhe-auc asks for"
+            )
+
+    def expand(self, packed: bytes | memoryview, into: Words | None = None) -> Words:
+        """Return both polynomials of a packed form, written `into` an array of their shape if there is one.
+
+        Errors as `Polynomials.unpack`.
+        """
+        half = self.half
+        if len(packed) != half.packed_size + SEED_BYTES:
+            raise DeserialisationError(
+                f"expected {half.packed_size + SEED_BYTES} bytes of coefficients and seed, got {len(packed)}"
+            )
+        whole = np.empty(self.whole.shape, np.uint64) if into is None else into
+        half.unpack(memoryview(packed)[: half.packed_size], whole[: len(half.moduli)])
+        fill(KeyStream(bytes(packed[half.packed_size :])), half.moduli, whole[len(half.moduli) :])
+        return whole
+
+
+def phase_of(half: Polynomials, words: Words, secret: Words) -> Words:
+    """Return c0 + c1·s of a ciphertext's polynomials and a secret key; all as values at roots of unity."""
+    phase = half.multiply(words[len(half.moduli) :], secret)
+    half.add_in_place(phase, words[: len(half.moduli)])
+    return phase
+
+
+def kept_shape(half: Polynomials, kept: int) -> Polynomials:
+    """Return the shape of one polynomial modulo the first `kept` primes; ValueError where there are not so many."""
+    if not 1 <= kept <= len(half.moduli):
+        raise ValueError(f"of {len(half.moduli)} primes, 1 to {len(half.moduli)} can be kept, got {kept}")
+    return Polynomials(half.ring_dimension, half.moduli[:kept])
+
+
+def switched(half: Polynomials, values: Words, kept: int) -> Words:
+    """Return one polynomial modulo the first `kept` primes, divided by the others; both as values at roots of unity.
+
+    `half` is the shape of `values`. Each coefficient is off by at most 1/2, or hardly more. Errors as `kept_shape`.
+    """
+    shape = kept_shape(half, kept)
+    if shape == half:
+        return values
+    return values_of(shape, divided(half, coefficients_of(half, values), kept))
+
+
+def divided(half: Polynomials, rows: Words, kept: int) -> Words:
+    """Return the same of coefficients, of shape (primes, any number); `rows` are changed."""
+    for last in reversed(range(kept, len(half.moduli))):
+        dropped = half.moduli[last]
+        remainder = rows[-1].astype(np.int64)
+        remainder[remainder > dropped // 2] -= dropped  # so that quotients are rounded, not cut off
+        rows = rows[:-1]
+        for row, modulus in zip(rows, half.moduli[:last], strict=True):
+            divisible = row + np.mod(-remainder, modulus).view(np.uint64)
+            row[:] = multiply(divisible, np.uint64(pow(dropped, -1, modulus)), modulus)
+    return rows
+
+
+def check_not_transparent(words: Words) -> None:
+    """Raise `DeserialisationError` where a ciphertext's second polynomial is zero: SEAL has an error of its own."""
+    if not words[len(words) // 2 :].any():
+        raise DeserialisationError("not a ciphertext: its second polynomial is zero")
+
+
+def check_not_small(shape: Polynomials, coefficients: Words) -> None:
+    """Raise `DeserialisationError` where coefficients modulo Q are small: their mean distance from zero, over Q."""
+    modulus = math.prod(shape.moduli)
+    fractions = np.zeros(shape.ring_dimension)
+    for row, prime in zip(coefficients, shape.moduli, strict=True):  # Chinese remainder
+        fractions += multiply(row, np.uint64(pow(modulus // prime, -1, prime)), prime) / prime
+    if float(np.abs(fractions - np.rint(fractions)).mean()) < _LEAST_DISTANCE:
+        raise DeserialisationError("not a ciphertext: a polynomial that multiplies the secret key is small")
+
+
+def unpack_result(whole: Polynomials, packed: bytes | memoryview) -> Words:
+    """Return the values of a result's polynomials, of the shape `whole`.
+
+    Raises `DeserialisationError` as `Polynomials.unpack`, and where the second polynomial is zero or small.
+    """
+    words = whole.unpack(packed)
+    check_not_transparent(words)
+    half = Polynomials(whole.ring_dimension, whole.moduli[: len(whole.moduli) // 2])
+    check_not_small(half, coefficients_of(half, words[len(half.moduli) :]))
+    return words
+
+
+def unpack_products(shapes: Sequence[Polynomials], packed: bytes | memoryview, count: int) -> list[list[Words]]:
+    """Return c0, c1 and c2, of these three shapes, of so many products, as coefficients.
+
+    Raises `DeserialisationError` as `Polynomials.unpack`, and where c1 or c2 is small.
+    """
+    view, results = memoryview(packed), []
+    for _ in range(count):
+        parts = []
+        for shape in shapes:
+            parts.append(shape.unpack(view[: shape.packed_size]))
+            view = view[shape.packed_size :]
+        for shape, part in zip(shapes[1:], parts[1:], strict=True):
+            check_not_small(shape, part)
+        results.append(parts)
+    if view:
+        raise DeserialisationError(f"a result of {len(packed)} bytes is of other parameters")
+    return results
+
+
+class _Container(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    kind: str
+    fingerprint: bytes
+    payload: memoryview
+
+
+def wrap(kind: str, fingerprint: bytes, payload: bytes | memoryview) -> bytes:
+    """Return `payload` in a container, marked with what it is and the fingerprint of the context it belongs to."""
+    return marked(MAGIC, encode(_Container(kind, fingerprint, memoryview(payload))))
+
+
+def kind_of(data: bytes) -> str:
+    """Return the kind of a container; errors as `unwrap`."""
+    return decode(unmarked(MAGIC, data, "container"), _Container, "container").kind
+
+
+def unwrap(kind: str, data: bytes | memoryview, fingerprint: bytes | None = None) -> tuple[bytes, memoryview]:
+    """Return (fingerprint, payload) of a container of `kind`, the payload uncopied.
+
+    Raises `DeserialisationError` for what is none, of another format version or kind, truncated or malformed, or made
+    for another context than that of `fingerprint`, if there is one.
+    """
+    container = decode(unmarked(MAGIC, data, kind), _Container, kind)
+    if len(container.fingerprint) != FINGERPRINT_BYTES:
+        raise DeserialisationError(f"malformed {kind}: fingerprint of another length", field="fingerprint")
+    if container.kind != kind:
+        raise DeserialisationError(f"expected a {kind}, got a {container.kind[:40]!r}", field="kind")
+    if fingerprint not in (None, container.fingerprint):
+        raise DeserialisationError(f"the {kind} was made under another key (fingerprint mismatch)", field="fingerprint")
+    return container.fingerprint, container.payload

@@ -1,0 +1,499 @@
+"""A consortium in one process: three sites, an aggregator and a helper that serve, and who makes the sessions.
+
+Each role has its key store, state and clock, and lives until it is killed; all meet in one exchange. Faults are done to
+what lies there (`World.tamper`), to the machines (`physics`), and to stores (`World.restore`).
+"""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import itertools
+import logging
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+
+from fhe_auc.base.errors import EvaluationError, FheAucError
+from fhe_auc.base.serialise import FORMAT_VERSION
+from fhe_auc.machines import outcomes, serve
+from fhe_auc.question.study import Study
+from fhe_auc.rows.party_data import PartyData
+from fhe_auc.session import registry
+from fhe_auc.session.journal import Journal, is_finished, read_record, read_status
+from fhe_auc.session.messages import Message
+from fhe_auc.session.plan import Keys
+from fhe_auc.session.protocol import Request, Session
+from fhe_auc_keys.bundles.sealed_bundles import seal_session
+from fhe_auc_keys.site.policy import Policy
+from fhe_auc_keys.store.budget import Ledger, Limit
+from fhe_auc_keys.store.key_store import KeyStore
+from fhe_auc_keys.store.trusted_authorities import Trusted
+from fhe_auc_keys.store.vault import OWN, create_with_random_passphrase
+from tests.suite.memory_exchange import Memory
+from tests.suite.physics import Killed, Physics, RoleClock, View
+from tests.support.certified import STUDY, Consortium
+from tests.support.nothing import rows_in
+from tests.support.pooled import rounding
+
+SITES, ADDER, HELPER = ("north", "south", "west"), "adder", "registry"
+CLOCKS = {name: RoleClock(name) for name in (*SITES, ADDER, HELPER, "")}
+"""The last one is that of people, and right."""
+
+GRID = np.linspace(0, 1, 9)
+TIMEOUT = 1800.0  # seconds of a round
+ROWS = 12  # of a site
+HOURS = 20  # between two sessions, as the sites' policy has it
+EPSILON, NIGHTS = 30.0, 2  # of a budget: so many nights are paid for
+_SHM = Path("/dev/shm")  # noqa: S108 - where nothing waits for a disk
+
+
+@dataclass(frozen=True)
+class Case:
+    """What the nights are of."""
+
+    protocol: str
+    keys: str = "none"
+    least: int = 3
+    part: str = ""
+
+    @property
+    def name(self) -> str:
+        return "-".join(filter(None, (self.protocol, self.keys, self.part)))
+
+    @property
+    def options(self) -> dict[str, Any]:
+        if self.part == "epsilon" or self.protocol in ("dpauc-laplace", "ustat-krr"):
+            return {"epsilon": EPSILON, **({"bins": 8} if self.protocol == "ustat-krr" else {})}
+        return {}
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        return (*SITES, ADDER, *((HELPER,) if self.keys == "helper" else ()))
+
+    @property
+    def caps(self) -> dict[str, int] | None:
+        return dict.fromkeys(SITES, ROWS) if self.part in ("proofs", "epsilon") else None
+
+    def prepare(self) -> Session:
+        """Make the keys of a session."""
+        request = Request(
+            parties=SITES,
+            thresholds=GRID,
+            min_parties=self.least,
+            options=self.options,
+            max_rows=len(SITES) * ROWS,
+            min_rows=10,
+            row_caps=self.caps,
+            keys="sealed" if self.keys == "none" else self.keys,
+        )
+        return registry.load(self.protocol).prepare(request)
+
+    @property
+    def spends(self) -> bool:
+        return "epsilon" in self.options
+
+
+class Broken(AssertionError):
+    """An invariant."""
+
+
+@functools.lru_cache(maxsize=64)
+def rows(name: str, version: int, seed: int) -> PartyData:
+    generator = np.random.default_rng([seed, SITES.index(name), version])
+    labels = generator.permutation([0, 1] * 4 + [int(generator.integers(2)) for _ in range(ROWS - 8)])
+    scores = np.clip(0.3 + 0.3 * labels + 0.3 * generator.standard_normal(ROWS), 0, 1).round(3)
+    return PartyData.from_arrays(name, labels, scores)
+
+
+@functools.cache
+def certified() -> Consortium:
+    return Consortium(*SITES, ADDER, HELPER)
+
+
+@functools.cache
+def template(case: Case) -> tuple[Path, dict[str, bytes]]:
+    """A folder of certified roles with their key stores and policies, which all worlds of a case copy; stores' keys."""
+    folder, trust = _temporary(), certified().trust()
+    policy = Policy(
+        holder="north",
+        protocols=(case.protocol,),
+        model=STUDY.model,
+        outcome=STUDY.outcome,
+        min_parties=2,
+        max_thresholds=100,
+        keys=(cast("Keys", case.keys),),
+        helpers=(HELPER,),
+        hours_between=HOURS,
+        most_away=1,
+        options=dict(case.prepare().manifest.options),
+    )
+    keys = {}
+    for name in case.roles:
+        (folder / name).mkdir()
+        with create_with_random_passphrase(folder / name / "store", folder / name / "passphrase") as store:
+            store.put("identity", OWN, certified().identities[name].to_bytes())
+            Trusted(trust.anchors, (), trust.revocation_lists).keep(store)
+            policy.keep(store)
+            keys[name] = store.key
+            if case.spends and name in SITES:
+                Ledger({"rows": Limit(EPSILON * NIGHTS)}).keep(store)
+    atexit.register(shutil.rmtree, folder)
+    return folder, keys
+
+
+@dataclass
+class Night:
+    """A session, and what is known of it."""
+
+    number: int
+    session: str
+    begun: float  # seconds since the world's beginning
+    files: Mapping[str, bytes]  # that open it
+    why: str = ""  # it has failed, as its aggregator's record says
+    used: dict[str, set[int]] = field(default_factory=dict)  # by site, the versions of its rows that it went in with
+
+    @property
+    def folder(self) -> str:
+        return f"night-{self.number}"
+
+
+class World:
+    """Everybody, from the first evening on; a context manager."""
+
+    def __init__(self, case: Case, seed: int) -> None:
+        self.case, self.seed = case, seed
+        self.physics = Physics()
+        self.physics.renamed = self._kept
+        self.exchange = Memory()
+        for clock in CLOCKS.values():
+            clock.physics = self.physics
+        self.roles = case.roles
+        self.nights: list[Night] = []
+        self.version = dict.fromkeys(SITES, 0)  # of the rows that a site has now
+        self.said: dict[tuple[str, str, int], bytes] = {}  # by role, session and round
+        self.genuine: dict[str, list[bytes]] = {}  # by file: all that was ever put there in earnest
+        self.hidden: dict[str, bytes] = {}
+        self.backups: dict[str, Path] = {}
+        self.restored = set[str]()
+        self.servers: dict[str, serve.Server] = {}
+        self.log: list[str] = []
+
+    def __enter__(self) -> World:
+        made, self._keys = template(self.case)
+        self.folder = _temporary()
+        for name in self.roles:
+            shutil.copytree(made / name, self.folder / name)
+        for name in SITES:
+            self.write_rows(name)
+        logging.disable(logging.CRITICAL)
+        self._installed = self.physics.installed()
+        self._installed.__enter__()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        for name in list(self.servers):
+            self._bury(name)
+        self._installed.__exit__(None, None, None)
+        logging.disable(logging.NOTSET)
+        shutil.rmtree(self.folder)
+
+    # --- What people do ----------------------------------------------------------------------------------------------
+
+    def make_night(self) -> None:
+        """The key holder makes a session, and sends its files."""
+        session, at, known = self.case.prepare(), CLOCKS[""].now(), certified()
+        said = {"model": STUDY.model, "outcome": STUDY.outcome, "cohort": "all", "period": "2030"}
+        sealed = seal_session(
+            known.identities["north"],
+            session,
+            known.shown(*SITES),
+            known.trust(at),
+            aggregator=known.identities[ADDER].credential,
+            helper=known.identities[HELPER].credential if HELPER in self.roles else b"",
+            study=Study(**said, most_away=1, row_caps=self.case.caps or {}),
+            lifetime=timedelta(days=6),
+            at=at,
+        )
+        files = {f"{name}.bundle": data for name, data in sealed.parties.items()}
+        to_all = {"sealed": "aggregator.bundle", "helper": "session.helper"}
+        files[to_all.get(session.manifest.keys, "session.convened")] = sealed.aggregator
+        night = Night(len(self.nights) + 1, session.manifest.session.hex(), self.physics.passed, files)
+        self.nights.append(night)
+        for name, data in files.items():
+            self.exchange.put(f"{night.folder}/{name}", data)
+            self.genuine.setdefault(f"{night.folder}/{name}", []).append(data)
+
+    def write_rows(self, name: str) -> None:
+        data = rows(name, self.version[name], self.seed)
+        np.savez(self.folder / f".{name}.npz", y_true=data.y_true, y_score=data.y_score)
+        (self.folder / f".{name}.npz").replace(self.folder / f"{name}.npz")
+
+    def new_rows(self, name: str) -> None:
+        self.version[name] += 1
+        self.write_rows(name)
+
+    # --- Roles -------------------------------------------------------------------------------------------------------
+
+    def config(self, name: str) -> dict[str, Any]:
+        own = self.folder / name
+        config = {
+            "role": {ADDER: "aggregator", HELPER: "helper"}.get(name, "site"),
+            "inbox": "exchange",
+            "state": str(own / "state"),
+            "store": str(own / "store"),
+            "passphrase-file": str(own / "passphrase"),
+        }
+        if name == ADDER:
+            return {**config, "holder": "north", "round-timeout": TIMEOUT}
+        if name in SITES:
+            return {**config, "data": str(self.folder / f"{name}.npz"), "results": str(own / "results")}
+        return config
+
+    def look(self, name: str, fault: str = "", at: int = 0) -> bool:
+        """Have a role do what there is to do; return whether it has lived."""
+        try:
+            with self.physics.turn_of(name, fault, at):
+                if name not in self.servers:
+                    view = View(self.physics, self.exchange, self._put)
+                    server = serve.Server(self.config(name), clock=CLOCKS[name], inboxes=[view], apart=False)
+                    self.servers[name] = server.__enter__()
+                self.servers[name].look()
+        except Killed:
+            self._bury(name)
+            return False
+        except (OSError, FheAucError):  # of a process that ends at once: systemd starts it again
+            if name in self.servers:
+                raise
+            return False
+        return True
+
+    def _bury(self, name: str) -> None:
+        """Close what a dead process had open."""
+        if name in self.servers:
+            with self.physics.turn_of(name, "killed before", at=1), suppress(Killed):
+                self.servers.pop(name).__exit__(None, None, None)
+        for number in map(int, os.listdir("/proc/self/fd")):  # locks that it had just taken
+            with suppress(OSError):
+                if os.readlink(f"/proc/self/fd/{number}").startswith(f"{self.folder / name}/"):
+                    os.close(number)
+
+    def _store(self, name: str) -> Any:
+        return KeyStore(self.folder / name / "store", self._keys[name])
+
+    def status(self, name: str) -> dict[str, Any]:
+        return read_status(self.folder / name / "state") or {}
+
+    def step(self, name: str, night: Night) -> str:
+        steps = (each["step"] for each in self.status(name).get("sessions", ()) if each["folder"] == night.folder)
+        return str(next(steps, ""))
+
+    def journal(self, night: Night) -> Path:
+        return self.folder / ADDER / "state" / "journals" / night.session
+
+    def result(self, name: str, night: Night) -> Path | None:
+        return outcomes.file_of(self.folder / name / "results", night.session)
+
+    # --- What is done to them ----------------------------------------------------------------------------------------
+
+    def tamper(self, how: str, which: int, at: int) -> str:
+        """Do something to a file of the exchange; return to which, or "" where there is nothing to do it to."""
+        found = sorted(self.exchange.files)
+        if not found:
+            return ""
+        name = found[which % len(found)]
+        data = self.exchange.read(name)
+        place = at % max(len(data), 1)
+        match how:
+            case "lose":
+                self.exchange.remove(name)
+            case "hide":
+                self.hidden.setdefault(name, data)
+                self.exchange.remove(name)
+            case "cut":
+                self.exchange.put(name, data[:place])
+            case "flip":
+                self.exchange.put(name, data[:place] + bytes([(data or b"?")[place] ^ 1 << at % 8]) + data[place + 1 :])
+            case "version":
+                self.exchange.put(name, data[:7] + bytes([FORMAT_VERSION + 1]) + data[8:])
+            case "double":
+                other = sorted(self.genuine)[at % len(self.genuine)]
+                self.exchange.put(other, data)
+                return f"{name} -> {other}"
+            case "old":
+                same = [each for each in self.genuine if each.rpartition("/")[2] == name.rpartition("/")[2]]
+                choice = [each for one in same for each in self.genuine[one] if each != data]
+                if not choice:
+                    return ""
+                self.exchange.put(name, choice[at % len(choice)])
+        return name
+
+    def mend(self) -> None:
+        """What was late arrives; who has sent files that are damaged is told, and sends them again."""
+        opening = {f"{night.folder}/{name}": data for night in self.nights for name, data in night.files.items()}
+        for name, data in opening.items():
+            if self.exchange.files.get(name, (b"",))[0] != data:
+                self.exchange.put(name, data)
+        for name, data in self.hidden.items():
+            if name not in self.exchange.files:
+                self.exchange.put(name, data)
+        self.hidden.clear()
+
+    def back_up(self, name: str) -> None:
+        """Copy a role's store, while nothing runs there."""
+        self._bury(name)
+        backup = self.folder / f"backup of {name}"
+        shutil.rmtree(backup, ignore_errors=True)
+        shutil.copytree(self.folder / name, backup)
+        self.backups[name] = backup
+
+    def restore(self, name: str) -> None:
+        if name in self.backups:
+            self._bury(name)
+            shutil.rmtree(self.folder / name)
+            shutil.copytree(self.backups[name], self.folder / name)
+            self.restored.add(name)
+
+    # --- What must hold ----------------------------------------------------------------------------------------------
+
+    def _put(self, name: str, data: bytes) -> None:
+        """A role has put a file into the exchange: it has one word for each round."""
+        role = self.physics.role
+        message = Message.from_bytes(data, limit=len(data))
+        about = role, message.session.hex(), message.round
+        if self.said.setdefault(about, data) != data:
+            raise Broken(f"{role} has said two things in round {message.round}, the second one in {name}")
+        if data not in (known := self.genuine.setdefault(name, [])):
+            known.append(data)
+
+    def _kept(self, path: str) -> None:
+        """A role has put a file onto its disk: a site's of a session means that it goes in with its rows of now."""
+        at, role = Path(path), self.physics.role
+        if at.parent.name == "state" and at.parent.parent.name == "store" and role in SITES:
+            for night in self.nights:
+                if night.session == at.name and (role not in night.used or role in self.restored):
+                    night.used.setdefault(role, set()).add(self.version[role])
+
+    def check(self, name: str) -> None:
+        """After a role has looked."""
+        if not self.physics.writes or name not in SITES:
+            return
+        for night in self.nights:
+            if (file := self.result(name, night)) is not None:
+                _check_result(self, night, name, file, self.counted(night))
+        if self.case.spends:
+            self._check_budget(name)
+        begun = sorted(night.begun for night in self.submitted(name))
+        if any(later - earlier < HOURS * 3600 for earlier, later in itertools.pairwise(begun)):
+            raise Broken(f"{name} has answered two sessions within {HOURS} hours")
+
+    def counted(self, night: Night) -> tuple[str, ...]:
+        """Whose rows count, as the aggregator wrote down before it computed anything."""
+        path = self.journal(night)
+        journal = object.__new__(Journal)
+        journal.folder = path
+        return journal.closed(1) or ()
+
+    def submitted(self, name: str) -> list[Night]:
+        """The nights in whose session a site has said something."""
+        return [night for night in self.nights if any((name, night.session) == each[:2] for each in self.said)]
+
+    def _check_budget(self, name: str) -> None:
+        with self._store(name) as store:
+            spent = Ledger.stored(store).entries
+        for night in self.submitted(name):
+            if night.session not in spent:
+                raise Broken(f"{name} has submitted to {night.folder}, and forgotten what that spends")
+        if sum(each.epsilon for each in spent.values()) > EPSILON * NIGHTS + 1e-6:
+            raise Broken(f"{name} has spent more than its limit")
+        if len(self.submitted(name)) > NIGHTS:
+            raise Broken(f"{name} has submitted more often than its limit allows")
+
+    def forget_errors(self) -> None:
+        """Have what has failed count once it fails again."""
+        for night in self.nights:
+            night.why = ""
+
+    @property
+    def all_have_results(self) -> bool:
+        return all(is_finished(read_record(self.journal(night))) for night in self.nights)
+
+    def settled(self, night: Night) -> bool:
+        """Whether there is nothing to wait for: who counts has the result, or an error says why there is none."""
+        record = read_record(self.journal(night))
+        if record is not None and "error" in record:
+            night.why = record["error"]["message"]
+        return bool(night.why) or is_finished(record)
+
+    def check_end(self) -> None:
+        """Once faults have ended, and time has passed."""
+        for night in self.nights:
+            if is_finished(read_record(self.journal(night))):
+                continue
+            health = {name: str(self.status(name).get("health", "")) for name in self.roles}
+            steps = {name: self.step(name, night) for name in self.roles}
+            said = " | ".join((night.why, *steps.values(), *health.values()))
+            asked = steps[ADDER].startswith(("ended, but not for", "refused"))
+            if not any(name in night.why for name in (*self.roles, "helper", night.folder)) and not asked:
+                raise Broken(f"{night.folder} has not ended, and nobody is named: {said}")
+            if health[ADDER] == "ok" and not asked:
+                raise Broken(f"{night.folder} has failed, and the aggregator is well: {said}")
+
+
+def _check_result(world: World, night: Night, name: str, file: Path, counted: Sequence[str]) -> None:
+    from fhe_auc.metrics.trapezoid import trapezoid
+    from fhe_auc.rows.counts import count
+
+    try:
+        found: Any = outcomes.read(file)
+    except EvaluationError:
+        return
+    if name not in counted:
+        raise Broken(f"{name} has a result of {night.folder}, and does not count")
+    if found.parties != len(counted):
+        raise Broken(f"{name} has a result of {found.parties} parties, and {len(counted)} count")
+    own = [[rows(each, version, world.seed) for version in night.used.get(each, ())] for each in counted]
+    right = False
+    for chosen in itertools.product(*own):
+        counts = functools.reduce(lambda a, b: a + b, [count(each, GRID) for each in chosen])
+        right |= _fits(world.case, found, counts, sum(each.rows for each in chosen), trapezoid)
+    if not right:
+        raise Broken(f"{name} has a result of {night.folder} that is not that of the rows of {', '.join(counted)}")
+
+
+def _fits(case: Case, found: Any, counts: Any, size: int, trapezoid: Callable[[Any], Any]) -> bool:
+    if case.protocol in ("exact", "verified") and case.part != "epsilon":
+        return bool(found.fraction == trapezoid(counts).fraction)
+    if case.protocol == "nothing":
+        return rows_in(found) == size
+    if case.protocol == "histogram-federated":
+        return bool(np.array_equal(found.histogram.positives[-len(counts.bin_positives) :], counts.bin_positives))
+    near = {"verified": 0.1, "dpauc-laplace": 1.0, "ustat-krr": 0.1}.get(case.protocol, 1e-6 + rounding(found.decimals))
+    return bool(abs(found.auc - trapezoid(counts).auc) < near)
+
+
+def _temporary() -> Path:
+    return Path(tempfile.mkdtemp(prefix="fhe-auc-night-", dir=_SHM if os.access(_SHM, os.W_OK) else None))
+
+
+CASES = (
+    Case("exact", "sealed"),
+    Case("verified", "sealed"),
+    Case("verified", "helper", 2, "proofs"),
+    Case("verified", "helper", 3, "epsilon"),
+    Case("semi-honest", "sealed", 2),
+    Case("malicious", "sealed"),
+    Case("histogram-federated", "sealed"),
+    Case("histogram-federated", "helper", 2),
+    Case("dpauc-laplace", "none", 2),
+    Case("ustat-krr", "none", 2),
+    Case("nothing", "none", 2),
+)

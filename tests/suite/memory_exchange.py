@@ -1,0 +1,48 @@
+"""An exchange in memory, for roles that are passes of one process."""
+
+from __future__ import annotations
+
+from itertools import count
+
+from fhe_auc.base.errors import InputError
+from fhe_auc.base.exchange import Exchange, Version
+from fhe_auc.base.files import LONGEST
+
+
+class Memory(Exchange):
+    """Files in a dictionary, each with the number of the write that it is of."""
+
+    def __init__(self) -> None:
+        self.files: dict[str, tuple[bytes, int]] = {}
+        self._changes: dict[str, int] = {}  # of places, by what comes and goes directly in them
+        self._writes = count(1)
+
+    def __str__(self) -> str:
+        return "memory"
+
+    def list(self, place: str) -> dict[str, Version]:
+        below = [name.removeprefix(place).partition("/") for name in self.files if name.startswith(place)]
+        return {
+            first + slash: (self._changes.get(f"{place}{first}/", 0) if slash else self.files[place + first][1],)
+            for first, slash, _ in below
+        }
+
+    def read(self, name: str, longest: int = LONGEST) -> bytes:
+        if name not in self.files:
+            raise FileNotFoundError(2, "there is no such file", name)
+        data, _ = self.files[name]
+        if len(data) > longest:
+            raise InputError(f"{name!r} is longer than {longest:,} bytes")
+        return data
+
+    def put(self, name: str, data: bytes) -> None:
+        if not name.endswith("/"):
+            self.files[name] = data, self._changed(name)
+
+    def remove(self, name: str) -> None:
+        if self.files.pop(name, None) is not None:
+            self._changed(name)
+
+    def _changed(self, name: str) -> int:
+        number = self._changes[name[: name.rfind("/") + 1]] = next(self._writes)
+        return number
