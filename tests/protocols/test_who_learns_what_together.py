@@ -1,6 +1,5 @@
 """What those who work together learn, and which lies pass: promises that no other test plays."""
 
-import hashlib
 import math
 import secrets
 from fractions import Fraction
@@ -8,31 +7,23 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy import stats
 
 from fhe_auc import bfv, ckks
-from fhe_auc.base.errors import MessageError
 from fhe_auc.base.serialise import decode, encode, frame, unframe
-from fhe_auc.bfv.context import decoded
 from fhe_auc.ckks.encoding import coefficients
 from fhe_auc.question.analysis import PLAIN
 from fhe_auc.rlwe import modular
-from fhe_auc.rlwe.ciphertexts import wrap
 from fhe_auc.rlwe.modular import combined
-from fhe_auc.rlwe.polynomials import Polynomials, coefficients_of, values_of
+from fhe_auc.rlwe.polynomials import coefficients_of
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
-from fhe_auc.session.computation import Result
 from fhe_auc.session.protocol import Request, Session
 from fhe_auc.sums.pads import _MAGIC, _digest, _Stored
 from fhe_auc.sums.proof import Authenticator
 from fhe_auc.sums.terms import Layout, monomials
 from fhe_auc_keys.bundles.session_keys import PartySecrets, aggregator_material, party_secrets, public_context
-from fhe_auc_keys.roles.contributions import Contribution
-from fhe_auc_keys.trust.group_sealing import unseal_mine
-from fhe_auc_protocols.exact_auc import computations
 from fhe_auc_protocols.exact_auc.analysis_sums import AnalysisSums
-from fhe_auc_protocols.exact_auc.computations import ExactPaddedComputation
+from fhe_auc_protocols.exact_auc.computations import ExactComputation
 from tests.support.exact_sessions import GRID, Play, all_keys, material_of, pairs_of, rows
 from tests.support.pooled import exact_auc
 from tests.support.wire import changed, payload_of
@@ -72,8 +63,8 @@ def test_whoever_gets_at_its_contents_reads_another_one_s_ckks_submission() -> N
     session = prepared("semi-honest")
     plugin = registry.load("semi-honest")
     opening = plugin.aggregator(session.manifest, session.aggregator_material).start()
-    overheard = plugin.party(session.manifest, session.party_material, SITES[0]).respond(opening)
-    own = party_secrets(session.party_material, session.manifest)
+    overheard = plugin.party(session.manifest, encode(session.common), SITES[0]).respond(opening)
+    own = party_secrets(encode(session.common), session.manifest)
     public, secret = ckks.load_public(session.aggregator_material), ckks.load_secret(own.context)
     expected = plugin.task(session.manifest, SITES[0]).encode(own.common_secret)
     for block, values in zip(decode(payload_of(overheard), tuple[bytes, ...], ""), expected, strict=True):
@@ -91,11 +82,11 @@ def test_the_aggregator_with_one_party_s_material_passes_off_any_auc(protocol: s
     """It plays all parties under the session's keys, with made-up rows, and hands out that result."""
     session = prepared(protocol)
     aggregator, parties = first_round(session, session.aggregator_material, material_of(session), SITES)
-    own = party_secrets(session.party_material, session.manifest)
+    own = party_secrets(encode(session.common), session.manifest)
     context, opening = public_context(session.aggregator_material)
     seeds = {name: secrets.token_bytes(32) for name in NAMES}
     if opening:  # pads of its own, and an opening to match
-        computation = ExactPaddedComputation(session.manifest)
+        computation = ExactComputation(session.manifest)
         opening = computation.opening(own.context, seeds)
     parts = {
         name: encode(PartySecrets(own.context, own.common_secret, seeds[name] if opening else b"")) for name in NAMES
@@ -112,8 +103,8 @@ def test_the_aggregator_with_one_party_s_material_passes_off_any_auc(protocol: s
 def test_a_key_holder_that_encrypts_a_false_opening_shifts_the_auc_and_every_party_accepts() -> None:
     """It has dealt the pads and the common secret: so it adds to D at z = 0, and nothing at the point of the tags."""
     play, more = Play("verified", SITES), 100
-    computation, release = ExactPaddedComputation(play.manifest), play.plan.computed
-    own = party_secrets(play.session.party_material, play.manifest)
+    computation, release = ExactComputation(play.manifest), play.plan.computed
+    own = party_secrets(encode(play.session.common), play.manifest)
     secret, layout = bfv.load_secret(own.context), Layout.of(release, play.plan.parameters.slots)
     pads = computation._sketches(computation.sum_of_pads(enumerate(map(play.session.seeds.get, NAMES))))
     ciphertexts: list[bytes] = []
@@ -139,7 +130,7 @@ def test_a_key_holder_that_encrypts_a_false_opening_shifts_the_auc_and_every_par
 
 def padded(play: Play, name: str) -> list[Any]:
     """A party's submission, as the aggregator has it: residues modulo each prime."""
-    computation = ExactPaddedComputation(play.manifest)
+    computation = ExactComputation(play.manifest)
     message = next(party for party in play.parties if party.name == name).respond(play.opening)  # type: ignore[attr-defined]
     parts = decode(payload_of(message), tuple[bytes, ...], "")
     return [computation._unpacked(number, part)[0] for number, part in enumerate(parts)]
@@ -156,7 +147,7 @@ def started() -> tuple[Play, dict[str, list[Any]], list[list[int]]]:
 def test_the_aggregator_and_a_party_decrypt_the_pooled_sketch_from_the_opening() -> None:
     play, sent, sketches = started()
     context, opening = public_context(play.session.aggregator_material)
-    own = party_secrets(play.session.party_material, play.session.manifest)
+    own = party_secrets(encode(play.session.common), play.session.manifest)
     public, secret = bfv.load_public(context), bfv.load_secret(own.context)
     stored, layout = unframe(_MAGIC, opening, _Stored, ""), Layout.of(play.plan.computed, secret.parameters.slots)
     prime, bins = secret.parameters.plain_moduli[0], len(GRID)
@@ -175,7 +166,7 @@ def test_the_aggregator_and_a_party_decrypt_the_pooled_sketch_from_the_opening()
 def test_what_the_aggregator_and_a_party_have_fits_other_rows_of_every_other_party_as_well() -> None:
     """Two others' sketches change places: under other pads, of the same sum, what was sent and opened is the same."""
     play, sent, sketches = started()
-    computation, seeds = ExactPaddedComputation(play.manifest), play.session.seeds
+    computation, seeds = ExactComputation(play.manifest), play.session.seeds
     for number, prime in enumerate(play.plan.parameters.plain_moduli):
         told = [modular.residues(np.array(each), prime) for each in sketches]
         pads = [computation.pads(party, seeds[name])[number] for party, name in enumerate(NAMES)]
@@ -192,7 +183,7 @@ def test_what_the_aggregator_and_a_party_have_fits_other_rows_of_every_other_par
 
 def test_the_aggregator_and_the_key_holder_read_every_party_s_sketch() -> None:
     play, sent, sketches = started()
-    computation = ExactPaddedComputation(play.manifest)
+    computation = ExactComputation(play.manifest)
     prime = play.plan.parameters.plain_moduli[0]
     for party, (name, sketch) in enumerate(zip(NAMES, sketches, strict=True)):
         pad = computation.pads(party, play.session.seeds[name])[0]
@@ -205,92 +196,6 @@ def test_all_parties_but_one_learn_how_many_rows_of_each_label_it_has(keys: str)
     others = np.concatenate([data.y_true for data in SITES[1:]])
     assert found.positives - int(others.sum()) == int(SITES[0].y_true.sum())
     assert found.negatives - int((~others).sum()) == int((~SITES[0].y_true).sum())
-
-
-def test_with_joint_keys_the_aggregator_and_all_parties_but_one_see_sums_and_no_bin_s_terms(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """They take off their own masks from what decrypts; the last party's is left."""
-    masks, decrypted = recorded(monkeypatch, Layout, "mask"), recorded(monkeypatch, computations, "fuse")
-    play = Play("exact", SITES, keys="joint")
-    expected = play.read()[0]
-    (prime,), bins = play.plan.parameters.plain_moduli, len(GRID)
-    n, p = np.split(np.sum([SUMS.sketch(data, GRID, 1000, 2**40) for data in SITES], axis=0), 2)
-    terms = np.concatenate([p * (np.cumsum(n) - n - (n.sum() - np.cumsum(n))), p * n]) % prime
-    aggregators, *theirs = masks
-    seen = decrypted[0]
-    for each in (aggregators, *theirs[:-1]):
-        seen = modular.subtract(seen, each, prime)
-    several = np.delete(seen, [2 * bins, 2 * bins + 1])  # P and N have a slot each, which is the sum
-    assert stats.kstest(several / prime, "uniform").pvalue > 1e-7
-    assert not np.any(seen[: 2 * bins] == terms)
-    assert [seen[:bins].sum() % prime, seen[bins : 2 * bins].sum() % prime] == [
-        terms[:bins].sum() % prime,
-        terms[bins:].sum() % prime,
-    ]
-    assert seen[2 * bins : 2 * bins + 2].tolist() == [expected.negatives, expected.positives]
-    assert len(theirs) == len(SITES)
-    assert modular.subtract(seen, theirs[-1], prime)[: 2 * bins].tolist() == terms.tolist()
-
-
-def recorded(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str) -> list[Any]:
-    """What a method or function returns from now on, call by call."""
-    found, method = [], getattr(owner, name)
-
-    def recording(*args: Any) -> Any:
-        found.append(method(*args))
-        return found[-1]
-
-    monkeypatch.setattr(owner, name, recording)
-    return found
-
-
-def test_with_joint_keys_a_deviating_aggregator_and_a_party_read_another_one_s_submission() -> None:
-    """One forged result is enough, and the party's private key: it need not deviate. No one else gets a number."""
-    play = Play("verified", SITES, keys="joint")
-    plan, (colluding, victim, *_) = play.plan, play.parties
-    setup, (t, *_) = victim._setup, plan.parameters.plain_moduli
-    half, q = setup.result_part, math.prod(setup.result_part.moduli)
-    third = play.until(3)
-    submissions = play.answers(third)
-    message = play.deliver(submissions)
-    # Encoded masks, and whatever they add, are multiples of q/t. So c1 = D + (q/t)·k: D·s stands between the multiples,
-    # above the smudging. It looks uniform, k being so.
-    d = 5 * 2 ** (plan.smudging_exponent - 1)
-    assert d + 2**plan.smudging_exponent < q // (2 * t)
-    k = [secrets.randbelow(t) for _ in range(half.ring_dimension)]
-    c1 = [(each * q + t // 2) // t + d * (not index) for index, each in enumerate(k)]
-    c1_words = values_of(half, np.array([[each % modulus for each in c1] for modulus in half.moduli], np.uint64))
-    whole = Polynomials(half.ring_dimension, 2 * half.moduli)
-    both = np.concatenate((half.uniform(secrets.token_bytes(32)), c1_words))
-    forged = encode((wrap(setup.result_kind(0), setup.binding, whole.pack(both)),))
-    genuine = decode(payload_of(message), Result, "")
-    answer = victim.respond(changed(message, payload=encode(Result(genuine.counted, forged))))
-    (sealed,) = decode(payload_of(answer), Contribution, "").parts
-    info, digest = victim._info(b"partial decryption 1", victim.name), hashlib.sha256(forged).digest()
-    opened = unseal_mine(colluding._identity, sealed, info=info, associated=digest)
-    phase = combined(list(coefficients_of(half, half.unpack(opened))), half.moduli)
-    between = [t * each % q for each in phase]
-    share = [round((each - q if each > q // 2 else each) / (t * d)) for each in between]
-    assert set(share) == {-1, 0, 1}
-    big = setup.submission_part
-    secret = values_of(big, np.array([[each % modulus for each in share] for modulus in big.moduli], np.uint64))
-    read_off = []
-    for block, part in enumerate(decode(payload_of(submissions[victim.name]), Contribution, "").parts[1:]):
-        submitted = big.unpack(part)
-        big.add_in_place(submitted, big.multiply(setup.common(block), secret))
-        read_off.append(decoded(big, t, submitted))
-    names = [each.name for each in plan.computed.sums]
-    start = sum(plan.layout.widths[: names.index("ties at 0")])  # whose left factor is the counts of positive rows
-    counts = np.concatenate(read_off[::2])[start : start + len(GRID)]
-    data = SITES[1]
-    bins = np.searchsorted(GRID, data.y_score, side="right") - 1
-    assert counts.tolist() == np.bincount(bins[data.y_true], minlength=len(GRID)).tolist()
-    others = {each.name: each.respond(message) for each in play.parties if each is not victim}
-    last = play.deliver({**others, victim.name: answer})
-    for party in play.parties:
-        with pytest.raises(MessageError, match="contribution of party"):
-            party.respond(last)
 
 
 @pytest.mark.parametrize("protocol", ["dpauc-laplace", "dpauc-rr", "ustat-krr"])

@@ -13,8 +13,7 @@ import numpy as np
 
 from fhe_auc.base.errors import DeserialisationError, EvaluationError, InputError, TooFewPartiesError
 from fhe_auc.base.serialise import decode, encode
-from fhe_auc.input_proofs.fixed import QueryKey, Submissions
-from fhe_auc.input_proofs.sessions import InputProof, Submitted
+from fhe_auc.input_proofs.sessions import InputProof, QueryKey, Submissions, Submitted
 from fhe_auc.rlwe.polynomials import Words
 from fhe_auc_keys.errors import KeysError, TamperedError
 from fhe_auc_keys.fleet import tables
@@ -38,8 +37,8 @@ from fhe_auc_keys.fleet.tables import BLOBS, RECORDS, RowGroup
 from fhe_auc_keys.fleet.tasks import Workers
 from fhe_auc_keys.store import fixed_lists
 from fhe_auc_keys.store.key_store import KeyStore
-from fhe_auc_keys.trust.identity import Identity, has_signed
-from fhe_auc_keys.trust.sealing import OVERHEAD
+from fhe_auc_keys.trust.identity import Identity
+from fhe_auc_keys.trust.sealing import OVERHEAD, has_signed
 
 LIST_FILE = "list"
 
@@ -163,7 +162,7 @@ def add(
     counted = int((verdicts == Verdict.COUNTS).sum())
     if counted < manifest.min_parties:
         raise TooFewPartiesError(f"{counted} members count, at least {manifest.min_parties} are needed")
-    keys = computation.opened(computation.load_public(answer.context), session.unseal(OPENING, answer.opening))
+    keys = computation.keys(answer.context, session.unseal(OPENING, answer.opening))
     parts, _ = tables.parts_of(records, RECORDS)
     if len(parts) != len(listed.files):
         raise EvaluationError(_CHANGED.format(folder=records))

@@ -3,7 +3,6 @@
 Which lies a party may tell: tests/benchmarks/attacks. Here one lie stands for all; the session is what is looked at.
 """
 
-import json
 import logging
 import re
 from pathlib import Path
@@ -25,12 +24,11 @@ from fhe_auc.session.aggregator import Aggregator
 from fhe_auc.session.journal import Journal
 from fhe_auc.session.messages import Message
 from fhe_auc_keys.errors import KeysError
-from fhe_auc_keys.roles.helper_opening import Blobs, HelpedSubmission
-from fhe_auc_keys.roles.helper_roles import _OpeningUnderKey
-from fhe_auc_keys.roles.helper_word import Told
+from fhe_auc_keys.roles.helped import HelpedSubmission, Told
+from fhe_auc_keys.roles.helper import Blobs, PadKeyOf
 from fhe_auc_keys.store.key_store import TRAIL
 from fhe_auc_protocols.options import Verified
-from tests.support.exact_sessions import PLUGINS, found_in, pairs_of, rows
+from tests.support.exact_sessions import found_in, pairs_of, rows
 from tests.support.helped_sessions import SITES, Play, payload_of, played_over_files
 from tests.support.lying_parties import lying
 from tests.support.machines import GRID, MachineSession, answer_in, toml
@@ -52,29 +50,14 @@ def proving(protocol: str = "verified", **asked: Any) -> Play:
 
 
 @both_protocols
-def test_honest_parties_read_the_same_fraction_in_as_many_rounds_and_results_say_what_is_proved(protocol: str) -> None:
-    plain, play = Play(protocol), proving(protocol)
-    results = {}
-    for each in (plain, play):
-        each.play()
-        results[each] = [party.result() for party in each.parties]
-        assert {found_in(result) for result in results[each]} == {pairs_of(each.sites)}
-    assert play.aggregator.rounds == plain.aggregator.rounds
-    (of_all,) = {json.dumps(result.as_dict()["verified"]) for result in results[play]}
-    assert json.loads(of_all) == {"aggregation": protocol == "verified", "parties": "row caps"}
-    assert results[play][0].unproved_parties == ()
-    assert results[plain][0].as_dict()["verified"] == {"aggregation": protocol == "verified", "parties": False}
-
-
-@both_protocols
 def test_a_party_whose_proof_does_not_hold_is_left_out_and_named_to_all_and_never_called_a_liar(
     protocol: str, liars: set[str]
 ) -> None:
     play = proving(protocol)
     liars.add(NAMES[1])
     play.play()
-    assert play.helper.unproved == (NAMES[1],)
-    assert play.aggregator.counted == play.helper.opened == (NAMES[0], *NAMES[2:])
+    assert play.helper.who.unproved == (NAMES[1],)
+    assert play.aggregator.counted == play.helper.who.opened == (NAMES[0], *NAMES[2:])
     record = play.aggregator.result()
     assert record.missing == (NAMES[1],)
     said = dict(record.refused)[NAMES[1]]
@@ -158,7 +141,7 @@ def test_who_changes_what_the_helper_is_told_of_a_proof_makes_it_fail_and_passes
     def left_out(**changes: Any) -> Any:
         first = msgspec.structs.replace(asked.signed[0], **changes)
         answer = play.another_helper().respond(with_fields(question, Blobs, signed=(first, *asked.signed[1:])))
-        word = payload_of(answer, _OpeningUnderKey).word
+        word = payload_of(answer, PadKeyOf).word
         return word.unfit, word.unproved
 
     first, second = asked.signed[:2]
@@ -280,47 +263,17 @@ def test_there_is_no_query_before_the_last_submission() -> None:
     answers = play.answers(play.aggregator.start())
     for name in NAMES[:-1]:
         play.aggregator.receive(name, answers[name])
-    early = {name: play.aggregator._submissions[name] for name in NAMES[:-1]}
+    early = {name: play.aggregator._side.submissions[name] for name in NAMES[:-1]}
     with pytest.raises(EvaluationError, match="1 submissions are not fixed: nothing can be asked before all are"):
-        play.aggregator._blobs(early)
+        play.aggregator._side._blobs(early, play.aggregator.fix)
     play.aggregator.receive(NAMES[-1], answers[NAMES[-1]])
     assert len(payload_of(play.aggregator.finish_round(), Blobs).key) == 32
-
-
-def test_a_helper_and_an_aggregator_that_go_on_elsewhere_say_the_same(tmp_path: Path, liars: set[str]) -> None:
-    """After each of its messages the aggregator's process ends, and the helper's after each answer."""
-    liars.add(NAMES[3])
-    play = proving()
-    sent: list[bytes] = []
-    first = PLUGINS["verified"].aggregator(play.manifest, play.delivery.aggregator)
-    with Journal(tmp_path / "journal") as journal:
-        first.journal = journal
-        message = first.start()
-        while True:
-            sent.append(message)
-            again = PLUGINS["verified"].aggregator(play.manifest, play.delivery.aggregator)
-            again.journal = journal
-            assert again.start() == message
-            helper = play.another_helper()
-            helper.restore(play.helper.saved())
-            for role in (*play.parties, play.helper):
-                if role.name in again.asked:
-                    again.receive(role.name, (helper if role.name == HELPER else role).respond(message))
-            if helper.name in again.asked:
-                play.helper = helper
-            if (message := again.finish_round()) is None:
-                break
-        assert len(sent) == 4
-        assert again.result().missing == (NAMES[3],)
-        assert "its proof did not hold" in dict(again.result().refused)[NAMES[3]]
-    assert found_in(play.parties[0].result()) == pairs_of(play.counted(3))
 
 
 def test_caps_that_cannot_be_proved_are_refused_with_what_to_give() -> None:
     sites = [([0, 1, 1], [0.1, 0.8, 0.4]), ([0, 0, 1], [0.5, 0.2, 0.9])]
     for asked, why in (
         ({"keys": "sealed"}, 'with a helper only: give keys="helper"'),
-        ({"keys": "joint"}, 'with a helper only: give keys="helper"'),
         ({"protocol": "histogram-federated"}, "with exact and verified, not with protocol 'histogram-federated'"),
         ({"row_caps": {"party 1": 5}}, "'party 2' has none, and each party is to prove its own"),
         ({"row_caps": {"party 1": 5, "party 2": 5, "west": 5}}, "'west' is not a party"),

@@ -3,7 +3,7 @@
 The party or the aggregator that has refused something goes on afterwards as if it had not come.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -14,8 +14,6 @@ import pytest
 from fhe_auc.base.errors import DeserialisationError, InputError, MessageError, VerificationError
 from fhe_auc.base.serialise import decode, encode
 from fhe_auc.bfv import PublicContext, SecretContext
-from fhe_auc.bfv.joint_keys import JointEvaluator
-from fhe_auc.rlwe.polynomials import Words
 from fhe_auc.session.computation import Result
 from fhe_auc.session.messages import Message
 from fhe_auc.sums.pads import pack, unpack
@@ -36,7 +34,7 @@ from tests.support.exact_sessions import (
     slow,
     with_payload,
 )
-from tests.support.wire import LIMIT, flipped, payload_of
+from tests.support.wire import LIMIT, changed, flipped, payload_of
 
 Spoil = Callable[[Any], Any]
 
@@ -183,7 +181,7 @@ def test_a_result_with_another_number_of_primes_kept_is_refused(backend: str, mo
     party = play.parties[0]
     with pytest.raises(MessageError, match="at most"):
         party.respond(bad)
-    party.download_limit *= 2
+    party._side.download_limit *= 2
     with pytest.raises(MessageError, match="expected a result in 1 of 3 primes"):
         play.parties[0].respond(bad)
 
@@ -200,37 +198,12 @@ def test_messages_that_name_many_parties_of_the_longest_names_are_within_the_lim
 # --- Lies -------------------------------------------------------------------------------------------------------------
 
 
-@both_backends
-@pytest.mark.parametrize("lie", ["doubled", slow("zeros")])
-def test_with_joint_keys_a_lie_is_refused_and_the_last_answer_does_not_tell(
-    lie: str, backend: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    honest = JointEvaluator.product
-
-    def lying(keys: JointEvaluator, totals: Sequence[Words], prime: int) -> Words:
-        product = honest(keys, totals, prime)
-        if lie == "zeros":
-            return np.zeros_like(product)  # which flooding makes an encryption of zero
-        keys._small.add_in_place(product[: keys._setup.kept], product[: keys._setup.kept].copy())
-        keys._small.add_in_place(product[keys._setup.kept :], product[keys._setup.kept :].copy())
-        return product
-
-    monkeypatch.setattr(JointEvaluator, "product", lying)
-    play = Play("verified", rows(3, 21), keys="joint", backend=backend)
-    last = play.answers(play.until(5))
-    assert {payload_of(each) for each in last.values()} == {b""}
-    for party in play.parties:
-        with pytest.raises(VerificationError) as caught:
-            party.result()
-        assert caught.value.check == "authenticator"
-
-
 def test_parties_that_were_given_different_results_decrypt_neither(monkeypatch: pytest.MonkeyPatch) -> None:
     """Both are honest ones, of the same submissions."""
     play = Play("verified", rows(3, 45))
     mine = play.until(2)
-    play.aggregator.round -= 1
-    other = play.aggregator._open_next(play.aggregator._close)
+    side = play.aggregator._side
+    other = changed(mine, payload=side.close(1, play.aggregator.counted, play.aggregator.fix))
     assert other != mine
     for party, message in zip(play.parties, (mine, other, other), strict=True):
         play.aggregator.receive(party.name, party.respond(message))
@@ -280,7 +253,7 @@ def test_what_a_party_answers_last_and_what_it_computes_do_not_depend_on_its_ver
 
 def test_authenticators_hang_on_the_manifest_and_blinders_are_drawn_anew() -> None:
     play, other = Play("verified", rows(3, 47)), Play("verified", rows(3, 47))
-    task, secret = play.plugin.task(play.manifest, play.sites[0]), play.parties[0]._common_secret
+    task, secret = play.plugin.task(play.manifest, play.sites[0]), play.parties[0]._side._common_secret
     second = other.plugin.task(other.manifest, other.sites[0])
     (one,), (again,), (elsewhere,) = task.encode(secret), task.encode(secret), second.encode(secret)
     counts, size, differing = 2 * len(GRID), play.plan.release.sketch.size, np.flatnonzero(one != again)
