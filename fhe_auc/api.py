@@ -20,8 +20,9 @@ from fhe_auc.rows.frames import Breakdown, Columns, Rows, parties_of
 from fhe_auc.rows.own_rows import default_thresholds
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
-from fhe_auc.session.one_process import first_of, played, run, run_on_quantiles
-from fhe_auc.session.protocol import DEFAULT_PROTOCOL, Attacks, Request, Setup
+from fhe_auc.session.attacks import Attacks
+from fhe_auc.session.one_process import run, run_on_quantiles
+from fhe_auc.session.protocol import DEFAULT_PROTOCOL, Request, Setup
 
 C = TypeVar("C", bound=CheckedNames)
 F = TypeVar("F", bound=Callable[..., object])
@@ -288,4 +289,4 @@ def federated_thresholds(
         **vars(setup),
     )
     with shown(progress) as report:
-        return first_of(played(registry.finding(name), request, parties, report))
+        return run(registry.finding(name), request, parties, report)

@@ -23,6 +23,7 @@ import numpy as np
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from fhe_auc_keys.roles.contributions import Contribution
 
 from fhe_auc.base import serialise
 from fhe_auc.base.errors import BackendUnavailableError
@@ -54,7 +55,6 @@ from fhe_auc_keys.bundles.session_keys import PartySecrets, aggregator_material
 from fhe_auc_keys.fleet import device, helper, tables
 from fhe_auc_keys.fleet import session as fleet_session
 from fhe_auc_keys.fleet.aggregator import BlobFile, BlobList, FleetResult, Opened
-from fhe_auc_keys.roles.contributions import Contribution
 from fhe_auc_keys.site import answered_studies, invitation, key_erasure, made_sessions
 from fhe_auc_keys.site.policy import Policy
 from fhe_auc_keys.store import fixed_lists, key_store, trusted_authorities

@@ -84,8 +84,9 @@ def aggregate(folders: tuple[Path, ...], config: Path, as_json: bool) -> None:
     if as_json:
         output.print_json(record.as_dict())
         return
-    rows = [(name, ", ".join(parties) or "nobody") for name, parties in record.as_dict().items() if name != "refused"]
-    output.print_table([("session", record.session.hex()), *rows[1:]])
+    named = {"counted": record.counted, "missing": record.missing, "delivered": record.delivered}
+    rows = [(name, ", ".join(parties) or "nobody") for name, parties in named.items()]
+    output.print_table([("session", record.session.hex()), *rows])
 
 
 def answer_options(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -22,8 +22,7 @@ from fhe_auc.base.names import HELPER
 from fhe_auc.machines.site_role import OTHER_VERSION
 from fhe_auc.machines.site_state import Joined, site_storage
 from fhe_auc.question import thresholds as grids
-from fhe_auc.session.aggregator import Aggregator
-from fhe_auc.session.counted_parties import SessionRecord
+from fhe_auc.session.aggregator import Aggregator, SessionRecord
 from fhe_auc.session.journal import Journal, is_finished, read_record
 from fhe_auc.session.manifest import Manifest
 

@@ -293,7 +293,7 @@ def answer(
     party = joined.helper() if joined.helps else joined.party(data)
     if last is not None:
         party.restore(last.party)
-        party.listed = last.counted
+        party.who.listed = last.counted
     if parsed.round > party.next_round:
         raise MessageError(
             f"the session has gone on to round {parsed.round} without {party.name!r}: nothing is to be done; it takes "
@@ -309,10 +309,10 @@ def answer(
     known, mine = site.others(session) if parsed.round > 1 and question else (), joined.manifest.parties
     others = [each for each in map(_known, known) if each and each.question == question]
     read = (each for each in (*others, last) if each and each.outcome in _READ and set(each.parties) == set(mine))
-    party.earlier = (mine, *(each.counted for each in read if each.counted))
+    party.who.earlier = (mine, *(each.counted for each in read if each.counted))
 
     def answered(message: bytes, submission: bytes, *, outcome: str = "", noted: bool = True) -> bytes:
-        about = digest, party.saved(), question, size, party.listed, party.submitted, party.ended
+        about = digest, party.saved(), question, size, party.who.listed, party.submitted, party.ended
         ends = outcome, dict(spent), noted, joined.manifest.parties
         return _FORMAT.frame(_Answered(message, submission, *about, *ends))
 
@@ -326,10 +326,10 @@ def answer(
             site.keep(session, answered(b"", b"", outcome=type(error).__name__))
         raise
     stopped = party.failure if joined.helps else None
-    if party.opened or stopped is not None:
-        not_proved = {"not_proved": list(party.unproved)} if party.unproved else {}
-        joined.records.note("opened", parties=list(party.opened), **not_proved)
-        for why in [*(f"{name}: {NOT_PROVED}" for name in party.unproved), *([str(stopped)] if stopped else [])]:
+    if party.who.opened or stopped is not None:
+        not_proved = {"not_proved": list(party.who.unproved)} if party.who.unproved else {}
+        joined.records.note("opened", parties=list(party.who.opened), **not_proved)
+        for why in [*(f"{name}: {NOT_PROVED}" for name in party.who.unproved), *([str(stopped)] if stopped else [])]:
             LOGGER.warning("%s", why, extra={"session": session.hex(), "round": parsed.round})
     if party.submitted and not (last and last.submitted):
         if not joined.helps:
@@ -344,7 +344,7 @@ def answer(
     if party.ended and not joined.helps:
         party.own_warnings += near_other_sessions(party.name, size, [each.size for each in others])
         if last is not None and outcome in _READ:  # whatever dies from now on, this list is one that was read
-            read_now = msgspec.structs.replace(last, counted=party.listed, outcome=outcome, noted=True)
+            read_now = msgspec.structs.replace(last, counted=party.who.listed, outcome=outcome, noted=True)
             site.keep(session, _FORMAT.frame(read_now))
         done(party, joined.records)
     if party.ended:

@@ -6,52 +6,94 @@
     party.result()                                 an Evaluation, or what else the session is for; the aggregator's
                                                    record holds none of it
 
-The base class does what is the same everywhere: envelopes and checks; a protocol fills in what each round carries. Who
-counts when parties are away is decided in `fhe_auc.session.counted_parties`. Where its process ends, another one goes
-on from its `fhe_auc.session.journal.Journal`. The other side is `fhe_auc.session.party`.
+`Aggregator` does what is the same everywhere: envelopes and checks, and who counts when parties are away. What a round
+carries makes its `AggregatorSide`, which has the computation and the keys. Where its process ends, another one goes on
+from its `fhe_auc.session.journal.Journal`. The other side is `fhe_auc.session.party`.
 """
 
-import contextlib
-import time
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from __future__ import annotations
 
-from fhe_auc.base.errors import DeserialisationError, EvaluationError, MessageError
+import contextlib
+import secrets
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from fhe_auc.base.errors import DeserialisationError, EvaluationError, MessageError, TooFewPartiesError
 from fhe_auc.base.names import AGGREGATOR, HELPER
-from fhe_auc.session.counted_parties import CountedParties, SessionRecord
+from fhe_auc.rlwe.polynomials import Polynomials, PolynomialSum, Words
 from fhe_auc.session.journal import Journal
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.messages import ENVELOPE_BYTES, Message, Protection, Rounds, in_envelope, require_protection
 
+_SECRET_BYTES = 32
+Parse: TypeAlias = Callable[[int, bytes, Words], Words]
 
-class Aggregator(Rounds, ABC):
-    """Base of every protocol's aggregator; everything that can be chosen stands in the manifest."""
 
-    helper_rounds: range = range(0)  # those of `rounds` that the session's helper answers, in place of the parties
-    submission_limit: int  # largest payload of a submission, in bytes
-    # Set before the session starts:
-    protection: Protection | None = None  # between machines; without it the session is refused
-    fix_list: Callable[[bytes], bytes] | None = None  # keeps the digest of all submissions; the secret of a query
-    journal: Journal | None = None  # for a session that outlives this process; `start` goes on from what is there
+class AggregatorSide(ABC):
+    """What an aggregator makes of submissions; it has a computation, and the keys that an aggregator has."""
 
-    _stranger = "not a party of this session, or left out in an earlier round"
+    rounds: Rounds
+    refusals: Mapping[str, str] = {}  # parties that it has left out, and why, beyond those whose submissions it refused
 
-    def __init__(self, manifest: Manifest) -> None:
+    @abstractmethod
+    def limit(self, number: int) -> int:
+        """Return the largest payload of an answer in a round, in bytes."""
+
+    @abstractmethod
+    def accept(self, number: int, party: str, payload: bytes) -> None:
+        """Take the payload of an answer; on `DeserialisationError` nothing may have changed."""
+
+    def counts(self, number: int, parties: tuple[str, ...]) -> tuple[str, ...]:
+        """Return who counts after a round, of those who have answered; after the helper's, of those before it."""
+        return parties
+
+    @abstractmethod
+    def close(self, number: int, counted: tuple[str, ...], keep: Callable[[bytes], bytes]) -> bytes:
+        """Return what the message after this round carries; raise `EvaluationError` where there is none.
+
+        `keep` writes down the digest of all submissions, and returns a new secret (`Aggregator.fix`).
+        """
+
+
+class Aggregator:
+    """The aggregator of one session; everything that can be chosen stands in the manifest."""
+
+    def __init__(self, manifest: Manifest, side: AggregatorSide) -> None:
         self.manifest = manifest
         self.digest = manifest.digest
         self.round = 0
+        # Set before the session starts:
+        self.protection: Protection | None = None  # between machines; without it the session is refused
+        self.fix_list: Callable[[bytes], bytes] | None = None  # keeps a digest in the key store; the secret of a query
+        self.journal: Journal | None = None  # for a session that outlives this process; `start` goes on from it
+        self._side, self._rounds = side, side.rounds
         self._parties = CountedParties(manifest.parties)
         self._ended = False
+        self._listed: dict[str, bytes] = {}  # digests of what the parties have submitted last
+
+    @property
+    def rounds(self) -> int:
+        """How many rounds the session has; in the last one parties only confirm."""
+        return self._rounds.number
+
+    @property
+    def submission_limit(self) -> int:
+        """Largest payload of an answer in this round, in bytes."""
+        return self._side.limit(self.round)
 
     def start(self) -> bytes:
-        """Return the message that opens round 1, or, with a journal, the round that the session had reached.
+        """Return the message that begins round 1, or, with a journal, the round that the session had reached.
 
         Raises `EvaluationError` where the session was started before or its journal is damaged, and as `finish_round`.
         """
         if self.round:
             raise EvaluationError("the session has already been started; every session runs once")
         require_protection(self.manifest, self.protection)
-        message = self._open_next(self._opening)
+        message = self._begin(self._earlier_message() or self._message(b""))
         while self.journal is not None:
             for party, submission in self.journal.submissions(self.round):
                 with contextlib.suppress(MessageError):  # it was refused before, too
@@ -62,7 +104,8 @@ class Aggregator(Rounds, ABC):
             if not set(closed) <= set(self._parties.digests):
                 raise self.journal.damaged("submissions are gone")
             self._count(closed)
-            message = self._open_next(self._close)
+            known = self._earlier_message()
+            message = self._begin(known or self._message(self._side.close(self.round, self.counted, self.fix)))
         return message
 
     def receive(self, party: str, submission: bytes) -> None:
@@ -82,7 +125,8 @@ class Aggregator(Rounds, ABC):
                 raise MessageError("already submitted in this round (duplicate or replay)", field="sender")
             if journal is not None:
                 journal.add(self.round, party, submission)
-            self._accept(party, payload)
+            if self.round < self.rounds:  # in the last one parties confirm, with nothing
+                self._side.accept(self.round, party, payload)
         except DeserialisationError as error:
             if authentic:
                 self._parties.refuse(party, str(error))
@@ -90,11 +134,11 @@ class Aggregator(Rounds, ABC):
         self._parties.digests[party] = b"" if self.protection is None else digest
 
     def _checked(self, party: str, submission: bytes) -> tuple[bytes, bytes]:
-        """Return what a submission carries, its seal opened where it has one; and its digest."""
+        """Return what a submission carries, unsealed where it is sealed; and its digest."""
         if not self.round or self._ended:
             raise MessageError("the session is not open", field="round")
         if not self._parties.is_asked(party):
-            raise MessageError(self._stranger, field="sender")
+            raise MessageError("not a party of this session, or left out in an earlier round", field="sender")
         message = Message.from_bytes(submission, limit=self.submission_limit + ENVELOPE_BYTES)
         message.require(
             protocol=self.manifest.protocol,
@@ -106,7 +150,7 @@ class Aggregator(Rounds, ABC):
         protection = require_protection(self.manifest, self.protection)
         if protection is None:
             return message.unsealed, message.digest
-        return message.opened(protection, AGGREGATOR if self._is_sealed(self.round) else ""), message.digest
+        return message.opened(protection, AGGREGATOR if self._rounds.is_sealed(self.round) else ""), message.digest
 
     def finish_round(self) -> bytes | None:
         """Close the round and return the next message for all, or None when the session has ended.
@@ -116,18 +160,36 @@ class Aggregator(Rounds, ABC):
         """
         if not self.round or self._ended:
             raise EvaluationError("the session is not open")
-        if not self._must_answer():
+        if self.round == self.rounds:
             self._ended = True
             return None
-        self._parties.require(1 if self.round in self.helper_rounds else self._least())
+        least = self.manifest.min_parties if self.round == 1 else len(self.counted)  # nobody counted may miss the echo
+        self._parties.require(1 if self.round in self._rounds.of_helper else least)
         answered = self._parties.answered
         if self.journal is not None:
             self.journal.close_round(self.round, answered)
         self._count(answered)
-        return self._open_next(self._close)
+        known = self._earlier_message()
+        return self._begin(known or self._message(self._side.close(self.round, self.counted, self.fix)))
+
+    def fix(self, digest: bytes) -> bytes:
+        """Keep the digest of all submissions, and return a new secret; within one process nothing is kept.
+
+        Errors as of `fhe_auc_keys.store.fixed_lists.fix`; `EvaluationError` where there is none.
+        """
+        if self.protection is None:
+            return secrets.token_bytes(_SECRET_BYTES)
+        if self.fix_list is None:
+            raise EvaluationError("between machines an aggregator asks about proofs once its key store has the list")
+        return self.fix_list(digest)
 
     def _count(self, answered: tuple[str, ...]) -> None:
-        self._parties.count(answered)
+        """Go on with those who count after this round."""
+        by_helper = self.round in self._rounds.of_helper
+        if not by_helper:
+            self._listed = dict(self._parties.digests)
+        self._parties.count(self._side.counts(self.round, self.counted if by_helper else answered))
+        self._parties.refusals.update(self._side.refusals)
 
     @property
     def refusals(self) -> dict[str, str]:
@@ -159,87 +221,175 @@ class Aggregator(Rounds, ABC):
             return Message.from_bytes(submission, limit=len(submission)).digest == digest
         return False
 
-    def _open_next(self, payload: Callable[[], bytes]) -> bytes:
-        """Return the next round's message: the one that was sent before, if any, else a new one with this payload."""
+    def _earlier_message(self) -> bytes | None:
+        """Return the next round's message where it was sent before; `EvaluationError` where that is not ours."""
         number = self.round + 1
         message = None if self.journal is None else self.journal.message(number)
-        if message is None:
-            content = payload()
-            recipient = HELPER if number in self.helper_rounds else ""
-            listed = self._listed(number) if self.protection and self._is_sealed(number - 1) else ()
-            message = in_envelope(
-                self.manifest, self.protection, number, AGGREGATOR, content, recipient=recipient, submissions=listed
-            ).to_bytes()
-            if self.journal is not None:
-                self.journal.keep_message(number, message)
-        elif not self._is_ours(message, number):
-            raise self.journal.damaged(f"round {number}")  # type: ignore[union-attr] # it had the message
-        self.round = number
-        self._parties.open_round(for_helper=number in self.helper_rounds)
+        if message is None or self.journal is None:
+            return None
+        with contextlib.suppress(MessageError):
+            parsed = Message.from_bytes(message, limit=len(message))
+            if (parsed.manifest, parsed.round, parsed.sender) == (self.digest, number, AGGREGATOR):
+                return message
+        raise self.journal.damaged(f"round {number}")
+
+    def _message(self, content: bytes) -> bytes:
+        """Return the next round's message, which the journal has then."""
+        number = self.round + 1
+        recipient = HELPER if number in self._rounds.of_helper else ""
+        listed: tuple[tuple[str, bytes], ...] = ()
+        if self.protection is not None and self._rounds.lists(number):
+            listed = tuple((party, self._listed[party]) for party in self.counted if party in self._listed)
+        made = in_envelope(
+            self.manifest, self.protection, number, AGGREGATOR, content, recipient=recipient, submissions=listed
+        )
+        message = made.to_bytes()
+        if self.journal is not None:
+            self.journal.keep_message(number, message)
         return message
 
-    def _listed(self, number: int) -> tuple[tuple[str, bytes], ...]:
-        """Return whose submissions count, with their digests, for the message of a round."""
-        digests = self._parties.digests
-        return tuple((party, digests[party]) for party in self.counted if party in digests)
+    def _begin(self, message: bytes) -> bytes:
+        """Begin the next round, with this message."""
+        self.round += 1
+        self._parties.begin_round(for_helper=self.round in self._rounds.of_helper)
+        return message
 
-    def _is_ours(self, message: bytes, number: int) -> bool:
-        try:
-            parsed = Message.from_bytes(message, limit=len(message))
-        except MessageError:
-            return False
-        return (parsed.manifest, parsed.round, parsed.sender) == (self.digest, number, AGGREGATOR)
 
-    def _must_answer(self) -> bool:
-        """Whether this round needs submissions; the last one only acknowledges."""
-        return self.round < self.rounds
+class RunningSum:
+    """The sum of all submissions so far, part by part; memory does not grow with their number.
 
-    def _least(self) -> int:
-        """Return how many submissions this round needs."""
-        return self.manifest.min_parties
+    Each is parsed and checked before it counts. Sums are of coefficients modulo primes: they need no encryption
+    library, and come out the same whatever the order and grouping. `shapes` are those of the parts of a submission.
+    `parse` takes the number of a part, its bytes, and an array of the part's shape that it may write into; it returns
+    coefficients of that shape, or raises `DeserialisationError`.
+    """
 
-    def _opening(self) -> bytes:
-        """Return what the first message carries."""
-        return b""
+    def __init__(self, shapes: Sequence[Polynomials], parse: Parse) -> None:
+        self._sums = [PolynomialSum(shape) for shape in shapes]
+        self._arrays = [np.empty(shape.shape, np.uint64) for shape in shapes]  # the same ones for every submission
+        self._parse = parse
 
-    @abstractmethod
-    def _accept(self, party: str, payload: bytes) -> None:
-        """Take one submission's payload; on `DeserialisationError` nothing may have changed."""
+    def add(self, parts: Sequence[bytes]) -> None:
+        """Add one party's submission, or raise `DeserialisationError` and leave the sum as it was."""
+        if len(parts) != len(self._sums):
+            raise DeserialisationError(f"expected {len(self._sums)} parts, got {len(parts)}")
+        parsed = [self._parse(number, *each) for number, each in enumerate(zip(parts, self._arrays, strict=True))]
+        for total, words in zip(self._sums, parsed, strict=True):
+            total.add(words)
 
-    @abstractmethod
-    def _close(self) -> bytes:
-        """Return what the next round's message carries."""
+    @property
+    def totals(self) -> list[Words]:
+        """Coefficients of the sum, part by part, each of the shape (polynomials, N)."""
+        return [total.words for total in self._sums]
+
+
+@dataclass(frozen=True, slots=True)
+class SessionRecord:
+    """What the aggregator may tell about an ended session: who took part, never how good the model is.
+
+    The submissions of `counted` parties are in the result; `missing` ones submitted nothing acceptable.
+    `delivered` parties have confirmed the last round: they have the result, or know that there is none, and nobody else
+    learns which. `refused` names parties of which a submission was refused, each with the latest reason; in signed
+    sessions only what they have signed is named, as anybody may send the rest in their names. A missing party is named
+    there, too, whose input proof did not hold.
+    """
+
+    session: bytes  # the manifest's id, 16 bytes
+    counted: tuple[str, ...]
+    missing: tuple[str, ...]
+    delivered: tuple[str, ...]
+    refused: tuple[tuple[str, str], ...]
+
+    def as_dict(self) -> dict[str, object]:
+        """Return plain types; `from_dict` has the way back."""
+        parties = {"counted": [*self.counted], "missing": [*self.missing], "delivered": [*self.delivered]}
+        return {"session": self.session.hex(), **parties, "refused": dict(self.refused)}
+
+    @classmethod
+    def from_dict(cls, plain: Mapping[str, Any]) -> SessionRecord:
+        """Return the record that `as_dict` was of."""
+        counted, missing, delivered = (tuple(plain[name]) for name in ("counted", "missing", "delivered"))
+        return cls(bytes.fromhex(plain["session"]), counted, missing, delivered, tuple(plain["refused"].items()))
+
+
+class CountedParties:
+    """The parties of one session, from round to round; whoever does not answer a round is out of the session.
+
+    `counted` are those still in it, in the manifest's order. `digests` are of what each has submitted in this round, in
+    the order of arrival, empty where it is not signed; `refusals` as of `SessionRecord`.
+    """
+
+    def __init__(self, parties: tuple[str, ...]) -> None:
+        self._parties = parties
+        self._known = frozenset(parties)  # to look up names in
+        self.count(parties)
+        self.begin_round()
+        self.refusals: dict[str, str] = {}
+
+    def begin_round(self, *, for_helper: bool = False) -> None:
+        """Begin a round that nobody has answered, of the session's helper or of the parties that count."""
+        self._for_helper = for_helper
+        self.digests: dict[str, bytes] = {}
+
+    def count(self, parties: tuple[str, ...]) -> None:
+        """Go on with these parties alone."""
+        self.counted, self._awaited = parties, frozenset(parties)
+
+    @property
+    def asked(self) -> tuple[str, ...]:
+        """Who is to answer this round."""
+        return (HELPER,) if self._for_helper else self.counted
+
+    def is_asked(self, name: str) -> bool:
+        """Whether this party or helper is to answer this round."""
+        return name == HELPER if self._for_helper else name in self._awaited
+
+    @property
+    def answered(self) -> tuple[str, ...]:
+        """Who has answered this round, in the order of `asked`."""
+        return tuple(name for name in self.asked if name in self.digests)
+
+    def refuse(self, name: str, reason: str) -> None:
+        """Remember why a submission was refused; what strangers send is not worth keeping."""
+        if name in self._known or self.is_asked(name):
+            self.refusals[name] = reason
+
+    def require(self, least: int) -> None:
+        """Raise `TooFewPartiesError`, which names who is missing, where fewer than `least` have answered this round."""
+        if len(self.digests) >= least:
+            return
+        missing = [name for name in self.asked if name not in self.digests]
+        named = ", ".join(map(repr, missing[:10])) + (", …" if len(missing) > 10 else "")
+        raise TooFewPartiesError(
+            f"{len(self.digests)} of {len(self.asked)} parties submitted, at least {least} are needed; missing: {named}"
+        )
+
+    def record(self, session: bytes) -> SessionRecord:
+        """Return who took part in the session of this id, after its last round."""
+        missing = tuple(party for party in self._parties if party not in self._awaited)
+        return SessionRecord(session, self.counted, missing, self.answered, tuple(self.refusals.items()))
 
 
 def conduct(
     aggregator: Aggregator,
     exchange: Callable[[bytes], Iterable[tuple[str, bytes]]],
     *,
-    seconds: dict[str, float] | None = None,
     refused: Callable[[MessageError], None] | None = None,
-    clock: Callable[[], float] = time.perf_counter,
 ) -> SessionRecord:
     """Play a session from the aggregator's side, whatever carries the messages; the aggregator is not started yet.
 
     `exchange` takes a message for all, and yields (party, submission) as answers arrive, until none is waited for.
-    Time by `clock` spent on "ingest" and "circuit" is added to `seconds`. `refused` is called with the error of each
-    refused submission, and the session goes on; without it the error is raised.
-
-    Errors are those of `Aggregator.receive` and `Aggregator.finish_round`.
+    `refused` is called with the error of each refused submission, and the session goes on; without it the error is
+    raised. Errors as of the aggregator.
     """
-    spent = {} if seconds is None else seconds
     message: bytes | None = aggregator.start()
     while message is not None:
         for party, submission in exchange(message):
-            started = clock()
             try:
                 aggregator.receive(party, submission)
             except MessageError as error:
                 if refused is None:
                     raise
                 refused(error)
-            spent["ingest"] = spent.get("ingest", 0.0) + clock() - started
-        started = clock()
         message = aggregator.finish_round()
-        spent["circuit"] = spent.get("circuit", 0.0) + clock() - started
     return aggregator.result()

@@ -1,7 +1,7 @@
 """Computations under CKKS: the parties' values in one ciphertext a block, and sums of squares of their sums."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, Protocol, TypeAlias
+from typing import Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,13 +12,14 @@ from fhe_auc.ckks.context import PublicContext, SecretContext
 from fhe_auc.ckks.encoding import Slots
 from fhe_auc.ckks.parameters import CkksParameters
 from fhe_auc.rlwe.polynomials import Polynomials, Words
-from fhe_auc.session.computation import PartyTask, SealedComputation
+from fhe_auc.session.aggregator import RunningSum
+from fhe_auc.session.computation import PartyTask, Submission
 from fhe_auc.session.manifest import Manifest
+from fhe_auc.session.party import R
 from fhe_auc.session.plan import EncryptedPlan
-from fhe_auc.session.running_sum import RunningSum
 
 Sums: TypeAlias = NDArray[np.complex128]  # of `SecretContext.decrypt_sums`
-CkksTask: TypeAlias = PartyTask[Slots, Sums, Any]  # encodes the slots of each block, and reads the result's sums
+CkksTask: TypeAlias = PartyTask[Slots, Sums, R]  # encodes the slots of each block, and reads the result's sums
 Circuit: TypeAlias = Callable[[PublicContext, Sequence[Words]], bytes]
 """From the sums of all submissions, block by block, to the result, of `PublicContext.dump_sums`."""
 
@@ -35,37 +36,55 @@ class CkksPlan(EncryptedPlan, Protocol):
         """Sums of squares in a result."""
 
 
-class SealedCkks(SealedComputation[CkksTask, PublicContext, SecretContext, Sums]):
-    """A computation under a key holder's CKKS keys; the plan is the manifest's."""
+class CkksComputation:
+    """A computation under a key holder's CKKS keys; the plan is the manifest's.
 
-    library: ClassVar[Any] = ckks
-    plan: CkksPlan
+    Where it is `masked`, ciphertexts get masks, which vanish in the sum over all parties alone. Methods that take keys
+    raise `DeserialisationError` for damaged or other bytes, `InputError` for another session's.
+    """
 
-    def __init__(self, manifest: Manifest, plan: CkksPlan, circuit: Circuit) -> None:
+    def __init__(self, manifest: Manifest, plan: CkksPlan, circuit: Circuit, *, masked: bool = False) -> None:
         self._manifest = manifest
         self.plan = plan
         self._circuit = circuit
+        self.masked = masked
+
+    @property
+    def payload_limit(self) -> int:
+        """More bytes than any honest submission or result has: at most two polynomials a part."""
+        return 2 * self.plan.submission_bytes + 1024 * (1 + self.plan.blocks)
+
+    def keys(self, context: bytes) -> PublicContext:
+        """Return what the aggregator computes with."""
+        public = ckks.load_public(context)
+        self._manifest.check_keys(self.plan, public.parameters, public.fingerprint)
+        return public
+
+    def secret(self, context: bytes) -> SecretContext:
+        """Return the secret key."""
+        secret = ckks.load_secret(context)
+        self._manifest.check_keys(self.plan, secret.parameters, secret.fingerprint)
+        return secret
 
     def running_sum(self, keys: PublicContext) -> RunningSum:
         """Return an empty sum of submissions."""
         return running_sum(keys, self.plan.blocks)
 
-    def encrypt(self, keys: SecretContext, task: CkksTask, common_secret: bytes) -> tuple[bytes, ...]:
-        """Return a ciphertext a block, masked if the task says so."""
+    def encrypt(self, secret: SecretContext, party: str, common_secret: bytes, values: Sequence[Slots]) -> Submission:
+        """Return a ciphertext a block."""
         blocks = self.plan.blocks
         masks: Sequence[Words | None] = [None] * blocks
-        if task.masked:
-            masks = zero_sum_masks(keys.mask_shape, self._manifest, task.party, common_secret, blocks=blocks)
-        pairs = zip(task.encode(common_secret), masks, strict=True)
-        return tuple(keys.encrypt(block, mask) for block, mask in pairs)
+        if self.masked:
+            masks = zero_sum_masks(secret.mask_shape, self._manifest, party, common_secret, blocks=blocks)
+        return Submission(tuple([secret.encrypt(*each) for each in zip(values, masks, strict=True)]))
 
     def aggregate(self, keys: PublicContext, totals: Sequence[Words]) -> bytes:
         """Return the encrypted result of the circuit."""
         return self._circuit(keys, totals)
 
-    def decrypt(self, keys: SecretContext, result: bytes) -> Sums:
+    def decrypt(self, secret: SecretContext, result: bytes) -> Sums:
         """Return the result's sums over slots."""
-        return keys.decrypt_sums(result, self.plan.squares)
+        return secret.decrypt_sums(result, self.plan.squares)
 
 
 def running_sum(context: PublicContext, blocks: int) -> RunningSum:

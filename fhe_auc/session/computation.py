@@ -1,18 +1,13 @@
-"""An encrypted computation, for roles that know neither its encryption scheme nor its protocol.
+"""What roles ask of a computation; they know neither its encryption scheme nor its protocol.
 
     encode      a party's rows                     ->  values          `PartyTask`, by the protocol
-    encrypt     values                             ->  submission      by the scheme, or under a pad
-    aggregate   the sum of all submissions         ->  result          by the scheme; the circuit is the protocol's
-    decrypt     result                             ->  values          by the scheme
+    submit      values                             ->  submission      under a key, or under a pad
+    aggregate   the sum of all submissions         ->  result          the circuit is the protocol's
+    decrypt     result                             ->  values
     read        values                             ->  outcome         `PartyTask`
 
-A protocol brings one for each way in which keys may be held; `fhe_auc_keys.roles` makes roles of it:
-
-    `SealedComputation`    `sealed_roles`: a key holder makes the keys, and parties encrypt
-    `PaddedComputation`    `padded_roles`: a key holder makes the keys, and parties pad; `helper_roles`: a helper does
-    `JointComputation`     `joint_roles`: the parties make the keys together
-
-Sums of vectors, which need no encryption: `fhe_auc.session.vector_computation`.
+Who has which key is a role's business (`fhe_auc_keys.roles`). `PaddedComputation` is the contract where parties pad.
+Where they encrypt under a key that they all have, there is `fhe_auc.session.ckks_computation`.
 
 The common secret, 32 bytes that all parties of the session have and the aggregator has not, is an argument wherever it
 is needed: nothing that a protocol makes holds it.
@@ -21,25 +16,21 @@ is needed: nothing that a protocol makes holds it.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, ClassVar, Generic, NamedTuple, TypeVar, cast
+from collections.abc import Iterable, Sequence
+from typing import Generic, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 
-from fhe_auc.base.errors import InputError
-from fhe_auc.bfv.joint_keys import JointSetup, JointShare
 from fhe_auc.input_proofs.sessions import InputProof, InputProofs
-from fhe_auc.rlwe.context import BasePublicContext, BaseSecretContext
 from fhe_auc.rlwe.modular import Residues
-from fhe_auc.rlwe.polynomials import Polynomials, Words
-from fhe_auc.session.manifest import Manifest
+from fhe_auc.rlwe.parameters import RingParameters
+from fhe_auc.rlwe.polynomials import Words
+from fhe_auc.session.aggregator import RunningSum
 from fhe_auc.session.party import R
-from fhe_auc.session.plan import EncryptedPlan
-from fhe_auc.session.running_sum import RunningSum
+from fhe_auc.session.plan import Plan
 
-Task = TypeVar("Task", bound="PartyTask[Any, Any, Any]")
-Public = TypeVar("Public")  # what the aggregator computes with
-Secret = TypeVar("Secret")  # what a party encrypts with: the secret key, or its share of it
+Keys = TypeVar("Keys")  # what the aggregator computes with
+Secret = TypeVar("Secret")  # the secret key
 Values = TypeVar("Values")  # what is encrypted as one part of a submission
 Decrypted = TypeVar("Decrypted")  # what a decrypted result holds
 
@@ -48,18 +39,24 @@ class Result(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields
     """What the aggregator sends once it has computed: the parties that count, and the result."""
 
     counted: tuple[str, ...]  # in the manifest's order
-    content: bytes  # a ciphertext, from `Computation.aggregate`; or of a `VectorComputation`
+    content: bytes  # from `PaddedComputation.aggregate`, or encrypted
+
+
+class Submission(NamedTuple):
+    """What a party submits, part by part, and the proof that its counts are within its row cap."""
+
+    parts: tuple[bytes, ...]
+    proof: InputProof | None = None  # None where the session has none
 
 
 class PartyTask(ABC, Generic[Values, Decrypted, R]):
     """One party's part in a computation: it encodes its rows, which are checked already, and reads the result."""
 
     party: str  # name
-    masked: bool = False  # whether ciphertexts get masks, which vanish in the sum over all parties alone
 
     @abstractmethod
     def encode(self, common_secret: bytes) -> Sequence[Values]:
-        """Return what to encrypt, part by part; `common_secret` is 32 bytes that the aggregator has not."""
+        """Return what to submit, part by part; `common_secret` is 32 bytes that the aggregator has not."""
 
     @abstractmethod
     def read(self, decrypted: Decrypted, counted: Sequence[str], common_secret: bytes) -> R:
@@ -69,83 +66,21 @@ class PartyTask(ABC, Generic[Values, Decrypted, R]):
         """
 
 
-class Computation(ABC, Generic[Task, Public, Secret, Decrypted]):
-    """One session's encrypted computation; everything about it is public."""
-
-    plan: EncryptedPlan
-
-    @property
-    def payload_limit(self) -> int:
-        """More bytes than any honest submission or result has: at most two polynomials a part."""
-        return 2 * self.plan.submission_bytes + 1024 * (1 + self.plan.blocks)
-
-    @abstractmethod
-    def aggregate(self, keys: Public, totals: Sequence[Words]) -> bytes:
-        """Return the encrypted result, from the sum of all submissions, part by part."""
+PaddedTask: TypeAlias = PartyTask[Residues, Sequence[Residues], R]
+"""One where parties pad: it encodes residues for each prime, and reads their sums."""
 
 
-class WholeKeyComputation(Computation[Task, Public, Secret, Decrypted]):
-    """A computation under keys that one role has made as a whole, for the manifest `_manifest`."""
+class PaddedComputation(ABC, Generic[Keys, Secret]):
+    """One session's computation on what parties submit under one-time pads; everything about it is public.
 
-    library: ClassVar[Any]  # the scheme's package, `fhe_auc.bfv` or `fhe_auc.ckks`
-    _manifest: Manifest
-
-    def load_public(self, material: bytes) -> Any:
-        """Return the public context in these bytes.
-
-        Raises `DeserialisationError` for damaged or other bytes, `InputError` for another session's keys.
-        """
-        return self._checked(self.library.load_public(material))
-
-    def load_secret(self, material: bytes) -> Secret:
-        """Return the secret key that these bytes hold; errors as `load_public`."""
-        return cast("Secret", self._checked(self.library.load_secret(material)))
-
-    @abstractmethod
-    def decrypt(self, keys: Secret, result: bytes) -> Decrypted:
-        """Return what an encrypted result holds; raise `DeserialisationError` where it is none of this session."""
-
-    def outcome(self, keys: Secret, task: PartyTask[Any, Decrypted, R], result: Result, common_secret: bytes) -> R:
-        """Return what a party reads of a result; errors as `decrypt` and `task.read`."""
-        return task.read(self.decrypt(keys, result.content), result.counted, common_secret)
-
-    def _checked(self, context: BasePublicContext[Any] | BaseSecretContext[Any]) -> Any:
-        if self._manifest.joint_keys:
-            raise InputError("the session's manifest asks for joint keys")
-        if self.plan.parameters != context.parameters:
-            raise InputError("the keys were made with other parameters than the session's manifest names")
-        if self._manifest.keys == "sealed" and self._manifest.context != context.fingerprint:
-            raise InputError("the keys are not those of this session (fingerprint mismatch)")
-        return context
-
-
-class SealedComputation(WholeKeyComputation[Task, Public, Secret, Decrypted]):
-    """A computation on what parties encrypt, under a key that they all have: `load_public` returns `Public`."""
-
-    @abstractmethod
-    def encrypt(self, keys: Secret, task: Task, common_secret: bytes) -> tuple[bytes, ...]:
-        """Return a party's submission, part by part."""
-
-    @abstractmethod
-    def running_sum(self, keys: Public) -> RunningSum:
-        """Return an empty sum of submissions; it checks what it adds."""
-
-
-class Padded(NamedTuple):
-    """A party's submission under its pad, part by part, and the proof that its counts are within its row cap."""
-
-    parts: tuple[bytes, ...]
-    proof: InputProof | None = None  # None where the session has none
-
-
-class PaddedComputation(WholeKeyComputation[Task, Public, Secret, list[Residues]]):
-    """A computation on what parties submit under one-time pads; the opening of the pads' sum stands for a key.
-
-    A pad comes from a seed that only its party and the role that opens have. `aggregate` takes what `opened` returns.
+    A pad comes from a seed that only its party has, and the role that makes the *pad key*: what takes the sum of the
+    pads off. Methods that take what another role has made raise `DeserialisationError` for damaged or other bytes, and
+    `InputError` for another session's keys.
     """
 
-    proofs: InputProofs | None = None
-    """What checks the parties' proofs, where the session has any."""
+    plan: Plan
+    parameters: RingParameters | None  # of the encryption; None where there are pads alone, and no keys
+    proofs: InputProofs | None = None  # what checks the parties' proofs, where the session has any
 
     @property
     @abstractmethod
@@ -154,12 +89,25 @@ class PaddedComputation(WholeKeyComputation[Task, Public, Secret, list[Residues]
 
     @property
     @abstractmethod
-    def opening_limit(self) -> int:
-        """More bytes than a public context and an opening have together."""
+    def payload_limit(self) -> int:
+        """More bytes than any honest submission or result has, but for names."""
+
+    @property
+    @abstractmethod
+    def pad_key_limit(self) -> int:
+        """More bytes than a public context and a pad key have together."""
 
     @abstractmethod
-    def under_pad(self, task: Task, index: int, seed: bytes, common_secret: bytes) -> Padded:
-        """Return a submission under the pad of this index and seed, 32 bytes."""
+    def keys(self, context: bytes, pad_key: bytes) -> Keys:
+        """Return what the aggregator computes with, of a public context, if there is any, and the pad key."""
+
+    @abstractmethod
+    def secret(self, context: bytes) -> Secret:
+        """Return the secret key that a secret context, if there is any, holds."""
+
+    @abstractmethod
+    def under_pad(self, index: int, seed: bytes, values: Sequence[Residues]) -> Submission:
+        """Return what a task has encoded under the pad of the party's index and seed, 32 bytes."""
 
     @abstractmethod
     def running_sum(self) -> RunningSum:
@@ -174,43 +122,16 @@ class PaddedComputation(WholeKeyComputation[Task, Public, Secret, list[Residues]
         """Return the sum of such sums, of pads or of submissions; of none it is zero."""
 
     @abstractmethod
-    def open_sum(self, material: bytes, pads: Sequence[Words]) -> bytes:
-        """Return the opening of such a sum; `material` is for `load_secret`."""
+    def pad_key(self, secret: Secret, pads: Sequence[Words]) -> bytes:
+        """Return the pad key for a sum of pads, under the secret key.
 
-    def opening(self, material: bytes, seeds: Mapping[str, bytes]) -> bytes:
-        """Return the opening of the sum of the pads from these seeds, by party.
-
-        A session has one opening only: two of them tell what the pads between them hide.
+        A session has one only: two of them tell what the pads between them hide.
         """
-        indices = {party: index for index, party in enumerate(self._manifest.parties)}
-        return self.open_sum(material, self.sum_of_pads((indices[party], seed) for party, seed in seeds.items()))
 
     @abstractmethod
-    def opened(self, public: Any, opening: bytes) -> Public:
-        """Return what the aggregator computes with, of a public context and an opening; errors as `load_public`."""
-
-
-class JointComputation(Computation[Task, Public, JointShare, Decrypted]):
-    """A computation under keys that the parties make together."""
-
-    setup: JointSetup  # common polynomials, and shapes of all parts of keys and submissions
-    partial_shape: Polynomials  # shape of a party's partial decryption of the whole result
+    def aggregate(self, keys: Keys, totals: Sequence[Words]) -> bytes:
+        """Return the result, from the sum of all submissions, part by part."""
 
     @abstractmethod
-    def encrypt(self, keys: JointShare, task: Task, common_secret: bytes) -> tuple[bytes, ...]:
-        """Return a party's submission, part by part."""
-
-    @abstractmethod
-    def public_keys(self, key_parts: Sequence[Words], relinearisation_part: Words) -> Public:
-        """Return the aggregator's keys from the sums of all parties' parts, of the first and the second round."""
-
-    @abstractmethod
-    def partial_decryption(self, share: JointShare, result: bytes) -> bytes:
-        """Return a party's partial decryption, smudged; raise `DeserialisationError` where `result` is none."""
-
-    @abstractmethod
-    def combine(self, result: bytes, partials: Iterable[Words]) -> Decrypted:
-        """Return what a result holds, from all parties' partial decryptions, each once and none left out.
-
-        Raises `DeserialisationError` where `result` is none.
-        """
+    def decrypt(self, secret: Secret, result: bytes) -> list[Residues]:
+        """Return what a result holds; raise `DeserialisationError` where it is none of this session."""

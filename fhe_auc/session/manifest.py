@@ -17,7 +17,7 @@ from fhe_auc.base.serialise import decode, encode
 from fhe_auc.question.fleet import Fleet
 from fhe_auc.question.study import Study
 from fhe_auc.question.thresholds import explicit
-from fhe_auc.rlwe.parameters import FINGERPRINT_BYTES
+from fhe_auc.rlwe.parameters import FINGERPRINT_BYTES, RingParameters
 from fhe_auc.session.plan import VECTOR_SUMS, EncodedPlan, Keys, Plan
 
 SESSION_BYTES = 16
@@ -167,6 +167,13 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         if plan.parties < self.size:
             raise InputError("the manifest's plan is for fewer parties")
         return plan
+
+    def check_keys(self, plan: Plan, parameters: RingParameters, fingerprint: bytes) -> None:
+        """Raise `InputError` where keys with these parameters and this fingerprint are not those of the session."""
+        if plan.parameters != parameters:
+            raise InputError("the keys were made with other parameters than the session's manifest names")
+        if self.keys == "sealed" and self.context != fingerprint:
+            raise InputError("the keys are not those of this session (fingerprint mismatch)")
 
     def to_bytes(self) -> bytes:
         """Serialise; equal manifests give equal bytes."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 from abc import ABC, abstractmethod
 from functools import cached_property
-from typing import Any
+from typing import NamedTuple
 
 import msgspec
 
@@ -147,7 +147,7 @@ class Message(_Content, frozen=True):
         message.__dict__.update(_content=content, digest=digest)  # the bytes that came, and that its sender has signed
         return message
 
-    def require(self, **expected: Any) -> None:
+    def require(self, **expected: str | int | bytes) -> None:
         """Raise `MessageError` where a field differs from what is expected; the text names it, ``error.field`` too."""
         for field, value in expected.items():
             actual = getattr(self, field)
@@ -156,15 +156,27 @@ class Message(_Content, frozen=True):
                 raise MessageError(f"message with {field} {shown[0]}, expected {shown[1]}", field=field)
 
 
-class Rounds:
-    """What both sides of a session know of its rounds."""
+class Rounds(NamedTuple):
+    """How many rounds a session has, which of them its helper answers, and in how many, the last, answers are open.
 
-    rounds: int  # in which parties answer
-    open_rounds = 1  # the last ones, in which answers are not sealed: they are empty, or go to all in the next round
+    Open answers are not sealed: they are empty, or go to all in the next round.
+    """
 
-    def _is_sealed(self, number: int) -> bool:
-        """Whether answers of the round are sealed; of those that are not the next message lists no digests."""
-        return number <= self.rounds - self.open_rounds
+    number: int
+    of_helper: range = range(0)
+    open: int = 1
+
+    def is_sealed(self, number: int) -> bool:
+        """Whether answers of the round are sealed to the aggregator."""
+        return number <= self.number - self.open
+
+    def lists(self, number: int) -> bool:
+        """Whether the message of a round lists whose submissions count, with their digests.
+
+        It does where it is for parties, and what they answered last was sealed. A helper sees no digest.
+        """
+        before = self.of_helper.start if number == self.of_helper.stop else number
+        return number not in self.of_helper and before > 1 and self.is_sealed(before - 1)
 
 
 def require_protection(manifest: Manifest, protection: Protection | None) -> Protection | None:

@@ -7,7 +7,7 @@ docs/guide/write-a-protocol.md walks through it. What carries, keeps and resumes
 encryption. No command has it unless a package names it in the entry-point group ``fhe_auc.protocols``.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -18,9 +18,10 @@ from fhe_auc.base.options import Options, check_names, option
 from fhe_auc.base.serialise import decode, encode
 from fhe_auc.results.evaluation import Evaluation
 from fhe_auc.rows.party_data import PartyData
-from fhe_auc.session.aggregator import Aggregator
+from fhe_auc.session.aggregator import Aggregator, AggregatorSide
 from fhe_auc.session.manifest import Manifest
-from fhe_auc.session.party import Party
+from fhe_auc.session.messages import Rounds
+from fhe_auc.session.party import Party, PartySide, WhoCounts
 from fhe_auc.session.protocol import Protocol, Request, Session, new_manifest
 
 STEPS: Mapping[str, type[Exception]] = {
@@ -60,73 +61,81 @@ class Nothing(Protocol[Evaluation]):
     def prepare(self, request: Request) -> Session:
         """Check the options and name the session; there are no keys."""
         check_names(self.options, self.name, request.options)
-        if request.options.get("fails") not in (None, *STEPS):
-            raise InputError(f"fails must be one of {', '.join(STEPS)}, got {request.options['fails']!r}")
-        manifest = new_manifest(self, request, options=request.options)
+        fails = request.options.get("fails")
+        if fails not in (None, *STEPS):
+            raise InputError(f"fails must be one of {', '.join(STEPS)}, got {fails!r}")
+        manifest = new_manifest(self, request, options={} if fails is None else {"fails": str(fails)})
         _step("prepare", manifest)
         return Session(manifest)
 
     def aggregator(self, manifest: Manifest, material: bytes) -> Aggregator:
         """Return the aggregator; `material` is empty."""
         _step("aggregator", manifest)
-        return NothingAggregator(manifest)
+        return Aggregator(manifest, Adding(manifest))
 
     def new_party(self, manifest: Manifest, material: bytes, data: PartyData) -> Party[Evaluation]:
         """Return the party; `material` is empty."""
         _step("party", manifest)
-        return NothingParty(manifest, data)
+        return Party(manifest, data.name, Telling(manifest, data))
 
 
-class NothingAggregator(Aggregator):
+class Adding(AggregatorSide):
     """Adds up what parties send."""
 
-    rounds = 2
-    submission_limit = _PAYLOAD_BYTES
-    _rows = 0
+    rounds = Rounds(2)
 
-    def _accept(self, party: str, payload: bytes) -> None:
-        if self.round == self.rounds:  # parties acknowledge the result, with nothing
-            return
+    def __init__(self, manifest: Manifest) -> None:
+        self._manifest = manifest
+        self._rows = 0
+
+    def limit(self, number: int) -> int:
+        """Return more bytes than a number of rows takes."""
+        return _PAYLOAD_BYTES
+
+    def accept(self, number: int, party: str, payload: bytes) -> None:
+        """Take how many rows a party has."""
         rows = decode(payload, _Rows, "number of rows")
-        _step("accept", self.manifest)  # nothing may have changed yet
+        _step("accept", self._manifest)  # nothing may have changed yet
         self._rows += rows
 
-    def _close(self) -> bytes:
-        _step("close", self.manifest)
-        return encode((len(self.counted), self._rows))
+    def close(self, number: int, counted: tuple[str, ...], keep: Callable[[bytes], bytes]) -> bytes:
+        """Return how many parties count, and how many rows they have."""
+        _step("close", self._manifest)
+        return encode((len(counted), self._rows))
 
 
-class NothingParty(Party[Evaluation]):
-    """Sends how many rows it has."""
+class Telling(PartySide[Evaluation]):
+    """Tells how many rows a party has."""
 
-    rounds = 2
+    rounds = Rounds(2)
     download_limit = _PAYLOAD_BYTES
 
     def __init__(self, manifest: Manifest, data: PartyData) -> None:
-        super().__init__(manifest, data.name)
-        self._data = data
+        self._manifest, self._data = manifest, data
 
-    def _answer(self, round_number: int, payload: bytes) -> bytes:
-        if round_number == 1:
-            _step("submit", self.manifest)
-            return encode(self._data.rows)
+    def answer(self, number: int, payload: bytes, who: WhoCounts) -> bytes:
+        """Return the number of rows."""
+        _step("submit", self._manifest)
+        return encode(self._data.rows)
+
+    def read(self, payload: bytes, who: WhoCounts) -> Evaluation:
+        """Return an AUC of 1/2."""
         parties, rows = decode(payload, tuple[int, _Rows], "sum")
-        self._check_counted(parties)
-        _step("receive", self.manifest)
-        _step("read", self.manifest)
-        self._outcome = Evaluation(
+        who.check_number(parties)
+        _step("receive", self._manifest)
+        _step("read", self._manifest)
+        return Evaluation(
             auc=0.5,
             binning_error=0.5,
             numerical_error=0.0,
-            protocol=self.manifest.protocol,
+            protocol=self._manifest.protocol,
             backend="none",
             parties=parties,
-            thresholds=len(self.manifest.thresholds),
+            thresholds=len(self._manifest.thresholds),
             verified=False,
             security_bits=0,
             warnings=(f"nothing was computed of {rows:,} rows",),
         )
-        return b""
 
 
 def _step(step: str, manifest: Manifest) -> None:

@@ -1,7 +1,7 @@
 """Sessions whose roles all run in this process, and exchange the same bytes as between sites."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -9,10 +9,9 @@ from numpy.typing import NDArray
 
 from fhe_auc.base.errors import MessageError
 from fhe_auc.base.terminal import Progress
-from fhe_auc.results.evaluation import FIRST_SESSION, Evaluation, QuantileThresholds, preceded
+from fhe_auc.results.evaluation import FIRST_SESSION, Evaluation, Outcome, QuantileThresholds, preceded
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
-from fhe_auc.session.aggregator import conduct
 from fhe_auc.session.party import Party, R
 from fhe_auc.session.protocol import Protocol, Request, check_rows
 
@@ -31,57 +30,29 @@ def run_on_quantiles(
     `edges` makes others of those found, at which the parties count.
     """
     first, second = plugin.staged(request, bins)
-    finder = registry.finder(plugin)
 
     def in_first(phase: str, done: int, total: int) -> None:
         progress(FIRST_SESSION + phase, done, total)
 
-    quantiles = played(finder, first, parties, in_first)
-    found = first_of(quantiles)
+    found = run(registry.finder(plugin), first, parties, in_first)
     chosen = replace(second, thresholds=found.grid if edges is None else edges(found.grid))
-    return preceded(run(plugin, chosen, parties, progress, cheat, None if edges else quantiles), found)
+    return preceded(run(plugin, chosen, parties, progress, cheat, found if edges is None else None), found)
 
 
 def run(
-    plugin: Protocol[Evaluation],
-    request: Request,
-    parties: Sequence[PartyData],
-    progress: Progress,
-    cheat: str | None = None,
-    quantiles: Mapping[str, QuantileThresholds] | None = None,
-    clock: Callable[[], float] = time.perf_counter,
-) -> Evaluation:
-    """Run one session in this process and return the first party's evaluation, with all phases' seconds.
-
-    `cheat` is as for `federated_auc`; `quantiles` has, by name, the thresholds that each party has found before. By
-    `clock` go the phases that are not the parties' own.
-    """
-    evaluation = first_of(played(plugin, request, parties, progress, cheat, quantiles, clock))
-    if sum(len(data.y_score) for data in parties) < request.min_rows and evaluation.numerical_error > 0:
-        # No role could know, but here all rows are in one process.
-        few = f"fewer than min_rows = {request.min_rows:,} pooled rows: the error may exceed the stated one"
-        return replace(evaluation, warnings=(*evaluation.warnings, few))
-    return evaluation
-
-
-def first_of(outcomes: Mapping[str, R]) -> R:
-    """Return the first party's outcome, which all of them may know."""
-    return next(iter(outcomes.values()))
-
-
-def played(
     plugin: Protocol[R],
     request: Request,
     parties: Sequence[PartyData],
     progress: Progress,
     cheat: str | None = None,
-    quantiles: Mapping[str, QuantileThresholds] | None = None,
+    found: QuantileThresholds | None = None,
     clock: Callable[[], float] = time.perf_counter,
-) -> dict[str, R]:
-    """Play all roles of a session; return each party's outcome, by name, with the session's costs.
+) -> R:
+    """Play all roles of a session in this process; return the first party's outcome, with all phases' seconds.
 
-    Where `cheat` is a lie of a party, `liar_among` them tells it: the others go on without it, if they can, and it has
-    no outcome.
+    `cheat` is as for `federated_auc`: where it is a lie of a party, `liar_among` them tells it, and the others go on
+    without it, if they can. `found` are the thresholds that the parties have found before: the manifest must have them.
+    By `clock` go the phases that are not the parties' own.
     """
     rows = sum(data.rows for data in parties)
     if plugin.encrypts:
@@ -93,44 +64,56 @@ def played(
     started = clock()
     session = plugin.prepare(request)
     manifest, delivery = session.manifest, session.delivery()
-    seconds = {"keys": clock() - started}
+    if found is not None:
+        found.require(manifest.thresholds, party=parties[0].name)
+    seconds = {"keys": clock() - started, "ingest": 0.0, "circuit": 0.0}
     if attacks is None or cheat is None or liar is not None:
         aggregator = plugin.aggregator(manifest, delivery.aggregator)
     else:
         aggregator = attacks.aggregator(cheat, manifest, delivery.aggregator, rows=rows)
-    for name, own in (quantiles or {}).items():
-        own.require(manifest.thresholds, party=name)
-    helper = None if delivery.helper is None else plugin.helper(manifest, delivery.helper)
-
-    def role_of(data: PartyData) -> Party[R]:
-        material = delivery.parties[data.name]
-        if attacks is not None and cheat is not None and data.name == liar:
-            return attacks.party(cheat, manifest, material, data, rows=rows)
-        return plugin.party(manifest, material, data)
-
-    roles = [role_of(data) for data in parties]
-    for role in roles:  # here nobody is to be kept from knowing about the others
-        role.own_warnings = plugin.own_warnings(manifest, parties)
-
-    def exchange(message: bytes) -> Iterator[tuple[str, bytes]]:
-        asked = [role for role in (*roles, helper) if role is not None and role.name in aggregator.asked]
+    roles = [plugin.party(manifest, delivery.parties[data.name], data) for data in parties if data.name != liar]
+    for party in roles:  # here nobody is to be kept from knowing about the others
+        party.own_warnings = plugin.own_warnings(manifest, parties)
+    everyone: list[Party[R] | Party[Outcome] | Party[Evaluation]] = [*roles]
+    if delivery.helper is not None:
+        everyone.append(plugin.helper(manifest, delivery.helper))
+    if attacks is not None and cheat is not None and liar is not None:
+        data = liar_among(parties)
+        everyone.append(attacks.party(cheat, manifest, delivery.parties[liar], data, rows=rows))
+    message, refused = aggregator.start(), False
+    while message:
+        asked = [role for role in everyone if role.name in aggregator.asked]
         for done, role in enumerate(asked):
             progress(f"round {aggregator.round}", done, len(asked))
-            yield role.name, role.respond(message)
+            submission, started = role.respond(message), clock()
+            try:
+                aggregator.receive(role.name, submission)
+            except MessageError:
+                if liar is None:
+                    raise
+                refused = True
+            seconds["ingest"] += clock() - started
         progress(f"round {aggregator.round}", len(asked), len(asked))
-
-    refused: list[MessageError] = []
-    conduct(aggregator, exchange, seconds=seconds, refused=None if liar is None else refused.append, clock=clock)
-    outcomes = {role.name: role.result() for role in roles if role.name in aggregator.counted and role.name != liar}
-    if refused:  # as of the aggregator's record
-        also = tuple(f"{name} not counted: {reason}" for name, reason in aggregator.refusals.items())
-        outcomes = {name: replace(each, warnings=(*each.warnings, *also)) for name, each in outcomes.items()}
-    return with_costs(outcomes, seconds)
+        started = clock()
+        message = aggregator.finish_round() or b""
+        seconds["circuit"] += clock() - started
+    outcomes = {party.name: party.result() for party in roles if party.name in aggregator.counted}
+    outcome = first_of(with_costs(outcomes, seconds))
+    warnings = [f"{name} not counted: {why}" for name, why in aggregator.refusals.items()] if refused else []
+    if isinstance(outcome, Evaluation) and rows < request.min_rows and outcome.numerical_error > 0:
+        # No role could know, but here all rows are in one process.
+        warnings.append(f"fewer than min_rows = {request.min_rows:,} pooled rows: the error may exceed the stated one")
+    return replace(outcome, warnings=(*outcome.warnings, *warnings)) if warnings else outcome
 
 
 def liar_among(parties: Sequence[PartyData]) -> PartyData:
     """Return the party that lies where `cheat` is a party's."""
     return parties[-1]
+
+
+def first_of(outcomes: Mapping[str, R]) -> R:
+    """Return the first party's outcome, which all of them may know."""
+    return next(iter(outcomes.values()))
 
 
 def with_costs(outcomes: Mapping[str, R], seconds: Mapping[str, float]) -> dict[str, R]:

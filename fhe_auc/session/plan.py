@@ -6,7 +6,7 @@ which the engine passes on unread; the protocol decodes it (`fhe_auc.session.man
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal, NamedTuple, Protocol, runtime_checkable
+from typing import ClassVar, Literal, NamedTuple, Protocol, runtime_checkable
 
 import msgspec
 
@@ -68,6 +68,10 @@ class Plan(Protocol):
         """Who makes the keys: "sealed", "joint" or "helper"."""
 
     @property
+    def parameters(self) -> RingParameters | None:
+        """Ring, moduli and backend of the encryption; None where there are pads alone."""
+
+    @property
     def submission_bytes(self) -> int:
         """Bytes of what one party submits, without envelopes."""
 
@@ -78,7 +82,7 @@ class Plan(Protocol):
     def describe(self) -> list[Parameter]:
         """Return the parameters with their reasons; plans of one kind and the same keys have the same names."""
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         """Return the parameters as plain data, for JSON."""
 
     def terms(self) -> Terms:
@@ -100,7 +104,7 @@ class EncryptedPlan(Plan, Protocol):
 
 def backend_of(plan: Plan) -> str:
     """Return the encryption library of a session, or `ONE_TIME_PADS` where it takes none."""
-    return plan.parameters.backend if isinstance(plan, EncryptedPlan) else ONE_TIME_PADS
+    return ONE_TIME_PADS if plan.parameters is None else plan.parameters.backend
 
 
 def describe_ring(parameters: RingParameters, why: str, why_modulus: str) -> list[Parameter]:
@@ -154,7 +158,7 @@ def large_download(plan: Plan, parties: int) -> str:
     )
 
 
-def ring_as_dict(plan: EncryptedPlan, *, smudging_bits: float) -> dict[str, Any]:
+def ring_as_dict(plan: EncryptedPlan, *, smudging_bits: float) -> dict[str, object]:
     """Return what the plain data of such plans begin with."""
     parameters = plan.parameters
     return {

@@ -5,15 +5,16 @@ from __future__ import annotations
 import operator
 import secrets
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Generic, NamedTuple, final
+from types import MappingProxyType
+from typing import ClassVar, Generic, NamedTuple, TypeAlias, final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fhe_auc.base.errors import InputError
-from fhe_auc.base.options import CheckedNames, Options
+from fhe_auc.base.options import CheckedNames, Options, check_names
 from fhe_auc.base.serialise import encode
 from fhe_auc.question.analysis import PLAIN, Analysis
 from fhe_auc.question.fleet import Fleet
@@ -27,9 +28,11 @@ from fhe_auc.session.manifest import SESSION_BYTES, Manifest
 from fhe_auc.session.party import Party, R
 from fhe_auc.session.plan import EncodedPlan, Keys, Plan
 
+OptionValue: TypeAlias = bool | int | float | str | None
 DEFAULT_PROTOCOL = "verified"
 DEFAULT_MAX_ROWS = 10**6
 DEFAULT_MIN_ROWS = 100
+_KINDS = {"sealed": "sealed keys", "helper": "helpers; exact, verified and the histograms have"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,7 +96,7 @@ class Request(Setup):
     interval: float | None = None  # level of the AUC's confidence interval; None: no interval
     analysis: Analysis = PLAIN  # only some protocols have more than one model over all rows
     fleet: Fleet | None = None  # devices in place of parties that have names
-    options: Mapping[str, Any] = field(default_factory=dict)  # the protocol's own; unknown ones are refused
+    options: Mapping[str, OptionValue] = field(default_factory=dict)  # the protocol's own; unknown ones are refused
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -101,7 +104,8 @@ class Request(Setup):
         self._make_integers("min_parties")
         if self.interval is not None:
             quantile(self.interval)  # raises for what is no level
-        plain = {name: value.item() if isinstance(value, np.generic) else value for name, value in self.options.items()}
+        given: Mapping[str, object] = self.options
+        plain = {name: value.item() if isinstance(value, np.generic) else value for name, value in given.items()}
         object.__setattr__(self, "options", plain)
 
     @property
@@ -154,6 +158,37 @@ class Session:
         return Delivery(b"", dict.fromkeys(self.manifest.parties, b""))
 
 
+Announce: TypeAlias = Callable[[bytes, bytes], Manifest]
+"""Makes the manifest of a new session, given what names its keys, perhaps nothing, and its common secret."""
+
+
+class KeyKind(ABC, Generic[R]):
+    """One way in which the keys of a protocol's sessions may be held: who has which, and what its roles do.
+
+    Materials are those of `Delivery`; the methods that take one raise `InputError` where it is malformed or of another
+    session.
+    """
+
+    def check(self, request: Request) -> None:
+        """Raise `InputError` where a request asks for what these keys have not."""
+
+    @abstractmethod
+    def prepare(self, plan: Plan, announce: Announce) -> Session:
+        """Make the keys that are there beforehand."""
+
+    @abstractmethod
+    def aggregator(self, manifest: Manifest, material: bytes) -> Aggregator:
+        """Return the aggregator."""
+
+    @abstractmethod
+    def party(self, manifest: Manifest, material: bytes, data: PartyData) -> Party[R]:
+        """Return the party with these rows."""
+
+    def helper(self, manifest: Manifest, material: bytes) -> Party[Outcome]:
+        """Return the helper; raise `InputError` where there is none."""
+        raise InputError("the session has no helper")
+
+
 class Spending(NamedTuple):
     """What a session spends of the privacy of a site's rows."""
 
@@ -162,10 +197,11 @@ class Spending(NamedTuple):
     delta: float = 0.0
 
 
-class Protocol(ABC, Generic[R]):
+class Protocol(Generic[R]):
     """One way to evaluate a model across parties; installed through the entry-point group ``fhe_auc.protocols``.
 
-    Its sessions yield an `Evaluation`, or what `yields` says: `QuantileThresholds`, for an evaluation to come.
+    Its sessions yield an `Evaluation`, or what `yields` says: `QuantileThresholds`, for an evaluation to come. A
+    protocol that hides what parties send has `key_kinds` and `planned`; one without keys makes its roles itself.
     """
 
     name: ClassVar[str]  # the plug-in's name, as on the command line
@@ -178,20 +214,51 @@ class Protocol(ABC, Generic[R]):
     several: ClassVar[bool] = False  # whether a session can answer for several models, groups or classes
     boundaries: ClassVar[str | None] = None  # name of the protocol that finds quantile thresholds for this one
 
-    @abstractmethod
+    def key_kinds(self) -> Mapping[str, Callable[[], KeyKind[R]]]:
+        """Return what makes each kind of keys that the protocol has, by `Request.keys`; most load much."""
+        return {}
+
+    def completed(self, request: Request) -> Request:
+        """Return the request with the thresholds that its options stand for, where they do."""
+        return request
+
+    def agreed(self, request: Request) -> dict[str, bool | int | float | str]:
+        """Return the options that the manifest carries, beside the plan; raise `InputError` for a wrong value."""
+        return {}
+
+    def planned(self, request: Request) -> Plan:
+        """Return the parameters of a `completed` request; raise `InputError` for an option of a wrong value."""
+        raise InputError(f"protocol {self.name!r} has no plan")
+
     def prepare(self, request: Request) -> Session:
         """Do the key holder's part: plan, generate keys, name the session.
 
         Raises `InputError` where the request cannot be met.
         """
+        kind, request, options = self._checked(request)
+        plan = self.planned(request)
 
-    def set_up(self, setup: Setup, options: Mapping[str, Any], rows: Mapping[str, int]) -> Setup:
-        """Return how a session is set up where one process knows the number of rows of each party, by name."""
-        return setup
+        def announce(context: bytes, common_secret: bytes) -> Manifest:
+            named = {"context": context, "common_secret": common_secret}
+            return new_manifest(self, request, plan=plan, options=options, **named)
+
+        return kind.prepare(plan, announce)
 
     def plan(self, request: Request) -> Plan | None:
         """Return the encryption parameters of such a session, None where nothing is encrypted; errors as `prepare`."""
-        return None
+        return self.planned(self._checked(request)[1]) if self.encrypts else None
+
+    def _checked(self, request: Request) -> tuple[KeyKind[R], Request, dict[str, bool | int | float | str]]:
+        """Return the kind of keys, the `completed` request, and the options: what is wrong with them shows first."""
+        check_names(self.options, self.name, request.options)
+        kind = self._kind(request.keys)
+        kind.check(request)
+        request = self.completed(request)
+        return kind, request, self.agreed(request)
+
+    def set_up(self, setup: Setup, options: Mapping[str, object], rows: Mapping[str, int]) -> Setup:
+        """Return how a session is set up where one process knows the number of rows of each party, by name."""
+        return setup
 
     def plan_of(self, manifest: Manifest) -> Plan | None:
         """Return the plan in a manifest of this protocol, None where nothing is encrypted.
@@ -220,13 +287,27 @@ class Protocol(ABC, Generic[R]):
         """
         return replace(request, analysis=PLAIN, row_caps=None, options={"bins": bins}), request
 
-    @abstractmethod
     def aggregator(self, manifest: Manifest, material: bytes) -> Aggregator:
         """Return the aggregator of a session, from its material as of `Delivery`."""
+        return self.kind_of(manifest).aggregator(manifest, material)
 
-    def helper(self, manifest: Manifest, material: bytes) -> Party[Any]:
+    def helper(self, manifest: Manifest, material: bytes) -> Party[Outcome]:
         """Return the helper of a session, from its material; raise `InputError` where the protocol has none."""
-        raise InputError(f"protocol {self.name!r} has no helper")
+        return self.kind_of(manifest).helper(manifest, material)
+
+    def kind_of(self, manifest: Manifest) -> KeyKind[R]:
+        """Return the kind of a session's keys; raise `InputError` as `plan_of`, and where it names no parties."""
+        self.plan_of(manifest)
+        if manifest.fleet is not None:
+            raise InputError("the session is a fleet's, which names no parties: see `fhe-auc fleet`")
+        return self._kind(manifest.keys)
+
+    def _kind(self, keys: str) -> KeyKind[R]:
+        if keys not in _KINDS:
+            raise InputError(f"keys must be {' or '.join(map(repr, _KINDS))}, got {keys!r}")
+        if keys not in (kinds := self.key_kinds()):
+            raise InputError(f"protocol {self.name!r} has no {_KINDS[keys]}")
+        return kinds[keys]()
 
     @final
     def party(self, manifest: Manifest, material: bytes, data: PartyData) -> Party[R]:
@@ -244,51 +325,19 @@ class Protocol(ABC, Generic[R]):
         """Return warnings about the parties' own rows (`fhe_auc.rows.own_rows.warnings_of`)."""
         return warnings_of(parties, manifest.thresholds)
 
-    @abstractmethod
     def new_party(self, manifest: Manifest, material: bytes, data: PartyData) -> Party[R]:
         """Return the party, for `party`, which has checked the scores."""
-
-
-class Attacks(ABC):
-    """Aggregators and parties that lie about one protocol, for demonstrations; `registry.attacks` finds the installed.
-
-    The engine brings none. A package adds some, on sessions with sealed keys or a helper, through the entry-point group
-    ``fhe_auc.attacks``, under the protocol's name.
-    """
-
-    descriptions: ClassVar[Mapping[str, str]]  # by name: what the aggregator does
-    of_parties: ClassVar[Mapping[str, str]] = {}  # by other names: what a party does
-
-    @final
-    def described(self, attack: str) -> str:
-        """Return what whoever lies does; raise `InputError`, which names all attacks, where there is none such."""
-        known = {**self.descriptions, **self.of_parties}
-        if attack not in known:
-            raise InputError(f"there is no attack {attack!r} on this protocol; known are {', '.join(known)}")
-        return known[attack]
-
-    @abstractmethod
-    def aggregator(self, attack: str, manifest: Manifest, material: bytes, *, rows: int) -> Aggregator:
-        """Return an aggregator that lies; it holds what the honest one does.
-
-        `attack` is a name in `descriptions`, `material` is as for `Protocol.aggregator`, and `rows` is about how many
-        rows all parties have, which liars are taken to know. Raises `InputError` where there is no such attack, or none
-        on this session.
-        """
-
-    def party(self, attack: str, manifest: Manifest, material: bytes, data: PartyData, *, rows: int) -> Party[Any]:
-        """Return a party with these rows that lies, as `aggregator`; `attack` is a name in `of_parties`."""
-        raise InputError(f"there is no attack {attack!r} of a party on this protocol")
+        return self.kind_of(manifest).party(manifest, material, data)
 
 
 def new_manifest(
-    protocol: Protocol[Any],
+    protocol: Protocol[R],
     request: Request,
     *,
     context: bytes = b"",
     common_secret: bytes = b"",
     plan: Plan | None = None,
-    options: Mapping[str, bool | int | float | str] | None = None,
+    options: Mapping[str, bool | int | float | str] = MappingProxyType({}),
 ) -> Manifest:
     """Return the manifest of a new session for a request; what only some protocols have is left empty.
 
@@ -312,7 +361,7 @@ def new_manifest(
         keys=keys,
         context=context,
         plan=None if plan is None else EncodedPlan(plan.kind, encode(plan)),
-        options=dict(options or {}),
+        options=dict(options),
         fleet=request.fleet,
         common_secret=common_secret if request.fleet is None else b"",
     )
@@ -323,7 +372,7 @@ def new_session_id() -> bytes:
     return secrets.token_bytes(SESSION_BYTES)
 
 
-def _row_cap(cap: Any, whose: str = "") -> int:
+def _row_cap(cap: object, whose: str = "") -> int:
     if (number := integer(cap)) is None or not 1 <= number <= MOST_ROWS:
         got = repr(cap) if isinstance(cap, (int, float, str, np.generic)) else type(cap).__name__
         kinds = "" if whose else ", or a mapping of each party's name to one"
@@ -331,10 +380,10 @@ def _row_cap(cap: Any, whose: str = "") -> int:
     return number
 
 
-def integer(value: Any) -> int | None:
+def integer(value: object) -> int | None:
     """Return an integer of any type, numpy's too, as Python's; None for anything else."""
     try:
-        return None if isinstance(value, bool) else operator.index(value)
+        return None if isinstance(value, bool) else operator.index(value)  # type: ignore[arg-type]
     except TypeError:
         return None
 

@@ -8,7 +8,8 @@ from fhe_auc.base.errors import InputError, UnknownProtocolError
 from fhe_auc.base.names import known_names
 from fhe_auc.base.options import Options
 from fhe_auc.results.evaluation import Evaluation, Outcome, QuantileThresholds
-from fhe_auc.session.protocol import Attacks, Protocol
+from fhe_auc.session.attacks import Attacks
+from fhe_auc.session.protocol import Protocol
 
 R = TypeVar("R", bound=Outcome)
 T = TypeVar("T")
@@ -65,7 +66,7 @@ def load(name: str) -> Protocol[Any]:
     installed = _installed(GROUP)
     if name not in installed:
         raise UnknownProtocolError(f"unknown protocol {name!r}{known_names(name, sorted(installed), most=20)}")
-    plugin = _made(Protocol, name, installed[name], brings="protocol")  # type: ignore[type-abstract]
+    plugin = _made(Protocol, name, installed[name], brings="protocol")
     options: object = plugin.options
     if not (isinstance(options, type) and issubclass(options, Options)):
         raise UnknownProtocolError(f"protocol {name!r}: its options are no subclass of fhe_auc.base.options.Options")

@@ -1,19 +1,17 @@
 """Sums of vectors under one-time pads, for roles that know neither the protocol nor who has which key.
 
-    encode        a party's rows                                      ->  vector        `VectorTask`, by the protocol
-    submission    vector, common secret, pad                          ->  submission    `VectorComputation`
-    aggregate     the sum of all submissions, the sum of their pads   ->  result        `VectorComputation`
-    outcome       result                                              ->  outcome       checked, then `VectorTask.read`
+    submitted    vector, common secret                                ->  residues     with tags, under a common pad
+    under_pad    residues, the party's own pad                        ->  submission
+    aggregate    the sum of all submissions, the sum of their pads    ->  result
+    proved       result, common secret                                ->  sums         checked
 
-Roles: `fhe_auc_keys.roles.padded_roles`, `helper_roles` and `joint_vectors`. What is added up, and why nobody
-changes a sum unnoticed: `fhe_auc.sums.vector_sums`.
+What is added up, and why nobody changes a sum unnoticed: `fhe_auc.sums.vector_sums`.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Generic
+from collections.abc import Iterable, Sequence
+from typing import ClassVar
 
 import msgspec
 import numpy as np
@@ -22,12 +20,13 @@ from numpy.typing import NDArray
 from fhe_auc.base import quantities
 from fhe_auc.base.errors import CapacityError
 from fhe_auc.rlwe.modular import Residues
-from fhe_auc.rlwe.polynomials import Polynomials, Words
-from fhe_auc.session.computation import Padded, Result
+from fhe_auc.rlwe.parameters import RingParameters
+from fhe_auc.rlwe.polynomials import Polynomials, PolynomialSum, Words
+from fhe_auc.session.aggregator import RunningSum
+from fhe_auc.session.computation import PaddedComputation, Submission
 from fhe_auc.session.manifest import Manifest
-from fhe_auc.session.party import R
 from fhe_auc.session.plan import VECTOR_SUMS, Keys, Parameter, Terms, describe_download, describe_upload
-from fhe_auc.session.running_sum import RunningSum
+from fhe_auc.sums.pads import pack
 from fhe_auc.sums.vector_sums import VectorAuthenticator, VectorSums
 
 HELPED_BYTES = 1240
@@ -59,6 +58,11 @@ class VectorPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
                 f"sums up to {self.max_total:,} over {self.parties:,} parties are too large; {self.sums.largest:,} at "
                 "most: take fewer rows (--max-rows), or with noise a larger epsilon"
             )
+
+    @property
+    def parameters(self) -> RingParameters | None:
+        """None: nothing is encrypted."""
+        return None
 
     @property
     def sums(self) -> VectorSums:
@@ -93,7 +97,7 @@ class VectorPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             describe_download(self),
         ]
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         """Return the parameters as plain data."""
         return {
             "sums": self.entries,
@@ -110,88 +114,88 @@ class VectorPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         return Terms([Parameter("released", f"{self.entries:,} sums", bound)], {"sums": self.entries})
 
 
-class VectorTask(ABC, Generic[R]):
-    """One party's part in a sum of vectors: it encodes its rows, which are checked already, and reads the sums."""
+class VectorComputation(PaddedComputation[bytes, None]):
+    """One session's sum of vectors, of a manifest that has a `VectorPlan`; there are pads alone, and no keys.
 
-    party: str  # name
-    least: int
-    most: int  # every entry of the sum lies between these two, where the parties have kept to the session's bounds
-
-    @abstractmethod
-    def encode(self) -> NDArray[np.int64]:
-        """Return the party's vector, shape (entries,), each at most the plan's `max_total` in absolute value."""
-
-    @abstractmethod
-    def read(self, sums: NDArray[np.int64], counted: Sequence[str]) -> R:
-        """Return the outcome of the sums over these parties, shape (entries,): proved, and within the bounds.
-
-        Raises `EvaluationError` where no rows have such sums, or they have no outcome.
-        """
-
-
-class VectorComputation:
-    """One session's sum of vectors, of a manifest that has a `VectorPlan`; everything about it is public.
-
-    Roles ask the same of it as of a `PaddedComputation`; but there are no keys to load.
+    A task encodes its vector with `submitted`, and reads the sums with `proved`.
     """
+
+    plan: VectorPlan
+    parameters = None
 
     def __init__(self, manifest: Manifest) -> None:
         self.plan = manifest.decoded_plan(VectorPlan)
         self._manifest = manifest
-        self._sums = VectorSums(self.plan.entries, len(manifest.parties))
-        self._indices = {party: index for index, party in enumerate(manifest.parties)}
-        self.proofs = None  # nothing is proved of what parties put in
-        self.size, self.modulus = self._sums.size, self._sums.modulus  # residues of a pad; the prime t
+        self.sums = VectorSums(self.plan.entries, len(manifest.parties))
+        self._shape = Polynomials(self.sums.size, (self.sums.modulus,))
+
+    @property
+    def part_bytes(self) -> tuple[int, ...]:
+        """Bytes of a vector with its tags."""
+        return (self.sums.packed_bytes,)
 
     @property
     def payload_limit(self) -> int:
-        """More bytes than any honest submission, opening or result has, with what a helper gets, but for names."""
-        return self._sums.packed_bytes + HELPED_BYTES + 1024
+        """More bytes than any honest submission, pad key or result has, with what a helper gets, but for names."""
+        return self.sums.packed_bytes + HELPED_BYTES + 1024
 
-    opening_limit = payload_limit
+    pad_key_limit = payload_limit
 
-    def load_public(self, material: bytes) -> None:
+    def keys(self, context: bytes, pad_key: bytes) -> bytes:
+        """Return the pad key."""
+        self.sums.unpacked(pad_key)
+        return pad_key
+
+    def secret(self, context: bytes) -> None:
         """Return None."""
 
-    load_secret = load_public
+    def submitted(self, party: str, vector: NDArray[np.int64], common_secret: bytes) -> Residues:
+        """Return a party's vector and tags under its common pad, for `under_pad`."""
+        return self._authenticator(common_secret).submitted(self._manifest.parties.index(party), vector)
 
-    def opening(self, material: bytes, seeds: Mapping[str, bytes]) -> bytes:
-        """Return the sum of the pads from these seeds, by party; one only in a session."""
-        return self._sums.pad_key(self._manifest.session, {self._indices[party]: seeds[party] for party in seeds})
-
-    def opened(self, public: None, opening: bytes) -> bytes:
-        """Return the opening; raise `DeserialisationError` for bytes that are none."""
-        self._sums.unpacked(opening)
-        return opening
-
-    def under_pad(self, task: VectorTask[Any], index: int, seed: bytes, common_secret: bytes) -> Padded:
-        """Return a submission under the pad of this index and seed, 32 bytes."""
-        return Padded(self.submission(task, self._sums.pad(seed, self._manifest.session, index), common_secret))
-
-    def submission(self, task: VectorTask[Any], pad: Residues, common_secret: bytes) -> tuple[bytes]:
-        """Return a party's submission, of one part; the pad is for nothing else."""
-        return (self._authenticator(common_secret).submission(self._indices[task.party], task.encode(), pad),)
+    def under_pad(self, index: int, seed: bytes, values: Sequence[Residues]) -> Submission:
+        """Return a submission, of one part."""
+        (submitted,) = values
+        return Submission((self.sums.padded(submitted, self.sums.pad(seed, self._manifest.session, index)),))
 
     def running_sum(self) -> RunningSum:
-        """Return an empty sum of submissions; it checks what it adds."""
-        return RunningSum(
-            [Polynomials(self.size, (self.modulus,))], lambda _, part, __: self._sums.unpacked(part)[None]
-        )
+        """Return an empty sum of submissions."""
+        return RunningSum([self._shape], lambda _, part, __: self.sums.unpacked(part)[None])
 
-    def aggregate(self, opening: bytes | None, totals: Sequence[Words]) -> bytes:
-        """Return the result from the sum of submissions; `opening` is None where the pads add up to zero."""
+    def sum_of_pads(self, seeds: Iterable[tuple[int, bytes]]) -> list[Words]:
+        """Return the sum of these pads."""
+        return self.added([self.sums.pad(seed, self._manifest.session, index)[None]] for index, seed in seeds)
+
+    def added(self, sums: Iterable[Sequence[Words]]) -> list[Words]:
+        """Return the sum of such sums."""
+        total = PolynomialSum(self._shape)
+        for (words,) in sums:
+            total.add(words)
+        return [total.words]
+
+    def pad_key(self, secret: None, pads: Sequence[Words]) -> bytes:
+        """Return the sum of the pads itself."""
+        return pack(pads[0][0], self.sums.modulus)
+
+    def aggregate(self, keys: bytes, totals: Sequence[Words]) -> bytes:
+        """Return the sum of submissions without the pads."""
         ((total,),) = totals
-        return self._sums.result(total, opening)
+        return self.sums.result(total, keys)
 
-    def outcome(self, keys: None, task: VectorTask[R], result: Result, common_secret: bytes) -> R:
-        """Return the outcome of a result; errors as `VectorAuthenticator.read` and `task.read`."""
-        counted = [self._indices[party] for party in result.counted]
-        sums = self._authenticator(common_secret).read(result.content, counted, task.least, task.most)
-        return task.read(sums, result.counted)
+    def decrypt(self, secret: None, result: bytes) -> list[Residues]:
+        """Return that sum, still under the common pads."""
+        return [self.sums.unpacked(result)]
+
+    def proved(
+        self, decrypted: Sequence[Residues], counted: Sequence[str], common_secret: bytes, *, least: int, most: int
+    ) -> NDArray[np.int64]:
+        """Return the sums, shape (entries,): proved, and between these bounds; errors as `VectorAuthenticator.read`."""
+        indices = [self._manifest.parties.index(party) for party in counted]
+        return self._authenticator(common_secret).read(decrypted[0], indices, least, most)
 
     def soundness(self) -> float:
         """Return a bound on the probability that any party accepts a wrong sum: 1/t^tags for each of them."""
-        return len(self._indices) / float(self._sums.modulus) ** self._sums.tags
+        return self.sums.parties / float(self.sums.modulus) ** self.sums.tags
 
     def _authenticator(self, common_secret: bytes) -> VectorAuthenticator:
-        return VectorAuthenticator(self._sums, common_secret, self._manifest.digest)
+        return VectorAuthenticator(self.sums, common_secret, self._manifest.digest)

@@ -1,7 +1,8 @@
 """Sums of whole vectors under one-time pads: exact, of degree 1, with two tags that prove them.
 
-    party         `VectorAuthenticator.submission`    s_i = (w_i ‖ τ_i) + m_i + k_i
-    key holder    `VectorSums.pad_key`                M_L = Σ m_i over the parties L that count; without one Σ m_i = 0
+    party         `VectorAuthenticator.submitted`     (w_i ‖ τ_i) + k_i
+    party         `VectorSums.padded`                 s_i = that + m_i
+    key holder    `VectorSums.pad`                    M_L = Σ m_i over the parties L that count
     aggregator    `VectorSums.result`                 y = Σ s_i − M_L
     party         `VectorAuthenticator.read`          y − Σ k_i = W ‖ T, and W = Σ w_i if T_j = Σ_k r_{j,k}·W_k
 
@@ -9,7 +10,7 @@ docs/security/verified.md, "Whole vectors", says what the letters mean, and why 
 only. m_i hides w_i from who has the common secret, k_i from who has the pads, and k_i hides r from the aggregator.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,7 +20,6 @@ from fhe_auc.base.errors import CapacityError, InputError, ResultCheckError, Ver
 from fhe_auc.base.keystream import KeyStream, derived_key
 from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.modular import Residues
-from fhe_auc.rlwe.polynomials import Polynomials, PolynomialSum
 from fhe_auc.sums.pads import pack, packed_size, pad, unpack
 from fhe_auc.sums.proof import CommonShares
 from fhe_auc.sums.terms import MOST_ENTRIES
@@ -74,25 +74,16 @@ class VectorSums:
         """Return the pad m_i from a party's own seed, shape (size,), used once; arguments and errors as `pads.pad`."""
         return pad(seed, session, party, 0, self.modulus, self.size)
 
-    def pad_key(self, session: bytes, seeds: Mapping[int, bytes]) -> bytes:
-        """Return M_L, the sum of pads, from the seeds of the parties that count, by index.
+    def padded(self, submitted: Residues, own_pad: Residues) -> bytes:
+        """Return the submission s_i, of what `VectorAuthenticator.submitted` made, under the party's own pad m_i."""
+        t = self.modulus
+        if own_pad.shape != (self.size,) or own_pad.dtype != np.uint64 or int(own_pad.max()) >= t:
+            raise InputError(f"a pad has {self.size} residues modulo {t}")
+        return pack(modular.add(submitted, own_pad, t), t)
 
-        It is for the aggregator alone, and for one L: two would tell it and a party some party's vector. Raises
-        `InputError` for no seeds, an index that is no party's, or a seed that has not 32 bytes.
-        """
-        if not seeds:
-            raise InputError("a pad key for no parties")
-        self.check_indices(seeds)
-        total = PolynomialSum(Polynomials(self.size, (self.modulus,)))
-        for party, seed in seeds.items():
-            total.add(self.pad(seed, session, party)[None])
-        return pack(total.words[0], self.modulus)
-
-    def result(self, total: Residues, pad_key: bytes | None) -> bytes:
-        """Return y from the sum of the submissions that count, shape (size,), and the pad key for the same parties."""
-        if pad_key is not None:
-            total = modular.subtract(total, self.unpacked(pad_key), self.modulus)
-        return pack(total, self.modulus)
+    def result(self, total: Residues, pad_key: bytes) -> bytes:
+        """Return y from the sum of the submissions that count, shape (size,), and M_L of the same parties."""
+        return pack(modular.subtract(total, self.unpacked(pad_key), self.modulus), self.modulus)
 
     def check_indices(self, counted: Iterable[int]) -> None:
         """Raise `InputError` unless all are indices of parties."""
@@ -117,12 +108,11 @@ class VectorAuthenticator:
     def __repr__(self) -> str:
         return "VectorAuthenticator(...)"
 
-    def submission(self, party: int, values: NDArray[np.int64], own_pad: Residues) -> bytes:
-        """Return the submission s_i of the party with this index.
+    def submitted(self, party: int, values: NDArray[np.int64]) -> Residues:
+        """Return (w_i ‖ τ_i) + k_i of the party with this index, shape (size,), for `VectorSums.padded`.
 
         `values` are w_i, integers of shape (entries,), at most `VectorSums.largest` in absolute value, with their noise
-        if any. `own_pad` is m_i, shape (size,), from `VectorSums.pad` or `pairwise_pad`, for this submission alone.
-        Raises `InputError` for anything else; it says no value.
+        if any. Raises `InputError` for anything else; it says no value.
         """
         sums, t = self._sums, self._sums.modulus
         sums.check_indices([party])
@@ -130,27 +120,24 @@ class VectorAuthenticator:
             raise InputError(f"a party's vector has {sums.entries} integers, got {values.dtype} {values.shape}")
         if (beyond := (values > sums.largest) | (values < -sums.largest)).any():
             raise InputError(f"entry {int(beyond.argmax())} of a party's vector is beyond ±{sums.largest:,}")
-        if own_pad.shape != (sums.size,) or own_pad.dtype != np.uint64 or int(own_pad.max()) >= t:
-            raise InputError(f"a pad has {sums.size} residues modulo {t}")
         entries = modular.residues(values, t)
-        tagged = np.concatenate([entries, self._tags(entries)])
-        return pack(modular.add(modular.add(tagged, own_pad, t), self._pads.total([party]), t), t)
+        return modular.add(np.concatenate([entries, self._tags(entries)]), self._pads.total([party]), t)
 
-    def read(self, result: bytes, counted: Sequence[int], least: int, most: int) -> NDArray[np.int64]:
+    def read(self, result: Residues, counted: Sequence[int], least: int, most: int) -> NDArray[np.int64]:
         """Return W, the sum of the vectors of the parties that count, shape (entries,).
 
-        `result` is y and `counted` L, indices in ascending order, as the aggregator sent them; every entry of W lies
-        between `least` and `most` where parties have kept to what was agreed on.
+        `result` is y, shape (size,), and `counted` L, indices in ascending order, as the aggregator sent them; every
+        entry of W lies between `least` and `most` where parties have kept to what was agreed on.
 
-        Raises `DeserialisationError` and `InputError` where this is no result, or no list of the session's parties,
-        each once; `VerificationError` where W is not the sum of what these parties have submitted, and nothing else is
-        said of it; `ResultCheckError` where it is, and an entry is below `least` or above `most`.
+        Raises `InputError` where these are not some of the session's parties, each once; `VerificationError` where W is
+        not the sum of what these parties have submitted, and nothing else is said of it; `ResultCheckError` where it
+        is, and an entry is below `least` or above `most`.
 
-        Where the bytes are a result's, all is computed whatever fails: the time it takes tells the aggregator nothing.
+        All is computed whatever fails: the time it takes tells the aggregator nothing.
         """
         sums, t = self._sums, self._sums.modulus
         sums.check_indices(counted)
-        pooled = modular.subtract(sums.unpacked(result), self._pads.total(counted), t)
+        pooled = modular.subtract(result, self._pads.total(counted), t)
         right = self._accepts(pooled)
         entries = pooled[: sums.entries].astype(np.int64)
         entries -= np.where(entries > t // 2, t, 0)

@@ -10,12 +10,9 @@ Every submission of a session has the same length, whatever it counts: once it i
 
 from __future__ import annotations
 
-import operator
-import time
-from abc import abstractmethod
-from collections.abc import Mapping
-from dataclasses import replace
-from typing import Any, ClassVar, Generic, TypeVar
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
@@ -23,19 +20,21 @@ from fhe_auc.base.errors import DeserialisationError, InputError
 from fhe_auc.base.options import check_names
 from fhe_auc.base.serialise import decode, encode
 from fhe_auc.rows.party_data import PartyData
-from fhe_auc.session.aggregator import Aggregator
+from fhe_auc.session.aggregator import Aggregator, AggregatorSide
 from fhe_auc.session.manifest import Manifest
-from fhe_auc.session.party import Party, R
+from fhe_auc.session.messages import Rounds
+from fhe_auc.session.party import Party, PartySide, R, WhoCounts
 from fhe_auc.session.protocol import Protocol, Request, Session, new_manifest
 
-T = TypeVar("T")
+T = TypeVar("T")  # terms
+S = TypeVar("S", bound="ClearSums")
 
 MOST_ROWS = 2**62
 """Pooled; sums of more might not be int64."""
 
 _INTEGER_BYTES = 9  # most that an int64 takes in a message
 _FRAME_BYTES = 64
-_ROUNDS = 2
+_ROUNDS = Rounds(2)
 _PADDING = b"\xc1"  # with which no msgpack begins
 
 
@@ -49,7 +48,7 @@ class ClearSums(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fie
     """1 in a party's message."""
 
     @classmethod
-    def submitted(cls: type[T], payload: bytes) -> T:
+    def submitted(cls: type[S], payload: bytes) -> S:
         """Return what a party has sent; raise `DeserialisationError` where it is malformed."""
         return decode(payload.lstrip(_PADDING), cls, "submission")
 
@@ -63,32 +62,37 @@ class ClearSums(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fie
         raise NotImplementedError
 
 
-class UnencryptedProtocol(Protocol[R], Generic[R, T]):
+class ClearTask(ABC, Generic[S, R]):
+    """What a party of such a session counts, and reads off the sums of all."""
+
+    @abstractmethod
+    def submission(self) -> S:
+        """Return what this party sends: noisy or randomised anew."""
+
+    @abstractmethod
+    def read(self, sums: S) -> R:
+        """Return the result from checked sums; raise `EvaluationError` where it is undefined."""
+
+
+class UnencryptedProtocol(Protocol[R], Generic[R, T, S]):
     """Base of the protocols that encrypt nothing: `prepare`, the check of another's manifest, and the roles."""
 
     encrypts = False
-
-    party_type: ClassVar[type[SummingParty[Any, Any]]]
-    """Role of the parties; it names the type of the messages."""
-
-    def completed(self, request: Request) -> Request:
-        """Return the request with the thresholds that its options stand for, where they do."""
-        return request
-
-    @abstractmethod
-    def agreed(self, request: Request) -> dict[str, bool | int | float | str]:
-        """Return the options that the manifest carries; raise `InputError` for a wrong one."""
+    sums: type[S]  # of the messages
 
     @abstractmethod
     def terms(self, options: Mapping[str, object], thresholds: int) -> T:
         """Return what a session with these options and so many thresholds computes with; raise `InputError` if none."""
 
+    @abstractmethod
+    def task(self, manifest: Manifest, terms: T, data: PartyData) -> ClearTask[S, R]:
+        """Return a party's task on its own rows."""
+
     def prepare(self, request: Request) -> Session:
         """Check the options and name the session; `InputError`: a wrong option, or one that only encryption has."""
         check_names(self.options, self.name, request.options)
-        for name, value in (("backend", request.backend), ("smudging_bits", request.smudging_bits)):
-            if value is not None:
-                raise InputError(f"protocol {self.name!r} encrypts nothing: {name} does not apply")
+        if request.backend is not None:
+            raise InputError(f"protocol {self.name!r} encrypts nothing: backend does not apply")
         if request.keys != "sealed":  # the default
             raise InputError(f"protocol {self.name!r} encrypts nothing: keys {request.keys!r} do not apply")
         request = self.completed(request)
@@ -107,77 +111,64 @@ class UnencryptedProtocol(Protocol[R], Generic[R, T]):
 
     def aggregator(self, manifest: Manifest, material: bytes) -> Aggregator:
         """Return the aggregator; `material` is empty."""
-        return SummingAggregator(manifest, self.party_type.sums, self.checked(manifest))
+        return Aggregator(manifest, SummingAggregator(manifest, self.sums, self.checked(manifest)))
 
     def new_party(self, manifest: Manifest, material: bytes, data: PartyData) -> Party[R]:
         """Return the party whose rows are `data`; `material` is empty."""
-        return self.party_type(manifest, self.checked(manifest), data)
+        terms = self.checked(manifest)
+        side = SummingParty(manifest, self.sums, terms, self.task(manifest, terms, data))
+        return Party(manifest, data.name, side)
 
 
-class SummingAggregator(Aggregator):
+class SummingAggregator(AggregatorSide):
     """Adds up submissions as they arrive, and sends the sums to all."""
 
     rounds = _ROUNDS
 
     def __init__(self, manifest: Manifest, sums: type[ClearSums], terms: object) -> None:
-        super().__init__(manifest)
-        self.submission_limit = _payload_limit(manifest, sums, terms)
-        self._type, self._terms = sums, terms
+        self._manifest, self._type, self._terms = manifest, sums, terms
         self._sums: ClearSums | None = None
 
-    def _accept(self, party: str, payload: bytes) -> None:
-        if self.round == _ROUNDS:
-            return
+    def limit(self, number: int) -> int:
+        """Return the length of every submission."""
+        return _payload_limit(self._manifest, self._type, self._terms)
+
+    def accept(self, number: int, party: str, payload: bytes) -> None:
+        """Add a party's counts."""
         submission = self._type.submitted(payload)
         if submission.parties != 1:
             raise DeserialisationError(f"a party sent the counts of {submission.parties}")
-        submission.check(self.manifest, self._terms)
-        if self._sums is None:
-            self._sums = submission
-            return
-        added = self._type(*map(_sum, msgspec.structs.astuple(self._sums), msgspec.structs.astuple(submission)))
-        added.check(self.manifest, self._terms)
-        self._sums = added
+        submission.check(self._manifest, self._terms)
+        if self._sums is not None:
+            pairs = zip(msgspec.structs.astuple(self._sums), msgspec.structs.astuple(submission), strict=True)
+            submission = self._type(*[_sum(*pair) for pair in pairs])
+            submission.check(self._manifest, self._terms)
+        self._sums = submission
 
-    def _close(self) -> bytes:
+    def close(self, number: int, counted: tuple[str, ...], keep: Callable[[bytes], bytes]) -> bytes:
+        """Return the sums."""
         return encode(self._sums)
 
 
-class SummingParty(Party[R], Generic[R, T]):
-    """Sends what it has counted, and reads the result off the sums of all."""
+class SummingParty(PartySide[R], Generic[S, R]):
+    """Sends what its task has counted, and reads the result off the sums of all."""
 
     rounds = _ROUNDS
 
-    sums: ClassVar[type[Any]]
-    """Type of the messages, a `ClearSums`."""
+    def __init__(self, manifest: Manifest, sums: type[S], terms: object, task: ClearTask[S, R]) -> None:
+        self.download_limit = _payload_limit(manifest, sums, terms)
+        self._manifest, self._type, self._terms, self._task = manifest, sums, terms, task
 
-    def __init__(self, manifest: Manifest, terms: T, data: PartyData) -> None:
-        super().__init__(manifest, data.name)
-        self.download_limit = _payload_limit(manifest, self.sums, terms)
-        self._terms, self._data = terms, data
+    def answer(self, number: int, payload: bytes, who: WhoCounts) -> bytes:
+        """Return the counts, at the length that all submissions have."""
+        return encode(self._task.submission()).rjust(self.download_limit, _PADDING)
 
-    def _answer(self, round_number: int, payload: bytes) -> bytes:
-        started = time.perf_counter()
-        if round_number == 1:
-            limit = _payload_limit(self.manifest, self.sums, self._terms)
-            answer = encode(self._submission()).rjust(limit, _PADDING)
-            self._seconds["submit"] = time.perf_counter() - started
-            return answer
-        sums = decode(payload, self.sums, "result")
-        self._check_counted(sums.parties)
-        sums.check(self.manifest, self._terms)
-        outcome = self._read(sums)
-        self._seconds["recover"] = time.perf_counter() - started
-        self._outcome = replace(outcome, seconds=self._seconds)
-        return b""
-
-    @abstractmethod
-    def _submission(self) -> ClearSums:
-        """Return what this party sends: noisy or randomised anew."""
-
-    @abstractmethod
-    def _read(self, sums: Any) -> R:
-        """Return the result from checked sums; raise `EvaluationError` where it is undefined."""
+    def read(self, payload: bytes, who: WhoCounts) -> R:
+        """Return what the sums say."""
+        sums = decode(payload, self._type, "result")
+        who.check_number(sums.parties)
+        sums.check(self._manifest, self._terms)
+        return self._task.read(sums)
 
 
 def _payload_limit(manifest: Manifest, sums: type[ClearSums], terms: object) -> int:
@@ -188,4 +179,4 @@ def _sum(first: Any, second: Any) -> Any:
     """Add integers, or lists of them number by number, in Python's integers, which do not overflow."""
     if isinstance(first, int):
         return first + second
-    return type(first)(map(operator.add if isinstance(first[0], int) else _sum, first, second))
+    return type(first)([_sum(*pair) for pair in zip(first, second, strict=False)])

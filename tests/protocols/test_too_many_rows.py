@@ -19,9 +19,7 @@ def no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     def made(*_: Any) -> None:
         pytest.fail("keys were made")
 
-    for mode in ("sealed_roles", "padded_roles"):
-        monkeypatch.setattr(f"fhe_auc_keys.roles.{mode}.new_session_keys", made)
-    monkeypatch.setattr("fhe_auc_keys.roles.joint_roles.JointSession.delivery", made)
+    monkeypatch.setattr("fhe_auc_keys.roles.sealed.dealt", made)
 
 
 @pytest.fixture

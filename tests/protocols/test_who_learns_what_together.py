@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from fhe_auc_keys.roles.contributions import Contribution
+from fhe_auc_keys.trust.group_sealing import unseal_mine
 from scipy import stats
 
 from fhe_auc import bfv, ckks
@@ -28,11 +30,9 @@ from fhe_auc.sums.pads import _MAGIC, _digest, _Stored
 from fhe_auc.sums.proof import Authenticator
 from fhe_auc.sums.terms import Layout, monomials
 from fhe_auc_keys.bundles.session_keys import PartySecrets, aggregator_material, party_secrets, public_context
-from fhe_auc_keys.roles.contributions import Contribution
-from fhe_auc_keys.trust.group_sealing import unseal_mine
 from fhe_auc_protocols.exact_auc import computations
 from fhe_auc_protocols.exact_auc.analysis_sums import AnalysisSums
-from fhe_auc_protocols.exact_auc.computations import ExactPaddedComputation
+from fhe_auc_protocols.exact_auc.computations import ExactComputation
 from tests.support.exact_sessions import GRID, Play, all_keys, material_of, pairs_of, rows
 from tests.support.pooled import exact_auc
 from tests.support.wire import changed, payload_of
@@ -72,8 +72,8 @@ def test_whoever_gets_at_its_contents_reads_another_one_s_ckks_submission() -> N
     session = prepared("semi-honest")
     plugin = registry.load("semi-honest")
     opening = plugin.aggregator(session.manifest, session.aggregator_material).start()
-    overheard = plugin.party(session.manifest, session.party_material, SITES[0]).respond(opening)
-    own = party_secrets(session.party_material, session.manifest)
+    overheard = plugin.party(session.manifest, encode(session.common), SITES[0]).respond(opening)
+    own = party_secrets(encode(session.common), session.manifest)
     public, secret = ckks.load_public(session.aggregator_material), ckks.load_secret(own.context)
     expected = plugin.task(session.manifest, SITES[0]).encode(own.common_secret)
     for block, values in zip(decode(payload_of(overheard), tuple[bytes, ...], ""), expected, strict=True):
@@ -91,11 +91,11 @@ def test_the_aggregator_with_one_party_s_material_passes_off_any_auc(protocol: s
     """It plays all parties under the session's keys, with made-up rows, and hands out that result."""
     session = prepared(protocol)
     aggregator, parties = first_round(session, session.aggregator_material, material_of(session), SITES)
-    own = party_secrets(session.party_material, session.manifest)
+    own = party_secrets(encode(session.common), session.manifest)
     context, opening = public_context(session.aggregator_material)
     seeds = {name: secrets.token_bytes(32) for name in NAMES}
     if opening:  # pads of its own, and an opening to match
-        computation = ExactPaddedComputation(session.manifest)
+        computation = ExactComputation(session.manifest)
         opening = computation.opening(own.context, seeds)
     parts = {
         name: encode(PartySecrets(own.context, own.common_secret, seeds[name] if opening else b"")) for name in NAMES
@@ -112,8 +112,8 @@ def test_the_aggregator_with_one_party_s_material_passes_off_any_auc(protocol: s
 def test_a_key_holder_that_encrypts_a_false_opening_shifts_the_auc_and_every_party_accepts() -> None:
     """It has dealt the pads and the common secret: so it adds to D at z = 0, and nothing at the point of the tags."""
     play, more = Play("verified", SITES), 100
-    computation, release = ExactPaddedComputation(play.manifest), play.plan.computed
-    own = party_secrets(play.session.party_material, play.manifest)
+    computation, release = ExactComputation(play.manifest), play.plan.computed
+    own = party_secrets(encode(play.session.common), play.manifest)
     secret, layout = bfv.load_secret(own.context), Layout.of(release, play.plan.parameters.slots)
     pads = computation._sketches(computation.sum_of_pads(enumerate(map(play.session.seeds.get, NAMES))))
     ciphertexts: list[bytes] = []
@@ -139,7 +139,7 @@ def test_a_key_holder_that_encrypts_a_false_opening_shifts_the_auc_and_every_par
 
 def padded(play: Play, name: str) -> list[Any]:
     """A party's submission, as the aggregator has it: residues modulo each prime."""
-    computation = ExactPaddedComputation(play.manifest)
+    computation = ExactComputation(play.manifest)
     message = next(party for party in play.parties if party.name == name).respond(play.opening)  # type: ignore[attr-defined]
     parts = decode(payload_of(message), tuple[bytes, ...], "")
     return [computation._unpacked(number, part)[0] for number, part in enumerate(parts)]
@@ -156,7 +156,7 @@ def started() -> tuple[Play, dict[str, list[Any]], list[list[int]]]:
 def test_the_aggregator_and_a_party_decrypt_the_pooled_sketch_from_the_opening() -> None:
     play, sent, sketches = started()
     context, opening = public_context(play.session.aggregator_material)
-    own = party_secrets(play.session.party_material, play.session.manifest)
+    own = party_secrets(encode(play.session.common), play.session.manifest)
     public, secret = bfv.load_public(context), bfv.load_secret(own.context)
     stored, layout = unframe(_MAGIC, opening, _Stored, ""), Layout.of(play.plan.computed, secret.parameters.slots)
     prime, bins = secret.parameters.plain_moduli[0], len(GRID)
@@ -175,7 +175,7 @@ def test_the_aggregator_and_a_party_decrypt_the_pooled_sketch_from_the_opening()
 def test_what_the_aggregator_and_a_party_have_fits_other_rows_of_every_other_party_as_well() -> None:
     """Two others' sketches change places: under other pads, of the same sum, what was sent and opened is the same."""
     play, sent, sketches = started()
-    computation, seeds = ExactPaddedComputation(play.manifest), play.session.seeds
+    computation, seeds = ExactComputation(play.manifest), play.session.seeds
     for number, prime in enumerate(play.plan.parameters.plain_moduli):
         told = [modular.residues(np.array(each), prime) for each in sketches]
         pads = [computation.pads(party, seeds[name])[number] for party, name in enumerate(NAMES)]
@@ -192,7 +192,7 @@ def test_what_the_aggregator_and_a_party_have_fits_other_rows_of_every_other_par
 
 def test_the_aggregator_and_the_key_holder_read_every_party_s_sketch() -> None:
     play, sent, sketches = started()
-    computation = ExactPaddedComputation(play.manifest)
+    computation = ExactComputation(play.manifest)
     prime = play.plan.parameters.plain_moduli[0]
     for party, (name, sketch) in enumerate(zip(NAMES, sketches, strict=True)):
         pad = computation.pads(party, play.session.seeds[name])[0]

@@ -26,10 +26,10 @@ from fhe_auc.session.journal import Journal
 from fhe_auc.session.messages import MESSAGE, SEALED, Message
 from fhe_auc.session.protocol import Request
 from fhe_auc_keys.errors import TamperedError
-from fhe_auc_keys.roles.key_mode import ECHO_BYTES
+from fhe_auc_keys.roles.sealed import ECHO_BYTES
 from fhe_auc_keys.store.vault import Vault, certified_identity
-from fhe_auc_keys.trust.identity import signed_bytes
 from fhe_auc_keys.trust.message_signatures import SessionProtection
+from fhe_auc_keys.trust.sealing import signed_bytes
 from tests.fhe_auc.machines.test_file_transport import Session, finished
 from tests.protocols.test_saved_parties import OPTIONS, SESSIONS
 from tests.support.platforms import needs_fork

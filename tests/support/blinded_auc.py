@@ -18,7 +18,7 @@ from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.messages import Message
 from fhe_auc.session.plan import EncodedPlan, Plan
 from fhe_auc.session.protocol import Request
-from fhe_auc_keys.roles.sealed_roles import own_secrets
+from fhe_auc_keys.roles.sealed import own_secrets
 from fhe_auc_protocols.blinded_auc import semi_honest
 from fhe_auc_protocols.blinded_auc.blinding import RandomBits
 from fhe_auc_protocols.blinded_auc.ckks_parameter_choice import plan
@@ -134,11 +134,11 @@ def session_sums(parties: Sequence[PartyData], tamper: Any = None, **asked: Any)
             aggregator.receive(role.name, answer)
         if tamper and aggregator.round == 1:
             content = tamper(aggregator, sent)
-            aggregator._result = lambda _: content  # noqa: B023 - of this round alone
+            aggregator._side.aggregate = lambda _: content  # noqa: B023 - of this round alone
         message = aggregator.finish_round()
         if message is not None and aggregator.round == 2:
             result = decode(Message.from_bytes(message, limit=len(message)).unsealed, Result, "result").content
     secrets_of = own_secrets(delivery.parties[parties[0].name], manifest)
     computation = trapezoid_computation(manifest)
-    totals = computation.decrypt(computation.load_secret(secrets_of.context), result)
+    totals = computation.decrypt(computation.secret(secrets_of.context), result)
     return [role.result() for role in roles], recover(totals, computation.plan)

@@ -20,7 +20,7 @@ from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.messages import Message
 from fhe_auc.session.party import Party
 from fhe_auc.session.protocol import Request
-from fhe_auc_keys.bundles.session_keys import KeyHolderSession
+from fhe_auc_keys.bundles.session_keys import DealtSession
 from fhe_auc_protocols.exact_auc.protocol import Exact, Verified
 from tests.support.several import auc_of
 from tests.support.wire import LIMIT
@@ -31,7 +31,7 @@ GRID = thresholds.uniform(12)
 both_backends = pytest.mark.parametrize("backend", BACKENDS)
 both_protocols = pytest.mark.parametrize("protocol", PLUGINS)
 slow = partial(pytest.param, marks=pytest.mark.slow)
-all_keys = pytest.mark.parametrize("keys", ["sealed", "joint", "helper"])
+all_keys = pytest.mark.parametrize("keys", ["sealed", "helper"])
 
 
 def rows(number: int, seed: int, *, ones: float = 0.4, most: int = 60) -> list[PartyData]:
@@ -109,14 +109,14 @@ class Play:
 
     def lie(self, change: Callable[[list[Words]], None]) -> None:
         """Have the aggregator change the sums of sketches, each of shape (1, size), before it computes."""
-        honest = self.aggregator._result
+        honest = self.aggregator._side.aggregate
 
         def lying(totals: list[Words]) -> bytes:
             words = [each.copy() for each in totals]
             change(words)
             return bytes(honest(words))
 
-        self.aggregator._result = lying
+        self.aggregator._side.aggregate = lying
 
     def read(self, message: bytes | None = None) -> list[Evaluation]:
         """Play on from a message, or from the beginning, and return everybody's result."""
@@ -126,7 +126,7 @@ class Play:
         return [party.result() for party in self.parties]
 
 
-def material_of(session: KeyHolderSession) -> dict[str, bytes]:
+def material_of(session: DealtSession) -> dict[str, bytes]:
     """What each party of a session with sealed keys finds in its bundle."""
     return {name: encode(session.secrets_of(name)) for name in session.manifest.parties}
 

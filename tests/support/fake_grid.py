@@ -11,7 +11,7 @@ from flwr.app import Message
 
 from fhe_auc.machines.flower import client_app
 from fhe_auc.machines.flower.server_app import evaluate
-from fhe_auc.session.counted_parties import SessionRecord
+from fhe_auc.session.aggregator import SessionRecord
 from tests.support.machines import MachineSession
 
 Answer = Callable[[Message], "Message | None"]

@@ -18,7 +18,7 @@ from fhe_auc.question.fleet import Fleet
 from fhe_auc.results.evaluation import Evaluation
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
-from fhe_auc.session.computation import Padded
+from fhe_auc.session.computation import Submission
 from fhe_auc.session.protocol import Request
 from fhe_auc_benchmarks.attacks.exact_auc.lying_parties import Lie, _LyingComputation, _LyingTask
 from fhe_auc_keys.bundles.announcement import Announcement, announce, open_announcement
@@ -32,7 +32,7 @@ from fhe_auc_keys.trust import sealing
 from fhe_auc_keys.trust.certificates import Trust
 from fhe_auc_keys.trust.identity import Identity
 from fhe_auc_keys.trust.member_lists import sign_members
-from fhe_auc_protocols.exact_auc.computations import ExactPaddedComputation
+from fhe_auc_protocols.exact_auc.computations import ExactComputation
 from fhe_auc_protocols.exact_auc.party_task import ExactTask
 from tests.support.exact_sessions import pairs_of, rows
 
@@ -84,9 +84,9 @@ class Play(AbstractContextManager["Play"]):
         return FleetSession.open(self.announcement, made.identities[name], made.trust, holder=made.holder, at=made.at)
 
     @property
-    def computation(self) -> ExactPaddedComputation:
+    def computation(self) -> ExactComputation:
         found = loaded(self.announced.manifest.to_bytes()).computation
-        assert isinstance(found, ExactPaddedComputation)
+        assert isinstance(found, ExactComputation)
         return found
 
     def device(self, index: int, floor: Floor | None = None, announced: Announcement | None = None) -> Device:
@@ -187,13 +187,13 @@ def resealed(play: Play, record: Record, identity: Identity) -> Record:
     return signed(record, sealing.seal(key, bytes(64), info=info_of(record)), identity)
 
 
-def sending(play: Play, index: int, padded: Padded | bytes, parts: tuple[bytes, ...] = ()) -> Record:
+def sending(play: Play, index: int, padded: Submission | bytes, parts: tuple[bytes, ...] = ()) -> Record:
     """What a device that runs other code sends: whatever it likes, sealed and signed as its own, with `SEED`.
 
     `parts` are those of the joint randomness that it signs, if they are not the ones in its proof.
     """
     digest = play.announced.manifest.digest
-    if isinstance(padded, Padded):
+    if isinstance(padded, Submission):
         parts = parts or (padded.proof.parts if padded.proof else ())
         padded = sealed_in(padded)
     key = play.announced.aggregator.encryption_key
@@ -202,10 +202,10 @@ def sending(play: Play, index: int, padded: Padded | bytes, parts: tuple[bytes, 
     return signed(record, blob, play.identities[index], b"".join(parts))
 
 
-def padded(play: Play, index: int, lie: Lie | None = None) -> Padded:
+def padded(play: Play, index: int, lie: Lie | None = None) -> Submission:
     """What a device submits under the pad of `SEED`, or one that lies as a party may."""
     manifest, data = play.announced.manifest, play.rows[index]
     if lie is None:
-        return play.computation.under_pad(ExactTask(manifest, data), index, SEED, b"")
+        return play.computation.under_pad(index, SEED, ExactTask(manifest, data).encode(b""))
     computation = _LyingComputation(manifest, lie, len(play.rows))
-    return computation.under_pad(_LyingTask(manifest, data, computation), index, SEED, b"")
+    return computation.under_pad(index, SEED, _LyingTask(manifest, data, computation).encode(b""))

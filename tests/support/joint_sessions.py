@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from fhe_auc_keys.roles.contributions import Contribution
 
 from fhe_auc.base.serialise import decode
 from fhe_auc.results.evaluation import Evaluation
@@ -12,7 +13,6 @@ from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.messages import Message
 from fhe_auc.session.protocol import Delivery
 from fhe_auc_keys.bundles.roster import PartyMaterial, Roster
-from fhe_auc_keys.roles.contributions import Contribution
 from fhe_auc_keys.trust.identity import Identity
 from tests.support.exact_sessions import Play
 from tests.support.pooled import exact_auc

@@ -3,7 +3,7 @@
 import re
 import secrets
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import msgspec
@@ -11,16 +11,14 @@ import numpy as np
 import pytest
 
 from fhe_auc import ckks
-from fhe_auc.base.serialise import decode
 from fhe_auc.metrics.trapezoid import Trapezoid, trapezoid
 from fhe_auc.question import thresholds
 from fhe_auc.results.evaluation import Evaluation
 from fhe_auc.rows.party_data import PartyData
+from fhe_auc.session.aggregator import Aggregator
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.protocol import Request
-from fhe_auc_keys.bundles.session_keys import PartySecrets
-from fhe_auc_keys.roles.key_mode import Echo
-from fhe_auc_keys.roles.sealed_roles import SealedAggregator, SealedParty
+from fhe_auc_keys.roles.sealed import SealedAggregator
 from fhe_auc_protocols.blinded_auc.ckks_parameter_choice import plan
 from fhe_auc_protocols.blinded_auc.malicious import Malicious, MaliciousTask
 from fhe_auc_protocols.blinded_auc.plan import AucPlan, Workload
@@ -64,10 +62,11 @@ class Roles:
     ) -> None:
         self.manifest = manifest
         computation = trapezoid_computation(manifest)
-        self.aggregator = SealedAggregator(manifest, computation, keys.public, Echo())
-        self.parties = [
-            SealedParty(manifest, computation, keys.secret, task, Echo(), common_secret=common_secret) for task in tasks
-        ]
+        total, aggregate = computation.running_sum(keys.public), partial(computation.aggregate, keys.public)
+        side = SealedAggregator(total, aggregate, computation.payload_limit, echo=True)
+        self.aggregator = Aggregator(manifest, side)
+        kind = Malicious().sealed_keys()
+        self.parties = [kind.with_keys(manifest, keys.secret, task, common_secret) for task in tasks]
         self.messages: list[bytes] = []
 
     def broadcast(self, message: bytes) -> None:
@@ -94,10 +93,9 @@ class Engine:
     def __init__(self, backend: str, *, parties: int, grid: Any = "uniform:16", **changes: Any) -> None:
         names = tuple(f"site {number}" for number in range(parties))
         asked = Request(parties=names, thresholds=thresholds.resolve(grid), backend=backend, **changes)
-        self.session = Malicious().prepare(asked)
-        material = decode(self.session.party_material, PartySecrets, "material")
+        self.session: Any = Malicious().prepare(asked)
         public = ckks.load_public(self.session.aggregator_material)
-        self.keys = ckks.KeyPair(public, ckks.load_secret(material.context))
+        self.keys = ckks.KeyPair(public, ckks.load_secret(self.session.common.context))
         self.grid = self.session.manifest.thresholds
         self.plan = self.session.manifest.decoded_plan(AucPlan)
 

@@ -9,12 +9,12 @@ from fhe_auc.base.serialise import decode
 from fhe_auc.rlwe.modular import Residues
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.vector_computation import VectorComputation
-from fhe_auc_keys.roles.helper_opening import HelpedSubmission
+from fhe_auc_keys.roles.helped import HelpedSubmission
 from tests.support.exact_sessions import Play
 from tests.support.wire import payload_of
 
 GRID = np.linspace(0, 1, 8)
-KEYS = ("sealed", "helper", "joint")
+KEYS = ("sealed", "helper")
 
 
 class VectorPlay(Play):
@@ -38,7 +38,7 @@ class VectorPlay(Play):
 
     def pad(self, name: str, seed: bytes) -> Residues:
         """A party's pad from its own seed."""
-        return self.computation._sums.pad(seed, self.manifest.session, self.manifest.parties.index(name))
+        return self.computation.sums.pad(seed, self.manifest.session, self.manifest.parties.index(name))
 
     def answers(self, message: bytes, present: Sequence[str] = ()) -> dict[str, bytes]:
         """What those answer who are asked, and of the parties those who are present."""
@@ -48,7 +48,7 @@ class VectorPlay(Play):
 
     def deliver(self, submissions: dict[str, bytes]) -> bytes:
         keys = self.manifest.keys
-        if self.aggregator.round == (2 if keys == "joint" else 1):
+        if self.aggregator.round == 1:
             for name, each in submissions.items():
                 found: Any = decode(payload_of(each), HelpedSubmission if keys == "helper" else tuple[bytes], "")
                 (self.sent[name],) = found.parts if keys == "helper" else found

@@ -9,7 +9,7 @@ import msgspec
 from fhe_auc.base.errors import DeserialisationError
 from fhe_auc.base.serialise import decode, encode
 from fhe_auc.session.messages import Message
-from fhe_auc_keys.roles.helper_word import Told
+from fhe_auc_keys.roles.helped import Told
 
 LIMIT = 2**25
 HEAD = 40

@@ -37,7 +37,7 @@ from fhe_auc_benchmarks.attacks.laboratory import SITES, made_up_sites
 from fhe_auc_keys.bundles.session_keys import SEED_BYTES
 from fhe_auc_keys.fleet.simulation import simulate
 from fhe_auc_keys.fleet.tasks import Workers
-from fhe_auc_keys.roles.helper_opening import OpeningHelper
+from fhe_auc_keys.roles.helper import Helper
 from fhe_auc_keys.store.key_store import KeyStore
 
 OUTSIDE, _POOL, _CAP = "nobody", "the pool", 90
@@ -134,7 +134,7 @@ class Watched:
         with (
             listening(KeyStore, "put", lambda none, store, kind, name, data: self.seen[str(store.directory)].add(data)),
             listening(Message, "opened", self._opened),
-            listening(OpeningHelper, "_secret_in", self._unsealed),
+            listening(Helper, "secret_in", self._unsealed),
             listening(InputProofs, "answers", self._answered),
         ):
             made = site_storage().local_sites(session, folder, {})

@@ -22,7 +22,7 @@ from fhe_auc_keys.bundles.sealed_bundles import (
     seal_to_party,
     unseal_for_party,
 )
-from fhe_auc_keys.bundles.session_keys import KeyHolderSession
+from fhe_auc_keys.bundles.session_keys import DealtSession
 from fhe_auc_keys.roles.local_consortium import Consortium
 from fhe_auc_keys.trust.identity import Identity
 from fhe_auc_keys.trust.message_signatures import SessionProtection
@@ -110,7 +110,7 @@ class OurProtocol(Contender):
         with clock.on("keys"):
             session = plugin.prepare(self._request)
             delivery = session.delivery()
-            if isinstance(session, KeyHolderSession):
+            if isinstance(session, DealtSession) and session.manifest.keys == "sealed":
                 self._before_bytes = _sealed_and_opened(session)
         manifest = session.manifest
         with clock.on("aggregator"):
@@ -170,7 +170,7 @@ def _before_bytes(session: Session, party: str) -> int:
     return len(announcement)
 
 
-def _sealed_and_opened(session: KeyHolderSession) -> int:
+def _sealed_and_opened(session: DealtSession) -> int:
     """Seal the keys to a certified aggregator and certified parties, which open them; return the size of a bundle.
 
     One after the other, as all bundles of a large session would fill the memory; and without the announcement in each,

@@ -23,7 +23,7 @@ from fhe_auc.base.logs import LOGGER, write_to_stderr
 from fhe_auc.machines.aggregator_role import DEFAULTS as COMMON
 from fhe_auc.machines.aggregator_role import Asked, Transport, kind_of_error, require_absolute_paths, run
 from fhe_auc.machines.flare import MESSAGE, REFUSED, TASK
-from fhe_auc.session.counted_parties import SessionRecord
+from fhe_auc.session.aggregator import SessionRecord
 
 DEFAULTS: Mapping[str, Any] = {**COMMON, "clients": {}, "ask-again": True}
 """The entries that `evaluate` reads of a configuration, with their defaults."""

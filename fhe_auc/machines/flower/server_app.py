@@ -26,7 +26,7 @@ from fhe_auc.base.logs import write_to_stderr
 from fhe_auc.machines.aggregator_role import DEFAULTS as COMMON
 from fhe_auc.machines.aggregator_role import Asked, Transport, kind_of_error, require_absolute_paths, run
 from fhe_auc.machines.flower.client_app import MESSAGE_TYPE, packed, unpacked
-from fhe_auc.session.counted_parties import SessionRecord
+from fhe_auc.session.aggregator import SessionRecord
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.messages import Message as Envelope
 

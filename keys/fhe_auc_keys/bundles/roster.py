@@ -16,7 +16,7 @@ from fhe_auc.session.manifest import Manifest
 from fhe_auc_keys.errors import UnfitCertificateError
 from fhe_auc_keys.trust.certificates import Peer
 from fhe_auc_keys.trust.identity import Identity
-from fhe_auc_keys.trust.public_keys import encryption_key
+from fhe_auc_keys.trust.sealing import encryption_key
 
 MAGIC = b"fherost"  # first bytes of a serialised roster
 

@@ -29,7 +29,6 @@ from fhe_auc.session.protocol import Session
 from fhe_auc_keys.bundles.announcement import Announcement, announce, open_announcement
 from fhe_auc_keys.bundles.session_keys import (
     DealtSession,
-    KeyHolderSession,
     PartySecrets,
     aggregator_material,
     load_public_context,
@@ -40,7 +39,8 @@ from fhe_auc_keys.errors import ExpiredError, KeysError, TamperedError
 from fhe_auc_keys.store.key_store import KeyStore
 from fhe_auc_keys.trust import sealing
 from fhe_auc_keys.trust.certificates import Peer, Trust, verify
-from fhe_auc_keys.trust.identity import Identity, signed_bytes
+from fhe_auc_keys.trust.identity import Identity
+from fhe_auc_keys.trust.sealing import signed_bytes
 from fhe_auc_keys.trust.signed_documents import Kind, claimed_body, open_signed, parsed, sign
 
 BUNDLE_ID_BYTES = 16
@@ -65,7 +65,7 @@ class AggregatorKeys(NamedTuple):
 
     announcement: Announcement
     material: bytes  # for `fhe_auc.session.protocol.Protocol.aggregator`
-    loaded: object = None  # the public context in it, if any, as of `KeyHolderSession`
+    loaded: object = None  # the public context in it, if any, as of `DealtSession`
 
 
 @dataclass(frozen=True)
@@ -138,14 +138,12 @@ def seal_session(
     secret key material.
     """
     given: dict[str, Any] = {"helper": helper, "study": study, "lifetime": lifetime, "at": at}
-    if not isinstance(
-        session, {"sealed": KeyHolderSession, "helper": DealtSession}.get(session.manifest.keys, Session)
-    ):
+    if session.manifest.keys in ("sealed", "helper") and not isinstance(session, DealtSession):
         raise TypeError(f"a session with keys {session.manifest.keys!r} deals secrets, and this one does not")
     announcement = announce(holder, session.manifest, credentials, trust, aggregator=aggregator, **given)
     announced = open_announcement(announcement, trust, holder=holder.name, at=at)
     digest, bundles, aggregator_bundle = announcement_digest(announcement), {}, announcement
-    if isinstance(session, KeyHolderSession):
+    if isinstance(session, DealtSession) and session.manifest.keys == "sealed":
         aggregator_bundle = seal_to_aggregator(holder, session, announcement, announced)
     own = {name: session.secrets_of(name) for name in announced.fingerprints if isinstance(session, DealtSession)}
     for name, secret in own.items():
@@ -154,9 +152,7 @@ def seal_session(
     return SealedBundles(announcement, aggregator_bundle, bundles)
 
 
-def seal_to_aggregator(
-    holder: Identity, session: KeyHolderSession, announcement: bytes, announced: Announcement
-) -> bytes:
+def seal_to_aggregator(holder: Identity, session: DealtSession, announcement: bytes, announced: Announcement) -> bytes:
     """Return the aggregator's bundle; `announced` is what the bytes `announcement` hold. Errors as `seal_session`."""
     seeds = [own.seed for name in session.manifest.parties if (own := session.secrets_of(name)).seed]
     check_no_secret(session.aggregator_material, announced.manifest.context, session.common, seeds)
@@ -341,11 +337,11 @@ def _probes(secret: bytes) -> list[bytes]:
 def _checked_public(material: bytes, context: bytes) -> BasePublicContext[Any] | None:
     """Return the public context in the aggregator's material, if there is one; raise `KeysError` as of those."""
     try:
-        found, opening = public_context(material)
+        found, pad_key = public_context(material)
         public = load_public_context(found) if found else None
     except DeserialisationError as error:
         raise KeysError(f"the aggregator's material is no public context: {error}") from None
-    if aggregator_material(b"" if public is None else public.to_bytes(), opening) != material:
+    if aggregator_material(b"" if public is None else public.to_bytes(), pad_key) != material:
         raise KeysError("the aggregator's material holds more than a public context")
     if public is not None and public.fingerprint != context:
         raise KeysError("the aggregator's keys are of another context than the manifest's")

@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 
 import msgspec
 
@@ -23,12 +21,17 @@ from fhe_auc.base.serialise import SecretStruct, decode, encode, frame, unframe
 from fhe_auc.rlwe.ciphertexts import kind_of, unwrap
 from fhe_auc.rlwe.parameters import RingParameters
 from fhe_auc.session.manifest import Manifest
-from fhe_auc.session.protocol import Session
+from fhe_auc.session.protocol import Delivery, Session
 from fhe_auc_keys.errors import KeysError
 
 SEED_BYTES = 32
 _MAGIC = b"fheaggk"
 _SECRET = {ckks.SecretContext.kind, bfv.SecretContext.kind}
+GENERATE: Mapping[str, Callable[[RingParameters], ckks.KeyPair | bfv.KeyPair]] = {
+    "bfv": bfv.generate,
+    "ckks": ckks.generate,
+}
+"""By scheme, what makes a context with fresh keys; errors as `fhe_auc.rlwe.context.generated`."""
 
 
 class PartySecrets(SecretStruct, frozen=True):
@@ -45,22 +48,22 @@ class PartySecrets(SecretStruct, frozen=True):
             raise ValueError(f"a seed has {SEED_BYTES} bytes")
 
 
-class _WithOpening(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+class _WithPadKey(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     context: bytes
-    opening: bytes
+    pad_key: bytes
 
 
-def aggregator_material(context: bytes, opening: bytes) -> bytes:
-    """Return what the aggregator gets: the public context if there is one, and with pads the opening, nobody else's."""
-    return frame(_MAGIC, _WithOpening(context, opening)) if opening else context
+def aggregator_material(context: bytes, pad_key: bytes) -> bytes:
+    """Return what the aggregator gets: the public context if there is one, and with pads their key, nobody else's."""
+    return frame(_MAGIC, _WithPadKey(context, pad_key)) if pad_key else context
 
 
 def public_context(material: bytes) -> tuple[bytes, bytes]:
-    """Return context and opening of such material, either perhaps empty; `DeserialisationError` for damage."""
+    """Return context and pad key of such material, either perhaps empty; `DeserialisationError` for damage."""
     if not material.startswith(_MAGIC):
         return material, b""
-    found = unframe(_MAGIC, material, _WithOpening, "aggregator's keys")
-    return found.context, found.opening
+    found = unframe(_MAGIC, material, _WithPadKey, "aggregator's keys")
+    return found.context, found.pad_key
 
 
 def party_secrets(material: bytes, manifest: Manifest) -> PartySecrets:
@@ -88,55 +91,49 @@ def name_of(common_secret: bytes) -> bytes:
     return hashlib.sha256(b"fhe-auc common secret 1\0" + common_secret).digest()
 
 
-class DealtSession(Session, ABC):
-    """A session of which somebody deals secrets to the parties."""
-
-    @abstractmethod
-    def secrets_of(self, party: str) -> PartySecrets:
-        """Return what is for this party alone."""
-
-
 @dataclass(frozen=True)
-class KeyHolderSession(DealtSession):
-    """A session of which a key holder has made the keys; the aggregator's hold none that decrypts, the parties' do."""
+class DealtSession(Session):
+    """A session of which a key holder, or whoever convenes it, deals secrets to the parties.
 
-    aggregator_material: bytes = field(repr=False)  # of `aggregator_material`
-    party_material: bytes = field(repr=False)  # `PartySecrets`, in the clear, without a seed; never for the aggregator
-    loaded: object = field(repr=False, compare=False)  # the public context, if any: this process need not load it again
+    The aggregator's keys hold none that decrypts, the parties' do. With a helper, which makes the keys, there are none.
+    """
 
-    @cached_property
-    def common(self) -> PartySecrets:
-        """What all parties have."""
-        return party_secrets(self.party_material, self.manifest)
+    common: PartySecrets = field(repr=False)  # what all parties have, without a seed; never for the aggregator
+    aggregator_material: bytes = field(default=b"", repr=False)  # of `aggregator_material`
+    seeds: Mapping[str, bytes] = field(default_factory=dict, repr=False)  # of each party's pad, where parties pad
+    loaded: object = field(default=None, repr=False, compare=False)
+    """The public context, if any: this process need not load it again."""
 
     def secrets_of(self, party: str) -> PartySecrets:
         """Return what is for this party alone."""
-        return self.common
+        return msgspec.structs.replace(self.common, seed=self.seeds.get(party, b""))
+
+    def delivery(self) -> Delivery:
+        """Return what each role finds in its bundle: in one process nothing is sealed, only to be unsealed again."""
+        return Delivery(self.aggregator_material, MadeWhenAsked(self, self.manifest.parties))
 
 
-def new_session_keys(
-    parameters: RingParameters, announced: Callable[..., Manifest]
-) -> tuple[Manifest, bytes, bytes, object]:
-    """Return the fields of a `KeyHolderSession` on fresh keys, with a fresh common secret.
+class MadeWhenAsked(Mapping[str, bytes]):
+    """The material of each of these parties, made when it is asked for: all have the secret key in it."""
 
-    `announced` makes the manifest, given the `context` that names the keys, and what names the common secret.
-    """
-    public, secret = generate_context(parameters)
-    party = PartySecrets(secret.to_bytes(), secrets.token_bytes(COMMON_SECRET_BYTES))
-    manifest = announced(context=public.fingerprint, common_secret=name_of(party.common_secret))
-    return manifest, public.to_bytes(), encode(party), public
+    def __init__(self, session: DealtSession, names: Collection[str]) -> None:
+        self._session, self._names = session, names
 
+    def __getitem__(self, name: str) -> bytes:
+        if name not in self._names:
+            raise KeyError(name)
+        return encode(self._session.secrets_of(name))
 
-def new_common_secret(announced: Callable[..., Manifest]) -> tuple[Manifest, bytes, bytes, object]:
-    """Return the same of a session without encryption keys."""
-    common_secret = secrets.token_bytes(COMMON_SECRET_BYTES)
-    name = name_of(common_secret)
-    return announced(context=name, common_secret=name), b"", encode(PartySecrets(b"", common_secret)), None
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
 
 
-def generate_context(parameters: RingParameters) -> ckks.KeyPair | bfv.KeyPair:
-    """Return a context of the parameters' scheme with fresh keys; errors as `fhe_auc.rlwe.context.generated`."""
-    return bfv.generate(parameters) if parameters.scheme == "bfv" else ckks.generate(parameters)
+def new_common_secret() -> bytes:
+    """Return a fresh common secret."""
+    return secrets.token_bytes(COMMON_SECRET_BYTES)
 
 
 def load_public_context(data: bytes) -> ckks.PublicContext | bfv.PublicContext:

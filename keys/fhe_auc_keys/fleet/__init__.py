@@ -7,7 +7,7 @@
     5  helper        decrypts it; the sums, sealed under each member's key
     6  device        unseals and reads them
 
-What a helper is trusted with, `fhe_auc_keys.roles.helper_roles` says. Nobody but it can open a blob, and nobody but the
+What a helper is trusted with, `fhe_auc_keys.roles.helper` says. Nobody but it can open a blob, and nobody but the
 aggregator a sketch: the helper, who knows the pads, reads no counts though it has the records. A blob is bound to its
 sketch by the SHA-256 of the sketch as it is sealed, which tells nothing of it. So whoever changes a sketch on its way
 takes it out of the session, and can do no more. What helper and aggregator send each other is sealed likewise.

@@ -38,8 +38,8 @@ from fhe_auc_keys.fleet.tables import BLOBS, RECORDS, RowGroup
 from fhe_auc_keys.fleet.tasks import Workers
 from fhe_auc_keys.store import fixed_lists
 from fhe_auc_keys.store.key_store import KeyStore
-from fhe_auc_keys.trust.identity import Identity, has_signed
-from fhe_auc_keys.trust.sealing import OVERHEAD
+from fhe_auc_keys.trust.identity import Identity
+from fhe_auc_keys.trust.sealing import OVERHEAD, has_signed
 
 LIST_FILE = "list"
 
@@ -163,7 +163,7 @@ def add(
     counted = int((verdicts == Verdict.COUNTS).sum())
     if counted < manifest.min_parties:
         raise TooFewPartiesError(f"{counted} members count, at least {manifest.min_parties} are needed")
-    keys = computation.opened(computation.load_public(answer.context), session.unseal(OPENING, answer.opening))
+    keys = computation.keys(answer.context, session.unseal(OPENING, answer.opening))
     parts, _ = tables.parts_of(records, RECORDS)
     if len(parts) != len(listed.files):
         raise EvaluationError(_CHANGED.format(folder=records))

@@ -39,10 +39,10 @@ from fhe_auc_keys.fleet.session import (
     signed_of,
     sketch_info,
 )
-from fhe_auc_keys.roles.helper_roles import totals_of
+from fhe_auc_keys.roles.helper import totals_of
 from fhe_auc_keys.trust import sealing
-from fhe_auc_keys.trust.group_sealing import unseal_under
-from fhe_auc_keys.trust.identity import Identity, has_signed
+from fhe_auc_keys.trust.identity import Identity
+from fhe_auc_keys.trust.sealing import has_signed, unseal_under
 
 
 class Record(NamedTuple):
@@ -145,8 +145,8 @@ class Device:
             raise InputError(f"member {self.index} has {data.rows:,} rows, more than a device's cap, {cap:,}")
         check_scores(data, self.manifest.thresholds)
         seed, response_key = secrets.token_bytes(SEED_BYTES), secrets.token_bytes(KEY_BYTES)
-        task = self._loaded.plugin.task(self.manifest, data)
-        padded = self._loaded.computation.under_pad(task, self.index, seed, b"")
+        task = self._loaded.task(self.manifest, data)
+        padded = self._loaded.computation.under_pad(self.index, seed, task.encode(b""))
         info = sketch_info(self._digest, self.index)
         sketch = sealing.seal(self._aggregator, sealed_in(padded), info=info)
         info = blob_info(self._digest, self.index, hashlib.sha256(sketch).digest())
@@ -185,7 +185,7 @@ class Device:
         number, totals = decode(text, tuple[int, tuple[bytes, ...]], "sums")
         if not self.manifest.min_parties <= number <= self.manifest.size:
             raise DeserialisationError(f"the sums are of {number} members, fewer or more than the session may have")
-        task = self._loaded.plugin.task(self.manifest, data)
+        task = self._loaded.task(self.manifest, data)
         # Only how many count matters without authenticators, and members have no names.
         found: Evaluation = task.read(totals_of(totals), ("",) * number, b"")
         warnings = (*found.warnings, *warnings_of([data], self.manifest.thresholds))

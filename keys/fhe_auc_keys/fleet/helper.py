@@ -22,7 +22,7 @@ from fhe_auc.input_proofs.joint_randomness import PART_BYTES
 from fhe_auc.input_proofs.sessions import Opened as ShownToHelper
 from fhe_auc.question.fleet import Members
 from fhe_auc.rlwe.polynomials import Words
-from fhe_auc_keys.bundles.session_keys import SEED_BYTES, generate_context
+from fhe_auc_keys.bundles.session_keys import GENERATE, SEED_BYTES
 from fhe_auc_keys.errors import KeysError, TamperedError
 from fhe_auc_keys.fleet import tables
 from fhe_auc_keys.fleet.aggregator import LIST_FILE, BlobFile, BlobList, FleetResult, Opened
@@ -47,8 +47,8 @@ from fhe_auc_keys.fleet.session import (
 from fhe_auc_keys.fleet.tables import BLOBS, RESPONSES
 from fhe_auc_keys.fleet.tasks import Workers
 from fhe_auc_keys.store.key_store import KeyStore
-from fhe_auc_keys.trust.group_sealing import seal_under
-from fhe_auc_keys.trust.identity import Identity, has_signed
+from fhe_auc_keys.trust.identity import Identity
+from fhe_auc_keys.trust.sealing import has_signed, seal_under
 
 SUMS_FILE = "sums"
 _RESPONSES_A_FILE = 100_000
@@ -159,9 +159,11 @@ def open_pads(
     counts = verdicts == Verdict.COUNTS
     if int(counts.sum()) < manifest.min_parties:
         return HelperAnswer(end(session, store, at=at), _tally(verdicts.tobytes()), opened=False)
-    public, secret = generate_context(computation.plan.parameters)
+    public, secret = GENERATE[session.loaded.parameters.scheme](session.loaded.parameters)
     material = secret.to_bytes()
-    opening = computation.open_sum(material, computation.added([pads, computation.sum_of_pads(seeds)]))
+    opening = computation.pad_key(
+        computation.secret(material), computation.added([pads, computation.sum_of_pads(seeds)])
+    )
     sealed = session.seal(OPENING, session.announced.aggregator, opening)
     body = Opened(manifest.digest, listed.digest, verdicts.tobytes(), public.to_bytes(), sealed)
     answer = session.sign(OPENING, body)
@@ -213,7 +215,7 @@ def decrypt(session: FleetSession, store: KeyStore, result: bytes, out: str, *, 
         kept = msgspec.structs.replace(kept, result=digest, content_key=secrets.token_bytes(KEY_BYTES))
         store.put("fleet", manifest.session.hex(), _FORMAT.frame(kept), replace=True)
     counted = np.frombuffer(kept.members, "<u4")
-    totals = computation.decrypt(computation.load_secret(kept.material), session.unseal(RESULT, body.ciphertext))
+    totals = computation.decrypt(computation.secret(kept.material), session.unseal(RESULT, body.ciphertext))
     sums = tuple(np.ascontiguousarray(each, "<u8").tobytes() for each in totals)
     keys = (kept.response_keys[start : start + KEY_BYTES] for start in range(0, len(kept.response_keys), KEY_BYTES))
     text, about = encode((len(counted), sums)), encode((RESPONSE, manifest.digest))

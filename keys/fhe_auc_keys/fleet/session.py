@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import IntEnum
@@ -16,14 +17,15 @@ from fhe_auc.base.errors import InputError
 from fhe_auc.base.serialise import encode
 from fhe_auc.input_proofs.sessions import NOT_PROVED
 from fhe_auc.question.fleet import Fleet
+from fhe_auc.rlwe.parameters import RingParameters
+from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
-from fhe_auc.session.computation import Padded, PaddedComputation
+from fhe_auc.session.computation import PaddedComputation, PaddedTask, Submission
 from fhe_auc.session.manifest import Manifest
 from fhe_auc_keys.bundles.announcement import Announcement, open_announcement
 from fhe_auc_keys.bundles.session_keys import SEED_BYTES
 from fhe_auc_keys.errors import KeysError
-from fhe_auc_keys.roles.encrypted_protocol import EncryptedProtocol
-from fhe_auc_keys.roles.helper_roles import HelperKeys
+from fhe_auc_keys.roles.helped import HelperKeys
 from fhe_auc_keys.trust import sealing
 from fhe_auc_keys.trust.certificates import Peer, Trust, verify
 from fhe_auc_keys.trust.identity import Identity
@@ -75,8 +77,9 @@ class Loaded(NamedTuple):
     manifest: Manifest
     digest: bytes  # the manifest's
     fleet: Fleet
-    plugin: EncryptedProtocol[Any, Any]
-    computation: PaddedComputation[Any, Any, Any]
+    task: Callable[[Manifest, PartyData], PaddedTask[Any]]  # of a device, on its own rows
+    computation: PaddedComputation[Any, Any]
+    parameters: RingParameters
 
 
 @dataclass(frozen=True)
@@ -167,10 +170,12 @@ def loaded(data: bytes) -> Loaded:
     if manifest.fleet is None:
         raise InputError("the session names its parties, and is not a fleet's")
     plugin = registry.load(manifest.protocol)
-    if isinstance(plugin, EncryptedProtocol):
-        plugin.plan_of(manifest)
-        if isinstance(mode := plugin.modes.get(manifest.keys), HelperKeys):
-            return Loaded(manifest, manifest.digest, manifest.fleet, plugin, mode.computation(manifest))
+    plugin.plan_of(manifest)
+    if (made := plugin.key_kinds().get(manifest.keys)) is not None and isinstance(kind := made(), HelperKeys):
+        computation = kind.computation(manifest)
+        if computation.parameters is not None:
+            made_once = kind.task, computation, computation.parameters
+            return Loaded(manifest, manifest.digest, manifest.fleet, *made_once)
     raise InputError(f"protocol {manifest.protocol!r} is not for fleets; give --protocol exact")
 
 
@@ -179,7 +184,7 @@ def sketch_info(digest: bytes, member: int) -> bytes:
     return encode((SKETCH, digest, member))
 
 
-def sealed_in(padded: Padded) -> bytes:
+def sealed_in(padded: Submission) -> bytes:
     """Return what a device seals to the aggregator: its padded sketch, and behind it the proof where it has one."""
     return b"".join(padded.parts) + (b"" if padded.proof is None else encode(padded.proof))
 

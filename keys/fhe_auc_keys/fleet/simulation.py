@@ -33,7 +33,7 @@ from fhe_auc_keys.roles.local_consortium import Consortium
 from fhe_auc_keys.store.key_store import KeyStore
 from fhe_auc_keys.trust.identity import Identity
 from fhe_auc_keys.trust.member_lists import sign_list
-from fhe_auc_keys.trust.sealing import PrivateKey
+from fhe_auc_keys.trust.sealing import PrivateKey, PrivateKeys
 
 MOST_ROWS = 19  # of a device
 
@@ -143,7 +143,8 @@ def simulate(
 
 def _identity(seed: bytes, index: int) -> Identity:
     secret = hashlib.sha256(seed + index.to_bytes(8, "big")).digest()
-    return Identity("a device", Ed25519PrivateKey.from_private_bytes(secret), PrivateKey.generate())
+    keys = PrivateKeys(Ed25519PrivateKey.from_private_bytes(secret), PrivateKey.generate())
+    return Identity("a device", keys)
 
 
 def _known_by(first: int, count: int, seed: bytes) -> NDArray[np.uint8]:

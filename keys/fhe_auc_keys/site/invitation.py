@@ -25,9 +25,9 @@ from fhe_auc_keys.site.policy import Policy
 from fhe_auc_keys.store.list_places import LONGEST_FETCHED, is_url
 from fhe_auc_keys.store.trusted_authorities import Trusted
 from fhe_auc_keys.trust.authority import Authority
-from fhe_auc_keys.trust.identity import has_signed
 from fhe_auc_keys.trust.public_keys import MALFORMED, RevocationList, check_name, extension, subject_name, whole_bytes
 from fhe_auc_keys.trust.revocation import is_current, newer_list
+from fhe_auc_keys.trust.sealing import has_signed
 
 MAGIC = b"fheinvi"  # first bytes of an invitation
 LONGEST = LONGEST_FETCHED + 2**16  # bytes: of the longest revocation list, and all else

@@ -19,7 +19,7 @@ from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.plan import EncryptedPlan
 from fhe_auc_keys.bundles import announcement
 from fhe_auc_keys.bundles.announcement import Announcement, open_announcement
-from fhe_auc_keys.bundles.roster import PartyMaterial, Roster
+from fhe_auc_keys.bundles.roster import PartyMaterial
 from fhe_auc_keys.bundles.sealed_bundles import (
     AGGREGATOR_KIND,
     PARTY_KIND,
@@ -33,7 +33,8 @@ from fhe_auc_keys.bundles.sealed_bundles import (
 )
 from fhe_auc_keys.bundles.session_keys import party_secrets
 from fhe_auc_keys.errors import KeysError, StoreError
-from fhe_auc_keys.roles.helper_opening import HelpedSecrets, HelperMaterial
+from fhe_auc_keys.roles.helped import HelpedSecrets
+from fhe_auc_keys.roles.helper import HelperMaterial
 from fhe_auc_keys.store.key_store import KeyStore
 from fhe_auc_keys.trust.certificates import Peer, Trust, verify
 from fhe_auc_keys.trust.identity import Identity
@@ -196,11 +197,12 @@ def kept_for_party(
         return announced, found.material
     if announced.helper is None:
         return announced, encode(PartyMaterial(announced.roster, identity.to_bytes()))
-    helpers = Roster.of([announced.helper])
     if announced.is_helper(identity.name):
-        return announced, encode(HelperMaterial(identity.to_bytes(), announced.roster, helpers))
-    common_secret = party_secrets(found.material, announced.manifest).common_secret
-    return announced, encode(HelpedSecrets(identity.to_bytes(), (helpers.members[0],), common_secret))
+        parties = dict(announced.roster.signing_keys)
+        return announced, encode(HelperMaterial(identity.keys.components, announced.helper.signing_key, parties))
+    common_secret, helper = party_secrets(found.material, announced.manifest).common_secret, announced.helper
+    keys = identity.keys.components, helper.signing_key, helper.encryption_key
+    return announced, encode(HelpedSecrets(*keys, common_secret))
 
 
 def verify_kept(store: KeyStore, session: bytes, identity: Identity, trust: Trust, *, at: datetime) -> None:

@@ -12,7 +12,8 @@ from fhe_auc.base.serialise import KeptFormat, SecretStruct, encode
 from fhe_auc.session.manifest import Manifest
 from fhe_auc_keys.errors import KeysError
 from fhe_auc_keys.store.key_store import KeyStore
-from fhe_auc_keys.trust.identity import Identity, has_signed
+from fhe_auc_keys.trust.identity import Identity
+from fhe_auc_keys.trust.sealing import has_signed
 
 _PURPOSE = b"list of submissions 1"
 

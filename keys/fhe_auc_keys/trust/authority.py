@@ -21,7 +21,6 @@ from fhe_auc_keys.errors import (
     UnfitCertificateError,
     unreadable,
 )
-from fhe_auc_keys.trust.identity import signed_bytes
 from fhe_auc_keys.trust.public_keys import (
     MALFORMED,
     MAX_DAYS,
@@ -33,6 +32,7 @@ from fhe_auc_keys.trust.public_keys import (
     subject_of,
     whole_bytes,
 )
+from fhe_auc_keys.trust.sealing import signed_bytes
 
 LIST_DAYS = 30
 """How long a revocation list is accepted: so long can one who withholds the next hide what was revoked since."""

@@ -25,9 +25,9 @@ from fhe_auc_keys.trust.public_keys import (
     check_name,
     check_signing_key,
     check_time,
-    encryption_key,
     fingerprint,
 )
+from fhe_auc_keys.trust.sealing import encryption_key
 
 CertifiedKey = ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey
 

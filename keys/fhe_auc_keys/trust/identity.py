@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import lru_cache
 
 from cryptography import x509
-from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from fhe_auc.base.errors import DeserialisationError
@@ -17,13 +14,13 @@ from fhe_auc_keys.errors import UnfitCertificateError, unreadable
 from fhe_auc_keys.trust.certificates import certified_names, credential
 from fhe_auc_keys.trust.existing_certificate import CertifiedKey, bind_keys
 from fhe_auc_keys.trust.public_keys import MALFORMED, certified_keys, check_name, encryption_key_extension, subject_of
-from fhe_auc_keys.trust.sealing import PrivateKey
+from fhe_auc_keys.trust.sealing import PrivateKeys
 
 
 class _StoredIdentity(SecretStruct, frozen=True):
     name: str
     signing: bytes
-    encryption: tuple[bytes, bytes]  # `PrivateKey.components`
+    encryption: tuple[bytes, bytes]  # these two: `PrivateKeys.components`
     credential: bytes
 
 
@@ -32,14 +29,13 @@ _FORMAT = KeptFormat(b"fheiden", _StoredIdentity, "identity")
 
 @dataclass(slots=True, eq=False, repr=False)
 class Identity:
-    """Private signing key (Ed25519) and encryption key (`PrivateKey`) of one party; never printed or pickled.
+    """A party's private keys, with its name; never printed or pickled.
 
     `credential` is what others verify; empty until certified. `UnfitCertificateError` where no party may have the name.
     """
 
     name: str
-    _signing: Ed25519PrivateKey
-    _encryption: PrivateKey
+    keys: PrivateKeys
     credential: bytes = b""
 
     def __post_init__(self) -> None:
@@ -54,23 +50,23 @@ class Identity:
     @classmethod
     def create(cls, name: str) -> Identity:
         """Return a fresh identity, not yet certified; `UnfitCertificateError` where no party may have that name."""
-        return cls(name, Ed25519PrivateKey.generate(), PrivateKey.generate())
+        return cls(name, PrivateKeys.generate())
 
     @property
     def signing_key(self) -> bytes:
         """Ed25519 public key, 32 bytes."""
-        return self._signing.public_key().public_bytes_raw()
+        return self.keys.signing_key
 
     @property
     def encryption_key(self) -> bytes:
         """Public encryption key, 1,216 bytes."""
-        return self._encryption.public
+        return self.keys.encryption_key
 
     def request(self) -> bytes:
         """Return a certificate request (X.509 CSR, PEM), signed by the signing key; it covers the encryption key."""
         builder = x509.CertificateSigningRequestBuilder().subject_name(subject_of(self.name))
         builder = builder.add_extension(encryption_key_extension(self.encryption_key), critical=False)
-        return builder.sign(self._signing, None).public_bytes(Encoding.PEM)
+        return builder.sign(self.keys.signing, None).public_bytes(Encoding.PEM)
 
     def certified(self, certificate: bytes) -> Identity:
         """Return this identity with its certificate (PEM); `UnfitCertificateError` for another name or other keys."""
@@ -96,54 +92,27 @@ class Identity:
             raise UnfitCertificateError("the certificate chain is not PEM, or malformed") from None
         if self.name not in names:
             raise UnfitCertificateError(f"the site's certificate is not for the name {self.name!r}")
-        binding = bind_keys(self.name, self._signing, self.encryption_key, leaf, certified_key, days=days, at=at)
+        binding = bind_keys(self.name, self.keys.signing, self.encryption_key, leaf, certified_key, days=days, at=at)
         return replace(self, credential=credential(chain, binding))
 
     def sign(self, purpose: bytes, data: bytes) -> bytes:
         """Return the Ed25519 signature, 64 bytes, of `data` for one purpose (which holds no zero byte)."""
-        return self._signing.sign(signed_bytes(purpose, data))
+        return self.keys.sign(purpose, data)
 
     def unseal(self, sealed: bytes, *, info: bytes) -> bytes:
         """Return what `fhe_auc_keys.trust.sealing.seal` sealed to this identity; `TamperedError` otherwise."""
-        return self._encryption.unseal(sealed, info=info)
-
-    def unseal_classical(self, sealed: bytes, *, info: bytes) -> bytes:
-        """Return what `fhe_auc_keys.trust.sealing.seal_classical` sealed to it; `TamperedError` otherwise."""
-        return self._encryption.unseal_classical(sealed, info=info)
+        return self.keys.unseal(sealed, info=info)
 
     def to_bytes(self) -> bytes:
         """Serialise, private keys in the clear: for `fhe_auc_keys.store.key_store` only."""
-        private = self._signing.private_bytes_raw(), self._encryption.components
-        return _FORMAT.frame(_StoredIdentity(self.name, *private, self.credential))
+        return _FORMAT.frame(_StoredIdentity(self.name, *self.keys.components, self.credential))
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Identity:
         """Read what `to_bytes` wrote; `DamagedFileError` for anything else, `StoreError` for another version."""
         try:
             stored = _FORMAT.unframe(data)
-            signing = Ed25519PrivateKey.from_private_bytes(stored.signing)
-            encryption = PrivateKey.from_components(*stored.encryption)
-            return cls(stored.name, signing, encryption, stored.credential)
+            keys = PrivateKeys.from_components(stored.signing, stored.encryption)
+            return cls(stored.name, keys, stored.credential)
         except (DeserialisationError, UnfitCertificateError, ValueError) as error:
             raise unreadable(error, "not a stored identity, or damaged") from None
-
-
-def signed_bytes(purpose: bytes, data: bytes) -> bytes:
-    """Return what is signed: the purpose separates one kind of signature from all others."""
-    if b"\0" in purpose:
-        raise ValueError("a purpose holds no zero byte")
-    return b"fhe-auc " + purpose + b"\0" + data
-
-
-def has_signed(key: bytes, purpose: bytes, data: bytes, signature: bytes) -> bool:
-    """Return whether `Identity.sign` has made a signature with this public key, 32 bytes, for that purpose."""
-    try:
-        _public_key(key).verify(signature, signed_bytes(purpose, data))
-    except (InvalidSignature, ValueError):
-        return False
-    return True
-
-
-@lru_cache(maxsize=4096)  # of a session's roles, who sign in every round
-def _public_key(raw: bytes) -> Ed25519PublicKey:
-    return Ed25519PublicKey.from_public_bytes(raw)

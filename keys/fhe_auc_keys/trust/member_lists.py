@@ -18,8 +18,8 @@ from fhe_auc.question.fleet import Fleet, Members, root_of
 from fhe_auc_keys.errors import ExpiredError, KeysError, TamperedError, UnfitCertificateError
 from fhe_auc_keys.trust.authority import LIST_DAYS, Authority
 from fhe_auc_keys.trust.certificates import Trust
-from fhe_auc_keys.trust.identity import has_signed
 from fhe_auc_keys.trust.public_keys import check_time
+from fhe_auc_keys.trust.sealing import has_signed
 
 _PURPOSE = b"list of a fleet's members 1"
 

@@ -13,14 +13,12 @@ from typing import TypeAlias, TypeVar
 from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
-from cryptography.hazmat.primitives.asymmetric.mlkem import MLKEM768PublicKey
-from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
-from cryptography.hazmat.primitives.hpke import MLKEM768X25519PublicKey
 from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import NameOID
 
 from fhe_auc.base.names import MAX_CHARACTERS, problem_with
-from fhe_auc_keys.errors import KeysError, UnfitCertificateError
+from fhe_auc_keys.errors import UnfitCertificateError
+from fhe_auc_keys.trust.sealing import PRIME, encryption_key, x25519_key
 
 MALFORMED = (
     KeyError,
@@ -39,12 +37,9 @@ MAX_DAYS = 398  # longest validity of a party's certificate, or of a key binding
 ENCRYPTION_KEY_OID = x509.ObjectIdentifier("2.25.169378221186205034665675055206817041249")
 """Extension that holds the encryption key. An arc under 2.25 comes from a random UUID, and needs no registration."""
 
-ML_KEM_BYTES = 1184
-
 RevocationList: TypeAlias = x509.CertificateRevocationList
 E = TypeVar("E", bound=x509.ExtensionType)
 _MAX_SHOWN = 120
-_PRIME = 2**255 - 19  # of X25519's field
 _KEY_INFO = bytes.fromhex("308204d4300d060b2b0601040183e62d81c87a038204c100")
 """What stands before the 1,216 bytes in a SubjectPublicKeyInfo: X-Wing's identifier, 1.3.6.1.4.1.62253.25722."""
 
@@ -101,53 +96,14 @@ def counts(begins: datetime | float, ends: datetime | float, at: datetime) -> st
     return f"{first} to {last} UTC only, and the clock says {check_time(at):%Y-%m-%d %Hh}: set the clock"
 
 
-NO_HYBRID = (
-    "the installed `cryptography` cannot seal with ML-KEM-768 and X25519, and nothing is sealed to less. Its wheels "
-    "for Linux, Apple silicon and Windows on x86-64 can; those for Intel Macs and Windows on Arm are missing"
-)
-
-
-@lru_cache(maxsize=8192)  # a site verifies all parties of a session, each key in several places
-def encryption_key(raw: bytes) -> MLKEM768X25519PublicKey:
-    """Return 1,216 bytes, ML-KEM's first, as an encryption key; `UnfitCertificateError` where they are none to be used.
-
-    That is another length; an ML-KEM key not reduced (FIPS 203, section 7.2); or an unfit X25519 key, as `x25519_key`.
-    `KeysError` where the installed library has no ML-KEM.
-    """
-    try:
-        ml_kem = MLKEM768PublicKey.from_public_bytes(raw[:ML_KEM_BYTES])
-    except UnsupportedAlgorithm:
-        raise KeysError(NO_HYBRID) from None
-    except ValueError:
-        raise UnfitCertificateError("the encryption key's first 1,184 bytes are no ML-KEM-768 key") from None
-    return MLKEM768X25519PublicKey(ml_kem, x25519_key(raw[ML_KEM_BYTES:]))
-
-
-@lru_cache(maxsize=8192)
-def x25519_key(raw: bytes) -> X25519PublicKey:
-    """Return 32 bytes as an X25519 key; raise `UnfitCertificateError` where they are none to be used.
-
-    That is another length; a point of small order, for which everybody knows the shared secret (RFC 7748, section 6.1);
-    or one not reduced, a second spelling of the same key.
-    """
-    if int.from_bytes(raw, "little") >= _PRIME:
-        raise UnfitCertificateError("the X25519 key is not 32 bytes, or not reduced")
-    try:
-        key = X25519PublicKey.from_public_bytes(raw)
-        X25519PrivateKey.generate().exchange(key)
-    except ValueError:
-        raise UnfitCertificateError("the X25519 key is not 32 bytes, or of small order") from None
-    return key
-
-
 @lru_cache(maxsize=8192)
 def check_signing_key(raw: bytes) -> None:
     """Raise `UnfitCertificateError` for no Ed25519 key, one not reduced, or of small order: all verifies under it."""
     y = int.from_bytes(raw, "little") % 2**255
     try:
-        if y >= _PRIME:
+        if y >= PRIME:
             raise ValueError
-        same = (1 + y) * pow(1 - y, -1, _PRIME) % _PRIME  # the point on X25519's curve (RFC 7748, section 4.1)
+        same = (1 + y) * pow(1 - y, -1, PRIME) % PRIME  # the point on X25519's curve (RFC 7748, section 4.1)
         x25519_key(same.to_bytes(32, "little"))
     except (ValueError, UnfitCertificateError):
         raise UnfitCertificateError("the Ed25519 key is not reduced, or of small order") from None

@@ -1,31 +1,85 @@
-"""Sealing bytes to one recipient: HPKE (RFC 9180), base mode, HKDF-SHA256, ChaCha20-Poly1305.
+"""Sealing bytes to one recipient, or under the keys of several; and signatures.
 
-The KEM is MLKEM768-X25519 (draft-ietf-hpke-pq; it is X-Wing, draft-connolly-cfrg-xwing-kem): who records what is sealed
-and gets a better machine years later has to break ML-KEM-768 and X25519 both. It is a draft, and its labels may change:
-tests/test_wire_formats.py opens bytes that were sealed before. With joint keys a long text goes to all parties, and is
-sealed to the X25519 component alone (`seal_classical`): `trust.group_sealing` says what that leaves. The component is
-used under two KEMs; their key derivations share no input, as X-Wing hashes a label, and DHKEM its own identifier.
+To one recipient: HPKE (RFC 9180), base mode, HKDF-SHA256, ChaCha20-Poly1305. The KEM is MLKEM768-X25519
+(draft-ietf-hpke-pq; it is X-Wing, draft-connolly-cfrg-xwing-kem): who records what is sealed and gets a better machine
+years later has to break ML-KEM-768 and X25519 both. It is a draft, and its labels may change:
+tests/test_wire_formats.py unseals bytes that were sealed before. Base mode does not say who sealed; the sender's
+signature (Ed25519) over the whole does.
 
-Base mode does not say who sealed; the sender's signature over the whole does.
+Under the secret keys of several: encrypted once under a content key, which is encrypted under each. ChaCha20-Poly1305
+commits to no key: a sender can make a ciphertext that decrypts to two texts under two keys, and give one to some, the
+other to others. So with the ciphertext goes a commitment to the content key, which everybody checks:
+
+    HKDF-SHA256(content key)  ->  encryption key, 32 bytes | commitment, 32 bytes        sent: commitment | ciphertext
+
+Two content keys with one commitment are a collision of HMAC-SHA256; so all who can unseal it read the same text. (The
+generic repair of Albertini et al., "How to abuse and fix authenticated encryption without key commitment", 2022.)
 """
 
 from __future__ import annotations
 
+import hashlib
+import hmac
+from collections.abc import Iterable
 from functools import lru_cache
 
-from cryptography.exceptions import InvalidTag, UnsupportedAlgorithm
-from cryptography.hazmat.primitives.asymmetric.mlkem import MLKEM768PrivateKey
-from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
-from cryptography.hazmat.primitives.hpke import AEAD, KDF, KEM, MLKEM768X25519PrivateKey, Suite
+from cryptography.exceptions import InvalidSignature, InvalidTag, UnsupportedAlgorithm
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.asymmetric.mlkem import MLKEM768PrivateKey, MLKEM768PublicKey
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
+from cryptography.hazmat.primitives.hpke import AEAD, KDF, KEM, MLKEM768X25519PrivateKey, MLKEM768X25519PublicKey, Suite
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-from fhe_auc_keys.errors import KeysError, TamperedError
-from fhe_auc_keys.trust.public_keys import ML_KEM_BYTES, NO_HYBRID, encryption_key, x25519_key
+from fhe_auc_keys.errors import KeysError, TamperedError, UnfitCertificateError
 
 OVERHEAD = 1136
 """Bytes by which `seal` makes a text longer: ML-KEM's ciphertext (1,088), an X25519 key (32), the tag (16)."""
 
+PRIME = 2**255 - 19  # of X25519's field
+_ML_KEM_BYTES = 1184
+_KEY_BYTES = _COMMITMENT_BYTES = 32
+_NONCE = bytes(12)  # every key encrypts one text
 _HYBRID = Suite(KEM.MLKEM768_X25519, KDF.HKDF_SHA256, AEAD.CHACHA20_POLY1305)
-_CLASSICAL = Suite(KEM.X25519, KDF.HKDF_SHA256, AEAD.CHACHA20_POLY1305)
+
+NO_HYBRID = (
+    "the installed `cryptography` cannot seal with ML-KEM-768 and X25519, and nothing is sealed to less. Its wheels "
+    "for Linux, Apple silicon and Windows on x86-64 can; those for Intel Macs and Windows on Arm are missing"
+)
+
+
+@lru_cache(maxsize=8192)  # a site verifies all parties of a session, each key in several places
+def encryption_key(raw: bytes) -> MLKEM768X25519PublicKey:
+    """Return 1,216 bytes, ML-KEM's first, as an encryption key; `UnfitCertificateError` where they are none to be used.
+
+    That is another length; an ML-KEM key not reduced (FIPS 203, section 7.2); or an unfit X25519 key, as `x25519_key`.
+    `KeysError` where the installed library has no ML-KEM.
+    """
+    try:
+        ml_kem = MLKEM768PublicKey.from_public_bytes(raw[:_ML_KEM_BYTES])
+    except UnsupportedAlgorithm:
+        raise KeysError(NO_HYBRID) from None
+    except ValueError:
+        raise UnfitCertificateError("the encryption key's first 1,184 bytes are no ML-KEM-768 key") from None
+    return MLKEM768X25519PublicKey(ml_kem, x25519_key(raw[_ML_KEM_BYTES:]))
+
+
+@lru_cache(maxsize=8192)
+def x25519_key(raw: bytes) -> X25519PublicKey:
+    """Return 32 bytes as an X25519 key; raise `UnfitCertificateError` where they are none to be used.
+
+    That is another length; a point of small order, for which everybody knows the shared secret (RFC 7748, section 6.1);
+    or one not reduced, a second spelling of the same key.
+    """
+    if int.from_bytes(raw, "little") >= PRIME:
+        raise UnfitCertificateError("the X25519 key is not 32 bytes, or not reduced")
+    try:
+        key = X25519PublicKey.from_public_bytes(raw)
+        X25519PrivateKey.generate().exchange(key)
+    except ValueError:
+        raise UnfitCertificateError("the X25519 key is not 32 bytes, or of small order") from None
+    return key
 
 
 class PrivateKey:
@@ -64,18 +118,57 @@ class PrivateKey:
 
     def unseal(self, sealed: bytes, *, info: bytes) -> bytes:
         """Return what `seal` sealed; `TamperedError` for another key, another `info` or altered bytes."""
-        return _opened(_HYBRID, sealed, self._hybrid, info)
+        try:
+            return _HYBRID.decrypt(sealed, self._hybrid, info=info)
+        except (InvalidTag, ValueError):
+            what = "sealed bytes are damaged, or were sealed to another key or for another purpose"
+            raise TamperedError(what) from None
 
-    def unseal_classical(self, sealed: bytes, *, info: bytes) -> bytes:
-        """Return what `seal_classical` sealed; errors as `unseal`."""
-        return _opened(_CLASSICAL, sealed, self._x25519, info)
 
+class PrivateKeys:
+    """A role's private signing key (Ed25519) and encryption key; never printed or pickled."""
 
-def _opened(suite: Suite, sealed: bytes, key: MLKEM768X25519PrivateKey | X25519PrivateKey, info: bytes) -> bytes:
-    try:
-        return suite.decrypt(sealed, key, info=info)
-    except (InvalidTag, ValueError):
-        raise TamperedError("sealed bytes are damaged, or were sealed to another key or for another purpose") from None
+    __slots__ = ("encryption", "signing")
+
+    def __init__(self, signing: Ed25519PrivateKey, encryption: PrivateKey) -> None:
+        self.signing, self.encryption = signing, encryption
+
+    def __reduce__(self) -> str:
+        raise TypeError("private keys are not pickled or copied; keep them in a key store")
+
+    @classmethod
+    def generate(cls) -> PrivateKeys:
+        """Return fresh ones."""
+        return cls(Ed25519PrivateKey.generate(), PrivateKey.generate())
+
+    @classmethod
+    def from_components(cls, signing: bytes, encryption: tuple[bytes, bytes]) -> PrivateKeys:
+        """Return those of Ed25519's 32 bytes and of `PrivateKey.components`; raise ValueError for other lengths."""
+        keys = Ed25519PrivateKey.from_private_bytes(signing), PrivateKey.from_components(*encryption)
+        return cls(*keys)
+
+    @property
+    def components(self) -> tuple[bytes, tuple[bytes, bytes]]:
+        """What `from_components` takes, in the clear."""
+        return self.signing.private_bytes_raw(), self.encryption.components
+
+    @property
+    def signing_key(self) -> bytes:
+        """Ed25519 public key, 32 bytes."""
+        return self.signing.public_key().public_bytes_raw()
+
+    @property
+    def encryption_key(self) -> bytes:
+        """Public encryption key, 1,216 bytes."""
+        return self.encryption.public
+
+    def sign(self, purpose: bytes, data: bytes) -> bytes:
+        """Return the Ed25519 signature, 64 bytes, of `data` for one purpose (which holds no zero byte)."""
+        return self.signing.sign(signed_bytes(purpose, data))
+
+    def unseal(self, sealed: bytes, *, info: bytes) -> bytes:
+        """Return what `seal` sealed to these keys; `TamperedError` otherwise."""
+        return self.encryption.unseal(sealed, info=info)
 
 
 def seal(recipient: bytes, plaintext: bytes, *, info: bytes) -> bytes:
@@ -83,9 +176,46 @@ def seal(recipient: bytes, plaintext: bytes, *, info: bytes) -> bytes:
     return _HYBRID.encrypt(plaintext, encryption_key(recipient), info=info)
 
 
-def seal_classical(recipient: bytes, plaintext: bytes, *, info: bytes) -> bytes:
-    """Return `plaintext` sealed to the X25519 component of such a key alone: 48 bytes longer. As `seal` otherwise."""
-    return _CLASSICAL.encrypt(plaintext, x25519_key(recipient[ML_KEM_BYTES:]), info=info)
+def seal_under(
+    keys: Iterable[bytes], plaintext: bytes, *, associated: bytes, content_key: bytes
+) -> tuple[bytes, list[bytes]]:
+    """Return `plaintext` sealed under several secret keys, 32 bytes each: once, and a part of 48 bytes for each.
+
+    Each of these keys, and `content_key`, 32 random bytes, is for this alone. `associated` is what an opener must state
+    alike. All being the same, so are the bytes.
+    """
+    ciphertext, digest = _encrypted(content_key, plaintext, associated)
+    return ciphertext, [ChaCha20Poly1305(each).encrypt(_NONCE, content_key, digest) for each in keys]
+
+
+def unseal_under(key: bytes, part: bytes, ciphertext: bytes, *, associated: bytes) -> bytes:
+    """Return what `seal_under` sealed; raise `TamperedError` for another key, altered bytes or another purpose."""
+    try:
+        content_key = ChaCha20Poly1305(key).decrypt(_NONCE, part, hashlib.sha256(ciphertext).digest())
+    except (InvalidTag, ValueError):
+        raise TamperedError("sealed bytes are damaged, or were sealed under another key") from None
+    return _unsealed(content_key, ciphertext, associated)
+
+
+def signed_bytes(purpose: bytes, data: bytes) -> bytes:
+    """Return what is signed: the purpose separates one kind of signature from all others."""
+    if b"\0" in purpose:
+        raise ValueError("a purpose holds no zero byte")
+    return b"fhe-auc " + purpose + b"\0" + data
+
+
+def has_signed(key: bytes, purpose: bytes, data: bytes, signature: bytes) -> bool:
+    """Return whether `PrivateKeys.sign` has made a signature with this public key, 32 bytes, for that purpose."""
+    try:
+        _public_key(key).verify(signature, signed_bytes(purpose, data))
+    except (InvalidSignature, ValueError):
+        return False
+    return True
+
+
+@lru_cache(maxsize=4096)  # of a session's roles, who sign in every round
+def _public_key(raw: bytes) -> Ed25519PublicKey:
+    return Ed25519PublicKey.from_public_bytes(raw)
 
 
 @lru_cache(maxsize=1)
@@ -98,3 +228,26 @@ def require_hybrid() -> None:
         works = False
     if not works:
         raise KeysError(NO_HYBRID)
+
+
+def _encrypted(key: bytes, plaintext: bytes, associated: bytes) -> tuple[bytes, bytes]:
+    """Return the ciphertext, behind the commitment, and its SHA-256."""
+    encryption_key, commitment = _derived(key)
+    ciphertext = commitment + ChaCha20Poly1305(encryption_key).encrypt(_NONCE, plaintext, associated)
+    return ciphertext, hashlib.sha256(ciphertext).digest()
+
+
+def _unsealed(key: bytes, ciphertext: bytes, associated: bytes) -> bytes:
+    encryption_key, commitment = _derived(key)
+    if not hmac.compare_digest(commitment, ciphertext[:_COMMITMENT_BYTES]):
+        raise TamperedError("the text is sealed under another key than the one given to this recipient")
+    try:
+        return ChaCha20Poly1305(encryption_key).decrypt(_NONCE, ciphertext[_COMMITMENT_BYTES:], associated)
+    except (InvalidTag, ValueError):
+        raise TamperedError("sealed bytes are damaged, or were sealed for another purpose") from None
+
+
+def _derived(key: bytes) -> tuple[bytes, bytes]:
+    """Return encryption key and commitment."""
+    drawn = HKDF(hashes.SHA256(), _KEY_BYTES + _COMMITMENT_BYTES, None, b"fhe-auc group sealing 2").derive(key)
+    return drawn[:_KEY_BYTES], drawn[_KEY_BYTES:]

@@ -18,7 +18,8 @@ from fhe_auc.base.exchange import told
 from fhe_auc.base.serialise import decode, encode, frame, unframe
 from fhe_auc_keys.errors import KeysError, TamperedError, VersionError
 from fhe_auc_keys.trust.certificates import Peer, Trust, verify
-from fhe_auc_keys.trust.identity import Identity, has_signed
+from fhe_auc_keys.trust.identity import Identity
+from fhe_auc_keys.trust.sealing import has_signed
 
 T = TypeVar("T")
 

@@ -17,8 +17,9 @@ import rfc8785
 from fhe_auc.base.serialise import json_text
 from fhe_auc_keys.errors import TamperedError
 from fhe_auc_keys.trust.certificates import Peer, Trust, verify
-from fhe_auc_keys.trust.identity import Identity, has_signed
+from fhe_auc_keys.trust.identity import Identity
 from fhe_auc_keys.trust.public_keys import SKEW, check_time
+from fhe_auc_keys.trust.sealing import has_signed
 
 _DEEPEST = 100  # objects in one another; far fewer than what Python's stack takes
 _LARGEST = 2**53 - 1  # integers beyond it are not the same number to every reader of JSON

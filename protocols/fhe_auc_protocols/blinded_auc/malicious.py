@@ -2,29 +2,28 @@
 
 The circuit, rounds and keys are those of `semi_honest`. Parties encrypt masked shares of their counts (`masked_shares`)
 in two runs of two executions each, under a mask that vanishes only in the sum over all parties
-(`fhe_auc.session.ckks_computation`). They compare which result they were given (`fhe_auc_keys.roles.key_mode.Echo`),
+(`fhe_auc.session.ckks_computation`). They compare which result they were given (`fhe_auc_keys.roles.sealed`),
 and accept it by `result_check.accept`. What this is worth against which attack: docs/security/malicious.md.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
 
 from fhe_auc.base.errors import InputError
 from fhe_auc.ckks import Slots
 from fhe_auc.results.evaluation import Evaluation
 from fhe_auc.rows.party_data import PartyData
+from fhe_auc.session.ckks_computation import Sums
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.protocol import Request
-from fhe_auc_keys.roles.key_mode import Echo, require_all
-from fhe_auc_keys.roles.sealed_roles import SealedKeys
+from fhe_auc_keys.roles.sealed import require_all
 from fhe_auc_protocols import options as options_of
 from fhe_auc_protocols.blinded_auc.encrypted_trapezoid import packed
 from fhe_auc_protocols.blinded_auc.masked_shares import Run, runs
 from fhe_auc_protocols.blinded_auc.plan import CLASSES, AucPlan, least_tolerance
-from fhe_auc_protocols.blinded_auc.protocol import BlindedAuc, BlindedTask, trapezoid_computation
-from fhe_auc_protocols.blinded_auc.result_check import Totals, accept
+from fhe_auc_protocols.blinded_auc.protocol import BlindedAuc, BlindedTask
+from fhe_auc_protocols.blinded_auc.result_check import accept
 from fhe_auc_protocols.result_warnings import ALL_DIGITS
 
 _LOOSE = 2.0  # times the planned tolerance: one from here on is worth a warning
@@ -36,7 +35,6 @@ class Malicious(BlindedAuc):
     name = "malicious"
     summary = "CKKS, counts split into masked shares, executed four times: parties get the right AUC or an error"
     trust = "the aggregator does not collude with a party or the key holder; that it computes what it should is checked"
-    modes: ClassVar = {"sealed": SealedKeys(trapezoid_computation, Echo())}
     options = options_of.Malicious
     split = True
 
@@ -60,8 +58,6 @@ class MaliciousTask(BlindedTask):
     rows than the session may have.
     """
 
-    masked = True
-
     def __init__(self, manifest: Manifest, data: PartyData) -> None:
         super().__init__(manifest, data)
         if not self.plan.split or manifest.min_parties != len(manifest.parties):
@@ -72,7 +68,7 @@ class MaliciousTask(BlindedTask):
         counts = self.counts()
         return packed(self.plan, [run.vectors(counts) for run in self.runs(common_secret)])
 
-    def read(self, decrypted: Totals, counted: Sequence[str], common_secret: bytes) -> Evaluation:
+    def read(self, decrypted: Sums, counted: Sequence[str], common_secret: bytes) -> Evaluation:
         """Return AUC and binning error; errors as `fhe_auc_protocols.blinded_auc.result_check.accept`."""
         accepted = accept(decrypted, self.plan, self.runs(common_secret))
         settings = {"executions": self.plan.runs * CLASSES, "tolerance": self.plan.tolerance}

@@ -1,5 +1,9 @@
 """What `semi_honest` and `malicious` have in common: one circuit, and how a party's result is told."""
 
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, ClassVar
 
@@ -8,34 +12,50 @@ from fhe_auc.results.evaluation import Evaluation
 from fhe_auc.rlwe.parameters import choose_backend
 from fhe_auc.rows.counts import Counts, count
 from fhe_auc.rows.party_data import PartyData
-from fhe_auc.session.ckks_computation import SealedCkks
+from fhe_auc.session.ckks_computation import CkksComputation, Sums
 from fhe_auc.session.computation import PartyTask
 from fhe_auc.session.manifest import Manifest
-from fhe_auc.session.protocol import Request, check_rows
-from fhe_auc_keys.roles.encrypted_protocol import EncryptedProtocol
-from fhe_auc_keys.roles.sealed_roles import SealedKeys
+from fhe_auc.session.protocol import KeyKind, Protocol, Request, check_rows
+from fhe_auc_keys.roles.sealed import SealedKeys
 from fhe_auc_protocols.blinded_auc import ckks_parameter_choice
 from fhe_auc_protocols.blinded_auc.encrypted_trapezoid import blinded_sums
 from fhe_auc_protocols.blinded_auc.plan import AucPlan, Workload, error_bound
-from fhe_auc_protocols.blinded_auc.result_check import Recovered, Totals
+from fhe_auc_protocols.blinded_auc.result_check import Recovered
 from fhe_auc_protocols.result_warnings import of_auc
 
 
-def trapezoid_computation(manifest: Manifest) -> SealedCkks:
-    """Return the trapezoid under CKKS; raise `InputError` where the plan is another protocol's."""
+def trapezoid_computation(manifest: Manifest) -> CkksComputation:
+    """Return the trapezoid under CKKS, of masked ciphertexts where counts are split into shares.
+
+    Raises `InputError` where the plan is another protocol's.
+    """
     plan = manifest.decoded_plan(AucPlan)
-    return SealedCkks(manifest, plan, partial(blinded_sums, plan))
+    return CkksComputation(manifest, plan, partial(blinded_sums, plan), masked=plan.split)
 
 
-class BlindedAuc(EncryptedProtocol[Evaluation, AucPlan]):
+class BlindedAuc(Protocol[Evaluation], ABC):
     """Base of the protocols that compute the blinded totals of an AUC."""
 
-    plan_type = AucPlan
     boundaries = "boundaries-federated"
-    modes: ClassVar = {"sealed": SealedKeys(trapezoid_computation)}
 
     split: ClassVar[bool] = False
-    """Whether counts are split into masked shares."""
+    """Whether counts are split into masked shares, and parties compare which result they were given."""
+
+    @abstractmethod
+    def task(self, manifest: Manifest, data: PartyData) -> BlindedTask:
+        """Return a party's computation on its own rows; raise `InputError` where it has none."""
+
+    def sealed_keys(self) -> SealedKeys[Evaluation]:
+        """Return those of a key holder."""
+        return SealedKeys(trapezoid_computation, self.task, echo=self.split)
+
+    def key_kinds(self) -> Mapping[str, Callable[[], KeyKind[Evaluation]]]:
+        """Return sealed keys."""
+        return {"sealed": self.sealed_keys}
+
+    def plan_of(self, manifest: Manifest) -> AucPlan:
+        """Return the plan in a manifest; raise `InputError` where it is not one of these protocols."""
+        return manifest.decoded_plan(AucPlan)
 
     def workload(self, request: Request) -> Workload:
         """Return what the parameters must carry."""
@@ -57,7 +77,7 @@ class BlindedAuc(EncryptedProtocol[Evaluation, AucPlan]):
         return ckks_parameter_choice.plan(self.workload(request), backend, tolerance=self.tolerance(request))
 
 
-class BlindedTask(PartyTask[Slots, Totals, Evaluation]):
+class BlindedTask(PartyTask[Slots, Sums, Evaluation]):
     """Base of what a party does; raises `InputError` for another kind of plan, or too many rows for the session."""
 
     def __init__(self, manifest: Manifest, data: PartyData) -> None:

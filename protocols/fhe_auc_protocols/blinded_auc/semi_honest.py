@@ -24,13 +24,14 @@ from fhe_auc.ckks import Slots
 from fhe_auc.results.evaluation import Evaluation
 from fhe_auc.rows.counts import Counts
 from fhe_auc.rows.party_data import PartyData
+from fhe_auc.session.ckks_computation import Sums
 from fhe_auc.session.manifest import Manifest
 from fhe_auc_protocols import options as options_of
 from fhe_auc_protocols.blinded_auc.encrypted_trapezoid import packed
 from fhe_auc_protocols.blinded_auc.plan import CHECK_WEIGHT
 from fhe_auc_protocols.blinded_auc.protocol import BlindedAuc, BlindedTask
 from fhe_auc_protocols.blinded_auc.published_digits import PUBLISHED_BITS, published
-from fhe_auc_protocols.blinded_auc.result_check import Totals, recover
+from fhe_auc_protocols.blinded_auc.result_check import recover
 
 _BITS = math.ceil(PUBLISHED_BITS)
 _ROUNDED = (
@@ -73,7 +74,7 @@ class SemiHonestTask(BlindedTask):
         """Return the values of this party's counts, block by block; the common secret is not used."""
         return packed(self.plan, [vectors(self.counts(), self.plan.positions)])
 
-    def read(self, decrypted: Totals, counted: Sequence[str], common_secret: bytes) -> Evaluation:
+    def read(self, decrypted: Sums, counted: Sequence[str], common_secret: bytes) -> Evaluation:
         """Return AUC and binning error, rounded; errors as `fhe_auc_protocols.blinded_auc.result_check.recover`."""
         told, decimals = published(recover(decrypted, self.plan))
         return self.evaluation(told, len(counted), _ROUNDED, verified=False, decimals=decimals)

@@ -19,7 +19,7 @@ from fhe_auc_protocols import opendp_samplers, result_warnings
 from fhe_auc_protocols import options as options_of
 from fhe_auc_protocols.dpauc.budget import GAUSSIAN, LAPLACE, RANDOMIZED_RESPONSE, Budget
 from fhe_auc_protocols.dpauc.roc import STATISTICS, is_of_rows, statistics, unclipped
-from fhe_auc_protocols.unencrypted_protocol import ClearSums, SummingParty, UnencryptedProtocol
+from fhe_auc_protocols.unencrypted_protocol import ClearSums, ClearTask, UnencryptedProtocol
 
 _LARGEST_FLOAT = 2.0**62  # far from where a cast to int64 overflows
 _LOUD = 0.1  # noise above this share of the rarer label's rows is worth a warning
@@ -57,32 +57,32 @@ class NoisyCounts(ClearSums, frozen=True, array_like=True, forbid_unknown_fields
         return np.array([self.tp, self.fp, self.fn, self.tn], dtype=np.int64)
 
 
-class DpaucParty(SummingParty[Evaluation, Budget]):
-    """Sends noisy counts, reads the AUC off the sums; `InputError` where scores with a budget are not all in [0, 1]."""
-
-    sums = NoisyCounts
+class DpaucTask(ClearTask[NoisyCounts, Evaluation]):
+    """Makes noisy counts, reads the AUC off the sums; `InputError` where scores with a budget are not all in [0, 1]."""
 
     def __init__(self, manifest: Manifest, terms: Budget, data: PartyData) -> None:
-        super().__init__(manifest, terms, data)
+        self._manifest, self._terms, self._data = manifest, terms, data
         if terms.score_epsilon is not None and (data.y_score.min() < 0 or data.y_score.max() > 1):
             raise InputError(f"party {data.name!r}: score_epsilon is for scores in [0, 1] only, and some lie outside")
 
-    def _submission(self) -> NoisyCounts:
+    def submission(self) -> NoisyCounts:
+        """Return counts with noise, or of flipped labels."""
         budget, labels, scores = self._terms, self._data.y_true, self._data.y_score
         if budget.flips:
             labels = opendp_samplers.randomized_response(labels, budget.flip_probability)
         if budget.score_scale is not None:
             scores = opendp_samplers.laplace(scores, budget.score_scale)
-        counts = statistics(labels, scores, self.manifest.thresholds)
+        counts = statistics(labels, scores, self._manifest.thresholds)
         if budget.mechanism == LAPLACE:
             counts = opendp_samplers.laplace(counts, budget.noise_scale)
         elif budget.mechanism == GAUSSIAN:
             noised = np.rint(opendp_samplers.gaussian(counts.astype(np.float64), budget.noise_scale))
             counts = noised.clip(-_LARGEST_FLOAT, _LARGEST_FLOAT).astype(np.int64)
-        limit = _count_limit(self.manifest)
+        limit = _count_limit(self._manifest)
         return NoisyCounts(1, *np.clip(counts, -limit, limit).tolist())
 
-    def _read(self, sums: NoisyCounts) -> Evaluation:
+    def read(self, sums: NoisyCounts) -> Evaluation:
+        """Return the AUC."""
         budget, counts = self._terms, sums.array().astype(np.float64)
         flipped = budget.flip_probability if budget.flips else None
         auc = float(unclipped(counts, budget.curve, flip_probability=flipped))
@@ -93,26 +93,30 @@ class DpaucParty(SummingParty[Evaluation, Budget]):
             auc=min(max(auc, 0.0), 1.0),
             binning_error=math.nan,
             numerical_error=math.nan,
-            protocol=self.manifest.protocol,
+            protocol=self._manifest.protocol,
             backend="none",
             parties=sums.parties,
-            thresholds=len(self.manifest.thresholds),
+            thresholds=len(self._manifest.thresholds),
             verified=False,
             security_bits=0,
             settings={**budget.as_options(), **noise},
-            warnings=_warnings(self.manifest, budget, counts, sums.parties, auc),
+            warnings=_warnings(self._manifest, budget, counts, sums.parties, auc),
         )
 
 
-class DpaucProtocol(UnencryptedProtocol[Evaluation, Budget]):
+class DpaucProtocol(UnencryptedProtocol[Evaluation, Budget, NoisyCounts]):
     """Base of the three plug-ins."""
 
-    party_type = DpaucParty
+    sums = NoisyCounts
 
     mechanism: ClassVar[str]
     """One of `fhe_auc_protocols.dpauc.budget`."""
 
     trust = "aggregator and parties compute what they should; a manifest whose budget every party has checked"
+
+    def task(self, manifest: Manifest, terms: Budget, data: PartyData) -> DpaucTask:
+        """Return a party's task on its own rows."""
+        return DpaucTask(manifest, terms, data)
 
     def spends(self, manifest: Manifest) -> Spending:
         """Return the budget of the labels; where scores have one as well, that of a row, which is both together."""

@@ -50,9 +50,13 @@ class ExactTask(PartyTask[Residues, Sequence[Residues], Evaluation]):
         self._data = data
 
     def encode(self, common_secret: bytes) -> list[Residues]:
-        """Return this party's sketch for each prime, with authenticators if the plan has them, shape (size,)."""
+        """Return this party's sketch for each prime, with authenticators if the plan has them, shape (size,).
+
+        Raises `InputError` as `check_counts`, where there are no authenticators.
+        """
         sketches = self.sketches()
         if not self.plan.authenticated:
+            self.check_counts(sketches)
             return sketches
         private, index = KeyStream(secrets.token_bytes(32)), self._manifest.parties.index(self.party)
         return [
@@ -68,7 +72,7 @@ class ExactTask(PartyTask[Residues, Sequence[Residues], Evaluation]):
         return [modular.residues(values, prime) for prime in plan.parameters.plain_moduli]
 
     def check_counts(self, encoded: Sequence[Residues]) -> None:
-        """Check the counts in what `encode` returned, before they leave: nobody else ever sees them.
+        """Check the counts in what `encode` returns, before they leave: nobody else ever sees them.
 
         Raises `InputError` where one is below zero, or those of all bins are not as many as the party's rows.
         """

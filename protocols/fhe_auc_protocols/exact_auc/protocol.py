@@ -6,7 +6,7 @@ verified    the aggregator may do what it likes: parties get the right integers,
 
 import math
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import islice
@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fhe_auc.base.errors import CapacityError, InputError
+from fhe_auc.bfv import SecretContext
 from fhe_auc.bfv.parameters import CHAINS, JOINT_CHAINS, MAX_PLAIN_MODULI, BfvParameters
 from fhe_auc.question import thresholds as grids
 from fhe_auc.question.analysis import PLAIN, Analysis
@@ -30,14 +31,13 @@ from fhe_auc.rlwe.statistical_security import DEFAULT_SMUDGING_BITS
 from fhe_auc.rows.own_rows import left_out
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.manifest import Manifest
-from fhe_auc.session.protocol import DEFAULT_MAX_ROWS, Request, Setup, Spending
-from fhe_auc_keys.roles.encrypted_protocol import EncryptedProtocol
-from fhe_auc_keys.roles.key_mode import Echo, KeyMode, Modes
-from fhe_auc_keys.roles.padded_roles import SealedPads
+from fhe_auc.session.protocol import DEFAULT_MAX_ROWS, KeyKind, Protocol, Request, Setup, Spending
+from fhe_auc.sums.pads import PadKey
+from fhe_auc_keys.roles.sealed import SealedPads
 from fhe_auc_protocols import options as options_of
 from fhe_auc_protocols.exact_auc import epsilon_noise
 from fhe_auc_protocols.exact_auc.analysis_sums import AnalysisSums
-from fhe_auc_protocols.exact_auc.computations import ExactJointComputation, ExactPaddedComputation
+from fhe_auc_protocols.exact_auc.computations import ExactComputation
 from fhe_auc_protocols.exact_auc.party_task import INTERVAL, PLAIN_INTERVAL, ROUND_SCORES, ExactTask
 from fhe_auc_protocols.exact_auc.plan import ExactPlan, least_prime
 from fhe_auc_protocols.exact_auc.tie_sums import runs_of
@@ -48,31 +48,30 @@ _NO_OTHERS = f"with {ROUND_SCORES} every rounded score is a threshold: give no o
 _SMALL_BITS, _LARGE_BITS = 42, 50  # of a plaintext prime at most, on the libraries' first chain and on others
 
 
-def _joint_keys() -> KeyMode:
-    from fhe_auc_keys.roles.joint_roles import JointKeys
-
-    return JointKeys(ExactJointComputation)
-
-
-def _helper_keys() -> KeyMode:
-    from fhe_auc_keys.roles.helper_roles import HelperKeys
-
-    return HelperKeys(ExactPaddedComputation)
-
-
-class Exact(EncryptedProtocol[Evaluation, ExactPlan]):
+class Exact(Protocol[Evaluation]):
     """Plug-in ``exact``."""
 
     name = "exact"
     summary = "pads and BFV: the AUC as an exact fraction, P and N; the aggregator is trusted to compute it"
     trust = "the aggregator computes what it should and does not collude with a party, key holder or helper"
-    plan_type = ExactPlan
     several = True
     boundaries = "boundaries-federated"
     options = options_of.Exact
-    modes: ClassVar = Modes(sealed=lambda: SealedPads(ExactPaddedComputation), joint=_joint_keys, helper=_helper_keys)
     authenticated: ClassVar[bool] = False
     proves_inputs = True
+
+    def key_kinds(self) -> Mapping[str, Callable[[], KeyKind[Evaluation]]]:
+        """Return sealed keys, with an echo where results are proved, and a helper's."""
+        return {"sealed": self.sealed_keys, "helper": self._helper_keys}
+
+    def sealed_keys(self) -> SealedPads[PadKey, SecretContext, Evaluation]:
+        """Return those of a key holder."""
+        return SealedPads(ExactComputation, self.task, echo=self.authenticated)
+
+    def _helper_keys(self) -> KeyKind[Evaluation]:
+        from fhe_auc_keys.roles.helped import HelperKeys
+
+        return HelperKeys(ExactComputation, self.task)
 
     def staged(self, request: Request, bins: int) -> tuple[Request, Request]:
         """Split a request for quantile thresholds; not of rounded scores, which bring their own, nor with epsilon."""
@@ -162,7 +161,7 @@ class Exact(EncryptedProtocol[Evaluation, ExactPlan]):
 
     def plan_of(self, manifest: Manifest) -> ExactPlan:
         """Return the plan in a manifest of this protocol; raise `InputError` where a manifest is not such a one."""
-        plan: ExactPlan = super().plan_of(manifest)
+        plan = manifest.decoded_plan(ExactPlan)
         if plan.authenticated != self.authenticated:
             raise InputError(f"the session's manifest is not one for protocol {self.name!r}")
         if manifest.fleet is not None and self.authenticated:
@@ -202,9 +201,6 @@ class Verified(Exact):
     )
     trust = "the aggregator does not collude with a party, key holder or helper; what it computes is proved"
     authenticated = True
-    modes: ClassVar = Modes(
-        sealed=lambda: SealedPads(ExactPaddedComputation, Echo()), joint=_joint_keys, helper=_helper_keys
-    )
 
 
 def agreed_caps(manifest: Manifest, planned: tuple[int, ...]) -> tuple[int, ...]:

@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 from fhe_auc.base.errors import InputError
 from fhe_auc.base.extras import require
 from fhe_auc.rows.party_data import PartyData
+from fhe_auc.session.computation import PaddedTask
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.party import R
 from fhe_auc.session.protocol import Request, Spending
-from fhe_auc.session.vector_computation import VectorTask
 from fhe_auc_protocols.histograms.exact_counts import CountsTask, ExactCounts
 from fhe_auc_protocols.histograms.readout import PrivateReadout
 from fhe_auc_protocols.noise_shares import polya
@@ -49,7 +49,7 @@ class DistributedNoise(ExactCounts[R]):
         """Return what this session spends: a row replaced is one removed and one added, so twice its ε."""
         return Spending(2 * self.readout.budget(manifest.options), "row")
 
-    def new_task(self, manifest: Manifest, data: PartyData) -> VectorTask[R]:
+    def new_task(self, manifest: Manifest, data: PartyData) -> PaddedTask[R]:
         """Return a party's computation on its own rows."""
         return NoisyCountsTask(self.readout, manifest, data)
 
@@ -72,14 +72,14 @@ class NoisyCountsTask(CountsTask[R]):
         room = noise_room(self._epsilon, bins=thresholds, parties=len(manifest.parties), shares=self._shares)
         super().__init__(readout, manifest, data, room_for_noise=room)
 
-    def encode(self) -> NDArray[np.int64]:
+    def vector(self) -> NDArray[np.int64]:
         """Return the noisy counts."""
-        counts = super().encode()
+        counts = super().vector()
         scale = math.nextafter(1 / self._epsilon, math.inf)  # rounded to the private side
         noisy = counts + self._draw(counts.size, scale, self._shares)
         return np.clip(noisy, -self.plan.max_total, self.plan.max_total)
 
-    def read(self, sums: NDArray[np.int64], counted: Sequence[str]) -> R:
+    def told(self, sums: NDArray[np.int64], counted: Sequence[str]) -> R:
         """Return what the pooled noisy counts say; errors as `Readout.read`."""
         deviation = noise_deviation(self._epsilon, len(counted) / self._shares)
         settings = {"noise_deviation": deviation, "noise_parties": self._shares}

@@ -4,9 +4,9 @@ A party's counts are a vector of integers (`fhe_auc.session.vector_computation`)
 and sees uniform numbers; the parties get the pooled counts, with two tags that prove them: docs/security/verified.md.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Annotated, Any, ClassVar, cast
+from typing import Annotated, Any, cast
 
 import msgspec
 import numpy as np
@@ -15,39 +15,33 @@ from numpy.typing import NDArray
 from fhe_auc.base.errors import InputError, ResultCheckError
 from fhe_auc.base.options import check_names
 from fhe_auc.question.analysis import PLAIN
+from fhe_auc.rlwe.modular import Residues
 from fhe_auc.rlwe.parameters import SECURITY_BITS
 from fhe_auc.rows.party_data import PartyData
+from fhe_auc.session.computation import PaddedTask, PartyTask
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.party import R
 from fhe_auc.session.plan import ONE_TIME_PADS, Keys
-from fhe_auc.session.protocol import Request, check_rows, too_many_rows
-from fhe_auc.session.vector_computation import VectorComputation, VectorPlan, VectorTask
-from fhe_auc_keys.roles.encrypted_protocol import EncryptedProtocol
-from fhe_auc_keys.roles.key_mode import KeyMode, Modes
-from fhe_auc_keys.roles.padded_roles import SealedVectors
+from fhe_auc.session.protocol import KeyKind, Request, check_rows, too_many_rows
+from fhe_auc.session.vector_computation import VectorComputation, VectorPlan
+from fhe_auc_keys.roles.sealed import SealedPads
 from fhe_auc_protocols.histograms.readout import PooledCounts, Readout, ReadoutProtocol, all_levels
 
 _Names = Annotated[tuple[str, ...], msgspec.Meta(min_length=1)]
 MODELS = "models"  # option of the manifest: the names of several models, as a list in JSON
 
 
-def _joint_vectors() -> KeyMode:
-    from fhe_auc_keys.roles.joint_vectors import JointVectors
-
-    return JointVectors()
-
-
-def _helper_vectors() -> KeyMode:
-    from fhe_auc_keys.roles.helper_roles import HelperVectors
-
-    return HelperVectors()
-
-
-class ExactCounts(ReadoutProtocol[R], EncryptedProtocol[R, VectorPlan]):
+class ExactCounts(ReadoutProtocol[R]):
     """Base of the plug-ins that add up counts."""
 
-    plan_type = VectorPlan
-    modes: ClassVar = Modes(sealed=SealedVectors, joint=_joint_vectors, helper=_helper_vectors)
+    def key_kinds(self) -> Mapping[str, Callable[[], KeyKind[R]]]:
+        """Return sealed keys, and a helper's; no result needs an echo."""
+        return {"sealed": lambda: SealedPads(VectorComputation, self.task), "helper": self._helper_keys}
+
+    def _helper_keys(self) -> KeyKind[R]:
+        from fhe_auc_keys.roles.helped import HelperKeys
+
+        return HelperKeys(VectorComputation, self.task)
 
     def planned(self, request: Request) -> VectorPlan:
         """Return the parameters for a sum of every count."""
@@ -65,7 +59,7 @@ class ExactCounts(ReadoutProtocol[R], EncryptedProtocol[R, VectorPlan]):
 
     def plan_of(self, manifest: Manifest) -> VectorPlan:
         """Return the plan in a manifest of this protocol; raise `InputError` where a manifest is not such a one."""
-        plan: VectorPlan = super().plan_of(manifest)
+        plan = manifest.decoded_plan(VectorPlan)
         if plan.entries != entries(self.readout, plan.thresholds):
             raise InputError(f"the session's manifest is not one for {self.readout.purpose}")
         return plan
@@ -78,7 +72,7 @@ class ExactCounts(ReadoutProtocol[R], EncryptedProtocol[R, VectorPlan]):
         """Return the proved bound of the session, over all its parties."""
         return VectorComputation(manifest).soundness()
 
-    def task(self, manifest: Manifest, data: PartyData) -> VectorTask[R]:
+    def task(self, manifest: Manifest, data: PartyData) -> PaddedTask[R]:
         """Return a party's computation on its own rows; raise `InputError` where the manifest is of another kind."""
         self.readout.check(manifest, self.name)
         self.plan_of(manifest)
@@ -86,12 +80,12 @@ class ExactCounts(ReadoutProtocol[R], EncryptedProtocol[R, VectorPlan]):
         check_names(self.options, self.name, set(manifest.options) - ({MODELS} if self.several else set()))
         return task
 
-    def new_task(self, manifest: Manifest, data: PartyData) -> VectorTask[R]:
+    def new_task(self, manifest: Manifest, data: PartyData) -> PaddedTask[R]:
         """Return the task; `task` has the other checks."""
         return CountsTask(self.readout, manifest, data)
 
 
-class CountsTask(VectorTask[R]):
+class CountsTask(PartyTask[Residues, Sequence[Residues], R]):
     """Sends a party's counts, and reads the result off their sum.
 
     `room_for_noise` is how much of the plan's bound on sums is for noise. A row counts once for each of the session's
@@ -101,7 +95,7 @@ class CountsTask(VectorTask[R]):
     def __init__(self, readout: Readout[R], manifest: Manifest, data: PartyData, *, room_for_noise: int = 0) -> None:
         self.party = data.name
         self.plan = manifest.decoded_plan(VectorPlan)
-        self.least, self.most = (-self.plan.max_total if room_for_noise else 0), self.plan.max_total
+        self._least, self.most = (-self.plan.max_total if room_for_noise else 0), self.plan.max_total
         self._readout, self._manifest = readout, manifest
         if self.plan.max_total <= room_for_noise:
             raise InputError(f"the session's manifest is not one for {readout.purpose}")
@@ -110,11 +104,20 @@ class CountsTask(VectorTask[R]):
         data = replace(data, scores=data.scores[: self._times], score_columns=data.score_columns[: self._times])
         self._own = all_levels(readout.count(data, manifest.thresholds), readout.levels(self.plan.thresholds))
 
-    def encode(self) -> NDArray[np.int64]:
+    def vector(self) -> NDArray[np.int64]:
         """Return the counts of all levels, one after the other."""
         return np.concatenate(self._own)
 
-    def read(self, sums: NDArray[np.int64], counted: Sequence[str]) -> R:
+    def encode(self, common_secret: bytes) -> list[Residues]:
+        """Return that vector with its tags."""
+        return [VectorComputation(self._manifest).submitted(self.party, self.vector(), common_secret)]
+
+    def read(self, decrypted: Sequence[Residues], counted: Sequence[str], common_secret: bytes) -> R:
+        """Return what the sums say, once they are proved; errors as `VectorComputation.proved` and `told`."""
+        computation, bounds = VectorComputation(self._manifest), {"least": self._least, "most": self.most}
+        return self.told(computation.proved(decrypted, counted, common_secret, **bounds), counted)
+
+    def told(self, sums: NDArray[np.int64], counted: Sequence[str]) -> R:
         """Return what the pooled counts say; errors as `Readout.read`, and `ResultCheckError` for too many rows."""
         levels = self.levels(sums)
         if (rows := int(levels[-1].sum())) > self.most:

@@ -18,12 +18,12 @@ import numpy as np
 from fhe_auc.base.errors import DeserialisationError
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.manifest import Manifest
-from fhe_auc.session.party import Party, R
+from fhe_auc.session.party import R
 from fhe_auc.session.protocol import Spending
 from fhe_auc_protocols import exact_sampling
 from fhe_auc_protocols.histograms.readout import PooledCounts, PrivateReadout, ReadoutProtocol
 from fhe_auc_protocols.histograms.unary_encoding import UnaryHierarchy
-from fhe_auc_protocols.unencrypted_protocol import MOST_ROWS, ClearSums, SummingParty, UnencryptedProtocol
+from fhe_auc_protocols.unencrypted_protocol import MOST_ROWS, ClearSums, ClearTask, UnencryptedProtocol
 
 
 class Tally(ClearSums, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -51,35 +51,34 @@ class Tally(ClearSums, frozen=True, array_like=True, forbid_unknown_fields=True)
                 raise DeserialisationError(f"these are not {level.cells} counts of at most as many reports as rows")
 
 
-class TallyParty(SummingParty[R, UnaryHierarchy]):
+class TallyTask(ClearTask[Tally, R]):
     """Randomises rows one by one, tallies, and estimates from the sums; `InputError` where a score has no cell."""
 
-    sums = Tally
-
     def __init__(self, manifest: Manifest, terms: UnaryHierarchy, data: PartyData, readout: PrivateReadout[R]) -> None:
-        super().__init__(manifest, terms, data)
-        self._readout = readout
+        self._manifest, self._terms, self._readout = manifest, terms, readout
         self._counts = readout.count(data, manifest.thresholds)
 
-    def _submission(self) -> Tally:
+    def submission(self) -> Tally:
+        """Return tallies of reports, randomised anew."""
         cells = np.repeat(np.arange(self._counts.size), self._counts)
         reports, ones = zip(*self._terms.tallies(cells, exact_sampling.secure()), strict=True)
         return Tally(1, list(reports), [of_level.tolist() for of_level in ones])
 
-    def _read(self, sums: Tally) -> R:
+    def read(self, sums: Tally) -> R:
+        """Return what the estimated counts say."""
         found = self._terms.estimate(sums.reports, sums.ones)
         settings = {}
         if len(sums.reports) == 1:  # of several levels it differs
             (encoding,), (rows,) = self._terms.levels, sums.reports
             deviation = math.sqrt(float(encoding.variance(rows / encoding.cells, rows)))
             settings = {"flip_probability": encoding.flip_probability, "noise_deviation": deviation}
-        return self._readout.read(self.manifest, PooledCounts(levels=found, parties=sums.parties, settings=settings))
+        return self._readout.read(self._manifest, PooledCounts(levels=found, parties=sums.parties, settings=settings))
 
 
-class LocalRandomisation(ReadoutProtocol[R], UnencryptedProtocol[R, UnaryHierarchy]):
+class LocalRandomisation(ReadoutProtocol[R], UnencryptedProtocol[R, UnaryHierarchy, Tally]):
     """Base of the plug-ins that count reports of randomised rows."""
 
-    party_type = TallyParty
+    sums = Tally
 
     readout: PrivateReadout[R]
 
@@ -97,6 +96,6 @@ class LocalRandomisation(ReadoutProtocol[R], UnencryptedProtocol[R, UnaryHierarc
         self.readout.check(manifest, self.name)
         return super().checked(manifest)
 
-    def new_party(self, manifest: Manifest, material: bytes, data: PartyData) -> Party[R]:
-        """Return the party whose rows are `data`; `material` is empty."""
-        return TallyParty(manifest, self.checked(manifest), data, self.readout)
+    def task(self, manifest: Manifest, terms: UnaryHierarchy, data: PartyData) -> TallyTask[R]:
+        """Return a party's task on its own rows."""
+        return TallyTask(manifest, terms, data, self.readout)

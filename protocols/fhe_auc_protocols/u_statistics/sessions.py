@@ -27,7 +27,6 @@ from fhe_auc.question.binning import bins_of
 from fhe_auc.results.evaluation import Evaluation
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.manifest import Manifest
-from fhe_auc.session.party import Party
 from fhe_auc.session.protocol import Request, Spending
 from fhe_auc_protocols import exact_sampling, result_warnings
 from fhe_auc_protocols import options as options_of
@@ -36,7 +35,7 @@ from fhe_auc_protocols.option_values import is_whole, privacy_budget
 from fhe_auc_protocols.u_statistics.auc_estimate import Mechanism
 from fhe_auc_protocols.u_statistics.hierarchy import HierarchyMechanism
 from fhe_auc_protocols.u_statistics.krr import RandomisedResponse, bins_by_rule
-from fhe_auc_protocols.unencrypted_protocol import MOST_ROWS, ClearSums, SummingParty, UnencryptedProtocol
+from fhe_auc_protocols.unencrypted_protocol import MOST_ROWS, ClearSums, ClearTask, UnencryptedProtocol
 
 
 class Tallies(ClearSums, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -57,23 +56,22 @@ class Tallies(ClearSums, frozen=True, array_like=True, forbid_unknown_fields=Tru
                 raise DeserialisationError(f"{name}: these are not {terms.size} counts of no more than 2^62 reports")
 
 
-class LocalParty(SummingParty[Evaluation, Mechanism]):
-    """Randomises its rows one by one and tallies the reports; then estimates from the sums."""
-
-    sums = Tallies
+class LocalTask(ClearTask[Tallies, Evaluation]):
+    """Randomises a party's rows one by one and tallies the reports; then estimates from the sums."""
 
     def __init__(self, manifest: Manifest, terms: Mechanism, data: PartyData, source: Source) -> None:
-        super().__init__(manifest, terms, data)
-        self._source = source
+        self._manifest, self._terms, self._data, self._source = manifest, terms, data, source
 
-    def _submission(self) -> Tallies:
-        grid, data, bins = self.manifest.thresholds, self._data, self._terms.bins
+    def submission(self) -> Tallies:
+        """Return tallies of reports, randomised anew."""
+        grid, data, bins = self._manifest.thresholds, self._data, self._terms.bins
         # Neighbouring thresholds' bins are merged where the mechanism has fewer.
         row_bins = bins_of(data.y_score, grid).astype(np.int64) * bins // len(grid)
         tallies = (self._terms.tally(row_bins[rows], self._source) for rows in (data.y_true, ~data.y_true))
         return Tallies(1, *(tuple(tally.tolist()) for tally in tallies))
 
-    def _read(self, sums: Tallies) -> Evaluation:
+    def read(self, sums: Tallies) -> Evaluation:
+        """Return the estimate; raise `UndefinedAucError` where all rows have one label."""
         positives, negatives = np.array(sums.positives, np.int64), np.array(sums.negatives, np.int64)
         if not positives.any() or not negatives.any():
             raise UndefinedAucError("the pooled rows have one class only, so the AUC is undefined; no number is given")
@@ -81,12 +79,12 @@ class LocalParty(SummingParty[Evaluation, Mechanism]):
         warnings = [
             "labels are public: the aggregator learns how many rows of each class every party has",
             "epsilon is spent by every session: budgets of sessions on the same rows add up",
-            *result_warnings.of_parties(self.manifest, sums.parties),
+            *result_warnings.of_parties(self._manifest, sums.parties),
         ]
         if not 0 <= estimate.auc <= 1:
             warnings.append(f"the estimate is {estimate.auc:.4g}, outside [0, 1], because of noise; it is clipped")
         settings = {
-            "epsilon": self.manifest.options["epsilon"],
+            "epsilon": self._manifest.options["epsilon"],
             "bins": self._terms.bins,
             "standard error": estimate.standard_error,
         }
@@ -103,7 +101,7 @@ class LocalParty(SummingParty[Evaluation, Mechanism]):
             auc=float(np.clip(estimate.auc, 0, 1)),
             binning_error=math.nan,
             numerical_error=math.nan,
-            protocol=self.manifest.protocol,
+            protocol=self._manifest.protocol,
             backend="none",
             parties=sums.parties,
             thresholds=self._terms.bins,
@@ -114,10 +112,10 @@ class LocalParty(SummingParty[Evaluation, Mechanism]):
         )
 
 
-class LocalProtocol(UnencryptedProtocol[Evaluation, Mechanism]):
+class LocalProtocol(UnencryptedProtocol[Evaluation, Mechanism, Tallies]):
     """Base of both plug-ins; `source` is `exact_sampling.secure`, and nothing else where it protects someone."""
 
-    party_type = LocalParty
+    sums = Tallies
     trust = "nobody with the scores, which are randomised row by row; all with the labels, which are public"
 
     def __init__(self, source: Callable[[], Source] = exact_sampling.secure) -> None:
@@ -131,9 +129,9 @@ class LocalProtocol(UnencryptedProtocol[Evaluation, Mechanism]):
         """Return the budget of the scores: labels are public here."""
         return Spending(privacy_budget(manifest.options), "score")
 
-    def new_party(self, manifest: Manifest, material: bytes, data: PartyData) -> Party[Evaluation]:
-        """Return the party whose rows are `data`; `material` is empty. Errors as `checked`."""
-        return LocalParty(manifest, self.checked(manifest), data, self._source())
+    def task(self, manifest: Manifest, terms: Mechanism, data: PartyData) -> LocalTask:
+        """Return a party's task on its own rows."""
+        return LocalTask(manifest, terms, data, self._source())
 
 
 class UstatKrr(LocalProtocol):

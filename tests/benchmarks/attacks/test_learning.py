@@ -52,7 +52,7 @@ def test_nobody_learns_more_than_is_promised(name: str, protocol: str, keys: str
 def test_readers_read_every_protocol_of_results() -> None:
     evaluating = {name for name in registry.names() if not name.startswith("boundaries")}
     assert set(ATTACKS["read-all"].on["sealed"]) == evaluating
-    helped = {name for name in evaluating if "helper" in getattr(registry.load(name), "modes", ())}
+    helped = {name for name in evaluating if "helper" in registry.load(name).key_kinds()}
     assert set(ATTACKS["read-all"].on["helper"]) == helped
 
 

@@ -6,7 +6,7 @@ from itertools import combinations
 
 import pytest
 
-from fhe_auc.session.counted_parties import not_opened, too_near
+from fhe_auc.session.party import not_opened, too_near
 
 ALL = tuple(f"site {number:02}" for number in range(16))
 

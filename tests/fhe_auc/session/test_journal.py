@@ -15,8 +15,7 @@ import pytest
 from fhe_auc.base.errors import EvaluationError, InputError, MessageError
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import journal as journals
-from fhe_auc.session.aggregator import Aggregator, conduct
-from fhe_auc.session.counted_parties import SessionRecord
+from fhe_auc.session.aggregator import Aggregator, SessionRecord, conduct
 from fhe_auc.session.journal import Journal, is_finished, is_running, read_record
 from tests.support.platforms import needs_modes
 from tests.support.pooled import exact_auc

@@ -15,7 +15,8 @@ from fhe_auc_protocols.blinded_auc.semi_honest import SemiHonest
 from tests.support.nothing import add_distribution
 
 _MODULE = """
-from fhe_auc.session.protocol import Attacks, Protocol
+from fhe_auc.session.attacks import Attacks
+from fhe_auc.session.protocol import Protocol
 
 class Coin(Protocol):
     name = "coin"
@@ -28,6 +29,8 @@ class Coin(Protocol):
 
 class Unfinished(Protocol):
     name = "unfinished"
+
+    def __init__(self, sides): ...
 
 class Untyped(Coin):
     options = {"sides": "how many"}
@@ -124,7 +127,7 @@ def test_attacks_on_a_third_partys_protocol_are_found_unless_two_packages_bring_
     registry._installed.cache_clear()
     third_party("coin", group=registry.ATTACKS_GROUP, coin="coin_protocol:Bribes", toss="coin_protocol:Coin")
     assert list(registry.attacks("coin").descriptions) == ["two heads"]
-    with pytest.raises(UnknownProtocolError, match=r"is not a fhe_auc\.session\.protocol\.Attacks"):
+    with pytest.raises(UnknownProtocolError, match=r"is not a fhe_auc\.session\.attacks\.Attacks"):
         registry.attacks("toss")
     registry._installed.cache_clear()
     third_party("another", registry.ATTACKS_GROUP, coin="coin_protocol:Coin")

@@ -15,8 +15,7 @@ from fhe_auc.base.names import AGGREGATOR
 from fhe_auc.base.serialise import encode
 from fhe_auc.results.evaluation import Evaluation
 from fhe_auc.rows.party_data import PartyData
-from fhe_auc.session.aggregator import conduct
-from fhe_auc.session.counted_parties import SessionRecord
+from fhe_auc.session.aggregator import SessionRecord, conduct
 from fhe_auc.session.messages import Message
 from fhe_auc.session.nothing import STEPS, Nothing
 from fhe_auc.session.protocol import Request, Session

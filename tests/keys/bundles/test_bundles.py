@@ -20,7 +20,7 @@ from fhe_auc_keys.bundles import announcement
 from fhe_auc_keys.bundles import sealed_bundles as bundles
 from fhe_auc_keys.bundles.announcement import Announcement, open_announcement
 from fhe_auc_keys.bundles.sealed_bundles import OpenedBundle, SealedBundles, open_aggregator_bundle, open_party_bundle
-from fhe_auc_keys.bundles.session_keys import KeyHolderSession, PartySecrets, aggregator_material
+from fhe_auc_keys.bundles.session_keys import DealtSession, PartySecrets, aggregator_material
 from fhe_auc_keys.errors import ExpiredError, KeysError, StoreError, TamperedError, UnfitCertificateError
 from fhe_auc_keys.site.session_files import kept_for_party
 from fhe_auc_keys.store.key_store import KeyStore
@@ -29,6 +29,7 @@ from fhe_auc_keys.trust import signed_documents as documents
 from fhe_auc_keys.trust.authority import Authority
 from fhe_auc_keys.trust.certificates import Trust
 from fhe_auc_keys.trust.identity import Identity
+from fhe_auc_keys.trust.sealing import PrivateKeys
 from fhe_auc_protocols.blinded_auc.semi_honest import SemiHonest
 from tests.support.certified import DAY, NOW, Consortium
 from tests.support.sealed_sessions import ADDER, HOLDER, Sealing
@@ -38,7 +39,7 @@ pytestmark = pytest.mark.backends("one")  # what is sealed and signed are bytes
 
 
 def secrets_of(held: OpenedBundle | Session) -> PartySecrets:
-    return decode(held.kept.material if isinstance(held, OpenedBundle) else held.party_material, PartySecrets, "")
+    return decode(held.kept.material if isinstance(held, OpenedBundle) else encode(held.common), PartySecrets, "")
 
 
 def parts(data: bytes) -> tuple[list, list]:
@@ -101,7 +102,7 @@ def sealed(consortium, prepared) -> SealedBundles:
 
 def test_every_party_gets_the_keys_and_all_the_same_common_secret(consortium, sealed, prepared, other_prepared) -> None:
     opened = [consortium.open(sealed.parties[name], name) for name in prepared.manifest.parties]
-    assert {each.kept.material for each in opened} == {prepared.party_material}
+    assert {each.kept.material for each in opened} == {encode(prepared.common)}
     (common_secret,) = {secrets_of(each).common_secret for each in opened}
     assert len(common_secret) == 32
     assert secrets_of(other_prepared).common_secret != common_secret
@@ -214,7 +215,7 @@ def test_the_aggregator_gets_the_session_s_public_keys_and_nothing_else_even_whe
     consortium, sealed, prepared, other_prepared
 ) -> None:
     """With a key of its own making in it, whoever carries the bundle would read what re-randomising hides."""
-    public, secret, session = prepared.aggregator_material, prepared.party_material, prepared.manifest.session
+    public, secret, session = prepared.aggregator_material, encode(prepared.common), prepared.manifest.session
     own, other = (ckks.load_public(each.aggregator_material)._stored for each in (prepared, other_prepared))
     swapped = msgspec.structs.replace(own, public_key=other.public_key)
     names = [each.parameters.fingerprint(each.public_keys_digest) for each in (swapped, own)]
@@ -233,16 +234,16 @@ def test_the_aggregator_gets_the_session_s_public_keys_and_nothing_else_even_whe
         with pytest.raises(KeysError, match=why):
             opened(sealed.announcement, material)
         with pytest.raises(KeysError, match=why):
-            consortium.seal(KeyHolderSession(prepared.manifest, material, secret, None))
+            consortium.seal(DealtSession(prepared.manifest, prepared.common, material))
     for material in swaps:
         with pytest.raises((InputError, DeserialisationError), match="fingerprint"):
             SemiHonest().aggregator(prepared.manifest, material)
     for material, parties_own, why in (
         (b"", secret, none),
-        (public, other_prepared.party_material, "the parties' secret keys are not those of the"),
+        (public, encode(other_prepared.common), "the parties' secret keys are not those of the"),
     ):
         with pytest.raises(KeysError, match=why):
-            consortium.seal(KeyHolderSession(prepared.manifest, material, parties_own, None))
+            consortium.seal(DealtSession(prepared.manifest, material, parties_own, None))
     moved = consortium.seal(other_prepared).announcement
     with pytest.raises(KeysError, match=others):
         opened(moved, public)
@@ -289,7 +290,7 @@ def test_parts_of_two_bundles_do_not_fit_even_where_the_holder_signs_them(
 def test_what_is_kept_comes_back_and_the_bundle_is_used_up(consortium, sealed, prepared, store) -> None:
     session, north = prepared.manifest.session, sealed.parties["north"]
     opened = consortium.keep(north, store)
-    assert consortium.kept(store, session) == (opened, prepared.party_material)
+    assert consortium.kept(store, session) == (opened, encode(prepared.common))
     with pytest.raises(KeysError, match="has been opened before"):
         consortium.keep(north, store)
     with pytest.raises(StoreError, match="has not been opened here"):
@@ -331,7 +332,8 @@ def test_parties_without_a_certificate_and_certificates_without_a_party(consorti
             consortium.seal(prepared, shown)
     careless = Consortium()
     careless.authority = Authority.create("another", at=NOW)  # which has not seen the key before
-    sharing = Identity("east", Identity.create("east")._signing, consortium.identities["south"]._encryption)
+    encryption = consortium.identities["south"].keys.encryption
+    sharing = Identity("east", PrivateKeys(Identity.create("east").keys.signing, encryption))
     mine, theirs = consortium.trust(), careless.trust()
     both = Trust((*mine.anchors, *theirs.anchors), (*mine.revocation_lists, *theirs.revocation_lists))
     with pytest.raises(UnfitCertificateError, match="same encryption key"):
@@ -392,7 +394,7 @@ def test_no_piece_of_a_secret_is_in_anything_that_the_aggregator_holds_or_sees(
     """Six bytes lie within one coefficient, whether it takes 6 to 8 bytes as packed or 8 as the library writes it."""
     _, material, _ = consortium.open_aggregator(sealed.aggregator, session=prepared.manifest.session)
     aggregator = SemiHonest().aggregator(prepared.manifest, material)
-    own = prepared.party_material
+    own = encode(prepared.common)
     parties = [SemiHonest().party(prepared.manifest, own, data) for data in site_rows]
     # A party's bundle may pass through the aggregator's hands as well: it is sealed.
     seen = [sealed.aggregator, material, sealed.announcement, *sealed.parties.values()]
@@ -412,7 +414,7 @@ def test_no_piece_of_a_secret_is_in_anything_that_the_aggregator_holds_or_sees(
     assert (alike := shared(key, found)) <= 3
     assert not alike or shared(key, pieces(everything, 8), 8) == 0
     holder = consortium.identities[HOLDER]
-    own = holder._signing.private_bytes_raw() + b"".join(holder._encryption.components)
+    own = holder.keys.signing.private_bytes_raw() + b"".join(holder.keys.encryption.components)
     assert shared(common_secret + own, found) <= 1  # by chance once in 10^5 runs; of a secret there would be 27
     # The search would find: 20 coefficients as the library writes them, and half of the common secret.
     start = everything[:50000]
@@ -434,7 +436,7 @@ def test_sealing_and_opening_for_a_hundred_parties(prepare, record_property) -> 
     sealed = consortium.seal(session, trust=consortium.trusted)
     opened = [consortium.open(sealed.parties[name], name) for name in names]
     took = time.process_time() - started
-    assert {each.kept.material for each in opened} == {session.party_material}
+    assert {each.kept.material for each in opened} == {encode(session.common)}
     assert took < 3  # seconds of one core
     record_property("seconds", took)
     record_property("bytes", len(sealed.parties[names[0]]))

@@ -11,6 +11,8 @@ import msgspec
 import pytest
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
+from fhe_auc_keys.roles.joint_roles import JointAggregator, JointParty
+from fhe_auc_keys.trust.group_sealing import seal_to_all, unseal_mine
 
 from fhe_auc.base.errors import CapacityError, InputError
 from fhe_auc.base.serialise import encode, frame
@@ -20,10 +22,8 @@ from fhe_auc.session.plan import EncodedPlan
 from fhe_auc.session.protocol import Request
 from fhe_auc_keys.bundles.roster import MAGIC, Member, PartyMaterial, Roster
 from fhe_auc_keys.errors import KeysError, TamperedError, UnfitCertificateError
-from fhe_auc_keys.roles.joint_roles import JointAggregator, JointParty
 from fhe_auc_keys.trust import sealing
 from fhe_auc_keys.trust.certificates import Peer, verify
-from fhe_auc_keys.trust.group_sealing import seal_to_all, unseal_mine
 from fhe_auc_keys.trust.identity import Identity
 from tests.support.blinded_auc import encoded
 from tests.support.certified import NOW, Consortium
@@ -51,7 +51,7 @@ def test_only_recipients_open_it_under_their_names_for_that_purpose(sealed: byte
     other_keys, other_ciphertext = msgspec.msgpack.decode(seal_to_all(RECIPIENTS, TEXT, **ABOUT))
     assert ciphertext != other_ciphertext
     north, south, mallory = (IDENTITIES[name] for name in ("north", "south", "mallory"))
-    renamed = Identity("mallory", south._signing, south._encryption)
+    renamed = Identity("mallory", south.keys)
     foreign = encode(({"mallory": keys["south"]}, ciphertext))
     swapped = {"info": ABOUT["associated"], "associated": ABOUT["info"]}
     for identity, data, about in (
@@ -288,7 +288,7 @@ def test_a_manifest_for_sealed_keys_is_refused_by_joint_roles_and_the_other_way_
         ("a plan if, and only if, it has keys", lambda: replace(idle.manifest, plan=None)),
         # A joint manifest with sealed material, and a sealed one with joint material.
         ("roster", lambda: plugin.aggregator(idle.manifest, sealed.aggregator_material)),
-        ("malformed material", lambda: plugin.party(idle.manifest, sealed.party_material, rows)),
+        ("malformed material", lambda: plugin.party(idle.manifest, encode(sealed.common), rows)),
         ("context", lambda: plugin.aggregator(sealed.manifest, idle.delivery.aggregator)),
         (
             "secret keys are not those of the manifest",

@@ -25,7 +25,7 @@ from fhe_auc.input_proofs.prove import prove
 from fhe_auc.input_proofs.sessions import NOT_PROVED, SEED_BYTES, InputProof, Opened, Submitted
 from fhe_auc.input_proofs.statement import PROOFS
 from fhe_auc.rlwe.modular import Residues, add, subtract, uniform
-from fhe_auc.session.computation import Padded
+from fhe_auc.session.computation import Submission
 from fhe_auc.sums.pads import pack, packed_size, unpack
 from fhe_auc_benchmarks.attacks.exact_auc.lying_parties import Lie, Making, View
 from fhe_auc_keys.errors import KeysError
@@ -53,7 +53,7 @@ def probe(play: Play) -> Record:
     share[:, statement.shape.wires + 1] = 1
     assert honest.proof is not None
     proof = InputProof(honest.proof.parts, honest.proof.blind, pack(share.reshape(-1), statement.prime))
-    return sending(play, EVIL, Padded(honest.parts, proof))
+    return sending(play, EVIL, Submission(honest.parts, proof))
 
 
 def points_in(
@@ -92,7 +92,7 @@ class Forging(Making):
         return InputProof(self._parts, self.blind, pack(share.reshape(-1), t))
 
 
-def forged(play: Play, points: list[int]) -> Padded:
+def forged(play: Play, points: list[int]) -> Submission:
     """All positives of the others are in the highest bin, and the proof fits at these points."""
     edges = [-1, *GRID[1:], 2]
     others = [data for index, data in enumerate(play.rows) if index != EVIL]

@@ -40,8 +40,9 @@ from fhe_auc_keys.store.trusted_authorities import Trusted
 from fhe_auc_keys.trust import member_lists, sealing
 from fhe_auc_keys.trust.authority import Authority
 from fhe_auc_keys.trust.certificates import Trust
-from fhe_auc_keys.trust.identity import Identity, has_signed
+from fhe_auc_keys.trust.identity import Identity
 from fhe_auc_keys.trust.member_lists import sign_list, sign_members
+from fhe_auc_keys.trust.sealing import has_signed
 from fhe_auc_keys.trust.signed_documents import claimed_body
 from tests.support.certified import NOW
 from tests.support.fleet_sessions import (
@@ -221,7 +222,7 @@ def test_a_device_with_more_rows_than_the_cap_sends_nothing(play: Play) -> None:
 @pytest.mark.parametrize("shift", [(-1, 1), (1, 0), (-100, 100)], ids=["below zero", "a row too many", "moved"])
 def test_counts_below_zero_or_of_other_rows_than_there_are_do_not_leave(play: Play, shift: tuple[int, int]) -> None:
     session = loaded(play.announced.manifest.to_bytes())
-    task = session.plugin.task(session.manifest, play.rows[0])
+    task = session.task(session.manifest, play.rows[0])
     encoded = task.encode(b"")
     task.check_counts(encoded)
     empty = int(np.flatnonzero(encoded[0][: 2 * len(GRID)] == 0)[0])

@@ -25,7 +25,7 @@ def results(roles: Roles) -> list[bytes]:
     """As many honest results as there are parties: the same AUC, blinded and flooded anew."""
     aggregator: Any = roles.aggregator
     first = aggregator.finish_round()
-    others = (aggregator._result(aggregator._sum.totals) for _ in PARTIES[1:])
+    others = (aggregator._side.aggregate(aggregator._side.total.totals) for _ in PARTIES[1:])
     return [first] + [with_fields(first, Result, content=content) for content in others]
 
 

@@ -15,18 +15,11 @@ from fhe_auc.session import registry
 from fhe_auc.session.computation import Result
 from fhe_auc.session.messages import Message
 from fhe_auc.session.protocol import Request
-from fhe_auc_keys.bundles.session_keys import generate_context
-from fhe_auc_keys.roles.helper_opening import (
-    Blobs,
-    HelpedSecrets,
-    HelpedSubmission,
-    HelperMaterial,
-    _SignedBlob,
-)
-from fhe_auc_keys.roles.helper_roles import Response, _OpeningUnderKey, _response_of
-from fhe_auc_keys.roles.helper_word import Told, Word
-from fhe_auc_keys.trust.group_sealing import seal_under, unseal_under
+from fhe_auc_keys.bundles.session_keys import GENERATE
+from fhe_auc_keys.roles.helped import HelpedSecrets, HelpedSubmission, Told
+from fhe_auc_keys.roles.helper import Blobs, HelperMaterial, PadKeyOf, Response, SignedBlob, Word, response_of
 from fhe_auc_keys.trust.identity import Identity
+from fhe_auc_keys.trust.sealing import PrivateKeys, seal_under, unseal_under
 from fhe_auc_protocols.exact_auc.plan import ExactPlan
 from tests.support.exact_sessions import GRID, PLUGINS, found_in, pairs_of
 from tests.support.helped_sessions import SITES, Play, payload_of
@@ -64,8 +57,8 @@ def spoilt(name: str, **fields: Any) -> Callable[[int, str, bytes], bytes]:
 
 @both_protocols
 def test_a_party_whose_blob_does_not_open_is_left_out_and_named(protocol: str) -> None:
-    blob = payload_of(Play(protocol).until(2), Blobs).signed[2].blobs[0]  # of another session
-    for fields in ({"blobs": (bytes(len(blob)),)}, {"signature": bytes(64)}, {"blobs": (blob,)}):
+    blob = payload_of(Play(protocol).until(2), Blobs).signed[2].blob  # of another session
+    for fields in ({"blob": bytes(len(blob))}, {"signature": bytes(64)}, {"blob": blob}):
         play = Play(protocol)
         play.play(spoil=spoilt("site 2", **fields))
         record = play.aggregator.result()
@@ -82,17 +75,17 @@ def test_where_too_few_parties_submit_or_too_few_blobs_open_there_is_no_result()
         Play(least=4).play(spoil=spoilt("site 2", signature=bytes(64)))
     for length in (0, 111, 113):  # refused at once
         with pytest.raises(MessageError, match=r"'site 0' refused: .*of another length"):
-            Play().play(spoil=spoilt("site 0", blobs=(bytes(length),)))
+            Play().play(spoil=spoilt("site 0", blob=bytes(length)))
 
 
 def test_a_wrong_answer_of_the_helper_is_refused_and_named_and_the_right_one_still_counts() -> None:
     play = Play()
     right = opened_by(play)
-    found = payload_of(right, _OpeningUnderKey)
+    found = payload_of(right, PadKeyOf)
     for change, why in (
-        ({"opening": b"nothing"}, "pad key"),
-        ({"opening": found.opening[:-1]}, "pad key"),
-        ({"opening": payload_of(opened_by(Play()), _OpeningUnderKey).opening}, "under another key"),
+        ({"pad_key": b"nothing"}, "pad key"),
+        ({"pad_key": found.pad_key[:-1]}, "pad key"),
+        ({"pad_key": payload_of(opened_by(Play()), PadKeyOf).pad_key}, "under another key"),
         ({"context": of_other_parameters()}, "other parameters"),
         *(
             ({"word": msgspec.structs.replace(found.word, **lie)}, why)
@@ -108,7 +101,7 @@ def test_a_wrong_answer_of_the_helper_is_refused_and_named_and_the_right_one_sti
         ),
     ):
         with pytest.raises(MessageError, match=rf"'helper-1' refused: .*{why}"):
-            play.aggregator.receive(HELPER, with_fields(right, _OpeningUnderKey, **change))
+            play.aggregator.receive(HELPER, with_fields(right, PadKeyOf, **change))
         assert why in play.aggregator.refusals[HELPER]
     # Nor can it make the aggregator or parties take in much more than is right.
     assert len(right) < play.aggregator.submission_limit < 10 * len(right)
@@ -127,7 +120,7 @@ def of_other_parameters() -> bytes:
     """A public context of a session of other parameters."""
     parameters = Play("exact", max_rows=20_000).session.manifest.decoded_plan(ExactPlan).parameters
     other = msgspec.structs.replace(parameters, plain_moduli=primes_above(2**40, 1, parameters.ring_dimension))
-    return generate_context(other)[0].to_bytes()
+    return GENERATE[other.scheme](other)[0].to_bytes()
 
 
 @pytest.mark.parametrize("caps", [None, 60], ids=["plain", "proved"])
@@ -139,7 +132,7 @@ def test_the_helper_sees_no_submission_and_no_digest_of_one(caps: int | None) ->
     assert len(play.submissions) == SITES
     for data in play.submissions.values():
         found = payload_of(data, HelpedSubmission)
-        assert found.blobs[0] in told
+        assert found.blob in told
         hidden = [data, *found.parts, encode(found.parts), Message.from_bytes(data, limit=LIMIT).payload]
         if caps is not None:
             assert found.proof.parts[0] in told
@@ -156,15 +149,13 @@ def test_parties_that_the_aggregator_makes_up_and_blobs_of_another_session_do_no
     blobs = payload_of(question, Blobs).signed
     replace = msgspec.structs.replace
 
-    def respond(*listed: _SignedBlob) -> Any:
-        return payload_of(
-            play.another_helper().respond(changed(question, payload=encode(Blobs(listed)))), _OpeningUnderKey
-        )
+    def respond(*listed: SignedBlob) -> Any:
+        return payload_of(play.another_helper().respond(changed(question, payload=encode(Blobs(listed)))), PadKeyOf)
 
     signature = Identity.create("site 1").sign(b"helper's blob 1", b"anything")
-    alone = respond(blobs[0], *(replace(each, blobs=blobs[0].blobs, signature=signature) for each in blobs[1:]))
+    alone = respond(blobs[0], *(replace(each, blob=blobs[0].blob, signature=signature) for each in blobs[1:]))
     assert alone.word == Word((), ("site 1", "site 2", "site 3"), signature=alone.word.signature)
-    assert alone == _OpeningUnderKey(alone.word, b"", b"")  # nothing is opened
+    assert alone == PadKeyOf(alone.word, b"", b"")  # nothing is opened
     for foreign in (payload_of(Play().until(2), Blobs).signed[0], replace(blobs[1], party="site 0")):
         assert [*respond(foreign, *blobs[1:]).word.left_out] == ["site 0"]
     for listed in ((blobs[0], *blobs[:2]), blobs[1::-1], (replace(blobs[0], party="stranger"), blobs[0])):
@@ -184,7 +175,7 @@ def test_the_helper_opens_once_and_decrypts_once_for_the_parties_whose_pads_it_o
     result = play.aggregator.finish_round()
     deceived = play.another_helper()
     deceived.restore(play.helper.saved())
-    with pytest.raises(EvaluationError, match="not of the parties whose pads were opened"):
+    with pytest.raises(EvaluationError, match="not of the parties whose pads were taken off"):
         deceived.respond(with_fields(result, Result, counted=play.manifest.parties[1:]))
     play.helper.respond(result)
     with pytest.raises(MessageError):
@@ -210,8 +201,8 @@ def test_a_response_that_was_changed_is_refused(protocol: str) -> None:
 def forging(play: Play, change: Callable[[bytes], tuple[bytes, ...]]) -> bytes:
     """The last message as it is where the helper has sent what `change` makes of the sums."""
     message = play.until(4)
-    key = play.parties[0]._response_key
-    associated = _response_of(play.aggregator.digest, payload_of(message, Told).word.counted, ())
+    key = play.parties[0]._side._response_key
+    associated = response_of(play.aggregator.digest, payload_of(message, Told).word.counted, ())
     response = told(message, Response)
     text = unseal_under(key, response.parts[0], response.sealed, associated=associated)
     (sums,) = decode(text, tuple[bytes, ...], "sums")
@@ -238,14 +229,14 @@ def test_too_many_sums_and_too_few_give_no_number(protocol: str) -> None:
         play.parties[0].respond(forging(play, lambda sums: (sums[1:],)))
 
 
-def test_no_role_takes_a_second_helper_or_a_stranger_for_it_and_some_protocols_have_none() -> None:
+def test_nobody_else_is_taken_for_the_helper_and_some_protocols_have_none() -> None:
     play, plugin = Play(), PLUGINS["verified"]
     own = decode(play.material["site 0"], HelpedSecrets, "material")
-    with pytest.raises(InputError, match="length 1"):
-        plugin.party(play.manifest, encode((own.identity, own.helpers * 2, own.common_secret)), play.sites[0])
+    with pytest.raises(InputError, match="length 4"):
+        plugin.party(play.manifest, encode((*msgspec.structs.astuple(own), own.common_secret)), play.sites[0])
     helper = decode(play.delivery.helper, HelperMaterial, "material")
-    stranger = msgspec.structs.replace(helper, identity=Identity.create("stranger").to_bytes())
-    with pytest.raises(InputError, match="'stranger' is not the session's helper"):
+    stranger = msgspec.structs.replace(helper, keys=PrivateKeys.generate().components)
+    with pytest.raises(InputError, match="not those of the session's helper"):
         plugin.helper(play.manifest, encode(stranger))
     request = Request(parties=("a", "b"), thresholds=GRID, keys="helper")
     with pytest.raises(InputError, match="has no helpers; exact, verified and the histograms have"):

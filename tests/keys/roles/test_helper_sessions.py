@@ -26,8 +26,7 @@ from fhe_auc_keys.cli import common
 from fhe_auc_keys.errors import TamperedError
 from fhe_auc_keys.store.trusted_authorities import Trusted
 from fhe_auc_keys.store.vault import certified_identity
-from fhe_auc_keys.trust.identity import signed_bytes
-from fhe_auc_keys.trust.sealing import OVERHEAD, PrivateKey
+from fhe_auc_keys.trust.sealing import OVERHEAD, PrivateKey, signed_bytes
 from fhe_auc_keys.trust.signed_documents import claimed_body
 from fhe_auc_protocols.exact_auc.plan import ExactPlan
 from tests.support.certified import DAY
@@ -221,7 +220,7 @@ def test_each_party_gets_the_common_secret_sealed_to_it_alone_and_a_key_of_x2551
         secrets.append(decode(opened.kept.material, PartySecrets, "").common_secret)
         body = claimed_body(PARTY_KIND, file.read_bytes(), _PartyBody)
         assert len(body.sealed) == OVERHEAD + len(opened.kept.material)
-        _, x25519 = identity._encryption.components
+        _, x25519 = identity.keys.encryption.components
         broken = PrivateKey.from_components(PrivateKey.generate().components[0], x25519)
         assert body.announcement == announcement_digest(announcement)
         about = signed_bytes(PARTY_KIND.purpose, body.announcement + body.header)

@@ -10,16 +10,16 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
+from fhe_auc_keys.roles.contributions import Contribution, Excerpt, digests
+from fhe_auc_keys.roles.joint_roles import _commitment
+from fhe_auc_keys.trust.group_sealing import seal_to_all
 
 from fhe_auc.base.errors import EvaluationError, MessageError
 from fhe_auc.base.serialise import decode, encode
 from fhe_auc.rlwe.ciphertexts import kind_of, unwrap, wrap
 from fhe_auc.rows.party_data import PartyData
+from fhe_auc.session.aggregator import SessionRecord
 from fhe_auc.session.computation import Result
-from fhe_auc.session.counted_parties import SessionRecord
-from fhe_auc_keys.roles.contributions import Contribution, Excerpt, digests
-from fhe_auc_keys.roles.joint_roles import _commitment
-from fhe_auc_keys.trust.group_sealing import seal_to_all
 from fhe_auc_keys.trust.identity import Identity
 from tests.support.joint_sessions import JointPlay, contribution
 from tests.support.reachable import reachable

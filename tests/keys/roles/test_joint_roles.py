@@ -7,13 +7,13 @@ from typing import Any
 
 import msgspec
 import pytest
+from fhe_auc_keys.roles.contributions import Contribution, digests
+from fhe_auc_keys.roles.joint_roles import _commitment
 
 from fhe_auc.base.errors import DeserialisationError, EvaluationError, MessageError, TooFewPartiesError
 from fhe_auc.base.serialise import encode
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.manifest import JOINT_KEYS_LEAVE
-from fhe_auc_keys.roles.contributions import Contribution, digests
-from fhe_auc_keys.roles.joint_roles import _commitment
 from fhe_auc_keys.trust.identity import Identity
 from tests.support.joint_sessions import GRID, PRECISION, JointPlay, contribution
 from tests.support.pooled import exact_auc

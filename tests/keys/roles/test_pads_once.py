@@ -42,8 +42,7 @@ def never(name: str) -> PartyData:
 def other_opening(consortium: Consortium) -> bytes:
     """Another message for round 1, signed by the aggregator."""
     aggregator: Any = consortium.aggregator()
-    aggregator._opening = lambda: b"again"
-    return bytes(aggregator.start())
+    return bytes(aggregator._message(b"again"))
 
 
 def test_a_site_submits_once_whatever_it_is_asked_and_its_seed_is_gone_before_the_submission_leaves(
@@ -97,7 +96,7 @@ def test_after_a_crash_before_the_seed_was_erased_the_next_question_erases_it(
         assert has_seed(consortium)
         consortium.answer("north", aggregator.finish_round())
     else:
-        common = decode(consortium.session.party_material, PartySecrets, "").common_secret
+        common = consortium.session.common.common_secret
         assert common in consortium.kept("north")  # as all else
     assert not has_seed(consortium)
 
@@ -139,7 +138,7 @@ def test_what_the_aggregator_holds_and_what_travels_hides_seeds_pads_and_the_com
     (prime,), size = plan.parameters.plain_moduli, plan.computed.sketch.size
     pads = [pad(session.seeds[name], manifest.session, k, 0, prime, size) for k, name in enumerate(manifest.parties)]
     pads.append(sum(pads) % prime)
-    hidden = [*session.seeds.values(), decode(session.party_material, PartySecrets, "").common_secret]
+    hidden = [*session.seeds.values(), session.common.common_secret]
     held = session.aggregator_material
     assert public_context(held)[1]
     for each in hidden:

@@ -25,9 +25,8 @@ from fhe_auc.session.aggregator import Aggregator
 from fhe_auc.session.journal import Journal
 from fhe_auc.session.messages import Message
 from fhe_auc_keys.errors import KeysError
-from fhe_auc_keys.roles.helper_opening import Blobs, HelpedSubmission
-from fhe_auc_keys.roles.helper_roles import _OpeningUnderKey
-from fhe_auc_keys.roles.helper_word import Told
+from fhe_auc_keys.roles.helped import HelpedSubmission, Told
+from fhe_auc_keys.roles.helper import Blobs, PadKeyOf
 from fhe_auc_keys.store.key_store import TRAIL
 from fhe_auc_protocols.options import Verified
 from tests.support.exact_sessions import PLUGINS, found_in, pairs_of, rows
@@ -73,8 +72,8 @@ def test_a_party_whose_proof_does_not_hold_is_left_out_and_named_to_all_and_neve
     play = proving(protocol)
     liars.add(NAMES[1])
     play.play()
-    assert play.helper.unproved == (NAMES[1],)
-    assert play.aggregator.counted == play.helper.opened == (NAMES[0], *NAMES[2:])
+    assert play.helper.who.unproved == (NAMES[1],)
+    assert play.aggregator.counted == play.helper.who.opened == (NAMES[0], *NAMES[2:])
     record = play.aggregator.result()
     assert record.missing == (NAMES[1],)
     said = dict(record.refused)[NAMES[1]]
@@ -158,7 +157,7 @@ def test_who_changes_what_the_helper_is_told_of_a_proof_makes_it_fail_and_passes
     def left_out(**changes: Any) -> Any:
         first = msgspec.structs.replace(asked.signed[0], **changes)
         answer = play.another_helper().respond(with_fields(question, Blobs, signed=(first, *asked.signed[1:])))
-        word = payload_of(answer, _OpeningUnderKey).word
+        word = payload_of(answer, PadKeyOf).word
         return word.unfit, word.unproved
 
     first, second = asked.signed[:2]
@@ -280,9 +279,9 @@ def test_there_is_no_query_before_the_last_submission() -> None:
     answers = play.answers(play.aggregator.start())
     for name in NAMES[:-1]:
         play.aggregator.receive(name, answers[name])
-    early = {name: play.aggregator._submissions[name] for name in NAMES[:-1]}
+    early = {name: play.aggregator._side.submissions[name] for name in NAMES[:-1]}
     with pytest.raises(EvaluationError, match="1 submissions are not fixed: nothing can be asked before all are"):
-        play.aggregator._blobs(early)
+        play.aggregator._side._blobs(early, play.aggregator.fix)
     play.aggregator.receive(NAMES[-1], answers[NAMES[-1]])
     assert len(payload_of(play.aggregator.finish_round(), Blobs).key) == 32
 

@@ -9,6 +9,9 @@ import msgspec
 import numpy as np
 import pytest
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+from fhe_auc_keys.roles.contributions import Contribution
+from fhe_auc_keys.roles.joint_vectors import _SECRET_PURPOSE, _SHOWN, _MaskingState
+from fhe_auc_keys.trust.group_sealing import seal_to_all
 
 from fhe_auc.base.errors import (
     DeserialisationError,
@@ -31,10 +34,7 @@ from fhe_auc.sums.pads import MaskingParty, pack, pairwise_pad
 from fhe_auc.sums.proof import CommonShares
 from fhe_auc.sums.vector_sums import _LABEL, MODULUS
 from fhe_auc_keys.bundles.session_keys import PartySecrets, aggregator_material, name_of, public_context
-from fhe_auc_keys.roles.contributions import Contribution
-from fhe_auc_keys.roles.helper_opening import HelpedSecrets
-from fhe_auc_keys.roles.joint_vectors import _SECRET_PURPOSE, _SHOWN, _MaskingState
-from fhe_auc_keys.trust.group_sealing import seal_to_all
+from fhe_auc_keys.roles.helped import HelpedSecrets
 from fhe_auc_keys.trust.identity import Identity
 from fhe_auc_protocols.histograms.score_histogram import rows_by_bin
 from tests.support import random_sites

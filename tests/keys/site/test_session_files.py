@@ -89,7 +89,7 @@ def test_a_convener_cannot_slip_in_other_credentials_than_it_announces(consortiu
     identities, announced = consortium.identities, consortium.opened(document).manifest
     genuine, (stranger,) = consortium.shown(*PARTIES, ADDER), consortium.shown("stranger")
     south = identities["south"]
-    other_south = consortium.certified(Identity("south", south._signing, south._encryption)).credential
+    other_south = consortium.certified(Identity("south", south.keys)).credential
     for manifest, credentials in (
         (announced, (genuine[0], other_south, *genuine[2:])),
         (announced, (genuine[1], genuine[0], *genuine[2:])),

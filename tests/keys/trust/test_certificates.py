@@ -43,6 +43,7 @@ from fhe_auc_keys.trust.public_keys import (
     fingerprint,
 )
 from fhe_auc_keys.trust.revocation import newer_list
+from fhe_auc_keys.trust.sealing import PrivateKeys
 from tests.support.certified import DAY, NOW
 from tests.support.own_certificates import Site
 from tests.support.wire import flipped, mended, reframed
@@ -187,10 +188,10 @@ def test_a_name_or_its_like_is_not_given_twice_but_renewed_and_given_anew_after_
 
 
 def test_one_key_does_not_get_two_names_and_a_revoked_one_none(authority, north) -> None:
-    double = Identity("south", north._signing, north._encryption)
+    double = Identity("south", north.keys)
     refused(authority, double.request(), "south", match="certified for 'north'")
     authority.revoke(authority.register[0].serial, at=NOW)
-    mixed = Identity("south", Ed25519PrivateKey.generate(), north._encryption)
+    mixed = Identity("south", PrivateKeys(Ed25519PrivateKey.generate(), north.keys.encryption))
     for identity in (north, double, mixed):
         refused(authority, identity.request(), identity.name, match="was revoked")
 
@@ -201,7 +202,7 @@ def test_of_a_request_nothing_is_certified_that_was_not_compared(authority) -> N
     extension = encryption_key_extension(identity.encryption_key)
     alternative = x509.SubjectAlternativeName([x509.DNSName("south")])
     subject = x509.Name([hospital, *subject_of("north")])
-    request = request_with(subject, extension, alternative, key=identity._signing)
+    request = request_with(subject, extension, alternative, key=identity.keys.signing)
     certificate = x509.load_pem_x509_certificate(authority.issue(request, "north", days=3, at=NOW))
     assert certificate.subject.rfc4514_string() == "CN=north"
     assert not any(each.oid == x509.SubjectAlternativeName.oid for each in certificate.extensions)
@@ -268,7 +269,7 @@ def test_an_authority_that_takes_a_new_key_keeps_its_name_and_its_parties(first:
 def test_the_authority_is_no_party_a_party_no_authority_and_one_under_constraints_none_either(authority, north) -> None:
     trust = trusting(authority)
     unverified(credential(authority.certificate_pem()), trust, KeysError)
-    impostor = Authority(north._signing, x509.load_der_x509_certificate(chain_of(north)[0]), (), 0)
+    impostor = Authority(north.keys.signing, x509.load_der_x509_certificate(chain_of(north)[0]), (), 0)
     south, why = Identity.create("south"), "is not signed by any authority trusted here"
     shown = south.certified(impostor.issue(south.request(), "south", days=3, at=NOW)).credential
     for anchors in (trust.anchors, (*trust.anchors, impostor.certificate)):
@@ -525,7 +526,7 @@ def test_a_binding_is_of_one_certificate_and_of_a_fit_signing_key_that_one_has(s
     # The certified key signs, but our signing key does not; and under a point of small order one signature fits all.
     neutral = Ed25519PublicKey.from_public_bytes(NEUTRAL)
     for key, sign, error, why in (
-        (north._signing.public_key(), Ed25519PrivateKey.generate().sign, TamperedError, "forged"),
+        (north.keys.signing.public_key(), Ed25519PrivateKey.generate().sign, TamperedError, "forged"),
         (neutral, lambda data: NEUTRAL + bytes(32), UnfitCertificateError, "of small order"),
     ):
         holder = SimpleNamespace(public_key=lambda key=key: key, sign=sign)  # of a key that it does not have
@@ -534,7 +535,7 @@ def test_a_binding_is_of_one_certificate_and_of_a_fit_signing_key_that_one_has(s
 
 
 def test_private_keys_are_not_printed_pickled_or_copied(authority, north) -> None:
-    for holder, key in ((north, north._signing), (authority, authority._key)):
+    for holder, key in ((north, north.keys.signing), (authority, authority._key)):
         private = key.private_bytes_raw()
         assert not any(shown in repr(holder) for shown in (private.hex(), repr(private)))
         for leak in (pickle.dumps, copy.copy, copy.deepcopy):

@@ -102,7 +102,7 @@ def test_what_a_party_has_not_signed_is_not_even_parsed(
         "of another session": resigned(consortium, genuine, "north", bytes(32)),
     }
     with monkeypatch.context() as patch:
-        patch.setattr(type(aggregator), "_accept", lambda *_: pytest.fail("parsed"))
+        patch.setattr(type(aggregator._side), "accept", lambda *_: pytest.fail("parsed"))
         for how, forged in forgeries.items():
             assert refused_by_aggregator(aggregator, "north", forged).field == "signature", how
         for forged in (b"", changed(genuine, session=bytes(16)), changed(genuine, sender="south")):
@@ -139,7 +139,7 @@ def test_what_the_aggregator_has_not_signed_is_not_even_parsed(
 ) -> None:
     consortium, genuine = computed
     with monkeypatch.context() as patch:
-        patch.setattr("fhe_auc_keys.roles.sealed_roles.SealedParty._answer", lambda *_: pytest.fail("parsed"))
+        patch.setattr("fhe_auc_keys.roles.sealed.SealedParty.read", lambda *_: pytest.fail("parsed"))
         for forged in (
             changed(genuine, signature=b""),
             changed(genuine, payload=b"x"),
@@ -188,7 +188,7 @@ def test_a_result_without_ones_own_rows_or_with_others_than_the_list_is_refused(
 
 
 def test_roles_of_a_session_between_machines_do_nothing_without_a_key_to_sign_with(consortium: Consortium) -> None:
-    aggregator, own = consortium.aggregator(), consortium.session.party_material
+    aggregator, own = consortium.aggregator(), encode(consortium.session.common)
     opening, protection = aggregator.start(), aggregator.protection
     party = registry.load(PROTOCOL).party(aggregator.manifest, own, consortium.sites["north"])
     aggregator = consortium.aggregator()

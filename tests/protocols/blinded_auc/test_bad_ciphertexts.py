@@ -23,7 +23,6 @@ from fhe_auc.rlwe.ciphertexts import SEED_BYTES, Seeded, wrap
 from fhe_auc.rlwe.polynomials import Polynomials
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.protocol import Session
-from fhe_auc_keys.bundles.session_keys import PartySecrets
 from fhe_auc_protocols.blinded_auc.plan import AucPlan
 from fhe_auc_protocols.blinded_auc.published_digits import published
 from fhe_auc_protocols.blinded_auc.result_check import Recovered
@@ -47,7 +46,7 @@ class Roles(SessionRoles):
     @classmethod
     def of(cls, session: Session, sites: list[PartyData]) -> Roles:
         aggregator = SemiHonest().aggregator(session.manifest, session.aggregator_material)
-        parties = [SemiHonest().party(session.manifest, session.party_material, data) for data in sites]
+        parties = [SemiHonest().party(session.manifest, encode(session.common), data) for data in sites]
         return cls(session, sites, aggregator, parties)
 
     def check(self, outcome: Any) -> None:
@@ -226,11 +225,11 @@ def test_keys_of_another_session_or_role_are_refused(
     with pytest.raises(InputError, match="not those of this session"):
         SemiHonest().aggregator(prepared.manifest, other_prepared.aggregator_material)
     with pytest.raises(InputError, match="not those of the manifest"):
-        SemiHonest().party(prepared.manifest, other_prepared.party_material, site_rows[0])
+        SemiHonest().party(prepared.manifest, encode(other_prepared.common), site_rows[0])
     with pytest.raises(InputError, match="not those of the manifest"):
         SemiHonest().party(prepared.manifest, prepared.aggregator_material, site_rows[0])
     with pytest.raises(DeserialisationError, match="public context"):
-        SemiHonest().aggregator(prepared.manifest, prepared.party_material)
+        SemiHonest().aggregator(prepared.manifest, encode(prepared.common))
 
 
 def test_neither_session_text_nor_messages_have_the_key(
@@ -239,7 +238,7 @@ def test_neither_session_text_nor_messages_have_the_key(
     assert "material" not in repr(prepared)
     assert len(repr(prepared)) < 3000
     result = roles.deliver(submissions)
-    key = ckks.load_secret(decode(roles.session.party_material, PartySecrets, "").context)._stored.secret_key
+    key = ckks.load_secret(roles.session.common.context)._stored.secret_key
     needles = [key[start : start + 7] for start in range(0, 7 * 2000, 7 * 100)]
     wire = [roles.session.aggregator_material, roles.session.manifest.to_bytes(), result, *submissions]
     assert not any(needle in message for needle in needles for message in wire)

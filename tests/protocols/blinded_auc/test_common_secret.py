@@ -86,7 +86,7 @@ class TestTheSecretStaysWithTheParties:
         found = engine(backend)
         roles = found.roles(sites(3))
         roles.run()
-        (secret,) = {role._common_secret for role in roles.parties}
+        (secret,) = {role._side._common_secret for role in roles.parties}
         places = [*roles.messages, roles.manifest.to_bytes(), found.session.aggregator_material]
         places += held_by(roles.aggregator)
         assert any(roles.manifest.digest in place for place in places)  # the search finds what is there

@@ -125,7 +125,7 @@ class TestWrongSums:
         total = running_sum(found.keys.public, found.plan.blocks)
         for each in WRONG_SUMS[wrong]([decode(payload_of(answer), tuple[bytes, ...], "") for answer in answers]):
             total.add(each)
-        roles.aggregator._sum = total
+        roles.aggregator._side.total = total
         answered = self.end(roles)
         for party in roles.parties:
             with pytest.raises(VerificationError) as caught:

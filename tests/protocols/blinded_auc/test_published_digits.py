@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fhe_auc.base.serialise import decode
+from fhe_auc.base.serialise import decode, encode
 from fhe_auc.ckks import encoding
 from fhe_auc.ckks.context import _result_shapes, released
 from fhe_auc.question import thresholds
@@ -17,6 +17,7 @@ from fhe_auc.rlwe.ciphertexts import wrap
 from fhe_auc.rlwe.polynomials import values_of
 from fhe_auc.rows.counts import count
 from fhe_auc.session import registry
+from fhe_auc.session.computation import Result
 from fhe_auc.session.messages import Message
 from fhe_auc.session.protocol import Request
 from fhe_auc_protocols.blinded_auc.plan import CHECK_WEIGHT, WEIGHT, AucPlan
@@ -24,6 +25,7 @@ from fhe_auc_protocols.blinded_auc.published_digits import PUBLISHED, PUBLISHED_
 from fhe_auc_protocols.blinded_auc.result_check import Recovered
 from tests.support.blinded_auc import session_sums
 from tests.support.malicious_sessions import sites
+from tests.support.wire import changed
 
 BINS, BITS = range(2, 9), 7
 GRID = thresholds.resolve("uniform:16")
@@ -36,7 +38,7 @@ def counts_of_one_site(victim: str) -> Any:
     """
 
     def tamper(aggregator: Any, sent: dict[str, bytes]) -> bytes:
-        context, plan = aggregator._keys, aggregator.manifest.decoded_plan(AucPlan)
+        context, plan = aggregator._side.aggregate.args[0], aggregator.manifest.decoded_plan(AucPlan)
         half, parameters, den = context._seeded.half, plan.parameters, 2**140
         (block,) = decode(sent[victim], tuple[bytes, ...], "submission")
         own = np.split(context.read_submission(block), 2)
@@ -93,12 +95,9 @@ def test_an_aggregator_that_gives_each_party_another_result_has_so_many_bits_of_
         answer = role.respond(opening)
         sent[role.name] = Message.from_bytes(answer, limit=len(answer)).unsealed
         aggregator.receive(role.name, answer)
-    lies = iter([counts_of_one_site(data.name)(aggregator, sent) for data in parties])
-    aggregator._result = lambda _: next(lies)
-    messages = [aggregator.finish_round()]
-    for _ in roles[1:]:
-        aggregator.round -= 1
-        messages.append(aggregator._open_next(aggregator._close))
+    lies = [counts_of_one_site(data.name)(aggregator, sent) for data in parties]
+    honest, counted = aggregator.finish_round(), aggregator.counted
+    messages = [changed(honest, payload=encode(Result(counted, lie))) for lie in lies]
     for role, data, message in zip(roles, parties, messages, strict=True):
         role.respond(message)
         own = count(data, GRID).bin_negatives[list(BINS)]

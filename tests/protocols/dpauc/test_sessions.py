@@ -27,7 +27,7 @@ from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.protocol import Request
 from fhe_auc_benchmarks.comparison import simulated_dpauc as simulation
 from fhe_auc_protocols.dpauc.budget import Budget
-from fhe_auc_protocols.dpauc.protocol import DpaucParty, DpaucProtocol, NoisyCounts
+from fhe_auc_protocols.dpauc.protocol import DpaucProtocol, DpaucTask, NoisyCounts
 from fhe_auc_protocols.dpauc.roc import statistics
 from tests.support.chosen import federated_auc
 from tests.support.pooled import exact_auc
@@ -123,9 +123,8 @@ def test_gaussian_noise_beyond_any_integer_is_cut_off_and_does_not_wrap_around()
     """No checked budget asks for as much: σ is 1e41 or so, and a draw below 2^62 out of the question."""
     manifest = manifest_of("dpauc-gaussian")
     boundless = Budget(mechanism="gaussian", epsilon=1e-40, delta=1e-60, budget_thresholds=11)
-    party = DpaucParty(manifest, boundless, PartyData.from_arrays("a", *rows(20)))
-    answer = party.respond(plugin("dpauc-gaussian").aggregator(manifest, b"").start())
-    assert set(abs(NoisyCounts.submitted(payload_of(answer)).array()).ravel().tolist()) == {(2**63 - 1) // 2}
+    sent = DpaucTask(manifest, boundless, PartyData.from_arrays("a", *rows(20))).submission()
+    assert set(abs(sent.array()).ravel().tolist()) == {(2**63 - 1) // 2}
 
 
 def test_a_label_flip_moves_two_counts_a_threshold_by_one_and_two_swapped_labels_all_four() -> None:

@@ -36,7 +36,7 @@ from tests.support.exact_sessions import (
     slow,
     with_payload,
 )
-from tests.support.wire import LIMIT, flipped, payload_of
+from tests.support.wire import LIMIT, changed, flipped, payload_of
 
 Spoil = Callable[[Any], Any]
 
@@ -183,7 +183,7 @@ def test_a_result_with_another_number_of_primes_kept_is_refused(backend: str, mo
     party = play.parties[0]
     with pytest.raises(MessageError, match="at most"):
         party.respond(bad)
-    party.download_limit *= 2
+    party._side.download_limit *= 2
     with pytest.raises(MessageError, match="expected a result in 1 of 3 primes"):
         play.parties[0].respond(bad)
 
@@ -229,8 +229,8 @@ def test_parties_that_were_given_different_results_decrypt_neither(monkeypatch: 
     """Both are honest ones, of the same submissions."""
     play = Play("verified", rows(3, 45))
     mine = play.until(2)
-    play.aggregator.round -= 1
-    other = play.aggregator._open_next(play.aggregator._close)
+    side = play.aggregator._side
+    other = changed(mine, payload=side.close(1, play.aggregator.counted, play.aggregator.fix))
     assert other != mine
     for party, message in zip(play.parties, (mine, other, other), strict=True):
         play.aggregator.receive(party.name, party.respond(message))
@@ -280,7 +280,7 @@ def test_what_a_party_answers_last_and_what_it_computes_do_not_depend_on_its_ver
 
 def test_authenticators_hang_on_the_manifest_and_blinders_are_drawn_anew() -> None:
     play, other = Play("verified", rows(3, 47)), Play("verified", rows(3, 47))
-    task, secret = play.plugin.task(play.manifest, play.sites[0]), play.parties[0]._common_secret
+    task, secret = play.plugin.task(play.manifest, play.sites[0]), play.parties[0]._side._common_secret
     second = other.plugin.task(other.manifest, other.sites[0])
     (one,), (again,), (elsewhere,) = task.encode(secret), task.encode(secret), second.encode(secret)
     counts, size, differing = 2 * len(GRID), play.plan.release.sketch.size, np.flatnonzero(one != again)

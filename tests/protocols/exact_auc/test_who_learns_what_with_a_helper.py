@@ -15,17 +15,16 @@ from fhe_auc.rlwe import modular
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.computation import Result
 from fhe_auc.session.messages import Message
+from fhe_auc.sums.pads import unpack
 from fhe_auc.sums.proof import Authenticator
 from fhe_auc.sums.terms import Layout
 from fhe_auc_keys.errors import TamperedError
-from fhe_auc_keys.roles import helper_opening, helper_roles
-from fhe_auc_keys.roles.helper_opening import HelpedSecrets, HelpedSubmission, HelperMaterial
-from fhe_auc_keys.roles.helper_roles import Response
-from fhe_auc_keys.roles.helper_word import Told
-from fhe_auc_keys.trust.group_sealing import unseal_under
-from fhe_auc_keys.trust.identity import Identity, signed_bytes
+from fhe_auc_keys.roles import helped as helped_roles
+from fhe_auc_keys.roles.helped import HelpedSecrets, HelpedSubmission, Told
+from fhe_auc_keys.roles.helper import BLOB, HelperMaterial, Response, associated_of, response_of
+from fhe_auc_keys.trust.sealing import PrivateKeys, signed_bytes, unseal_under
 from fhe_auc_protocols.exact_auc.analysis_sums import AnalysisSums
-from fhe_auc_protocols.exact_auc.computations import ExactPaddedComputation
+from fhe_auc_protocols.exact_auc.computations import ExactComputation
 from tests.support.exact_sessions import GRID, Play, both_protocols, found_in, pairs_of, rows
 from tests.support.wire import changed, payload_of
 
@@ -47,30 +46,30 @@ def counts_of(data: PartyData) -> list[int]:
 
 def submitted(play: Play) -> dict[str, HelpedSubmission]:
     """What the parties have sent, as the aggregator has it."""
-    return dict(play.aggregator._submissions)
+    return dict(play.aggregator._side.submissions)
 
 
 def sketches_sent(play: Play) -> list[Any]:
     """The parties' padded sketches, as residues modulo the first prime."""
-    computation = ExactPaddedComputation(play.manifest)
-    return [computation._unpacked(0, each.parts[0])[0] for each in submitted(play).values()]
+    computation = ExactComputation(play.manifest)
+    return [unpack(each.parts[0], computation.size, computation.primes[0]) for each in submitted(play).values()]
 
 
-def read_by(identity: bytes, play: Play, sent: dict[str, HelpedSubmission]) -> dict[str, list[int]]:
+def read_by(identity: PrivateKeys, play: Play, sent: dict[str, HelpedSubmission]) -> dict[str, list[int]]:
     """Every party's counts, from what it sent and the helper's private key."""
-    computation, prime = ExactPaddedComputation(play.manifest), play.plan.parameters.plain_moduli[0]
+    computation, prime = ExactComputation(play.manifest), play.plan.parameters.plain_moduli[0]
     found = {}
     for index, name in enumerate(NAMES):
-        info = signed_bytes(helper_opening._BLOB, helper_opening._associated(play.manifest.digest, name))
-        secret = Identity.from_bytes(identity).unseal(sent[name].blobs[0], info=info)
+        info = signed_bytes(BLOB, associated_of(play.manifest.digest, name))
+        secret = identity.unseal(sent[name].blob, info=info)
         pads = computation.pads(index, secret[:32])[0]
-        padded = computation._unpacked(0, sent[name].parts[0])[0]
+        padded = unpack(sent[name].parts[0], computation.size, prime)
         found[name] = modular.subtract(padded, pads, prime)[: 2 * BINS].tolist()
     return found
 
 
-def private_key(play: Play) -> bytes:
-    return decode(play.delivery.helper, HelperMaterial, "").identity
+def private_key(play: Play) -> PrivateKeys:
+    return PrivateKeys.from_components(*decode(play.delivery.helper, HelperMaterial, "").keys)
 
 
 def common_secret(play: Play) -> bytes:
@@ -86,22 +85,20 @@ def test_what_the_aggregator_gets_is_uniform_and_of_one_length_whatever_the_rows
         prime = play.plan.parameters.plain_moduli[0]
         for padded, sent in zip(sketches_sent(play), submitted(play).values(), strict=True):
             assert stats.kstest(padded / prime, "uniform").pvalue > 1e-8
-            lengths.add(tuple(len(each) for each in (*sent.parts, *sent.blobs)))
-        lengths.add(len(play.aggregator._response.sealed))
+            lengths.add(tuple(len(each) for each in (*sent.parts, sent.blob)))
+        lengths.add(len(decode(play.aggregator._side._response, Response, "").sealed))
     assert len(lengths) == 2  # of submissions, of responses
 
 
 def test_a_party_s_blob_is_the_same_whatever_its_rows_are(monkeypatch: pytest.MonkeyPatch) -> None:
     """Drawn with the same random numbers: nothing that the helper is given before it opens depends on a row."""
     play = helped()
-    monkeypatch.setattr(helper_opening.secrets, "token_bytes", lambda size: bytes(size))
-    monkeypatch.setattr(
-        helper_opening.sealing, "seal", lambda key, text, **_: hashlib.sha512(key + text).digest() + text
-    )
+    monkeypatch.setattr(helped_roles.secrets, "token_bytes", lambda size: bytes(size))
+    monkeypatch.setattr(helped_roles, "seal", lambda key, text, **_: hashlib.sha512(key + text).digest() + text)
     opening = play.aggregator.start()
     answers = (payload_of(play.party(data).respond(opening)) for data in (SITES[0], MADE_UP[0]))
     one, other = (decode(answer, HelpedSubmission, "") for answer in answers)
-    assert (one.blobs, one.signature) == (other.blobs, other.signature)
+    assert (one.blob, one.signature) == (other.blob, other.signature)
     assert one.parts != other.parts
 
 
@@ -116,7 +113,7 @@ def test_the_helper_decrypts_slots_that_are_uniform_but_for_their_sums(monkeypat
     play = helped()
     monkeypatch.setattr(Layout, "mask", recording)
     result = decode(payload_of(play.until(3)), Result, "")
-    keys = play.helper._computation.load_secret(play.helper._kept[0])
+    keys = play.helper._side._computation.secret(play.helper._side._kept.context)
     plan = play.plan
     (part,), (prime,), layout = plan.result_parts(result.content), plan.parameters.plain_moduli, plan.layout
     slots = keys.decrypt(part, 0, play.plan.kept)
@@ -157,13 +154,13 @@ def test_a_party_that_listens_opens_no_other_one_s_blob_or_result() -> None:
     given = decode(payload_of(play.until(4)), Told, "")
     response = decode(given.content, Response, "")
     session = play.manifest.digest
-    mine = Identity.from_bytes(decode(play.material[NAMES[1]], HelpedSecrets, "").identity)
-    blob = submitted(play)[NAMES[0]].blobs[0]
+    mine = PrivateKeys.from_components(*decode(play.material[NAMES[1]], HelpedSecrets, "").keys)
+    blob = submitted(play)[NAMES[0]].blob
     for name in NAMES[:2]:
         with pytest.raises(TamperedError):
-            mine.unseal(blob, info=signed_bytes(helper_opening._BLOB, helper_opening._associated(session, name)))
-    associated = helper_roles._response_of(session, given.word.counted, ())
-    key = play.parties[1]._response_key
+            mine.unseal(blob, info=signed_bytes(BLOB, associated_of(session, name)))
+    associated = response_of(session, given.word.counted, ())
+    key = play.parties[1]._side._response_key
     assert unseal_under(key, response.parts[1], response.sealed, associated=associated)
     with pytest.raises(TamperedError):
         unseal_under(key, response.parts[0], response.sealed, associated=associated)
@@ -182,17 +179,17 @@ def test_who_recorded_a_session_and_gets_the_helper_s_key_later_reads_every_part
     play.read()
     recorded = submitted(play)
     assert play.helper.ended
-    assert play.helper._kept == (b"", {})
+    assert play.helper._side._kept == type(play.helper._side._kept)()
     assert read_by(private_key(play), play, recorded) == {data.name: counts_of(data) for data in SITES}
     with pytest.raises(TamperedError):
-        read_by(Identity.create("another key").to_bytes(), play, recorded)
+        read_by(PrivateKeys.generate(), play, recorded)
 
 
 def test_the_aggregator_and_a_party_read_a_few_pooled_counts_of_their_choice() -> None:
     """The aggregator has the pads of some bins decrypted in the place of a sum; four small counts fit into one."""
     play, chosen = helped(), [2, 5, 11, 17]
     play.until(3)
-    opening, (prime,), layout = play.aggregator._keys, play.plan.parameters.plain_moduli, play.plan.layout
+    opening, (prime,), layout = play.aggregator._side.keys, play.plan.parameters.plain_moduli, play.plan.layout
     public = opening.public
     sent = sum(sketch[: 2 * BINS].astype(object) for sketch in sketches_sent(play))
     # The sum "ties" takes the products of positives and negatives: first −negatives, then −positives, of all pads.
@@ -206,8 +203,8 @@ def test_the_aggregator_and_a_party_read_a_few_pooled_counts_of_their_choice() -
     lie = Result(NAMES, encode((public.dump_result(public.flood(asked), play.plan.kept),)))
     about = play.manifest.protocol, play.manifest.session, 3, "aggregator", play.manifest.digest
     answer = play.helper.respond(Message(*about, encode(lie), (), b"").to_bytes())
-    response = decode(payload_of(answer), helper_roles.Response, "")
-    key, associated = play.parties[0]._response_key, helper_roles._response_of(play.manifest.digest, NAMES, ())
+    response = decode(payload_of(answer), Response, "")
+    key, associated = play.parties[0]._side._response_key, response_of(play.manifest.digest, NAMES, ())
     text = unseal_under(key, response.parts[0], response.sealed, associated=associated)
     (sums,) = decode(text, tuple[bytes, ...], "")
     found = int(np.frombuffer(sums, "<u8")[1])
@@ -230,9 +227,9 @@ def test_to_whom_a_party_gives_the_common_secret_any_sums_pass(liar: str) -> Non
         forged.append(plan.computed.totals(modular.total(np.array(sketches), prime, axis=0), prime))
     message = play.until(3)
     if liar == "helper":
-        play.helper._computation.decrypt = lambda keys, result: forged
+        play.helper._side._computation.decrypt = lambda keys, result: forged
     else:
-        public = play.aggregator._keys.public
+        public = play.aggregator._side.keys.public
         masks = (plan.layout.mask(KeyStream(bytes(32)), *each) for each in zip(forged, moduli, strict=True))
         encrypted = (public.flood(public.encrypt(mask, which)) for which, mask in enumerate(masks))
         parts = tuple(public.dump_result(each, plan.kept) for each in encrypted)
@@ -262,8 +259,8 @@ def test_two_sessions_whose_lists_differ_in_a_party_tell_how_many_rows_of_each_l
 
 def test_a_party_that_the_helper_leaves_out_is_named_and_the_others_read_what_is_right_without_it() -> None:
     play = helped("verified")
-    secrets_of = play.helper._secret_in
-    play.helper._secret_in = lambda blob: None if blob.party == NAMES[2] else secrets_of(blob)
+    secrets_of = play.helper._side.secret_in
+    play.helper._side.secret_in = lambda blob: None if blob.party == NAMES[2] else secrets_of(blob)
     list(play.messages())
     record = play.aggregator.result()
     assert (record.missing, set(dict(record.refused))) == ((NAMES[2],), {NAMES[2]})
@@ -280,13 +277,13 @@ def test_a_helper_that_had_a_digest_of_a_padded_sketch_would_find_the_row_of_a_p
     question = play.until(2)
     sent = submitted(play)[NAMES[0]]
     digest = hashlib.sha256(encode(sent.parts)).digest()
-    computation = ExactPaddedComputation(play.manifest)
-    info = signed_bytes(helper_opening._BLOB, helper_opening._associated(play.manifest.digest, NAMES[0]))
-    seed = Identity.from_bytes(private_key(play)).unseal(sent.blobs[0], info=info)[:32]
+    computation = ExactComputation(play.manifest)
+    info = signed_bytes(BLOB, associated_of(play.manifest.digest, NAMES[0]))
+    seed = private_key(play).unseal(sent.blob, info=info)[:32]
 
     def digest_of(label: int, score: float) -> bytes:
         guess = PartyData.from_arrays(NAMES[0], [label], [score])
-        parts = computation.under_pad(play.plugin.task(play.manifest, guess), 0, seed, b"").parts
+        parts = computation.under_pad(0, seed, play.plugin.task(play.manifest, guess).encode(b"")).parts
         return hashlib.sha256(encode(parts)).digest()
 
     tried = [(label, score / 100) for label in (0, 1) for score in range(101)]

@@ -261,14 +261,6 @@ def test_a_key_holder_who_announces_other_thresholds_is_found_out() -> None:
         one_process.run_on_quantiles(OtherThresholds(), request(options={}), 20, sites(), lambda *_: None)
 
 
-def test_one_party_that_has_found_others_stops_the_evaluation() -> None:
-    honest = federated_thresholds(sites(), 20, backend="tenseal")
-    found = {data.name: honest for data in sites()} | {"site 1": replace(honest, grid=honest.grid / 2)}
-    asked = replace(request(options={}, backend="tenseal"), thresholds=honest.grid)
-    with pytest.raises(VerificationError, match="party 'site 1'"):
-        one_process.run(Malicious(), asked, sites(), lambda *_: None, quantiles=found)
-
-
 # --- Bad input --------------------------------------------------------------------------------------------------------
 
 
@@ -414,7 +406,7 @@ def test_noise_that_outweighs_the_rows_gives_no_thresholds() -> None:
     """The four rows' counts at the top are drowned by noise of scale 600; so many less that they are negative."""
     asked = request(2, backend="tenseal", options={"bins": 8, "epsilon": 0.005, "height": 3})
     with pytest.raises(EvaluationError, match="privacy noise outweighs them"):
-        one_process.played(Drowned(), asked, sites(2, rows=2), lambda *_: None)
+        one_process.run(Drowned(), asked, sites(2, rows=2), lambda *_: None)
 
 
 def test_each_level_has_noise_of_the_stated_law_for_its_part_of_the_budget() -> None:

@@ -10,7 +10,8 @@ as the modulus allows: weights are rounded to integer polynomials, and so become
 from __future__ import annotations
 
 from collections import Counter
-from functools import lru_cache
+from collections.abc import Callable
+from functools import lru_cache, partial
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -20,22 +21,23 @@ import numpy as np
 from fhe_auc import ckks
 from fhe_auc.base.errors import DeserialisationError, FheAucError, ResultCheckError, UndefinedAucError
 from fhe_auc.base.keystream import COMMON_SECRET_BYTES
-from fhe_auc.base.serialise import decode
+from fhe_auc.base.serialise import decode, encode
 from fhe_auc.ckks import PublicContext, Slots
 from fhe_auc.ckks.parameters import PRODUCTS
 from fhe_auc.metrics.trapezoid import trapezoid
 from fhe_auc.question import thresholds
-from fhe_auc.results.evaluation import Evaluation
 from fhe_auc.rows.counts import count
+from fhe_auc.session.aggregator import Aggregator, AggregatorSide
+from fhe_auc.session.attacks import Attacks
 from fhe_auc.session.ckks_computation import Sums
 from fhe_auc.session.computation import Result
 from fhe_auc.session.manifest import SESSION_BYTES, Manifest
 from fhe_auc.session.messages import Message
-from fhe_auc.session.protocol import Attacks, Request
+from fhe_auc.session.protocol import Request
 from fhe_auc_benchmarks.attacks.blinded_auc.aggregator_view import BlindedView, Earlier, Submission
 from fhe_auc_benchmarks.attacks.blinded_auc.strategies import NEED_EARLIER, STRATEGIES, Lie
 from fhe_auc_benchmarks.attacks.laboratory import HARM, SITES, AttackOutcome, made_up_sites, strategy_of, verdict
-from fhe_auc_keys.roles.sealed_roles import SealedAggregator, SealedParty
+from fhe_auc_keys.roles.sealed import SealedAggregator
 from fhe_auc_protocols.blinded_auc.malicious import Malicious, MaliciousTask
 from fhe_auc_protocols.blinded_auc.plan import AucPlan
 from fhe_auc_protocols.blinded_auc.protocol import BlindedAuc, trapezoid_computation
@@ -52,11 +54,39 @@ _SHOWN_CHANGE = 0.07
 _SAME = 1e-9  # honest totals agree better with the exact ones, even at 100 rows
 
 
-class LyingSealedAggregator(SealedAggregator):
-    """An aggregator that plays one attack, with what every aggregator holds, and what is left of an earlier session.
+class LyingSealedSide(AggregatorSide):
+    """What an aggregator sends that plays one attack, with what every aggregator holds.
 
-    `change` is that of the `BlindedView`; None: drawn anew, small, which is the likeliest to pass. `rows` is about how
-    many all parties have; the generator is for the attack's choices.
+    Echoes are the honest ones: it passes them on as they came.
+    """
+
+    def __init__(self, honest: SealedAggregator, context: PublicContext, lie: Callable[[], bytes]) -> None:
+        self.rounds = honest.rounds
+        self._honest, self._context, self._lie = honest, context, lie
+        self.submissions: dict[str, Submission] = {}
+
+    def limit(self, number: int) -> int:
+        """Return that of an honest one."""
+        return self._honest.limit(number)
+
+    def accept(self, number: int, party: str, payload: bytes) -> None:
+        """Keep what a party sends."""
+        self._honest.accept(number, party, payload)
+        if number == 1:
+            blocks = decode(payload, tuple[bytes, ...], "submission")
+            self.submissions[party] = [self._context.read_submission(block) for block in blocks]
+
+    def close(self, number: int, counted: tuple[str, ...], keep: Callable[[bytes], bytes]) -> bytes:
+        """Return what the lie makes a result."""
+        return self._honest.close(number, counted, keep) if number > 1 else encode(Result(counted, self._lie()))
+
+
+class LyingSealedAggregator(Aggregator):
+    """An aggregator that plays one attack, and may tamper with the message that carries it.
+
+    `earlier` is what is left of an earlier session. `change` is that of the `BlindedView`; None: drawn anew, small,
+    which is the likeliest to pass. `rows` is about how many all parties have; the generator is for the attack's
+    choices.
     """
 
     def __init__(
@@ -70,28 +100,23 @@ class LyingSealedAggregator(SealedAggregator):
         earlier: Earlier | None = None,
         change: float | None = None,
     ) -> None:
-        computation, echo = trapezoid_computation(manifest), PROTOCOLS[manifest.protocol].modes["sealed"].echo
-        super().__init__(manifest, computation, context, echo)
-        self._lie, self._context = lie, context
-        self._submissions: dict[str, Submission] = {}
+        computation, plan = trapezoid_computation(manifest), manifest.decoded_plan(AucPlan)
+        total, aggregate = computation.running_sum(context), partial(computation.aggregate, context)
+        honest = SealedAggregator(total, aggregate, computation.payload_limit, echo=plan.split)
+        self._lies = LyingSealedSide(honest, context, self._made)
+        super().__init__(manifest, self._lies)
         if change is None:
             change = float(np.exp(generator.uniform(*np.log(_CHANGES))))
-        plan = manifest.decoded_plan(AucPlan)
-        self._view = BlindedView(context, plan, self._submissions, generator, rows, change, earlier)
-        self._content = self._message = b""
+        self._lie = lie
+        self._view = BlindedView(context, plan, self._lies.submissions, generator, rows, change, earlier)
+        self._content = self._tampered = b""
 
     @property
     def kept(self) -> Earlier:
         """What this session leaves behind for a later one."""
-        return Earlier(self._submissions, self._content, self._message)
+        return Earlier(self._lies.submissions, self._content, self._tampered)
 
-    def _accept(self, party: str, payload: bytes) -> None:
-        super()._accept(party, payload)
-        if self.round == 1:
-            blocks = decode(payload, tuple[bytes, ...], "submission")
-            self._submissions[party] = [self._context.read_submission(block) for block in blocks]
-
-    def _result(self, _: object) -> bytes:
+    def _made(self) -> bytes:
         self._content = self._lie(self._view)
         return self._content
 
@@ -100,8 +125,8 @@ class LyingSealedAggregator(SealedAggregator):
         message = super().finish_round()
         if message is None or self.round > _RESULT_ROUND:
             return message
-        self._message = self._view.tamper(message)
-        return self._message
+        self._tampered = self._view.tamper(message)
+        return self._tampered
 
 
 class BlindedAucAttacks(Attacks):
@@ -143,13 +168,10 @@ class HonestParties:
         self.manifest = msgspec.structs.replace(keys.manifest, session=generator.bytes(SESSION_BYTES))
         self.plan = self.manifest.decoded_plan(AucPlan)
         self._common_secret = secret = generator.bytes(COMMON_SECRET_BYTES)
-        computation, echo = trapezoid_computation(self.manifest), keys.protocol.modes["sealed"].echo
         sites = made_up_sites(generator)
         self._tasks = [keys.protocol.task(self.manifest, data) for data in sites]
-        self._parties: list[SealedParty[Evaluation]] = [
-            SealedParty(self.manifest, computation, keys.secret, task, echo, common_secret=secret)
-            for task in self._tasks
-        ]
+        kind = keys.protocol.sealed_keys()
+        self._parties = [kind.with_keys(self.manifest, keys.secret, task, secret) for task in self._tasks]
         first, *others = (count(data, self.manifest.thresholds) for data in sites)
         pooled = sum(others, start=first)
         self.rows = pooled.positives + pooled.negatives
@@ -180,7 +202,7 @@ class HonestParties:
 
     def last(self, message: bytes) -> bytes:
         """Return the last round's message: parties may compare results before they read the one in `message`."""
-        if self._parties[0].rounds == _RESULT_ROUND:
+        if not self.plan.split:
             return message
         return self._round(message)
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import secrets
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from functools import partial
-from typing import Any, ClassVar, TypeAlias, cast
+from typing import Any, ClassVar, TypeAlias
 
 import msgspec
 import numpy as np
@@ -21,11 +23,12 @@ from fhe_auc.results.evaluation import Evaluation
 from fhe_auc.rlwe.modular import Residues
 from fhe_auc.rows.counts import count
 from fhe_auc.rows.party_data import PartyData
-from fhe_auc.session.aggregator import Aggregator, conduct
+from fhe_auc.session.aggregator import Aggregator, AggregatorSide, conduct
+from fhe_auc.session.attacks import Attacks
 from fhe_auc.session.computation import Result
 from fhe_auc.session.manifest import SESSION_BYTES, Manifest
 from fhe_auc.session.party import Party
-from fhe_auc.session.protocol import Attacks, Request
+from fhe_auc.session.protocol import Request
 from fhe_auc.sums.pads import PadKey, unpack
 from fhe_auc.sums.terms import Factor, Term, coefficients
 from fhe_auc_benchmarks.attacks.exact_auc import strategies
@@ -40,11 +43,11 @@ from fhe_auc_benchmarks.attacks.laboratory import (
     strategy_of,
     verdict,
 )
-from fhe_auc_keys.bundles.session_keys import public_context
-from fhe_auc_keys.roles.helper_opening import OPEN, _SignedBlob
-from fhe_auc_keys.roles.helper_roles import HelpedAggregator, HelpedParty
-from fhe_auc_keys.roles.padded_roles import PaddedAggregator, SealedPads, SealedPadsSession
-from fhe_auc_protocols.exact_auc.computations import ExactPaddedComputation
+from fhe_auc_keys.bundles.session_keys import SEED_BYTES, DealtSession, public_context
+from fhe_auc_keys.roles.helped import HelpedAggregator
+from fhe_auc_keys.roles.helper import OPEN, SignedBlob
+from fhe_auc_keys.roles.sealed import SealedAggregator
+from fhe_auc_protocols.exact_auc.computations import ExactComputation
 from fhe_auc_protocols.exact_auc.plan import ExactPlan
 from fhe_auc_protocols.exact_auc.protocol import Exact, Verified
 
@@ -125,43 +128,54 @@ def some(parties: tuple[int, ...], number: int) -> Sequence[int]:
     return range(number) if parties == strategies.ALL else parties
 
 
-class LyingPaddedAggregator(PaddedAggregator):
-    """Keeps what parties send, and returns what a `Liar` makes of it; `earlier` is an earlier session's, if any."""
+class LyingPaddedSide(AggregatorSide):
+    """Keeps what parties send, and returns what a `Liar` makes of it. `openings` are those that it has by name."""
 
     def __init__(
         self,
         manifest: Manifest,
         public: bfv.PublicContext,
-        opening: bytes,
+        openings: Mapping[OpeningName, PadKey],
         liar: Liar,
-        earlier: LyingPaddedAggregator | None = None,
     ) -> None:
-        echo = PROTOCOLS[manifest.protocol].modes["sealed"].echo
-        super().__init__(manifest, ExactPaddedComputation(manifest), public, opening, echo)
-        self._public, self._liar = public, liar
-        self._openings: dict[OpeningName, PadKey] = {"own": self._pad_key}
-        if earlier is not None:
-            self._openings["earlier"] = earlier._pad_key
+        computation = ExactComputation(manifest)
+        # The honest sum is never asked for; what is checked, and echoes, are as an honest aggregator has them.
+        self._honest = SealedAggregator(
+            computation.running_sum(), lambda _: b"", computation.payload_limit, echo=computation.plan.authenticated
+        )
+        self.rounds = self._honest.rounds
+        self._manifest, self._public, self.openings, self._liar = manifest, public, openings, liar
         self._kept: dict[str, list[Residues]] = {}
 
     @property
     def kept(self) -> list[list[Residues]]:
         """Each party's padded sketches, one for each prime."""
-        return [self._kept[party] for party in self.manifest.parties]
+        return [self._kept[party] for party in self._manifest.parties]
 
-    def _accept(self, party: str, payload: bytes) -> None:
-        super()._accept(party, payload)
-        if self.round == 1:
+    def limit(self, number: int) -> int:
+        """Return that of an honest one."""
+        return self._honest.limit(number)
+
+    def accept(self, number: int, party: str, payload: bytes) -> None:
+        """Keep what a party sends."""
+        self._honest.accept(number, party, payload)
+        if number == 1:
             self._kept[party] = self._liar.unpacked(decode(payload, tuple[bytes, ...], "submission"))
 
-    def _close(self) -> bytes:
-        if self.round > 1:
-            return super()._close()
-        return encode(Result(self.counted, self._liar.result(self._public, self._openings, self.kept)))
+    def counts(self, number: int, parties: tuple[str, ...]) -> tuple[str, ...]:
+        """Return whom it claims to count."""
+        claimed = some(self._liar.strategy.claimed, len(self._manifest.parties))
+        return parties if number > 1 else tuple(parties[index] for index in claimed)
+
+    def close(self, number: int, counted: tuple[str, ...], keep: Callable[[bytes], bytes]) -> bytes:
+        """Return what the strategy makes."""
+        if number > 1:
+            return self._honest.close(number, counted, keep)
+        return encode(Result(counted, self._liar.result(self._public, self.openings, self.kept)))
 
 
-class LyingHelpedAggregator(HelpedAggregator):
-    """The same with a helper, which makes the opening; `earlier` is the aggregator of an earlier session, if any."""
+class LyingHelpedSide(AggregatorSide):
+    """The same with a helper, which makes the pad key; `earlier` is the side of an earlier session, if any."""
 
     def __init__(
         self,
@@ -169,52 +183,61 @@ class LyingHelpedAggregator(HelpedAggregator):
         strategy: ExactStrategy,
         generator: np.random.Generator,
         *,
-        earlier: LyingHelpedAggregator | None = None,
+        earlier: LyingHelpedSide | None = None,
         guess: int = 0,
     ) -> None:
-        computation = ExactPaddedComputation(manifest)
-        super().__init__(manifest, computation)
+        computation = ExactComputation(manifest)
+        self.honest = HelpedAggregator(manifest, computation)
+        self.rounds, self._manifest, self._computation = self.honest.rounds, manifest, computation
         kept = earlier.kept if earlier else ()
         self._liar = Liar(computation.plan, strategy, generator, earlier=kept, guess=guess)
         self._earlier = earlier
-        self.opening: PadKey | None = None
+        self._counted: tuple[str, ...] = ()
 
     @property
     def kept(self) -> list[list[Residues]]:
         """Each party's padded sketches, one for each prime."""
         found = []
-        for party in self.manifest.parties:
+        for party in self._manifest.parties:
             only = self._computation.running_sum()
-            only.add(self._submissions[party].parts)
-            found.append(self._computation._sketches(only.totals))
+            only.add(self.honest.submissions[party].parts)
+            found.append(self._computation.sketches(only.totals))
         return found
 
-    def blobs(self) -> tuple[_SignedBlob, ...]:
+    def blobs(self) -> tuple[SignedBlob, ...]:
         """Return what the parties that count have sent for the helper."""
-        found = self._submissions
-        return tuple(_SignedBlob(party, found[party].blobs, found[party].signature) for party in self.counted)
+        sent = self.honest.submissions
+        return tuple(SignedBlob(party, sent[party].blob, sent[party].signature) for party in self._counted)
 
     def encrypted_result(self) -> bytes:
         """Return what the helper is to decrypt; raise `EvaluationError` where it has opened nothing yet."""
-        if self._keys is None:
+        own = self.honest.keys
+        if own is None:
             raise EvaluationError("the helper has not answered, or opened nothing")
-        self.opening = self._keys
-        openings: dict[OpeningName, PadKey] = {"own": self.opening}
-        if self._earlier and self._earlier.opening:
-            openings["earlier"] = self._earlier.opening
-        return encode(Result(self.counted, self._liar.result(self._keys.public, openings, self.kept)))
+        openings: dict[OpeningName, PadKey] = {"own": own}
+        if self._earlier and self._earlier.honest.keys:
+            openings["earlier"] = self._earlier.honest.keys
+        return encode(Result(self._counted, self._liar.result(own.public, openings, self.kept)))
 
-    def _close(self) -> bytes:
-        if self.round == OPEN:
-            self._name(self._liar.strategy.claimed)
-            return self.encrypted_result()
-        if self.round < OPEN:
-            self._name(self._liar.strategy.opened)
-        return super()._close()
+    def limit(self, number: int) -> int:
+        """Return that of an honest one."""
+        return self.honest.limit(number)
 
-    def _name(self, parties: tuple[int, ...]) -> None:
-        names = self.manifest.parties
-        self._parties.count(tuple(names[each] for each in some(parties, len(names))))
+    def accept(self, number: int, party: str, payload: bytes) -> None:
+        """Take what an honest one takes."""
+        self.honest.accept(number, party, payload)
+
+    def counts(self, number: int, parties: tuple[str, ...]) -> tuple[str, ...]:
+        """Return whom it has the pads taken off, then whom it claims to count."""
+        names, strategy = self._manifest.parties, self._liar.strategy
+        named = {1: strategy.opened, OPEN: strategy.claimed}.get(number)
+        self._counted = parties if named is None else tuple(names[index] for index in some(named, len(names)))
+        self.honest.counts(number, self._counted)
+        return self._counted
+
+    def close(self, number: int, counted: tuple[str, ...], keep: Callable[[bytes], bytes]) -> bytes:
+        """Return what the strategy makes, where an honest one returns the result."""
+        return self.encrypted_result() if number == OPEN else self.honest.close(number, counted, keep)
 
 
 class ExactAucAttacks(Attacks):
@@ -223,13 +246,9 @@ class ExactAucAttacks(Attacks):
     descriptions = strategies.DESCRIPTIONS
     of_parties: ClassVar[Mapping[str, str]] = {name: lie.description for name, lie in LIES.items()}
 
-    def aggregator(
-        self, attack: str, manifest: Manifest, material: bytes, *, rows: int
-    ) -> LyingPaddedAggregator | LyingHelpedAggregator:
+    def aggregator(self, attack: str, manifest: Manifest, material: bytes, *, rows: int) -> Aggregator:
         """Return an aggregator that plays a strategy; one that is staged cannot be played on a session alone."""
-        if manifest.joint_keys:
-            raise InputError("attacks are played with sealed keys or a helper")
-        strategy, plan = strategy_of(attack, STRATEGIES), ExactPaddedComputation(manifest).plan
+        strategy, plan = strategy_of(attack, STRATEGIES), manifest.decoded_plan(ExactPlan)
         if strategy.staged:
             raise InputError(f"attack {attack!r} takes more than this session; play it with fhe-auc attack")
         if strategy.on_tags and not plan.authenticated:
@@ -237,14 +256,16 @@ class ExactAucAttacks(Attacks):
         if min(manifest.min_parties, plan.thresholds) < 2:
             raise InputError("attacks are played with two thresholds and two parties at least")
         if manifest.keys == "helper":
-            return LyingHelpedAggregator(manifest, strategy, np.random.default_rng())
-        context, opening = public_context(material)
+            return Aggregator(manifest, LyingHelpedSide(manifest, strategy, np.random.default_rng()))
+        context, pad_key = public_context(material)
+        public = bfv.load_public(context)
+        openings: dict[OpeningName, PadKey] = {"own": PadKey.load(public, plan.computed, pad_key)}
         liar = Liar(plan, strategy, np.random.default_rng())
-        return LyingPaddedAggregator(manifest, bfv.load_public(context), opening, liar)
+        return Aggregator(manifest, LyingPaddedSide(manifest, public, openings, liar))
 
     def party(
         self, attack: str, manifest: Manifest, material: bytes, data: PartyData, *, rows: int
-    ) -> HelpedParty[Evaluation]:
+    ) -> Party[Evaluation]:
         """Return a party that tells a lie of `LIES`."""
         lie = strategy_of(attack, LIES)
         lie.check(attack, manifest.decoded_plan(ExactPlan))
@@ -317,30 +338,36 @@ def answering(aggregator: Aggregator, roles: Sequence[Party[Any]]) -> Callable[[
 
 
 def _play(
-    keys: SealedPadsSession,
+    keys: DealtSession,
     strategy: ExactStrategy,
     generator: np.random.Generator,
-    earlier: LyingPaddedAggregator | None = None,
-) -> tuple[LyingPaddedAggregator, str]:
-    """Play a session under these keys; return its aggregator, and what comes of it (`judged`)."""
+    earlier: LyingPaddedSide | None = None,
+) -> tuple[LyingPaddedSide, str]:
+    """Play a session under these keys; return what its aggregator was, and what comes of it (`judged`)."""
     plugin = PROTOCOLS[keys.manifest.protocol]()
     manifest = msgspec.structs.replace(keys.manifest, session=generator.bytes(SESSION_BYTES))
-    mode = cast("SealedPads", plugin.modes["sealed"])
-    session = mode.drawn(manifest, keys.aggregator_material, keys.party_material, keys.loaded)
-    public, sites = cast("bfv.PublicContext", keys.loaded), made_up_sites(generator)
-    material = session.delivery().parties
-    roles = [plugin.party(manifest, material[each.name], each) for each in sites]
+    session = replace(keys, manifest=manifest, seeds={name: secrets.token_bytes(SEED_BYTES) for name in SITES})
+    sites, computation, material = made_up_sites(generator), ExactComputation(manifest), session.delivery().parties
+    roles = [plugin.party(manifest, material[site.name], site) for site in sites]
+    (context, _), secret = public_context(session.aggregator_material), computation.secret(session.common.context)
+    pads = computation.sum_of_pads(enumerate(session.seeds.values()))
+    openings: dict[OpeningName, PadKey] = {"own": computation.keys(context, computation.pad_key(secret, pads))}
+    if earlier is not None:
+        openings["earlier"] = earlier.openings["own"]
     kept = earlier.kept if earlier else ()
-    liar = Liar(ExactPaddedComputation(manifest).plan, strategy, generator, earlier=kept, guess=guess_of(sites))
-    _, opening = public_context(session.aggregator_material)
-    aggregator = LyingPaddedAggregator(manifest, public, opening, liar, earlier)
+    liar = Liar(computation.plan, strategy, generator, earlier=kept, guess=guess_of(sites))
+    side = LyingPaddedSide(manifest, openings["own"].public, openings, liar)
+    aggregator = Aggregator(manifest, side)
     conduct(aggregator, answering(aggregator, roles))
-    return aggregator, judged(roles, sites)
+    claimed = strategy.claimed
+    return side, judged([roles[index] for index in claimed], [sites[index] for index in claimed])
 
 
 def run(name: str, protocol: str, trials: int, seed: int, backend: str | None = None) -> AttackOutcome:
-    """Play one of `STRATEGIES` that is not on lists in so many sessions; rows and choices follow from the seed."""
-    keys = cast("SealedPadsSession", PROTOCOLS[protocol]().prepare(request_for(backend)))
+    """Play one of `STRATEGIES` in so many sessions of "exact" or "verified"; rows and choices follow from the seed."""
+    keys = PROTOCOLS[protocol]().prepare(request_for(backend))
+    if not isinstance(keys, DealtSession):
+        raise TypeError("a session with sealed keys deals secrets")
     strategy, generator = STRATEGIES[name], np.random.default_rng(seed)
     earlier = _play(keys, STRATEGIES["swap-parties"], generator)[0] if strategy.staged else None
     verdicts = Counter(_play(keys, strategy, generator, earlier)[1] for _ in range(trials))

@@ -16,19 +16,20 @@ import msgspec
 import numpy as np
 
 from fhe_auc.base.errors import EvaluationError, MessageError
+from fhe_auc.base.names import HELPER
 from fhe_auc.base.serialise import decode, encode
 from fhe_auc.bfv import SecretContext
 from fhe_auc.question.analysis import PLAIN, Analysis, Variable
-from fhe_auc.results.evaluation import Evaluation
+from fhe_auc.results.evaluation import Evaluation, Outcome
 from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.modular import Residues
-from fhe_auc.session.aggregator import conduct
+from fhe_auc.session.aggregator import Aggregator, conduct
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.messages import Message
-from fhe_auc.session.party import Party
+from fhe_auc.session.party import Party, PartySide, WhoCounts
 from fhe_auc_benchmarks.attacks.exact_auc.ciphertexts import (
     PROTOCOLS,
-    LyingHelpedAggregator,
+    LyingHelpedSide,
     answering,
     guess_of,
     judged,
@@ -37,11 +38,10 @@ from fhe_auc_benchmarks.attacks.exact_auc.ciphertexts import (
 from fhe_auc_benchmarks.attacks.exact_auc.lying_parties import LIES, Lie, lying_party
 from fhe_auc_benchmarks.attacks.exact_auc.strategies import STRATEGIES, ExactStrategy, ExactView
 from fhe_auc_benchmarks.attacks.laboratory import HARMLESS, SITES, AttackOutcome, made_up_sites
-from fhe_auc_keys.roles.helper_opening import OPEN, Blobs, HelperMaterial, _SignedBlob
-from fhe_auc_keys.roles.helper_roles import DECRYPT, Helper, Response
-from fhe_auc_keys.roles.helper_word import Told
+from fhe_auc_keys.roles.helped import Told
+from fhe_auc_keys.roles.helper import DECRYPT, OPEN, Blobs, Helper, HelperMaterial, Response, SignedBlob
 from fhe_auc_keys.trust.identity import Identity
-from fhe_auc_protocols.exact_auc.computations import ExactPaddedComputation
+from fhe_auc_protocols.exact_auc.computations import ExactComputation
 
 AGGREGATOR_LIES, HELPER_LIES, BOTH_LIE = "aggregator", "helper", "both"
 THE_AGGREGATOR, THE_HELPER, NOBODY = "the aggregator", "the helper", "nobody"  # who refused, before any party could
@@ -58,7 +58,7 @@ _FORGED = (  # strategies that add constants to the sums, or return constants al
     *("chosen-values", "plausible-values", "zeros"),
 )
 
-Signed = Sequence[_SignedBlob]
+Signed = Sequence[SignedBlob]
 
 
 class HelpedAttack(NamedTuple):
@@ -86,7 +86,7 @@ class HelpedAttack(NamedTuple):
 def _made_up(blobs: Signed, earlier: Signed) -> Signed:
     """Keep one party's blob; sign the others with a key that is nobody's, as the aggregator has no party's."""
     stranger, replace = Identity.create("stranger"), msgspec.structs.replace
-    return blobs[0], *(replace(each, signature=stranger.sign(b"", each.blobs[0])) for each in blobs[1:])
+    return blobs[0], *(replace(each, signature=stranger.sign(b"", each.blob)) for each in blobs[1:])
 
 
 def _renamed(blobs: Signed, earlier: Signed) -> Signed:
@@ -116,40 +116,48 @@ ATTACKS: dict[str, HelpedAttack] = {
 """By name."""
 
 
-class _Forging(ExactPaddedComputation):
+class _Forging(ExactComputation):
     """Decrypts, and plays a strategy on the sums."""
 
     def __init__(self, manifest: Manifest, strategy: ExactStrategy, generator: np.random.Generator) -> None:
         super().__init__(manifest)
         self._strategy, self._generator = strategy, generator
 
-    def decrypt(self, keys: SecretContext, result: bytes) -> list[Residues]:
+    def decrypt(self, secret: SecretContext, result: bytes) -> list[Residues]:
         """Return other sums than the result's."""
         seed = self._generator.integers(2**63)  # the same choices for every prime
         found = []
-        for totals, prime in zip(super().decrypt(keys, result), self._primes, strict=True):
-            unseen = [np.zeros(self._size, np.uint64)]
+        for totals, prime in zip(super().decrypt(secret, result), self.primes, strict=True):
+            unseen = [np.zeros(self.size, np.uint64)]
             view = ExactView(self.plan.computed, prime, unseen, (), (0,), 0, np.random.default_rng(seed))
             claim = self._strategy.play(view)
             found.append(modular.add(totals, claim.added, prime) if claim.computed else claim.added)
         return found
 
 
-class LyingHelper(Helper):
+class LyingHelper(PartySide[Outcome]):
     """Returns what its computation makes of the sums; as many `responses` as it makes, the last in its answer."""
 
     def __init__(self, manifest: Manifest, computation: _Forging, own: HelperMaterial, *, responses: int) -> None:
-        super().__init__(manifest, computation, own)
+        self._honest = Helper(manifest, computation, own)
+        self.rounds, self.download_limit = self._honest.rounds, self._honest.download_limit
         self._number_of_responses = responses
         self.responses: list[Response] = []
 
-    def _decrypt(self, payload: bytes) -> bytes:
-        kept = self._kept
-        for _ in range(self._number_of_responses):
-            self._kept = kept
-            answer = super()._decrypt(payload)
-            self.responses.append(decode(answer, Response, "response"))
+    def answer(self, number: int, payload: bytes, who: WhoCounts) -> bytes:
+        """Return what an honest one answers, but for the sums."""
+        kept, answer = self._honest.kept(), b""
+        for _ in range(1 if number == OPEN else self._number_of_responses):
+            self._honest.restore(kept)
+            answer = self._honest.answer(number, payload, who)
+            if number == DECRYPT:
+                self.responses.append(decode(answer, Response, "response"))
+        self.failure = self._honest.failure
         return answer
+
+    def read(self, payload: bytes, who: WhoCounts) -> Outcome:
+        """Read nothing, as an honest one."""
+        return self._honest.read(payload, who)
 
 
 def run(
@@ -178,41 +186,43 @@ def _play(
     protocol: str,
     backend: str | None,
     generator: np.random.Generator,
-    earlier: LyingHelpedAggregator | None,
-) -> tuple[LyingHelpedAggregator, str]:
-    """Play a session; return its aggregator and what comes of it: `judged`, or `THE_HELPER`, which refused."""
+    earlier: LyingHelpedSide | None,
+) -> tuple[LyingHelpedSide, str]:
+    """Play a session; return what its aggregator was, and what comes of it: `judged`, or that `THE_HELPER` refused."""
     plugin = PROTOCOLS[protocol]()
     session = plugin.prepare(request_for(backend, min_parties=2, keys="helper"))
     manifest, delivery, sites = session.manifest, session.delivery(), made_up_sites(generator)
-    aggregator = LyingHelpedAggregator(manifest, attack.strategy, generator, earlier=earlier, guess=guess_of(sites))
-    roles = [plugin.party(manifest, delivery.parties[each.name], each) for each in sites]
-    material = delivery.helper or b""
+    side = LyingHelpedSide(manifest, attack.strategy, generator, earlier=earlier, guess=guess_of(sites))
+    aggregator = Aggregator(manifest, side)
+    roles = [plugin.party(manifest, delivery.parties[site.name], site) for site in sites]
+    material, liar = delivery.helper or b"", None
     helper = plugin.helper(manifest, material)
     if attack.forged is not None:
         computation = _Forging(manifest, attack.forged, generator)
         own = decode(material, HelperMaterial, "material")
-        helper = LyingHelper(manifest, computation, own, responses=len(roles) if attack.apart else 1)
+        liar = LyingHelper(manifest, computation, own, responses=len(roles) if attack.apart else 1)
+        helper = Party(manifest, HELPER, liar)
 
     def exchange(message: bytes) -> Iterator[tuple[str, bytes]]:
         if attack.blobs is not None and aggregator.round == OPEN:
-            given = attack.blobs(aggregator.blobs(), earlier.blobs() if earlier else ())
+            given = attack.blobs(side.blobs(), earlier.blobs() if earlier else ())
             message = _with(message, encode(Blobs(tuple(given))))
-        if attack.apart and aggregator.round == aggregator.rounds and isinstance(helper, LyingHelper):
-            for role, response in zip(roles, helper.responses, strict=True):
-                own = encode(Told(aggregator._word, encode(response)))
+        if attack.apart and aggregator.round == aggregator.rounds and liar is not None:
+            for role, response in zip(roles, liar.responses, strict=True):
+                own = encode(Told(side.honest.word, encode(response)))
                 yield role.name, role.respond(_with(message, own))
             return
         yield from answering(aggregator, [*roles, helper])(message)
         if attack.again == aggregator.round:
-            other = encode(Blobs(aggregator.blobs()[:2])) if attack.again == OPEN else aggregator.encrypted_result()
+            other = encode(Blobs(side.blobs()[:2])) if attack.again == OPEN else side.encrypted_result()
             helper.respond(_with(message, other))
 
     try:
         conduct(aggregator, exchange)
     except (EvaluationError, MessageError):
-        return aggregator, THE_HELPER
+        return side, THE_HELPER
     claimed = [number for number, role in enumerate(roles) if role.name in aggregator.counted]
-    return aggregator, judged([roles[each] for each in claimed], [sites[each] for each in claimed])
+    return side, judged([roles[number] for number in claimed], [sites[number] for number in claimed])
 
 
 def _with(message: bytes, payload: bytes) -> bytes:
@@ -265,7 +275,7 @@ def play(
     except EvaluationError as error:
         return Trial(type(error).__name__, {})
     counted, named = aggregator.counted, aggregator.refusals
-    named_by = {party: THE_HELPER if party in helper.unproved else THE_AGGREGATOR for party in named}
+    named_by = {party: THE_HELPER if party in helper.who.unproved else THE_AGGREGATOR for party in named}
     honest = [role for index, role in enumerate(roles) if index not in lies]
     worst = judged(honest, [data for data in sites if data.name in counted], analysis)
     if worst == HARMLESS and not any(PARTIES[index] in counted for index in lies):

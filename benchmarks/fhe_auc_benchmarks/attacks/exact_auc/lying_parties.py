@@ -8,7 +8,7 @@ and both parts of the joint randomness fit, unless the lie is about these. So tw
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial, reduce
 from itertools import accumulate
@@ -29,16 +29,16 @@ from fhe_auc.input_proofs.joint_randomness import (
 )
 from fhe_auc.input_proofs.sessions import InputProof, aggregators_share
 from fhe_auc.input_proofs.statement import Statement
+from fhe_auc.results.evaluation import Evaluation
 from fhe_auc.rlwe.modular import Residues, add, multiply, residues, subtract, total
 from fhe_auc.rows.party_data import PartyData
-from fhe_auc.session.computation import Padded
+from fhe_auc.session.computation import Submission
 from fhe_auc.session.manifest import Manifest
+from fhe_auc.session.party import Party
 from fhe_auc.sums.pads import pack
 from fhe_auc_keys.bundles.session_keys import SEED_BYTES
-from fhe_auc_keys.roles.helper_opening import HelpedSecrets
-from fhe_auc_keys.roles.helper_roles import HelpedParty
-from fhe_auc_keys.roles.key_mode import read_material
-from fhe_auc_protocols.exact_auc.computations import ExactPaddedComputation
+from fhe_auc_keys.roles.helped import HelpedParty, helped_secrets
+from fhe_auc_protocols.exact_auc.computations import ExactComputation
 from fhe_auc_protocols.exact_auc.party_task import ExactTask
 from fhe_auc_protocols.exact_auc.plan import ExactPlan
 from fhe_auc_protocols.exact_auc.protocol import rounded
@@ -291,19 +291,20 @@ LIES: dict[str, Lie] = {
 """By name."""
 
 
-def lying_party(manifest: Manifest, material: bytes, data: PartyData, lie: Lie, rows: int) -> HelpedParty[Any]:
+def lying_party(manifest: Manifest, material: bytes, data: PartyData, lie: Lie, rows: int) -> Party[Evaluation]:
     """Return a party that tells a lie, of about a tenth of `rows`; `material` is as for `Protocol.party`."""
-    own, computation = read_material(material, HelpedSecrets), _LyingComputation(manifest, lie, rows)
-    return HelpedParty(manifest, computation, own, _LyingTask(manifest, rounded(data, manifest), computation))
+    own, computation = helped_secrets(material, manifest), _LyingComputation(manifest, lie, rows)
+    task = _LyingTask(manifest, rounded(data, manifest), computation)
+    return Party(manifest, data.name, HelpedParty(manifest, computation, own, task))
 
 
-class _LyingComputation(ExactPaddedComputation):
+class _LyingComputation(ExactComputation):
     """Pads and proves what a lie makes of a party's counts."""
 
     def __init__(self, manifest: Manifest, lie: Lie, rows: int) -> None:
         super().__init__(manifest)
         self._lie = lie
-        self._views = [View(self.plan, prime, max(1, rows // 10)) for prime in self._primes]
+        self._views = [View(self.plan, prime, max(1, rows // 10)) for prime in self.primes]
 
     def false_counts(self, sketches: Iterable[Residues]) -> list[Residues]:
         """Return a party's sketches with the counts that it claims."""
@@ -331,22 +332,22 @@ class _LyingComputation(ExactPaddedComputation):
             of_model = signs.reshape(len(added), -1, 2, 2, ties.buckets)[at, :, 0, label]
             of_model[:] = (of_model + in_buckets) % prime
 
-    def under_pad(self, task: ExactTask, index: int, seed: bytes, common_secret: bytes) -> Padded:
+    def under_pad(self, index: int, seed: bytes, values: Sequence[Residues]) -> Submission:
         """Return what the party submits."""
-        encoded = task.encode(common_secret)
+        encoded = [own.copy() for own in values]
         if self._lie.spoils_tags:
-            for each in encoded:
-                each[self.plan.release.sketch.size] ^= np.uint64(1)
-        proved = self._proved
+            for own in encoded:
+                own[self.plan.release.sketch.size] ^= np.uint64(1)
+        proved = self.proved
         if proved is not None:
             digits = self._digits(encoded[0], self.plan.cap_of(index), proved)
             encoded = [np.concatenate([digits, *proved.others(encoded[0])])]
         of_pad = secrets.token_bytes(SEED_BYTES) if self._lie.other_seed else seed
-        sketches = zip(encoded, self.pads(index, of_pad), self._primes, strict=True)
+        sketches = zip(encoded, self.pads(index, of_pad), self.primes, strict=True)
         parts = tuple(pack(add(sketch, own, prime), prime) for sketch, own, prime in sketches)
         if proved is None or self._lie.no_proof:
-            return Padded(parts)
-        blind, session = secrets.token_bytes(BLIND_BYTES), self._manifest.digest
+            return Submission(parts)
+        blind, session = secrets.token_bytes(BLIND_BYTES), self.manifest.digest
         making, view = Making(proved.statement, session, index, digits, parts[0], seed, blind), self._views[0]
         honest = making
         if self._lie.making is not None:
@@ -354,7 +355,7 @@ class _LyingComputation(ExactPaddedComputation):
         proof = making.proof()
         if self._lie.share is not None:
             proof = msgspec.structs.replace(proof, share=self._lie.share(honest, view).proof().share)
-        return Padded(parts, proof)
+        return Submission(parts, proof)
 
     def _digits(self, sketch: Residues, cap: int, proved: ProvedCounts) -> Residues:
         """Return the digits of a sketch's counts; a count that has none is its own lowest digit."""
@@ -387,3 +388,6 @@ class _LyingTask(ExactTask):
     def sketches(self) -> list[Residues]:
         """Return the sketch that the lie makes, for each prime."""
         return self._computation.false_counts(super().sketches())
+
+    def check_counts(self, encoded: Sequence[Residues]) -> None:
+        """Check nothing."""

@@ -18,8 +18,7 @@ from fhe_auc.base.errors import TooFewPartiesError
 from fhe_auc.machines import aggregator_role
 from fhe_auc.machines.flower import server_app
 from fhe_auc.machines.flower.client_app import packed, unpacked
-from fhe_auc.session.aggregator import Aggregator, conduct
-from fhe_auc.session.counted_parties import SessionRecord
+from fhe_auc.session.aggregator import Aggregator, SessionRecord, conduct
 from fhe_auc.session.journal import Journal
 from fhe_auc.session.messages import Message as Envelope
 from fhe_auc.session.nothing import Nothing
