@@ -119,7 +119,7 @@ def federated_auc(
         looks at no row.
     interval : float or None
         Level of the confidence interval, from 0.5 to 0.9999; None: no interval. Exact and verified have DeLong's, with
-        joint keys Hanley and McNeil's; the other protocols release too little for one.
+        an epsilon Hanley and McNeil's; the other protocols release too little for one.
     setup : Setup
         Who has the keys, the encryption library, and public bounds on the number of rows.
     progress : bool or callable

@@ -78,8 +78,6 @@ _NO_DIFFERENCE = (
 _KEYS = {
     "sealed": "A key holder has drawn each party's pad, and the parties' common secret: it and the aggregator must not "
     "collude, as together they read every party's counts. No party can read another's.",
-    "joint": "Each two parties share a mask; nobody has the pads of all. Whoever keeps what the aggregator was sent "
-    "reads every party's counts once X25519 is broken.",
     "helper": "A helper takes the pads off the sum, and sees neither counts nor their sum. It and the aggregator must "
     "not collude with a party.",
 }

@@ -65,9 +65,9 @@ class ExactComputation(PaddedComputation[PadKey, SecretContext]):
     def sum_of_pads(self, seeds: Iterable[tuple[int, bytes]]) -> list[Words]:
         """Return the sum of these pads, by index, for each prime, shape (1, size)."""
         totals = [PolynomialSum(shape) for shape in self._shapes]
-        for index, seed in seeds:
-            for total, own in zip(totals, self.pads(index, seed), strict=True):
-                total.add(own[None])
+        for index, seed in seeds:  # one after the other: a pad is as large as a sketch
+            for total, values in zip(totals, self.pads(index, seed), strict=True):
+                total.add(values[None])
         return [total.words for total in totals]
 
     def added(self, sums: Iterable[Sequence[Words]]) -> list[Words]:
