@@ -31,16 +31,18 @@ from fhe_auc.ckks import CkksParameters
 from fhe_auc.machines import outcomes, site_state
 from fhe_auc.metrics import CalibrationMap
 from fhe_auc.question import thresholds
-from fhe_auc.question.analysis import Analysis, Variable
+from fhe_auc.question.analysis import PLAIN, Analysis, Variable
 from fhe_auc.question.fleet import Fleet
 from fhe_auc.question.study import Study
 from fhe_auc.results import calibration_file
 from fhe_auc.rlwe.ciphertexts import wrap
 from fhe_auc.rlwe.polynomials import Polynomials
+from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.journal import Journal
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.messages import MESSAGE as MESSAGE_PURPOSE
 from fhe_auc.session.messages import Message
+from fhe_auc.session.nothing import Telling
 from fhe_auc.session.party import Party
 from fhe_auc.session.plan import EncodedPlan
 from fhe_auc.session.vector_computation import VectorPlan
@@ -66,7 +68,7 @@ from fhe_auc_keys.trust.existing_certificate import Statement
 from fhe_auc_keys.trust.identity import Identity
 from fhe_auc_keys.trust.member_lists import sign_list
 from fhe_auc_keys.trust.message_signatures import SessionProtection
-from fhe_auc_keys.trust.sealing import PrivateKey
+from fhe_auc_keys.trust.sealing import PrivateKeys
 from fhe_auc_keys.trust.signed_documents import sign
 from fhe_auc_protocols.blinded_auc.plan import AucPlan, Workload
 from fhe_auc_protocols.exact_auc.plan import ExactPlan
@@ -106,9 +108,8 @@ TRUST = Trust.from_pem(AUTHORITY_CERTIFICATE, ((HERE / "revocation-list.pem").re
 
 
 def _identity(name: str, seed: int) -> Identity:
-    signing = Ed25519PrivateKey.from_private_bytes(bytes([seed] * 32))
-    encryption = PrivateKey.from_components(bytes([seed + 1] * 64), bytes([seed + 1] * 32))
-    return Identity(name, signing, encryption).certified((HERE / f"{name}.pem").read_bytes())
+    keys = PrivateKeys.from_components(bytes([seed] * 32), (bytes([seed + 1] * 64), bytes([seed + 1] * 32)))
+    return Identity(name, keys).certified((HERE / f"{name}.pem").read_bytes())
 
 
 NORTH, SOUTH, ADDER = _identity("north", 2), _identity("south", 4), _identity("adder", 6)
@@ -170,14 +171,9 @@ def _manifest(plan: str | None = None) -> Manifest:
     )
 
 
-class _Scribe(Party):
-    """A party that has nothing to send, for the state that all parties have."""
-
-    rounds = 1
-    download_limit = 0
-
-    def _answer(self, round_number: int, payload: bytes) -> bytes:
-        return b""
+def _party() -> Party:
+    """One that has nothing of its own to keep."""
+    return Party(_manifest(), "north", Telling(_manifest(), PartyData.without_rows("north", PLAIN)))
 
 
 def _announcement() -> bytes:
@@ -214,7 +210,7 @@ VECTORS: dict[str, Callable[[Path], bytes]] = {
     "manifest, exact": lambda _: _manifest("exact").to_bytes(),
     "digest of a manifest": lambda _: _manifest().digest,
     "message": lambda _: MESSAGE.to_bytes(),
-    "state of a party": lambda _: _Scribe(_manifest(), "north").saved(),
+    "state of a party": lambda _: _party().saved(),
     "whose submissions count": lambda folder: _journalled(folder, "closed"),
     "submission in a journal": lambda folder: _journalled(folder, "submissions")[8:],
     "container of a ciphertext": lambda _: wrap("ciphertext", FINGERPRINT, b"payload"),
