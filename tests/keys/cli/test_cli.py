@@ -29,7 +29,6 @@ from fhe_auc.question import thresholds
 from fhe_auc.rlwe import parameters as ring
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.aggregator import conduct
-from fhe_auc.session.manifest import JOINT_KEYS_LEAVE
 from fhe_auc.session.party import Party
 from fhe_auc_keys.bundles.sealed_bundles import Kept
 from fhe_auc_keys.bundles.session_keys import public_context
@@ -92,26 +91,21 @@ def test_the_aggregator_alone_gets_keys_that_it_can_load_and_nothing_else() -> N
     assert (told["holder"], list(told["parties"]), list(told["aggregator"])) == ("north", list(SITES), [ADDER])
 
 
-def test_a_joint_session_from_the_command_to_the_auc(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_session_without_keys_from_the_command_to_the_result(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     """What the commands leave in stores and files is what the roles of a session start from."""
     monkeypatch.setattr(SYSTEM, "now", clock)
-    convened = ("--protocol", "verified", "--keys", "joint", "--thresholds", "uniform:16", "--out", "joint")
-    said = ok(*SESSION, *convened).stdout
-    assert re.search("convened by +north", said)
-    assert re.search("keys +joint", said)
-    assert JOINT_KEYS_LEAVE in re.sub(r"\s+", " ", said)
-    assert [path.name for path in Path("joint").iterdir()] == ["session.joint"]
-    shown = ok("show", "joint/session.joint", *SOUTH).stdout
+    asked = ("--protocol", "dpauc-laplace", "-o", "epsilon=4", "--thresholds", "uniform:16", "--out", "noisy")
+    assert re.search("convened by +north", ok(*SESSION, *asked).stdout)
+    assert [path.name for path in Path("noisy").iterdir()] == ["session.convened"]
+    shown = ok("show", "noisy/session.convened", *SOUTH).stdout
     assert "'north' is the convener agreed on is for you to know" in re.sub(r"\s+", " ", shown)
-    told = json.loads(open_as_aggregator("--json", bundle="joint/session.joint").stdout)
-    assert told["joint_keys"]
+    told = json.loads(open_as_aggregator("--json", bundle="noisy/session.convened").stdout)
     rows = {}
     for number, name in enumerate(SITES):
-        assert json.loads(open_as(name, "joint/session.joint", "--json").stdout)["session"] == told["session"]
-        assert_fails(open_as(name, "joint/session.joint"), 1, "has been opened before")
+        assert json.loads(open_as(name, "noisy/session.convened", "--json").stdout)["session"] == told["session"]
+        assert_fails(open_as(name, "noisy/session.convened"), 1, "has been opened before")
         rows[name] = PartyData.from_arrays(name, [0, 1, 1, 0, 1], np.array([1, 5, 9, 6, 3 + number]) / 10)
-    for result in played("joint/session.joint", rows).values():
-        assert result["auc"] == pytest.approx(16 / 24, abs=1e-5)
+    assert {result["keys"] for result in played("noisy/session.convened", rows).values()} == {"none"}
 
 
 ROLES = {name: {"store": f"{name}/store", "holder": "north"} for name in (*SITES, ADDER)}
@@ -134,19 +128,17 @@ def played(session_file: str, rows: Mapping[str, PartyData]) -> dict[str, dict[s
     return told
 
 
-@pytest.mark.parametrize("keys", [("--backend", "tenseal"), pytest.param(("--keys", "joint"), marks=pytest.mark.slow)])
-def test_thresholds_found_in_one_session_are_what_parties_take_the_next_for(keys: tuple[str, ...]) -> None:
+def test_thresholds_found_in_one_session_are_what_parties_take_the_next_for() -> None:
     """Sites exchange files: the first session finds quantiles, its result is a file, and the second is for these."""
-    first = ok(*SESSION, *keys, "--thresholds", "quantile:8", "--out", "first", "--json")
+    first = ok(*SESSION, "--backend", "tenseal", "--thresholds", "quantile:8", "--out", "first", "--json")
     assert json.loads(first.stdout)["protocol"] == "boundaries-federated"
     assert "this session finds the thresholds" in first.stderr
     thresholds.save("found.txt", np.arange(8) / 16)
-    ok(*SESSION, *keys, "--thresholds", "found.txt", "--out", "second")
+    ok(*SESSION, "--backend", "tenseal", "--thresholds", "found.txt", "--out", "second")
     thresholds.save("other.txt", np.arange(8) / 8)
-    bundle = "second/session.joint" if "joint" in keys else "second/south.bundle"
-    refused = open_as("south", bundle, "--thresholds", "other.txt")
+    refused = open_as("south", "second/south.bundle", "--thresholds", "other.txt")
     assert_fails(refused, 1, "the session is for other thresholds than those agreed on")
-    agreed = open_as("south", bundle, "--thresholds", "found.txt")  # a refused bundle is not used up
+    agreed = open_as("south", "second/south.bundle", "--thresholds", "found.txt")  # a refused bundle is not used up
     assert agreed.exit_code == 0, agreed.output
     assert_fails(open_as_aggregator("--thresholds", "found.txt"), 2, "--thresholds is for parties")
 
@@ -235,8 +227,7 @@ def test_what_cannot_be_is_refused_in_one_line_and_leaves_nothing() -> None:
         ((*SESSION, *QUANTILES, "--protocol", "exact", "--epsilon", "1"), 2, "'exact' has no option 'epsilon'"),
         ((*SESSION, *private, "--protocol", "histogram-local-dp"), 2, "encrypts nothing: backend does not apply"),
         ((*SESSION, *private), 2, "has no private way to find quantile thresholds"),
-        ((*SESSION, "--keys", "joint", "--protocol", "semi-honest"), 2, "has no joint keys"),
-        ((*SESSION, "--smudging-bits", "40"), 2, "is for joint keys only"),
+        ((*SESSION, "--keys", "helper"), 2, "--keys helper and --helper go together"),
         ((*SESSION, *SMALL, "--epsilon", "0.5"), 2, "take a helper .* and a row cap of each site"),
         ((*SESSION, *SMALL, "--min-parties", "9"), 2, "min_parties must lie between"),
         ((*SESSION, "--by", "sex", *SMALL), 2, "which levels does 'sex' have"),
@@ -393,17 +384,12 @@ def test_a_bundle_opens_once_for_its_party_and_is_not_used_up_where_it_is_refuse
     assert open_as("north", "right/north.bundle", study="agreed.toml").exit_code == 0
 
 
-def test_a_bundle_for_a_library_that_is_not_here_is_not_used_up_and_a_joint_session_that_takes_none_is_opened(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    ok(*SESSION, "--keys", "joint", "--out", "joint")
+def test_a_bundle_for_a_library_that_is_not_here_is_not_used_up(monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as elsewhere:
         elsewhere.setattr(ring, "_why_not", lambda name: "it is not installed")
         for refused in (open_as("north"), open_as_aggregator()):
             assert_fails(refused, 2, "backend '(openfhe|tenseal)' cannot be imported here")
         assert json_of("show", *NORTH)["sessions"] == {}
-        joint = open_as_aggregator("--out", "joint.keys", bundle="joint/session.joint")
-        assert (open_as("south", "joint/session.joint").exit_code, joint.exit_code) == (0, 0)
     assert (open_as("north").exit_code, open_as_aggregator().exit_code) == (0, 0)
 
 
@@ -461,12 +447,6 @@ def test_a_site_with_more_rows_than_its_cap_answers_nothing(clock: Clock, monkey
         with pytest.raises(InputError, match=r"^party 'north' has 5 rows, more than its cap in .*study, 4$"):
             answer(kept, joined.aggregator().start(), lambda *_: rows, lambda *_: None)
         assert kept.state(joined.manifest.session) is None
-
-
-def test_a_session_in_which_everybody_receives_much_is_made_with_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fhe_auc.session.plan._LARGE_DOWNLOAD", 100_000)
-    made = ok(*SESSION, *SMALL, "--protocol", "exact", "--keys", "joint")
-    assert re.search("warning: each of 2 parties receives .*; with joint keys that grows", made.stderr)
 
 
 def test_no_file_is_overwritten_unasked(clock: Clock) -> None:

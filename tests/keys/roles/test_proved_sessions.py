@@ -274,7 +274,6 @@ def test_caps_that_cannot_be_proved_are_refused_with_what_to_give() -> None:
     sites = [([0, 1, 1], [0.1, 0.8, 0.4]), ([0, 0, 1], [0.5, 0.2, 0.9])]
     for asked, why in (
         ({"keys": "sealed"}, 'with a helper only: give keys="helper"'),
-        ({"keys": "joint"}, 'with a helper only: give keys="helper"'),
         ({"protocol": "histogram-federated"}, "with exact and verified, not with protocol 'histogram-federated'"),
         ({"row_caps": {"party 1": 5}}, "'party 2' has none, and each party is to prove its own"),
         ({"row_caps": {"party 1": 5, "party 2": 5, "west": 5}}, "'west' is not a party"),
