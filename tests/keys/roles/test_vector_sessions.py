@@ -95,7 +95,7 @@ MOVED = {2: -1, 3: 1}
 
 
 def entries(play: VectorPlay, packed: bytes) -> Residues:
-    return play.computation._sums.unpacked(packed)
+    return play.computation.sums.unpacked(packed)
 
 
 def plus(values: Residues, changes: Mapping[int, int]) -> Residues:
@@ -209,15 +209,16 @@ def test_a_party_s_last_answer_does_not_tell_what_it_found_and_sessions_of_the_s
 
 def test_an_opening_that_is_none_is_refused() -> None:
     play = VectorPlay(SITES)
-    for bad in (b"short", bytes(play.computation._sums.packed_bytes - 1) + b"\xff"):
+    for bad in (b"short", bytes(play.computation.sums.packed_bytes - 1) + b"\xff"):
         with pytest.raises(DeserialisationError):
             play.plugin.aggregator(play.manifest, aggregator_material(b"", bad))
 
 
 def test_the_pads_of_other_parties_than_those_that_count_make_no_number() -> None:
     play = VectorPlay(SITES)
-    of_two = play.computation.opening(b"", {name: play.session.seeds[name] for name in NAMES[:2]})
-    play.aggregator = play.plugin.aggregator(play.manifest, aggregator_material(b"", of_two))
+    of_two = play.computation.sum_of_pads(enumerate([*play.session.seeds.values()][:2]))
+    material = aggregator_material(b"", play.computation.pad_key(None, of_two))
+    play.aggregator = play.plugin.aggregator(play.manifest, material)
     outcomes = play.outcomes(play.until_result())
     assert all(isinstance(each, VerificationError) for each in outcomes.values())
 
@@ -244,14 +245,19 @@ def test_with_sealed_keys_all_must_submit_where_parties_pad_and_else_a_helper_op
 # --- Who learns what --------------------------------------------------------------------------------------------------
 
 
+def secret_of(side: Any) -> bytes:
+    secret: bytes = side._own.common_secret if hasattr(side, "_own") else side._common_secret
+    return secret
+
+
 def common_secret_of(play: VectorPlay) -> bytes:
-    (secret,) = {party._common_secret for party in play.parties.values()}
+    (secret,) = {secret_of(party._side) for party in play.parties.values()}
     assert len(secret) == 32
     return secret
 
 
 def common_pads(play: VectorPlay) -> CommonShares:
-    secret, size = common_secret_of(play), play.computation.size
+    secret, size = common_secret_of(play), play.computation.sums.size
     return CommonShares(secret, play.manifest.digest, _LABEL, "pad", modulus=MODULUS, size=size)
 
 
@@ -275,14 +281,13 @@ def test_the_aggregator_and_the_helper_together_see_uniform_numbers() -> None:
     """They take off every party's pad; the common pads stay."""
     play = VectorPlay(SITES, keys="helper", **WIDE)
     seeds: dict[str, bytes] = {}
-    honest = play.helper._secrets_in
+    honest = play.helper._side.secret_in
 
-    def blobs(payload: bytes) -> Any:
-        found, left_out = honest(payload)
-        seeds.update(found)
-        return found, left_out
+    def unsealed(signed: Any) -> Any:
+        seeds[signed.party] = honest(signed)
+        return seeds[signed.party]
 
-    play.helper._secrets_in = blobs
+    play.helper._side.secret_in = unsealed
     play.until_result()
     assert set(seeds) == set(NAMES)
     for name, sent in play.sent.items():

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
-from fhe_auc_keys.trust.sealing import seal_under, unseal_under
 
 from fhe_auc_keys.errors import TamperedError
+from fhe_auc_keys.trust.sealing import seal_under, unseal_under
 from tests.support.wire import flipped
 
 KEYS = [bytes([number]) * 32 for number in (1, 2, 3)]

@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 from cryptography.hazmat.primitives.kdf.hkdf import HKDFExpand
 
 from fhe_auc_keys.errors import KeysError, TamperedError, UnfitCertificateError
-from fhe_auc_keys.trust import public_keys, sealing
+from fhe_auc_keys.trust import sealing
 from fhe_auc_keys.trust.certificates import verify
 from fhe_auc_keys.trust.sealing import OVERHEAD, PrivateKey, seal
 from tests.support.certified import NOW, Consortium
@@ -111,7 +111,7 @@ def test_where_the_library_has_no_ml_kem_no_key_is_made_or_read_and_no_certifica
             make()
     monkeypatch.undo()
     PrivateKey.generate()
-    monkeypatch.setattr(public_keys.MLKEM768PublicKey, "from_public_bytes", missing)
-    public_keys.encryption_key.cache_clear()
+    monkeypatch.setattr(sealing.MLKEM768PublicKey, "from_public_bytes", missing)
+    sealing.encryption_key.cache_clear()
     with pytest.raises(KeysError, match="nothing is sealed to less"):
         verify(made.identities["north"].credential, made.trust(), at=NOW)
