@@ -4,7 +4,7 @@ What is encrypted is the slots of C components, complex numbers in plain units (
 the context's affair. The aggregator squares sums of submissions, slot by slot, and parties read the sums over all slots
 of some components. Nothing is rotated, relinearised or rescaled: there are no evaluation keys.
 
-The library makes secret keys, encryptions of zero and products. The rest is arithmetic on words, the same on every
+The library makes secret keys and encryptions of zero. The rest is arithmetic on words, the same on every
 backend.
 
 Before it sends a product, the aggregator re-randomises it, so that the sums show and nothing else.
@@ -72,7 +72,6 @@ class PublicContext(BasePublicContext[CkksParameters]):
 
     def __init__(self, stored: PublicKeys[CkksParameters], library: Library[CkksParameters]) -> None:
         super().__init__(stored, library)
-        self._square = library.square
         self._public_key = np.split(self._seeded.expand(stored.public_key), 2)
 
     def read_submission(self, data: bytes, into: Words | None = None) -> Words:
@@ -94,7 +93,11 @@ class PublicContext(BasePublicContext[CkksParameters]):
         total = shape.zeros()
         for words in sums:
             check_not_transparent(words)
-            shape.add_in_place(total, self._square(words))
+            first, second = np.split(words, 2)
+            middle = half.multiply(first, second)
+            half.add_in_place(middle, middle.copy())
+            parts = half.multiply(first, first), middle, half.multiply(second, second)
+            shape.add_in_place(total, np.concatenate(parts))
         return total
 
     def dump_sums(self, squares: Sequence[Words], multiplier: int, flooding_bits: int) -> bytes:

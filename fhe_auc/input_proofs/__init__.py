@@ -4,12 +4,9 @@ A party's digits are shared: the aggregator holds them padded, and the helper ca
 party sends a proof, shared likewise. Each server makes a few numbers of its shares (`query`), and whoever has both
 servers' numbers decides. They say whether the statement holds, and nothing else.
 
-    field                 roots of unity, and transforms over them
-    statement             what is proved: digits of counts, and what adds up to what; how long a proof is
-    prove                 party: proofs, and the gadget, a polynomial that vanishes on digits
-    verify                servers: `Query`, and `decide`
-    joint_randomness      what all proofs of a party hang on, and no party can choose
-    sessions              all of it for one session's roles, as bytes
+    statement    what is proved: digits of counts, and what adds up to what; how long a proof is
+    proofs       party: proofs, and the gadget, a polynomial that vanishes on digits; servers: `Query`, and `decide`
+    sessions     all of it for one session's roles, as bytes; what all proofs of a party hang on, and when they are read
 
 The construction is that of Prio3: Boneh, Boneh, Corrigan-Gibbs, Gilboa and Ishai, "Zero-Knowledge Proofs on
 Secret-Shared Data via Fully Linear PCPs", CRYPTO 2019, section 4.2, as the IETF's VDAF draft (draft-irtf-cfrg-vdaf,

@@ -7,49 +7,123 @@
 
 The helper learns of each party whether its proofs hold, and the aggregator of the helper. "The proof did not hold" does
 not say who lied: either server can make an honest proof fail.
+
+**Joint randomness.** What a party's proofs hang on follows from all that the party has shared, before there is a proof.
+
+    part of the aggregator   HMAC(blind; session, party, SHA-256 of the padded digits)
+    part of the helper       HMAC(seed of the pad; session, party)
+    seed                     SHA-256(session, party, both parts)
+    weights                  ChaCha20 under the seed
+
+A party could choose its digits by the weights otherwise. Both parts go into one hash, from which the weights of all
+proofs come: who wants one of them to pass by luck has t tries to make, and has then to pass the other proofs as well.
+(With a seed for each proof, a liar would look for one after the other.)
+
+Each server works out its own part, and the helper compares the seed that the aggregator has used with its own. A party
+that told each of them another part could look for weights at either server apart: of n tries at each, n² pairs, so that
+all four proofs would pass after 2^84 of 42 bits, and two of them after 2^42.
+
+The helper knows the pad, and would try counts until a part fits: so the aggregator's part is blinded by 32 bytes that
+the party gives to it alone. The helper's hangs on the pad's seed, which nobody guesses.
+
+**When servers may look at proofs**: once all submissions are fixed. Nobody can know the query before.
+
+    query's key = HKDF(secret; the manifest's digest, the digest of ALL submissions)
+
+Who knew the query could make a false proof that passes it. So whatever carries a session, `Submissions` is the only
+way to a `QueryKey`, and has none while a submission is missing. The secret is the aggregator's; between machines it is
+kept with the digest before an answer is worked out, so that no proof is asked at two points: that would tell counts.
 """
 
 from __future__ import annotations
 
+import hashlib
 import hmac
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import islice
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple, NewType, TypeVar
 
 import msgspec
 import numpy as np
 
-from fhe_auc.base.errors import DeserialisationError
-from fhe_auc.base.keystream import KeyStream
+from fhe_auc.base.errors import DeserialisationError, EvaluationError
+from fhe_auc.base.keystream import KeyStream, derived_key
 from fhe_auc.base.serialise import encode
-from fhe_auc.input_proofs.fixed import QueryKey
-from fhe_auc.input_proofs.joint_randomness import (
-    BLIND_BYTES,
-    PART_BYTES,
-    SEED_BYTES,
-    aggregators_part,
-    helpers_part,
-    helpers_share,
-    joint_seed,
-    weights,
-)
-from fhe_auc.input_proofs.prove import prove
+from fhe_auc.input_proofs.proofs import Query, decide, prove
 from fhe_auc.input_proofs.statement import PROOFS, Statement
-from fhe_auc.input_proofs.verify import Query, decide
 from fhe_auc.rlwe.modular import Residues, add, subtract, uniform
 from fhe_auc.sums.pads import pack, packed_size, unpack
 
+PART_BYTES = BLIND_BYTES = SEED_BYTES = 32
 KEY_BYTES = 32  # of a query
 NOT_PROVED = (
     "its proof did not hold that its rows are counts within its cap: it sent other numbers, or a server made the proof "
     "fail"
 )
-
-
 _BATCH = 2**19  # residues of joint randomness that are in memory at a time
+_AGGREGATOR, _HELPER = b"fhe-auc input proofs: aggregator's part 1\0", b"fhe-auc input proofs: helper's part 1\0"
+_WEIGHTS, _SHARE = b"fhe-auc input proofs: weights 1\0", b"fhe-auc input proofs: helper's share 1\0"
+_QUERY = b"fhe-auc input proofs: query's key 1\0"
+
 T = TypeVar("T")
+QueryKey = NewType("QueryKey", bytes)
+"""32 bytes, of `Submissions.query_key`; the helper's copy comes from the aggregator."""
+
+
+class Submissions:
+    """All submissions that are asked about, `number` of them or of groups of them, by their digests, in order."""
+
+    def __init__(self, number: int) -> None:
+        self._missing, self._digest = number, hashlib.sha256(encode(number))
+
+    def add(self, digest: bytes) -> None:
+        """Fix the next one; raise `EvaluationError` where all are fixed."""
+        if not self._missing:
+            raise EvaluationError("all submissions are fixed: there is no further one")
+        self._missing -= 1
+        self._digest.update(encode(digest))
+
+    @property
+    def digest(self) -> bytes:
+        """That of all, 32 bytes; `EvaluationError` while one is missing."""
+        if self._missing:
+            raise EvaluationError(f"{self._missing} submissions are not fixed: nothing can be asked before all are")
+        return self._digest.digest()
+
+    def query_key(self, secret: bytes, manifest: bytes) -> QueryKey:
+        """Return the key of the query, by 32 secret bytes and the manifest's digest; errors as `digest`."""
+        return QueryKey(derived_key(secret, manifest, _QUERY, self.digest.hex()))
+
+
+def aggregators_part(blind: bytes, digest: bytes, party: int, padded: bytes) -> bytes:
+    """Return the part that binds the padded digits, 32 bytes.
+
+    `blind` is 32 bytes, `digest` the manifest's, and `party` the index of a party in it, or of a fleet's member.
+    """
+    return hmac.digest(blind, encode((_AGGREGATOR, digest, party, hashlib.sha256(padded).digest())), "sha256")
+
+
+def helpers_part(seed: bytes, digest: bytes, party: int) -> bytes:
+    """Return the part that binds the seed of the pad, 32 bytes, and so the helper's shares of digits and proofs."""
+    return hmac.digest(seed, encode((_HELPER, digest, party)), "sha256")
+
+
+def joint_seed(digest: bytes, party: int, parts: tuple[bytes, bytes]) -> bytes:
+    """Return what the weights hang on, 32 bytes, from the aggregator's part and the helper's."""
+    return hashlib.sha256(encode((_WEIGHTS, digest, party, *parts))).digest()
+
+
+def weights(statement: Statement, seed: bytes) -> Residues:
+    """Return the weights of digits, shape (proofs, digits), from the joint seed."""
+    return uniform(KeyStream(seed), statement.prime, PROOFS, statement.digits)
+
+
+def helpers_share(statement: Statement, seed: bytes, digest: bytes, party: int) -> Residues:
+    """Return the helper's share of the proofs, shape (proofs, `Shape.size`), from the seed of the pad."""
+    stream = KeyStream(derived_key(seed, digest, _SHARE, party))
+    return uniform(stream, statement.prime, PROOFS, statement.shape.size)
 
 
 class InputProof(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):

@@ -1,7 +1,7 @@
 """Contexts of every scheme: keys, the library that makes them, what they are stored as, and how they come to life.
 
-An encryption library, OpenFHE or SEAL, makes secret keys, encryptions of zero, and CKKS squares. Values are added to
-these in words, the same on every library. Its objects, plaintexts, ciphertexts and keys, stay inside.
+An encryption library, OpenFHE or SEAL, makes secret keys and encryptions of zero. All else is done in words, the same
+on every library. Its objects, ciphertexts and keys, stay inside.
 
 Only coefficients travel: what a library's parser sees of foreign bytes is never its header. Both libraries serialise an
 object as a header (parameters, sizes, pointers) around long runs of 64-bit coefficients. A changed header can abort the
@@ -18,16 +18,16 @@ import importlib
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Any, ClassVar, Generic, NamedTuple, TypeAlias, TypeVar
 from weakref import WeakValueDictionary
 
 import msgspec
 import numpy as np
 
-from fhe_auc.base.errors import BackendUnavailableError, CapacityError, DeserialisationError
+from fhe_auc.base.errors import CapacityError, DeserialisationError
 from fhe_auc.base.serialise import decode, encode
-from fhe_auc.rlwe.ciphertexts import SEED_BYTES, Seeded, unwrap, wrap
+from fhe_auc.rlwe.ciphertexts import Seeded, unwrap, wrap
 from fhe_auc.rlwe.parameters import LIBRARIES, RingParameters, choose_backend
 from fhe_auc.rlwe.polynomials import WORD, Polynomials, Words
 
@@ -118,38 +118,6 @@ class Library(ABC, Generic[P]):
         encrypted_zero = self._encrypted_zero((self.secret_key if secret else self.public_key).raw(key), secret=secret)
         return lambda: self.submission.words(self._saved(encrypted_zero()))
 
-    def square(self, words: Words) -> Words:
-        """Return the library's product of a CKKS ciphertext with itself, not relinearised.
-
-        Three polynomials, as values at the roots of unity. Raises `BackendUnavailableError` as `verify_square`, at
-        first use.
-        """
-        return self._product.words(self._saved(self._squared(self.submission.raw(words))))
-
-    def verify_square(self, ciphertext: Words, square: Words) -> None:
-        """Check that the library's square of a ciphertext is its polynomials' products, in the order of powers of s.
-
-        Raises `BackendUnavailableError` if it is not.
-        """
-        half = Seeded(self.submission.polynomials).half
-        b, a = np.split(ciphertext, 2)
-        middle = half.multiply(a, b)
-        half.add_in_place(middle, middle.copy())
-        if not np.array_equal(square, np.concatenate([half.multiply(b, b), middle, half.multiply(a, a)])):
-            raise BackendUnavailableError(
-                "this version of the encryption library multiplies ciphertexts in a way that fhe-auc does not know; "
-                "install one that fhe-auc asks for"
-            )
-
-    @cached_property
-    def _product(self) -> CoefficientLayout:
-        """Layout of products, learned from that of a ciphertext of any kind but a transparent one."""
-        words = self.submission.polynomials.uniform(bytes(SEED_BYTES))
-        square = self._squared(self.submission.raw(words))
-        layout = self._layout(square)
-        self.verify_square(words, layout.words(self._saved(square)))
-        return layout
-
     @abstractmethod
     def _new_keys(self) -> tuple[Any, Any]:
         """Return a fresh secret key, and a public key of it."""
@@ -160,10 +128,6 @@ class Library(ABC, Generic[P]):
 
         Raises `DeserialisationError` where it is none.
         """
-
-    @abstractmethod
-    def _squared(self, raw: bytes) -> Any:
-        """Return the product with itself of a CKKS ciphertext from what a `CoefficientLayout` made."""
 
     @abstractmethod
     def _saved(self, item: Any) -> bytes:

@@ -153,10 +153,6 @@ class Scheme(Library[Any]):
         parsed = _parsed(openfhe.DeserializePrivateKeyString if secret else openfhe.DeserializePublicKeyString, key)
         return lambda: self.context.Encrypt(parsed, self._zero)
 
-    def _squared(self, raw: bytes) -> Any:
-        ciphertext = _parsed(openfhe.DeserializeCiphertextString, raw)
-        return self.context.EvalMultNoRelin(ciphertext, ciphertext)
-
     def _saved(self, item: Any) -> bytes:
         return bytes(openfhe.Serialize(item, openfhe.BINARY))
 

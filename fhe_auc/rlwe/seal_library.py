@@ -142,13 +142,6 @@ class Scheme(Library[Any]):
 
         return made
 
-    def _squared(self, raw: bytes) -> Any:
-        ciphertext = seal.Ciphertext()
-        with _private_file(raw) as path:
-            ciphertext.load(self.context, path)
-        seal.Evaluator(self.context).square_inplace(ciphertext)
-        return ciphertext
-
     _saved = staticmethod(save)
 
     def _layout(self, item: Any) -> CoefficientLayout:

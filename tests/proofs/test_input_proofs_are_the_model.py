@@ -11,10 +11,8 @@ import numpy as np
 import pytest
 
 from fhe_auc.base.errors import CapacityError
-from fhe_auc.input_proofs.field import root_of_unity
-from fhe_auc.input_proofs.prove import prove
+from fhe_auc.input_proofs.proofs import Query, decide, prove, root_of_unity
 from fhe_auc.input_proofs.statement import FORGERY_BITS, LINEAR_CHECKS, PROOFS, Shape, Statement, best_shape
-from fhe_auc.input_proofs.verify import Query, decide
 
 INPUTS = Path(__file__).parents[2] / "proofs" / "Inputs.v"
 Digits = dict[tuple[int, int], int]  # by call and place in it, as x and as each proof's weights r there

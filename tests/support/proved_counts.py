@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from fhe_auc.base.keystream import KeyStream, derived_key
-from fhe_auc.input_proofs.prove import prove
+from fhe_auc.input_proofs.proofs import prove
 from fhe_auc.input_proofs.statement import LINEAR_CHECKS, PROOFS, Shape, Statement
 from fhe_auc.rlwe.modular import Residues, add, primes_below, subtract, uniform
 from tests.support import vdaf

@@ -19,7 +19,7 @@ class Member(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields
 
     name: str
     signing_key: bytes  # Ed25519, 32 bytes
-    encryption_key: bytes  # 1,216 bytes, as of `fhe_auc_keys.trust.public_keys.encryption_key`
+    encryption_key: bytes  # 1,216 bytes, as of `fhe_auc_keys.trust.sealing.encryption_key`
 
     def __post_init__(self) -> None:
         Ed25519PublicKey.from_public_bytes(self.signing_key)

@@ -13,8 +13,7 @@ import numpy as np
 
 from fhe_auc.base.errors import DeserialisationError, EvaluationError, InputError, TooFewPartiesError
 from fhe_auc.base.serialise import decode, encode
-from fhe_auc.input_proofs.fixed import QueryKey, Submissions
-from fhe_auc.input_proofs.sessions import InputProof, Submitted
+from fhe_auc.input_proofs.sessions import InputProof, QueryKey, Submissions, Submitted
 from fhe_auc.rlwe.polynomials import Words
 from fhe_auc_keys.errors import KeysError, TamperedError
 from fhe_auc_keys.fleet import tables

@@ -26,8 +26,7 @@ import msgspec
 from fhe_auc.base.errors import DeserialisationError, EvaluationError, InputError
 from fhe_auc.base.names import HELPER, NAME_BYTES
 from fhe_auc.base.serialise import SecretStruct, decode, encode
-from fhe_auc.input_proofs.fixed import QueryKey, Submissions
-from fhe_auc.input_proofs.sessions import NOT_PROVED, InputProof, Submitted
+from fhe_auc.input_proofs.sessions import NOT_PROVED, InputProof, QueryKey, Submissions, Submitted
 from fhe_auc.results.evaluation import Outcome
 from fhe_auc.rlwe.modular import Residues
 from fhe_auc.rows.party_data import PartyData

@@ -34,8 +34,7 @@ import numpy as np
 from fhe_auc.base.errors import DeserialisationError, EvaluationError, InputError, TooFewPartiesError
 from fhe_auc.base.names import NAME_BYTES
 from fhe_auc.base.serialise import SecretStruct, decode, encode
-from fhe_auc.input_proofs.joint_randomness import PART_BYTES
-from fhe_auc.input_proofs.sessions import KEY_BYTES, NOT_PROVED, Opened
+from fhe_auc.input_proofs.sessions import KEY_BYTES, NOT_PROVED, PART_BYTES, Opened
 from fhe_auc.results.evaluation import Outcome
 from fhe_auc.rlwe.modular import Residues
 from fhe_auc.session.computation import Keys, PaddedComputation, Result, Secret

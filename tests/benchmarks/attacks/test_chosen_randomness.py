@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from fhe_auc.base.errors import DeserialisationError
-from fhe_auc.input_proofs.joint_randomness import BLIND_BYTES, PART_BYTES
-from fhe_auc.input_proofs.sessions import InputProof, InputProofs, Opened, Submitted
+from fhe_auc.input_proofs.sessions import BLIND_BYTES, PART_BYTES, InputProof, InputProofs, Opened, Submitted
 from fhe_auc.input_proofs.statement import PROOFS, Shape, Statement
 from fhe_auc.rlwe.modular import Residues, add
 from fhe_auc.sums.pads import pack, unpack

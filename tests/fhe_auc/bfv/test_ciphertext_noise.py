@@ -203,12 +203,3 @@ def test_too_little_flooding_stops_one_of_both_attacks(factors: bfv.KeyPair, mon
         flooded = factors.public.flood(times(factors, factor))
         assert gcd_attack(factors, flooded) == 1
         assert 0.5 < size_attack(factors, flooded) / factor < 1.5
-
-
-def test_flooding_changes_both_polynomials_and_not_the_message(pair: bfv.KeyPair) -> None:
-    plain = some(3, PRIME)
-    ciphertext = loaded(pair, plain)
-    first, second = (pair.public.flood(ciphertext).words for _ in range(2))
-    assert not (first == second).any(axis=1).all()
-    assert ((first == second).mean(axis=1) < 0.01).all()
-    assert pair.secret.decrypt(pair.public.dump_result(pair.public.ciphertext(first, 0)), 0).tolist() == plain.tolist()

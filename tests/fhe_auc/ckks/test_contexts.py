@@ -12,10 +12,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fhe_auc import ckks
-from fhe_auc.base.errors import BackendUnavailableError, CapacityError, DeserialisationError
+from fhe_auc.base.errors import CapacityError, DeserialisationError
 from fhe_auc.ckks.encoding import MOST_BITS
 from fhe_auc.rlwe.ciphertexts import wrap
-from fhe_auc.rlwe.context import library_for
 from fhe_auc.rlwe.polynomials import Polynomials
 from tests.support.schemes import Ckks
 
@@ -116,75 +115,3 @@ def test_results_that_hide_nothing_or_are_of_another_count_or_size_are_refused(p
         forged[part] = np.array([few_values, few_values])
         with pytest.raises(DeserialisationError, match="multiplies the secret key is small"):
             read()
-
-
-def test_a_square_whose_polynomials_stand_in_another_order_is_refused_at_first_use(
-    pair: ckks.KeyPair, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    library = library_for.__wrapped__(pair.public.parameters)
-    words = library.submission.polynomials.uniform(bytes(range(32)))
-    square = library_for(pair.public.parameters).square(words)
-    library.verify_square(words, square)
-    first, second, third = np.split(square, 3)
-    half = pair.secret.mask_shape
-    twice = second.copy()
-    half.add_in_place(twice, second)
-    for other in ((third, second, first), (second, first, third), (first, twice, third)):
-        with pytest.raises(BackendUnavailableError, match="multiplies ciphertexts in a way that fhe-auc does not know"):
-            library.verify_square(words, np.concatenate(other))
-    product = Polynomials.multiply
-    monkeypatch.setattr(Polynomials, "multiply", lambda self, x, y: product(self, x, np.roll(y, 1, axis=1)))
-    with pytest.raises(BackendUnavailableError, match="multiplies ciphertexts in a way"):
-        ckks.PublicContext(pair.public._stored, library).sum_of_squares([words])
-
-
-_NEIGHBOUR = """
-import hashlib, json
-import openfhe
-from tests.support.schemes import Ckks
-
-# Another user of OpenFHE in this process, with parameters and keys of its own.
-settings = openfhe.CCParamsCKKSRNS()
-settings.SetMultiplicativeDepth(2); settings.SetScalingModSize(45); settings.SetRingDim(8192)
-settings.SetSecurityLevel(openfhe.HEStd_NotSet); settings.SetBatchSize(8)
-context = openfhe.GenCryptoContext(settings)
-for feature in (openfhe.PKE, openfhe.KEYSWITCH, openfhe.LEVELEDSHE, openfhe.ADVANCEDSHE):
-    context.Enable(feature)
-keys = context.KeyGen()
-context.EvalMultKeyGen(keys.secretKey)
-context.EvalRotateKeyGen(keys.secretKey, [1, -2])
-
-def maps():
-    def digest(key):
-        return hashlib.sha256(openfhe.Serialize(key, openfhe.BINARY)).hexdigest()
-    return [{tag: [digest(part) for part in parts] for tag, parts in context.GetAllEvalMultKeys().items()},
-            {tag: digest(key) for tag, key in context.GetAllEvalAutomorphismKeys().items()}]
-
-before = maps()
-scheme = Ckks()
-public, secret = scheme.library.generate(scheme.parameters("openfhe"))
-values = scheme.some(1)
-total = scheme.read(public, scheme.encrypt(secret, values))
-
-def are_right():
-    result = scheme.computed(public, total)
-    return bool(scheme.agree(scheme.decrypt(secret, result), scheme.expected(values)))
-
-right = [are_right()]
-after = maps()
-theirs = context.Encrypt(keys.publicKey, context.MakeCKKSPackedPlaintext([1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0]))
-found = context.Decrypt(context.EvalRotate(context.EvalMult(theirs, theirs), 1), keys.secretKey)
-found.SetLength(7)
-openfhe.ClearEvalMultKeys(); context.ClearEvalAutomorphismKeys()
-right.append(are_right())
-print(json.dumps([before, after, found.GetRealPackedValue(), right]))
-"""
-
-
-@pytest.mark.openfhe
-def test_products_on_openfhe_leave_its_maps_of_keys_as_they_are_and_need_none(run_child: Any) -> None:
-    before, after, theirs, right = run_child(_NEIGHBOUR)
-    assert [len(part) for part in before] == [1, 1]
-    assert after == before  # the neighbour's keys are there, ours are not
-    assert np.allclose(theirs, [4, 9, 16, 25, 36, 49, 64], atol=1e-3)
-    assert right == [True, True]  # and ours work after the neighbour has cleared the maps

@@ -8,7 +8,7 @@ is even told the queries. Who is told the next query passes every time, so the l
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -16,17 +16,90 @@ import pytest
 
 from fhe_auc.base.keystream import KeyStream, derived_key
 from fhe_auc.base.serialise import encode
-from fhe_auc.input_proofs.fixed import QueryKey, Submissions
-from fhe_auc.input_proofs.joint_randomness import aggregators_part, helpers_part, helpers_share, joint_seed, weights
-from fhe_auc.input_proofs.prove import prove
-from fhe_auc.input_proofs.sessions import InputProof, InputProofs, Opened, Submitted
+from fhe_auc.input_proofs.proofs import Query, prove
+from fhe_auc.input_proofs.sessions import (
+    InputProof,
+    InputProofs,
+    Opened,
+    QueryKey,
+    Submissions,
+    Submitted,
+    aggregators_part,
+    helpers_part,
+    helpers_share,
+    joint_seed,
+    weights,
+)
 from fhe_auc.input_proofs.statement import PROOFS
-from fhe_auc.input_proofs.verify import Query
 from fhe_auc.rlwe.modular import Residues, add, multiply, subtract, uniform
 from fhe_auc.sums.pads import pack, unpack
 from fhe_auc_keys.fleet.sealed_answers import AnswersSeal
-from tests.fhe_auc.input_proofs.test_soundness import CAP, LIED_ABOUT, LIES, Lie, any_digit, wrapped_around
-from tests.support.proved_counts import REAL, oracles_field
+from tests.support.proved_counts import REAL, oracles_field, statement_of
+
+# Counts 0 and 1 are one column's levels, 2 and 3 another's, of the same rows; 4 is what is left of a cap.
+LIED_ABOUT = statement_of(REAL, 5, 2, 8, 8, [{0: 1, 1: 1, 4: 1}, {0: 1, 1: 1, 2: -1, 3: -1}])
+CAP = 50
+Lie = Callable[[np.random.Generator], list[int]]
+"""Digits, some of them no digits; constants stay a cap, and zero."""
+
+
+def _places(*counts: int) -> list[int]:
+    return [each // 8**place % 8 for each in counts for place in (0, 1)]
+
+
+def honest(draw: np.random.Generator) -> list[int]:
+    first, second, third = (int(each) for each in draw.integers(0, 20, 3))
+    return _places(
+        first, second, third % (first + second + 1), first + second - third % (first + second + 1), 50 - first - second
+    )
+
+
+def any_digit(draw: np.random.Generator) -> list[int]:
+    """One digit is any residue; what is left of the cap makes up for it, as if it were a digit."""
+    found, place = honest(draw), int(draw.integers(0, 2))
+    lie = int(draw.integers(8, REAL))
+    change = (lie - found[place]) * 8**place
+    found[place] = lie
+    return _balanced(found, change)
+
+
+def wrapped_around(draw: np.random.Generator) -> list[int]:
+    """Two counts near half of the prime each, which add up to a count modulo the prime."""
+    lie = REAL // 2 + int(draw.integers(1, 1000))
+    return [lie, 0, (REAL + 5 - lie) % REAL, 0, *_places(5, 0, CAP - 5)]
+
+
+def over_the_cap(draw: np.random.Generator) -> list[int]:
+    """Digits all, of too many rows."""
+    count = CAP + int(draw.integers(1, 14))
+    return _places(count, 0, count, 0, 0)
+
+
+def one_group_against_another(draw: np.random.Generator) -> list[int]:
+    """Digits all, and within the cap, but the second column has other rows than the first."""
+    moved = int(draw.integers(1, 10))
+    return _places(10, 10, 10 + moved, 10, CAP - 20)
+
+
+def _balanced(digits: list[int], change: int) -> list[int]:
+    """What the first count has more, the third has, and the rest less, in their places of ones."""
+    digits[4] += change
+    digits[8] -= change
+    return digits
+
+
+LIES: list[Lie] = [any_digit, wrapped_around, over_the_cap, one_group_against_another]
+
+
+@pytest.mark.parametrize("make", LIES)
+def test_each_lie_is_false_for_one_reason_alone(make: Lie) -> None:
+    """Either a digit is none, or an equation does not hold: no check of the servers' does the other one's work."""
+    for seed in range(20):
+        digits = make(np.random.default_rng(seed))
+        counts = [(digits[each] + 8 * digits[each + 1]) % REAL for each in range(0, 10, 2)]
+        equations = (counts[0] + counts[1] + counts[4] - CAP, counts[0] + counts[1] - counts[2] - counts[3])
+        assert all(each % REAL < 8 for each in digits) != all(each % REAL == 0 for each in equations)
+
 
 SHAPE, FIELD = LIED_ABOUT.shape, oracles_field(REAL)
 ROOTS = FIELD.roots(SHAPE.points)

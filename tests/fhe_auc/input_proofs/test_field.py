@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fhe_auc.input_proofs.field import coefficients_of, root_of_unity, values_at_roots
+from fhe_auc.input_proofs.proofs import coefficients_of, root_of_unity, values_at_roots
 from fhe_auc.rlwe.modular import primes_below, total
 from tests.support.proved_counts import PRIMES, oracles_field
 

@@ -3,7 +3,7 @@
 import pytest
 
 from fhe_auc.base.errors import EvaluationError
-from fhe_auc.input_proofs.fixed import Submissions
+from fhe_auc.input_proofs.sessions import Submissions
 
 SECRET, MANIFEST = bytes(32), bytes(range(32))
 DIGESTS = [bytes([number]) * 32 for number in range(3)]

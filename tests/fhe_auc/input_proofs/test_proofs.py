@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from fhe_auc.base.errors import InputError
+from fhe_auc.input_proofs.proofs import Query, decide
 from fhe_auc.input_proofs.statement import LINEAR_CHECKS, PROOFS, Statement, best_shape
-from fhe_auc.input_proofs.verify import Query, decide
 from fhe_auc.rlwe.modular import Residues, add
 from tests.support import vdaf
 from tests.support.proved_counts import (

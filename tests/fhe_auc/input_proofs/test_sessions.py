@@ -19,9 +19,18 @@ import pytest
 
 from fhe_auc.base.errors import DeserialisationError
 from fhe_auc.base.keystream import KeyStream
-from fhe_auc.input_proofs.joint_randomness import aggregators_part, helpers_part, helpers_share, joint_seed, weights
-from fhe_auc.input_proofs.prove import prove
-from fhe_auc.input_proofs.sessions import InputProof, InputProofs, Opened, Submitted
+from fhe_auc.input_proofs.proofs import prove
+from fhe_auc.input_proofs.sessions import (
+    InputProof,
+    InputProofs,
+    Opened,
+    Submitted,
+    aggregators_part,
+    helpers_part,
+    helpers_share,
+    joint_seed,
+    weights,
+)
 from fhe_auc.input_proofs.statement import PROOFS, Statement
 from fhe_auc.rlwe.modular import Residues, add, inverse, multiply, subtract, uniform
 from fhe_auc.sums.pads import pack, unpack

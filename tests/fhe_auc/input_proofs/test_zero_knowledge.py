@@ -12,9 +12,8 @@ import numpy as np
 import pytest
 
 from fhe_auc.base.keystream import KeyStream
-from fhe_auc.input_proofs.prove import prove
+from fhe_auc.input_proofs.proofs import Query, decide, prove
 from fhe_auc.input_proofs.statement import LINEAR_CHECKS, PROOFS, Statement
-from fhe_auc.input_proofs.verify import Query, decide
 from fhe_auc.rlwe.modular import Residues, add, subtract, uniform
 from tests.support import vdaf
 from tests.support.proved_counts import oracles_circuit, oracles_field, statement_of

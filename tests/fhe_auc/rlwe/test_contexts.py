@@ -3,7 +3,6 @@
 What is peculiar to a scheme stands in `ckks/test_contexts.py` and `bfv/test_contexts.py`.
 """
 
-import base64
 import copy
 import hashlib
 import json
@@ -228,35 +227,6 @@ def test_contexts_from_bytes_are_as_they_were_and_work_with_the_originals(scheme
             result = result_of(scheme, evaluator, submission)
             for decryptor in (pair.secret, secret):
                 assert scheme.agree(scheme.decrypt(decryptor, result), scheme.expected(values))
-
-
-_ROLE = """
-import base64, json, sys
-from tests.support.schemes import SCHEMES
-scheme = SCHEMES[sys.argv[1]]
-context, *submissions = [base64.b64decode(line) for line in sys.stdin.buffer.read().split()]
-if submissions:
-    public = scheme.library.load_public(context)
-    total, other = (scheme.read(public, each) for each in submissions)
-    public.ciphertext_shape.add_in_place(total, other)
-    found = [scheme.computed(public, total)]
-else:
-    secret = scheme.library.load_secret(context)
-    found = [scheme.encrypt(secret, scheme.some(seed)) for seed in (12, 13)]
-print(json.dumps([base64.b64encode(each).decode() for each in found]))
-"""
-
-
-def test_processes_that_got_only_bytes_compute_what_the_key_owner_decrypts(
-    scheme: Any, pair: Any, run_child: Any
-) -> None:
-    def role(*given: bytes) -> list[bytes]:
-        data = b"\n".join(map(base64.b64encode, given))
-        return [base64.b64decode(each) for each in run_child(_ROLE, scheme.name, data=data)]
-
-    (result,) = role(pair.public.to_bytes(), *role(pair.secret.to_bytes()))
-    total = scheme.some(12) + scheme.some(13)
-    assert scheme.agree(scheme.decrypt(pair.secret, result), scheme.expected(total))
 
 
 def test_contexts_made_side_by_side_in_threads_do_not_mix(scheme: Any, backend: str) -> None:

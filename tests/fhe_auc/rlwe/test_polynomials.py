@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import chi2
 
 from fhe_auc.base.errors import DeserialisationError
 from fhe_auc.rlwe.polynomials import WORD, Polynomials, PolynomialSum, Words
@@ -136,18 +135,3 @@ def test_polynomials_have_nothing_in_common_and_are_the_key_stream_of_chacha20()
         expected = [int.from_bytes(octets[k : k + 8], "little") % 2**63 for k in range(0, 32, 8)]
         expanded = Polynomials(16, (modulus,)).uniform(bytes([*[0] * 31, ends_in]))
         assert expanded[0].tolist()[8 * block :][:4] == expected
-
-
-@pytest.mark.parametrize("row", range(len(EXPANDED.moduli)))
-def test_expanded_coefficients_are_uniform(row: int) -> None:
-    """Chi-square over 64 equal cells of the high part, and over 64 of the low part; both tails."""
-    modulus, rounds, cells = EXPANDED.moduli[row], 5, 64
-    drawn = np.concatenate([EXPANDED.uniform(seed(number))[row] for number in range(rounds)]).astype(object)
-    if modulus > cells**2:
-        parts = (drawn * cells // modulus, drawn % cells)
-    else:
-        parts, cells = (drawn,), modulus
-    for part in parts:
-        counts = np.bincount(part.astype(np.int64), minlength=cells)
-        statistic = ((counts - len(part) / cells) ** 2).sum() / (len(part) / cells)
-        assert FALSE_ALARM < chi2.sf(statistic, cells - 1) < 1 - FALSE_ALARM

@@ -8,7 +8,7 @@ from scipy import stats
 
 from fhe_auc import bfv, ckks
 from fhe_auc.base.errors import BackendUnavailableError, DeserialisationError
-from fhe_auc.rlwe.ciphertexts import FRESH_VARIANCE, SEED_BYTES, VARIANCE, Seeded, fresh_keys
+from fhe_auc.rlwe.ciphertexts import FRESH_VARIANCE, SEED_BYTES, VARIANCE, Seeded
 from fhe_auc.rlwe.context import library_for
 from fhe_auc.rlwe.modular import primes_above
 from fhe_auc.rlwe.polynomials import Polynomials, Words, coefficients_of
@@ -43,18 +43,6 @@ def encrypted_by_the_library(pair: ckks.KeyPair) -> Words:
 
 def zeros(pair: ckks.KeyPair) -> ckks.Slots:
     return np.zeros((4, pair.public.parameters.slots), complex)
-
-
-def test_reseeding_changes_the_error_by_the_second_one_and_nothing_else(pair: ckks.KeyPair) -> None:
-    seeded = Seeded(pair.public.ciphertext_shape)
-    words = encrypted_by_the_library(pair)
-    again = seeded.expand(seeded.reseed(words, pair.secret.secret_words))
-    assert not np.array_equal(words, again)
-    added = noise_of(pair, again)
-    seeded.half.subtract_in_place(added, noise_of(pair, words))
-    error = small_coefficients(seeded.half, added)
-    assert np.abs(error).max() <= 21
-    assert (error**2).mean() == pytest.approx(VARIANCE, rel=0.15)  # of 8192 values it is off by 0.016
 
 
 def test_encryptions_have_an_error_of_the_variance_that_bounds_reckon_with(pair: ckks.KeyPair) -> None:
@@ -100,19 +88,6 @@ def test_an_error_repeated_under_another_seed_tells_no_key(pair: ckks.KeyPair, m
     # With one error the difference is (a' - a)·s, and this zero; now no equation is without an error of its own.
     error = small_coefficients(pair.secret.mask_shape, noise_of(pair, first))
     assert (error**2).mean() == pytest.approx(2 * VARIANCE, rel=0.15)
-
-
-def test_other_messages_have_other_seeds_of_repeated_randomness(
-    pair: ckks.KeyPair, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("secrets.token_bytes", bytes)
-    secret = pair.secret.secret_words
-    b, _ = np.split(encrypted_by_the_library(pair), 2)
-    other = b.copy()
-    other[0, 0] ^= np.uint64(1)
-    keys = [fresh_keys(secret, each) for each in (b, other, b)]
-    assert (keys[0], len({*keys[0], *keys[1]})) == (keys[2], 4)
-    assert fresh_keys(other, b) not in keys  # of another secret key
 
 
 def test_a_library_that_keeps_polynomials_otherwise_is_refused(

@@ -18,11 +18,8 @@ import pytest
 from fhe_auc.base.errors import EvaluationError, InputError, TooFewPartiesError
 from fhe_auc.base.keystream import KeyStream
 from fhe_auc.base.serialise import encode
-from fhe_auc.input_proofs.field import root_of_unity
-from fhe_auc.input_proofs.fixed import QueryKey
-from fhe_auc.input_proofs.joint_randomness import helpers_share
-from fhe_auc.input_proofs.prove import prove
-from fhe_auc.input_proofs.sessions import NOT_PROVED, SEED_BYTES, InputProof, Opened, Submitted
+from fhe_auc.input_proofs.proofs import prove, root_of_unity
+from fhe_auc.input_proofs.sessions import NOT_PROVED, SEED_BYTES, InputProof, Opened, QueryKey, Submitted, helpers_share
 from fhe_auc.input_proofs.statement import PROOFS
 from fhe_auc.rlwe.modular import Residues, add, subtract, uniform
 from fhe_auc.session.computation import Submission

@@ -13,9 +13,8 @@ import pytest
 
 from fhe_auc.base.errors import DeserialisationError, TooFewPartiesError
 from fhe_auc.base.keystream import KeyStream
-from fhe_auc.input_proofs.prove import prove
+from fhe_auc.input_proofs.proofs import Query, prove
 from fhe_auc.input_proofs.sessions import NOT_PROVED
-from fhe_auc.input_proofs.verify import Query
 from fhe_auc.rlwe.modular import Residues, add, subtract, uniform
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc_benchmarks.attacks.exact_auc.lying_parties import LIES, Lie, View

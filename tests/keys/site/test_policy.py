@@ -267,6 +267,16 @@ def test_a_study_is_answered_no_more_often_than_the_policy_says_whatever_clocks_
     )
 
 
+def test_who_was_late_last_time_is_told_from_when_on_it_takes_part_again(clock: Clock) -> None:
+    set_policy(hours_between=20)
+    clock.at += timedelta(hours=10)
+    assert opened("week")["south.bundle"][0] == "opened"
+    clock.at += timedelta(hours=11)
+    made("next")
+    turn = r"hours-between is 20: it is this one's turn from 2030-05-02 \d\d:\d\d UTC on$"
+    assert_refused("next/south.bundle", turn, hours_between=20)
+
+
 def test_a_person_who_opens_puts_right_what_a_clock_that_was_ahead_has_left(clock: Clock) -> None:
     set_policy(hours_between=20)
     clock.at += 5 * DAY

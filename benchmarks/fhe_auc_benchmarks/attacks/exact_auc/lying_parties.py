@@ -18,16 +18,17 @@ import msgspec
 import numpy as np
 
 from fhe_auc.base.errors import InputError
-from fhe_auc.input_proofs.joint_randomness import (
+from fhe_auc.input_proofs.sessions import (
     BLIND_BYTES,
     PART_BYTES,
+    InputProof,
     aggregators_part,
+    aggregators_share,
     helpers_part,
     helpers_share,
     joint_seed,
     weights,
 )
-from fhe_auc.input_proofs.sessions import InputProof, aggregators_share
 from fhe_auc.input_proofs.statement import Statement
 from fhe_auc.results.evaluation import Evaluation
 from fhe_auc.rlwe.modular import Residues, add, multiply, residues, subtract, total
