@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import fields, replace
 from typing import Any, TypeVar
 
@@ -119,7 +120,7 @@ def federated_auc(
         looks at no row.
     interval : float or None
         Level of the confidence interval, from 0.5 to 0.9999; None: no interval. Exact and verified have DeLong's, with
-        joint keys Hanley and McNeil's; the other protocols release too little for one.
+        an epsilon Hanley and McNeil's; the other protocols release too little for one.
     setup : Setup
         Who has the keys, the encryption library, and public bounds on the number of rows.
     progress : bool or callable
@@ -159,7 +160,7 @@ def federated_auc(
     name, options = name_and_options(protocol)
     if cheat is not None:
         _check_cheat(cheat, registry.attacks(name), setup, len(parties))
-    with shown(progress) as report:
+    with shown(progress) if progress else nullcontext() as report:
         return evaluate(
             parties,
             analysis,
@@ -203,7 +204,7 @@ def evaluate(
     thresholds: str | ArrayLike | QuantileThresholds | None,
     interval: float | None,
     setup: Setup,
-    progress: Progress,
+    progress: Progress | None,
     cheat: str | None = None,
     options: Mapping[str, Any],
     edges: Callable[[NDArray[np.float64]], NDArray[np.float64]] | None = None,
@@ -288,5 +289,5 @@ def federated_thresholds(
         options={**options, "bins": bins},
         **vars(setup),
     )
-    with shown(progress) as report:
+    with shown(progress) if progress else nullcontext() as report:
         return run(registry.finding(name), request, parties, report)

@@ -23,7 +23,6 @@ import numpy as np
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from fhe_auc_keys.roles.contributions import Contribution
 
 from fhe_auc.base import serialise
 from fhe_auc.base.errors import BackendUnavailableError
@@ -32,16 +31,18 @@ from fhe_auc.ckks import CkksParameters
 from fhe_auc.machines import outcomes, site_state
 from fhe_auc.metrics import CalibrationMap
 from fhe_auc.question import thresholds
-from fhe_auc.question.analysis import Analysis, Variable
+from fhe_auc.question.analysis import PLAIN, Analysis, Variable
 from fhe_auc.question.fleet import Fleet
 from fhe_auc.question.study import Study
 from fhe_auc.results import calibration_file
 from fhe_auc.rlwe.ciphertexts import wrap
 from fhe_auc.rlwe.polynomials import Polynomials
+from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.journal import Journal
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.messages import MESSAGE as MESSAGE_PURPOSE
 from fhe_auc.session.messages import Message
+from fhe_auc.session.nothing import Telling
 from fhe_auc.session.party import Party
 from fhe_auc.session.plan import EncodedPlan
 from fhe_auc.session.vector_computation import VectorPlan
@@ -50,7 +51,7 @@ from fhe_auc.sums.terms import Factor, Part, Release, Sketch, Sum, Term
 from fhe_auc_keys.bundles import announcement
 from fhe_auc_keys.bundles import sealed_bundles as bundles
 from fhe_auc_keys.bundles.announcement import announce, open_announcement
-from fhe_auc_keys.bundles.roster import PartyMaterial, Roster
+from fhe_auc_keys.bundles.roster import Roster
 from fhe_auc_keys.bundles.session_keys import PartySecrets, aggregator_material
 from fhe_auc_keys.fleet import device, helper, tables
 from fhe_auc_keys.fleet import session as fleet_session
@@ -60,14 +61,14 @@ from fhe_auc_keys.site.policy import Policy
 from fhe_auc_keys.store import fixed_lists, key_store, trusted_authorities
 from fhe_auc_keys.store.budget import Entry, Ledger, Limit
 from fhe_auc_keys.store.key_store import KeyStore
-from fhe_auc_keys.trust import existing_certificate, group_sealing
+from fhe_auc_keys.trust import existing_certificate
 from fhe_auc_keys.trust.authority import Authority, Issued
 from fhe_auc_keys.trust.certificates import Trust, credential, verify
 from fhe_auc_keys.trust.existing_certificate import Statement
 from fhe_auc_keys.trust.identity import Identity
 from fhe_auc_keys.trust.member_lists import sign_list
 from fhe_auc_keys.trust.message_signatures import SessionProtection
-from fhe_auc_keys.trust.sealing import PrivateKey
+from fhe_auc_keys.trust.sealing import PrivateKeys
 from fhe_auc_keys.trust.signed_documents import sign
 from fhe_auc_protocols.blinded_auc.plan import AucPlan, Workload
 from fhe_auc_protocols.exact_auc.plan import ExactPlan
@@ -84,7 +85,7 @@ SESSION = bytes(range(16))
 FINGERPRINT = bytes(range(32))
 
 CKKS = CkksParameters("openfhe", 8192, (56, 55, 55), 0, 48.0)
-BFV = BfvParameters("openfhe", 8192, (53, 53, 53, 53), 0, (2199023288321, 2199023566849))
+BFV = BfvParameters("openfhe", 8192, (52, 52, 52, 52), 0, (2199023288321, 2199023566849))
 SUMS = BfvParameters("openfhe", 8192, (54, 54, 54), 0, (2199023288321,))
 PLANS = {
     "AUC": AucPlan(workload=Workload(thresholds=4, parties=2), parameters=CKKS),
@@ -96,7 +97,6 @@ PLANS = {
         authenticated=True,
         parties=2,
         max_rows=1_000_000,
-        joint_keys=False,
         parameters=SUMS,
         kept=1,
         flooding_bits=40,
@@ -108,9 +108,8 @@ TRUST = Trust.from_pem(AUTHORITY_CERTIFICATE, ((HERE / "revocation-list.pem").re
 
 
 def _identity(name: str, seed: int) -> Identity:
-    signing = Ed25519PrivateKey.from_private_bytes(bytes([seed] * 32))
-    encryption = PrivateKey.from_components(bytes([seed + 1] * 64), bytes([seed + 1] * 32))
-    return Identity(name, signing, encryption).certified((HERE / f"{name}.pem").read_bytes())
+    keys = PrivateKeys.from_components(bytes([seed] * 32), (bytes([seed + 1] * 64), bytes([seed + 1] * 32)))
+    return Identity(name, keys).certified((HERE / f"{name}.pem").read_bytes())
 
 
 NORTH, SOUTH, ADDER = _identity("north", 2), _identity("south", 4), _identity("adder", 6)
@@ -155,7 +154,6 @@ STATEMENT = Statement(
     not_before=1_700_000_000,
     not_after=1_800_000_000,
 )
-CONTRIBUTION = Contribution.sign(NORTH, SESSION, 2, (b"first", b"second"))
 
 
 def _manifest(plan: str | None = None) -> Manifest:
@@ -173,14 +171,9 @@ def _manifest(plan: str | None = None) -> Manifest:
     )
 
 
-class _Scribe(Party):
-    """A party that has nothing to send, for the state that all parties have."""
-
-    rounds = 1
-    download_limit = 0
-
-    def _answer(self, round_number: int, payload: bytes) -> bytes:
-        return b""
+def _party() -> Party:
+    """One that has nothing of its own to keep."""
+    return Party(_manifest(), "north", Telling(_manifest(), PartyData.without_rows("north", PLAIN)))
 
 
 def _announcement() -> bytes:
@@ -217,7 +210,7 @@ VECTORS: dict[str, Callable[[Path], bytes]] = {
     "manifest, exact": lambda _: _manifest("exact").to_bytes(),
     "digest of a manifest": lambda _: _manifest().digest,
     "message": lambda _: MESSAGE.to_bytes(),
-    "state of a party": lambda _: _Scribe(_manifest(), "north").saved(),
+    "state of a party": lambda _: _party().saved(),
     "whose submissions count": lambda folder: _journalled(folder, "closed"),
     "submission in a journal": lambda folder: _journalled(folder, "submissions")[8:],
     "container of a ciphertext": lambda _: wrap("ciphertext", FINGERPRINT, b"payload"),
@@ -237,7 +230,7 @@ VECTORS: dict[str, Callable[[Path], bytes]] = {
     "fleet's session": lambda _: helper._FORMAT.frame(helper._HelperState(FINGERPRINT, b"answer", False, b"key")),
     "opened session": lambda _: bundles.Kept(b"announcement", 2**31, b"secrets").to_bytes(),
     "session made": lambda _: made_sessions._FORMAT.frame(
-        made_sessions._Made(b"announcement", {"keys": "joint"}, 3600)
+        made_sessions._Made(b"announcement", {"keys": "helper"}, 3600)
     ),
     "answer kept": lambda _: site_state._FORMAT.frame(
         site_state._Answered(b"asked", b"sent", FINGERPRINT, b"party", b"", 900, (), True, False, "", {})
@@ -268,11 +261,6 @@ VECTORS: dict[str, Callable[[Path], bytes]] = {
     ),
     "fingerprint of a key binding": lambda _: STATEMENT.fingerprint,
     "authority": lambda _: AUTHORITY,
-    "roster": lambda _: ROSTER.to_bytes(),
-    "name of a session with its roster": lambda _: ROSTER.binding(_manifest()),
-    "material of a party of a joint session": lambda _: serialise.encode(PartyMaterial(ROSTER, b"identity")),
-    "contribution": lambda _: serialise.encode(CONTRIBUTION),
-    "excerpt": lambda _: serialise.encode(CONTRIBUTION.excerpt(1)),
     "announcement": lambda _: _announcement(),
     "signature of a message": lambda _: SessionProtection(FINGERPRINT, {}, {}, NORTH).sign(
         MESSAGE_PURPOSE, b"statement"
@@ -386,9 +374,8 @@ def test_what_is_pinned_can_be_read_unsealed_and_opened(tmp_path: Path) -> None:
     assert opened.study == STUDY
     assert msgspec.structs.replace(opened.manifest, certificates=(), aggregator=b"", study=None) == _manifest("AUC")
     assert announcement.KIND.purpose == b"session announcement 1"
-    sealed, to_all = (bytes.fromhex(each) for each in PINNED["sealed"].values())
+    (sealed,) = (bytes.fromhex(each) for each in PINNED["sealed"].values())
     assert NORTH.unseal(sealed, info=b"info") == b"the text"
-    assert group_sealing.unseal_mine(NORTH, to_all, info=b"info", associated=b"associated") == b"the text"
     for place, data in PINNED["key store"].items():
         path = tmp_path / place
         path.parent.mkdir(mode=0o700, exist_ok=True)

@@ -18,7 +18,7 @@ from fhe_auc.base.names import known_names
 T = TypeVar("T")
 
 LONGEST = 2**28
-"""Bytes. The longest are messages that pass on the parts that all parties have in joint keys, some 0.3 MB of each."""
+"""Bytes, more than any message of a session has."""
 
 TEMPORARY = ".tmp-"  # how the names of unfinished files begin; a process that is killed leaves one behind
 

@@ -63,7 +63,7 @@ def progress(first: str, *, unit: str = "parties", time_left: bool = False) -> I
 
 @contextmanager
 def shown(wanted: bool | Progress) -> Iterator[Progress]:
-    """Return what to report progress to: a bar for True, nothing for False, or what is given."""
+    """Return what to report progress to: a bar for True, or what is given."""
     if wanted is True:
         with progress("Keys and parties") as report:
             yield report

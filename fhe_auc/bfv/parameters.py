@@ -2,8 +2,7 @@
 
 How large the noise of ciphertexts gets, which flooding must hide and the modulus hold: standard deviations of a
 coefficient, derived for what is computed: Σ plaintext·ciphertext under keys that a key holder makes, with results
-switched to a smaller modulus; Σ (Σ left)·(Σ right) under joint keys. Tests measure them. V is the variance of the
-secret key's coefficients: 2/3, with joint keys n·2/3.
+switched to a smaller modulus. Tests measure them.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from typing import ClassVar
 
 from fhe_auc.base.errors import CapacityError
 from fhe_auc.rlwe.ciphertexts import VARIANCE
-from fhe_auc.rlwe.modular import is_prime, primes_below
+from fhe_auc.rlwe.modular import is_prime
 from fhe_auc.rlwe.parameters import BackendName, Chain, RingParameters
 
 CHAINS: dict[BackendName, tuple[Chain, ...]] = {
@@ -24,14 +23,7 @@ CHAINS: dict[BackendName, tuple[Chain, ...]] = {
 }
 """Chains of the libraries: ciphertexts are added up and multiplied by plaintexts."""
 
-JOINT_CHAINS = Chain(8192, (48, 48, 48, 48), 0), Chain(8192, (53, 53, 53, 53), 0)
-"""Chains for joint keys: ciphertexts are multiplied by ciphertexts, without a library.
-
-A prime is dropped with the product, whose noise takes as much. What the first chain has left holds flooding and
-smudging of 40 bits for some thousand parties; the second, of 80 bits for some hundred.
-"""
-
-FLOODING_SHARE = 0.7  # of the capacity for noise, what flooding takes at most, with keys that a key holder makes
+FLOODING_SHARE = 0.7  # of the capacity for noise, what flooding takes at most
 LEAST_PLAIN_BITS, MOST_PLAIN_BITS = 17, 50
 MAX_PLAIN_MODULI = 8
 
@@ -55,16 +47,14 @@ class BfvParameters(RingParameters, frozen=True, forbid_unknown_fields=True):
     """One BFV parameter set, complete: two sites with equal values compute in the same rings.
 
     A ciphertext is for one of the plaintext moduli and holds N integers modulo it; one set of keys serves all of them.
-    The chain says who makes the keys. Raises `CapacityError` for other values, or as `RingParameters`.
+    Raises `CapacityError` for other values, or as `RingParameters`.
     """
 
     plain_moduli: tuple[int, ...]
     """1 to 8 different primes t, 1 modulo 2N, of 17 to 50 bits. Small ones are for experiments, not for planners."""
 
     scheme: ClassVar[str] = "bfv"
-    chains: ClassVar[dict[BackendName, tuple[Chain, ...]]] = {
-        backend: (*chains, *JOINT_CHAINS) for backend, chains in CHAINS.items()
-    }
+    chains: ClassVar[dict[BackendName, tuple[Chain, ...]]] = CHAINS
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -80,19 +70,6 @@ class BfvParameters(RingParameters, frozen=True, forbid_unknown_fields=True):
                 raise CapacityError(
                     f"a plaintext modulus must be a prime that is 1 modulo {2 * self.ring_dimension}, got {modulus}"
                 )
-            if self.joint_keys and modulus in self.joint_moduli:
-                raise CapacityError(f"a plaintext modulus must not be a prime of the modulus of ciphertexts: {modulus}")
-
-    @property
-    def joint_keys(self) -> bool:
-        """Whether the chain is one for joint keys, of which no library makes any."""
-        chain = Chain(self.ring_dimension, self.modulus_bits, self.special_bits)
-        return chain in JOINT_CHAINS
-
-    @property
-    def joint_moduli(self) -> tuple[int, ...]:
-        """The primes of Q of a chain for joint keys, all of as many bits; those of the others a library chooses."""
-        return primes_below(self.modulus_bits[0], len(self.modulus_bits), self.ring_dimension)
 
     @property
     def slots(self) -> int:
@@ -106,7 +83,7 @@ class BfvParameters(RingParameters, frozen=True, forbid_unknown_fields=True):
 
     @property
     def flooding_bits(self) -> int:
-        """b: flooding noise is uniform on [-2^b, 2^b), with keys that a key holder makes."""
+        """b: flooding noise is uniform on [-2^b, 2^b)."""
         return math.floor(self.capacity_bits + math.log2(FLOODING_SHARE))
 
 
@@ -116,34 +93,6 @@ def sum_variance(parties: int) -> float:
     Of each, its error, and what encoding rounds off, at most 1/2 up or down.
     """
     return parties * (VARIANCE + 1 / 12)
-
-
-def product_deviation(parameters: BfvParameters, parties: int, *, products: int, kept: int) -> float:
-    """Return the standard deviation of a coefficient of the noise of a sum of products under joint keys, modulo q.
-
-    A ciphertext decrypts to c0 + c1·S = Q·m/t + e + Q·k, where k, of variance (1 + N·V)/12, is what does not fit into
-    the modulus. A product, times t/Q, has noise t·(e·k' + e'·k) + m·e' + m'·e; q, of the first `kept` primes, has q/Q
-    of that. Either factor has a submission of each of `parties`; so many `products` are added up. Then each of d0, d1
-    and d2 is rounded, which S and S² multiply; S² is √2·N·V long. Keys add r + S·h + U·g (`joint_keys`), and the
-    zero that flooding encrypts b·v + e + S·e'. ValueError where there are not so many primes.
-    """
-    size = parameters.ring_dimension
-    norm = size * parties * _TERNARY_VARIANCE  # of S: the sum of its squares
-    multiple_variance = (1 + norm) / 12
-    error_variance = parties * (VARIANCE + 1 / 12)
-    tensor = 2 * size * error_variance * max(parameters.plain_moduli) ** 2 * (multiple_variance + 1 / 12)
-    dropped = 2.0 ** -_dropped_bits(parameters, kept)
-    rounding = (1 + norm + 2 * norm**2) / 12
-    keys = (parties + 1) * VARIANCE * (1 + 2 * norm)
-    return math.sqrt(products * tensor * dropped**2 + rounding + keys)
-
-
-def product_bound(parameters: BfvParameters, parties: int, *, products: int, kept: int) -> float:
-    """Return X: no coefficient of the noise of such a sum is larger before flooding; as `product_deviation`.
-
-    And 1/2 for each of what is encoded and added.
-    """
-    return CONFIDENCE * product_deviation(parameters, parties, products=products, kept=kept) + 1
 
 
 def plain_product_bound(parameters: BfvParameters, products: int) -> float:
@@ -189,17 +138,6 @@ def check_room(parameters: BfvParameters, bound: float, kept: int) -> None:
     dropped = _dropped_bits(parameters, kept)
     noise = (2.0**parameters.flooding_bits + bound) * 2.0**-dropped
     _check_capacity(parameters, noise + (MODULUS_SWITCHING_BOUND if dropped else 0.0), kept)
-
-
-def check_joint_room(
-    parameters: BfvParameters, bound: float, kept: int, *, shares: int, flooding: int, smudging: int
-) -> None:
-    """Raise `CapacityError` where a flooded result under joint keys might not decrypt, its noise being X + 2^b + K·2^c.
-
-    X is the `bound` of the noise before flooding, modulo q of `kept` primes, b the exponent of `flooding`, and c of the
-    `smudging` of each of K `shares`. ValueError where there are not so many primes.
-    """
-    _check_capacity(parameters, bound + 2.0**flooding + shares * 2.0**smudging, kept)
 
 
 def _check_capacity(parameters: BfvParameters, noise: float, kept: int) -> None:

@@ -41,7 +41,7 @@ def calibrate() -> None:
 @calibrate.command(
     epilog=output.examples(
         "fhe-auc calibrate fit north.csv south.csv west.csv --out map.json",
-        "fhe-auc calibrate fit *.csv --keys joint --thresholds uniform:200 --out map.json",
+        "fhe-auc calibrate fit *.csv --keys helper --thresholds uniform:200 --out map.json",
     )
 )
 @inputs.party_files

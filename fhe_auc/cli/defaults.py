@@ -31,7 +31,7 @@ WITHOUT_DEFAULT: Mapping[str, str] = {
             *("certificate", "chain", "bundle_sha256"),
         ),
         "bounds what a result tells, or what noise protects": (
-            *("smudging_bits", "min_cell", "min_parties", "heterogeneity", "cluster", "each_pair"),
+            *("min_cell", "min_parties", "heterogeneity", "cluster", "each_pair"),
             *("epsilon", "epsilons", "delta", "options"),
         ),
         "makes randomness known": ("seed",),

@@ -47,7 +47,7 @@ _COMPARES_WITH = ("dataset", "backend", "plot", "costs", "as_json")  # with anot
         "fhe-auc demo --plot demo.png",
         "fhe-auc demo --dataset credit-default --thresholds uniform:100 --backend tenseal",
         "fhe-auc demo --thresholds quantile:200",
-        "fhe-auc demo --dataset credit-default --keys joint",
+        "fhe-auc demo --dataset credit-default --keys helper",
         "fhe-auc demo --round-scores 3",
         "fhe-auc demo --protocol semi-honest                the published designs, on CKKS",
         "fhe-auc demo --protocol malicious -o tolerance=1e-5",
@@ -92,8 +92,6 @@ def demo(session: SessionOptions, dataset: str, cheat: str | None, plot: Path | 
     if cheat is not None:
         attacks = registry.attacks(plugin.name)
         attacks.described(cheat)
-        if session.setup.keys == "joint":
-            raise InputError("attacks are played with sealed keys or a helper")
         of_party = cheat in attacks.of_parties
         if of_party and inputs.given("keys") and session.setup.keys != "helper":
             raise InputError("a party's lie is shown where parties prove their row caps: with --keys helper")

@@ -17,7 +17,7 @@ from fhe_auc.session import registry
         "fhe-auc evaluate *.csv --score-columns risk_a,risk_b --by sex,age_band --plot forest.png",
         "fhe-auc evaluate *.csv --thresholds uniform:100 --backend tenseal",
         "fhe-auc evaluate *.csv --thresholds quantile:200",
-        "fhe-auc evaluate *.csv --keys joint",
+        "fhe-auc evaluate *.csv --keys helper",
         "fhe-auc evaluate *.csv --round-scores 3",
         "fhe-auc evaluate *.csv --protocol semi-honest              the published designs, on CKKS",
         "fhe-auc evaluate *.csv --protocol malicious -o tolerance=1e-5",

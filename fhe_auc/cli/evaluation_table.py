@@ -28,11 +28,9 @@ _Row: TypeAlias = tuple[output.Cell, ...]
 
 _PHASES = {
     "keys": "before the first round: choose parameters, make keys; between processes, certify and seal",
-    "key parts": "each party (mean): its parts of the joint keys",
     "submit": "each party (mean): count, and encrypt or pad",
     "ingest": "aggregator: check and add up what arrives",
     "circuit": "aggregator: compute the result",
-    "decrypt": "each party (mean): its partial decryption, sealed to the others",
     "recover": "each party (mean): decrypt or take pads off, check, and read the result",
 }
 
@@ -45,14 +43,12 @@ _PHASES_WITHOUT_ENCRYPTION = {
 
 _KEYS = {
     "sealed": "each party can decrypt: a key holder has sealed the secret key to it",
-    "joint": "only all parties together can decrypt; nobody has the whole secret key",
     "helper": "a helper can decrypt, in place of the parties",
     "none": "nothing is encrypted",
 }
 
 _PADS = {
     "sealed": "no party reads another's counts: a key holder has drawn the pads, and the parties' common secret",
-    "joint": "each two parties share a mask, and nobody has the pads of all",
     "helper": "a helper takes the pads off the sum, and sees neither",
 }
 
@@ -250,9 +246,6 @@ def _costs(evaluation: Evaluation, session: SessionOptions, sent_note: str) -> l
     specification = str(evaluation.settings.get("grid", session.specification))
     if decimals is not None:
         specification = f"every multiple of {_step(decimals)}"
-    if evaluation.key_bytes_per_party:
-        key_bytes = quantities.bytes_text(evaluation.key_bytes_per_party)
-        sent_note = f"of which {key_bytes} are its parts of the joint keys"
     return [
         ("thresholds", f"{evaluation.thresholds:,}", specification),
         ("rounds", str(evaluation.rounds), "messages of the aggregator that each party answers"),

@@ -42,7 +42,7 @@ def flower() -> None:
     epilog=output.examples(
         "fhe-auc flower simulate all.parquet --site-column hospital",
         "fhe-auc flower simulate *.csv --protocol malicious --json | jq .auc",
-        "fhe-auc flower simulate *.csv --keys joint",
+        "fhe-auc flower simulate *.csv --keys helper",
         "fhe-auc flower simulate *.csv --thresholds quantile:200",
         "fhe-auc flower simulate *.csv --protocol dpauc-laplace -o epsilon=1 --thresholds uniform:50",
     )
@@ -63,7 +63,7 @@ def simulate(**asked: Any) -> None:
     epilog=output.examples(
         "fhe-auc flower local-deployment north.csv south.csv west.csv",
         "fhe-auc flower local-deployment *.csv --protocol malicious --json | jq .auc",
-        "fhe-auc flower local-deployment *.csv --keys joint",
+        "fhe-auc flower local-deployment *.csv --keys helper",
     ),
 )
 @local_options

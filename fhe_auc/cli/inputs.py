@@ -175,16 +175,9 @@ setup_options = (
     backend_option,
     click.option(
         "--keys",
-        type=click.Choice(("sealed", "joint", "helper")),
-        help="Who can decrypt: each party, to which a key holder seals the secret key (default); only all parties "
-        "together; or a helper in their place, which --epsilon needs.",
-    ),
-    whole_number(
-        "--smudging-bits",
-        30,
-        80,
-        about="With joint keys: a party's noise on its partial decryption is 2^N times what it hides; in exact "
-        "protocols that much at least. Default: 40.",
+        type=click.Choice(("sealed", "helper")),
+        help="Who can decrypt: each party, to which a key holder seals the secret key (default); or a helper in their "
+        "place, which --epsilon needs.",
     ),
     max_rows_option,
 )

@@ -12,7 +12,7 @@ from fhe_auc.base.errors import CapacityError, InputError
 from fhe_auc.cli import inputs, output
 from fhe_auc.cli.session_options import SessionOptions, session_options
 from fhe_auc.session import registry
-from fhe_auc.session.plan import ONE_TIME_PADS, EncryptedPlan, Plan, large_download
+from fhe_auc.session.plan import ONE_TIME_PADS, EncryptedPlan, Plan
 from fhe_auc.session.protocol import Protocol, Request
 
 _MOST_PARTIES = 100_000
@@ -22,7 +22,7 @@ _MOST_PARTIES = 100_000
     epilog=output.examples(
         "fhe-auc plan",
         "fhe-auc plan --parties 1000 --max-rows 100000000",
-        "fhe-auc plan --parties 10 --keys joint",
+        "fhe-auc plan --parties 10 --keys helper",
         "fhe-auc plan --round-scores 3",
         "fhe-auc plan --protocol semi-honest --min-rows 100000",
         "fhe-auc plan --thresholds uniform:100 --backend tenseal --json",
@@ -71,9 +71,6 @@ def plan(parties: int, session: SessionOptions, as_json: bool) -> None:
             }
         )
         return
-    for name, found in plans.items():
-        if much := large_download(found, parties):
-            output.print_warning(f"{name}: {much}")
     bounds = {"thresholds": thresholds, "max_rows": request.max_rows, "min_rows": request.min_rows}
     least = f"{request.min_rows:,} to " if "min_rows" in next(iter(plans.values())).terms().data else "up to "
     rows = f"{least}{request.max_rows:,} rows of all parties together"

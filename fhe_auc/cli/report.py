@@ -51,7 +51,7 @@ def _printable(context: click.Context, parameter: click.Parameter, title: str | 
         "fhe-auc report *.csv --threshold 0.05,0.1,0.2 --title 'Sepsis alarm, 2026' --out sepsis",
         "fhe-auc report *.csv --cost-ratio 19 --alert-rate 0.05 --table table2.csv --pdf",
         "fhe-auc report *.csv --thresholds quantile:200",
-        "fhe-auc report *.csv --keys joint --thresholds uniform:100",
+        "fhe-auc report *.csv --keys helper --thresholds uniform:100",
         "fhe-auc report all.parquet --site-column hospital --json | jq .metrics.roc_auc",
     )
 )

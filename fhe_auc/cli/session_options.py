@@ -172,7 +172,7 @@ def session_options(plugin: Callable[[str], Protocol[Any]]) -> inputs.Decorator:
         @shared_options
         @inputs.question_options
         @inputs.interval_options(
-            "Level of confidence intervals: DeLong's, from exact and verified; Hanley and McNeil's with joint keys or "
+            "Level of confidence intervals: DeLong's, from exact and verified; Hanley and McNeil's with "
             "--epsilon. Other protocols release too little for one.",
             "Leave intervals out: the session then costs less, and releases less.",
         )

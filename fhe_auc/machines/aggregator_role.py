@@ -273,7 +273,7 @@ def _require(manifest: Manifest, config: Mapping[str, Any]) -> None:
     if least and int(least) != manifest.min_parties:
         raise InputError(f"the session goes on from {manifest.min_parties} parties on, not from {least}")
     enough = int(config.get("close-at") or 0)
-    if enough and not manifest.min_parties <= enough <= len(manifest.parties):
-        raise InputError(
-            f"close-at: submissions close with {manifest.min_parties} to {len(manifest.parties)} of them, not {enough}"
-        )
+    least, most = manifest.min_parties, len(manifest.parties)
+    if enough and not least <= enough <= most:
+        remedy = ": leave it out, or have sessions made with a helper and --min-parties" if least == most else ""
+        raise InputError(f"close-at: submissions close with {least} to {most} of them, not {enough}{remedy}")

@@ -37,7 +37,7 @@ _MESSAGE = re.compile(r"round-([1-9][0-9]?)\.message")
 _LONGEST_FORWARDED = 2**26  # bytes
 _MOST_FORWARDED = 20_000  # names in a folder
 _NOT_GENUINE_SUBMISSION = "it is not whole, or not the party's for this round (the log says): have it copied again"
-_FORWARDED = re.compile(r"session\.(announcement|joint|helper|convened)|[^.].*\.bundle")
+_FORWARDED = re.compile(r"session\.(announcement|helper|convened)|[^.].*\.bundle")
 _NOT_GENUINE = {"signature", "ended", "format", "version", "length", "checksum", "body"}
 """Fields of errors of messages that the session's aggregator has not signed, or a site answers no more."""
 

@@ -213,9 +213,11 @@ class Server:
         for number, view in enumerate(session.views):
             for place in {session.place, rounds}:
                 files |= {(number, name): version for name, version in files_of(view.exchange, place).items()}
+        if runs:  # what changes meanwhile is new when it has ended
+            return
         changed = [file for file, version in files.items() if session.files.get(file) != version]
         session.files = files
-        if (changed or due) and not runs:
+        if changed or due:
             due |= session.retry.wanted  # something has failed, and something has changed
             self._part.attend(session, list(files) if due else changed, due=due)
 

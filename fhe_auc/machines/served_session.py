@@ -24,7 +24,7 @@ from fhe_auc.session import journal
 
 File: TypeAlias = "tuple[int, str]"  # in which exchange, and its name there
 
-_JOINING = ("session.joint", "session.convened", "session.helper")  # of which an aggregator opens one
+_JOINING = ("session.convened", "session.helper")  # of which an aggregator opens one
 _FOREIGN = "not for this role"
 _BEGUN = "round-1.message"
 _MOST_SKIPPED = 3  # files in the status of a session

@@ -5,6 +5,7 @@ import math
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
@@ -78,8 +79,6 @@ _NO_DIFFERENCE = (
 _KEYS = {
     "sealed": "A key holder has drawn each party's pad, and the parties' common secret: it and the aggregator must not "
     "collude, as together they read every party's counts. No party can read another's.",
-    "joint": "Each two parties share a mask; nobody has the pads of all. Whoever keeps what the aggregator was sent "
-    "reads every party's counts once X25519 is broken.",
     "helper": "A helper takes the pads off the sum, and sees neither counts nor their sum. It and the aggregator must "
     "not collude with a party.",
 }
@@ -246,7 +245,7 @@ def federated_report(
     found = f"quantile:{len(thresholds.grid)}" if isinstance(thresholds, QuantileThresholds) else "of one's own"
     default = registry.evaluating(name).options.thresholds_for(several=False)
     specification = thresholds if isinstance(thresholds, str) else default if thresholds is None else found
-    with shown(progress) as report:
+    with shown(progress) if progress else nullcontext() as report:
         return report_of(
             parties,
             analysis,
@@ -276,7 +275,7 @@ def report_of(
     interval: float | None,
     min_cell: int,
     setup: Setup,
-    progress: Progress,
+    progress: Progress | None,
 ) -> Report:
     """Make the report of rows that have been read for an analysis; arguments and errors as of `federated_report`.
 

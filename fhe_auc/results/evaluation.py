@@ -59,14 +59,12 @@ class Outcome:
     security_bits : int
         Classical security of the encryption parameters, in bits; 0 where nothing is encrypted.
     keys : str
-        Who can decrypt: "sealed" (each party, to which a key holder has sealed the secret key), "joint" (only all
-        parties together), "helper" (a helper in their place) or "none" (nothing is encrypted).
+        Who can decrypt: "sealed" (each party, to which a key holder has sealed the secret key), "helper" (a
+        helper in their place) or "none" (nothing is encrypted).
     rounds : int
         Number of messages of the aggregator that each party answered.
     upload_bytes_per_party, download_bytes_per_party : int
         Bytes of protocol messages that the busiest party sent and received, without the bundles of a key holder.
-    key_bytes_per_party : int
-        Bytes of the upload that are parts of joint keys.
     seconds : Mapping[str, float]
         Wall-clock seconds by phase; means over the parties for the parties' own phases, such as "submit".
     settings : Mapping[str, bool | int | float | str]
@@ -89,7 +87,6 @@ class Outcome:
     rounds: int = 0
     upload_bytes_per_party: int = 0
     download_bytes_per_party: int = 0
-    key_bytes_per_party: int = 0
     seconds: Mapping[str, float] = field(default_factory=dict)
     settings: Mapping[str, bool | int | float | str] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
@@ -340,7 +337,7 @@ class QuantileThresholds(Outcome):
 
 def preceded(evaluation: Evaluation, found: QuantileThresholds) -> Evaluation:
     """Return an evaluation with the costs and warnings of the session that found its thresholds."""
-    costs = ("rounds", "upload_bytes_per_party", "download_bytes_per_party", "key_bytes_per_party")
+    costs = ("rounds", "upload_bytes_per_party", "download_bytes_per_party")
     before = {FIRST_SESSION + phase: seconds for phase, seconds in found.seconds.items()}
     return replace(
         evaluation,

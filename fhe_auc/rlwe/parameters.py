@@ -71,11 +71,6 @@ class RingParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise CapacityError(f"{unsupported} by the {self.backend} backend at ring dimension {self.ring_dimension}")
 
     @property
-    def joint_keys(self) -> bool:
-        """Whether the chain is one for joint keys, of which no library makes any."""
-        return False
-
-    @property
     def log2_modulus(self) -> int:
         """log2 of the ciphertext modulus Q."""
         return sum(self.modulus_bits)

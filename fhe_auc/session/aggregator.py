@@ -73,6 +73,7 @@ class Aggregator:
         self._side, self._rounds = side, side.rounds
         self._parties = CountedParties(manifest.parties)
         self._ended = False
+        self._goes_on = False  # whether it takes what is in the journal
         self._listed: dict[str, bytes] = {}  # digests of what the parties have submitted last
 
     @property
@@ -95,9 +96,11 @@ class Aggregator:
         require_protection(self.manifest, self.protection)
         message = self._begin(self._earlier_message() or self._message(b""))
         while self.journal is not None:
+            self._goes_on = True
             for party, submission in self.journal.submissions(self.round):
                 with contextlib.suppress(MessageError):  # it was refused before, too
-                    self._receive(party, submission)
+                    self.receive(party, submission)
+            self._goes_on = False
             closed = self.journal.closed(self.round)
             if closed is None:
                 break
@@ -114,17 +117,14 @@ class Aggregator:
         `party` is the sender that the transport names. Raises `MessageError` for a submission that is wrong, damaged,
         late, duplicate or replayed, with party and field; `OSError` where the journal cannot be written.
         """
-        self._receive(party, submission, self.journal)
-
-    def _receive(self, party: str, submission: bytes, journal: Journal | None = None) -> None:
         authentic = self.protection is None  # within one process, whoever hands it over says whose it is
         try:
             payload, digest = self._checked(party, submission)
             authentic = True
             if self.has_accepted(party):
                 raise MessageError("already submitted in this round (duplicate or replay)", field="sender")
-            if journal is not None:
-                journal.add(self.round, party, submission)
+            if self.journal is not None and not self._goes_on:
+                self.journal.add(self.round, party, submission)
             if self.round < self.rounds:  # in the last one parties confirm, with nothing
                 self._side.accept(self.round, party, payload)
         except DeserialisationError as error:

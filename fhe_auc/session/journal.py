@@ -175,7 +175,7 @@ class Journal(AbstractContextManager["Journal"]):
         """Return the error of a journal that cannot be gone on from."""
         return EvaluationError(f"the journal {str(self.folder)!r} is damaged or of another session: {what}")
 
-    def keep_record(self, record: Mapping[str, Any]) -> None:
+    def keep_record(self, record: Mapping[str, object]) -> None:
         """Write down how the session has ended; where all have their results, what it took to go on is removed."""
         write_atomically(self.folder / _RECORD, json_text(record).encode(), mode=0o600, durable=True)
         if is_finished(record):
@@ -189,7 +189,7 @@ class Journal(AbstractContextManager["Journal"]):
         """Remove what `keep_record` has written."""
         (self.folder / _RECORD).unlink(missing_ok=True)
 
-    def tell(self, *, deadline: float, **status: Any) -> None:
+    def tell(self, *, deadline: float, **status: object) -> None:
         """Write the status, for whoever asks; the round ends at `deadline` (monotonic). A full disk ends no session."""
         now = self.clock.now()
         until = now + timedelta(seconds=deadline - self.clock.monotonic())
@@ -221,7 +221,7 @@ def lock_folder(folder: Path, name: str, does: str) -> int:
     return lock
 
 
-def keep_status(folder: Path, status: Mapping[str, Any]) -> None:
+def keep_status(folder: Path, status: Mapping[str, object]) -> None:
     """Write a status into a folder, for `read_status`; raise `OSError` where that fails."""
     write_atomically(folder / _STATUS, json_text(status).encode(), mode=0o600)
 

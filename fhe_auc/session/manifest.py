@@ -18,21 +18,10 @@ from fhe_auc.question.fleet import Fleet
 from fhe_auc.question.study import Study
 from fhe_auc.question.thresholds import explicit
 from fhe_auc.rlwe.parameters import FINGERPRINT_BYTES, RingParameters
-from fhe_auc.session.plan import VECTOR_SUMS, EncodedPlan, Keys, Plan
+from fhe_auc.session.plan import EncodedPlan, Keys, Plan
 
 SESSION_BYTES = 16
 _NAME_BYTES = 32
-JOINT_KEYS_LEAVE = (
-    "with joint keys an aggregator that deviates can read, together with any one party, what every other one submitted"
-)
-"""What stays to be trusted, for whoever is about to join such a session and for readers of its results."""
-
-JOINT_PADS_LEAVE = (
-    "with joint keys, whoever keeps what the aggregator was sent can read every submission once X25519 is broken; with "
-    "sealed keys or a helper not"
-)
-"""The same where vectors are added up."""
-
 P = TypeVar("P", bound=Plan)
 
 
@@ -51,9 +40,9 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     its certificate; otherwise empty. With the keys of the certificates messages are signed; a session that is played in
     one process has none.
 
-    `common_secret` names the secret that is dealt to all parties; it is empty where there is none, or it is made in the
-    session. A party refuses any other secret: a dealer that gave parties different ones could read one party's own
-    numbers off what all of them check.
+    `common_secret` names the secret that is dealt to all parties; it is empty where there is none. A party refuses any
+    other secret: a dealer that gave parties different ones could read one party's own numbers off what all of them
+    check.
     """
 
     protocol: str  # name of the plug-in
@@ -135,16 +124,6 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     def answering(self) -> tuple[str, ...]:
         """Sender names of all who answer the aggregator: the parties, and the helper if any."""
         return (*self.parties, HELPER) if self.keys == "helper" else self.parties
-
-    @property
-    def joint_keys(self) -> bool:
-        """Whether the parties make the keys together."""
-        return self.keys == "joint"
-
-    @property
-    def joint_keys_leave(self) -> str:
-        """What stays to be trusted with joint keys."""
-        return JOINT_PADS_LEAVE if self.plan is not None and self.plan.kind == VECTOR_SUMS else JOINT_KEYS_LEAVE
 
     def decoded_plan(self, kind: type[P]) -> P:
         """Return the plan, which must be of this type.

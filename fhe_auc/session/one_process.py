@@ -21,7 +21,7 @@ def run_on_quantiles(
     request: Request,
     bins: int,
     parties: Sequence[PartyData],
-    progress: Progress,
+    progress: Progress | None,
     cheat: str | None = None,
     edges: Callable[[NDArray[np.float64]], NDArray[np.float64]] | None = None,
 ) -> Evaluation:
@@ -32,7 +32,8 @@ def run_on_quantiles(
     first, second = plugin.staged(request, bins)
 
     def in_first(phase: str, done: int, total: int) -> None:
-        progress(FIRST_SESSION + phase, done, total)
+        if progress is not None:
+            progress(FIRST_SESSION + phase, done, total)
 
     found = run(registry.finder(plugin), first, parties, in_first)
     chosen = replace(second, thresholds=found.grid if edges is None else edges(found.grid))
@@ -43,7 +44,7 @@ def run(
     plugin: Protocol[R],
     request: Request,
     parties: Sequence[PartyData],
-    progress: Progress,
+    progress: Progress | None,
     cheat: str | None = None,
     found: QuantileThresholds | None = None,
     clock: Callable[[], float] = time.perf_counter,
@@ -84,7 +85,8 @@ def run(
     while message:
         asked = [role for role in everyone if role.name in aggregator.asked]
         for done, role in enumerate(asked):
-            progress(f"round {aggregator.round}", done, len(asked))
+            if progress is not None:
+                progress(f"round {aggregator.round}", done, len(asked))
             submission, started = role.respond(message), clock()
             try:
                 aggregator.receive(role.name, submission)
@@ -93,7 +95,8 @@ def run(
                     raise
                 refused = True
             seconds["ingest"] += clock() - started
-        progress(f"round {aggregator.round}", len(asked), len(asked))
+        if progress is not None:
+            progress(f"round {aggregator.round}", len(asked), len(asked))
         started = clock()
         message = aggregator.finish_round() or b""
         seconds["circuit"] += clock() - started

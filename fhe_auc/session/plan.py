@@ -13,15 +13,14 @@ import msgspec
 from fhe_auc.base import quantities
 from fhe_auc.rlwe.parameters import MAX_MODULUS_BITS, SECURITY_BITS, RingParameters
 
-Keys = Literal["none", "sealed", "joint", "helper"]
-"""Who makes a session's keys: nobody, a key holder, the parties together, or a helper."""
+Keys = Literal["none", "sealed", "helper"]
+"""Who makes a session's keys: nobody, a key holder, or a helper."""
 
 BLOB_BYTES, WRAPPED_BYTES = 1270, 50
 """With a helper: what a party sends it, signed; and what of a result is for one party alone. With their lengths."""
 
 VECTOR_SUMS = "vector sums"  # the kind of the plan of sums of vectors (`fhe_auc.session.vector_computation`)
 ONE_TIME_PADS = "one-time pads"  # in place of an encryption library, where what parties send is padded and nothing else
-_LARGE_DOWNLOAD = 100_000_000  # bytes
 
 
 class EncodedPlan(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -65,7 +64,7 @@ class Plan(Protocol):
 
     @property
     def keys(self) -> Keys:
-        """Who makes the keys: "sealed", "joint" or "helper"."""
+        """Who makes the keys: "sealed" or "helper"."""
 
     @property
     def parameters(self) -> RingParameters | None:
@@ -143,22 +142,11 @@ def describe_upload(plan: Plan, why: str) -> Parameter:
 
 def describe_download(plan: Plan) -> Parameter:
     """Return the row on what a party receives."""
-    why = "all parties' parts of the keys, and their partial decryptions" if plan.keys == "joint" else "the result"
-    why += "; signed messages, as between machines, list all parties besides, some 50 bytes for each"
+    why = "the result; signed messages, as between machines, list all parties besides, some 50 bytes for each"
     return Parameter("download of a party", quantities.bytes_text(plan.download_bytes), why)
 
 
-def large_download(plan: Plan, parties: int) -> str:
-    """Return a sentence on what each party receives, where that is much; else an empty one."""
-    if plan.download_bytes <= _LARGE_DOWNLOAD:
-        return ""
-    return (
-        f"each of {parties:,} parties receives {quantities.bytes_text(plan.download_bytes)}; with joint keys that "
-        "grows with their number, and with --keys sealed it does not"
-    )
-
-
-def ring_as_dict(plan: EncryptedPlan, *, smudging_bits: float) -> dict[str, object]:
+def ring_as_dict(plan: EncryptedPlan) -> dict[str, object]:
     """Return what the plain data of such plans begin with."""
     parameters = plan.parameters
     return {
@@ -169,7 +157,6 @@ def ring_as_dict(plan: EncryptedPlan, *, smudging_bits: float) -> dict[str, obje
         "total_modulus_bits": parameters.log2_modulus + parameters.special_bits,
         "max_modulus_bits": MAX_MODULUS_BITS[parameters.ring_dimension],
         "blocks": plan.blocks,
-        "smudging_bits": smudging_bits,
         "upload_bytes": plan.submission_bytes,
         "download_bytes": plan.download_bytes,
     }

@@ -43,18 +43,14 @@ class Setup(CheckedNames):
 
     Attributes
     ----------
-    keys : "sealed", "joint", "helper" or None
-        A key holder makes the secret key and seals it to each party; or the parties make it together, and only all of
-        them can decrypt (five rounds, more bytes); or a helper has it, and no party. None: sealed, and in one process
-        with an epsilon of verified helper.
+    keys : "sealed", "helper" or None
+        A key holder makes the secret key and seals it to each party; or a helper has it, and no party. None: sealed,
+        and in one process with an epsilon of verified helper.
     backend : "openfhe", "tenseal" or None
         Encryption library; None: openfhe where it can be imported, else tenseal.
     max_rows, min_rows : int
         Public bounds on the pooled rows: parameters hold up to max_rows, the precision from min_rows on. Protocols that
         encrypt refuse more than max_rows before any key is made.
-    smudging_bits : int or None
-        For joint keys: bits by which a party's noise on its partial decryption exceeds what it hides, 30 to 80; None:
-        40.
     row_caps : mapping of str to int, int or None
         For exact and verified with a helper: the most rows of each party by name, or of any. Each party then proves
         that its counts are within its cap; who does not is left out and named. None: nothing is proved of inputs.
@@ -64,11 +60,10 @@ class Setup(CheckedNames):
     backend: str | None = None
     max_rows: int = DEFAULT_MAX_ROWS
     min_rows: int = DEFAULT_MIN_ROWS
-    smudging_bits: int | None = None
     row_caps: Mapping[str, int] | int | None = None
 
     def __post_init__(self) -> None:
-        self._make_integers("max_rows", "min_rows", "smudging_bits")
+        self._make_integers("max_rows", "min_rows")
         if isinstance(self.row_caps, Mapping):
             caps = {party: _row_cap(cap, f" for {party!r}") for party, cap in self.row_caps.items()}
             object.__setattr__(self, "row_caps", caps)
@@ -78,7 +73,7 @@ class Setup(CheckedNames):
     def _make_integers(self, *names: str) -> None:
         for name in names:
             value = getattr(self, name)
-            if value is None and name in ("min_parties", "smudging_bits"):
+            if value is None and name == "min_parties":
                 continue
             if (number := integer(value)) is None:
                 raise InputError(f"{name} must be an integer, got {value!r}")

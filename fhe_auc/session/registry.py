@@ -2,7 +2,7 @@
 
 from functools import lru_cache
 from importlib.metadata import EntryPoint, entry_points
-from typing import Any, TypeVar
+from typing import TypeVar, cast
 
 from fhe_auc.base.errors import InputError, UnknownProtocolError
 from fhe_auc.base.names import known_names
@@ -44,7 +44,7 @@ def finding(name: str) -> Protocol[QuantileThresholds]:
     return _yielding(QuantileThresholds, name, "finds no thresholds")
 
 
-def finder(plugin: Protocol[Any]) -> Protocol[QuantileThresholds]:
+def finder(plugin: Protocol[R]) -> Protocol[QuantileThresholds]:
     """Return the protocol whose session finds quantile thresholds for this one's; raise `InputError` without one."""
     if plugin.boundaries is None:
         raise InputError(
@@ -58,10 +58,10 @@ def _yielding(kind: type[R], name: str, otherwise: str) -> Protocol[R]:
     plugin = load(name)
     if not issubclass(plugin.yields, kind):
         raise UnknownProtocolError(f"protocol {name!r} {otherwise}")
-    return plugin
+    return cast("Protocol[R]", plugin)
 
 
-def load(name: str) -> Protocol[Any]:
+def load(name: str) -> Protocol[Outcome]:
     """Return the installed protocol of that name; `UnknownProtocolError` for none, several, or no good plug-in."""
     installed = _installed(GROUP)
     if name not in installed:

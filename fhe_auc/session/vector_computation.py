@@ -17,7 +17,6 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from fhe_auc.base import quantities
 from fhe_auc.base.errors import CapacityError
 from fhe_auc.rlwe.modular import Residues
 from fhe_auc.rlwe.parameters import RingParameters
@@ -32,8 +31,6 @@ from fhe_auc.sums.vector_sums import VectorAuthenticator, VectorSums
 HELPED_BYTES = 1240
 """What a party sends a helper beside its submission: a sealed seed, and a signature, with their lengths."""
 
-_JOINT_BYTES, _JOINT_BYTES_EACH = 190, 90  # what a party sends for joint keys: in all, and more for each other party
-
 
 class VectorPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Everything public that a session's roles must agree on for a sum of vectors.
@@ -43,7 +40,7 @@ class VectorPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     kind: ClassVar[str] = VECTOR_SUMS
 
-    keys: Keys  # who has the seeds of the pads: a key holder, a helper, or with joint keys each two parties
+    keys: Keys  # who has the seeds of the pads: a key holder, or a helper
     thresholds: int  # points of the session's grid
     entries: int  # integers of a vector
     parties: int  # most that submit
@@ -75,24 +72,17 @@ class VectorPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         return self.sums.packed_bytes + (HELPED_BYTES if self.keys == "helper" else 0)
 
     @property
-    def key_bytes(self) -> int:
-        """Bytes of what one party sends for joint keys, without envelope; 0 with others."""
-        return _JOINT_BYTES + _JOINT_BYTES_EACH * (self.parties - 1) if self.keys == "joint" else 0
-
-    @property
     def download_bytes(self) -> int:
         """Bytes that a party receives, without envelopes."""
-        return self.sums.packed_bytes + self.key_bytes * self.parties
+        return self.sums.packed_bytes
 
     def describe(self) -> list[Parameter]:
         """Return the parameters with their reasons."""
         sums = self.sums
-        keys = "its X25519 key, and its part of the common secret, sealed to each of the others"
         return [
             Parameter("sums", f"{self.entries:,}", "added up exactly: bins, for each label if need be"),
             Parameter("modulus t, bits", f"{sums.modulus.bit_length()}", "a prime; no sum reaches half of it"),
             Parameter("tags", f"{sums.tags}", "integers behind each vector that prove the sum"),
-            *([Parameter("joint keys, a party", quantities.bytes_text(self.key_bytes), keys)] * (self.keys == "joint")),
             describe_upload(self, "one integer modulo t for each sum and each tag, under a one-time pad"),
             describe_download(self),
         ]
@@ -103,7 +93,6 @@ class VectorPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             "sums": self.entries,
             "modulus": self.sums.modulus,
             "tags": self.sums.tags,
-            "key_bytes": self.key_bytes,
             "upload_bytes": self.submission_bytes,
             "download_bytes": self.download_bytes,
         }

@@ -15,11 +15,6 @@ first; bit b is bit b mod 8, from the lowest, of byte b div 8. The last byte is 
 
 A result shows those who decrypt it the sums, and nothing else: its slots are uniform but for the sums' totals, and
 flooding hides the noise, a function of the coefficients (`fhe_auc.bfv.context`).
-
-**Pads that add up to zero** (joint keys) need no pad key: each is made of a mask with every other party. Two parties
-expand their mask from a secret that they share (X25519, RFC 7748), what names the session and all that they were shown,
-both names and both public keys. The party with the lower position adds it, the other subtracts it (Bonawitz et al.
-2017, section 4).
 """
 
 from __future__ import annotations
@@ -27,15 +22,14 @@ from __future__ import annotations
 import hashlib
 import math
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from fhe_auc.base.errors import DeserialisationError, InputError
+from fhe_auc.base.errors import DeserialisationError
 from fhe_auc.base.keystream import KeyStream, derived_key
 from fhe_auc.base.serialise import encode, frame, unframe
 from fhe_auc.bfv import Ciphertext, PublicContext, SecretContext
@@ -43,8 +37,7 @@ from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.modular import Residues
 from fhe_auc.sums.terms import Layout, Release, coefficients, monomials, running_sums
 
-_LABEL, _PAIRWISE_LABEL = b"fhe-auc pad 1\0", b"fhe-auc pairwise mask 1\0"
-_KEY_BYTES = 32
+_LABEL = b"fhe-auc pad 1\0"
 _WORD_BITS = 64
 _ONE = np.uint64(1)
 _LAST = np.uint64(_WORD_BITS - 1)
@@ -59,42 +52,6 @@ def pad(seed: bytes, session: bytes, party: int, prime: int, modulus: int, size:
     `session`, the session's random id, before that is made. `party` and `prime` are indices, `modulus` is the prime.
     """
     return modular.uniform(KeyStream(derived_key(seed, session, _LABEL, party, prime)), modulus, size)
-
-
-class MaskingParty(NamedTuple):
-    """What all parties know of one: its position in the manifest, its name, and its public key in this session."""
-
-    position: int
-    name: str
-    public_key: bytes  # X25519, 32 bytes
-
-
-def pairwise_pad(
-    own: MaskingParty, shared: Mapping[MaskingParty, bytes], digest: bytes, modulus: int, size: int
-) -> Residues:
-    """Return a party's pad, shape (size,): uniform to everybody who lacks one of its shared secrets.
-
-    `shared` has the secret of 32 bytes that the party shares with each other party of the session; `digest` is 32 bytes
-    that name the session and all that its parties have shown one another; `modulus` is the prime.
-
-    Raises `InputError`, which names the other party, for a secret or a public key that has not 32 bytes, a secret of
-    zeros, no other parties, or two with one position or name.
-    """
-    parties = [own, *shared]
-    positions, names, _ = zip(*parties, strict=True)
-    if len(parties) < 2 or min(len(set(positions)), len(set(names))) < len(parties):
-        raise InputError("pairwise masks need two or more parties, each with a position and a name of its own")
-    total: Residues = np.zeros(size, np.uint64)
-    for peer, secret in shared.items():
-        if {len(secret), len(own.public_key), len(peer.public_key)} != {_KEY_BYTES}:
-            raise InputError(f"party {peer.name!r}: public keys and shared secrets have {_KEY_BYTES} bytes")
-        if not any(secret):
-            raise InputError(f"party {peer.name!r} has sent a public key with which everybody knows what is shared")
-        lower, higher = sorted((own, peer))
-        names_and_keys = lower.name, higher.name, lower.public_key.hex(), higher.public_key.hex()
-        mask = modular.uniform(KeyStream(derived_key(secret, digest, _PAIRWISE_LABEL, *names_and_keys)), modulus, size)
-        total = (modular.add if own == lower else modular.subtract)(total, mask, modulus)
-    return total
 
 
 def packed_size(count: int, prime: int) -> int:

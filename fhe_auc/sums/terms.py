@@ -309,16 +309,13 @@ class Layout:
     widths: tuple[int, ...]
 
     @classmethod
-    def of(cls, release: Release, slots: int, *, factors: bool = False) -> Layout:
-        """Return the layout with the fewest ciphertexts of at most 2^14 slots; `CapacityError` beyond 2^10 of them.
-
-        In ciphertexts of `factors`, which are multiplied, each entry of a sum stands once.
-        """
+    def of(cls, release: Release, slots: int) -> Layout:
+        """Return the layout with the fewest ciphertexts of at most 2^14 slots; `CapacityError` beyond 2^10 of them."""
         if slots > MOST_SLOTS:
             raise CapacityError(f"a ciphertext may have at most {MOST_SLOTS:,} slots, got {slots:,}")
         lengths = dict(release.sketch.vectors)
         terms = [[(term, term.length(lengths)) for term in total.terms] for total in release.sums]
-        counts = [sum(length if factors else encrypted_numbers(term, length) for term, length in own) for own in terms]
+        counts = [sum(encrypted_numbers(term, length) for term, length in own) for own in terms]
         for ciphertexts in range(-(-sum(counts) // slots), MOST_CIPHERTEXTS + 1):
             widths = tuple(-(-count // ciphertexts) for count in counts)
             if sum(widths) <= slots:

@@ -16,7 +16,7 @@ ALL_DIGITS = (
 
 
 def of_parties(manifest: Manifest, parties: int) -> tuple[str, ...]:
-    """Return warnings where one or two parties, or not all, are in the result, and where keys are joint."""
+    """Return warnings where one or two parties, or not all, are in the result."""
     found = []
     if manifest.size == 1:
         found.append("there is only one party, so the result is that party's own AUC (a site column?)")
@@ -29,8 +29,6 @@ def of_parties(manifest: Manifest, parties: int) -> tuple[str, ...]:
         )
     if parties < manifest.size:
         found.append(f"{manifest.size - parties} of {manifest.size} parties are not in the result")
-    if manifest.joint_keys:
-        found.append(manifest.joint_keys_leave)
     return tuple(found)
 
 

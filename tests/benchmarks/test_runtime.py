@@ -87,7 +87,7 @@ def test_any_two_shares_tell_the_counts(reveals: set[int]) -> None:
     assert found == [*counts.tp.tolist(), *counts.fp.tolist()]
 
 
-@pytest.mark.parametrize("keys", ["sealed", "helper", pytest.param("joint", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("keys", ["sealed", "helper"])
 def test_a_session_is_exact_and_who_works_has_the_cost(keys: str) -> None:
     played = OurProtocol(SMALL, "verified", keys=keys, interval=0.95).play()
     assert played.auc == SMALL.auc
@@ -95,18 +95,17 @@ def test_a_session_is_exact_and_who_works_has_the_cost(keys: str) -> None:
     assert (played.cpu["helper"] > 0) == (keys == "helper")
 
 
-@pytest.mark.parametrize("keys", ["sealed", pytest.param("joint", marks=pytest.mark.slow)])
-def test_bytes_are_what_the_plan_says_and_envelopes(keys: str) -> None:
+def test_bytes_are_what_the_plan_says_and_envelopes() -> None:
     problem = BenchmarkProblem(3, 200)
-    played = OurProtocol(problem, "verified", keys=keys).play()
+    played = OurProtocol(problem, "verified").play()
     names = tuple(f"site {party}" for party in range(3))
-    plan = registry.load("verified").plan(Request(parties=names, thresholds=problem.points, keys=keys))
+    plan = registry.load("verified").plan(Request(parties=names, thresholds=problem.points))
     assert plan.submission_bytes < played.upload_bytes
     assert played.download_bytes == pytest.approx(plan.download_bytes, rel=0.05)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("keys", ["sealed", "helper", "joint"])
+@pytest.mark.parametrize("keys", ["sealed", "helper"])
 def test_by_files_three_sites_cost_what_their_commands_do_and_exchange_the_same_bytes(keys: str) -> None:
     problem = BenchmarkProblem(3, 8)
     found = between_machines.play("verified", keys, problem)
@@ -205,7 +204,7 @@ MADE_UP = [
     *(measurement("verified, sealed keys", size, 4000, 0.01 * size) for size in (3, 10, 100)),
     *(measurement("verified, helper keys", size, 4000, 0.02 * size) for size in (3, 10, 100)),
     measurement("verified, sealed keys", THRESHOLD_PARTIES, 10_000, 0.5),
-    measurement("verified, joint keys, by files", 3, 4000, 4.0, 1_680_000),
+    measurement("verified, helper keys, by files", 3, 4000, 4.0, 1_680_000),
     measurement("verified, sealed keys", *vars(PEERS[0]).values(), 0.1),
     measurement(PUBLISHED, *vars(PEERS[0]).values(), 1.7, 4 * 10**6),
 ]
@@ -228,7 +227,7 @@ def test_a_benchmark_measures_every_number_of_sites_and_thresholds_once_and_the_
     assert {problem.parties for problem in asked if problem.thresholds == 4000} == set(PARTIES)
     assert {problem.thresholds for problem in asked if problem.parties == THRESHOLD_PARTIES} >= set(THRESHOLDS)
     assert max(step.problem.parties for step in Benchmark(quick=True).steps()) == 100
-    # Bundles of sealed keys, and joint keys, would be of gigabytes.
+    # Bundles of sealed keys would be of gigabytes.
     (most,) = (step for step in Benchmark().steps() if step.problem.parties == 10_000)
     assert [make(SMALL).name for make in most.makers] == ["verified, helper keys"]
 
@@ -239,7 +238,7 @@ def test_tables_tell_sites_thresholds_and_peers_apart_and_several_runs_the_least
     assert (len(header), len(rows)) == (len(rows[0]), 6)
     assert [row[:2] for row in summary.by_thresholds(MADE_UP)[1]] == [("sealed", "10,000")]
     (by_files,) = summary.between_machines(MADE_UP)[1]
-    assert by_files == ("joint", "0.40", "4.0", "–", "4.0", "1,680", "0.00100", "233")
+    assert by_files == ("helper", "0.40", "4.0", "–", "4.0", "1,680", "0.00100", "233")
     assert [row[1] for row in summary.beside_peers(MADE_UP)[1]] == ["verified, sealed keys", PUBLISHED]
     _, rows = summary.by_sites([measurement("verified, sealed keys", 3, 4000, seconds) for seconds in (0.5, 2, 0.1)])
     assert rows == [("sealed", "3", "10 – 200", "0.10 – 2.0", "–", "0.10 – 2.0", "168", "0.00100", "233")]

@@ -2,10 +2,6 @@
 
 import ast
 import json
-import os
-import re
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,53 +9,11 @@ import pytest
 
 NOTEBOOK = Path(__file__).parents[2] / "examples" / "three_hospitals.ipynb"
 
+
 # Runs the cells where nothing can be imported but what is to be installed, and what that needs.
-IN_AN_INSTALL_OF = """
-import json, re, sys
-from importlib import metadata
-from importlib.machinery import PathFinder
-
-def needed(name, extras=()):
-    for line in metadata.requires(name) or ():
-        asked, _, condition = line.partition(";")
-        wanted = re.findall(r"extra == ['\\"]([^'\\"]+)", condition)
-        if not wanted or set(wanted) & set(extras):
-            yield re.split(r"[^\\w.-]", asked.strip())[0]
-
-def plain(name):
-    return re.sub(r"[-_.]+", "-", name).lower()
-
-found, left = set(), ["fhe-auc", *sys.argv[3:]]
-for name in left:
-    if plain(name) not in found:
-        found.add(plain(name))
-        try:
-            left += needed(name, sys.argv[2].split(",") if name == "fhe-auc" else ())
-        except metadata.PackageNotFoundError:  # for another system
-            pass
-missing = {module for module, names in metadata.packages_distributions().items() if not found & set(map(plain, names))}
-
-find = PathFinder.find_spec
-PathFinder.find_spec = lambda name, *others: None if name.partition(".")[0] in missing else find(name, *others)
-names = {}
-for cell in json.loads(open(sys.argv[1], encoding="utf-8").read())["cells"]:
-    if cell["cell_type"] == "code":
-        exec("".join(cell["source"]), names)
-"""
-
-
 def cells(kind: str) -> list[dict[str, Any]]:
     every: list[dict[str, Any]] = json.loads(NOTEBOOK.read_text(encoding="utf-8"))["cells"]
     return [cell for cell in every if cell["cell_type"] == kind]
-
-
-@pytest.mark.slow  # its cells run in the test below, too
-def test_it_runs_with_the_extras_and_packages_that_it_names() -> None:
-    (asked,) = re.findall(r"`pip install '\.\[([\w,]+)\]' ([\w -]+)`", "".join(cells("markdown")[0]["source"]))
-    command = [sys.executable, "-W", "ignore", "-c", IN_AN_INSTALL_OF, str(NOTEBOOK), asked[0], *asked[1].split()]
-    environment = {**os.environ, "MPLBACKEND": "Agg"}
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=120, check=False)
-    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize("every", [False, pytest.param(True, marks=pytest.mark.slow)])

@@ -40,8 +40,8 @@ def opened_session(store: KeyStore) -> bytes:
     """Keep, of a session that is open, all that holds keys; return its id."""
     certified = Certified("north", "south", "adder")
     identity, trust = certified.identities["north"], certified.trust()
-    request = Request(parties=("north", "south"), thresholds=np.linspace(0, 1, 5), keys="joint")
-    manifest = registry.load("exact").prepare(request).manifest
+    request = Request(parties=("north", "south"), thresholds=np.linspace(0, 1, 5), options={"epsilon": 1.0})
+    manifest = registry.load("dpauc-laplace").prepare(request).manifest
     document = announce(
         identity,
         manifest,

@@ -21,7 +21,6 @@ import numpy as np
 import pytest
 
 from fhe_auc.bfv.parameters import CHAINS as BFV_CHAINS
-from fhe_auc.bfv.parameters import JOINT_CHAINS
 from fhe_auc.ckks.parameters import CHAINS as CKKS_CHAINS
 from fhe_auc.rlwe.parameters import MAX_MODULUS_BITS, Chain
 
@@ -29,12 +28,10 @@ ERROR = 3.19  # the least deviation of an error here: OpenFHE's; ours and SEAL's
 TERNARY = math.sqrt(2 / 3)
 PAGE = Path(__file__).parents[2] / "docs" / "security" / "encryption.md"
 ROWS = {
-    "BFV, sealed keys or a helper, t of up to 42 bits, OpenFHE": BFV_CHAINS["openfhe"][0],
-    "BFV, sealed keys or a helper, t of up to 42 bits, SEAL": BFV_CHAINS["tenseal"][0],
-    "BFV, sealed keys or a helper, t of 43 to 50 bits, OpenFHE": BFV_CHAINS["openfhe"][1],
-    "BFV, sealed keys or a helper, t of 43 to 50 bits, SEAL": BFV_CHAINS["tenseal"][1],
-    "BFV, joint keys": JOINT_CHAINS[0],
-    "BFV, joint keys, where that leaves too little room": JOINT_CHAINS[1],
+    "BFV, t of up to 42 bits, OpenFHE": BFV_CHAINS["openfhe"][0],
+    "BFV, t of up to 42 bits, SEAL": BFV_CHAINS["tenseal"][0],
+    "BFV, t of 43 to 50 bits, OpenFHE": BFV_CHAINS["openfhe"][1],
+    "BFV, t of 43 to 50 bits, SEAL": BFV_CHAINS["tenseal"][1],
     "CKKS, OpenFHE": CKKS_CHAINS["openfhe"][0],
     "CKKS, SEAL": CKKS_CHAINS["tenseal"][0],
     "CKKS, larger, OpenFHE": CKKS_CHAINS["openfhe"][1],
@@ -75,7 +72,7 @@ def test_the_estimate_gives_the_block_sizes_of_the_paper_that_it_is_from(n: int,
 
 
 def test_the_page_has_both_counts_of_every_chain() -> None:
-    chains = {chain for of in (BFV_CHAINS, CKKS_CHAINS) for each in of.values() for chain in each} | {*JOINT_CHAINS}
+    chains = {chain for of in (BFV_CHAINS, CKKS_CHAINS) for each in of.values() for chain in each}
     assert set(ROWS.values()) == chains
     lines = (re.fullmatch(r"\| (.*) \|", line) for line in PAGE.read_text(encoding="utf-8").splitlines())
     written = [tuple(found[1].split(" | ")) for found in lines if found]

@@ -28,22 +28,15 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "ustat-hierarchy": {"epsilon": 4.0},
     "ustat-krr": {"epsilon": 4.0},
 }
-JOINT_BY_DEFAULT = {"exact"}  # others differ in what is encrypted, not in what a party keeps of its keys
-SESSIONS = [pytest.param(name, "sealed", id=f"{name}, sealed") for name in registry.names()]
-SESSIONS += [
-    pytest.param(name, "joint", id=f"{name}, joint", marks=[] if name in JOINT_BY_DEFAULT else [pytest.mark.slow])
-    for name in registry.names()
-    if getattr(registry.load(name), "joint", False)
-]
 
 
 class Play:
     """A session whose parties go on, after every answer, as a copy made from what was saved."""
 
-    def __init__(self, sites: list[PartyData], protocol: str, keys: str = "sealed") -> None:
+    def __init__(self, sites: list[PartyData], protocol: str) -> None:
         self.plugin: Protocol[Any] = registry.load(protocol)
         self.sites = {data.name: data for data in sites}
-        request = Request(parties=tuple(self.sites), thresholds=GRID, keys=keys, options=OPTIONS.get(protocol, {}))
+        request = Request(parties=tuple(self.sites), thresholds=GRID, options=OPTIONS.get(protocol, {}))
         self.session: Session = self.plugin.prepare(request)
         self.delivery: Delivery = self.session.delivery()
         self.aggregator: Aggregator = self.plugin.aggregator(self.session.manifest, self.delivery.aggregator)
@@ -76,11 +69,11 @@ def semi_honest(site_rows: list[PartyData]) -> tuple[Play, bytes]:
     return play, play.until_last()
 
 
-@pytest.mark.parametrize(("protocol", "keys"), SESSIONS)
+@pytest.mark.parametrize("protocol", registry.names())
 def test_saved_and_restored_between_all_rounds_a_party_gets_what_it_would_have_got(
-    protocol: str, keys: str, site_rows: list[PartyData]
+    protocol: str, site_rows: list[PartyData]
 ) -> None:
-    play = Play(site_rows, protocol, keys)
+    play = Play(site_rows, protocol)
     last = play.until_last()
     name, party = next(iter(play.parties.items()))
     copy = play.made(name, party.saved())
@@ -133,23 +126,3 @@ def test_a_state_is_refused_that_is_damaged_or_another_partys_or_sessions(
             play.made(north, state[:position] + bytes([state[position] ^ 1]) + state[position + 1 :])
     with pytest.raises(EvaluationError, match="has begun already"):
         party.restore(other.saved())
-
-
-def test_a_share_of_a_joint_key_is_in_no_state_once_the_partial_decryption_is_made(site_rows: list[PartyData]) -> None:
-    play = Play(site_rows, "exact", "joint")
-    message = play.aggregator.start()
-    sizes = []
-    for _ in range(4):
-        name, party = next(iter(play.parties.items()))
-        share = party._share.saved() if party._share is not None else b""
-        message = play.answered(message)  # type: ignore[assignment]
-        party = play.parties[name]
-        sizes.append(len(party.saved()))
-        if share and party._share is not None:
-            assert share[20:60] in party.saved()
-    party = play.parties[name]
-    assert party._share is None
-    assert share[20:60] not in party.saved()
-    play.answered(message)
-    assert party.ended
-    assert len(party.saved()) < 400  # no part of the common secret, no partial decryption

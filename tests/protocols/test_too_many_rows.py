@@ -41,7 +41,7 @@ def rows() -> dict[str, dict[str, Any]]:
         {"thresholds": "quantile:5"},
         {"by": "sex"},
         {"score": ["y_score", "other"]},
-        {"protocol": "exact", "keys": "joint", "interval": None},
+        {"protocol": "exact", "keys": "helper", "interval": None},
     ],
     ids=str,
 )

@@ -111,8 +111,7 @@ def test_a_session_goes_on_without_a_party_where_it_may_and_says_so(name: str) -
     ("changes", "message"),
     [
         ({"backend": "tenseal"}, "encrypts nothing: backend does not apply"),
-        ({"keys": "joint"}, "encrypts nothing: keys 'joint' do not apply"),
-        ({"smudging_bits": 40}, "encrypts nothing: smudging_bits does not apply"),
+        ({"keys": "helper"}, "encrypts nothing: keys 'helper' do not apply"),
         ({"min_parties": 1}, "min_parties must lie between 2 and 3"),
         ({"options": {"bins": 3}}, "epsilon has no default; give a privacy budget|no option 'bins'"),
     ],

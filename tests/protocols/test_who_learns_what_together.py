@@ -1,6 +1,5 @@
 """What those who work together learn, and which lies pass: promises that no other test plays."""
 
-import hashlib
 import math
 import secrets
 from fractions import Fraction
@@ -8,29 +7,21 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fhe_auc_keys.roles.contributions import Contribution
-from fhe_auc_keys.trust.group_sealing import unseal_mine
-from scipy import stats
 
 from fhe_auc import bfv, ckks
-from fhe_auc.base.errors import MessageError
 from fhe_auc.base.serialise import decode, encode, frame, unframe
-from fhe_auc.bfv.context import decoded
 from fhe_auc.ckks.encoding import coefficients
 from fhe_auc.question.analysis import PLAIN
 from fhe_auc.rlwe import modular
-from fhe_auc.rlwe.ciphertexts import wrap
 from fhe_auc.rlwe.modular import combined
-from fhe_auc.rlwe.polynomials import Polynomials, coefficients_of, values_of
+from fhe_auc.rlwe.polynomials import coefficients_of
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
-from fhe_auc.session.computation import Result
 from fhe_auc.session.protocol import Request, Session
 from fhe_auc.sums.pads import _MAGIC, _digest, _Stored
 from fhe_auc.sums.proof import Authenticator
 from fhe_auc.sums.terms import Layout, monomials
 from fhe_auc_keys.bundles.session_keys import PartySecrets, aggregator_material, party_secrets, public_context
-from fhe_auc_protocols.exact_auc import computations
 from fhe_auc_protocols.exact_auc.analysis_sums import AnalysisSums
 from fhe_auc_protocols.exact_auc.computations import ExactComputation
 from tests.support.exact_sessions import GRID, Play, all_keys, material_of, pairs_of, rows
@@ -205,92 +196,6 @@ def test_all_parties_but_one_learn_how_many_rows_of_each_label_it_has(keys: str)
     others = np.concatenate([data.y_true for data in SITES[1:]])
     assert found.positives - int(others.sum()) == int(SITES[0].y_true.sum())
     assert found.negatives - int((~others).sum()) == int((~SITES[0].y_true).sum())
-
-
-def test_with_joint_keys_the_aggregator_and_all_parties_but_one_see_sums_and_no_bin_s_terms(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """They take off their own masks from what decrypts; the last party's is left."""
-    masks, decrypted = recorded(monkeypatch, Layout, "mask"), recorded(monkeypatch, computations, "fuse")
-    play = Play("exact", SITES, keys="joint")
-    expected = play.read()[0]
-    (prime,), bins = play.plan.parameters.plain_moduli, len(GRID)
-    n, p = np.split(np.sum([SUMS.sketch(data, GRID, 1000, 2**40) for data in SITES], axis=0), 2)
-    terms = np.concatenate([p * (np.cumsum(n) - n - (n.sum() - np.cumsum(n))), p * n]) % prime
-    aggregators, *theirs = masks
-    seen = decrypted[0]
-    for each in (aggregators, *theirs[:-1]):
-        seen = modular.subtract(seen, each, prime)
-    several = np.delete(seen, [2 * bins, 2 * bins + 1])  # P and N have a slot each, which is the sum
-    assert stats.kstest(several / prime, "uniform").pvalue > 1e-7
-    assert not np.any(seen[: 2 * bins] == terms)
-    assert [seen[:bins].sum() % prime, seen[bins : 2 * bins].sum() % prime] == [
-        terms[:bins].sum() % prime,
-        terms[bins:].sum() % prime,
-    ]
-    assert seen[2 * bins : 2 * bins + 2].tolist() == [expected.negatives, expected.positives]
-    assert len(theirs) == len(SITES)
-    assert modular.subtract(seen, theirs[-1], prime)[: 2 * bins].tolist() == terms.tolist()
-
-
-def recorded(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str) -> list[Any]:
-    """What a method or function returns from now on, call by call."""
-    found, method = [], getattr(owner, name)
-
-    def recording(*args: Any) -> Any:
-        found.append(method(*args))
-        return found[-1]
-
-    monkeypatch.setattr(owner, name, recording)
-    return found
-
-
-def test_with_joint_keys_a_deviating_aggregator_and_a_party_read_another_one_s_submission() -> None:
-    """One forged result is enough, and the party's private key: it need not deviate. No one else gets a number."""
-    play = Play("verified", SITES, keys="joint")
-    plan, (colluding, victim, *_) = play.plan, play.parties
-    setup, (t, *_) = victim._setup, plan.parameters.plain_moduli
-    half, q = setup.result_part, math.prod(setup.result_part.moduli)
-    third = play.until(3)
-    submissions = play.answers(third)
-    message = play.deliver(submissions)
-    # Encoded masks, and whatever they add, are multiples of q/t. So c1 = D + (q/t)·k: D·s stands between the multiples,
-    # above the smudging. It looks uniform, k being so.
-    d = 5 * 2 ** (plan.smudging_exponent - 1)
-    assert d + 2**plan.smudging_exponent < q // (2 * t)
-    k = [secrets.randbelow(t) for _ in range(half.ring_dimension)]
-    c1 = [(each * q + t // 2) // t + d * (not index) for index, each in enumerate(k)]
-    c1_words = values_of(half, np.array([[each % modulus for each in c1] for modulus in half.moduli], np.uint64))
-    whole = Polynomials(half.ring_dimension, 2 * half.moduli)
-    both = np.concatenate((half.uniform(secrets.token_bytes(32)), c1_words))
-    forged = encode((wrap(setup.result_kind(0), setup.binding, whole.pack(both)),))
-    genuine = decode(payload_of(message), Result, "")
-    answer = victim.respond(changed(message, payload=encode(Result(genuine.counted, forged))))
-    (sealed,) = decode(payload_of(answer), Contribution, "").parts
-    info, digest = victim._info(b"partial decryption 1", victim.name), hashlib.sha256(forged).digest()
-    opened = unseal_mine(colluding._identity, sealed, info=info, associated=digest)
-    phase = combined(list(coefficients_of(half, half.unpack(opened))), half.moduli)
-    between = [t * each % q for each in phase]
-    share = [round((each - q if each > q // 2 else each) / (t * d)) for each in between]
-    assert set(share) == {-1, 0, 1}
-    big = setup.submission_part
-    secret = values_of(big, np.array([[each % modulus for each in share] for modulus in big.moduli], np.uint64))
-    read_off = []
-    for block, part in enumerate(decode(payload_of(submissions[victim.name]), Contribution, "").parts[1:]):
-        submitted = big.unpack(part)
-        big.add_in_place(submitted, big.multiply(setup.common(block), secret))
-        read_off.append(decoded(big, t, submitted))
-    names = [each.name for each in plan.computed.sums]
-    start = sum(plan.layout.widths[: names.index("ties at 0")])  # whose left factor is the counts of positive rows
-    counts = np.concatenate(read_off[::2])[start : start + len(GRID)]
-    data = SITES[1]
-    bins = np.searchsorted(GRID, data.y_score, side="right") - 1
-    assert counts.tolist() == np.bincount(bins[data.y_true], minlength=len(GRID)).tolist()
-    others = {each.name: each.respond(message) for each in play.parties if each is not victim}
-    last = play.deliver({**others, victim.name: answer})
-    for party in play.parties:
-        with pytest.raises(MessageError, match="contribution of party"):
-            party.respond(last)
 
 
 @pytest.mark.parametrize("protocol", ["dpauc-laplace", "dpauc-rr", "ustat-krr"])

@@ -433,14 +433,19 @@ class World:
             night.why = record["error"]["message"]
         return bool(night.why) or is_finished(record)
 
-    def check_end(self) -> None:
-        """Once faults have ended, and time has passed."""
+    def check_end(self, *, sure: bool) -> None:
+        """Once faults have ended, and time has passed; it is `sure` where nothing can keep a night from its result.
+
+        A site's policy can: it lets a session wait for its turn.
+        """
         for night in self.nights:
             if is_finished(read_record(self.journal(night))):
                 continue
             health = {name: str(self.status(name).get("health", "")) for name in self.roles}
             steps = {name: self.step(name, night) for name in self.roles}
             said = " | ".join((night.why, *steps.values(), *health.values()))
+            if sure and not any("hours-between" in step for step in steps.values()):
+                raise Broken(f"{night.folder} has no result, and nothing has kept it from that: {said}")
             asked = steps[ADDER].startswith(("ended, but not for", "refused"))
             if not any(name in night.why for name in (*self.roles, "helper", night.folder)) and not asked:
                 raise Broken(f"{night.folder} has not ended, and nobody is named: {said}")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import json
-import os
 import shutil
 import signal
 import subprocess
@@ -21,7 +20,6 @@ from fhe_auc.base.files import read_config
 from fhe_auc.machines import outcomes, serve
 from fhe_auc.results.evaluation import Evaluation
 from fhe_auc_keys.store.key_store import KeyStore
-from tests.support import users
 from tests.support.keys_commands import make_site, ok, write_study
 from tests.support.keys_folder import ADDER, AUTHORITY, PASSPHRASE, at
 from tests.support.machines import toml
@@ -90,15 +88,10 @@ def make_roles(folder: Path) -> Path:
     return folder
 
 
-def start(processes: Started, *names: str) -> None:
-    """One of them afresh, to see what it loads; the others as forks, which have it all."""
-    for name in names:
-        with Path(f"{name}.log").open("ab") as log:
-            if name == "north":
-                processes[name] = subprocess.Popen([sys.executable, "-c", PROGRAM, "serve", f"{name}.toml"], stderr=log)
-            else:
-                own = os.getuid(), [os.getgid()]
-                processes[name] = users.start(*own, "serve", f"{name}.toml", stdout=log, stderr=log)
+def start(processes: Started, name: str) -> None:
+    """Afresh, to see what it loads."""
+    with Path(f"{name}.log").open("ab") as log:
+        processes[name] = subprocess.Popen([sys.executable, "-c", PROGRAM, "serve", f"{name}.toml"], stderr=log)
 
 
 def kill(processes: Started, name: str, number: int = signal.SIGKILL) -> int:

@@ -19,10 +19,10 @@ THRESHOLDS = (100, 1000, 10_000)
 THRESHOLD_PARTIES = 30
 PEERS = (BenchmarkProblem(100, 100), BenchmarkProblem(100, 1000))
 
-KEYS = ("sealed", "helper", "joint")
+KEYS = ("sealed", "helper")
 PROTOCOL, LEVEL = "verified", 0.95  # what is measured against parties and thresholds: the default, with its interval
-_MOST = {"sealed": 1000, "joint": 100}
-"""Beyond: bundles for sealed keys hold all certificates each, and each party receives all others' joint keys."""
+_MOST = {"sealed": 1000}
+"""Beyond: bundles for sealed keys hold all certificates each."""
 
 _OURS = ("verified", "exact", "histogram-federated")
 _ON_CKKS = ("semi-honest", "malicious")  # on each library
@@ -76,7 +76,7 @@ class Benchmark:
         found = []
         for problem in problems:
             runs = 1 if problem.parties >= _ONCE else _RUNS
-            seconds = (runs + 1) * (3 + (0.2 if problem.parties <= _MOST["joint"] else 0.03) * problem.parties)
+            seconds = (runs + 1) * (3 + 0.03 * problem.parties)
             kinds = (keys for keys in KEYS if problem.parties <= _MOST.get(keys, problem.parties))
             ours = [partial(OurProtocol, protocol=PROTOCOL, keys=keys, interval=LEVEL) for keys in kinds]
             found.append(BenchmarkStep(problem, ours, runs, seconds))

@@ -95,7 +95,7 @@ class _Session:
         self._run("keys", "keys", "session", *credentials, *options, "--out", "made", "--store", f"{SITES[0]}.store")
         sealed, shared = self._keys == "sealed", f"made/session.{self._keys}"
         for number, name in enumerate((*SITES, *helpers)):
-            sent = f"made/{name}.bundle" if self._keys != "joint" and name in SITES else shared
+            sent = f"made/{name}.bundle" if name in SITES else shared
             agreed = ("--holder", SITES[0], "--study", "study.toml", "--store", f"{name}.store")
             self._run("keys", "keys", "open", sent, *agreed)
             config = {"store": f"{name}.store", "holder": SITES[0]}
@@ -107,7 +107,7 @@ class _Session:
         session = "made/aggregator.bundle" if sealed else shared
         config = {"session": session, "holder": SITES[0], "store": f"{_AGGREGATOR}.store"}
         self._write(_AGGREGATOR, {**config, "round-timeout": _LIMIT})
-        return [f"made/{SITES[0]}.bundle"] * (self._keys != "joint") + [shared] * (not sealed)
+        return [f"made/{SITES[0]}.bundle"] + [shared] * (not sealed)
 
     def _answer(self, folder: Path) -> None:
         """Have everybody answer whom this folder's message is for."""

@@ -35,7 +35,7 @@ _EVERYTHING, _SUMMARY, _FIGURE = "benchmark.json", "benchmark.md", "sites.png"
 def benchmark(quick: bool, folder: Path, as_json: bool) -> None:
     """Measure what an evaluation costs every role, and beside its peers.
 
-    Whole sessions of verified against the number of sites and of thresholds, with sealed, helper and joint keys. Then
+    Whole sessions of verified against the number of sites and of thresholds, with sealed keys and a helper. Then
     our protocols beside the counts in the clear; three servers with secret shares and Paillier sums, where mpyc and phe
     are installed; the published design, where OpenFHE is. At last the commands that three sites run, by files. All run
     here, and every AUC is checked. Rows are made up.

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from fhe_auc.figures.plot import GREY, INK, blank_figure, make_logarithmic
+from fhe_auc.figures.plot import INK, blank_figure, make_logarithmic
 from fhe_auc_benchmarks import tables
 from fhe_auc_benchmarks.runtime.benchmark import (
     DEFAULT_THRESHOLDS,
@@ -123,8 +123,8 @@ keys, sealing and opening, of all sites. "Before": the bundle, or the session's 
 {tables.markdown(*beside_peers(measurements))}"""
 
 
-_LABELS = {"sealed": "sealed keys", "helper": "with a helper", "joint": "joint keys"}
-_STYLES = dict(zip(KEYS, (("o", "-", INK), ("s", "--", INK), ("^", ":", GREY)), strict=True))
+_LABELS = {"sealed": "sealed keys", "helper": "with a helper"}
+_STYLES = dict(zip(KEYS, (("o", "-", INK), ("s", "--", INK)), strict=True))
 _PEERS = {(problem.parties, problem.thresholds) for problem in PEERS}
 _Numbers = Sequence[tuple[float, int]]
 

@@ -1,8 +1,7 @@
-"""A session's parties with their verified public keys, and what they sign for one another."""
+"""A session's parties with their verified public keys."""
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Mapping
 from functools import cached_property
 from types import MappingProxyType
@@ -10,15 +9,9 @@ from types import MappingProxyType
 import msgspec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-from fhe_auc.base.errors import DeserialisationError, InputError
-from fhe_auc.base.serialise import SecretStruct, frame, unframe
-from fhe_auc.session.manifest import Manifest
 from fhe_auc_keys.errors import UnfitCertificateError
 from fhe_auc_keys.trust.certificates import Peer
-from fhe_auc_keys.trust.identity import Identity
 from fhe_auc_keys.trust.sealing import encryption_key
-
-MAGIC = b"fherost"  # first bytes of a serialised roster
 
 
 class Member(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -26,7 +19,7 @@ class Member(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields
 
     name: str
     signing_key: bytes  # Ed25519, 32 bytes
-    encryption_key: bytes  # 1,216 bytes, as of `fhe_auc_keys.trust.public_keys.encryption_key`
+    encryption_key: bytes  # 1,216 bytes, as of `fhe_auc_keys.trust.sealing.encryption_key`
 
     def __post_init__(self) -> None:
         Ed25519PublicKey.from_public_bytes(self.signing_key)
@@ -72,32 +65,3 @@ class Roster(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields
     def names(self) -> frozenset[str]:
         """All parties."""
         return frozenset(self.signing_keys)
-
-    def require(self, identity: Identity, party: str) -> None:
-        """Raise `InputError` unless the identity is that of a party here, of this name."""
-        mine = self.signing_keys.get(party), self.encryption_keys.get(party)
-        if identity.name != party or mine != (identity.signing_key, identity.encryption_key):
-            raise InputError(f"the identity of {identity.name!r} is not that of party {party!r} in the session")
-
-    def binding(self, manifest: Manifest) -> bytes:
-        """Return 32 bytes that name a session together with the keys of its parties: what they sign hangs on both."""
-        return hashlib.sha256(b"fhe-auc joint session\0" + manifest.digest + self.to_bytes()).digest()
-
-    def to_bytes(self) -> bytes:
-        """Serialise; equal rosters give equal bytes."""
-        return frame(MAGIC, self)
-
-    @classmethod
-    def from_bytes(cls, data: bytes) -> Roster:
-        """Read what `to_bytes` wrote; `InputError` for anything else."""
-        try:
-            return unframe(MAGIC, data, cls, "roster")
-        except DeserialisationError as error:
-            raise InputError(str(error)) from None
-
-
-class PartyMaterial(SecretStruct, frozen=True):
-    """What a party of a joint session starts from, as bytes: for `fhe_auc.session.protocol.Protocol.party`."""
-
-    roster: Roster
-    identity: bytes  # private keys, `fhe_auc_keys.trust.identity.Identity.to_bytes`

@@ -55,8 +55,6 @@ def announcement_rows(announced: Announcement, *, reader: str = "") -> common.Ro
         rows.append(("encryption", f"{SECURITY_BITS}-bit security", backend_of(plan)))
     elif manifest.plan is not None:
         rows.append(("encryption", "yes", "its parameters: unknown, this protocol is not installed here"))
-    if manifest.joint_keys:
-        rows.append(("keys", "joint", f"made by the parties together; but {manifest.joint_keys_leave}"))
     if manifest.keys == "sealed":
         rows.append(("context", manifest.context, "names the keys"))
     if manifest.fleet is not None:
@@ -83,7 +81,6 @@ def announcement_as_dict(announced: Announcement) -> dict[str, Any]:
         "session": manifest.session,
         "context": manifest.context if manifest.keys == "sealed" else b"",  # with a helper: its certificate
         "holder": announced.holder.name,
-        "joint_keys": manifest.joint_keys,
         "not_after": announced.not_after,
         "study": announced.study.as_dict(),
         "protocol": manifest.protocol,

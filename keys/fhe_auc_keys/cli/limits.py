@@ -35,7 +35,7 @@ def policy(file: Path | None, vault: Vault, remove: bool) -> common.Report:
 
     FILE is TOML. It must have: holder, who makes the keys or convenes; protocols, a list; model and outcome, word for
     word as in the study; min-parties, without which there is no result; max-thresholds. It may have: cohort and period
-    (any, unless they are there); keys, a list of "sealed" (the default), "joint", "none" and "helper"; with "helper"
+    (any, unless they are there); keys, a list of "sealed" (the default), "none" and "helper"; with "helper"
     also helpers, a list of the names of who may be one; most-away, how many sites the study may let be away, so that
     their counts may be told (0); max-days, how long a session can still go on (7); max-row-cap, which each party must
     have then, and prove where a helper's session can; hours-between, the least hours between two sessions of one

@@ -1,4 +1,4 @@
-"""``fhe-auc keys open``: of a bundle or a joint session."""
+"""``fhe-auc keys open``: of a bundle, or a session without one."""
 
 from pathlib import Path
 from typing import Any
@@ -27,11 +27,11 @@ from fhe_auc_keys.trust.certificates import verify
 
 
 @common.command(
-    "Open a bundle of keys, or a joint session.",
+    "Open a bundle of keys, or a session that has none.",
     "fhe-auc keys open north.bundle --holder north --store keystore",
     "fhe-auc keys open south.bundle --holder north --study study.toml --revocation-list ca.crl",
     "fhe-auc keys open north.bundle --holder north --thresholds thresholds.txt",
-    "fhe-auc keys open session.joint --holder north",
+    "fhe-auc keys open session.convened --holder north",
     "fhe-auc keys open --policy inbox --passphrase-file passphrase       from a job, each hour",
     "fhe-auc keys open aggregator.bundle --holder north --out aggregator.keys",
     name="open",
@@ -40,7 +40,7 @@ from fhe_auc_keys.trust.certificates import verify
 @click.option(
     "--holder",
     metavar="NAME",
-    help="The key holder agreed on, with joint keys who convenes; others are refused. Needed without --policy.",
+    help="The key holder agreed on, or who convenes; others are refused. Needed without --policy.",
 )
 @click.option(
     "--policy",
@@ -91,8 +91,8 @@ def open_bundle(
     The aggregator opens its own with its key store, and gets the keys to compute with in a file (--out), once it is
     sure that there is no secret key in it. No party may have that file.
 
-    A session with joint keys (session.joint) is opened in the same two ways. There are no keys in it: everybody's
-    certificate is verified here, and what the evaluation needs is kept.
+    A session where nothing is encrypted (session.convened) is opened in the same two ways: everybody's certificate is
+    verified here, and what the evaluation needs is kept.
 
     With --policy, FILEs may be many, and folders, of which every file is looked at, the newest session first. What is
     another party's, or was opened before, is passed over; what is forged, or outside the policy, is refused with the

@@ -1,4 +1,4 @@
-"""``fhe-auc keys session``: make a session's keys and seal them, role by role; or convene one with joint keys."""
+"""``fhe-auc keys session``: make a session's keys and seal them, role by role; or convene one without a key holder."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -17,7 +17,6 @@ from fhe_auc.question.study import Study
 from fhe_auc.results.evaluation import QuantileThresholds
 from fhe_auc.rows.own_rows import NOT_OF_ROWS
 from fhe_auc.session import registry
-from fhe_auc.session.plan import large_download
 from fhe_auc.session.protocol import Request
 from fhe_auc_keys.bundles.announcement import Announcement, open_announcement
 from fhe_auc_keys.bundles.sealed_bundles import SealedBundles, seal_session
@@ -40,7 +39,6 @@ _WITH_OLD = {"--from": {"old", "without", "stated", *_ALWAYS}, "--repeat": {"rep
     "fhe-auc keys session north.credential south.credential --aggregator adder.credential --study study.toml",
     "fhe-auc keys session sites/* --aggregator adder.credential --study study.toml --out week-18 --days 3",
     "fhe-auc keys session sites/* --aggregator adder.credential --study study.toml --revocation-list ca.crl",
-    "fhe-auc keys session sites/* --aggregator adder.credential --study study.toml --keys joint",
     "fhe-auc keys session sites/* --aggregator adder.credential --study study.toml --thresholds quantile:200",
     "fhe-auc keys session sites/* --aggregator adder.credential --study study.toml --json | jq -r .session",
     "fhe-auc keys session --from 31c4ce5c3af100a30dd3d4d0b7191bc8 --without south       south has withdrawn",
@@ -133,9 +131,8 @@ def session(
     result; make the evaluation's session with the file that holds them, and let every party compare the two with
     `open --thresholds`.
 
-    With --keys joint there is no key holder: the parties make the keys together once the evaluation runs. You convene
-    the session, and everybody gets the same signed file, which says who takes part. The same holds for protocols that
-    encrypt nothing, where it is each site's occasion to look at the privacy budget.
+    With a protocol that encrypts nothing there is no key holder: you convene the session, and everybody gets the same
+    signed file, which says who takes part, and is each site's occasion to look at the privacy budget.
 
     With --keys helper no party has a key, and any number may vanish, down to --min-parties: a helper that is trusted
     not to collude with the aggregator opens the sum of those who have submitted. A party convenes such a session, and
@@ -209,9 +206,6 @@ def session(
             output.print_warning(common.NOTHING_PROVED)  # nor does what is made of a session without proofs
         series: dict[str, Any] = {"replaced": old, "stated": stated, "repeats": repeats}
         announced, files = _make(wanted, holder, trusted, store, folder, **series)
-    plan = registry.load(wanted.protocol).plan_of(announced.manifest)
-    if plan is not None and (much := large_download(plan, len(announced.manifest.parties))):
-        output.print_warning(much)
     if finds:
         output.print_line("this session finds the thresholds: make the evaluation's with --thresholds and their file")
     if old is not None:
@@ -321,7 +315,7 @@ def _make(
         return announced, _write(folder, sealed, prepared.manifest.keys)
 
 
-_ANNOUNCEMENTS = {"sealed": "announcement", "joint": "joint", "helper": "helper", "none": "convened"}
+_ANNOUNCEMENTS = {"sealed": "announcement", "helper": "helper", "none": "convened"}
 """How the file ends that announces or convenes a session, by its keys."""
 
 

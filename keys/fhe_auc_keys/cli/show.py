@@ -16,8 +16,6 @@ from fhe_auc.cli import output
 from fhe_auc.rlwe.ciphertexts import MAGIC
 from fhe_auc_keys.bundles.announcement import KIND as ANNOUNCEMENT_KIND
 from fhe_auc_keys.bundles.announcement import open_announcement
-from fhe_auc_keys.bundles.roster import MAGIC as ROSTER_MAGIC
-from fhe_auc_keys.bundles.roster import Roster
 from fhe_auc_keys.bundles.sealed_bundles import AGGREGATOR_KIND, PARTY_KIND, Kept, announced_in_bundle
 from fhe_auc_keys.cli import common, describe, trust
 from fhe_auc_keys.errors import KeysError, TamperedError, UnfitCertificateError, VersionError
@@ -127,7 +125,6 @@ def _described(path: Path, trusted: Trusted | None) -> _Description:
         b"-----BEGIN CERTIFICATE": ("certificate", _certificate),
         CREDENTIAL_MAGIC: ("credential", _credential),
         INVITATION_MAGIC: ("invitation", _invitation),
-        ROSTER_MAGIC: ("roster of a session with joint keys", _roster),
         **{kind.magic: (kind.name, partial(_document, kind, path)) for kind in _DOCUMENTS},
     }
     for beginning, (what, read) in readers.items():
@@ -145,16 +142,6 @@ def _described(path: Path, trusted: Trusted | None) -> _Description:
     if data.startswith(MAGIC):
         return _Description("encryption keys or a ciphertext, taken out of a bundle", unverified="it is not signed")
     return _Description("nothing that these commands write", wrong="unknown, or damaged at its beginning")
-
-
-def _roster(data: bytes, trusted: Trusted | None) -> _Description:
-    names = sorted(Roster.from_bytes(data).names)
-    return _Description(
-        "roster of a session with joint keys, verified and kept by `open`",
-        [("party", name, "") for name in names],
-        {"parties": names},
-        unverified="not signed",
-    )
 
 
 def _invitation(data: bytes, trusted: Trusted | None) -> _Description:

@@ -55,9 +55,9 @@ def check(vault: Vault) -> common.Report:
 def close(sessions: tuple[bytes, ...], vault: Vault, ended: bool, lose_result: bool) -> common.Report:
     """Destroy the keys of each SESSION, named by its id, in the key store.
 
-    The secret key goes, a party's seed, and its share of joint keys. A site
-    closes a session by itself once it has the result. What stays: that the bundle was opened, so that it never opens
-    again; until the session's end the last answer, for an aggregator that asks again; and the announcement.
+    The secret key goes, and a party's seed. A site closes a session by itself once it has the result. What stays: that
+    the bundle was opened, so that it never opens again; until the session's end the last answer, for an aggregator that
+    asks again; and the announcement.
 
     As a clock can be wrong, a session has ended once it is 8 days ago that a command has seen it past its end, and
     written that down; `show` says when. Until then it is refused without --lose-result. Backups hold keys that were

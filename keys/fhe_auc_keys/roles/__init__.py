@@ -1,1 +1,1 @@
-"""Who holds which key in a session: sealed keys, joint keys, a helper; and a whole consortium played in one process."""
+"""Who holds which key in a session: sealed keys, a helper; and a whole consortium played in one process."""

@@ -101,7 +101,7 @@ class HelpedAggregator(AggregatorSide, Generic[Keys, Secret]):
 
     def __init__(self, manifest: Manifest, computation: PaddedComputation[Keys, Secret]) -> None:
         self.rounds = rounds(computation)
-        self.computation, self._manifest = computation, manifest
+        self.computation, self._manifest, self._limit = computation, manifest, computation.payload_limit
         self.submissions: dict[str, HelpedSubmission] = {}
         self.word = Word()
         self.keys: Keys | None = None  # what is computed under; there is nothing where too few count
@@ -112,7 +112,7 @@ class HelpedAggregator(AggregatorSide, Generic[Keys, Secret]):
         """Return the largest payload of an answer: it depends on who answers."""
         if number == OPEN:
             return self.computation.pad_key_limit + 2 * NAME_BYTES * len(self._manifest.parties) + WORD_BYTES
-        return _response_limit(self.computation) if number == DECRYPT else self.computation.payload_limit
+        return _response_limit(self.computation) if number == DECRYPT else self._limit
 
     def accept(self, number: int, party: str, payload: bytes) -> None:
         """Keep a submission, or what the helper has answered."""

@@ -149,7 +149,7 @@ class HelperMaterial(SecretStruct, frozen=True):
     parties: dict[str, bytes]  # signing keys
 
 
-class _HelperState(SecretStruct, frozen=True):
+class _KeptKeys(SecretStruct, frozen=True):
     context: bytes = b""  # secret
     response_keys: tuple[tuple[str, bytes], ...] = ()  # of those that count, in the manifest's order
     unproved: tuple[str, ...] = ()
@@ -176,7 +176,7 @@ class Helper(PartySide[Outcome], Generic[Keys, Secret]):
         if proofs is not None:
             blob += proofs.answer_bytes + 2 * PART_BYTES + 16
         self.download_limit = max(blob * most + KEY_BYTES, computation.payload_limit + NAME_BYTES * most)
-        self._kept = _HelperState()
+        self._kept = _KeptKeys()
 
     def kept(self) -> bytes:
         """Return the secret key and the response keys."""
@@ -184,7 +184,7 @@ class Helper(PartySide[Outcome], Generic[Keys, Secret]):
 
     def restore(self, kept: bytes) -> None:
         """Take them back."""
-        self._kept = decode(kept, _HelperState, "helper's state")
+        self._kept = decode(kept, _KeptKeys, "helper's state")
 
     def answer(self, number: int, payload: bytes, who: WhoCounts) -> bytes:
         """Return the key of the sum of the pads, or the sums that a result holds."""
@@ -205,7 +205,7 @@ class Helper(PartySide[Outcome], Generic[Keys, Secret]):
         index = self._manifest.parties.index
         pads = computation.sum_of_pads([(index(party), text[:SEED_BYTES]) for party, text in counted.items()])
         response_keys = tuple([(party, text[SEED_BYTES:]) for party, text in counted.items()])
-        self._kept = _HelperState(context, response_keys, word.unproved)
+        self._kept = _KeptKeys(context, response_keys, word.unproved)
         pad_key = computation.pad_key(computation.secret(context), pads)
         return encode(PadKeyOf(word, public, pad_key))
 
@@ -215,7 +215,7 @@ class Helper(PartySide[Outcome], Generic[Keys, Secret]):
             raise EvaluationError("the result is not of the parties whose pads were taken off")
         totals = self._computation.decrypt(self._computation.secret(self._kept.context), result.content)
         about = response_of(self._digest, tuple(keys), self._kept.unproved)
-        self._kept = _HelperState()
+        self._kept = _KeptKeys()
         text = encode(tuple([np.ascontiguousarray(total, "<u8").tobytes() for total in totals]))
         content_key = secrets.token_bytes(RESPONSE_KEY_BYTES)
         sealed, parts = seal_under(keys.values(), text, associated=about, content_key=content_key)

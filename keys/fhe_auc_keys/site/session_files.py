@@ -1,6 +1,6 @@
 """Files that open a session, of either kind: bundles, or the announcement alone for whom nothing is sealed.
 
-Where the parties make the keys together (joint keys), or nothing is encrypted, everybody gets the same announcement.
+Where nothing is encrypted everybody gets the same announcement.
 With a helper it is all that the aggregator and the helper get; a party also has a bundle with the common secret in it,
 which it keeps beside the announcement (`beside`).
 """
@@ -19,7 +19,6 @@ from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.plan import EncryptedPlan
 from fhe_auc_keys.bundles import announcement
 from fhe_auc_keys.bundles.announcement import Announcement, open_announcement
-from fhe_auc_keys.bundles.roster import PartyMaterial
 from fhe_auc_keys.bundles.sealed_bundles import (
     AGGREGATOR_KIND,
     PARTY_KIND,
@@ -44,7 +43,7 @@ ANNOUNCEMENT = "session.helper"
 """What a party's bundle of a session with a helper lies beside."""
 
 
-def is_joint(data: bytes) -> bool:
+def is_announcement(data: bytes) -> bool:
     """Return whether a file is, by its first bytes, the document of a session without a key holder."""
     return data.startswith(announcement.KIND.magic)
 
@@ -53,10 +52,10 @@ def open_for_aggregator(
     data: bytes, identity: Identity, trust: Trust, *, holder: str, session: bytes | None, at: datetime
 ) -> AggregatorKeys:
     """Return the session of such a file, and the aggregator's material; errors as `open_aggregator_bundle`."""
-    if is_joint(data):
-        announced = _open_joint(data, trust, holder=holder, session=session, at=at)
+    if is_announcement(data):
+        announced = _open_announced(data, trust, holder=holder, session=session, at=at)
         announced.require_aggregator(verify(identity.credential, trust, at=at))
-        opened = AggregatorKeys(announced, announced.roster.to_bytes() if announced.helper is None else b"")
+        opened = AggregatorKeys(announced, b"")
     else:
         opened = open_aggregator_bundle(data, identity, trust, holder=holder, session=session, at=at)
     _check_plan(opened.announcement.manifest)
@@ -65,21 +64,21 @@ def open_for_aggregator(
 
 def announced_to_aggregator(data: bytes, trust: Trust, *, holder: str, at: datetime) -> Announcement:
     """Return the session of such a file, verified; nothing is unsealed. Errors as `open_aggregator_bundle`."""
-    if is_joint(data):
-        return _open_joint(data, trust, holder=holder, session=None, at=at)
+    if is_announcement(data):
+        return _open_announced(data, trust, holder=holder, session=None, at=at)
     return announced_in_bundle(AGGREGATOR_KIND, data, trust, holder=holder, at=at)[0]
 
 
 def claimed_by_aggregator(data: bytes) -> bytes:
     """Return the id of the session that such a file says it opens; raise `TamperedError` where it is none."""
-    return announcement.claimed(data if is_joint(data) else claimed_announcement(data)).manifest.session
+    return announcement.claimed(data if is_announcement(data) else claimed_announcement(data)).manifest.session
 
 
 def claimed_id(data: bytes) -> bytes:
     """Return what a party's file says that it is known by once it is opened; empty for files of other kinds."""
     if data.startswith(PARTY_KIND.magic):
         return claimed_in_bundle(data).bundle_id
-    if not is_joint(data):
+    if not is_announcement(data):
         return b""
     manifest = announcement.claimed(data).manifest
     return b"" if manifest.keys == "sealed" else manifest.session
@@ -87,7 +86,7 @@ def claimed_id(data: bytes) -> bytes:
 
 def is_for(data: bytes, announced: Announcement, me: Peer) -> bool:
     """Whether a file, which `announced_to_party` has verified, is for this party, with this certificate."""
-    if is_joint(data):
+    if is_announcement(data):
         mine = announced.fingerprints.get(me.name) if announced.helper is None else announced.helper.fingerprint
         return me.fingerprint == mine
     return claimed_in_bundle(data).recipient == me.fingerprint
@@ -112,7 +111,7 @@ def newest_first(files: Iterable[Path]) -> list[Path]:
             data = read_from_others(file)
             if not claimed_id(data):
                 return 0
-            announced = data if is_joint(data) else claimed_in_bundle(data).announcement
+            announced = data if is_announcement(data) else claimed_in_bundle(data).announcement
             return announcement.claimed(announced or announcement_beside(file, data)).not_before
         except (FheAucError, OSError):
             return 0
@@ -122,8 +121,8 @@ def newest_first(files: Iterable[Path]) -> list[Path]:
 
 def announced_to_party(data: bytes, trust: Trust, *, holder: str, at: datetime, beside: bytes = b"") -> Announcement:
     """Return the session of a party's file, verified; nothing is opened, so that it can be shown first."""
-    if is_joint(data):
-        return _open_joint(data, trust, holder=holder, session=None, at=at)
+    if is_announcement(data):
+        return _open_announced(data, trust, holder=holder, session=None, at=at)
     return announced_in_bundle(PARTY_KIND, data, trust, holder=holder, at=at, beside=beside)[0]
 
 
@@ -147,8 +146,8 @@ def keep_for_party(
     read here; besides `KeysError` for another study, other thresholds, an identity that takes no part, or a file that
     was opened before, and `StoreError` where `store` has other keys of this session.
     """
-    if is_joint(data):
-        announced = _open_joint(data, trust, holder=holder, session=session, at=at)
+    if is_announcement(data):
+        announced = _open_announced(data, trust, holder=holder, session=session, at=at)
         me = verify(identity.credential, trust, at=at)
         announced.require_party_or_helper(me)
         if announced.helper is not None and not announced.is_helper(me.name):
@@ -196,7 +195,7 @@ def kept_for_party(
     if announced.manifest.keys == "sealed":
         return announced, found.material
     if announced.helper is None:
-        return announced, encode(PartyMaterial(announced.roster, identity.to_bytes()))
+        return announced, b""
     if announced.is_helper(identity.name):
         parties = dict(announced.roster.signing_keys)
         return announced, encode(HelperMaterial(identity.keys.components, announced.helper.signing_key, parties))
@@ -215,7 +214,7 @@ def verify_kept(store: KeyStore, session: bytes, identity: Identity, trust: Trus
         party_secrets(material, announced.manifest)
 
 
-def _open_joint(data: bytes, trust: Trust, *, holder: str, session: bytes | None, at: datetime) -> Announcement:
+def _open_announced(data: bytes, trust: Trust, *, holder: str, session: bytes | None, at: datetime) -> Announcement:
     """Return a session without a key holder; `holder` convenes it."""
     announced = open_announcement(data, trust, holder=holder, at=at)
     announced.require_session(session, "document")
@@ -231,5 +230,5 @@ def _check_plan(manifest: Manifest) -> None:
     except UnknownProtocolError:  # a site may take in what another of its machines evaluates
         return
     plan = protocol.plan_of(manifest)
-    if isinstance(plan, EncryptedPlan) and not manifest.joint_keys:  # these take no library
+    if isinstance(plan, EncryptedPlan):
         choose_backend(plan.parameters.backend)

@@ -2,8 +2,8 @@
 
     store.header               scrypt's salt and cost, and a tag that tells a wrong passphrase from a damaged file
     <kind>/<name>              nonce | ChaCha20-Poly1305, with kind and name as associated data; `state` is a site's
-                               of a session, with its share of joint keys; `fleet` what a fleet's helper has opened;
-                               `list` whose submissions an aggregator has asked about
+                               of a session; `fleet` what a fleet's helper has opened; `list` whose submissions an
+                               aggregator has asked about
     seen/bundles               ids of the bundles opened so far
     lock                       locked while a process has the store open
     audit.jsonl, audit.lock    the owner's audit trail, not encrypted (`audit`), and its lock

@@ -17,7 +17,6 @@ from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.ckks_computation import Sums
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.protocol import Request
-from fhe_auc_keys.roles.sealed import require_all
 from fhe_auc_protocols import options as options_of
 from fhe_auc_protocols.blinded_auc.encrypted_trapezoid import packed
 from fhe_auc_protocols.blinded_auc.masked_shares import Run, runs
@@ -44,7 +43,8 @@ class Malicious(BlindedAuc):
 
     def tolerance(self, request: Request) -> float | None:
         """Return the option ``tolerance``, None for the planned one; `InputError` where it is no number."""
-        require_all(request)
+        if request.min_parties not in (None, request.size):
+            raise InputError("min_parties does not apply: with malicious no party can be left out")
         tolerance = request.options.get("tolerance")
         if tolerance is not None and not isinstance(tolerance, (int, float)):
             raise InputError(f"tolerance must be a number, got {tolerance!r}")

@@ -64,7 +64,11 @@ class ExactComputation(PaddedComputation[PadKey, SecretContext]):
 
     def sum_of_pads(self, seeds: Iterable[tuple[int, bytes]]) -> list[Words]:
         """Return the sum of these pads, by index, for each prime, shape (1, size)."""
-        return self.added([values[None] for values in self.pads(index, seed)] for index, seed in seeds)
+        totals = [PolynomialSum(shape) for shape in self._shapes]
+        for index, seed in seeds:  # one after the other: a pad is as large as a sketch
+            for total, values in zip(totals, self.pads(index, seed), strict=True):
+                total.add(values[None])
+        return [total.words for total in totals]
 
     def added(self, sums: Iterable[Sequence[Words]]) -> list[Words]:
         """Return the sum of such sums, of pads or of padded sketches."""

@@ -4,9 +4,8 @@ Integers are released, so the product T of the plaintext primes is at least the 
 (`AnalysisSums.least_modulus`). Every prime is above d·2^40, d the largest degree of a sum: a lie on one result then
 passes with a chance of at most d/(t − 1), below 2^-40.
 
-With sealed keys or a helper the aggregator multiplies plaintexts by ciphertexts of a pad key (`fhe_auc.sums`), with
-joint keys ciphertexts by ciphertexts. What the circuit's noise is (X), what flooding and smudging (2^b, 2^c) add to it,
-what switching down does, and when all of it hides and decrypts: docs/security/encryption.md.
+The aggregator multiplies plaintexts by ciphertexts of a pad key (`fhe_auc.sums`). What the circuit's noise is (X), what
+flooding (2^b) adds to it, what switching down does, and when all of it hides and decrypts: docs/security/encryption.md.
 """
 
 from __future__ import annotations
@@ -20,17 +19,9 @@ import msgspec
 from fhe_auc.base import quantities
 from fhe_auc.base.errors import CapacityError, DeserialisationError
 from fhe_auc.base.serialise import decode
-from fhe_auc.bfv.parameters import (
-    BfvParameters,
-    check_joint_room,
-    flooding_margin,
-    hidden_by,
-    kept_capacity_bits,
-    product_bound,
-)
+from fhe_auc.bfv.parameters import BfvParameters, flooding_margin
 from fhe_auc.input_proofs.sessions import proof_bytes
 from fhe_auc.question.analysis import Analysis
-from fhe_auc.rlwe.statistical_security import check_smudging
 from fhe_auc.session.plan import (
     BLOB_BYTES,
     WRAPPED_BYTES,
@@ -54,8 +45,6 @@ from fhe_auc_protocols.exact_auc.release_part import Agreed, ReleasePart
 SOUNDNESS_BITS = 40  # a wrong integer of one result is accepted with a probability below 2^-40
 LEAST_FLOODING_BITS, MOST_FLOODING_BITS = 40, 80
 
-_SMUDGING_SHARE, _FLOODING_SHARE = 3 / 4, 1 / 5  # of the capacity with joint keys; smudging of all parties together
-
 
 def least_prime(release: Release) -> int:
     """Return what every plaintext prime is above, so that the authenticators are as sound as `SOUNDNESS_BITS` says."""
@@ -76,23 +65,19 @@ class ExactPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     thresholds: int
     """Points of the session's grid, at least 2."""
     interval: bool
-    """Whether the sums for standard errors are released too; without joint keys."""
+    """Whether the sums for standard errors are released too."""
     authenticated: bool
     """Whether sketches have authenticators, so that results are verified."""
     parties: int
     """Most that submit, at least 1."""
     max_rows: int
     """Public bound n on the pooled rows: at least 2."""
-    joint_keys: bool
-    """Whether each party holds a share of the secret key, instead of all the same key."""
     parameters: BfvParameters
     """Their plaintext moduli are primes above `least_prime`, as many as the sums need."""
     kept: int
     """Primes of Q that results are switched down to."""
     flooding_bits: int
     """λ, 40 to 80: flooding hides but for a statistical distance of 2^-λ, for each prime."""
-    smudging_bits: int = 0
-    """The same, 30 to 80, of each party's noise on its partial decryption; 0 without joint keys."""
     runs: tuple[int, ...] | None = None
     """Which bins can hold one score only (`tie_sums.runs_of`); None: all ties may be those of bins."""
     privacy: Privacy | None = None
@@ -104,10 +89,8 @@ class ExactPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     all. With a helper and one prime only. Empty: nothing is proved of what parties put in."""
 
     def __post_init__(self) -> None:
-        if self.joint_keys and self.interval:
-            raise CapacityError("with joint keys there are no sums of degree 3")
-        if not 0 <= self.helpers <= 1 - self.joint_keys:
-            raise CapacityError(f"a session has one helper, or none and other keys; got {self.helpers}")
+        if self.helpers not in (0, 1):
+            raise CapacityError(f"a session has one helper, or none; got {self.helpers}")
         agreed = Agreed(**{name: getattr(self, name) for name in Agreed._fields})
         for part in self.parts:
             part.check(agreed)
@@ -122,33 +105,17 @@ class ExactPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
             raise CapacityError(f"the plan has a prime below {least:,}")
         if self.modulus < self.sums.least_modulus(self.max_rows, self.parties):
             raise CapacityError(f"{len(moduli)} primes are too few for {self.max_rows:,} pooled rows")
-        if self.parameters.joint_keys != self.joint_keys:
-            raise CapacityError("the plan's chain of primes is one for other keys")
         total = len(self.parameters.modulus_bits)
         if not 1 <= self.kept <= total:
             raise CapacityError(f"of {total} primes of the modulus, a result cannot keep {self.kept}")
         least, most = LEAST_FLOODING_BITS, MOST_FLOODING_BITS
         if not least <= self.flooding_bits <= most:
             raise CapacityError(f"flooding_bits must lie between {least} and {most}, got {self.flooding_bits}")
-        check_smudging(self.joint_keys, self.smudging_bits)
-        if self.joint_keys:
-            check_joint_room(
-                self.parameters,
-                self.noise_bound,
-                self.kept,
-                shares=self.parties,
-                flooding=self.flooding_exponent,
-                smudging=self.smudging_exponent,
+        if (margin := self.flooding_margin) < self.flooding_bits:
+            raise CapacityError(
+                f"{self.layout.ciphertexts:,} products make so much noise that flooding hides it by {margin:.1f} bits "
+                f"only, {self.flooding_bits} are asked for; take fewer thresholds"
             )
-        for what, reached, asked in (
-            ("flooding", self.flooding_margin, self.flooding_bits),
-            ("smudging", self.smudging_margin, self.smudging_bits),
-        ):
-            if asked and reached < asked:
-                raise CapacityError(
-                    f"{self.parties:,} parties and {self.layout.ciphertexts:,} products make so much noise that {what} "
-                    f"hides it by {reached:.1f} bits only, {asked} are asked for; take fewer parties or thresholds"
-                )
 
     @cached_property
     def parts(self) -> tuple[ReleasePart, ...]:
@@ -157,8 +124,8 @@ class ExactPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     @property
     def keys(self) -> Keys:
-        """Who makes the keys: "sealed", "joint" or "helper"."""
-        return "joint" if self.joint_keys else "helper" if self.helpers else "sealed"
+        """Who makes the keys: "sealed" or "helper"."""
+        return "helper" if self.helpers else "sealed"
 
     @cached_property
     def modulus(self) -> int:
@@ -209,34 +176,12 @@ class ExactPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     @cached_property
     def layout(self) -> Layout:
         """Where a result's sums stand in its slots."""
-        return Layout.of(self.computed, self.parameters.slots, factors=self.joint_keys)
-
-    @property
-    def noise_bound(self) -> float:
-        """X of a sum of products, with joint keys: no coefficient of the noise is larger before flooding."""
-        return product_bound(self.parameters, self.parties, products=self.layout.ciphertexts, kept=self.kept)
-
-    @property
-    def flooding_exponent(self) -> int:
-        """b: flooding, modulo what is kept of Q, is uniform on [-2^b, 2^b); with joint keys."""
-        return math.floor(kept_capacity_bits(self.parameters, self.kept) + math.log2(_FLOODING_SHARE))
+        return Layout.of(self.computed, self.parameters.slots)
 
     @cached_property
     def flooding_margin(self) -> float:
         """λ that flooding reaches, at least `flooding_bits`."""
-        if self.joint_keys:
-            return hidden_by(self.parameters, self.flooding_exponent, self.noise_bound)
         return flooding_margin(self.parameters, self.layout.ciphertexts, self.kept)
-
-    @property
-    def smudging_exponent(self) -> int:
-        """c: smudging, modulo what is kept of Q, is uniform on [-2^c, 2^c); with joint keys."""
-        return math.floor(kept_capacity_bits(self.parameters, self.kept) + math.log2(_SMUDGING_SHARE / self.parties))
-
-    @property
-    def smudging_margin(self) -> float:
-        """λ that smudging reaches, at least `smudging_bits`; 0 without joint keys."""
-        return hidden_by(self.parameters, self.smudging_exponent, self.noise_bound) if self.joint_keys else 0.0
 
     def soundness(self, min_parties: int) -> float | None:
         """Return a bound on the chance that any party accepts a wrong integer; None where results are not verified.
@@ -251,14 +196,12 @@ class ExactPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     @property
     def blocks(self) -> int:
-        """Parts of a submission: a padded sketch for each prime; with joint keys both factors' ciphertexts."""
-        return (2 * self.layout.ciphertexts if self.joint_keys else 1) * self.primes
+        """Parts of a submission: a padded sketch for each prime."""
+        return self.primes
 
     @property
     def submission_bytes(self) -> int:
         """Bytes of one party's submission."""
-        if self.joint_keys:
-            return self.blocks * self.parameters.submission_bytes
         size = self.computed.sketch.size if self.proved is None else self.proved.size
         sketch = sum(packed_size(size, prime) for prime in self.parameters.plain_moduli)
         return sketch + self.helpers * BLOB_BYTES + self.proof_bytes
@@ -271,7 +214,8 @@ class ExactPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     @property
     def result_bytes(self) -> int:
         """Bytes of the result's ciphertexts: one for each prime, both polynomials."""
-        return 2 * self.primes * self._result_polynomial
+        kept = self.parameters.modulus_bits[: self.kept]
+        return 2 * self.primes * self.parameters.ring_dimension * sum(-(-bits // 8) for bits in kept)
 
     def result_parts(self, result: bytes) -> tuple[bytes, ...]:
         """Return a result's ciphertexts, one for each prime; raise `DeserialisationError` where it is none."""
@@ -281,35 +225,21 @@ class ExactPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         return parts
 
     @property
-    def key_bytes(self) -> int:
-        """Of one party's parts of joint keys, or 0: a polynomial, and three for each prime to relinearise with."""
-        return (1 + 3 * self.primes) * self._result_polynomial if self.joint_keys else 0
-
-    @property
     def download_bytes(self) -> int:
-        """Bytes that a party receives: the result.
-
-        With joint keys also, of every party, two polynomials of the relinearisation key for each plaintext prime, and
-        its partial decryption.
-        """
+        """Bytes that a party receives: the result."""
         if self.helpers:
             return 8 * self.primes * len(self.computed.sums) + WRAPPED_BYTES * self.parties
-        others = 3 * self.parties * self.primes * self._result_polynomial if self.joint_keys else 0
-        return self.result_bytes + others
-
-    @property
-    def _result_polynomial(self) -> int:
-        return self.parameters.ring_dimension * sum(-(-bits // 8) for bits in self.parameters.modulus_bits[: self.kept])
+        return self.result_bytes
 
     def describe(self) -> list[Parameter]:
         """Return the parameters with their reasons."""
         parameters = self.parameters
-        product = "products of ciphertexts" if self.joint_keys else "a plaintext times a ciphertext"
         rows = [
             *([] if self.privacy is None else self.privacy.describe()),
             *describe_ring(
                 parameters,
-                f"the smallest whose modulus takes {product}, and its flooding; N slots a ciphertext",
+                "the smallest whose modulus takes a plaintext times a ciphertext, and its flooding; N slots a "
+                "ciphertext",
                 "the room for noise, which is what hides",
             ),
             Parameter(
@@ -331,32 +261,15 @@ class ExactPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
             rows.append(Parameter("a lie passes", f"< {quantities.chance_text(soundness)}", why))
         if self.proved is not None:
             rows.append(self.proved.describe())
-        if not self.joint_keys:
-            number = f"{self.layout.ciphertexts * self.primes}"
-            pad_key = Parameter("pad key, ciphertexts", number, "made by who has the key, once")
-            return [*rows, pad_key, describe_upload(self, "its padded sketch"), describe_download(self)]
-        return [
-            *rows,
-            Parameter("ciphertexts", f"{self.blocks}", "both factors of every product, for each prime"),
-            describe_upload(self, "all ciphertexts; their random halves do not travel"),
-            describe_download(self),
-            Parameter(
-                "smudging, bits",
-                str(math.floor(self.smudging_margin)),
-                "each party adds so much to its partial decryption, in case that the aggregator has not flooded",
-            ),
-            Parameter(
-                "joint keys, a party",
-                quantities.bytes_text(self.key_bytes),
-                "sent once a session: its parts of the public key and of those that the circuit takes",
-            ),
-        ]
+        pad_key = Parameter(
+            "pad key, ciphertexts", f"{self.layout.ciphertexts * self.primes}", "made by who has the key, once"
+        )
+        return [*rows, pad_key, describe_upload(self, "its padded sketch"), describe_download(self)]
 
     def as_dict(self) -> dict[str, object]:
         """Return the parameters as plain data."""
         return {
-            **ring_as_dict(self, smudging_bits=self.smudging_margin),
-            "key_bytes": self.key_bytes,
+            **ring_as_dict(self),
             "plain_moduli": list(self.parameters.plain_moduli),
             "sketch_entries": self.computed.sketch.size,
             "products": self.layout.ciphertexts,

@@ -9,7 +9,6 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import islice
 from typing import ClassVar
 
 import msgspec
@@ -18,7 +17,7 @@ from numpy.typing import NDArray
 
 from fhe_auc.base.errors import CapacityError, InputError
 from fhe_auc.bfv import SecretContext
-from fhe_auc.bfv.parameters import CHAINS, JOINT_CHAINS, MAX_PLAIN_MODULI, BfvParameters
+from fhe_auc.bfv.parameters import CHAINS, MAX_PLAIN_MODULI, BfvParameters
 from fhe_auc.question import thresholds as grids
 from fhe_auc.question.analysis import PLAIN, Analysis
 from fhe_auc.question.binning import of_one_number
@@ -27,7 +26,6 @@ from fhe_auc.results.heterogeneity import LEAST_SITES
 from fhe_auc.results.intervals import quantile
 from fhe_auc.rlwe.modular import primes_above, primes_below
 from fhe_auc.rlwe.parameters import DEFAULT_FLOODING_BITS, BackendName, choose_backend
-from fhe_auc.rlwe.statistical_security import DEFAULT_SMUDGING_BITS
 from fhe_auc.rows.own_rows import left_out
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.manifest import Manifest
@@ -126,12 +124,10 @@ class Exact(Protocol[Evaluation]):
                 interval=request.interval is not None and request.fleet is None,
                 authenticated=self.authenticated,
                 backend=choose_backend(request.backend),
-                joint_keys=request.keys == "joint",
                 helpers=int(request.keys == "helper"),
                 caps=caps,
                 runs=_runs(request.thresholds, request.options),
                 privacy=privacy,
-                smudging_bits=DEFAULT_SMUDGING_BITS if request.smudging_bits is None else request.smudging_bits,
             )
         except CapacityError as error:
             if analysis.is_plain:
@@ -172,7 +168,7 @@ class Exact(Protocol[Evaluation]):
             fits = not plan.interval
         else:
             quantile(level)  # raises for what is no level
-            fits = plan.interval or plan.joint_keys or plan.privacy is not None or manifest.fleet is not None
+            fits = plan.interval or plan.privacy is not None or manifest.fleet is not None
         if not fits:
             raise InputError("the session's manifest has an interval, and its plan not the sums for it, or the reverse")
         if _budget(manifest.options) != ({} if plan.privacy is None else plan.privacy.options(manifest)):
@@ -255,15 +251,13 @@ def plan_exact(
     max_rows: int = DEFAULT_MAX_ROWS,
     interval: bool = False,
     authenticated: bool = True,
-    joint_keys: bool = False,
     helpers: int = 0,
     caps: tuple[int, ...] = (),
     runs: tuple[int, ...] | None = None,
     privacy: epsilon_noise.Privacy | None = None,
     flooding_bits: int = DEFAULT_FLOODING_BITS,
-    smudging_bits: int = DEFAULT_SMUDGING_BITS,
 ) -> ExactPlan:
-    """Return the plan; parameters as of `ExactPlan`. With joint keys it is one without `interval`.
+    """Return the plan; parameters as of `ExactPlan`.
 
     Results keep the fewest primes of Q with which the plan holds.
 
@@ -272,7 +266,7 @@ def plan_exact(
     """
     if max_rows < 2:
         raise CapacityError(f"max_rows must be at least 2, got {max_rows}")
-    interval = interval and not joint_keys and privacy is None
+    interval = interval and privacy is None
     if analysis.heterogeneity and min_parties is not None and min_parties < LEAST_SITES:
         raise CapacityError(f"sums over sites take {LEAST_SITES} parties; {min_parties} may be all here")
     sums = AnalysisSums(analysis, thresholds, interval, privacy, runs, bool(caps))
@@ -284,9 +278,7 @@ def plan_exact(
         authenticated=authenticated,
         parties=parties,
         max_rows=max_rows,
-        joint_keys=joint_keys,
         flooding_bits=flooding_bits,
-        smudging_bits=smudging_bits if joint_keys else 0,
         helpers=helpers,
         caps=caps,
         runs=runs,
@@ -299,15 +291,15 @@ def plan_exact(
         if privacy is not None:  # whoever has them
             privacy = msgspec.structs.replace(privacy, rows=(rows - parties + 1, *[1] * (parties - 1)))
         least = replace(sums, privacy=privacy).least_modulus(rows, parties)
-        return _candidates(backend, least, small_prime, joint_keys, prove=bool(caps))
+        return _candidates(backend, least, small_prime, prove=bool(caps))
 
     def most(privacy: epsilon_noise.Privacy | None) -> int:
         """Return how many rows, up to `max_rows`, can be proved."""
         tried = range(max(2, parties), max_rows + 1)
         return tried[0] - 1 + bisect_left(tried, True, key=lambda rows: next(candidates(rows, privacy), None) is None)
 
-    # With sealed keys the noise of any number of parties is the same: what the first do not hold, no others should.
-    for parameters in islice(candidates(max_rows), None if joint_keys else 1):
+    # The noise of any number of parties is the same: what the first parameters do not hold, no others should.
+    if (parameters := next(candidates(max_rows), None)) is not None:
         for kept in range(1, len(parameters.modulus_bits) + 1):
             try:
                 return planned(parameters=parameters, kept=kept)
@@ -327,25 +319,22 @@ def plan_exact(
     raise reason or CapacityError(f"{max_rows:,} pooled rows take more than {MAX_PLAIN_MODULI} primes; lower max_rows")
 
 
-def _candidates(
-    backend: BackendName, least: int, small_prime: int, joint_keys: bool, *, prove: bool
-) -> Iterator[BfvParameters]:
+def _candidates(backend: BackendName, least: int, small_prime: int, *, prove: bool) -> Iterator[BfvParameters]:
     """Yield ring, moduli and primes of a product from `least`: one prime where that does, then several small ones.
 
     Where parties `prove` their counts there is one prime, the largest of its length: proofs are the shorter then.
     """
-    chains = JOINT_CHAINS if joint_keys else CHAINS[backend]
-    for number, chain in enumerate(chains):
+    for number, chain in enumerate(CHAINS[backend]):
         one = primes_above(max(small_prime, least - 1), 1, chain.ring_dimension)
-        if one[0].bit_length() <= (_LARGE_BITS if joint_keys or number else _SMALL_BITS):
+        if one[0].bit_length() <= (_LARGE_BITS if number else _SMALL_BITS):
             if prove:
                 one = primes_below(one[0].bit_length(), 1, chain.ring_dimension)
             yield BfvParameters(backend, chain.ring_dimension, chain.modulus_bits, chain.special_bits, one)
     if prove:
         return
-    for chain in chains if joint_keys else chains[:1]:
-        for count in range(2, MAX_PLAIN_MODULI + 1):
-            several = primes_above(small_prime, count, chain.ring_dimension)
-            if math.prod(several) >= least:
-                yield BfvParameters(backend, chain.ring_dimension, chain.modulus_bits, chain.special_bits, several)
-                break
+    chain = CHAINS[backend][0]
+    for count in range(2, MAX_PLAIN_MODULI + 1):
+        several = primes_above(small_prime, count, chain.ring_dimension)
+        if math.prod(several) >= least:
+            yield BfvParameters(backend, chain.ring_dimension, chain.modulus_bits, chain.special_bits, several)
+            return

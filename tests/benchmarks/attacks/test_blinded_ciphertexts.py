@@ -281,20 +281,11 @@ def test_the_demo_shows_what_lies_come_to_in_text_and_json() -> None:
     assert "cheat" not in json.loads(straight.stdout)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ("--cheat nonsense", "there is no attack 'nonsense' on this protocol; known are scale-all, "),
-        ("--cheat scale-all --keys joint", "attacks are played with sealed keys or a helper"),
-    ],
-)
-def test_a_lie_that_cannot_be_told_is_refused_first(
-    arguments: str, message: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_lie_that_cannot_be_told_is_refused_first(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(datasets, "load", None)
-    result = demo("--protocol", "semi-honest", *arguments.split())
+    result = demo("--protocol", "semi-honest", "--cheat", "nonsense")
     assert (result.exit_code, result.stdout) == (2, "")
-    assert message in result.stderr
+    assert "there is no attack 'nonsense' on this protocol; known are scale-all, " in result.stderr
 
 
 def test_protocols_without_attacks_and_demos_without_a_cheat_say_so(monkeypatch: pytest.MonkeyPatch) -> None:

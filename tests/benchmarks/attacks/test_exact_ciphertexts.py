@@ -89,7 +89,6 @@ def test_what_one_session_has_not_is_not_played_on_it(protocol: str) -> None:
     ("changed", "message"),
     [
         ({"parties": ("a",)}, "two parties at least"),
-        pytest.param({"keys": "joint"}, "sealed keys or a helper", marks=pytest.mark.openfhe),
     ],
 )
 def test_sessions_that_no_attack_is_for_are_refused(changed: dict[str, object], message: str) -> None:

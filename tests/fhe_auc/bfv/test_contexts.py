@@ -13,7 +13,7 @@ import pytest
 from fhe_auc import bfv
 from fhe_auc.base.errors import CapacityError, DeserialisationError
 from fhe_auc.base.serialise import encode
-from fhe_auc.bfv.parameters import CHAINS, JOINT_CHAINS, flooding_margin
+from fhe_auc.bfv.parameters import CHAINS, flooding_margin
 from fhe_auc.rlwe.ciphertexts import VARIANCE, Seeded, kept_shape, kind_of, wrap
 from fhe_auc.rlwe.modular import primes_above
 from fhe_auc.rlwe.polynomials import Polynomials, PolynomialSum, values_of
@@ -192,7 +192,6 @@ def test_chains_and_plaintext_moduli_that_libraries_must_not_see_are_refused(bac
         ({"ring_dimension": 16384}, "not supported"),
         ({"modulus_bits": (54, 54, 54, 57)}, "below 128-bit security"),
         ({"modulus_bits": (49, 49, 49)}, "not supported"),
-        ({"modulus_bits": JOINT_CHAINS[0].modulus_bits, "special_bits": 18}, "not supported"),
     ]:
         with pytest.raises(CapacityError, match=shown):
             msgspec.structs.replace(parameters_of(backend, SMALL), **changes)
@@ -221,17 +220,9 @@ def test_a_plaintext_modulus_that_divides_the_ciphertext_modulus_is_refused(back
             bfv.generate(parameters_of(backend, moduli, chain=1))
 
 
-def test_chains_stay_within_the_security_table_and_no_library_makes_keys_of_joint_ones(backend: str) -> None:
+def test_chains_stay_within_the_security_table() -> None:
     totals = {name: [sum(each.modulus_bits) + each.special_bits for each in of] for name, of in CHAINS.items()}
     assert totals == {"openfhe": [162, 208], "tenseal": [180, 214]}
-    assert [sum(chain.modulus_bits) for chain in JOINT_CHAINS] == [192, 212]
-    parameters = bfv.BfvParameters(backend, SLOTS, JOINT_CHAINS[0].modulus_bits, 0, SMALL)
-    assert parameters.joint_keys
-    with pytest.raises(CapacityError, match="for joint keys, which no library makes"):
-        bfv.generate(parameters)
-    taken = bfv.BfvParameters(backend, SLOTS, JOINT_CHAINS[0].modulus_bits, 0, SMALL).joint_moduli
-    with pytest.raises(CapacityError, match=f"must not be a prime of the modulus of ciphertexts: {taken[1]}"):
-        bfv.BfvParameters(backend, SLOTS, JOINT_CHAINS[0].modulus_bits, 0, (SMALL[0], taken[1]))
 
 
 @pytest.mark.openfhe

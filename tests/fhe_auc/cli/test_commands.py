@@ -35,7 +35,7 @@ KEYS = {
     *("decimals", "binning_error", "binning_error_fraction", "numerical_error", "positives", "negatives", "histogram"),
     *("protocol", "backend", "parties", "thresholds", "keys", "rounds", "settings", "study", "warnings"),
     *("verified", "unproved_parties", "soundness", "security_bits", "seconds"),
-    *("upload_bytes_per_party", "download_bytes_per_party", "key_bytes_per_party"),
+    *("upload_bytes_per_party", "download_bytes_per_party"),
 }
 ESCAPE = "\x1b"
 
@@ -67,7 +67,7 @@ def exact() -> Trapezoid:
     return trapezoid(pooled_counts(parties, thresholds.uniform(25)))
 
 
-def test_json_has_the_promised_keys_and_joint_keys_give_the_same_auc(hospitals: list[str], exact: Trapezoid) -> None:
+def test_json_has_the_promised_keys(hospitals: list[str], exact: Trapezoid) -> None:
     result = call("evaluate", *hospitals, *SMALL, "--json")
     assert (result.exit_code, result.stderr) == (0, "")
     evaluation = json.loads(result.stdout)
@@ -76,11 +76,6 @@ def test_json_has_the_promised_keys_and_joint_keys_give_the_same_auc(hospitals: 
     assert (evaluation["parties"], evaluation["thresholds"], evaluation["backend"]) == (3, 25, "tenseal")
     assert evaluation["verified"] == {"aggregation": True, "parties": False}
     assert all(seconds >= 0 for seconds in evaluation["seconds"].values())
-    arguments = ("evaluate", *hospitals, "--thresholds", "uniform:25", "--keys", "joint")
-    evaluation = told(*arguments, "--smudging-bits", "35")
-    assert abs(evaluation["auc"] - exact.auc) <= evaluation["numerical_error"] <= 1e-6
-    assert (evaluation["keys"], evaluation["rounds"]) == ("joint", 5)
-    assert 0 < evaluation["key_bytes_per_party"] < evaluation["upload_bytes_per_party"] < 30e6
 
 
 def test_what_is_not_given_is_verified_at_5000_thresholds_and_1000_for_the_published_designs() -> None:
@@ -149,13 +144,6 @@ def test_the_figure_is_saved_before_json_is_shown(
     assert (result.exit_code, json.loads(result.stdout)["error"]) == (1, "[Errno 28] No space left on device")
 
 
-@pytest.mark.slow
-def test_joint_keys_say_what_they_cost(hospitals: list[str]) -> None:
-    table = call("evaluate", *hospitals, "--thresholds", "uniform:25", "--keys", "joint", "--costs").stdout
-    for promised in ("only all parties together can decrypt", "its parts of the joint keys", "partial decryption"):
-        assert promised in table
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -175,12 +163,11 @@ def test_joint_keys_say_what_they_cost(hospitals: list[str]) -> None:
         ("evaluate north.csv --protocol exact -o plain_interval=yes", "must be true or false, got 'yes'"),
         ("evaluate north.csv --round-scores 3 --thresholds hybrid:1000", "every rounded score is a"),
         ("evaluate north.csv --protocol exact -o round_scores=3 --thresholds quantile:9", "every rounded score is a"),
-        ("evaluate north.csv --keys joint --smudging-bits 20", "20 is not in the range 30<=x<=80"),
         (
-            "evaluate north.csv --keys joint --protocol semi-honest",
-            "'semi-honest' has no joint keys; exact, verified and",
+            "evaluate north.csv --keys helper --protocol semi-honest",
+            "'semi-honest' has no helpers; exact",
         ),
-        ("evaluate north.csv --keys split", "'split' is not one of 'sealed', 'joint'"),
+        ("evaluate north.csv --keys split", "'split' is not one of 'sealed', 'helper'"),
         ("plan --protocol verified --min-rows 1000 --max-rows 10", "--min-rows is 1,000, but --max-rows 10"),
         ("evaluate north.csv --magic", r"option.*--magic.*; see fhe-auc evaluate --help"),
         ("demo --dataset magic", "'--dataset': 'magic' is not one of 'covid-clinics', 'credit-default'"),

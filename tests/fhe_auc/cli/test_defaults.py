@@ -13,7 +13,7 @@ from tests.support.programs import run
 
 SECRET_OR_WEAKER = {
     *("--passphrase-file", "--key", "--authority", "--fingerprint", "--revocation-list", "--session", "--study"),
-    *("--smudging-bits", "--min-cell", "--min-parties", "--epsilon", "--epsilons", "--delta", "--option", "--cheat"),
+    *("--min-cell", "--min-parties", "--epsilon", "--epsilons", "--delta", "--option", "--cheat"),
     *("--protocol", "--model", "--heterogeneity", "--seed", "--force", "--holder", "--bundle-sha256"),
 }
 

@@ -166,10 +166,10 @@ def test_people_get_a_table_with_the_headlines_and_the_place(folder: Path) -> No
     assert "90 % confidence interval" in (folder / "report" / "report.html").read_text()
 
 
-def test_joint_keys_give_the_same_counts(folder: Path, made: tuple[Path, dict[str, Any]]) -> None:
-    said = told(*CREDIT, *AT, "--keys", "joint")
-    assert said["session"]["keys"] == "joint"
-    assert "Each two parties share a mask" in said["privacy"]
+def test_a_helper_gives_the_same_counts(folder: Path, made: tuple[Path, dict[str, Any]]) -> None:
+    said = told(*CREDIT, *AT, "--keys", "helper")
+    assert said["session"]["keys"] == "helper"
+    assert "A helper takes the pads off the sum" in said["privacy"]
     assert [said[name] for name in NUMBERS] == [made[1][name] for name in NUMBERS]
 
 

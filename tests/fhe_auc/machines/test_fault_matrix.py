@@ -1,7 +1,7 @@
 """For each fault: `status` and the log name who it is and what to do, the rest goes on, and the session ends well.
 
 Elsewhere: two roles on one store or state (`test_serve`), every write of a key store on a full disk
-(`tests/keys/test_full_disk.py`), an upgrade of a key holder (`tests/keys/test_upgrades.py`).
+(`tests/keys/test_full_disk.py`); faults of all kinds at any moment, in memory: any night (`tests/suite`).
 """
 
 from __future__ import annotations
@@ -29,12 +29,11 @@ from fhe_auc.base.logs import LOGGER, RoleFormatter
 from fhe_auc.machines import file_transport, serve
 from fhe_auc_keys.cli import common
 from tests.support.command_line import call
-from tests.support.keys_commands import ok, write_study
+from tests.support.keys_commands import ok
 from tests.support.keys_folder import ADDER, AUTHORITY, PASSPHRASE, at
 from tests.support.platforms import full_disk, needs_limits
 from tests.support.served import (
     HOLDER,
-    POLICY,
     SITES,
     change,
     check_results,
@@ -91,10 +90,8 @@ def template(template: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         patch.setenv("FHE_AUC_PASSPHRASE", PASSPHRASE)
-        write_study("other.toml", model="another net")
         Path("made").mkdir()
         Path("id").write_text(make_session("night-1", into="made"))
-        make_session("foreign", "--study", "other.toml", into="made")
         make_session("night-0", into="made")
     return folder
 
@@ -161,11 +158,6 @@ def half(source: Path) -> None:
     (NIGHT / source.name).write_bytes(data[: len(data) // 2])
 
 
-def huge(file: Path) -> None:
-    file.touch()
-    os.truncate(file, 2**30)
-
-
 def new_list(clock: timedelta = timedelta(0), *revoked: str) -> None:
     """The authority revokes somebody, or nobody, and everybody has its list."""
     WORLD.off[""] = clock
@@ -178,11 +170,6 @@ def new_list(clock: timedelta = timedelta(0), *revoked: str) -> None:
 def set_policy(name: str, policy: str) -> None:
     Path("policy.toml").write_text(policy)
     keys("policy", "policy.toml", *at(name))
-
-
-def open_by_hand() -> None:
-    for name in SITES:
-        keys("open", f"inbox/night-1/{name}.bundle", "--holder", HOLDER, *at(name), "--study", "other.toml")
 
 
 def without_west() -> None:
@@ -242,9 +229,8 @@ class Row:
     mend: Callable[[], object] = WORLD.heal
     logs: str = ""
     healthy: bool = False  # what anybody could have put there makes nobody ill
-    made: str = "night-1"  # the session, which arrives after the fault
-    lacks: str = ""  # or before, without this file
-    when: str = ""  # or so that the fault comes once this file is there
+    lacks: str = ""  # the session arrives before the fault, without this file
+    when: str = ""  # or so that the fault comes once this file is there; else after it
     west_is_away: bool = False  # until the fault is mended
     ends: tuple[str, ...] = SITES  # who has a result in the end, of these sites' rows
     timeout: float = 1000.0
@@ -253,13 +239,9 @@ class Row:
     quick: bool = False
 
 
-def bundle(role: str, says: str, fault: Callable[[], object], *, name: str = "", **more: Any) -> Row:
+def bundle(role: str, says: str, fault: Callable[[], object], **more: Any) -> Row:
     """A file that does not arrive as it should: it is put there again, and nobody is ill of it."""
-    return Row(role, f"refused: {says}", fault, put, lacks=name or f"{role}.bundle", healthy=True, **more)
-
-
-def clock(role: str, says: str, days: int, **more: Any) -> Row:
-    return Row(role, says, lambda: WORLD.off.update({role: timedelta(days=days)}), **more)
+    return Row(role, f"refused: {says}", fault, put, lacks=f"{role}.bundle", healthy=True, **more)
 
 
 def disk_full(role: str, *, fault: Callable[[], object] | None = None, logs: str = "", **more: Any) -> Row:
@@ -273,46 +255,10 @@ ROWS = {
     "half a bundle": bundle(
         "north", rf"north\.bundle: party bundle {DAMAGED}", lambda: half(MADE / "north.bundle"), others=True, quick=True
     ),
-    "an oversized bundle": bundle(
-        ADDER,
-        r"aggregator\.bundle: 'inbox/night-1/aggregator\.bundle' is longer than 268,435,456 bytes, .*: remove it",
-        lambda: huge(NIGHT / "aggregator.bundle"),
-        name="aggregator.bundle",
-        others=True,
-    ),
     "another certificate": bundle(
         "north",
         r"north\.bundle: it is not for the certificate that 'north' has now: ask for a new session",
         lambda: shutil.copy(MADE / "south.bundle", NIGHT / "north.bundle"),
-    ),
-    "an oversized submission": Row(
-        ADDER,
-        r"round 1 of 3, awaits west \('inbox.*/west\.submission' is longer than .*: remove it\), until 2",
-        lambda: huge(NIGHT / "round-1/west.submission"),
-        lambda: (NIGHT / "round-1/west.submission").unlink(),
-        logs=r"skipped inbox/night-1/round-1/west\.submission: .* is longer than .*: remove it",
-        healthy=True,
-        when=FIRST,
-        west_is_away=True,
-    ),
-    "another's submission": Row(
-        ADDER,
-        r"awaits west \(it is not whole, or not the party's for this round .*: have it copied again\)",
-        lambda: shutil.copy(FIRST, NIGHT / "round-1/west.submission"),
-        logs="submission of party 'west' refused: message with sender 'north', expected 'west'",
-        healthy=True,
-        when=FIRST,
-        west_is_away=True,
-    ),
-    "half a message": Row(
-        "north",
-        rf"round 1 answered; skipped round-1\.message: fhe-auc message {DAMAGED}",
-        lambda: half(NIGHT / "round-1.message"),
-        lambda: shutil.copy(next(Path(ADDER).glob("state/journals/*/round-1.message")), NIGHT),
-        logs=rf"skipped inbox/night-1/round-1\.message: fhe-auc message {DAMAGED}",
-        healthy=True,
-        when=FIRST,
-        west_is_away=True,
     ),
     "a site away": Row(
         ADDER,
@@ -344,12 +290,6 @@ ROWS = {
         spoil_rows,
         lambda: shutil.move("kept.csv", "north.csv"),
     ),
-    "no rows": Row(
-        "south",
-        r"failed: .*south\.csv",
-        lambda: Path("south.csv").rename("away.csv"),
-        lambda: Path("away.csv").rename("south.csv"),
-    ),
     "an outdated list": Row(
         "north",
         f"the revocation list of 'CN=Heart Study' is outdated or not yet valid: .* {CLOCK}the authority has ",
@@ -372,37 +312,13 @@ ROWS = {
         west_is_away=True,
         ends=("north", "south"),
     ),
-    "another study": Row(
-        "north",
-        r"outside this site's policy, so that a person has to open it \(`fhe-auc keys open`\): model is 'another net",
-        mend=open_by_hand,
-        made="foreign",
-    ),
-    "another policy": Row(
-        "north",
-        r"refused: north\.bundle: the party bundle was signed by 'keeper', not by 'somebody'",
-        lambda: set_policy("north", POLICY.replace(HOLDER, "somebody")),
-        lambda: set_policy("north", POLICY),
-        healthy=True,
-    ),
-    "a site's clock 8 days ahead": clock(
+    "a site's clock 8 days ahead": Row(
         "north",
         f"the session announced by 'keeper' is outdated, or has not begun: it counts .* {CLOCK}ask 'keeper' for a new",
-        8,
+        lambda: WORLD.off.update(north=timedelta(days=8)),
         when=FIRST,
         logs=" ",
         quick=True,
-    ),
-    "a site's clock 8 days behind": clock(
-        "north",
-        f"the revocation list of 'CN=Heart Study' is outdated or not yet valid: .* {CLOCK}the authority has ",
-        -8,
-    ),
-    "an aggregator's clock 8 days ahead": clock(
-        ADDER,
-        f"the session announced by 'keeper' is outdated, or has not begun: .* {CLOCK}ask 'keeper' for a new session",
-        8,
-        healthy=True,
     ),
     "a site upgraded": Row(
         "north",
@@ -413,12 +329,6 @@ ROWS = {
         when=FIRST,
         quick=True,
     ),
-    "an aggregator upgraded": Row(
-        ADDER,
-        f"aggregator bundle of format version 4, {OLDER} before the",
-        lambda: WORLD.upgraded.add(ADDER),
-        healthy=True,
-    ),
     "an aggregator's process killed": Row(
         ADDER,
         "its process was ended by signal 9, and is started again",
@@ -427,7 +337,6 @@ ROWS = {
         west_is_away=True,
         quick=True,
     ),
-    "a site's disk full": disk_full("north"),
     "a site's disk full after it has submitted": disk_full("north", when=FIRST, quick=True),
     "an aggregator's disk full": disk_full(
         ADDER, fault=fill_disk_of_session, logs=r"File too large: '.*coordinator/state/journals/", when=MESSAGE
@@ -463,7 +372,7 @@ def test_a_fault_is_told_with_what_to_do(name: str) -> None:
     row = ROWS[name]
     change(ADDER, round_timeout=row.timeout)
     if row.when or row.lacks:
-        put(row.made, but=row.lacks)
+        put(but=row.lacks)
     away = {"west"} if row.west_is_away else set[str]()
     with logging_into() as logged, ExitStack() as all_roles, ExitStack() as role:
         all_roles.enter_context(serving(*sorted({ADDER, *SITES} - {row.role} - away)))
@@ -473,7 +382,7 @@ def test_a_fault_is_told_with_what_to_do(name: str) -> None:
         submitted = Path(FIRST).read_bytes() if Path(FIRST).exists() else b""
         row.fault()
         if not row.when and not row.lacks:
-            put(row.made)
+            put()
         until(lambda: logged(row.logs or row.says) and says(row))
         if row.others:
             put("night-0", "night-0")

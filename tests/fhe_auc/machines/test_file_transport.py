@@ -1,4 +1,4 @@
-"""Sessions carried by files: the right result at every site, whatever is killed, cut off, full or edited meanwhile."""
+"""Sessions carried by files, their roles real processes and commands; what is killed or lost: `tests/suite`."""
 
 from __future__ import annotations
 
@@ -7,29 +7,24 @@ import os
 import re
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
-from fhe_auc.base import exchange
 from fhe_auc.base.errors import ResultCheckError
 from fhe_auc.base.exchange import Folder
-from fhe_auc.base.files import read_config, read_from_others, write_atomically
+from fhe_auc.base.files import read_config
 from fhe_auc.base.names import HELPER
 from fhe_auc.cli import main
 from fhe_auc.machines import aggregator_role, file_transport
 from fhe_auc.machines.file_transport import file_name
 from fhe_auc.rows.party_data import PartyData
-from fhe_auc.session.journal import Journal
 from tests.support.exact_sessions import pairs_of
 from tests.support.machines import GRID, MachineSession, answer_in, newest_in, toml
-from tests.support.platforms import full_disk, needs_limits
 from tests.support.processes import wait_for
 
 pytestmark = pytest.mark.usefixtures("nothing_installed")
@@ -212,75 +207,6 @@ def trail_of(session: Session, role: str) -> list[str]:
 # --- Faults; kills at any write of the aggregator's: tests/fhe_auc/session/test_journal.py ---------------------------
 
 
-@pytest.mark.parametrize("end", ["kill", pytest.param("terminate", marks=pytest.mark.slow)])
-def test_an_aggregator_that_is_killed_goes_on_when_it_is_run_again(session: Session, end: str) -> None:
-    """What has arrived counts, though its site is gone for good."""
-    aggregator = session.open()
-    session.attend()
-    wait_for((session.journal / "round-1.submissions").exists, PATIENCE)
-    getattr(aggregator, end)()
-    aggregator.wait()
-    with Journal(session.journal) as journal:
-        gone = [party for party, _ in journal.submissions(1)][:1]
-    for name in gone:
-        session.submission(1, name).unlink()
-    again = session.aggregate()
-    session.attend(*gone)
-    wait_for(session.opened(2), PATIENCE)
-    session.finish(again)
-
-
-@pytest.mark.slow
-@needs_limits
-@pytest.mark.parametrize("round_number", [1, 2])
-def test_an_aggregator_whose_disk_is_full_says_so_and_goes_on_once_there_is_room(
-    session: Session, round_number: int
-) -> None:
-    if round_number == 2:
-        kill(session.open())
-        session.attend()
-    with full_disk():
-        refused = session.invoke("aggregate", "exchange", "run.toml")
-    assert (refused.exit_code, "internal" in refused.stderr) == (1, False)
-    assert re.search(rf"File too large: '{session.folder}/", refused.stderr)
-    again = session.open()
-    if round_number == 1:
-        session.attend()
-    wait_for(session.opened(2), PATIENCE)
-    session.finish(again)
-
-
-@pytest.mark.slow
-@needs_limits
-def test_a_site_whose_disk_is_full_says_so_and_gets_its_result_once_there_is_room(session: Session) -> None:
-    aggregator = session.open()
-    session.attend_first()
-    with full_disk():
-        refused = session.invoke("answer", "exchange", "south.toml")
-    assert (refused.exit_code, "internal" in refused.stderr) == (1, False)
-    assert re.search(r"File too large: '.*/state/", refused.stderr)  # kept first: the list that the result is of
-    assert not session.results("south")
-    assert not session.submission(2, "south").exists()  # what is not kept is not confirmed
-    session.finish(aggregator)
-
-
-@pytest.mark.slow
-def test_a_site_that_misses_the_last_round_gets_its_result_from_a_rerun(session: Session) -> None:
-    """Its rows have been edited meanwhile: what was submitted counts."""
-    aggregator = session.open()
-    session.attend_first()
-    kill(aggregator)
-    session.attend("south")
-    (session.folder / "short.toml").write_text(toml({**session.aggregator, "round-timeout": 0.5}))
-    assert session.invoke("aggregate", "exchange", "short.toml").exit_code == 0
-    assert session.told()["delivered"] == ["north", "east"]
-    told = session.invoke("status", "run.toml").stdout
-    assert "ended; run it again for those without their results" in " ".join(told.split())
-    np.savez(session.folder / "south.npz", y_true=[0, 1, 1], y_score=[0.1, 0.2, 0.9])
-    session.finish(session.aggregate())
-    assert any("the rows have changed since they were submitted" in each for each in session.outcome("south").warnings)
-
-
 @pytest.mark.slow
 def test_logs_in_json_tell_session_round_and_party_and_no_result(
     site_rows: list[PartyData], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -297,20 +223,6 @@ def test_logs_in_json_tell_session_round_and_party_and_no_result(
         assert {line["party"] for line in lines} == {name}
         assert [line["round"] for line in lines if "answered" in line["message"]] == [1, 2]
     assert str(session.outcome("north").auc)[:6] not in "".join(line for log in logs for line in log)
-
-
-def test_a_file_that_is_cut_off_or_forged_is_refused_until_it_is_whole(session: Session) -> None:
-    aggregator = session.open()
-    session.attend()
-    south, north = session.submission(1, "south"), session.submission(1, "north")
-    # The aggregator may have read it before: then the session goes on at once, as it should.
-    whole = south.read_bytes()
-    for part in (whole[: len(whole) // 2], north.read_bytes(), b"", bytes([*whole[:-1], whole[-1] ^ 1])):
-        south.write_bytes(part)
-        time.sleep(0.05)
-    write_atomically(south, whole)
-    wait_for(session.opened(2), PATIENCE)
-    session.finish(aggregator)
 
 
 @pytest.mark.slow
@@ -341,24 +253,6 @@ def test_the_aggregator_sees_no_difference_between_a_result_that_is_accepted_and
                     session.outcome(site)
         seen.append((told, {key: record[key] for key in ("counted", "missing", "delivered", "refused")}))
     assert seen[0] == seen[1]
-
-
-@pytest.mark.slow
-def test_a_message_that_is_there_in_part_is_waited_for(session: Session) -> None:
-    aggregator = session.open()
-    message = session.exchange / "round-1.message"
-    whole = message.read_bytes()
-    message.write_bytes(whole[:100])
-    refused = session.invoke("answer", "exchange", "south.toml")
-    assert (refused.exit_code, "truncated or damaged" in refused.stderr) == (1, True)
-    waiting = session.answer("south", "--wait", "1")
-    message.write_bytes(whole)
-    wait_for(session.submission(1, "south").exists, PATIENCE)
-    session.attend_first("south")
-    session.attend("south")
-    assert finished(waiting)[0] == 0
-    assert finished(aggregator)[0] == 0
-    session.check_all()
 
 
 def test_each_session_has_a_folder_of_its_own(session: Session, tmp_path: Path) -> None:
@@ -398,20 +292,3 @@ def test_a_wrong_configuration_or_folder_is_one_sentence(command: str, text: str
 def test_every_party_has_a_file_name_of_its_own_inside_the_folder(party: str, name: str) -> None:
     assert file_name(party) == name
     assert len(os.fsencode(file_name("漢" * 64))) < 255
-
-
-def test_a_submission_unreadable_for_a_moment_is_read_again(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its file stays as it is: a shared drive that was away, or a virus scanner that had it open."""
-    failed: list[Path] = []
-
-    def read(path: Path, *bounds: Any, **named: Any) -> bytes:
-        if path.name == "north.submission" and not failed:
-            failed.append(path)
-            raise OSError(5, "Input/output error", str(path))
-        return read_from_others(path, *bounds, **named)
-
-    monkeypatch.setattr(exchange, "read_from_others", read)
-    monkeypatch.setattr(file_transport, "_POLL", 0.01)
-    play(session)
-    assert failed
-    session.check_all()

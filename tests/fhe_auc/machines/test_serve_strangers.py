@@ -108,19 +108,6 @@ def test_what_strangers_put_into_the_inbox_changes_no_health_and_steers_no_termi
         assert (shown.exit_code, "[2J" in shown.stdout, "\x1b" in shown.stdout) == (0, True, False)
 
 
-def test_a_submission_that_is_lost_on_the_way_comes_again(here: Path) -> None:
-    make_session()
-    file = Path("inbox/night-1/round-1/north.submission")
-    with serving(ADDER):
-        until(exists("inbox/night-1/round-1.message"))
-    with serving("north"):
-        until(lambda: step("north") == "round 1 answered")
-        first = file.read_bytes()
-        file.unlink()
-        until(file.exists)
-        assert file.read_bytes() == first
-
-
 def test_a_result_that_cannot_be_noted_as_taken_ends_nothing(here: Path) -> None:
     change("south", on_result=["/bin/true"])
     taken = Path("south/state/taken")

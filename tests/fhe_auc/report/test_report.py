@@ -51,7 +51,7 @@ FACTS = report.Facts(
     session={
         "protocol": "histogram-federated",
         "parties": 1234,
-        "joint keys": True,
+        "proofs": True,
         "seconds": {"keys": 0.27534567, "submit": np.float64(0.5)},
         "sites": ("north", "south"),
         "epsilon": None,

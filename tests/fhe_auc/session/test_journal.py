@@ -74,7 +74,6 @@ def finished(consortium: Consortium, folder: Path) -> SessionRecord:
     [
         pytest.param("malicious", {}, id="with an echo", marks=pytest.mark.slow),
         pytest.param("exact", {}, id="sealed keys", marks=pytest.mark.slow),
-        pytest.param("exact", {"keys": "joint"}, id="joint keys", marks=pytest.mark.slow),
         pytest.param("nothing", {}, id="nothing encrypted"),
     ],
 )

@@ -115,7 +115,7 @@ def test_a_plan_that_fits_comes_out_as_it_went_in(parties: int) -> None:
 @pytest.mark.parametrize(
     ("plan", "problem"),
     [
-        (small(keys="joint"), "plan is for joint keys, the session's are sealed"),
+        (small(keys="helper"), "plan is for helper keys, the session's are sealed"),
         (small(thresholds=15), "plan is for another number of thresholds"),
         (small(parties=2), "plan is for fewer parties"),
         (EncodedPlan("blinded AUC", small().content), "for a computation of kind 'blinded AUC'"),
@@ -142,7 +142,7 @@ TWO_HELPERS = {"keys": "helper", "context": bytes(64), "aggregator": bytes(32)}
         (None, {}, "a plan if, and only if, it has keys"),
         (small(), {"keys": "none", "context": b""}, "a plan if, and only if, it has keys"),
         (small(), {"context": b""}, "with sealed keys, what names them has 32 bytes, got 0"),
-        (small(keys="joint"), {"keys": "joint"}, "with joint keys, what names them has 0 bytes, got 32"),
+        (small(keys="helper"), {"keys": "helper"}, "with helper keys, what names them has 0 bytes, got 32"),
         (small(keys="helper"), TWO_HELPERS, "with helper keys, what names them has 32 bytes, got 64"),
         *(
             (

@@ -42,8 +42,8 @@ def test_there_are_as_few_ciphertexts_as_there_can_be(lengths: list[int], slots:
 @given(lengths, st.integers(6, 50), st.sampled_from(PRIMES), st.integers(0, 2**60))
 @settings(max_examples=40)
 def test_what_is_placed_is_in_its_sum_s_total(lengths: list[int], slots: int, prime: int, seed: int) -> None:
-    layout = Layout.of(release_of(*lengths), slots, factors=True)
-    vectors = [random_residues(seed + number, length, prime) for number, length in enumerate(lengths)]
+    layout = Layout.of(release_of(*lengths, factors=2), slots)
+    vectors = [random_residues(seed + number, 2 * length + 1, prime) for number, length in enumerate(lengths)]
     placed = layout.place([[each[: len(each) // 2], each[len(each) // 2 :]] for each in vectors])
     assert placed.shape == (layout.ciphertexts, slots)
     assert not placed[:, sum(layout.widths) :].any()
@@ -53,16 +53,17 @@ def test_what_is_placed_is_in_its_sum_s_total(lengths: list[int], slots: int, pr
 
 
 def test_the_largest_residues_in_the_most_slots_add_up_and_more_is_refused() -> None:
-    prime, layout = PRIMES[-1], Layout.of(release_of(2**14), 2**14, factors=True)
+    prime, layout = PRIMES[-1], Layout(2**14, 1, (2**14,))
     slots = np.full(2**14, prime - 1, np.uint64)
     assert layout.totals(slots, prime).tolist() == [-(2**14) % prime]
-    assert Layout.of(release_of(8 * MOST_CIPHERTEXTS), 8, factors=True).ciphertexts == MOST_CIPHERTEXTS
+    most = 4 * MOST_CIPHERTEXTS - 1  # of a vector whose products take 8,191 numbers
+    assert Layout.of(release_of(most, factors=2), 8).ciphertexts == MOST_CIPHERTEXTS
     with pytest.raises(CapacityError, match="1 sums of 8,193 numbers take more than 1,024 ciphertexts of 8 slots"):
-        Layout.of(release_of(8 * MOST_CIPHERTEXTS + 1), 8, factors=True)
+        Layout.of(release_of(most + 1, factors=2), 8)
     with pytest.raises(CapacityError, match="3 sums of 3 numbers take more than"):
-        Layout.of(release_of(1, 1, 1), 2, factors=True)
+        Layout.of(release_of(1, 1, 1), 2)
     with pytest.raises(CapacityError, match="at most 16,384 slots"):
-        Layout.of(release_of(1), 2**15, factors=True)
+        Layout.of(release_of(1), 2**15)
 
 
 class _Chosen:

@@ -1,7 +1,6 @@
 """Bundles: each way in which one can be wrong is refused with its own error, and the aggregator gets no secret."""
 
 import hashlib
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
@@ -423,20 +422,3 @@ def test_no_piece_of_a_secret_is_in_anything_that_the_aggregator_holds_or_sees(
     assert shared(key, pieces(start + words.tobytes(), 6)) >= 40
     assert shared(key, pieces(start + key[333:350] + start, 6)) >= 12
     assert shared(common_secret, pieces(start + common_secret[9:25], 6)) >= 11  # 12, where the byte before fits
-
-
-# --- Secrets stay secret, and cost ------------------------------------------------------------------------------------
-
-
-@pytest.mark.slow
-def test_sealing_and_opening_for_a_hundred_parties(prepare, record_property) -> None:
-    names = tuple(f"site {i}" for i in range(100))
-    consortium, session = Opening(*names), prepare(ckks.available_backends()[0], parties=names)
-    started = time.process_time()
-    sealed = consortium.seal(session, trust=consortium.trusted)
-    opened = [consortium.open(sealed.parties[name], name) for name in names]
-    took = time.process_time() - started
-    assert {each.kept.material for each in opened} == {encode(session.common)}
-    assert took < 3  # seconds of one core
-    record_property("seconds", took)
-    record_property("bytes", len(sealed.parties[names[0]]))

@@ -8,7 +8,6 @@ import stat
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -30,7 +29,6 @@ from fhe_auc.question import thresholds
 from fhe_auc.rlwe import parameters as ring
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.aggregator import conduct
-from fhe_auc.session.manifest import JOINT_KEYS_LEAVE
 from fhe_auc.session.party import Party
 from fhe_auc_keys.bundles.sealed_bundles import Kept
 from fhe_auc_keys.bundles.session_keys import public_context
@@ -49,7 +47,6 @@ from tests.support.keys_commands import (
     ok,
     open_as,
     open_as_aggregator,
-    refresh,
     request_fingerprint,
     store_of,
     write_study,
@@ -94,26 +91,21 @@ def test_the_aggregator_alone_gets_keys_that_it_can_load_and_nothing_else() -> N
     assert (told["holder"], list(told["parties"]), list(told["aggregator"])) == ("north", list(SITES), [ADDER])
 
 
-def test_a_joint_session_from_the_command_to_the_auc(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_session_without_keys_from_the_command_to_the_result(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     """What the commands leave in stores and files is what the roles of a session start from."""
     monkeypatch.setattr(SYSTEM, "now", clock)
-    convened = ("--protocol", "verified", "--keys", "joint", "--thresholds", "uniform:16", "--out", "joint")
-    said = ok(*SESSION, *convened).stdout
-    assert re.search("convened by +north", said)
-    assert re.search("keys +joint", said)
-    assert JOINT_KEYS_LEAVE in re.sub(r"\s+", " ", said)
-    assert [path.name for path in Path("joint").iterdir()] == ["session.joint"]
-    shown = ok("show", "joint/session.joint", *SOUTH).stdout
+    asked = ("--protocol", "dpauc-laplace", "-o", "epsilon=4", "--thresholds", "uniform:16", "--out", "noisy")
+    assert re.search("convened by +north", ok(*SESSION, *asked).stdout)
+    assert [path.name for path in Path("noisy").iterdir()] == ["session.convened"]
+    shown = ok("show", "noisy/session.convened", *SOUTH).stdout
     assert "'north' is the convener agreed on is for you to know" in re.sub(r"\s+", " ", shown)
-    told = json.loads(open_as_aggregator("--json", bundle="joint/session.joint").stdout)
-    assert told["joint_keys"]
+    told = json.loads(open_as_aggregator("--json", bundle="noisy/session.convened").stdout)
     rows = {}
     for number, name in enumerate(SITES):
-        assert json.loads(open_as(name, "joint/session.joint", "--json").stdout)["session"] == told["session"]
-        assert_fails(open_as(name, "joint/session.joint"), 1, "has been opened before")
+        assert json.loads(open_as(name, "noisy/session.convened", "--json").stdout)["session"] == told["session"]
+        assert_fails(open_as(name, "noisy/session.convened"), 1, "has been opened before")
         rows[name] = PartyData.from_arrays(name, [0, 1, 1, 0, 1], np.array([1, 5, 9, 6, 3 + number]) / 10)
-    for result in played("joint/session.joint", rows).values():
-        assert result["auc"] == pytest.approx(16 / 24, abs=1e-5)
+    assert {result["keys"] for result in played("noisy/session.convened", rows).values()} == {"none"}
 
 
 ROLES = {name: {"store": f"{name}/store", "holder": "north"} for name in (*SITES, ADDER)}
@@ -136,19 +128,17 @@ def played(session_file: str, rows: Mapping[str, PartyData]) -> dict[str, dict[s
     return told
 
 
-@pytest.mark.parametrize("keys", [("--backend", "tenseal"), pytest.param(("--keys", "joint"), marks=pytest.mark.slow)])
-def test_thresholds_found_in_one_session_are_what_parties_take_the_next_for(keys: tuple[str, ...]) -> None:
+def test_thresholds_found_in_one_session_are_what_parties_take_the_next_for() -> None:
     """Sites exchange files: the first session finds quantiles, its result is a file, and the second is for these."""
-    first = ok(*SESSION, *keys, "--thresholds", "quantile:8", "--out", "first", "--json")
+    first = ok(*SESSION, "--backend", "tenseal", "--thresholds", "quantile:8", "--out", "first", "--json")
     assert json.loads(first.stdout)["protocol"] == "boundaries-federated"
     assert "this session finds the thresholds" in first.stderr
     thresholds.save("found.txt", np.arange(8) / 16)
-    ok(*SESSION, *keys, "--thresholds", "found.txt", "--out", "second")
+    ok(*SESSION, "--backend", "tenseal", "--thresholds", "found.txt", "--out", "second")
     thresholds.save("other.txt", np.arange(8) / 8)
-    bundle = "second/session.joint" if "joint" in keys else "second/south.bundle"
-    refused = open_as("south", bundle, "--thresholds", "other.txt")
+    refused = open_as("south", "second/south.bundle", "--thresholds", "other.txt")
     assert_fails(refused, 1, "the session is for other thresholds than those agreed on")
-    agreed = open_as("south", bundle, "--thresholds", "found.txt")  # a refused bundle is not used up
+    agreed = open_as("south", "second/south.bundle", "--thresholds", "found.txt")  # a refused bundle is not used up
     assert agreed.exit_code == 0, agreed.output
     assert_fails(open_as_aggregator("--thresholds", "found.txt"), 2, "--thresholds is for parties")
 
@@ -215,13 +205,16 @@ def test_what_cannot_be_is_refused_in_one_line_and_leaves_nothing() -> None:
     Path("cut").write_bytes(b"fhecred")
     with Path("endless").open("wb") as file:
         file.truncate(2**40)
-    endless = "'endless' is longer than 268,435,456 bytes"
     private, both = (*QUANTILES, *NOISY[:4]), ("session", "south/south.credential", *SMALL)
     rounded = ("--protocol", "verified", "--round-scores", "2")
     enrol, listed = ("enrol", "north", *NORTH), ("enrol", "north", *NORTH, "--revocation-list")
     opening = ("open", "week/north.bundle", *NORTH, "--holder", "north")
     others = "south/south.pem: the certificate is for 'south' or other keys, not for 'north'"
     adder = ("--aggregator", f"{ADDER}/{ADDER}.credential")
+    endless = (
+        *(("open", "endless", "--holder", "north", *SOUTH), ("show", "endless"), (*listed, "endless")),
+        *(("issue", "endless", "north", *AUTHORITY), (*both, "endless", *NORTH), (*enrol, "--certificate", "endless")),
+    )
     before = {*Path().rglob("*")}
     for missing, given in (("--aggregator", ("--study", "study.toml")), ("--study", adder)):
         result = CliRunner().invoke(main, ["keys", *SESSION, *SMALL, *given])
@@ -234,8 +227,7 @@ def test_what_cannot_be_is_refused_in_one_line_and_leaves_nothing() -> None:
         ((*SESSION, *QUANTILES, "--protocol", "exact", "--epsilon", "1"), 2, "'exact' has no option 'epsilon'"),
         ((*SESSION, *private, "--protocol", "histogram-local-dp"), 2, "encrypts nothing: backend does not apply"),
         ((*SESSION, *private), 2, "has no private way to find quantile thresholds"),
-        ((*SESSION, "--keys", "joint", "--protocol", "semi-honest"), 2, "has no joint keys"),
-        ((*SESSION, "--smudging-bits", "40"), 2, "is for joint keys only"),
+        ((*SESSION, "--keys", "helper"), 2, "--keys helper and --helper go together"),
         ((*SESSION, *SMALL, "--epsilon", "0.5"), 2, "take a helper .* and a row cap of each site"),
         ((*SESSION, *SMALL, "--min-parties", "9"), 2, "min_parties must lie between"),
         ((*SESSION, "--by", "sex", *SMALL), 2, "which levels does 'sex' have"),
@@ -275,13 +267,7 @@ def test_what_cannot_be_is_refused_in_one_line_and_leaves_nothing() -> None:
         ((*listed, "other/ca.pem"), 2, "'other/ca.pem' is no revocation list"),
         ((*listed, "absent"), 2, "'absent' does not exist; see fhe-auc keys enrol --help"),
         # Files of others that never end are not read.
-        (("open", "endless", "--holder", "north", *SOUTH), 2, endless),
-        (("show", "endless"), 2, endless),
-        (("issue", "endless", "north", *AUTHORITY), 2, endless),
-        ((*both, "endless", *NORTH), 2, endless),
-        ((*both, "--aggregator", "endless", *NORTH), 2, endless),
-        ((*listed, "endless"), 2, endless),
-        ((*enrol, "--certificate", "endless"), 2, endless),
+        *((asked, 2, "'endless' is longer than 268,435,456 bytes") for asked in endless),
     ):
         assert_fails(call(*asked), status, why)
     assert {*Path().rglob("*")} == before
@@ -291,16 +277,7 @@ def test_what_cannot_be_is_refused_in_one_line_and_leaves_nothing() -> None:
 def test_sites_may_be_away_with_a_helper_alone_and_who_convenes_is_told_where_the_study_has_no_most_away() -> None:
     make_site("registry")
     make_site("east")
-    asked = (
-        *SESSION,
-        "east/east.credential",
-        "--protocol",
-        "verified",
-        "--thresholds",
-        "uniform:8",
-        "--min-parties",
-        "2",
-    )
+    asked = (*SESSION, "east/east.credential", "--thresholds", "uniform:8", "--min-parties", "2")
     assert_fails(call(*asked, "--out", "sealed"), 2, r"all parties must submit.* take a helper: .*--keys helper")
     helped = (*asked, "--keys", "helper", "--helper", "registry/registry.credential", "--out")
     warned = "--min-parties lets sites be away, but the study has no most-away"
@@ -407,37 +384,16 @@ def test_a_bundle_opens_once_for_its_party_and_is_not_used_up_where_it_is_refuse
     assert open_as("north", "right/north.bundle", study="agreed.toml").exit_code == 0
 
 
-def test_a_bundle_for_a_library_that_is_not_here_is_not_used_up_and_a_joint_session_that_takes_none_is_opened(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    ok(*SESSION, "--keys", "joint", "--out", "joint")
+def test_a_bundle_for_a_library_that_is_not_here_is_not_used_up(monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as elsewhere:
         elsewhere.setattr(ring, "_why_not", lambda name: "it is not installed")
         for refused in (open_as("north"), open_as_aggregator()):
             assert_fails(refused, 2, "backend '(openfhe|tenseal)' cannot be imported here")
         assert json_of("show", *NORTH)["sessions"] == {}
-        joint = open_as_aggregator("--out", "joint.keys", bundle="joint/session.joint")
-        assert (open_as("south", "joint/session.joint").exit_code, joint.exit_code) == (0, 0)
     assert (open_as("north").exit_code, open_as_aggregator().exit_code) == (0, 0)
 
 
-def test_an_outdated_bundle_and_an_outdated_revocation_list(clock: Clock) -> None:
-    clock.at += 6 * DAY + timedelta(hours=23)
-    assert json_of("show", "week/north.bundle", *NORTH)["files"][0]["verified"]
-    clock.at += 24 * DAY
-    assert_fails(open_as("north"), 1, "revocation list of 'CN=Heart Study' is outdated")
-    assert_fails(open_as("north", None, *refresh(clock, timedelta(0))), 1, "announced by 'north' is outdated")
-    assert call("show", "week/north.bundle", *NORTH).exit_code == 1
-
-
 # --- What is evaluated ------------------------------------------------------------------------------------------------
-
-
-def test_a_session_says_what_is_evaluated_to_everybody() -> None:
-    for said in (ok("show", "week/south.bundle", *SOUTH).stdout, open_as("south").stdout, open_as_aggregator().stdout):
-        for name in ("model", "outcome", "cohort", "period"):
-            assert re.search(rf"{name} +{getattr(STUDY, name)}", said)
-    assert_fails(open_as_aggregator("--study", "study.toml", "--force"), 2, "--study is for parties")
 
 
 @pytest.mark.parametrize("keys", ["sealed", pytest.param("none", marks=pytest.mark.slow)])
@@ -480,67 +436,17 @@ def test_listed_score_values_are_the_session_s_thresholds_and_no_others_go_with_
         assert_fails(call(*SESSION, "--study", "points.toml", *option), 2, "lists score values, .*: take no others")
 
 
-@pytest.mark.slow  # keys of CKKS
-def test_caps_of_few_rows_lower_the_default_of_min_rows() -> None:
-    write_study("few.toml", row_caps={"north": 30, "south": 20})
-    made = json_of(*SESSION, "--protocol", "semi-honest", *SMALL, "--study", "few.toml")
-    assert (made["max_rows"], made["min_rows"]) == (50, 50)
-
-
-def test_a_site_with_more_rows_than_its_cap_answers_nothing_and_results_show_the_caps(
-    clock: Clock, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_site_with_more_rows_than_its_cap_answers_nothing(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(SYSTEM, "now", clock)
-    caps, labels, scores = {"north": 4, "south": 5}, [0, 1, 1, 0, 1], [0.1, 0.5, 0.9, 0.6, 0.3]
-    write_study("capped.toml", row_caps=caps)
-    ok(*SESSION, "--study", "capped.toml", "--min-rows", "2", "--out", "capped", *SMALL)
-    rows = {name: PartyData.from_arrays(name, labels[:cap], scores[:cap]) for name, cap in caps.items()}
-    too_many = replace(rows["south"], name="north")
-    for name in SITES:
-        assert open_as(name, f"capped/{name}.bundle", study="capped.toml").exit_code == 0
+    write_study("capped.toml", row_caps={"north": 4, "south": 5})
+    ok(*SESSION, "--study", "capped.toml", "--out", "capped", *SMALL)
+    assert open_as("north", "capped/north.bundle", study="capped.toml").exit_code == 0
+    rows = PartyData.from_arrays("north", [0, 1, 1, 0, 1], [0.1, 0.5, 0.9, 0.6, 0.3])
     joined = site_storage().aggregator({**ROLES[ADDER], "session": "capped/aggregator.bundle"})
     with site_storage().site(ROLES["north"]) as kept:
         with pytest.raises(InputError, match=r"^party 'north' has 5 rows, more than its cap in .*study, 4$"):
-            answer(kept, joined.aggregator().start(), lambda *_: too_many, lambda *_: None)
+            answer(kept, joined.aggregator().start(), lambda *_: rows, lambda *_: None)
         assert kept.state(joined.manifest.session) is None
-    for told in played("capped/aggregator.bundle", rows).values():
-        assert told["study"] == {**STUDY.as_dict(), "row_caps": caps}
-        assert told["verified"] == {"aggregation": True, "parties": False}
-
-
-def test_a_session_in_which_everybody_receives_much_is_made_with_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fhe_auc.session.plan._LARGE_DOWNLOAD", 100_000)
-    made = ok(*SESSION, *SMALL, "--protocol", "exact", "--keys", "joint")
-    assert re.search("warning: each of 2 parties receives .*; with joint keys that grows", made.stderr)
-
-
-def test_a_revoked_party_is_refused_at_the_session_and_cannot_open(clock: Clock) -> None:
-    clock.at += timedelta(minutes=1)
-    result = ok("revoke", "south", *AUTHORITY, "--out", "authority")
-    assert re.search("revoked +[0-9a-f]+ +of 'south'", result.stdout)
-    assert "nothing new" in ok("revoke", "south", *AUTHORITY).stdout
-    news = ("--revocation-list", "authority/ca.crl")
-    for more in (news, ()):  # the list has been kept, also where the command failed
-        revoked = call(*SESSION, *SMALL, "--out", "next", *more)
-        assert_fails(revoked, 1, "south/south.credential: .* has been revoked")
-    assert not Path("next").exists()
-    assert_fails(open_as("south", None, *news), 1, "has been revoked")
-    result = call("enrol", "south", *SOUTH, *news)
-    assert (result.exit_code, result.stderr.count("\n")) == (0, 1)
-    assert re.match("warning: the certificate of .*south.* has been revoked", result.stderr)
-    shown = json_of("show", *SOUTH)
-    assert (shown["site"]["certified"], "revoked" in shown["site"]["state"]) == (False, True)
-    assert "south: REVOKED" in ok("show", *AUTHORITY).stdout
-
-
-def test_an_authority_is_trusted_once_its_fingerprint_is_confirmed_also_as_other_tools_print_it() -> None:
-    Path("other").mkdir()
-    ok("ca-init", "Lung Study", *at("lung"), "--out", "other")
-    add = ("enrol", "north", *NORTH, "--authority", "other/ca.pem")
-    assert_fails(call(*add, input="\n"), 1, "not confirmed")
-    assert [each["name"] for each in json_of("show", *NORTH)["authorities"]] == ["Heart Study"]
-    ok(*add, "--fingerprint", ":".join(re.findall("..", fingerprint_in("other").upper())))
-    ok(*add)  # known by now
 
 
 def test_no_file_is_overwritten_unasked(clock: Clock) -> None:

@@ -28,26 +28,6 @@ from tests.support.wire import LIMIT, changed, flipped, told, with_fields, with_
 both_protocols = pytest.mark.parametrize("protocol", [pytest.param("exact", marks=pytest.mark.slow), "verified"])
 
 
-@both_protocols
-@pytest.mark.parametrize("gone", [1, 4, 5])
-def test_every_party_has_the_exact_fraction_and_one_that_vanishes_costs_the_others_nothing(
-    protocol: str, gone: int
-) -> None:
-    """Before it has submitted, it does not count; afterwards it counts, and lacks its own result only."""
-    play = Play(protocol)
-    play.play(absent=lambda number, name: name == "site 1" and number >= gone)
-    for number in (0, 2, 3) if gone < 5 else range(SITES):
-        result = play.parties[number].result()
-        assert found_in(result) == pairs_of(play.counted(1) if gone == 1 else play.sites)
-        assert (result.keys, result.rounds, result.verified) == ("helper", 2, protocol == "verified")
-    record = play.aggregator.result()
-    assert record.missing == (("site 1",) if gone == 1 else ())
-    assert set(record.delivered) == {data.name for data in play.sites} - ({"site 1"} if gone < 5 else set())
-    if gone < 5:
-        with pytest.raises(EvaluationError, match="no result"):
-            play.parties[1].result()
-
-
 def spoilt(name: str, **fields: Any) -> Callable[[int, str, bytes], bytes]:
     """What a party submits, with other fields."""
     return lambda number, sender, data: (

@@ -9,15 +9,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
 from fhe_auc.base.clock import SYSTEM
-from fhe_auc.base.errors import MessageError
 from fhe_auc.base.files import read_config
 from fhe_auc.base.names import HELPER
 from fhe_auc.base.serialise import decode
-from fhe_auc.cli import main
-from fhe_auc.machines import outcomes
 from fhe_auc.machines.site_state import _FORMAT
 from fhe_auc_keys.bundles.announcement import claimed
 from fhe_auc_keys.bundles.sealed_bundles import PARTY_KIND, _PartyBody, announcement_digest, open_party_bundle
@@ -44,7 +41,6 @@ from tests.support.keys_commands import (
     write_study,
 )
 from tests.support.keys_folder import ADDER, AUTHORITY, NORTH, SESSION, SITES, SMALL, SOUTH
-from tests.support.machines import answer_in
 
 AGGREGATOR = ("--store", f"{ADDER}/store", "--holder", "north")
 
@@ -121,25 +117,6 @@ def caps_in(result: Result) -> tuple[int, ...]:
     told = json.loads(result.stdout)
     announced = claimed(Path(told["files"]["everybody"]).read_bytes())
     return announced.manifest.decoded_plan(ExactPlan).caps
-
-
-@pytest.mark.usefixtures("helped")
-def test_a_session_with_a_helper_runs_over_files() -> None:
-    record = played()
-    assert record.counted == record.delivered == SITES
-    assert sorted(each.name for each in EXCHANGE.glob("*.message")) == ["round-1.message", "round-4.message"]
-    theirs = sorted(each.name for each in EXCHANGE.glob("helpers/*.message"))
-    assert theirs == ["round-2.message", "round-3.message"]
-    for name in SITES:
-        found = outcomes.read(outcomes.file_of(Path(f"results of {name}"), record.session.hex()) or Path())
-        assert found.auc == pytest.approx(0.75, abs=1e-12)  # type: ignore[union-attr]
-    with pytest.raises(MessageError, match="has ended"):
-        answer_in(EXCHANGE / "helpers", config("registry"), 2)
-    arguments = ["helper", "answer", "exchange/helpers", "registry.toml", "--wait", "24", "--json"]
-    done = CliRunner().invoke(main, arguments)  # it waits no more
-    assert done.exit_code == 0, done.output
-    told = {"round": 3, "file": "exchange/helpers/round-3/helper-1.submission", "ended": True}
-    assert json.loads(done.stdout) == told
 
 
 @pytest.mark.usefixtures("helped")

@@ -3,7 +3,6 @@
 Which lies a party may tell: tests/benchmarks/attacks. Here one lie stands for all; the session is what is looked at.
 """
 
-import json
 import logging
 import re
 from pathlib import Path
@@ -29,7 +28,7 @@ from fhe_auc_keys.roles.helped import HelpedSubmission, Told
 from fhe_auc_keys.roles.helper import Blobs, PadKeyOf
 from fhe_auc_keys.store.key_store import TRAIL
 from fhe_auc_protocols.options import Verified
-from tests.support.exact_sessions import PLUGINS, found_in, pairs_of, rows
+from tests.support.exact_sessions import found_in, pairs_of, rows
 from tests.support.helped_sessions import SITES, Play, payload_of, played_over_files
 from tests.support.lying_parties import lying
 from tests.support.machines import GRID, MachineSession, answer_in, toml
@@ -48,21 +47,6 @@ def liars(monkeypatch: pytest.MonkeyPatch) -> set[str]:
 
 def proving(protocol: str = "verified", **asked: Any) -> Play:
     return Play(protocol, row_caps=CAP, **asked)
-
-
-@both_protocols
-def test_honest_parties_read_the_same_fraction_in_as_many_rounds_and_results_say_what_is_proved(protocol: str) -> None:
-    plain, play = Play(protocol), proving(protocol)
-    results = {}
-    for each in (plain, play):
-        each.play()
-        results[each] = [party.result() for party in each.parties]
-        assert {found_in(result) for result in results[each]} == {pairs_of(each.sites)}
-    assert play.aggregator.rounds == plain.aggregator.rounds
-    (of_all,) = {json.dumps(result.as_dict()["verified"]) for result in results[play]}
-    assert json.loads(of_all) == {"aggregation": protocol == "verified", "parties": "row caps"}
-    assert results[play][0].unproved_parties == ()
-    assert results[plain][0].as_dict()["verified"] == {"aggregation": protocol == "verified", "parties": False}
 
 
 @both_protocols
@@ -286,40 +270,10 @@ def test_there_is_no_query_before_the_last_submission() -> None:
     assert len(payload_of(play.aggregator.finish_round(), Blobs).key) == 32
 
 
-def test_a_helper_and_an_aggregator_that_go_on_elsewhere_say_the_same(tmp_path: Path, liars: set[str]) -> None:
-    """After each of its messages the aggregator's process ends, and the helper's after each answer."""
-    liars.add(NAMES[3])
-    play = proving()
-    sent: list[bytes] = []
-    first = PLUGINS["verified"].aggregator(play.manifest, play.delivery.aggregator)
-    with Journal(tmp_path / "journal") as journal:
-        first.journal = journal
-        message = first.start()
-        while True:
-            sent.append(message)
-            again = PLUGINS["verified"].aggregator(play.manifest, play.delivery.aggregator)
-            again.journal = journal
-            assert again.start() == message
-            helper = play.another_helper()
-            helper.restore(play.helper.saved())
-            for role in (*play.parties, play.helper):
-                if role.name in again.asked:
-                    again.receive(role.name, (helper if role.name == HELPER else role).respond(message))
-            if helper.name in again.asked:
-                play.helper = helper
-            if (message := again.finish_round()) is None:
-                break
-        assert len(sent) == 4
-        assert again.result().missing == (NAMES[3],)
-        assert "its proof did not hold" in dict(again.result().refused)[NAMES[3]]
-    assert found_in(play.parties[0].result()) == pairs_of(play.counted(3))
-
-
 def test_caps_that_cannot_be_proved_are_refused_with_what_to_give() -> None:
     sites = [([0, 1, 1], [0.1, 0.8, 0.4]), ([0, 0, 1], [0.5, 0.2, 0.9])]
     for asked, why in (
         ({"keys": "sealed"}, 'with a helper only: give keys="helper"'),
-        ({"keys": "joint"}, 'with a helper only: give keys="helper"'),
         ({"protocol": "histogram-federated"}, "with exact and verified, not with protocol 'histogram-federated'"),
         ({"row_caps": {"party 1": 5}}, "'party 2' has none, and each party is to prove its own"),
         ({"row_caps": {"party 1": 5, "party 2": 5, "west": 5}}, "'west' is not a party"),

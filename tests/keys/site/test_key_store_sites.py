@@ -30,17 +30,6 @@ def result_message(consortium: Consortium) -> bytes:
     return consortium.deliver(aggregator, aggregator.start())
 
 
-def test_rows_that_change_before_they_are_submitted_are_refused(tmp_path: Path, site_rows: list[PartyData]) -> None:
-    """With joint keys the first round is about keys; rows are fixed from then on."""
-    consortium = Consortium(site_rows, tmp_path / "joint", "exact", keys="joint")
-    aggregator = consortium.aggregator()
-    message = consortium.deliver(aggregator, aggregator.start())
-    fewer = PartyData.from_arrays("north", site_rows[0].y_true[1:], site_rows[0].y_score[1:])
-    with pytest.raises(InputError, match="'north': the rows have changed since the session began"):
-        consortium.answer("north", message, lambda *_: fewer)
-    consortium.answer("north", message)
-
-
 def test_a_result_is_told_before_the_last_answer_is_written_down_whatever_another_session_left(
     consortium: Consortium,
 ) -> None:

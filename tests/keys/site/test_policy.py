@@ -111,7 +111,7 @@ def test_a_folder_is_opened_without_asking_anybody_and_looked_at_again_without_h
 def test_what_is_outside_any_bound_is_refused_with_the_reason_and_not_used_up() -> None:
     for changes, reason in (
         ({"protocols": ["exact"]}, "protocol is 'verified', not 'exact'"),
-        ({"keys": ["joint", "none"]}, "keys is 'sealed', not 'joint' or 'none'"),
+        ({"keys": ["none"]}, "keys is 'sealed', not 'none'"),
         ({"model": "sepsis-net 2.0"}, "model is 'sepsis-net 2.1', not 'sepsis-net 2.0'"),
         ({"outcome": "death"}, "outcome is .*, not 'death'"),
         ({"cohort": "children"}, "cohort is 'adults in intensive care', not 'children'"),
@@ -265,6 +265,16 @@ def test_a_study_is_answered_no_more_often_than_the_policy_says_whatever_clocks_
         "spends its epsilon again"
         in set_policy(hours_between=20, options={"epsilon": 0.5}, keys=["helper"], helpers=["registry"]).stderr
     )
+
+
+def test_who_was_late_last_time_is_told_from_when_on_it_takes_part_again(clock: Clock) -> None:
+    set_policy(hours_between=20)
+    clock.at += timedelta(hours=10)
+    assert opened("week")["south.bundle"][0] == "opened"
+    clock.at += timedelta(hours=11)
+    made("next")
+    turn = r"hours-between is 20: it is this one's turn from 2030-05-02 \d\d:\d\d UTC on$"
+    assert_refused("next/south.bundle", turn, hours_between=20)
 
 
 def test_a_person_who_opens_puts_right_what_a_clock_that_was_ahead_has_left(clock: Clock) -> None:

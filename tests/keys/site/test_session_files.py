@@ -46,18 +46,21 @@ def manifest_of(protocol: str, **asked: Any) -> Manifest:
 
 
 @pytest.fixture(scope="module")
-def joint() -> Manifest:
-    return manifest_of("exact", keys="joint")
+def convened() -> Manifest:
+    """A session without a key holder."""
+    return manifest_of("dpauc-laplace", options={"epsilon": 1.0})
 
 
 @pytest.fixture(scope="module")
-def document(consortium: Sites, joint: Manifest) -> bytes:
-    return consortium.announce(joint)
+def document(consortium: Sites, convened: Manifest) -> bytes:
+    return consortium.announce(convened)
 
 
-def test_everybody_gets_manifest_and_verified_keys_of_all(consortium: Sites, joint: Manifest, document: bytes) -> None:
+def test_everybody_gets_manifest_and_verified_keys_of_all(
+    consortium: Sites, convened: Manifest, document: bytes
+) -> None:
     announcement = consortium.opened(document)
-    assert announcement.manifest == consortium.announced(joint)
+    assert announcement.manifest == consortium.announced(convened)
     roster = announcement.roster
     assert roster.names == set(PARTIES)
     for name in PARTIES:
@@ -66,7 +69,7 @@ def test_everybody_gets_manifest_and_verified_keys_of_all(consortium: Sites, joi
 
 
 def test_another_convener_an_end_another_session_a_key_holder_or_a_revoked_one(
-    consortium: Sites, joint: Manifest, document: bytes, prepared: Session
+    consortium: Sites, convened: Manifest, document: bytes, prepared: Session
 ) -> None:
     with pytest.raises(KeysError, match=f"signed by '{HOLDER}', not by 'south'"):
         consortium.opened(document, holder="south")
@@ -78,7 +81,7 @@ def test_another_convener_an_end_another_session_a_key_holder_or_a_revoked_one(
         consortium.opened(consortium.announce(prepared.manifest))
     for who in (HOLDER, "south"):
         others = Sites(*PARTIES)
-        document = others.announce(joint)
+        document = others.announce(convened)
         others.revoke(who)
         with pytest.raises(RevokedError):
             others.opened(document)
@@ -105,7 +108,7 @@ def test_a_convener_cannot_slip_in_other_credentials_than_it_announces(consortiu
             consortium.opened(sign(KIND, identities[HOLDER], body))
 
 
-def test_a_joint_session_is_joined_once_and_only_by_its_parties(
+def test_a_convened_session_is_joined_once_and_only_by_its_parties(
     consortium: Sites, document: bytes, store: KeyStore
 ) -> None:
     with pytest.raises(KeysError, match="is not, with this certificate, a party of the"):
@@ -123,34 +126,25 @@ def of_a_newer_version(manifest: Manifest) -> Manifest:
     return msgspec.structs.replace(manifest, plan=newer)
 
 
-@pytest.mark.parametrize("keys", ["sealed", "joint"])
 def test_a_session_with_a_plan_that_cannot_be_read_is_not_used_up(
-    consortium: Sites, prepared: Session, joint: Manifest, store: KeyStore, keys: str
+    consortium: Sites, prepared: Session, store: KeyStore
 ) -> None:
-    if keys == "sealed":
-        newer = consortium.seal(replace(prepared, manifest=of_a_newer_version(prepared.manifest)))
-        of_a_party, of_the_aggregator = newer.parties["north"], newer.aggregator
-        right = consortium.seal(prepared).parties["north"]
-    else:
-        of_a_party = of_the_aggregator = consortium.announce(of_a_newer_version(joint))
-        right = consortium.announce(joint)
+    newer = consortium.seal(replace(prepared, manifest=of_a_newer_version(prepared.manifest)))
     for _ in range(2):  # the second time would say "opened before"
         with pytest.raises(InputError, match="no valid plan"):
-            consortium.keep(of_a_party, store)
+            consortium.keep(newer.parties["north"], store)
     assert store.names("bundle") == ()
     with pytest.raises(InputError, match="no valid plan"):
-        consortium.open_as_aggregator(of_the_aggregator)
-    consortium.keep(right, store)
+        consortium.open_as_aggregator(newer.aggregator)
+    consortium.keep(consortium.seal(prepared).parties["north"], store)
 
 
-@pytest.mark.parametrize("keys", ["sealed", "joint", "none"])
+@pytest.mark.parametrize("keys", ["sealed", "none"])
 def test_a_session_for_another_study_than_agreed_to_is_refused_and_not_used_up(
     consortium: Sites, prepared: Session, document: bytes, store: KeyStore, keys: str
 ) -> None:
     if keys == "sealed":
         document = consortium.seal(prepared).parties["north"]
-    elif keys == "none":
-        document = consortium.announce(manifest_of("dpauc-laplace", options={"epsilon": 1.0}))
     for changes in (
         *({field: "another"} for field in ("model", "outcome", "cohort", "period")),
         {"row_caps": {"north": 9}},
@@ -164,15 +158,15 @@ def test_a_session_for_another_study_than_agreed_to_is_refused_and_not_used_up(
 
 
 def test_a_session_between_machines_is_announced_with_a_study_of_its_own_parties_only(
-    consortium: Sites, joint: Manifest
+    consortium: Sites, convened: Manifest
 ) -> None:
-    who = consortium.identities[HOLDER], joint, consortium.shown(*PARTIES), consortium.trust()
+    who = consortium.identities[HOLDER], convened, consortium.shown(*PARTIES), consortium.trust()
     with pytest.raises(TypeError, match="study"):
         announce(*who, aggregator=consortium.shown(ADDER)[0], lifetime=WEEK, at=NOW)  # type: ignore[call-arg]
     with pytest.raises(InputError, match="says what is evaluated"):
-        consortium.announce(joint, study=None)
+        consortium.announce(convened, study=None)
     with pytest.raises(InputError, match="row-caps: 'west' is not a party"):
-        consortium.announce(joint, study=msgspec.structs.replace(STUDY, row_caps={"north": 5, "west": 5}))
+        consortium.announce(convened, study=msgspec.structs.replace(STUDY, row_caps={"north": 5, "west": 5}))
 
 
 def test_a_session_of_a_protocol_that_is_not_installed_here_is_kept(

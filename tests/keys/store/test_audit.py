@@ -220,17 +220,6 @@ def test_a_write_that_fails_leaves_the_trail_as_it_was(trail: TrailFile, monkeyp
     assert trail.found().problems == ()
 
 
-def test_a_file_that_the_system_lets_only_grow_is_appended_to(
-    trail: TrailFile, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refused(*_: int) -> None:  # as for a file with the attribute +a
-        raise PermissionError(1, "Operation not permitted")
-
-    monkeypatch.setattr(os, "ftruncate", refused)
-    trail.add(4)
-    assert len(trail.found().lines) == 5
-
-
 def noted_at_each_sync(patch: pytest.MonkeyPatch, note: Callable[[int], Any]) -> list[Any]:
     """A list that grows by what `note` returns for the descriptor, whenever a file or folder has been synced."""
     noted: list[Any] = []

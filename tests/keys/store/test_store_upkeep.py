@@ -156,12 +156,6 @@ def test_lists_and_certificates_that_are_outdated_are_problems_and_so_are_revoke
     assert problems("authority/store")[0]["wrong"] == "this authority's own certificate is outdated or not yet valid"
 
 
-def test_a_command_waits_for_the_role_that_has_the_key_store_open() -> None:
-    store = store_of("north")
-    threading.Timer(0.5, store.close).start()
-    assert problems() == []
-
-
 # --- close ------------------------------------------------------------------------------------------------------------
 
 

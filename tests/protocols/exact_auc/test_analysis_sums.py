@@ -398,13 +398,10 @@ def test_three_sites_that_a_fourth_one_could_solve_for_are_not_shown() -> None:
     [
         ({"parties": 4}, "heterogeneity takes 5 parties or more"),
         ({"interval": False}, "heterogeneity takes 5 parties or more"),
-        ({"joint_keys": True, "backend": "openfhe"}, "heterogeneity takes 5 parties or more"),
         ({"min_parties": 4}, "sums over sites take 5 parties; 4 may be all"),
     ],
 )
-def test_sites_of_few_parties_with_joint_keys_or_without_an_interval_are_refused(
-    arguments: dict[str, Any], shown: str
-) -> None:
+def test_sites_of_few_parties_or_without_an_interval_are_refused(arguments: dict[str, Any], shown: str) -> None:
     given: dict[str, Any] = {"thresholds": 4, "parties": 5, "backend": "tenseal", "interval": True}
     assert plan_exact(**given, analysis=WITH_SITES).analysis.heterogeneity
     with pytest.raises(CapacityError, match=shown):

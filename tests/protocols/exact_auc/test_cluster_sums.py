@@ -82,7 +82,6 @@ def test_more_rows_of_one_patient_than_sums_have_room_for_are_refused() -> None:
 @pytest.mark.parametrize(
     ("options", "what"),
     [
-        ({"keys": "joint"}, "take an interval, and sealed keys or a helper"),
         ({"interval": None}, "take an interval"),
         ({"protocol": "semi-honest"}, "answers for one model"),
     ],

@@ -267,7 +267,7 @@ def test_an_aggregator_that_lies_is_caught_as_ever() -> None:
 @pytest.mark.parametrize(
     ("others", "message"),
     [
-        *(({"keys": keys}, "epsilon holds .* take a helper") for keys in ("sealed", "joint")),
+        ({"keys": "sealed"}, "epsilon holds .* take a helper"),
         *(({"row_caps": caps}, "a row cap of each site .* leave --no-proofs out") for caps in (None, {"a": 5, "b": 5})),
         ({"options": {"epsilon_unit": "row"}}, "epsilon_unit goes with epsilon alone"),
         ({"options": {"epsilon": 1.0, "epsilon_unit": "party"}}, "must be row or label, got 'party'"),
@@ -374,9 +374,8 @@ def test_in_one_process_an_epsilon_alone_takes_a_helper_and_proofs() -> None:
     pool = pool_of(60, 3, 5)
     found = federated_auc(pool, protocol=Verified(epsilon=8.0), thresholds="uniform:11")
     assert (found.keys, found.inputs_proved) == ("helper", "row caps, not the noise")
-    for asked in (Setup(keys="sealed"), Setup(keys="joint")):
-        with pytest.raises(InputError, match="take a helper"):
-            federated_auc(pool, protocol=Verified(epsilon=8.0), thresholds="uniform:11", setup=asked)
+    with pytest.raises(InputError, match="take a helper"):
+        federated_auc(pool, protocol=Verified(epsilon=8.0), thresholds="uniform:11", setup=Setup(keys="sealed"))
     with pytest.raises(InputError, match="has 20 rows, and the session says 21, in public"):
         federated_auc(pool, protocol=Verified(epsilon=8.0), thresholds="uniform:11", row_caps=21)
 

@@ -7,16 +7,14 @@ import msgspec
 import pytest
 
 from fhe_auc.base.errors import CapacityError, InputError
-from fhe_auc.question.analysis import PLAIN, Analysis
+from fhe_auc.question.analysis import Analysis
 from fhe_auc.rlwe.modular import is_prime, primes_above
 from fhe_auc.session.manifest import Manifest
-from fhe_auc_protocols.exact_auc.analysis_sums import AnalysisSums
 from fhe_auc_protocols.exact_auc.plan import ExactPlan
 from fhe_auc_protocols.exact_auc.protocol import plan_exact
 from tests.support.exact_sessions import GRID, Play, rows
 
 SMALL: dict[str, Any] = {"thresholds": 1000, "parties": 20, "backend": "openfhe"}
-JOINT = {**SMALL, "joint_keys": True}
 FIRST, SECOND, THIRD = primes_above(2**41, 3, 8192)
 
 
@@ -57,14 +55,8 @@ def test_primes_take_as_few_bits_as_the_rows_allow(
     plan = plan_exact(**{**SMALL, "backend": backend}, max_rows=max_rows)
     assert plan.parameters.plain_moduli == moduli
     assert plan.kept == kept
-    assert not plan.parameters.joint_keys
     assert plan.flooding_margin >= plan.flooding_bits == 40
     assert plan.soundness(plan.parties) == 2 / (moduli[0] - 1) < 2**-40
-    joint = plan_exact(**JOINT, max_rows=max_rows)
-    assert (joint.parameters.plain_moduli, joint.parameters.joint_keys) == (moduli, True)
-    sealed_rows, joint_rows = ({row.name: row.why for row in each.describe()} for each in (plan, joint))
-    assert "takes a plaintext times a ciphertext, and its flooding" in sealed_rows["ring dimension N"]
-    assert "takes products of ciphertexts, and its flooding" in joint_rows["ring dimension N"]
 
 
 CUBIC, NEXT_CUBIC = primes_above(3 * 2**40, 2, 8192)
@@ -95,74 +87,18 @@ def test_an_interval_takes_primes_for_the_cube_of_the_rows(models: int, max_rows
     assert math.prod(moduli) > (1, 2 * 16**2)[models - 1] * 4 * max_rows**3 / 27
 
 
-def test_with_joint_keys_there_are_no_cubic_sums() -> None:
-    plan = plan_exact(**JOINT, interval=True)
-    assert plan.release == AnalysisSums(PLAIN, 1000, interval=False).release
-    with pytest.raises(CapacityError, match="with joint keys there are no sums of degree 3"):
-        msgspec.structs.replace(plan, interval=True, max_rows=100)
-
-
-@pytest.mark.parametrize(("helpers", "joint_keys"), [(2, False), (-1, False), (1, True)])
-def test_a_plan_has_one_helper_or_none_and_none_with_joint_keys(helpers: int, joint_keys: bool) -> None:
-    with pytest.raises(CapacityError, match=f"a session has one helper, or none and other keys; got {helpers}"):
-        plan_exact(**{**SMALL, "joint_keys": joint_keys}, helpers=helpers)
+@pytest.mark.parametrize("helpers", [2, -1])
+def test_a_plan_has_one_helper_or_none(helpers: int) -> None:
+    with pytest.raises(CapacityError, match=f"a session has one helper, or none; got {helpers}"):
+        plan_exact(**SMALL, helpers=helpers)
 
 
 @pytest.mark.parametrize("parties", [1, 2, 1000, 100_000])
-def test_any_number_of_parties_has_the_same_plan_with_sealed_keys(parties: int) -> None:
+def test_any_number_of_parties_has_the_same_plan(parties: int) -> None:
     """Their sketches are added up in the clear: there is no noise that could grow."""
     few, many = (plan_exact(**{**SMALL, "parties": number}) for number in (1, parties))
     assert msgspec.structs.replace(many, parties=1) == few
     assert many.flooding_margin == few.flooding_margin
-
-
-@pytest.mark.parametrize(
-    ("parties", "max_rows", "smudging_bits", "bits", "kept"),
-    [
-        (2, 10**6, 40, 48, 3),
-        (60, 10**6, 60, 48, 3),
-        (1000, 10**6, 40, 48, 3),
-        (10**5, 10**6, 40, 48, 3),
-        (2, 10**6, 80, 53, 3),
-        (60, 10**6, 80, 53, 4),
-        (600, 10**6, 80, 53, 4),
-        (1000, 2 * 10**7, 40, 48, 3),
-        (10_000, 2 * 10**7, 40, 53, 3),
-    ],
-)
-def test_with_joint_keys_the_fewest_primes_are_kept_that_leave_room_for_everybodys_smudging(
-    parties: int, max_rows: int, smudging_bits: int, bits: int, kept: int
-) -> None:
-    plan = plan_exact(**{**JOINT, "parties": parties}, max_rows=max_rows, smudging_bits=smudging_bits)
-    (t,) = plan.parameters.plain_moduli
-    assert (plan.parameters.modulus_bits, plan.kept) == (4 * (bits,), kept)
-    capacity = 2.0 ** (kept * bits) / (2 * t)
-    assert 2.0**plan.flooding_exponent + parties * 2.0**plan.smudging_exponent + plan.noise_bound < 0.99 * capacity
-    assert plan.flooding_exponent - 13 - math.log2(plan.noise_bound) == pytest.approx(plan.flooding_margin)
-    assert plan.smudging_exponent - 13 - math.log2(plan.noise_bound) == pytest.approx(plan.smudging_margin)
-    assert plan.flooding_margin >= 40
-    assert plan.smudging_margin >= plan.smudging_bits == smudging_bits
-    for fewer in range(1, kept):
-        with pytest.raises(CapacityError, match=r"no room for noise|hides it by"):
-            msgspec.structs.replace(plan, kept=fewer)
-    polynomial = 8192 * -(-bits // 8) * kept
-    assert (plan.result_bytes, plan.key_bytes) == (2 * polynomial, 4 * polynomial)
-    assert plan.download_bytes == (2 + 3 * parties) * polynomial
-
-
-def test_where_one_large_prime_makes_too_much_noise_several_small_ones_do() -> None:
-    plan = plan_exact(**{**JOINT, "parties": 60}, max_rows=2 * 10**7, smudging_bits=80)
-    assert plan.parameters.plain_moduli == (FIRST, SECOND)
-    one = msgspec.structs.replace(plan.parameters, plain_moduli=(next_prime((2 * 10**7) ** 2 // 2),))
-    with pytest.raises(CapacityError, match="hides it by"):
-        msgspec.structs.replace(plan, parameters=one)
-
-
-def test_sixty_parties_receive_at_most_60_mb_each() -> None:
-    for authenticated in (False, True):
-        of = {**JOINT, "parties": 60, "thresholds": 4000}
-        assert plan_exact(**of, authenticated=authenticated).download_bytes < 30_000_000
-        assert plan_exact(**of, authenticated=authenticated, max_rows=10**9).download_bytes < 60_000_000
 
 
 @pytest.mark.parametrize("bins", [2, 100, 1000, 4000])
@@ -193,9 +129,6 @@ def test_sizes_are_those_that_were_promised() -> None:
         ({"flooding_bits": 39}, "flooding_bits must lie between 40 and 80"),
         ({"flooding_bits": 81}, "flooding_bits must lie between 40 and 80"),
         ({"flooding_bits": 70}, "flooding hides it by"),
-        ({"joint_keys": True, "smudging_bits": 29}, "smudging_bits must lie"),
-        ({"joint_keys": True, "parties": 5000, "smudging_bits": 80}, "smudging hides it by"),
-        ({"joint_keys": True, "flooding_bits": 80, "parties": 10**7}, "flooding hides it by"),
     ],
 )
 def test_what_does_not_fit_is_refused_in_plain_words(changes: dict[str, Any], shown: str) -> None:
@@ -213,14 +146,10 @@ def test_a_plan_with_primes_that_are_too_small_or_too_few_is_refused(moduli: tup
         msgspec.structs.replace(plan, parameters=msgspec.structs.replace(plan.parameters, plain_moduli=moduli))
 
 
-def test_keys_of_the_other_kind_do_not_fit_a_plan() -> None:
-    sealed, joint = plan_exact(**SMALL), plan_exact(**JOINT)
-    with pytest.raises(CapacityError, match="one for other keys"):
-        msgspec.structs.replace(sealed, parameters=joint.parameters)
-    for plan, bad in ((sealed, (-1, 0, 4)), (joint, (-1, 0, 5))):
-        for kept in bad:
-            with pytest.raises(CapacityError, match=f"a result cannot keep {kept}"):
-                msgspec.structs.replace(plan, kept=kept)
+def test_a_result_keeps_primes_that_there_are() -> None:
+    for kept in (-1, 0, 4):
+        with pytest.raises(CapacityError, match=f"a result cannot keep {kept}"):
+            msgspec.structs.replace(plan_exact(**SMALL), kept=kept)
 
 
 def test_the_manifest_carries_an_exact_plan_and_refuses_a_spoilt_one() -> None:

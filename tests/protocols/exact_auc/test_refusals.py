@@ -3,7 +3,7 @@
 The party or the aggregator that has refused something goes on afterwards as if it had not come.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -14,8 +14,6 @@ import pytest
 from fhe_auc.base.errors import DeserialisationError, InputError, MessageError, VerificationError
 from fhe_auc.base.serialise import decode, encode
 from fhe_auc.bfv import PublicContext, SecretContext
-from fhe_auc.bfv.joint_keys import JointEvaluator
-from fhe_auc.rlwe.polynomials import Words
 from fhe_auc.session.computation import Result
 from fhe_auc.session.messages import Message
 from fhe_auc.sums.pads import pack, unpack
@@ -198,31 +196,6 @@ def test_messages_that_name_many_parties_of_the_longest_names_are_within_the_lim
 
 
 # --- Lies -------------------------------------------------------------------------------------------------------------
-
-
-@both_backends
-@pytest.mark.parametrize("lie", ["doubled", slow("zeros")])
-def test_with_joint_keys_a_lie_is_refused_and_the_last_answer_does_not_tell(
-    lie: str, backend: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    honest = JointEvaluator.product
-
-    def lying(keys: JointEvaluator, totals: Sequence[Words], prime: int) -> Words:
-        product = honest(keys, totals, prime)
-        if lie == "zeros":
-            return np.zeros_like(product)  # which flooding makes an encryption of zero
-        keys._small.add_in_place(product[: keys._setup.kept], product[: keys._setup.kept].copy())
-        keys._small.add_in_place(product[keys._setup.kept :], product[keys._setup.kept :].copy())
-        return product
-
-    monkeypatch.setattr(JointEvaluator, "product", lying)
-    play = Play("verified", rows(3, 21), keys="joint", backend=backend)
-    last = play.answers(play.until(5))
-    assert {payload_of(each) for each in last.values()} == {b""}
-    for party in play.parties:
-        with pytest.raises(VerificationError) as caught:
-            party.result()
-        assert caught.value.check == "authenticator"
 
 
 def test_parties_that_were_given_different_results_decrypt_neither(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,6 @@ import re
 import tracemalloc
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Any
 
 import msgspec
 import numpy as np
@@ -47,49 +46,12 @@ def of_rounded(parties: Sequence[PartyData], decimals: int) -> tuple[Fraction, F
 # --- What a session yields --------------------------------------------------------------------------------------------
 
 
-@both_backends
-@pytest.mark.parametrize(("protocol", "number"), [("verified", 2), slow("exact", 2), slow("verified", 6)])
-def test_with_joint_keys_they_are_the_same(protocol: str, number: int, backend: str) -> None:
-    """Of four primes three are left, as messages show: all first parts of keys, result, and all partial decryptions."""
-    play = Play(protocol, rows(number, 20), keys="joint", backend=backend)
-    _, commitments, keys, result, partials = map(len, play.messages())
-    polynomial, envelopes = 8192 * 6 * 3, 2_000 * (number + 1)
-    assert commitments < 200 * (number + 1)
-    for size, polynomials in ((keys, 2 * number), (result, 2), (partials, number)):
-        assert polynomials * polynomial < size < polynomials * polynomial + envelopes
-    planned = play.plan.download_bytes
-    for found in (party.result() for party in play.parties):
-        assert found_in(found) == pairs_of(play.sites)
-        assert (found.keys, found.verified, found.backend) == ("joint", protocol == "verified", backend)
-        assert planned < found.download_bytes_per_party < planned + 4 * envelopes
-        assert found.key_bytes_per_party == play.plan.key_bytes == 4 * polynomial
-
-
-_NO_LIBRARY = """
-import json, sys
-sys.modules["openfhe"] = sys.modules["tenseal"] = None  # importing either fails
-from fhe_auc.rlwe.parameters import available_backends
-from tests.support.exact_sessions import Play, found_in, pairs_of, rows
-from unittest import mock
-
-assert available_backends() == ()
-with mock.patch("fhe_auc_protocols.exact_auc.protocol.choose_backend", lambda name: "tenseal"):
-    play = Play("verified", rows(2, 20), keys="joint")
-print(json.dumps([found_in(each) == pairs_of(play.sites) for each in play.read()]))
-"""
-
-
-def test_with_joint_keys_no_party_and_no_aggregator_needs_an_encryption_library(run_child: Any) -> None:
-    """So sites with either of them take part in one session."""
-    assert run_child(_NO_LIBRARY) == [True, True]
-
-
 @pytest.mark.parametrize(
     ("keys", "grid", "ciphertexts"),
     [
         *(("sealed", "uniform:2", 1), ("sealed", "uniform:620", 1), ("sealed", "uniform:621", 2)),
-        *(("joint", "uniform:2", 1), ("helper", "uniform:682", 2), slow("joint", "uniform:455", 2)),
-        *(slow(keys, "hybrid:3000", 5) for keys in ("sealed", "joint", "helper")),
+        ("helper", "uniform:682", 2),
+        *(slow(keys, "hybrid:3000", 5) for keys in ("sealed", "helper")),
     ],
 )
 def test_any_number_of_thresholds_does(keys: str, grid: str, ciphertexts: int) -> None:
@@ -138,7 +100,7 @@ def test_as_many_rows_as_there_may_be_come_out_however_the_model_orders_them(bac
 
 @pytest.mark.parametrize(
     ("protocol", "keys", "ones"),
-    [("exact", "sealed", 0.0), ("verified", "sealed", 1.0), ("exact", "joint", 1.0), ("verified", "helper", 0.0)],
+    [("exact", "sealed", 0.0), ("verified", "sealed", 1.0), ("exact", "helper", 1.0), ("verified", "helper", 0.0)],
 )
 def test_rows_of_one_class_have_no_auc_and_nothing_else_is_wrong(protocol: str, keys: str, ones: float) -> None:
     play = Play(protocol, rows(3, 1, ones=ones), keys=keys)

@@ -15,7 +15,6 @@ from fhe_auc.base.serialise import encode
 from fhe_auc.cli import main
 from fhe_auc.question import thresholds
 from fhe_auc.question.analysis import PLAIN, Analysis
-from fhe_auc.results.intervals import hanley_mcneil, of_auc, widened
 from fhe_auc.rlwe.polynomials import Words
 from fhe_auc_protocols.exact_auc.analysis_sums import AnalysisSums
 from fhe_auc_protocols.exact_auc.release_part import Said
@@ -66,20 +65,6 @@ def test_every_party_reads_what_the_rows_say(protocol: str, backend: str, analys
                 truth = auc_of(*sides)
                 assert estimate.fraction == truth[0]
         assert found.verified == (protocol == "verified")
-
-
-def test_with_joint_keys_every_group_has_hanley_and_mcneils_interval_and_models_a_difference_alone() -> None:
-    play = Play("verified", made(BOTH, 2, 4), GRID, analysis=BOTH, interval=0.95, keys="joint")
-    found = play.read()[0]
-    for estimate in found.estimates:
-        of_rows: Any = estimate.fraction, estimate.positives, estimate.negatives
-        expected = hanley_mcneil(*of_rows)
-        interval = of_auc(of_rows[0], of_rows[1:], expected, 0.95, "Hanley and McNeil, logit scale")
-        interval = widened(interval, expected, estimate.binning_error)
-        assert (estimate.standard_error, estimate.interval) == (expected, interval)
-    (comparison,) = found.comparisons
-    assert comparison.difference == pytest.approx(found.estimates[3].auc - found.estimates[0].auc)
-    assert (comparison.standard_error, comparison.p_value) == (None, None)
 
 
 def table(seed: int, number: int = 60) -> dict[str, Any]:

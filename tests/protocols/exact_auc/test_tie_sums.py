@@ -74,7 +74,6 @@ def test_two_values_of_one_bin_are_missed_in_one_session_of_256() -> None:
 MODES: list[Any] = [
     {"protocol": "exact"},
     slow({"protocol": "verified"}),
-    slow({"protocol": "exact", "keys": "joint"}),
     {"protocol": "verified", "keys": "helper", "row_caps": 700},
 ]
 
@@ -82,7 +81,7 @@ MODES: list[Any] = [
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", MODES)
 def test_it_does_not_matter_who_makes_the_session_and_groups_and_models_have_it_too(mode: dict[str, Any]) -> None:
-    """78 clinics, the first with one row; where keys are joint, there are few, and no interval by the sums."""
+    """78 clinics, with a helper five; the first with one row."""
     sites = 5 if "keys" in mode else 78
     labels, first = points(2400, 5, np.arange(21) / 20)
     leaves = np.array([3, 11, 21, 31, 43, 57, 71, 87]) / 100 + np.pi / 1000  # no two in one bucket

@@ -30,7 +30,7 @@ def sorted_as(proved: str = "", derived: str = "", public: str = "", not_verifie
 _OUTCOME = sorted_as(
     proved="parties",  # the theorem is of the sums of just these
     public="protocol backend security_bits keys rounds upload_bytes_per_party download_bytes_per_party "
-    "key_bytes_per_party seconds settings study verified soundness",  # with epsilon, what follows from the budget too
+    "seconds settings study verified soundness",  # with epsilon, what follows from the budget too
     # Text, of the session before as well; and what both servers of a session with proofs say
     not_verified="warnings unproved_parties",
 )
@@ -38,7 +38,7 @@ SORTED: Mapping[type, Mapping[str, str]] = {
     Evaluation: _OUTCOME
     | sorted_as(
         proved="positives negatives histogram",  # the last by two tags; None with verified
-        # D, P and N; ties; Q10 and Q01, or with joint keys the AUC alone
+        # D, P and N; ties; Q10 and Q01
         derived="auc binning_error fraction binning_error_fraction standard_error interval estimates comparisons sites",
         public="numerical_error thresholds inputs_proved inputs_not_proved decimals",  # 0, None, or the plan's
     ),
@@ -123,7 +123,6 @@ def test_a_verified_result_has_no_number_that_nobody_proves() -> None:
 
 SESSIONS = [
     (3, {}, 1),
-    (3, {"keys": "joint", "interval": None}, 1),
     (3, {"keys": "helper"}, 3),
     (20, {"keys": "helper"}, 20),
     (20, {}, 1),

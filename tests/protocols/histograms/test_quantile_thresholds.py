@@ -143,10 +143,10 @@ def test_scores_that_crowd_in_one_place_have_the_auc_of_their_rows(centre: float
     assert found.thresholds <= 1000
 
 
-def test_sealed_and_joint_keys_and_both_backends_find_the_same_thresholds() -> None:
+def test_sealed_keys_and_a_helper_find_the_same_thresholds() -> None:
     parties = sites(2)
     truth = cell_starts(14)[equi_depth_cells(in_cells(pooled(parties).y_score, 14), 20)]
-    for options in ({}, {"backend": "tenseal"}, {"keys": "joint"}, {"keys": "joint", "backend": "tenseal"}):
+    for options in ({}, {"keys": "helper"}):
         found = federated_thresholds(parties, 20, **options)
         np.testing.assert_array_equal(found.grid, truth)
         assert found.keys == options.get("keys", "sealed")
@@ -360,7 +360,7 @@ def test_a_height_is_for_quantile_thresholds_and_has_limits(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "keys"), [*((name, "sealed") for name in PRIVATE), ("histogram-distributed-dp", "joint")]
+    ("name", "keys"), [*((name, "sealed") for name in PRIVATE), ("histogram-distributed-dp", "helper")]
 )
 def test_both_sessions_run_for_real_and_say_what_they_spend(name: str, keys: str) -> None:
     """With so many rows the noise moves the AUC by less than 0.005; 0.1 is twenty times that."""
@@ -368,7 +368,7 @@ def test_both_sessions_run_for_real_and_say_what_they_spend(name: str, keys: str
     found = federated_auc(parties, protocol=name, thresholds="quantile:12", epsilon=5.0, keys=keys)
     assert abs(found.auc - sklearns_auc(parties)) < 0.1
     assert (found.settings["epsilon"], found.settings["boundaries_epsilon"]) == (5.0, 1.25)
-    assert (found.rounds, found.keys == keys) == (6 if keys == "joint" else 4, name != "histogram-local-dp")
+    assert (found.rounds, found.keys == keys) == (4, name != "histogram-local-dp")
     said = " ".join(found.warnings)
     assert "epsilon = 5 is of two sessions: 1.25 for the thresholds, the rest for the counts" in said
     assert "every party learns noisy counts of all scores, labels left out" in said

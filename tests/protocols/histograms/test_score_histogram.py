@@ -249,15 +249,6 @@ def test_the_room_for_noise_fails_as_seldom_as_is_said() -> None:
     assert plan.max_total == 5000 + room
 
 
-def test_with_joint_keys_the_noise_is_no_more_than_promised() -> None:
-    parties = sites(3, rows=400)
-    asked = {"protocol": "histogram-distributed-dp", "thresholds": "uniform:10", "keys": "joint"}
-    found = federated_auc(parties, epsilon=5.0, **asked)
-    noise = np.stack([found.histogram.positives, found.histogram.negatives]) - exact(parties, 10)
-    assert np.abs(noise).max() <= 7  # |noise| > 7 in one of 20 counts: about 20 · 40 · e^-40
-    assert found.keys == "joint"
-
-
 def test_an_estimate_is_unbiased_and_its_variance_is_the_stated_one() -> None:
     """The largest of 10 means of 4000 draws is off by less than 6 standard errors but once in 10^8."""
     counts = np.array([0, 10, 400, 90, 500])

@@ -397,7 +397,7 @@ def test_a_job_names_the_two_classes_that_sites_allow_and_nothing_else(tmp_path:
 # FLARE itself.
 
 
-OPTIONS = (), ("--keys", "joint"), ("--keys", "helper")
+OPTIONS = (), ("--keys", "helper")
 
 
 @pytest.mark.parametrize(

@@ -17,11 +17,14 @@ from fhe_auc.machines.flower.certificates import node_keys
 from fhe_auc.machines.flower.runtime import Flower
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.journal import is_running
-from tests.support.faked_time import LIBRARY, needs_faketime
 from tests.support.machines import MachineSession
 from tests.support.processes import kill, marked, running_first, wait_for
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("flower"), pytest.mark.timeout(900)]
+
+_PLACES = ("/usr/lib/*/faketime/libfaketime.so.1", "/usr/lib*/faketime/libfaketime.so.1")
+LIBRARY = next((str(found) for place in _PLACES for found in Path("/").glob(place[1:])), "")
+needs_faketime = pytest.mark.skipif(not LIBRARY, reason="needs libfaketime (Debian: apt-get install libfaketime)")
 
 Deploy = Callable[..., "Deployment"]
 

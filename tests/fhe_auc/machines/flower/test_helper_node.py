@@ -109,10 +109,15 @@ def test_a_helper_that_is_asked_in_the_sites_round_ends_it_for_nobody(consortium
     assert record.counted == record.delivered == ("north", "south", "east")
 
 
-def test_a_number_to_close_at_that_cannot_be_and_nodes_without_the_helper_are_refused(consortium: GridSession) -> None:
-    for number in (1, 4):
-        with pytest.raises(InputError, match=f"close-at: submissions close with 2 to 3 of them, not {number}"):
-            consortium.run(nodes=NAMED, close_at=number)
+@pytest.mark.parametrize(("least", "number", "why"), [(2, 1, ""), (2, 4, ""), (3, 2, ": leave it out, or .* a helper")])
+def test_a_number_to_close_at_that_cannot_be_is_refused(
+    least: int, number: int, why: str, new: Callable[..., GridSession]
+) -> None:
+    with pytest.raises(InputError, match=f"close-at: submissions close with {least} to 3 of them, not {number}{why}"):
+        new(min_parties=least).run(nodes=NAMED, close_at=number)
+
+
+def test_nodes_without_the_helper_are_refused(consortium: GridSession) -> None:
     with pytest.raises(InputError, match="'helper-1' has no node"):
         consortium.run(nodes="north:1, south:2, east:3")
 

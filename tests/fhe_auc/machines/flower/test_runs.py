@@ -141,8 +141,7 @@ def test_78_clinics_simulated_give_the_auc_of_evaluate(terminal: Terminal) -> No
     "options",
     [
         *(("--protocol", protocol) for protocol in ("malicious", "verified", "histogram-federated")),
-        *(("--protocol", protocol, "--keys", "joint") for protocol in ("exact", "verified", "histogram-federated")),
-        *(("--protocol", protocol, "--keys", "helper") for protocol in ("exact", "verified")),
+        *(("--protocol", protocol, "--keys", "helper") for protocol in ("exact", "verified", "histogram-federated")),
         ("--thresholds", "quantile:10"),
     ],
     ids=" ".join,
