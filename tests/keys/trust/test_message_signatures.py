@@ -138,6 +138,17 @@ def test_what_the_aggregator_has_not_signed_is_not_even_parsed(
     assert consortium.results["south"].settings["signed"] is True
 
 
+def test_a_result_of_others_than_the_list_of_submissions_names_is_refused(
+    site_rows: list[PartyData], tmp_path: Path
+) -> None:
+    consortium = Consortium(site_rows, tmp_path / "c", "semi-honest", min_parties=2)
+    genuine = resulting(consortium)
+    result = decode(payload_of(genuine), Result, "")
+    lie = changed(genuine, payload=encode(msgspec.structs.replace(result, counted=result.counted[:2])))
+    error = refused_by_party(consortium, resigned(consortium, lie))
+    assert "not those whose submissions the aggregator has listed" in str(error)
+
+
 def test_roles_of_a_session_between_machines_do_nothing_without_a_key_to_sign_with(consortium: Consortium) -> None:
     aggregator, own = consortium.aggregator(), encode(consortium.session.common)
     opening, protection = aggregator.start(), aggregator.protection
