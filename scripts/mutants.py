@@ -54,7 +54,7 @@ NAMED = {
     "a party forgets its round": (PARTY, RESTORED, "_, self.ended, self._seconds = 0,"),
     "a party forgets its own state": (PARTY, "self._restore_own(saved.own)", "pass"),
     "too few are enough": (AGGREGATOR, "self._parties.require(", "(lambda least: None)("),
-    "below is above": ("fhe_auc/sums/terms.py", 'if self.over == "below":', 'if self.over == "above":'),
+    "below is above": ("fhe_auc/sums/terms.py", '.over == "below":', '.over == "above":'),
 }
 WATCH = """
 import json, sys, pytest
