@@ -10,15 +10,16 @@ import pytest
 
 from fhe_auc.base.errors import EvaluationError, MessageError
 from fhe_auc.base.names import AGGREGATOR
-from fhe_auc.base.serialise import encode
+from fhe_auc.base.serialise import decode, encode
 from fhe_auc.machines.site_state import site_storage
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
 from fhe_auc.session.aggregator import Aggregator
+from fhe_auc.session.computation import Result
 from fhe_auc.session.messages import Message
 from fhe_auc_keys.trust.identity import Identity
 from tests.support.stored_sites import Consortium
-from tests.support.wire import LIMIT, changed, flipped
+from tests.support.wire import LIMIT, changed, flipped, payload_of
 
 PROTOCOL = "histogram-federated"  # what is signed and sealed are bytes, whatever they say
 
