@@ -15,6 +15,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 
 from tests.suite.consortium import ADDER, CASES, SITES, Case, World
@@ -193,6 +194,7 @@ def main() -> None:
     parser.add_argument("--seeds", default="0:100")
     parser.add_argument("--case", default="")
     parser.add_argument("--shrink", type=float, default=30.0)
+    parser.add_argument("--hours", type=float, default=2.0, help="most that it takes")
     parser.add_argument("--first", action="store_true", help="stop at the first that breaks")
     given = parser.parse_args()
     first, last = map(int, given.seeds.split(":"))
@@ -206,7 +208,8 @@ def main() -> None:
             sys.exit(1)
 
     with tempfile.TemporaryDirectory() as folder, installed(Path(folder)):
-        number = many(cases, range(first, last), report)
+        until = time.monotonic() + given.hours * 3600
+        number = many(cases, takewhile(lambda _: time.monotonic() < until, range(first, last)), report)
     spent = time.process_time() - began
     print(f"{number} stories of two nights in {spent:.0f} CPU s; broken: {failed or 'none'}")
     sys.exit(bool(failed))

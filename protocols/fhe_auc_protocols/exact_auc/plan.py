@@ -99,7 +99,8 @@ class ExactPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         for name, number, least in (("parties", self.parties, 1), ("max_rows", self.max_rows, 2)):
             if number < least:
                 raise CapacityError(f"{name} must be at least {least}, got {number}")
-        moduli, _ = self.parameters.plain_moduli, self.computed  # all that is cached of sums, here at once
+        moduli = self.parameters.plain_moduli
+        _ = self.sums.release, self.computed, self.layout  # which are kept, one after the other
         least = least_prime(self.release)
         if min(moduli) < least:
             raise CapacityError(f"the plan has a prime below {least:,}")
