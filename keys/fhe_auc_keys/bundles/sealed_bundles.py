@@ -143,6 +143,8 @@ def seal_session(
     announcement = announce(holder, session.manifest, credentials, trust, aggregator=aggregator, **given)
     announced = open_announcement(announcement, trust, holder=holder.name, at=at)
     digest, bundles, aggregator_bundle = announcement_digest(announcement), {}, announcement
+    if isinstance(session, DealtSession):
+        party_secrets(encode(session.common), session.manifest)  # which raises for others than the manifest names
     if isinstance(session, DealtSession) and session.manifest.keys == "sealed":
         aggregator_bundle = seal_to_aggregator(holder, session, announcement, announced)
     own = {name: session.secrets_of(name) for name in announced.fingerprints if isinstance(session, DealtSession)}
@@ -155,7 +157,8 @@ def seal_session(
 def seal_to_aggregator(holder: Identity, session: DealtSession, announcement: bytes, announced: Announcement) -> bytes:
     """Return the aggregator's bundle; `announced` is what the bytes `announcement` hold. Errors as `seal_session`."""
     seeds = [own.seed for name in session.manifest.parties if (own := session.secrets_of(name)).seed]
-    check_no_secret(session.aggregator_material, announced.manifest.context, session.common, seeds)
+    common = party_secrets(encode(session.common), session.manifest)  # raises where they are not the manifest's
+    check_no_secret(session.aggregator_material, announced.manifest.context, common, seeds)
     sealed = sealing.seal(
         announced.aggregator.encryption_key,
         session.aggregator_material,

@@ -7,7 +7,7 @@ import pytest
 from fhe_auc.base.errors import MessageError, VerificationError
 from fhe_auc.session.computation import Result
 from tests.support.exact_sessions import with_payload
-from tests.support.malicious_sessions import BACKENDS, CLOSE, Roles, engine, exact, sites
+from tests.support.malicious_sessions import BACKENDS, Roles, engine, sites
 from tests.support.wire import changed, payload_of, with_fields
 
 PARTIES = sites(5)
@@ -52,27 +52,20 @@ def test_of_as_many_results_as_parties_none_is_read_though_each_alone_is_right(r
     assert failed_checks(roles, echoed(roles, given)) == ["echo"] * len(PARTIES)
 
 
-def test_the_same_result_for_all_is_read_once_every_echo_is_there(roles: Roles) -> None:
+def test_an_echo_of_another_length_is_refused_and_so_are_too_few(roles: Roles) -> None:
     same, *_ = results(roles)
     first, *others = roles.parties
     echo = first.respond(same)
-    assert len(payload_of(echo)) == 32
     with pytest.raises(MessageError, match=r"'site 0'.*expected an echo of 32 bytes, got 31"):
         roles.aggregator.receive(first.name, changed(echo, payload=payload_of(echo)[:-1]))
     roles.aggregator.receive(first.name, echo)
-    with pytest.raises(MessageError, match="duplicate"):
-        roles.aggregator.receive(first.name, echo)
     for party in others:
         roles.aggregator.receive(party.name, party.respond(same))
     last = roles.aggregator.finish_round()
-    cut = with_payload(last, lambda echoes: echoes[:-1])
     with pytest.raises(MessageError, match="echoes of 4 parties, of 5"):
-        first.respond(cut)
-    truth = exact(PARTIES, [each / 15 for each in range(16)]).auc
-    for party in roles.parties:
-        party.respond(last)
-        assert party.result().auc == pytest.approx(truth, abs=CLOSE)
-        assert party.result().rounds == 3
+        first.respond(with_payload(last, lambda echoes: echoes[:-1]))
+    first.respond(last)
+    assert first.result().rounds == 3
 
 
 def test_the_aggregator_cannot_make_up_an_echo_nor_pass_on_another_partys(roles: Roles) -> None:

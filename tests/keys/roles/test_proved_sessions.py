@@ -89,21 +89,17 @@ def test_a_party_that_is_left_out_is_told_why_on_the_helper_s_word_and_believes_
         assert found_in(party.result()) == pairs_of(play.sites)
 
 
-def test_parties_that_are_away_and_one_that_lies_leave_the_others_the_exact_fraction_down_to_min_parties(
+def test_one_that_lies_beside_one_that_is_away_leaves_the_others_the_exact_fraction_down_to_min_parties(
     liars: set[str],
 ) -> None:
     liars.add(NAMES[2])
-
-    def away(number: int, name: str) -> bool:
-        return name == NAMES[0]
-
     play = proving()
-    play.play(absent=away)
+    play.play(absent=lambda number, name: name == NAMES[0])
     assert found_in(play.parties[1].result()) == pairs_of(play.counted(0, 2))
     with pytest.raises(
         TooFewPartiesError, match=r"2 parties open and their proofs hold, at least 3 .* unfit: 'site 2'"
     ):
-        proving(least=3).play(absent=away)
+        proving(least=3).play(absent=lambda number, name: name == NAMES[0])
 
 
 def test_a_submission_without_a_proof_with_another_s_or_for_other_numbers_is_refused_by_name() -> None:
@@ -155,19 +151,6 @@ def test_who_changes_what_the_helper_is_told_of_a_proof_makes_it_fail_and_passes
     for key in (b"", bytes(31)):
         with pytest.raises(MessageError, match="key of the query"):
             play.another_helper().respond(with_fields(question, Blobs, key=key))
-
-
-def test_the_key_of_the_query_is_fresh_and_no_party_is_told_it() -> None:
-    play = proving()
-    messages = [play.until(2)]
-    while (message := play.deliver(play.answers(messages[-1]))) is not None:
-        messages.append(message)
-    asked = payload_of(messages[0], Blobs)
-    key, other = asked.key, payload_of(proving().until(2), Blobs).key
-    assert repr(key)[2:-1] not in repr(asked)
-    assert (len(key), len(other)) == (32, 32)
-    assert key != other
-    assert all(key not in each for each in messages[1:])
 
 
 class Asking:
@@ -267,7 +250,10 @@ def test_there_is_no_query_before_the_last_submission() -> None:
     with pytest.raises(EvaluationError, match="1 submissions are not fixed: nothing can be asked before all are"):
         play.aggregator._side._blobs(early, play.aggregator.fix)
     play.aggregator.receive(NAMES[-1], answers[NAMES[-1]])
-    assert len(payload_of(play.aggregator.finish_round(), Blobs).key) == 32
+    asked, other = (payload_of(each, Blobs) for each in (play.aggregator.finish_round(), proving().until(2)))
+    assert (len(asked.key), len(other.key)) == (32, 32)
+    assert asked.key != other.key  # it is fresh
+    assert repr(asked.key)[2:-1] not in repr(asked)
 
 
 def test_caps_that_cannot_be_proved_are_refused_with_what_to_give() -> None:

@@ -10,15 +10,16 @@ import pytest
 
 from fhe_auc.base.errors import EvaluationError, MessageError
 from fhe_auc.base.names import AGGREGATOR
-from fhe_auc.base.serialise import encode
+from fhe_auc.base.serialise import decode, encode
 from fhe_auc.machines.site_state import site_storage
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
 from fhe_auc.session.aggregator import Aggregator
+from fhe_auc.session.computation import Result
 from fhe_auc.session.messages import Message
 from fhe_auc_keys.trust.identity import Identity
 from tests.support.stored_sites import Consortium
-from tests.support.wire import LIMIT, changed, flipped
+from tests.support.wire import LIMIT, changed, flipped, payload_of
 
 PROTOCOL = "histogram-federated"  # what is signed and sealed are bytes, whatever they say
 
@@ -136,6 +137,17 @@ def test_what_the_aggregator_has_not_signed_is_not_even_parsed(
             assert refused_by_party(consortium, forged).field == "signature"
     consortium.answer("south", genuine)
     assert consortium.results["south"].settings["signed"] is True
+
+
+def test_a_result_of_others_than_the_list_of_submissions_names_is_refused(
+    site_rows: list[PartyData], tmp_path: Path
+) -> None:
+    consortium = Consortium(site_rows, tmp_path / "c", "semi-honest", min_parties=2)
+    genuine = resulting(consortium)
+    result = decode(payload_of(genuine), Result, "")
+    lie = changed(genuine, payload=encode(msgspec.structs.replace(result, counted=result.counted[:2])))
+    error = refused_by_party(consortium, resigned(consortium, lie))
+    assert "not those whose submissions the aggregator has listed" in str(error)
 
 
 def test_roles_of_a_session_between_machines_do_nothing_without_a_key_to_sign_with(consortium: Consortium) -> None:
