@@ -50,12 +50,17 @@ def test_a_night_without_faults(world):
 
 @pytest.mark.parametrize("how", ["lose", "cut", "flip", "version"])
 def test_a_site_puts_back_what_it_has_said(world, how):
-    look(world, ADDER, "south", times=3)
     name = "night-1/round-1/south.submission"
+    while name not in world.exchange.files:
+        look(world, ADDER, "south")
     said = world.exchange.read(name)
     assert world.tamper(how, sorted(world.exchange.files).index(name), 60) == name
-    look(world, "south", times=6)
+    look(world, ADDER, times=3)  # which has read that now
+    look(world, "south", times=3)
     assert world.exchange.read(name) == said
+    look(world, times=8)
+    assert world.all_have_results
+    assert world.counted(world.nights[0]) == SITES
 
 
 def test_what_comes_while_a_session_runs_is_looked_at_when_it_has_ended(world):
