@@ -113,26 +113,14 @@ def flooding_margin(parameters: BfvParameters, products: int, kept: int) -> floa
     """Return λ: flooding hides the noise of so many products (`plain_product_bound`) but for a distance of 2^-λ.
 
     For each prime. With b of `BfvParameters.flooding_bits`, λ is b - log2 N - log2 X. Planners call this with the
-    `kept` primes of the modulus q that results are switched to. Errors as `check_room`.
+    `kept` primes of the modulus q that results are switched to. Raises ValueError where there are not so many, and
+    `CapacityError` where a flooded result might not decrypt modulo q: (2^b + X)·q/Q + τ must stay below q/2t.
     """
-    bound = plain_product_bound(parameters, products)
-    check_room(parameters, bound, kept)
-    return parameters.flooding_bits - math.log2(parameters.ring_dimension) - math.log2(bound)
-
-
-def check_room(parameters: BfvParameters, bound: float, kept: int) -> None:
-    """Raise `CapacityError` where a flooded result might not decrypt modulo q, the product of its `kept` primes.
-
-    (2^b + X)·q/Q + τ must stay below q/2t, X the `bound` of noise before flooding. ValueError without so many primes.
-    """
-    dropped = _dropped_bits(parameters, kept)
-    noise = (2.0**parameters.flooding_bits + bound) * 2.0**-dropped + (MODULUS_SWITCHING_BOUND if dropped else 0.0)
+    primes = parameters.modulus_bits
+    if not 1 <= kept <= len(primes):
+        raise ValueError(f"of {len(primes)} primes, 1 to {len(primes)} can be kept, got {kept}")
+    bound, flooding, dropped = plain_product_bound(parameters, products), parameters.flooding_bits, sum(primes[kept:])
+    noise = (2.0**flooding + bound) * 2.0**-dropped + (MODULUS_SWITCHING_BOUND if dropped else 0.0)
     if noise > _MOST_TAKEN * 2.0 ** (parameters.capacity_bits - dropped):
-        raise CapacityError(f"{kept} of {len(parameters.modulus_bits)} primes leave results no room for noise")
-
-
-def _dropped_bits(parameters: BfvParameters, kept: int) -> int:
-    bits = parameters.modulus_bits
-    if not 1 <= kept <= len(bits):
-        raise ValueError(f"of {len(bits)} primes, 1 to {len(bits)} can be kept, got {kept}")
-    return sum(bits[kept:])
+        raise CapacityError(f"{kept} of {len(primes)} primes leave results no room for noise")
+    return flooding - math.log2(parameters.ring_dimension) - math.log2(bound)

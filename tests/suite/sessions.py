@@ -71,7 +71,7 @@ class Case:
     protocol: str
     keys: str = "none"
     least: int = 4  # parties that are enough
-    part: str = ""  # of `ANALYSES`, or "proofs", or "epsilon"
+    part: str = ""  # of `ANALYSES`; "proofs"; "epsilon"; or "earlier", where the helper had a list of all before
     way: str = "memory"  # in which roles are met
 
     @property
@@ -251,8 +251,7 @@ class World:
                 name: SiteInMemory(self._party(name, delivery.parties[name])) for name in case.parties
             }
             if delivery.helper is not None:
-                material = delivery.helper
-                self.sites[HELPER] = SiteInMemory(lambda: self.plugin.helper(self.manifest, material))
+                self.sites[HELPER] = SiteInMemory(self._helper(delivery.helper))
         else:
             self._between_machines()
         self.journal = Journal(self.folder / "journal")
@@ -263,6 +262,14 @@ class World:
 
     def _party(self, name: str, material: bytes) -> Callable[[], Party[Any]]:
         return lambda: self.plugin.party(self.manifest, material, self.data[name])
+
+    def _helper(self, material: bytes) -> Callable[[], Party[Any]]:
+        def made() -> Party[Any]:
+            helper = self.plugin.helper(self.manifest, material)
+            helper.who.earlier = (self.case.parties,) if self.case.part == "earlier" else ()
+            return helper
+
+        return made
 
     def _between_machines(self) -> None:
         places = self.folder / "sites"

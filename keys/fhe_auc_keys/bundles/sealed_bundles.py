@@ -143,6 +143,8 @@ def seal_session(
     announcement = announce(holder, session.manifest, credentials, trust, aggregator=aggregator, **given)
     announced = open_announcement(announcement, trust, holder=holder.name, at=at)
     digest, bundles, aggregator_bundle = announcement_digest(announcement), {}, announcement
+    if isinstance(session, DealtSession):
+        party_secrets(encode(session.common), session.manifest)  # which raises for others than the manifest names
     if isinstance(session, DealtSession) and session.manifest.keys == "sealed":
         aggregator_bundle = seal_to_aggregator(holder, session, announcement, announced)
     own = {name: session.secrets_of(name) for name in announced.fingerprints if isinstance(session, DealtSession)}

@@ -237,9 +237,9 @@ def test_the_aggregator_gets_the_session_s_public_keys_and_nothing_else_even_whe
     for material in swaps:
         with pytest.raises((InputError, DeserialisationError), match="fingerprint"):
             SemiHonest().aggregator(prepared.manifest, material)
-    for material, parties_own, why in (
-        (b"", prepared.common, none),
-        (public, other_prepared.common, "the parties' secret keys are not those of the"),
+    for parties_own, material, why in (
+        (prepared.common, b"", none),
+        (other_prepared.common, public, "the parties' secret keys are not those of the"),
     ):
         with pytest.raises(KeysError, match=why):
             consortium.seal(DealtSession(prepared.manifest, parties_own, material))

@@ -281,7 +281,7 @@ def test_a_party_sends_as_many_bytes_as_planned_and_the_aggregator_s_keys_are_sm
     assert [len(part) for part in parts] == [play.plan.submission_bytes]
     context = public_context(play.session.aggregator_material)[0]
     assert kind_of(context) == "public BFV context"
-    polynomial = play.plan.parameters.polynomial_bytes()
+    polynomial = play.plan.parameters.submission_bytes
     ciphertexts = play.plan.layout.ciphertexts
     # One half of a public key and of each ciphertext of the opening, and nothing else of their size.
     assert 0 < len(play.session.aggregator_material) - (1 + ciphertexts) * polynomial < polynomial / 2
