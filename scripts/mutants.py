@@ -54,7 +54,7 @@ NAMED = {
     "a party forgets its round": (PARTY, RESTORED, "_, self.ended, self._seconds = 0,"),
     "a party forgets its own state": (PARTY, "self._restore_own(saved.own)", "pass"),
     "too few are enough": (AGGREGATOR, "self._parties.require(", "(lambda least: None)("),
-    "below is above": ("fhe_auc/sums/terms.py", 'if self.over == "below":', 'if self.over == "above":'),
+    "below is above": ("fhe_auc/sums/terms.py", '.over == "below":', '.over == "above":'),
 }
 WATCH = """
 import json, sys, pytest
@@ -145,7 +145,8 @@ def executed(tree: Path) -> dict[str, set[int]]:
     command = [sys.executable, "-c", WATCH, " ".join(SUITE), *places]
     run = subprocess.run(command, cwd=tree, env=environment(tree), capture_output=True, text=True)
     if run.returncode:
-        sys.exit(f"the suite fails without a mutant:\n{run.stdout[-3000:]}{run.stderr[-2000:]}")
+        told = "\n".join(run.stdout.splitlines()[-20:-1])
+        sys.exit(f"the suite fails without a mutant:\n{told}\n{run.stderr[-2000:]}")
     lines: dict[str, set[int]] = {}
     for name, line in json.loads(run.stdout.splitlines()[-1]):
         lines.setdefault(Path(name).relative_to(tree).as_posix(), set()).add(line)

@@ -79,7 +79,7 @@ class BfvParameters(RingParameters, frozen=True, forbid_unknown_fields=True):
     @property
     def capacity_bits(self) -> float:
         """log2 of Q/2t for the largest t: noise below that in every coefficient decrypts."""
-        return self.log2_modulus - 1 - math.log2(max(self.plain_moduli))
+        return sum(self.modulus_bits) - 1 - math.log2(max(self.plain_moduli))
 
     @property
     def flooding_bits(self) -> int:
@@ -113,40 +113,14 @@ def flooding_margin(parameters: BfvParameters, products: int, kept: int) -> floa
     """Return λ: flooding hides the noise of so many products (`plain_product_bound`) but for a distance of 2^-λ.
 
     For each prime. With b of `BfvParameters.flooding_bits`, λ is b - log2 N - log2 X. Planners call this with the
-    `kept` primes of the modulus q that results are switched to. Errors as `check_room`.
+    `kept` primes of the modulus q that results are switched to. Raises ValueError where there are not so many, and
+    `CapacityError` where a flooded result might not decrypt modulo q: (2^b + X)·q/Q + τ must stay below q/2t.
     """
-    bound = plain_product_bound(parameters, products)
-    check_room(parameters, bound, kept)
-    return hidden_by(parameters, parameters.flooding_bits, bound)
-
-
-def hidden_by(parameters: BfvParameters, exponent: int, bound: float) -> float:
-    """Return λ: noise uniform on ±2^exponent hides, but for a distance of 2^-λ, noise of at most `bound`."""
-    return exponent - math.log2(parameters.ring_dimension) - math.log2(bound)
-
-
-def kept_capacity_bits(parameters: BfvParameters, kept: int) -> float:
-    """Return log2 of q/2t for the largest t, q of `kept` primes; ValueError where there are not so many."""
-    return parameters.capacity_bits - _dropped_bits(parameters, kept)
-
-
-def check_room(parameters: BfvParameters, bound: float, kept: int) -> None:
-    """Raise `CapacityError` where a flooded result might not decrypt modulo q, the product of its `kept` primes.
-
-    (2^b + X)·q/Q + τ must stay below q/2t, X the `bound` of noise before flooding. ValueError without so many primes.
-    """
-    dropped = _dropped_bits(parameters, kept)
-    noise = (2.0**parameters.flooding_bits + bound) * 2.0**-dropped
-    _check_capacity(parameters, noise + (MODULUS_SWITCHING_BOUND if dropped else 0.0), kept)
-
-
-def _check_capacity(parameters: BfvParameters, noise: float, kept: int) -> None:
-    if noise > _MOST_TAKEN * 2.0 ** kept_capacity_bits(parameters, kept):
-        raise CapacityError(f"{kept} of {len(parameters.modulus_bits)} primes leave results no room for noise")
-
-
-def _dropped_bits(parameters: BfvParameters, kept: int) -> int:
-    bits = parameters.modulus_bits
-    if not 1 <= kept <= len(bits):
-        raise ValueError(f"of {len(bits)} primes, 1 to {len(bits)} can be kept, got {kept}")
-    return sum(bits[kept:])
+    primes = parameters.modulus_bits
+    if not 1 <= kept <= len(primes):
+        raise ValueError(f"of {len(primes)} primes, 1 to {len(primes)} can be kept, got {kept}")
+    bound, flooding, dropped = plain_product_bound(parameters, products), parameters.flooding_bits, sum(primes[kept:])
+    noise = (2.0**flooding + bound) * 2.0**-dropped + (MODULUS_SWITCHING_BOUND if dropped else 0.0)
+    if noise > _MOST_TAKEN * 2.0 ** (parameters.capacity_bits - dropped):
+        raise CapacityError(f"{kept} of {len(primes)} primes leave results no room for noise")
+    return flooding - math.log2(parameters.ring_dimension) - math.log2(bound)

@@ -75,14 +75,10 @@ class RingParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """log2 of the ciphertext modulus Q."""
         return sum(self.modulus_bits)
 
-    def polynomial_bytes(self, *more_bits: int) -> int:
-        """Return the bytes of a polynomial modulo Q, and modulo primes of so many more bits."""
-        return self.ring_dimension * sum(-(-each // 8) for each in (*self.modulus_bits, *more_bits))
-
     @property
     def submission_bytes(self) -> int:
         """Bytes of a party's ciphertext, without seed and envelope: of one polynomial, the other being the seed's."""
-        return self.polynomial_bytes()
+        return self.ring_dimension * sum(-(-bits // 8) for bits in self.modulus_bits)
 
     def fingerprint(self, keys_digest: bytes) -> bytes:
         """Return the 32-byte name of a context: these parameters with the public keys of that SHA-256."""

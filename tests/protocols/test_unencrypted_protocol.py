@@ -12,7 +12,7 @@ from fhe_auc.rlwe.parameters import FINGERPRINT_BYTES
 from fhe_auc.session import registry
 from fhe_auc.session.plan import EncodedPlan
 from fhe_auc.session.protocol import Request
-from tests.protocols.test_saved_parties import OPTIONS as EVERY
+from tests.suite.sessions import OPTIONS as EVERY
 from tests.support.random_sites import sites
 from tests.support.roles import SessionRoles, unencrypted
 from tests.support.wire import changed, payload_of
@@ -93,17 +93,6 @@ def test_a_result_that_no_session_could_have_is_refused_and_the_right_one_is_rea
         party.respond(changed(result, payload=b"\xc1"))
     party.respond(result)
     assert party.result().parties == len(SITES)
-
-
-@every
-def test_a_session_goes_on_without_a_party_where_it_may_and_says_so(name: str) -> None:
-    roles, sent = played(name, min_parties=2)
-    del roles.parties[2]
-    party = roles.parties[0]
-    party.respond(roles.deliver(sent[:2]))
-    found = party.result()
-    assert found.parties == 2
-    assert "1 of 3 parties are not in the result" in found.warnings
 
 
 @every

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import numpy as np
 import pytest
 
 from fhe_auc.base.errors import DeserialisationError, MessageError
@@ -24,17 +23,16 @@ from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
 from fhe_auc.session.journal import Journal
 from fhe_auc.session.messages import MESSAGE, SEALED, Message
-from fhe_auc.session.protocol import Request
 from fhe_auc_keys.errors import TamperedError
 from fhe_auc_keys.roles.sealed import ECHO_BYTES
 from fhe_auc_keys.store.vault import Vault, certified_identity
 from fhe_auc_keys.trust.message_signatures import SessionProtection
 from fhe_auc_keys.trust.sealing import signed_bytes
 from tests.fhe_auc.machines.test_file_transport import Session, finished
-from tests.protocols.test_saved_parties import OPTIONS
+from tests.suite.sessions import OPTIONS
 from tests.support.platforms import needs_fork
 from tests.support.stored_sites import Consortium
-from tests.support.wire import LIMIT, payload_of
+from tests.support.wire import LIMIT
 
 QUICK = {("semi-honest", "sealed"), ("exact", "helper"), ("dpauc-laplace", "sealed"), ("verified", "helper")}
 """One of each way to submit."""
@@ -115,38 +113,6 @@ def test_no_store_but_the_aggregators_opens_what_is_sent_to_it(
         if message.round == 1 and len(payload) >= 1000:  # what a party has put in stands nowhere else
             middle = len(payload) // 2
             assert payload[middle : middle + _WINDOW] not in everything
-
-
-@pytest.mark.parametrize(("protocol", "keys"), [*(each.values for each in KINDS), ("verified", "helper, proofs")])
-def test_how_long_a_submission_is_says_nothing_of_the_rows_in_it(protocol: str, keys: str) -> None:
-    """The length is all that a seal leaves to see: ten rows, or three thousand, of whatever labels and scores."""
-    sites = []
-    for name, size, positives in (("one", 10, 5), ("two", 300, 3), ("ten", 3000, 2900)):
-        scores = np.random.default_rng(size).beta(1, size / 100, size)
-        sites.append(PartyData.from_arrays(name, np.arange(size) < positives, scores))
-    names, plugin, (keys, _, proofs) = tuple(data.name for data in sites), registry.load(protocol), keys.partition(", ")
-    request = Request(
-        parties=names,
-        thresholds=np.linspace(0, 1, 16),
-        keys=keys,
-        options=OPTIONS.get(protocol, {}),
-        max_rows=9000,
-        row_caps=dict.fromkeys(names, 3000) if proofs else None,
-    )
-    session = plugin.prepare(request)
-    manifest, delivery = session.manifest, session.delivery()
-    assert not proofs or plugin.plan_of(manifest).caps
-    roles: dict[str, Any] = {data.name: plugin.party(manifest, delivery.parties[data.name], data) for data in sites}
-    if delivery.helper is not None:
-        roles[HELPER] = plugin.helper(manifest, delivery.helper)
-    aggregator = plugin.aggregator(manifest, delivery.aggregator)
-    message: bytes | None = aggregator.start()
-    while message is not None:
-        answers = {name: roles[name].respond(message) for name in aggregator.asked}
-        assert len({len(payload_of(sent)) for name, sent in answers.items() if name != HELPER}) <= 1, aggregator.round
-        for name, sent in answers.items():
-            aggregator.receive(name, sent)
-        message = aggregator.finish_round()
 
 
 def test_what_the_aggregator_has_for_the_helper_opens_for_the_helper_alone(wires: Callable[..., Wire]) -> None:

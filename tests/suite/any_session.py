@@ -76,12 +76,19 @@ class AnySession(RuleBasedStateMachine):
         assert world.message is not None
         if (self.round, name) not in world.said:
             world.said[self.round, name] = world.sites[name].respond(world.message)
+            lengths = {len(parsed(world.said[key]).payload) for key in world.said if key[0] == self.round}
+            assert len(lengths) == 1  # whatever rows they have
         return world.said[self.round, name]
 
-    def refused(self, name: str, submission: bytes, field: str = "") -> None:
-        """The aggregator takes nothing of this."""
+    def refused(self, name: str, submission: bytes, field: str = "", *, genuine: bool = False) -> None:
+        """The aggregator takes nothing of this, and blames a party only for what is surely its own."""
+        blamed = self.world.aggregator.refusals
         with pytest.raises(MessageError) as caught:
             self.world.aggregator.receive(name, submission)
+        if not genuine and self.case.way != "memory":
+            assert self.world.aggregator.refusals == blamed
+        elif name in self.asked:
+            assert self.world.aggregator.refusals[name] in str(caught.value)
         assert field in ("", caught.value.field)
         assert str(caught.value).isprintable()
         assert len(str(caught.value)) < 400
@@ -95,7 +102,7 @@ class AnySession(RuleBasedStateMachine):
         said = self.answer_of(name)
         self.world.aggregator.receive(name, said)
         self.answered.append(name)
-        self.refused(name, said, "sender")  # a replay
+        self.refused(name, said, "sender", genuine=True)  # a replay
         if killed and self.round < self.world.aggregator.rounds:
             self.world.sites[name].restart(chosen(list(self.world.sites.values()), which))
 
@@ -112,6 +119,10 @@ class AnySession(RuleBasedStateMachine):
             missing = [name for name in self.asked if name not in self.answered]
             assert all(repr(name) in str(caught.value) for name in missing)
             assert world.aggregator.round == before
+            return
+        if self.case.part == "earlier" and self.asked == (HELPER,) and self.counted != self.case.parties:
+            with pytest.raises(EvaluationError, match="would tell the counts of"):
+                world.aggregator.finish_round()
             return
         last = before == world.aggregator.rounds
         world.message = world.aggregator.finish_round()
@@ -318,8 +329,8 @@ class AnySession(RuleBasedStateMachine):
             except FheAucError:
                 assert self.told_lies
                 return
-            if self.round == before and not self.ended:  # too few
-                assert self.away
+            if self.round == before and not self.ended:  # too few, or too near to an earlier list
+                assert self.away or self.counted != self.case.parties
                 return
         record = self.world.aggregator.result()
         assert record.counted == self.counted
@@ -328,9 +339,10 @@ class AnySession(RuleBasedStateMachine):
         self.refused(self.counted[0], b"", "round")
         results = set()
         for name in set(self.counted) - self.away:
-            self.world.said.get((self.round, name)) or self.world.sites[name].respond(self.world.asked[-1])
+            if (self.round, name) not in self.world.said:
+                self.world.said[self.round, name] = self.world.sites[name].respond(self.world.asked[-1])
             try:
-                results.add(check(self.case, self.world.sites[name], [self.world.data[each] for each in self.counted]))
+                results.add(check(self.world, name, self.counted))
             except EvaluationError:
                 assert self.told_lies
         assert len(results - {""}) <= 1

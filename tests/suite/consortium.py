@@ -184,6 +184,8 @@ class World:
         self.hidden: dict[str, bytes] = {}
         self.backups: dict[str, Path] = {}
         self.restored = set[str]()
+        self.broken: list[str] = []
+        self.scarred = False  # whether something has happened that may keep a night from its result
         self.servers: dict[str, serve.Server] = {}
         self.log: list[str] = []
 
@@ -370,7 +372,7 @@ class World:
         message = Message.from_bytes(data, limit=len(data))
         about = role, message.session.hex(), message.round
         if self.said.setdefault(about, data) != data:
-            raise Broken(f"{role} has said two things in round {message.round}, the second one in {name}")
+            self.broken.append(f"{role} has said two things in round {message.round}, the second one in {name}")
         if data not in (known := self.genuine.setdefault(name, [])):
             known.append(data)
 
@@ -384,6 +386,10 @@ class World:
 
     def check(self, name: str) -> None:
         """After a role has looked."""
+        if self.broken:  # no role has caught that
+            raise Broken(self.broken[0])
+        if self.physics.writes and "internal error" in (told := repr(self.status(name))):
+            raise Broken(f"{name} has met what it does not know: {told}")
         if not self.physics.writes or name not in SITES:
             return
         for night in self.nights:

@@ -9,6 +9,7 @@ CASES = [
     Case("exact", "sealed"),
     Case("exact", "helper", 2),
     Case("exact", "helper", 2, "proofs"),
+    Case("exact", "helper", 2, "earlier"),
     Case("exact", "sealed", 4, "groups"),
     Case("exact", "sealed", 6, "sites"),
     Case("verified", "sealed"),

@@ -32,8 +32,7 @@ from fhe_auc_keys.trust import sealing
 from fhe_auc_keys.trust.certificates import Trust
 from fhe_auc_keys.trust.identity import Identity
 from fhe_auc_keys.trust.member_lists import sign_members
-from fhe_auc_protocols.exact_auc.computations import ExactComputation
-from fhe_auc_protocols.exact_auc.party_task import ExactTask
+from fhe_auc_protocols.exact_auc.computations import ExactComputation, ExactTask
 from tests.support.exact_sessions import pairs_of, rows
 
 CAP = 12  # rows of a device

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fhe_auc_protocols.exact_auc.party_task import ExactTask
+from fhe_auc_protocols.exact_auc.computations import ExactTask
 from fhe_auc_protocols.exact_auc.proved_counts import ProvedCounts
 
 

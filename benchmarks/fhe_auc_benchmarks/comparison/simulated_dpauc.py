@@ -33,16 +33,6 @@ def aucs(
     return np.concatenate([_batch(counts, budget, parties, len(batch), random) for batch in batches])
 
 
-def aucs_noise_by_party(
-    counts: NDArray[np.int64], budget: Budget, *, parties: int, runs: int, random: np.random.Generator
-) -> NDArray[np.float64]:
-    """Do as `aucs` for Laplace and Gaussian noise, without the shortcut: draw each party's noise, and add it up."""
-    draw = random.laplace if budget.mechanism == LAPLACE else random.normal
-    scale = budget.noise_scale
-    noise = (draw(0.0, scale, (parties, *counts.shape)).sum(axis=0) for _ in range(runs))
-    return np.array([_estimate(counts + total, budget) for total in noise])
-
-
 def _batch(
     counts: NDArray[np.int64], budget: Budget, parties: int, runs: int, random: np.random.Generator
 ) -> NDArray[np.float64]:
@@ -50,14 +40,15 @@ def _batch(
     if budget.flips:
         bins = bins_of(counts)
         leaving = random.binomial(bins, budget.flip_probability, (runs, *bins.shape))
-        return _estimate(statistics_of_bins(bins - leaving + leaving[:, ::-1]), budget)
+        return estimated(statistics_of_bins(bins - leaving + leaving[:, ::-1]), budget)
     if budget.mechanism == LAPLACE:
         noise = random.standard_gamma(parties, shape) - random.standard_gamma(parties, shape)
     else:
         noise = np.sqrt(parties) * random.standard_normal(shape)
-    return _estimate(counts + budget.noise_scale * noise, budget)
+    return estimated(counts + budget.noise_scale * noise, budget)
 
 
-def _estimate(sums: NDArray[np.float64] | NDArray[np.int64], budget: Budget) -> NDArray[np.float64]:
+def estimated(sums: NDArray[np.float64] | NDArray[np.int64], budget: Budget) -> NDArray[np.float64]:
+    """Return the AUCs of noisy sums, shape (..., 4, m), of a session with this budget."""
     flipped = budget.flip_probability if budget.flips else None
     return estimate(sums.astype(np.float64), budget.curve, flip_probability=flipped)

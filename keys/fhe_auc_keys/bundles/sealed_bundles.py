@@ -157,7 +157,8 @@ def seal_session(
 def seal_to_aggregator(holder: Identity, session: DealtSession, announcement: bytes, announced: Announcement) -> bytes:
     """Return the aggregator's bundle; `announced` is what the bytes `announcement` hold. Errors as `seal_session`."""
     seeds = [own.seed for name in session.manifest.parties if (own := session.secrets_of(name)).seed]
-    check_no_secret(session.aggregator_material, announced.manifest.context, session.common, seeds)
+    common = party_secrets(encode(session.common), session.manifest)  # raises where they are not the manifest's
+    check_no_secret(session.aggregator_material, announced.manifest.context, common, seeds)
     sealed = sealing.seal(
         announced.aggregator.encryption_key,
         session.aggregator_material,

@@ -291,7 +291,7 @@ class AucSums(ReleasePart):
 
     @cached_property
     def _cells(self) -> list[tuple[int, int]]:
-        groups, classes = range(len(self.analysis.groups)), range(self.analysis.classes_of_rows)
+        groups, classes = range(len(self.analysis.groups)), range(len(self.analysis.classes) or 2)
         return [(group, label) for group in groups for label in classes]
 
 

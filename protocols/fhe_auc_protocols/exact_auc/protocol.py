@@ -35,8 +35,7 @@ from fhe_auc_keys.roles.sealed import SealedPads
 from fhe_auc_protocols import options as options_of
 from fhe_auc_protocols.exact_auc import epsilon_noise
 from fhe_auc_protocols.exact_auc.analysis_sums import AnalysisSums
-from fhe_auc_protocols.exact_auc.computations import ExactComputation
-from fhe_auc_protocols.exact_auc.party_task import INTERVAL, PLAIN_INTERVAL, ROUND_SCORES, ExactTask
+from fhe_auc_protocols.exact_auc.computations import INTERVAL, PLAIN_INTERVAL, ROUND_SCORES, ExactComputation, ExactTask
 from fhe_auc_protocols.exact_auc.plan import ExactPlan, least_prime
 from fhe_auc_protocols.exact_auc.tie_sums import runs_of
 
@@ -141,7 +140,7 @@ class Exact(Protocol[Evaluation]):
 
     def soundness(self, manifest: Manifest) -> float | None:
         """Return the proved bound of the session."""
-        return self.plan_of(manifest).soundness(manifest.min_parties)
+        return self.plan_of(manifest).soundness
 
     def own_warnings(self, manifest: Manifest, parties: Sequence[PartyData]) -> tuple[str, ...]:
         """Return what parties ought to know of their own rows; with a budget only what they asked to be left out."""

@@ -116,7 +116,7 @@ class TieSums(ReleasePart):
             sums.append(Sum(f"M{at % DRAWS}" + ("" if self.analysis.is_plain else f" m{at // DRAWS}"), terms))
         return sums
 
-    @property
+    @cached_property
     def _draws(self) -> list[list[str]]:
         """Each draw's vectors, by signs of bins and of rows: of negatives and positives, proved ones by sign, too."""
         signs = ("+", "-") if self.proved else ("",)

@@ -14,11 +14,10 @@ from fhe_auc import bfv
 from fhe_auc.base.errors import CapacityError, DeserialisationError
 from fhe_auc.base.serialise import encode
 from fhe_auc.bfv.parameters import CHAINS, flooding_margin
-from fhe_auc.rlwe.ciphertexts import VARIANCE, Seeded, kept_shape, kind_of, unwrap, wrap
+from fhe_auc.rlwe.ciphertexts import VARIANCE, Seeded, kept_shape, kind_of, wrap
 from fhe_auc.rlwe.modular import primes_above
 from fhe_auc.rlwe.polynomials import Polynomials, PolynomialSum, values_of
 from tests.support.bfv_contexts import PRIMES, SLOTS, Case, noise, parameters_of
-from tests.support.wire import DAMAGE
 
 SMALL, LARGE = PRIMES.values()
 pytestmark = pytest.mark.backends("one")  # the library makes keys, and floods with zeros; the rest is ours
@@ -107,7 +106,8 @@ def test_other_messages_have_other_randomness_though_the_systems_repeats(
 
 def test_a_public_context_is_half_a_public_key_and_a_seed_and_an_evaluation_key_is_refused(case: Case) -> None:
     public = case.pair.public
-    assert 0 <= len(public.to_bytes()) - case.parameters.polynomial_bytes(case.parameters.special_bits) < 300
+    keys = case.parameters.submission_bytes + SLOTS * -(-case.parameters.special_bits // 8)
+    assert 0 <= len(public.to_bytes()) - keys < 300
     more = encode((*msgspec.structs.astuple(public._stored), b"\0" * 64))
     with pytest.raises(DeserialisationError, match="malformed public BFV context"):
         bfv.load_public(wrap(public.kind, public.fingerprint, more))
@@ -138,22 +138,6 @@ def test_what_is_of_another_prime_key_or_number_of_primes_is_refused(case: Case)
     for sent, agreed in itertools.permutations(everyone, 2):
         with pytest.raises(DeserialisationError, match="expected a result"):
             secret.decrypt(public.dump_result(flooded, sent), 0, agreed)
-
-
-def test_damage_of_a_switched_result_is_refused_and_any_forged_one_decrypts_without_harm(case: Case) -> None:
-    data = case.pair.public.dump_result(case.fresh(), case.kept)
-    kind = kind_of(data)
-    fingerprint, payload = unwrap(kind, data)
-    for damaged in DAMAGE.values():
-        with pytest.raises(DeserialisationError, match=r"bytes of coefficients|not below its modulus"):
-            case.pair.secret.decrypt(wrap(kind, fingerprint, damaged(bytes(payload))), 0, case.kept)
-    shape, t = case.pair.public.ciphertext_shape, case.primes[0]
-    for seed in range(5):
-        forged = shape.pack(shape.uniform(bytes([seed]) * 32))
-        data = wrap(f"result modulo {t}", case.pair.public.fingerprint, forged)
-        found = case.pair.secret.decrypt(data, 0)
-        assert found.shape == (SLOTS,)
-        assert int(found.max()) < t
 
 
 @pytest.mark.parametrize("second", ["zero", "one", "small"])

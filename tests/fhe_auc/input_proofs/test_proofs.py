@@ -13,12 +13,13 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from fhe_auc.base.errors import InputError
-from fhe_auc.input_proofs.proofs import Query, decide
+from fhe_auc.input_proofs.proofs import Query, coefficients_of, decide, root_of_unity, values_at_roots
 from fhe_auc.input_proofs.statement import LINEAR_CHECKS, PROOFS, Statement, best_shape
-from fhe_auc.rlwe.modular import Residues, add
+from fhe_auc.rlwe.modular import Residues, add, primes_below
 from tests.support import vdaf
 from tests.support.proved_counts import (
     LARGE,
+    PRIMES,
     REAL,
     TOY,
     Proved,
@@ -30,6 +31,7 @@ from tests.support.proved_counts import (
     statements_and_counts,
 )
 
+LARGEST = primes_below(56, 1, 2**14)[0]
 KEY, DIGEST = bytes(range(32)), bytes(range(32, 64))
 
 
@@ -164,3 +166,23 @@ def test_a_query_shows_nothing_of_itself_and_takes_keys_of_32_bytes() -> None:
     assert repr(Query(statement, KEY, DIGEST)) == "Query(...)"
     with pytest.raises(InputError, match="32 bytes"):
         Query(statement, KEY[:16], DIGEST)
+
+
+@given(st.data(), st.sampled_from([*PRIMES, LARGEST]), st.sampled_from([1, 2, 4, 32]))
+def test_transforms_are_values_at_the_roots_and_undo_one_another(data: st.DataObject, prime: int, size: int) -> None:
+    element = st.one_of(st.integers(0, prime - 1), st.sampled_from([0, prime - 1]))
+    rows = data.draw(st.lists(st.lists(element, min_size=size, max_size=size), min_size=1, max_size=3))
+    field, found = oracles_field(prime), values_at_roots(np.array(rows, np.uint64), prime)
+    assert found.tolist() == [[field.value(row, root) for root in field.roots(size)] for row in rows]
+    assert coefficients_of(found, prime).tolist() == rows
+    assert coefficients_of(np.array(rows, np.uint64), prime).tolist() == [field.interpolated(row) for row in rows]
+
+
+@pytest.mark.parametrize("prime", [*PRIMES, LARGEST])
+def test_a_root_has_its_order_and_an_order_that_the_field_lacks_is_refused(prime: int) -> None:
+    for order in (1, 2, 64):
+        root = root_of_unity(order, prime)
+        assert [exponent for exponent in range(1, order + 1) if pow(root, exponent, prime) == 1] == [order]
+    for order in (0, 3, 2**40):
+        with pytest.raises(ValueError, match="no element of order"):
+            root_of_unity(order, prime)

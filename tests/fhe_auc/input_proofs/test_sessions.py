@@ -17,13 +17,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fhe_auc.base.errors import DeserialisationError
+from fhe_auc.base.errors import DeserialisationError, EvaluationError
 from fhe_auc.base.keystream import KeyStream
 from fhe_auc.input_proofs.proofs import prove
 from fhe_auc.input_proofs.sessions import (
     InputProof,
     InputProofs,
     Opened,
+    Submissions,
     Submitted,
     aggregators_part,
     helpers_part,
@@ -329,6 +330,43 @@ def test_a_party_that_tells_each_server_another_part_finds_a_lie_that_would_pass
     # All but the comparison of both servers' joint randomness says that it holds.
     own = joint_seed(DIGEST, 0, helpers_parts)
     assert dataclasses.replace(lie, answers=own + lie.answered(statement, [8])[32:]).held(statement)
+
+
+SECRET, MANIFEST = bytes(32), bytes(range(32))
+DIGESTS = [bytes([number]) * 32 for number in range(3)]
+
+
+def fixed(*digests: bytes) -> Submissions:
+    found = Submissions(len(digests))
+    for each in digests:
+        found.add(each)
+    return found
+
+
+def test_a_query_cannot_exist_before_the_last_submission_nor_a_submission_after_it() -> None:
+    found = Submissions(3)
+    for missing, digest in zip((3, 2, 1), DIGESTS, strict=True):
+        with pytest.raises(EvaluationError, match=f"{missing} submissions are not fixed"):
+            found.query_key(SECRET, MANIFEST)
+        found.add(digest)
+    with pytest.raises(EvaluationError, match="no further one"):
+        found.add(DIGESTS[0])
+    assert found.query_key(SECRET, MANIFEST) == fixed(*DIGESTS).query_key(SECRET, MANIFEST)
+
+
+def test_the_key_hangs_on_every_submission_their_order_the_secret_and_the_manifest() -> None:
+    right, other = fixed(*DIGESTS), bytes(31) + b"1"
+    keys = {
+        right.query_key(SECRET, MANIFEST),
+        right.query_key(other, MANIFEST),
+        right.query_key(SECRET, other),
+        fixed(*DIGESTS[::-1]).query_key(SECRET, MANIFEST),
+        fixed(*DIGESTS[:2], b"").query_key(SECRET, MANIFEST),
+        fixed(*DIGESTS[:2]).query_key(SECRET, MANIFEST),
+        fixed(DIGESTS[0] + DIGESTS[1], DIGESTS[2]).query_key(SECRET, MANIFEST),
+    }
+    assert {len(key) for key in keys} == {32}
+    assert len(keys) == 7
 
 
 if __name__ == "__main__":

@@ -4,10 +4,12 @@ What is peculiar to a scheme stands in `ckks/test_contexts.py` and `bfv/test_con
 """
 
 import copy
+import gc
 import hashlib
 import json
 import pickle
 import threading
+import weakref
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
@@ -19,7 +21,7 @@ from fhe_auc import ckks
 from fhe_auc.base.errors import DeserialisationError
 from fhe_auc.base.serialise import encode
 from fhe_auc.rlwe.ciphertexts import SEED_BYTES, Seeded, unwrap, wrap
-from fhe_auc.rlwe.context import library_for
+from fhe_auc.rlwe.context import _IN_USE, library_for
 from tests.support.schemes import SCHEMES, Bfv
 from tests.support.wire import DAMAGE, flipped
 
@@ -244,37 +246,13 @@ def test_contexts_made_side_by_side_in_threads_do_not_mix(scheme: Any, backend: 
         assert scheme.agree(scheme.decrypt(each.secret, result), scheme.expected(values))
 
 
-_SESSIONS = """
-import ctypes, gc, json, sys
-from tests.support.schemes import SCHEMES
-
-def resident():
+def test_a_context_is_the_same_while_somebody_uses_it_and_then_forgotten(scheme: Any, pair: Any, backend: str) -> None:
     gc.collect()
-    ctypes.CDLL(None).malloc_trim(0)  # what is freed but kept for later is no leak, and differs from run to run
-    with open("/proc/self/statm") as stream:
-        return int(stream.read().split()[1]) * 4096
-
-scheme, sessions = SCHEMES[sys.argv[1]], int(sys.argv[3])
-parameters = scheme.parameters(sys.argv[2])
-
-def session():
-    pair = scheme.library.generate(parameters)
-    public = scheme.library.load_public(pair.public.to_bytes())
-    secret = scheme.library.load_secret(pair.secret.to_bytes())
-    scheme.decrypt(secret, scheme.computed(public, scheme.read(public, scheme.encrypt(secret, scheme.some(1)))))
-    return len(pair.public.to_bytes())
-
-for _ in range(3):
-    keys = session()
-before = resident()
-for _ in range(sessions):
-    session()
-print(json.dumps([keys, resident() - before]))
-"""
-
-
-@pytest.mark.parametrize("name", ["ckks", pytest.param("bfv", marks=pytest.mark.slow)])
-def test_memory_does_not_grow_with_sessions(name: str, backend: str, run_child: Any) -> None:
-    # One leaked public key per session makes 20 times its bytes; the allocator alone keeps a few pages now and then.
-    keys, growth = run_child(_SESSIONS, name, backend, "20")
-    assert growth < 4 * keys, f"{growth:,} bytes more after 20 sessions with {keys:,} bytes of keys each"
+    before, made = len(_IN_USE), scheme.library.generate(pair.public.parameters)
+    sent, seen = made.public.to_bytes(), weakref.ref(made.public)
+    assert scheme.library.load_public(sent) is made.public
+    assert len(_IN_USE) == before + 1
+    del made
+    gc.collect()
+    assert (seen(), len(_IN_USE)) == (None, before)
+    assert scheme.library.load_public(sent).to_bytes() == sent

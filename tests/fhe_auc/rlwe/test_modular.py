@@ -85,3 +85,11 @@ def test_primes_above_and_below_are_all_of_their_residue_class() -> None:
     assert list(found) == [n for n in range(1001, found[-1] + 1) if n % 16 == 1 and is_prime(n)]
     found = primes_below(10, 5, 8)
     assert list(found) == [n for n in range(1023, found[-1] - 1, -1) if n % 16 == 1 and is_prime(n)]
+
+
+@pytest.mark.parametrize("length", [0, 1, 255, 256, 257, 511, 512, 65536, 65537, 200_000])
+def test_a_sum_of_the_largest_residues_is_right_at_every_length(length: int) -> None:
+    """Blocks of 256 residues of 56 bits fill 64 bits exactly: one more would wrap around."""
+    largest = np.full((length, 2), PRIMES[-1] - 1, np.uint64)
+    assert modular.total(largest, PRIMES[-1], axis=0).tolist() == [-length % PRIMES[-1]] * 2
+    assert modular.total(largest.T, PRIMES[-1]).tolist() == [-length % PRIMES[-1]] * 2

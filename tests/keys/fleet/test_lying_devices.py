@@ -25,7 +25,7 @@ from fhe_auc_keys.fleet.device import Record
 from fhe_auc_keys.fleet.sealed_answers import AnswersSeal
 from fhe_auc_keys.fleet.session import LIST, Verdict
 from fhe_auc_keys.trust.signed_documents import claimed_body
-from fhe_auc_protocols.exact_auc.party_task import ExactTask
+from fhe_auc_protocols.exact_auc.computations import ExactTask
 from tests.support.fleet_sessions import CAP, GRID, Play, convened, fraction_of, padded, sending
 from tests.support.wire import flipped
 

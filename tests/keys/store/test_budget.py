@@ -113,8 +113,9 @@ class Site:
     def lied_to(self, done: Callable[..., None] = lambda *_: None) -> None:
         """Play a session whose aggregator adds one to a count: a guess, of which the verdict would tell it more."""
         aggregator: Any = self.made.aggregator()
-        honest, change = aggregator._side.aggregate, np.uint64(1)
-        aggregator._side.aggregate = lambda totals: honest([each + change for each in totals])
+        computation, change = aggregator._side.computation, np.uint64(1)
+        honest = computation.aggregate
+        computation.aggregate = lambda keys, totals: honest(keys, [each + change for each in totals])
         self.play(aggregator, done)
 
     def play(self, aggregator: Any, done: Callable[..., None] = lambda *_: None) -> None:

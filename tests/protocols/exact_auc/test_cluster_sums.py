@@ -58,13 +58,6 @@ def in_the_clear(rows: Table, analysis: Analysis, grid: Any) -> Said:
     return told(read_in_the_clear(AnalysisSums(analysis, len(grid), True), [party(rows, analysis)], grid))
 
 
-def together(*sites: Table) -> Table:
-    """Sites' rows as one table; patients of two sites are never one."""
-    every = {name: np.concatenate([each[name] for each in sites]) for name in sites[0]}
-    every["id"] = np.concatenate([each["id"] + 10**6 * site for site, each in enumerate(sites)])
-    return every
-
-
 def test_a_party_that_does_not_say_whose_its_rows_are_cannot_take_part() -> None:
     rows = table(1)
     data = PartyData.from_arrays("north", rows["y"], rows["a"])
@@ -153,6 +146,7 @@ def test_of_patients_with_one_row_each_the_error_is_delongs_and_a_warning_says_t
     for one, other in zip(reading.estimates, without.estimates, strict=True):
         assert one.standard_error == pytest.approx(other.standard_error, rel=1e-12)
     one, other = reading.comparisons[0], without.comparisons[0]
+    assert one.interval.method == "Obuchowski, paired, on binned scores"
     assert one.standard_error == pytest.approx(other.standard_error, rel=1e-12)
     assert any("nearly every row has an id of its own in column 'id'" in text for text in reading.warnings)
     assert not any("id of its own" in text for text in without.warnings)
@@ -169,23 +163,6 @@ def test_few_patients_are_few_whatever_number_of_rows_they_have() -> None:
     assert min(rows["y"].sum(), (1 - rows["y"]).sum()) > 30
     warnings = in_the_clear(rows, ONE, thresholds.uniform(300)).warnings
     assert any("as much as fewer than 30 with equally many rows" in text for text in warnings)
-
-
-@pytest.mark.parametrize("keys", ["sealed", slow("helper")])
-def test_a_session_between_sites_gives_the_errors_of_all_rows_together_and_their_methods(keys: str) -> None:
-    sites = {name: table(seed, 80) for seed, name in enumerate(("north", "south"))}  # the same ids at both
-    found = federated_auc(sites, label="y", score=["a", "b"], by="sex", cluster="id", min_cell=1, keys=keys)
-    rows = together(*sites.values())
-    expected = in_the_clear(rows, TWO, thresholds.parse("hybrid:1000"))
-    assert [each.standard_error for each in found.estimates] == [
-        pytest.approx(each.standard_error, rel=1e-9) for each in expected.estimates
-    ]
-    (comparison,) = found.comparisons
-    assert comparison.standard_error == pytest.approx(expected.comparisons[0].standard_error, rel=1e-9)
-    assert found.interval.method == "Obuchowski, logit scale"
-    assert comparison.interval.method == "Obuchowski, paired, on binned scores"
-    _, covariance = delong.obuchowski(rows["y"], rows["id"], rows["a"])
-    assert found.standard_error == pytest.approx(np.sqrt(covariance[0, 0]), rel=0.03)
 
 
 @pytest.mark.parametrize(("score", "grid"), [*(("a", "hybrid:1000"), slow("a", None), slow(["a", "b"], None))])

@@ -32,7 +32,6 @@ from fhe_auc_protocols.exact_auc.plan import ExactPlan
 from fhe_auc_protocols.options import Verified
 from tests.support.exact_sessions import GRID, pairs_of, slow
 from tests.support.helped_sessions import SITES, Play
-from tests.support.pooled import pooled
 
 UNITS = ("row", "label")
 Pool = tuple[tuple[int, int], ...]  # label and bin of each row
@@ -221,15 +220,6 @@ def test_nothing_but_the_noisy_numbers_is_in_the_result(monkeypatch: pytest.Monk
     assert results[0]["positives"] == results[0]["fraction"] == "None"
 
 
-def test_a_pool_of_one_label_and_one_without_any_order_end_as_all_others_do() -> None:
-    for labels in ([0, 0, 0, 0], [1, 1, 1, 1]):
-        rows = [(labels, [0.1, 0.4, 0.6, 0.9])] * 3
-        found = federated_auc(rows, protocol=Verified(epsilon=0.5), thresholds="uniform:11")
-        assert 0 <= found.auc <= 1
-        assert found.positives is None
-        assert not any("label" in warning for warning in found.warnings)
-
-
 def test_the_plan_releases_three_sums_and_says_what_of() -> None:
     plan: Any = load("verified").plan(request(row_caps={"a": 4, "b": 5, "c": 6}))
     assert [each.name for each in plan.release.sums] == ["D", "T", "P"]
@@ -238,24 +228,6 @@ def test_the_plan_releases_three_sums_and_says_what_of() -> None:
     assert [each.name for each in labels.release.sums] == ["D + 14 P", "D - 14 P", "T"]
     told = {row.name: row.value for row in plan.terms().rows}
     assert told.items() >= {"epsilon": "1 a row", "rows, in public": "15", "released": "D, T, P"}.items()
-
-
-def test_who_is_missing_is_not_counted_and_the_number_of_rows_is_that_of_the_others(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    known_noise(monkeypatch, 40, 0, 1)
-    play = private(3)
-    sizes = tuple(data.rows for data in play.sites)
-    missing = play.parties[0].name
-    play.play(absent=lambda number, name: name == missing)
-    rows = pooled(play.counted(0))
-    bins = np.searchsorted(GRID, rows.y_score, "right")
-    d, _, p = by_rows(tuple(zip(rows.y_true.astype(int).tolist(), bins.tolist(), strict=True)))
-    counted, total = len(sizes) - 1, sum(sizes[1:])
-    privacy = budget(sizes, shares=2)
-    noisy_d, noisy_p = d + 40 * counted - counted * (privacy.grain - 1) / 2, min(max(p + counted, 1), total - 1)
-    wanted = min(max(0.5 + noisy_d / (2 * noisy_p * (total - noisy_p)), 0), 1)
-    assert play.parties[1].result().auc == pytest.approx(wanted, abs=1e-12)
 
 
 def test_an_aggregator_that_lies_is_caught_as_ever() -> None:

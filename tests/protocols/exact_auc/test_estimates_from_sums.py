@@ -3,16 +3,12 @@
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from fractions import Fraction
 from itertools import combinations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from fhe_auc.base.errors import ResultCheckError, UndefinedAucError
-from fhe_auc.metrics.trapezoid import trapezoid
 from fhe_auc.question import thresholds
 from fhe_auc.question.analysis import PLAIN, Analysis, Variable
 from fhe_auc.results.estimates import ONE_CLASS, GroupEstimate, too_few
@@ -22,11 +18,8 @@ from fhe_auc_protocols.exact_auc.auc_sums import auc_of_sums
 from fhe_auc_protocols.exact_auc.class_average import MEAN_OF_CLASSES
 from fhe_auc_protocols.exact_auc.release_part import Said
 from tests.support import delong, plain_sums
-from tests.support.blinded_auc import counts_of
 from tests.support.several import AGE, CLASSES, SEX, binned, chosen, made, pool, read_in_the_clear
 from tests.support.several import told as all_told
-
-bins = st.integers(1, 6).flatmap(lambda k: st.tuples(*[st.lists(st.integers(0, 4), min_size=k, max_size=k)] * 2))
 
 
 def sums_of(positives: list[int], negatives: list[int], *, interval: bool = False) -> list[int]:
@@ -34,25 +27,6 @@ def sums_of(positives: list[int], negatives: list[int], *, interval: bool = Fals
     release = AnalysisSums(PLAIN, len(positives), interval).release
     vectors = plain_sums.vectors_of(release.sketch, [*negatives, *positives])
     return [plain_sums.value(each, vectors) for each in release.sums]
-
-
-@settings(max_examples=40)
-@given(bins.filter(lambda rows: sum(rows[0]) * sum(rows[1]) > 0))
-def test_the_auc_of_the_integers_is_that_of_the_trapezoid_and_of_scikit_learn(
-    rows: tuple[list[int], list[int]],
-) -> None:
-    from sklearn.metrics import roc_auc_score
-
-    ones, zeros = sum(rows[0]), sum(rows[1])
-    found = auc_of_sums(sums_of(*rows)[:2], ones, zeros, 10**6)
-    expected = trapezoid(counts_of(*rows))
-    four = (expected.fraction, Fraction(expected.tie, expected.den), ones, zeros)
-    assert found == (*four, None, None, four[1])
-    with_interval = sums_of(*rows, interval=True)[:4]
-    assert auc_of_sums(with_interval, ones, zeros, 10**6) == (*four, *with_interval[2:], four[1])
-    labels = np.repeat([1, 0], [sum(rows[0]), sum(rows[1])])
-    scores = np.concatenate([np.repeat(np.arange(len(side)), side) for side in rows])
-    assert float(found.auc) == pytest.approx(roc_auc_score(labels, scores), abs=1e-14)
 
 
 @pytest.mark.parametrize("interval", [False, True])

@@ -19,7 +19,7 @@ from fhe_auc.session.messages import Message
 from fhe_auc.sums.pads import pack, unpack
 from fhe_auc.sums.proof import Authenticator
 from fhe_auc_keys.bundles.session_keys import aggregator_material, public_context
-from fhe_auc_protocols.exact_auc import party_task
+from fhe_auc_protocols.exact_auc import computations
 from fhe_auc_protocols.exact_auc.analysis_sums import AnalysisSums
 from tests.support.exact_sessions import (
     GRID,
@@ -237,7 +237,7 @@ def test_what_a_party_answers_last_and_what_it_computes_do_not_depend_on_its_ver
         answers["site 0"] = with_payload(first, shift)
     message = play.deliver(play.answers(play.deliver(answers)))  # type: ignore[arg-type]
     calls: list[str] = []
-    for owner, name in ((Authenticator, "accepts"), (AnalysisSums, "read"), (party_task, "released")):
+    for owner, name in ((Authenticator, "accepts"), (AnalysisSums, "read"), (computations, "released")):
         whole = getattr(owner, name)
         monkeypatch.setattr(owner, name, lambda *a, whole=whole, name=name: calls.append(name) or whole(*a))
     last = play.parties[1].respond(message)

@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from fhe_auc.base.errors import InputError, ResultCheckError, UndefinedAucError, VerificationError
+from fhe_auc.base.errors import InputError, ResultCheckError, VerificationError
 from fhe_auc.base.serialise import decode
 from fhe_auc.metrics.trapezoid import trapezoid
 from fhe_auc.question import thresholds
@@ -96,20 +96,6 @@ def test_as_many_rows_as_there_may_be_come_out_however_the_model_orders_them(bac
         (found,) = Play("verified", data, thresholds.uniform(2), max_rows=most, backend=backend).read()
         assert found_in(found) == (Fraction(int(scores[0])), 0, most // 2, most - most // 2)
         assert found.settings["primes"] == 1
-
-
-@pytest.mark.parametrize(
-    ("protocol", "keys", "ones"),
-    [("exact", "sealed", 0.0), ("verified", "sealed", 1.0), ("exact", "helper", 1.0), ("verified", "helper", 0.0)],
-)
-def test_rows_of_one_class_have_no_auc_and_nothing_else_is_wrong(protocol: str, keys: str, ones: float) -> None:
-    play = Play(protocol, rows(3, 1, ones=ones), keys=keys)
-    list(play.messages())
-    missing = "negative" if ones else "positive"
-    for party in play.parties:
-        with pytest.raises(UndefinedAucError, match=f"hold no {missing} row") as caught:
-            party.result()
-        assert str(caught.value).endswith("this is verified") == (protocol == "verified")
 
 
 # --- Thresholds, rounding, and what is said ---------------------------------------------------------------------------
@@ -281,7 +267,7 @@ def test_a_party_sends_as_many_bytes_as_planned_and_the_aggregator_s_keys_are_sm
     assert [len(part) for part in parts] == [play.plan.submission_bytes]
     context = public_context(play.session.aggregator_material)[0]
     assert kind_of(context) == "public BFV context"
-    polynomial = play.plan.parameters.polynomial_bytes()
+    polynomial = play.plan.parameters.submission_bytes
     ciphertexts = play.plan.layout.ciphertexts
     # One half of a public key and of each ciphertext of the opening, and nothing else of their size.
     assert 0 < len(play.session.aggregator_material) - (1 + ciphertexts) * polynomial < polynomial / 2

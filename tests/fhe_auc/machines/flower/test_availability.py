@@ -3,6 +3,7 @@
 The mail is the real one, and so are the rounds; keys and ciphertexts are left out, as they take no time here.
 """
 
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -18,9 +19,10 @@ from fhe_auc.base.errors import TooFewPartiesError
 from fhe_auc.machines import aggregator_role
 from fhe_auc.machines.flower import server_app
 from fhe_auc.machines.flower.client_app import packed, unpacked
-from fhe_auc.session.aggregator import Aggregator, SessionRecord, conduct
+from fhe_auc.session.aggregator import Aggregator, AggregatorSide, SessionRecord, conduct
 from fhe_auc.session.journal import Journal
 from fhe_auc.session.messages import Message as Envelope
+from fhe_auc.session.messages import Rounds
 from fhe_auc.session.nothing import Nothing
 from fhe_auc.session.protocol import Request
 from tests.support.fake_grid import Answer, FakeGrid, Node
@@ -36,20 +38,19 @@ UNSIGNED: Any = SimpleNamespace(
 """Signatures and seals that cost nothing."""
 
 
-class ThreeRounds(Aggregator):
+class ThreeRounds(AggregatorSide):
     """The rounds of `verified`: submissions, echoes, acknowledgements."""
 
-    rounds = 3
-    submission_limit = 100
+    rounds = Rounds(3)
 
-    def _accept(self, party: str, payload: bytes) -> None:
+    def limit(self, number: int) -> int:
+        return 100
+
+    def accept(self, number: int, party: str, payload: bytes) -> None:
         return None
 
-    def _close(self) -> bytes:
+    def close(self, number: int, counted: tuple[str, ...], keep: Callable[[bytes], bytes]) -> bytes:
         return b""
-
-    def _least(self) -> int:
-        return len(self.counted)
 
 
 class Site:
@@ -109,8 +110,10 @@ def played(grid: Grid, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Session
         monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=grid.monotonic, sleep=grid.sleep))
     names = tuple(site.name for site in grid.sites.values())
     nodes = ", ".join(f"{site.name}:{node}" for node, site in grid.sites.items())
-    manifest = Nothing().prepare(Request(parties=names, thresholds=np.linspace(0, 1, 5))).manifest
-    aggregator = ThreeRounds(manifest)
+    manifest = (
+        Nothing().prepare(Request(parties=names, thresholds=np.linspace(0, 1, 5), min_parties=len(names))).manifest
+    )
+    aggregator = Aggregator(manifest, ThreeRounds())
     aggregator.protection = UNSIGNED
     with Journal(folder) as journal:
         post = server_app.Mail(grid, {"nodes": nodes}, aggregator, journal, 86_400.0)  # type: ignore[arg-type]

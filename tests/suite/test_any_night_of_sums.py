@@ -1,0 +1,15 @@
+"""Any night of `exact` and `verified`, with both kinds of keys: stories of these seeds break nothing."""
+
+import pytest
+
+from tests.suite.consortium import CASES
+from tests.suite.nights import drawn, play, shrunk
+
+_CASES = CASES[:4]
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("case", _CASES, ids=lambda case: case.name)
+def test_any_night(case, seed):
+    broken = play(drawn(case, seed))
+    assert broken is None, shrunk(broken)
