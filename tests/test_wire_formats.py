@@ -51,7 +51,6 @@ from fhe_auc.sums.terms import Factor, Part, Release, Sketch, Sum, Term
 from fhe_auc_keys.bundles import announcement
 from fhe_auc_keys.bundles import sealed_bundles as bundles
 from fhe_auc_keys.bundles.announcement import announce, open_announcement
-from fhe_auc_keys.bundles.roster import Roster
 from fhe_auc_keys.bundles.session_keys import PartySecrets, aggregator_material
 from fhe_auc_keys.fleet import device, helper, tables
 from fhe_auc_keys.fleet import session as fleet_session
@@ -63,7 +62,7 @@ from fhe_auc_keys.store.budget import Entry, Ledger, Limit
 from fhe_auc_keys.store.key_store import KeyStore
 from fhe_auc_keys.trust import existing_certificate
 from fhe_auc_keys.trust.authority import Authority, Issued
-from fhe_auc_keys.trust.certificates import Trust, credential, verify
+from fhe_auc_keys.trust.certificates import Trust, credential
 from fhe_auc_keys.trust.existing_certificate import Statement
 from fhe_auc_keys.trust.identity import Identity
 from fhe_auc_keys.trust.member_lists import sign_list
@@ -113,8 +112,6 @@ def _identity(name: str, seed: int) -> Identity:
 
 
 NORTH, SOUTH, ADDER = _identity("north", 2), _identity("south", 4), _identity("adder", 6)
-PEERS = [verify(each.credential, TRUST, at=AT) for each in (NORTH, SOUTH)]
-ROSTER = Roster.of(PEERS)
 MESSAGE = Message("semi-honest", SESSION, 2, "north", FINGERPRINT, b"payload", (("south", FINGERPRINT),), bytes(64))
 RELEASE = Release(
     Sketch((("p", 2), ("n", 2))),
