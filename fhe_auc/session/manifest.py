@@ -154,6 +154,13 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         if self.keys == "sealed" and self.context != fingerprint:
             raise InputError("the keys are not those of this session (fingerprint mismatch)")
 
+    def check_common_secret(self, common_secret: bytes) -> None:
+        """Raise `InputError` unless the manifest names this one."""
+        if name_of(common_secret) != self.common_secret:
+            raise InputError(
+                "the parties' common secret is not that of the manifest: whoever has dealt it may deal several"
+            )
+
     def to_bytes(self) -> bytes:
         """Serialise; equal manifests give equal bytes."""
         return encode(self)
@@ -167,3 +174,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     def digest(self) -> bytes:
         """SHA-256 of the manifest, 32 bytes; every message carries it."""
         return hashlib.sha256(b"fhe-auc manifest\0" + self.to_bytes()).digest()
+
+
+def name_of(common_secret: bytes) -> bytes:
+    """Return what names a common secret in a manifest, and tells nothing of it: 32 bytes."""
+    return hashlib.sha256(b"fhe-auc common secret 1\0" + common_secret).digest()

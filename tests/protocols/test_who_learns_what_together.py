@@ -18,7 +18,7 @@ from fhe_auc.rlwe.polynomials import coefficients_of
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
 from fhe_auc.session.protocol import Request, Session
-from fhe_auc.sums.pads import _MAGIC, _digest, _Stored
+from fhe_auc.sums.pads import _MAGIC, _digest, _Stored, unpack
 from fhe_auc.sums.proof import Authenticator
 from fhe_auc.sums.terms import Layout, monomials
 from fhe_auc_keys.bundles.session_keys import PartySecrets, aggregator_material, party_secrets, public_context
@@ -87,7 +87,8 @@ def test_the_aggregator_with_one_party_s_material_passes_off_any_auc(protocol: s
     seeds = {name: secrets.token_bytes(32) for name in NAMES}
     if opening:  # pads of its own, and an opening to match
         computation = ExactComputation(session.manifest)
-        opening = computation.opening(own.context, seeds)
+        pads = computation.sum_of_pads(enumerate(seeds.values()))
+        opening = computation.pad_key(computation.secret(own.context), pads)
     parts = {
         name: encode(PartySecrets(own.context, own.common_secret, seeds[name] if opening else b"")) for name in NAMES
     }
@@ -106,7 +107,7 @@ def test_a_key_holder_that_encrypts_a_false_opening_shifts_the_auc_and_every_par
     computation, release = ExactComputation(play.manifest), play.plan.computed
     own = party_secrets(encode(play.session.common), play.manifest)
     secret, layout = bfv.load_secret(own.context), Layout.of(release, play.plan.parameters.slots)
-    pads = computation._sketches(computation.sum_of_pads(enumerate(map(play.session.seeds.get, NAMES))))
+    pads = computation.sketches(computation.sum_of_pads(enumerate(map(play.session.seeds.get, NAMES))))
     ciphertexts: list[bytes] = []
     for which, (pad, prime) in enumerate(zip(pads, play.plan.parameters.plain_moduli, strict=True)):
         tags = Authenticator(play.plan.release, own.common_secret, play.manifest.digest, which, prime)
@@ -133,7 +134,7 @@ def padded(play: Play, name: str) -> list[Any]:
     computation = ExactComputation(play.manifest)
     message = next(party for party in play.parties if party.name == name).respond(play.opening)  # type: ignore[attr-defined]
     parts = decode(payload_of(message), tuple[bytes, ...], "")
-    return [computation._unpacked(number, part)[0] for number, part in enumerate(parts)]
+    return [unpack(part, computation.size, prime) for part, prime in zip(parts, computation.primes, strict=True)]
 
 
 def started() -> tuple[Play, dict[str, list[Any]], list[list[int]]]:

@@ -185,6 +185,7 @@ class World:
         self.backups: dict[str, Path] = {}
         self.restored = set[str]()
         self.broken: list[str] = []
+        self.scarred = False  # whether something has happened that may keep a night from its result
         self.servers: dict[str, serve.Server] = {}
         self.log: list[str] = []
 

@@ -28,7 +28,7 @@ OF_TIME = ("rows", "clock", "mend")
 FOR_STORES = ("restore",)
 FAULTS = (*AT_THE_MACHINE, *IN_THE_EXCHANGE, *OF_TIME)
 HEALING = (*AT_THE_MACHINE, "lose", "hide", "mend")
-"""Faults that leave no trace once they have ended."""
+"""Faults that leave no trace once they have ended; nor do those of submissions, which sites put back."""
 
 _LOOKS = 40  # of all roles, in a night
 _QUICK = 6  # looks, once faults have ended, before anybody judges
@@ -55,12 +55,6 @@ class Story:
     case: Case
     seed: int
     steps: tuple[Step, ...]
-
-    @property
-    def heals(self) -> bool:
-        """Whether all of its faults leave no trace."""
-        faults = {step.fault or step.what for step in self.steps} - {"looks", "night", "tamper"}
-        return faults <= {*HEALING}
 
 
 @dataclass(frozen=True)
@@ -129,7 +123,7 @@ def play(story: Story) -> Broken | None:
                     world.look(name)
                     world.check(name)
             world.look(ADDER)
-            world.check_end(sure=story.heals)
+            world.check_end(sure=not world.scarred)
     except Exception as error:
         return Broken(story, error, tuple(lines))
     return None
@@ -137,6 +131,7 @@ def play(story: Story) -> Broken | None:
 
 def _done(world: World, step: Step) -> str:
     """Do a step; return the line that tells it."""
+    world.scarred |= step.what in ("clock", "rows", "restore")
     world.physics.passed += 7
     match step.what:
         case "looks":
@@ -144,7 +139,9 @@ def _done(world: World, step: Step) -> str:
             world.check(step.who)
             return f"{step}{'' if lived else ', and is dead'}"
         case "tamper":
-            return f"{step.fault} {world.tamper(step.fault, step.which, step.at) or 'nothing'}"
+            name = world.tamper(step.fault, step.which, step.at)
+            world.scarred |= step.fault not in HEALING and not name.endswith(".submission")
+            return f"{step.fault} {name or 'nothing'}"
         case "night":
             world.physics.passed += step.at
             world.make_night()

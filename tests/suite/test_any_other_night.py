@@ -48,6 +48,16 @@ def test_a_night_without_faults(world):
     assert {world.status(name)["health"] for name in world.roles} == {"ok"}
 
 
+@pytest.mark.parametrize("how", ["lose", "cut", "flip", "version"])
+def test_a_site_puts_back_what_it_has_said(world, how):
+    look(world, ADDER, "south", times=3)
+    name = "night-1/round-1/south.submission"
+    said = world.exchange.read(name)
+    assert world.tamper(how, sorted(world.exchange.files).index(name), 60) == name
+    look(world, "south", times=6)
+    assert world.exchange.read(name) == said
+
+
 def test_what_comes_while_a_session_runs_is_looked_at_when_it_has_ended(world):
     """In the first night's folder lies what opens the second night, which then is played there."""
     first, own = world.nights[0], world.exchange.read("night-1/session.convened")

@@ -7,15 +7,14 @@ there are no encryption keys: the common secret stands for them.
 
 from __future__ import annotations
 
-import hashlib
-import secrets
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Annotated
 
 import msgspec
 
 from fhe_auc import bfv, ckks
-from fhe_auc.base.errors import DeserialisationError
+from fhe_auc.base.errors import DeserialisationError, InputError
 from fhe_auc.base.keystream import COMMON_SECRET_BYTES
 from fhe_auc.base.serialise import SecretStruct, decode, encode, frame, unframe
 from fhe_auc.rlwe.ciphertexts import kind_of, unwrap
@@ -26,6 +25,7 @@ from fhe_auc_keys.errors import KeysError
 
 SEED_BYTES = 32
 _MAGIC = b"fheaggk"
+_COMMON_SECRET = msgspec.Meta(min_length=COMMON_SECRET_BYTES, max_length=COMMON_SECRET_BYTES)
 _SECRET = {ckks.SecretContext.kind, bfv.SecretContext.kind}
 GENERATE: Mapping[str, Callable[[RingParameters], ckks.KeyPair | bfv.KeyPair]] = {
     "bfv": bfv.generate,
@@ -38,14 +38,10 @@ class PartySecrets(SecretStruct, frozen=True):
     """What a party of a session has, and the aggregator has not; in the clear, and not in the repr."""
 
     context: bytes  # the secret key, for `load_secret` of `fhe_auc.ckks` or `fhe_auc.bfv`; empty where there is none
-    common_secret: bytes  # 32 random bytes
-    seed: bytes = b""  # 32 random bytes, for this party's pad alone; empty without pads, and once it is used
-
-    def __post_init__(self) -> None:
-        if len(self.common_secret) != COMMON_SECRET_BYTES:
-            raise ValueError(f"a common secret has {COMMON_SECRET_BYTES} bytes")
-        if len(self.seed) not in (0, SEED_BYTES):
-            raise ValueError(f"a seed has {SEED_BYTES} bytes")
+    common_secret: Annotated[bytes, _COMMON_SECRET]  # 32 random bytes
+    seed: Annotated[bytes, msgspec.Meta(max_length=SEED_BYTES)] = (
+        b""  # 32 random bytes, for this party's pad alone; empty without pads, and once it is used
+    )
 
 
 class _WithPadKey(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -76,19 +72,11 @@ def party_secrets(material: bytes, manifest: Manifest) -> PartySecrets:
             unwrap(kind, found.context, manifest.context)
     except DeserialisationError as error:
         raise KeysError(f"the parties' secret keys are not those of the manifest ({error.field})") from None
-    check_common_secret(found.common_secret, manifest)
+    try:
+        manifest.check_common_secret(found.common_secret)
+    except InputError as error:
+        raise KeysError(str(error)) from None
     return found
-
-
-def check_common_secret(common_secret: bytes, manifest: Manifest) -> None:
-    """Raise `KeysError` unless the manifest names this one."""
-    if name_of(common_secret) != manifest.common_secret:
-        raise KeysError("the parties' common secret is not that of the manifest: whoever has dealt it may deal several")
-
-
-def name_of(common_secret: bytes) -> bytes:
-    """Return what names a common secret in a manifest, and tells nothing of it: 32 bytes."""
-    return hashlib.sha256(b"fhe-auc common secret 1\0" + common_secret).digest()
 
 
 @dataclass(frozen=True)
@@ -129,11 +117,6 @@ class MadeWhenAsked(Mapping[str, bytes]):
 
     def __len__(self) -> int:
         return len(self._names)
-
-
-def new_common_secret() -> bytes:
-    """Return a fresh common secret."""
-    return secrets.token_bytes(COMMON_SECRET_BYTES)
 
 
 def load_public_context(data: bytes) -> ckks.PublicContext | bfv.PublicContext:

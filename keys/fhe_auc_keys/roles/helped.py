@@ -18,12 +18,13 @@ from __future__ import annotations
 import hashlib
 import secrets
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Generic
 
 import msgspec
 
 from fhe_auc.base.errors import DeserialisationError, EvaluationError, InputError
+from fhe_auc.base.keystream import COMMON_SECRET_BYTES
 from fhe_auc.base.names import HELPER, NAME_BYTES
 from fhe_auc.base.serialise import SecretStruct, decode, encode
 from fhe_auc.input_proofs.sessions import NOT_PROVED, InputProof, QueryKey, Submissions, Submitted
@@ -32,19 +33,12 @@ from fhe_auc.rlwe.modular import Residues
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.aggregator import Aggregator, AggregatorSide
 from fhe_auc.session.computation import Keys, PaddedComputation, PaddedTask, Result, Secret
-from fhe_auc.session.manifest import Manifest
+from fhe_auc.session.manifest import Manifest, name_of
 from fhe_auc.session.party import Party, PartySide, R, WhoCounts
 from fhe_auc.session.plan import Plan
 from fhe_auc.session.protocol import Announce, Delivery, KeyKind, Session
-from fhe_auc_keys.bundles.session_keys import (
-    SEED_BYTES,
-    DealtSession,
-    PartySecrets,
-    check_common_secret,
-    name_of,
-    new_common_secret,
-)
-from fhe_auc_keys.errors import KeysError, TamperedError
+from fhe_auc_keys.bundles.session_keys import SEED_BYTES, DealtSession, PartySecrets
+from fhe_auc_keys.errors import TamperedError
 from fhe_auc_keys.roles.helper import (
     BLOB,
     DECRYPT,
@@ -275,6 +269,7 @@ class HelpedParty(PartySide[R], Generic[Keys, Secret, R]):
         return totals
 
 
+@dataclass(frozen=True)
 class HelpedSession(DealtSession):
     """A session whose keys its helper will make; who convenes it has drawn the common secret."""
 
@@ -303,7 +298,7 @@ class HelperKeys(KeyKind[R], Generic[Keys, Secret, R]):
 
     def prepare(self, plan: Plan, announce: Announce) -> Session:
         """Name the session, and draw the common secret; a fleet's has none."""
-        common_secret = new_common_secret()
+        common_secret = secrets.token_bytes(COMMON_SECRET_BYTES)
         manifest = announce(b"", name_of(common_secret))
         if manifest.fleet is not None:
             return Session(manifest)
@@ -331,8 +326,8 @@ def helped_secrets(material: bytes, manifest: Manifest) -> HelpedSecrets:
     """Return what a party's material holds; raise `InputError` where it is malformed or another session's."""
     try:
         own = decode(material, HelpedSecrets, "material")
-        check_common_secret(own.common_secret, manifest)
-    except (DeserialisationError, KeysError) as error:
+        manifest.check_common_secret(own.common_secret)
+    except DeserialisationError as error:
         raise InputError(str(error)) from None
     return own
 

@@ -28,7 +28,7 @@ from functools import partial
 from typing import Generic, cast
 
 from fhe_auc.base.errors import DeserialisationError, EvaluationError, InputError, VerificationError
-from fhe_auc.base.keystream import KeyStream, derived_key
+from fhe_auc.base.keystream import COMMON_SECRET_BYTES, KeyStream, derived_key
 from fhe_auc.base.names import NAME_BYTES
 from fhe_auc.base.serialise import decode, encode
 from fhe_auc.ckks import SecretContext
@@ -47,7 +47,7 @@ from fhe_auc.session.computation import (
     Submission,
     Values,
 )
-from fhe_auc.session.manifest import Manifest
+from fhe_auc.session.manifest import Manifest, name_of
 from fhe_auc.session.messages import Rounds
 from fhe_auc.session.party import Party, PartySide, R, WhoCounts
 from fhe_auc.session.plan import Plan
@@ -58,8 +58,6 @@ from fhe_auc_keys.bundles.session_keys import (
     DealtSession,
     PartySecrets,
     aggregator_material,
-    name_of,
-    new_common_secret,
     party_secrets,
     public_context,
 )
@@ -274,7 +272,7 @@ class SealedPads(KeyKind[R], Generic[Keys, Secret, R]):
 
 def dealt(plan: Plan, announce: Announce) -> DealtSession:
     """Return a session on fresh keys, if its plan asks for any, with a fresh common secret."""
-    common_secret = new_common_secret()
+    common_secret = secrets.token_bytes(COMMON_SECRET_BYTES)
     name = name_of(common_secret)
     if plan.parameters is None:
         return DealtSession(announce(name, name), PartySecrets(b"", common_secret))

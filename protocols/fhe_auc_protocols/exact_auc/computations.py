@@ -280,7 +280,7 @@ class ExactTask(PartyTask[Residues, Sequence[Residues], Evaluation]):
             comparisons=tuple([row for own in said for row in own.comparisons]),
             sites=tuple([row for own in said for row in own.sites]),
             warnings=(*of_all, *[text for own in said for text in own.warnings]),
-            soundness=plan.soundness(self._manifest.min_parties),
+            soundness=plan.soundness,
             protocol=self._manifest.protocol,
             backend=plan.parameters.backend,
             parties=parties,

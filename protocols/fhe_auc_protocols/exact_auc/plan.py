@@ -184,16 +184,16 @@ class ExactPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         """λ that flooding reaches, at least `flooding_bits`."""
         return flooding_margin(self.parameters, self.layout.ciphertexts, self.kept)
 
-    def soundness(self, min_parties: int) -> float | None:
-        """Return a bound on the chance that any party accepts a wrong integer; None where results are not verified.
+    @property
+    def soundness(self) -> float | None:
+        """A bound on the chance that any party accepts a wrong integer; None where results are not verified.
 
-        Each group that compares what it was given, of `min_parties` at least, may be given another result. With a
-        helper nobody compares, and each party is a group.
+        With a helper nobody compares what it was given, and each party may be given another result.
         """
         if not self.authenticated:
             return None
-        groups = self.parties // (1 if self.helpers else min_parties)
-        return groups * max(total.degree for total in self.release.sums) / (min(self.parameters.plain_moduli) - 1)
+        results = self.parties if self.helpers else 1
+        return results * max(total.degree for total in self.release.sums) / (min(self.parameters.plain_moduli) - 1)
 
     @property
     def blocks(self) -> int:
@@ -257,7 +257,7 @@ class ExactPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
             ),
             describe_flooding(math.floor(self.flooding_margin), -self.flooding_margin),
         ]
-        if (soundness := self.soundness(self.parties)) is not None:
+        if (soundness := self.soundness) is not None:
             why = "chance for the aggregator in a session, proved, where all must submit"
             rows.append(Parameter("a lie passes", f"< {quantities.chance_text(soundness)}", why))
         if self.proved is not None:
@@ -277,7 +277,7 @@ class ExactPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
             "kept_primes": self.kept,
             "result_bytes": self.result_bytes,
             "flooding_bits": self.flooding_margin,
-            "soundness": self.soundness(self.parties),
+            "soundness": self.soundness,
             "proof_bytes": self.proof_bytes,
         }
 

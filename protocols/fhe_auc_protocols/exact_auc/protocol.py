@@ -140,7 +140,7 @@ class Exact(Protocol[Evaluation]):
 
     def soundness(self, manifest: Manifest) -> float | None:
         """Return the proved bound of the session."""
-        return self.plan_of(manifest).soundness(manifest.min_parties)
+        return self.plan_of(manifest).soundness
 
     def own_warnings(self, manifest: Manifest, parties: Sequence[PartyData]) -> tuple[str, ...]:
         """Return what parties ought to know of their own rows; with a budget only what they asked to be left out."""

@@ -198,7 +198,7 @@ def test_a_session_names_the_part_of_an_extra_that_is_missing_and_makes_no_key(m
         parties=("north", "south", "west"), thresholds=np.linspace(0, 1, 20, endpoint=False), options={"epsilon": 1.0}
     )
     plugin = registry.load("histogram-distributed-dp")
-    monkeypatch.setattr("fhe_auc_keys.roles.sealed.new_common_secret", forbidden)
+    monkeypatch.setattr("fhe_auc_keys.roles.sealed.dealt", forbidden)
     with pytest.raises(AssertionError, match="a key was made"):
         plugin.prepare(request)
     monkeypatch.setitem(sys.modules, "opendp", None)

@@ -68,15 +68,6 @@ def test_a_site_submits_once_whatever_it_is_asked_and_its_seed_is_gone_before_th
         again.respond(opening)
 
 
-def test_after_a_crash_before_the_answer_was_kept_nothing_has_left_and_the_pad_is_as_new(
-    consortium: Consortium,
-) -> None:
-    with pytest.raises(KeyboardInterrupt):
-        consortium.answer("north", consortium.aggregator().start(), keep=crash)
-    assert has_seed(consortium)
-    assert conduct(consortium.aggregator(), consortium.exchange).counted == tuple(consortium.sites)
-
-
 @pytest.mark.parametrize("next_question", ["the same", "the next round's"])
 def test_after_a_crash_before_the_seed_was_erased_the_next_question_erases_it(
     consortium: Consortium, next_question: str

@@ -20,13 +20,14 @@ from fhe_auc.rlwe.modular import Residues
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
 from fhe_auc.session.computation import Result
+from fhe_auc.session.manifest import name_of
 from fhe_auc.session.plan import EncodedPlan
 from fhe_auc.session.protocol import Request
 from fhe_auc.session.vector_computation import VectorPlan
 from fhe_auc.sums.pads import pack
 from fhe_auc.sums.proof import CommonShares
 from fhe_auc.sums.vector_sums import _LABEL, MODULUS
-from fhe_auc_keys.bundles.session_keys import PartySecrets, aggregator_material, name_of, public_context
+from fhe_auc_keys.bundles.session_keys import PartySecrets, aggregator_material, public_context
 from fhe_auc_keys.roles.helped import HelpedSecrets
 from fhe_auc_protocols.histograms.score_histogram import rows_by_bin
 from tests.support import random_sites

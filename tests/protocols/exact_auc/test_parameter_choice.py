@@ -56,7 +56,7 @@ def test_primes_take_as_few_bits_as_the_rows_allow(
     assert plan.parameters.plain_moduli == moduli
     assert plan.kept == kept
     assert plan.flooding_margin >= plan.flooding_bits == 40
-    assert plan.soundness(plan.parties) == 2 / (moduli[0] - 1) < 2**-40
+    assert plan.soundness == 2 / (moduli[0] - 1) < 2**-40
 
 
 CUBIC, NEXT_CUBIC = primes_above(3 * 2**40, 2, 8192)
@@ -82,7 +82,7 @@ def test_an_interval_takes_primes_for_the_cube_of_the_rows(models: int, max_rows
     analysis = Analysis(models=("a", "b")[:models])
     plan = plan_exact(**SMALL, max_rows=max_rows, interval=True, analysis=analysis)
     assert plan.parameters.plain_moduli == moduli
-    assert plan.soundness(plan.parties) == 3 / (moduli[0] - 1) < 2**-40
+    assert plan.soundness == 3 / (moduli[0] - 1) < 2**-40
     assert plan.flooding_margin >= 40
     assert math.prod(moduli) > (1, 2 * 16**2)[models - 1] * 4 * max_rows**3 / 27
 

@@ -141,9 +141,9 @@ def test_a_session_states_the_proved_chance_that_a_lie_passes(
     stated = play.plugin.soundness(play.manifest)
     assert stated == pytest.approx(float(exact), rel=1e-12)
     assert math.log2(exact) <= float(chance_text(stated).removeprefix("2^")) <= math.log2(exact) + 0.1
-    assert play.plan.as_dict()["soundness"] == play.plan.soundness(parties)
+    assert play.plan.as_dict()["soundness"] == play.plan.soundness
     ((_, shown, _),) = (row for row in play.plan.describe() if row.name == "a lie passes")
-    assert shown == f"< {chance_text(play.plan.soundness(parties))}"
+    assert shown == f"< {chance_text(play.plan.soundness)}"
     if parties == 3 and play.helper is None:
         assert {found.soundness for found in play.read()} == {stated}
 

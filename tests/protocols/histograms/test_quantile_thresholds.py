@@ -413,6 +413,6 @@ def test_each_level_has_noise_of_the_stated_law_for_its_part_of_the_budget() -> 
     """510 variables in seven cells; a false alarm once in 10^7."""
     (data,), plugin = sites(1, rows=500), of.QuantilesDistributedDp()
     manifest = plugin.prepare(request(1, options={"bins": 10, "epsilon": 8.0, "height": 8})).manifest
-    noise = plugin.task(manifest, data).encode() - np.concatenate(in_cells(data.y_score, 8))
+    noise = plugin.task(manifest, data).vector() - np.concatenate(in_cells(data.y_score, 8))
     assert laplace_p_value(noise, 1.0) > 1e-7
     assert laplace_p_value(noise, 8.0) < 1e-7
