@@ -50,8 +50,8 @@ class Claim(NamedTuple):
 class ExactView:
     """What the aggregator has in hand, for one prime: padded sketches of shape (…, size), in the parties' order.
 
-    Of the `earlier` session of the same parties too. The pad key takes off the pads of the parties `unpadded`. It guesses
-    a count right, `guess`: the positives in the first bin. The generator is for its choices.
+    Of the `earlier` session of the same parties too. The pad key takes off the pads of the parties `unpadded`. It
+    guesses a count right, `guess`: the positives in the first bin. The generator is for its choices.
     """
 
     release: Release
