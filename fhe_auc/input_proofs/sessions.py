@@ -145,7 +145,7 @@ class Submitted(NamedTuple):
     proof: InputProof
 
 
-class Opened(NamedTuple):
+class PartyAtHelper(NamedTuple):
     """What the helper has of a party: what opens its pad, what the party has signed, and the aggregator's answers."""
 
     party: int
@@ -238,7 +238,7 @@ class InputProofs:
             found += (seed + pack(own, self._statement.prime) for seed, own in zip(seeds, answers, strict=True))
         return found
 
-    def held(self, key: bytes, opened: Iterable[Opened]) -> list[bool]:
+    def held(self, key: bytes, parties: Iterable[PartyAtHelper]) -> list[bool]:
         """Return of each party whether its proofs hold; `key` is the one under which the answers were made.
 
         Raises `DeserialisationError` for answers that are none, and for a key or parts of another length.
@@ -247,7 +247,7 @@ class InputProofs:
         if len(key) != KEY_BYTES:
             raise other_length
         statement, t, found = self._statement, self._statement.prime, list[bool]()
-        for each in self._batches(opened):
+        for each in self._batches(parties):
             parties, seeds, parts, theirs = zip(*each, strict=True)
             if any([*map(len, both)] != [PART_BYTES, PART_BYTES] for both in parts):
                 raise other_length
@@ -266,9 +266,9 @@ class InputProofs:
             found += (decide(statement, add(answers, others, t)) & np.array(bound)).tolist()
         return found
 
-    def unproved(self, key: bytes, names: Iterable[T], opened: Iterable[Opened]) -> tuple[T, ...]:
-        """Return those, by name in the order of what is opened, whose proofs do not hold; errors as `held`."""
-        return tuple(name for name, holds in zip(names, self.held(key, opened), strict=True) if not holds)
+    def unproved(self, key: bytes, names: Iterable[T], parties: Iterable[PartyAtHelper]) -> tuple[T, ...]:
+        """Return those, by name in the order of the parties, whose proofs do not hold; errors as `held`."""
+        return tuple(name for name, holds in zip(names, self.held(key, parties), strict=True) if not holds)
 
     def _batches(self, items: Iterable[T]) -> Iterator[list[T]]:
         """Yield so many at a time that memory stays flat."""

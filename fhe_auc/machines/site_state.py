@@ -326,9 +326,9 @@ def answer(
             site.keep(session, answered(b"", b"", outcome=type(error).__name__))
         raise
     stopped = party.failure if joined.helps else None
-    if party.who.opened or stopped is not None:
+    if party.who.unpadded or stopped is not None:
         not_proved = {"not_proved": list(party.who.unproved)} if party.who.unproved else {}
-        joined.records.note("opened", parties=list(party.who.opened), **not_proved)
+        joined.records.note("opened", parties=list(party.who.unpadded), **not_proved)
         for why in [*(f"{name}: {NOT_PROVED}" for name in party.who.unproved), *([str(stopped)] if stopped else [])]:
             LOGGER.warning("%s", why, extra={"session": session.hex(), "round": parsed.round})
     if party.submitted and not (last and last.submitted):

@@ -136,7 +136,7 @@ class Aggregator:
     def _checked(self, party: str, submission: bytes) -> tuple[bytes, bytes]:
         """Return what a submission carries, unsealed where it is sealed; and its digest."""
         if not self.round or self._ended:
-            raise MessageError("the session is not open", field="round")
+            raise MessageError("the session has not begun, or has ended", field="round")
         if not self._parties.is_asked(party):
             raise MessageError("not a party of this session, or left out in an earlier round", field="sender")
         message = Message.from_bytes(submission, limit=self.submission_limit + ENVELOPE_BYTES)
@@ -150,16 +150,16 @@ class Aggregator:
         protection = require_protection(self.manifest, self.protection)
         if protection is None:
             return message.unsealed, message.digest
-        return message.opened(protection, AGGREGATOR if self._rounds.is_sealed(self.round) else ""), message.digest
+        return message.unseal(protection, AGGREGATOR if self._rounds.is_sealed(self.round) else ""), message.digest
 
     def finish_round(self) -> bytes | None:
         """Close the round and return the next message for all, or None when the session has ended.
 
         Raises `TooFewPartiesError` for fewer submissions than the round needs, and names who is missing: the round
-        stays open. Raises `EvaluationError` where the session is not open.
+        stays open. Raises `EvaluationError` where the session has not begun, or has ended.
         """
         if not self.round or self._ended:
-            raise EvaluationError("the session is not open")
+            raise EvaluationError("the session has not begun, or has ended")
         if self.round == self.rounds:
             self._ended = True
             return None

@@ -2,7 +2,7 @@
 
 Between machines, what goes to the aggregator is sealed to it, and what it has for a helper alone, to the helper: many
 others may read what carries messages, such as a shared folder. Echoes, and the last round's answers, which are empty,
-are not sealed. The sender signs what travels, and the recipient checks the signature before it opens the seal. In the
+are not sealed. The sender signs what travels, and the recipient checks the signature before it unseals. In the
 aggregator's message each party looks for its own submission, and at how many they are. Without signatures a stranger on
 the link could add to a submission what a public key allows, or make up a result.
 """
@@ -107,10 +107,10 @@ class Message(_Content, frozen=True):
         signed.__dict__.update(message.__dict__)  # content and digest, which are of all but the signature
         return signed
 
-    def opened(self, protection: Protection, recipient: str = "") -> bytes:
+    def unseal(self, protection: Protection, recipient: str = "") -> bytes:
         """Return the payload for this role, which is `recipient` where the payload is sealed.
 
-        Raises `MessageError`, with the field "signature" or "seal", unless the sender has signed and the seal opens.
+        Raises `MessageError`, with the field "signature" or "seal", unless the sender signed it and it can be unsealed.
         """
         protection.check(self.sender, MESSAGE, self.digest, self.signature)
         return protection.unseal(SEALED, self._about(recipient), self.payload) if recipient else self.unsealed
@@ -157,18 +157,18 @@ class Message(_Content, frozen=True):
 
 
 class Rounds(NamedTuple):
-    """How many rounds a session has, which of them its helper answers, and in how many, the last, answers are open.
+    """How many rounds a session has, which its helper answers, and in how many, the last, answers are not sealed.
 
-    Open answers are not sealed: they are empty, or go to all in the next round.
+    These are empty, or go to all in the next round.
     """
 
     number: int
     of_helper: range = range(0)
-    open: int = 1
+    unsealed: int = 1
 
     def is_sealed(self, number: int) -> bool:
         """Whether answers of the round are sealed to the aggregator."""
-        return number <= self.number - self.open
+        return number <= self.number - self.unsealed
 
     def lists(self, number: int) -> bool:
         """Whether the message of a round lists whose submissions count, with their digests.

@@ -44,7 +44,7 @@ class WhoCounts:
         self._manifest, self._name = manifest, name
         self.listed: tuple[str, ...] = ()  # in signed sessions, as it was told last; a helper, as it decided
         self.earlier: Sequence[Collection[str]] = ()  # lists that this one is compared with (`too_near`)
-        self.opened: tuple[str, ...] = ()  # of a helper: the parties whose pads its last answer took off
+        self.unpadded: tuple[str, ...] = ()  # of a helper: the parties whose pads its last answer took off
         self.unproved: tuple[str, ...] = ()  # and those whose input proofs did not hold
 
     def take(self, submissions: Sequence[tuple[str, bytes]], sent: bytes) -> None:
@@ -193,7 +193,7 @@ class Party(Generic[R]):
         """
         started, parsed = time.perf_counter(), self._parsed(message)
         number, protection = parsed.round, self.protection
-        content = parsed.unsealed if protection is None else parsed.opened(protection, self.name if self._helps else "")
+        content = parsed.unsealed if protection is None else parsed.unseal(protection, self.name if self._helps else "")
         last, payload, before = number == self._rounds.number, b"", self.who.listed
         try:
             left_out = self._side.left_out(content) if last else ""
@@ -204,7 +204,7 @@ class Party(Generic[R]):
             if last:
                 self._side.check(content, self.who)
             if self.who.listed and (apart := self.who.too_near(self.who.listed)):
-                raise not_opened(apart)
+                raise too_near_for_a_result(apart)
             if last:
                 self._outcome = self._side.read(content, self.who)
             else:
@@ -323,11 +323,11 @@ def too_near(counted: Collection[str], earlier: Iterable[Collection[str]], most_
     return tuple(few) if len(few) > most_away else ()
 
 
-def not_opened(apart: Iterable[str]) -> EvaluationError:
+def too_near_for_a_result(apart: Iterable[str]) -> EvaluationError:
     """Return the error where these sites make a list too near to an earlier one."""
     return EvaluationError(
-        f"not opened: beside the results before it (or one of all parties), this one would tell the counts of "
+        f"no result: beside the results before it (or one of all parties), this one would tell the counts of "
         f"{', '.join(map(repr, apart))}, of which some lists have all and others none. Run it again when the same "
         "sites are there (keys session --repeat). These two tell them: most-away in the study and the policies; or a "
-        "session of fewer parties, which a person opens at each site"
+        "session of fewer parties, which a person agrees to at each site"
     )

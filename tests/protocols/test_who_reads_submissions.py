@@ -99,17 +99,17 @@ def test_no_store_but_the_aggregators_opens_what_is_sent_to_it(
     last = wire.submissions[-1].round
     for message in wire.submissions:
         if message.round == last:  # that a party has the result: nothing to seal
-            assert message.payload == message.opened(wire.protection) == b""
+            assert message.payload == message.unseal(wire.protection) == b""
             continue
         if keys == "sealed" and message.round > 1:  # an echo, which all parties get in the next round
-            assert message.payload == message.opened(wire.protection) in wire.messages[message.round]
+            assert message.payload == message.unseal(wire.protection) in wire.messages[message.round]
             assert len(message.payload) == ECHO_BYTES
             continue
-        payload = message.opened(wire.protection, AGGREGATOR)
+        payload = message.unseal(wire.protection, AGGREGATOR)
         assert len(message.payload) == len(payload) + 1136
         for protection in others.values():
             with pytest.raises(MessageError, match="not sealed to"):
-                message.opened(protection, AGGREGATOR)
+                message.unseal(protection, AGGREGATOR)
         if message.round == 1 and len(payload) >= 1000:  # what a party has put in stands nowhere else
             middle = len(payload) // 2
             assert payload[middle : middle + _WINDOW] not in everything
@@ -120,10 +120,10 @@ def test_what_the_aggregator_has_for_the_helper_opens_for_the_helper_alone(wires
     helper, north = wire.with_the_key_of(HELPER), wire.with_the_key_of("north")
     for number in (2, 3):
         message = Message.from_bytes(wire.messages[number - 1], limit=LIMIT)
-        assert len(message.opened(helper, HELPER)) == len(message.payload) - 1136
+        assert len(message.unseal(helper, HELPER)) == len(message.payload) - 1136
         for other in (north, wire.protection):
             with pytest.raises(MessageError, match="not sealed to"):
-                message.opened(other, HELPER)
+                message.unseal(other, HELPER)
 
 
 @pytest.mark.parametrize("changed", [{"round": 2}, {"sender": "south"}])
@@ -134,7 +134,7 @@ def test_a_seal_holds_for_its_round_and_sender_alone(wires: Callable[..., Wire],
     own = wire.with_the_key_of(message.sender)
     resigned = msgspec.structs.replace(message, signature=own.sign(MESSAGE, message.digest))
     with pytest.raises(MessageError, match="not sealed to"):
-        resigned.opened(wire.protection, AGGREGATOR)
+        resigned.unseal(wire.protection, AGGREGATOR)
 
 
 def as_another_user(look: Callable[[], dict[str, str]]) -> dict[str, str]:

@@ -133,7 +133,7 @@ class Watched:
             self.hidden["the common secret"] = of_bytes(session.secrets_of(name).common_secret, *self.sites)
         with (
             listening(KeyStore, "put", lambda none, store, kind, name, data: self.seen[str(store.directory)].add(data)),
-            listening(Message, "opened", self._opened),
+            listening(Message, "unseal", self._opened),
             listening(Helper, "secret_in", self._unsealed),
             listening(InputProofs, "answers", self._answered),
         ):

@@ -1,9 +1,9 @@
 """Sealed distribution: from the key holder, one bundle for the aggregator and one for each party.
 
-    aggregator's = announcement, and sealed to it (HPKE): the public key, and with pads the opening
+    aggregator's = announcement, and sealed to it (HPKE): the public key, and with pads their key
     a party's    = announcement, header, and sealed to it: secret context, common secret, and with pads its seed
 
-A party could decrypt the sum of all pads with the opening, which is why that is sealed to the aggregator. With a helper
+A party could decrypt the sum of all pads with their key, which is why that is sealed to the aggregator. With a helper
 there is no key holder: whoever convenes the session seals the common secret alone to each party. The announcement is
 then one file for all, beside which each bundle lies, and which it names by its SHA-256: in ten thousand bundles it
 would take 170 GB. All bundles are signed documents (`fhe_auc_keys.trust.signed_documents`). A party's header and the
@@ -191,7 +191,7 @@ def open_aggregator_bundle(
 
     `session` is the id expected, None takes any. Errors as `open_announcement`; besides `KeysError` for another
     aggregator or session, and for keys of another context than the session's, or that are no public context, so that
-    they may hold what the aggregator must not have. Where vectors are added up there is an opening alone.
+    they may hold what the aggregator must not have. Where vectors are added up there is a pad key alone.
     """
     _, body = open_signed(AGGREGATOR_KIND, data, _AggregatorBody, trust, signer=holder, at=at)
     announcement = open_announcement(body.announcement, trust, holder=holder, at=at)
@@ -317,7 +317,7 @@ def check_no_secret(material: bytes, context: bytes, kept_back: PartySecrets, se
     """Raise unless `material` may go to the aggregator.
 
     It must load as a public context, a type without a secret key, and write itself back byte for byte, so that nothing
-    rides along; with pads, an opening may follow, or stand alone, which its maker has checked. Besides, it must
+    rides along; with pads, their key may follow, or stand alone, which its maker has checked. Besides, it must
     contain neither the common secret nor a seed nor any of 16 samples of the secret key's bytes. Otherwise
     `KeysError`, as where the fingerprint `context` is another one.
     """

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from fhe_auc.base.errors import DeserialisationError, EvaluationError
 from fhe_auc.base.serialise import KeptFormat, SecretStruct, encode
 from fhe_auc.input_proofs.sessions import PART_BYTES
-from fhe_auc.input_proofs.sessions import Opened as ShownToHelper
+from fhe_auc.input_proofs.sessions import PartyAtHelper as ShownToHelper
 from fhe_auc.question.fleet import Members
 from fhe_auc.rlwe.polynomials import Words
 from fhe_auc_keys.bundles.session_keys import GENERATE, SEED_BYTES

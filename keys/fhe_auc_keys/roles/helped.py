@@ -42,7 +42,7 @@ from fhe_auc_keys.errors import TamperedError
 from fhe_auc_keys.roles.helper import (
     BLOB,
     DECRYPT,
-    OPEN,
+    PAD_KEY_ROUND,
     RESPONSE_KEY_BYTES,
     SIGNATURE_BYTES,
     WORD_BYTES,
@@ -104,7 +104,7 @@ class HelpedAggregator(AggregatorSide, Generic[Keys, Secret]):
 
     def limit(self, number: int) -> int:
         """Return the largest payload of an answer: it depends on who answers."""
-        if number == OPEN:
+        if number == PAD_KEY_ROUND:
             return self.computation.pad_key_limit + 2 * NAME_BYTES * len(self._manifest.parties) + WORD_BYTES
         return _response_limit(self.computation) if number == DECRYPT else self._limit
 
@@ -118,7 +118,7 @@ class HelpedAggregator(AggregatorSide, Generic[Keys, Secret]):
             self.computation.running_sum().add(submission.parts)  # raises where they cannot be added
             self._check_proof(party, submission)
             self.submissions[party] = submission
-        elif number == OPEN:
+        elif number == PAD_KEY_ROUND:
             answer = decode(payload, PadKeyOf, "pad key")
             answer.word.check_of(self._asked, self._manifest)
             if answer.word.counted:

@@ -34,18 +34,18 @@ import numpy as np
 from fhe_auc.base.errors import DeserialisationError, EvaluationError, InputError, TooFewPartiesError
 from fhe_auc.base.names import NAME_BYTES
 from fhe_auc.base.serialise import SecretStruct, decode, encode
-from fhe_auc.input_proofs.sessions import KEY_BYTES, NOT_PROVED, PART_BYTES, Opened
+from fhe_auc.input_proofs.sessions import KEY_BYTES, NOT_PROVED, PART_BYTES, PartyAtHelper
 from fhe_auc.results.evaluation import Outcome
 from fhe_auc.rlwe.modular import Residues
 from fhe_auc.session.computation import Keys, PaddedComputation, Result, Secret
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.messages import Rounds
-from fhe_auc.session.party import PartySide, WhoCounts, not_opened
+from fhe_auc.session.party import PartySide, WhoCounts, too_near_for_a_result
 from fhe_auc_keys.bundles.session_keys import GENERATE, SEED_BYTES
 from fhe_auc_keys.errors import TamperedError
 from fhe_auc_keys.trust.sealing import OVERHEAD, PrivateKeys, has_signed, seal_under, signed_bytes
 
-OPEN = 2  # the round in which the helper makes the key of the sum of the pads
+PAD_KEY_ROUND = 2  # the round in which the helper makes the key of the sum of the pads
 DECRYPT = 3  # and the one in which it decrypts the result
 UNFIT = "its blob is not signed by it, or not sealed to the helper for this session"
 BLOB = b"helper's blob 1"
@@ -94,7 +94,7 @@ class Word(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=T
         if self.counted:
             return None
         if self.apart:
-            return not_opened(self.apart)
+            return too_near_for_a_result(self.apart)
         named = ", ".join(map(repr, sorted(self.left_out)[:10])) or "nobody else's"
         hold = " and their proofs hold" if self.unproved else ""
         return TooFewPartiesError(
@@ -188,7 +188,7 @@ class Helper(PartySide[Outcome], Generic[Keys, Secret]):
 
     def answer(self, number: int, payload: bytes, who: WhoCounts) -> bytes:
         """Return the key of the sum of the pads, or the sums that a result holds."""
-        return self._pad_key(payload, who) if number == OPEN else self._decrypted(payload)
+        return self._pad_key(payload, who) if number == PAD_KEY_ROUND else self._decrypted(payload)
 
     def read(self, payload: bytes, who: WhoCounts) -> Outcome:
         """Raise `EvaluationError`: a helper is given no result."""
@@ -247,7 +247,7 @@ class Helper(PartySide[Outcome], Generic[Keys, Secret]):
         unfit = tuple([party for party in blobs if party not in fit])
         index, proofs = manifest.parties.index, self._computation.proofs
         shown = [
-            Opened(index(name), secret[:SEED_BYTES], blobs[name].randomness, blobs[name].answers)
+            PartyAtHelper(index(name), secret[:SEED_BYTES], blobs[name].randomness, blobs[name].answers)
             for name, secret in fit.items()
         ]
         unproved = () if proofs is None else proofs.unproved(asked.key, fit, shown)
@@ -257,15 +257,15 @@ class Helper(PartySide[Outcome], Generic[Keys, Secret]):
         counted = counted if enough and not apart else {}
         word = Word(tuple(counted), unfit, unproved, apart).signed_by(self._private, self._digest)
         self.failure = word.unopened(blobs, manifest)
-        who.opened = who.listed = word.counted
+        who.unpadded = who.listed = word.counted
         who.unproved = unproved
         return counted, word
 
 
 def rounds(computation: PaddedComputation[Keys, Secret]) -> Rounds:
     """Return the rounds of a session with a helper: one fewer where there is nothing to decrypt."""
-    last = OPEN + 1 if computation.parameters is None else DECRYPT + 1
-    return Rounds(last, of_helper=range(OPEN, last))
+    last = PAD_KEY_ROUND + 1 if computation.parameters is None else DECRYPT + 1
+    return Rounds(last, of_helper=range(PAD_KEY_ROUND, last))
 
 
 def secret_bytes(computation: PaddedComputation[Keys, Secret]) -> int:

@@ -178,7 +178,7 @@ class SealedParty(PartySide[R], Generic[Values, Decrypted, R]):
 
 
 def _rounds(*, echo: bool) -> Rounds:
-    return Rounds(3, open=2) if echo else Rounds(2)  # whoever sees an echo learns nothing from it
+    return Rounds(3, unsealed=2) if echo else Rounds(2)  # whoever sees an echo learns nothing from it
 
 
 class SealedKeys(KeyKind[R]):

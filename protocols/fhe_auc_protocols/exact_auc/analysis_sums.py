@@ -62,13 +62,13 @@ class AnalysisSums:
         least = 16 if self.interval else 1  # without one, as in a fleet, records are small
         ties = TieSums(analysis, self.runs, bins, signs_at, least, self.proved)
         if self.privacy is not None:
-            noisy = NoisySums(self.privacy, picked(ties.open), ties_meant=not ties.open.any())
+            noisy = NoisySums(self.privacy, picked(ties.wide), ties_meant=not ties.wide.any())
             return (replace(aucs, released=False), noisy), replace(ties, runs=None), signs_at
         parts: list[ReleasePart] = []
         if compared is None:
-            parts.append(replace(aucs, open=ties.open))
+            parts.append(replace(aucs, wide=ties.wide))
         else:
-            parts += [replace(aucs, open=ties.open, alike=compared.crowded(~ties.open)), compared]
+            parts += [replace(aucs, wide=ties.wide, alike=compared.crowded(~ties.wide)), compared]
         parts.append(ties)
         if analysis.heterogeneity:
             parts.append(SiteSums(len(analysis.models)))

@@ -3,7 +3,7 @@
 With bins ascending in score, p_k and n_k the pooled positive and negative rows of bin k, and P and N those of all bins:
 
     difference D = Σ p_k·(N_{<k} − N_{>k})      pairs that the model orders rightly, minus those that it orders wrongly
-    ties         = Σ p_k·n_k                    pairs of one bin, which count half; over open bins alone (`tie_sums`)
+    ties         = Σ p_k·n_k                    pairs of one bin, which count half; over wide bins alone (`tie_sums`)
     AUC = ½ + D/(2PN)      binning error = ties/(2PN): the AUC of the rows themselves lies within AUC ± binning error
 
 With an interval there are two more, for DeLong's standard error (`fhe_auc.results.intervals.delong`):
@@ -112,7 +112,7 @@ class AucSums(ReleasePart):
     analysis: Analysis
     bins: int
     interval: bool
-    open: NDArray[np.bool_] | None = None  # bins whose ties count; all, if not given
+    wide: NDArray[np.bool_] | None = None  # bins whose ties count; all, if not given
     alike: NDArray[np.bool_] | None = None  # bins whose ties are asked for besides
     released: bool = True
 
@@ -126,7 +126,7 @@ class AucSums(ReleasePart):
     def sums(self) -> Sequence[Sum]:
         """What is released: the sums of each contrast, then the rows of each class of each group."""
         sums: list[Sum] = []
-        plain, tying = self.analysis.is_plain, picked(self.open)
+        plain, tying = self.analysis.is_plain, picked(self.wide)
         for index, contrast in enumerate(self.analysis.contrasts if self.released else ()):
             cells = contrast.positives, contrast.negatives
             name = "" if plain else f" {index}"

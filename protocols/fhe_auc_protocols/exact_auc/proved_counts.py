@@ -4,7 +4,7 @@ Proved is, of each model: the counts of all rows, with one entry more for what i
 the cap. Where there are groups, those of the first column's levels are submitted, and all rows' counts are their sums;
 every further column's levels add up to the same, for each class and bin. A further model's counts of each group and
 class are as many as the first one's. In each draw of `tie_sums` rows of either sign, of a label, are together as many
-as there are in the open bins of a bucket.
+as there are in the wide bins of a bucket.
 
 A public linear map makes the sketch of what is submitted. The aggregator applies it to the sum of what it has, and the
 helper to the sum of the pads. All else of a session is as without proofs: authenticators are of the sketch.
@@ -212,12 +212,12 @@ class ProvedCounts:
         signs, counts = self._signs, self._counts[:, self._first_column]
         equations = at + np.arange(signs[:, :, 0].size).reshape(signs[:, :, 0].shape)
         yield _equal(signs, equations[:, :, None], 1)
-        open_bins = np.flatnonzero(self.ties.open)
+        wide_bins = np.flatnonzero(self.ties.wide)
         for model, own_class in itertools.product(*map(range, counts.shape[::2])):
-            own = counts[model, :, own_class, open_bins].T
+            own = counts[model, :, own_class, wide_bins].T
             label = int(own_class == (model if self.analysis.classes else 1))
             for draw in range(2 * DRAWS):
-                yield _equal(own, equations[model, draw, label, self.ties.bucket_of[open_bins]], -1)
+                yield _equal(own, equations[model, draw, label, self.ties.bucket_of[wide_bins]], -1)
 
 
 def _equal(counts: NDArray[np.int64], equations: NDArray[np.int64], sign: int) -> Terms:

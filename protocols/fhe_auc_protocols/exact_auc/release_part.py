@@ -64,7 +64,7 @@ class AucOfSums(NamedTuple):
     q10: int | None = None
     q01: int | None = None
     alike: Fraction = Fraction(0)
-    """Ties of all bins that crowd in coarse ones of comparisons, over 2PN; where there are none, of open bins."""
+    """Ties of all bins that crowd in coarse ones of comparisons, over 2PN; where there are none, of wide bins."""
 
     @property
     def pairs(self) -> int:

@@ -1,12 +1,12 @@
 """Ties that are meant, told from pairs that bins merge: by signs that a hash draws for each score.
 
-A bin that can hold one number only (`fhe_auc.question.binning`) merges nothing. The others are open: with p_k and n_k
+A bin that can hold one number only (`fhe_auc.question.binning`) merges nothing. The others are *wide*: with p_k and n_k
 their positive and negative rows (of several classes: of the model's own, and of all others),
 
-    ties   Σ p_k·n_k    pairs of one open bin, whether their numbers differ or not
+    ties   Σ p_k·n_k    pairs of one wide bin, whether their numbers differ or not
 
 In each of R = 8 draws every number has a sign, 1 or -1. A_b and B_b are the sums of the signs of all positive and
-negative rows of bucket b, which is some neighbouring open bins. C_b and D_b are the same, but with each row's number
+negative rows of bucket b, which is some neighbouring wide bins. C_b and D_b are the same, but with each row's number
 replaced by the shortest decimal of its bin:
 
     M_r = Σ_b C_b·D_b − A_b·B_b     released; its mean over all signs is ties − pairs that share a number: merged pairs
@@ -47,15 +47,15 @@ from fhe_auc_protocols.exact_auc.release_part import AucOfSums, Counts, Reading,
 
 DRAWS = 8
 _DEVIATIONS = 5  # of Student's law with 7 degrees of freedom: beyond it in 0.1 %
-_FEW_BINS = 16  # so few open bins are a bucket each: other bins' rows would be more than those that are merged
+_FEW_BINS = 16  # so few wide bins are a bucket each: other bins' rows would be more than those that are merged
 _MOST_BUCKETS = 128
 _SHARE = 5  # all vectors of signs have at most so many times fewer entries than those of counts, but for few bins
 
 
 def runs_of(alone: NDArray[np.bool_]) -> tuple[int, ...]:
-    """Return which bins can hold one number only, as lengths of runs by turns: open bins first, of which may be none.
+    """Return which bins can hold one number only, as lengths of runs by turns: wide bins first, of which may be none.
 
-    Whether the last run is of open bins does not matter.
+    Whether the last run is of wide bins does not matter.
     """
     changes = np.flatnonzero(np.diff(alone, prepend=False)).tolist()
     return tuple(end - start for start, end in pairwise([0, *changes, len(alone)]))
@@ -81,25 +81,25 @@ class TieSums(ReleasePart):
             raise InputError("the plan's bins of one score are not those of its thresholds")
 
     @cached_property
-    def open(self) -> NDArray[np.bool_]:
-        """Which bins are open, shape (bins,)."""
-        open_bins = np.ones(self.bins, bool)
+    def wide(self) -> NDArray[np.bool_]:
+        """Which bins are wide, shape (bins,)."""
+        wide_bins = np.ones(self.bins, bool)
         for at, (start, end) in enumerate(pairwise(accumulate(self.runs or (), initial=0))):
-            open_bins[start:end] = at % 2 == 0
-        return open_bins
+            wide_bins[start:end] = at % 2 == 0
+        return wide_bins
 
     @cached_property
     def buckets(self) -> int:
         """How many there are; 0 where no sums are released."""
         if self.runs is None:
             return 0
-        share, open_ = self.counts // (_SHARE * sum(map(len, self._draws))), int(self.open.sum())
-        return open_ if open_ <= _FEW_BINS else min(max(self.least, min(share, _MOST_BUCKETS)), open_)
+        share, wide_ = self.counts // (_SHARE * sum(map(len, self._draws))), int(self.wide.sum())
+        return wide_ if wide_ <= _FEW_BINS else min(max(self.least, min(share, _MOST_BUCKETS)), wide_)
 
     @cached_property
     def bucket_of(self) -> NDArray[np.int64]:
-        """The bucket of each open bin, shape (bins,); of others it does not matter."""
-        return (np.cumsum(self.open) - 1) * self.buckets // max(int(self.open.sum()), 1)
+        """The bucket of each wide bin, shape (bins,); of others it does not matter."""
+        return (np.cumsum(self.wide) - 1) * self.buckets // max(int(self.wide.sum()), 1)
 
     @property
     def vectors(self) -> Vectors:
@@ -135,7 +135,7 @@ class TieSums(ReleasePart):
             return ()
         of_bins = _hashed(shortest(rows.grid, rows.starts), rows.session)
         for model, (scores, bins) in enumerate(zip(rows.data.scores, rows.bins, strict=True)):
-            own = self.open[bins]
+            own = self.wide[bins]
             positive = rows.data.labels[own] == (model if self.analysis.classes else 1)
             at, of_scores = positive * wide + self.bucket_of[bins[own]], _hashed(scores[own], rows.session)
             for draw, hashed in itertools.product(range(DRAWS), (of_bins[bins[own]], of_scores)):

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from fhe_auc.base.errors import DeserialisationError
-from fhe_auc.input_proofs.sessions import BLIND_BYTES, PART_BYTES, InputProof, InputProofs, Opened, Submitted
+from fhe_auc.input_proofs.sessions import BLIND_BYTES, PART_BYTES, InputProof, InputProofs, PartyAtHelper, Submitted
 from fhe_auc.input_proofs.statement import PROOFS, Shape, Statement
 from fhe_auc.rlwe.modular import Residues, add
 from fhe_auc.sums.pads import pack, unpack
@@ -54,7 +54,7 @@ def holds(session: InputProofs, made: Making, proof: InputProof) -> list[bool]:
     for key in range(20):
         of_query = bytes([key]) * 32
         (answers,) = session.answers(of_query, [Submitted(0, made.padded, proof)])
-        found += session.held(of_query, [Opened(0, SEED, proof.parts, answers)])
+        found += session.held(of_query, [PartyAtHelper(0, SEED, proof.parts, answers)])
     return found
 
 

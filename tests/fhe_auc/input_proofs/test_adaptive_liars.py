@@ -20,7 +20,7 @@ from fhe_auc.input_proofs.proofs import Query, prove
 from fhe_auc.input_proofs.sessions import (
     InputProof,
     InputProofs,
-    Opened,
+    PartyAtHelper,
     QueryKey,
     Submissions,
     Submitted,
@@ -210,7 +210,7 @@ def accepted(liar: Liar, number: int, parties: int, lies: list[Lie], *, told: bo
         key = fixed.query_key(secret, session)
     answers = proofs.answers(key, (submitted for submitted, _ in sent))
     opened = [
-        Opened(submitted.party, seed, submitted.proof.parts, own)
+        PartyAtHelper(submitted.party, seed, submitted.proof.parts, own)
         for (submitted, seed), own in zip(sent, answers, strict=True)
     ]
     seal = AnswersSeal(key, session, "blobs")

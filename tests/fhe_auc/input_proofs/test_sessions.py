@@ -23,7 +23,7 @@ from fhe_auc.input_proofs.proofs import prove
 from fhe_auc.input_proofs.sessions import (
     InputProof,
     InputProofs,
-    Opened,
+    PartyAtHelper,
     Submissions,
     Submitted,
     aggregators_part,
@@ -76,7 +76,7 @@ class Sent:
 
     def held(self, statement: Statement = STATEMENT, constants: Sequence[int] = (CAP, 0)) -> bool:
         """Whether the helper accepts it, where the aggregator does not look at what it gets."""
-        opened = Opened(self.party, self.seed, self.parts, self.answered(statement, constants))
+        opened = PartyAtHelper(self.party, self.seed, self.parts, self.answered(statement, constants))
         (found,) = session_of([self.pad], statement).held(KEY, [opened])
         return found
 
@@ -273,7 +273,7 @@ def test_each_party_of_many_is_judged_by_itself_and_under_the_key_that_was_used(
     answers = session_of().answers(KEY, [Submitted(each.party, each.padded, each.proof) for each in parties])
     assert answers == [each.answered() for each in parties]
     assert {len(each) for each in answers} == {session_of().answer_bytes}
-    opened = [Opened(each.party, each.seed, each.parts, own) for each, own in zip(parties, answers, strict=True)]
+    opened = [PartyAtHelper(each.party, each.seed, each.parts, own) for each, own in zip(parties, answers, strict=True)]
     pads = [each.pad for each in parties]
     assert session_of(pads).held(KEY, opened) == [each.held() for each in parties]
     assert not any(session_of(pads).held(bytes(32), opened))
@@ -285,7 +285,7 @@ def test_each_party_of_many_is_judged_by_itself_and_under_the_key_that_was_used(
 
 def test_neither_servers_secrets_are_printed() -> None:
     party = sent(digits_of(COUNTS))
-    opened = Opened(party.party, party.seed, party.parts, party.answered())
+    opened = PartyAtHelper(party.party, party.seed, party.parts, party.answered())
     for text in (repr(opened), repr(party.proof), repr(Submitted(0, party.padded, party.proof))):
         assert "secret" in text
         assert not any(repr(each)[2:-1] in text for each in (party.seed, party.proof.blind, party.proof.share))

@@ -108,8 +108,10 @@ def test_nothing_is_accepted_before_or_after_the_only_run(roles: Roles, submissi
         with pytest.raises(EvaluationError, match="already been started; every session runs once"):
             roles.aggregator.start()
     for aggregator in (early, roles.aggregator):
-        assert "the session is not open" in refused("round", aggregator.receive, "north", submissions[0])
-        with pytest.raises(EvaluationError, match="the session is not open"):
+        assert "the session has not begun, or has ended" in refused(
+            "round", aggregator.receive, "north", submissions[0]
+        )
+        with pytest.raises(EvaluationError, match="the session has not begun, or has ended"):
             aggregator.finish_round()
 
 

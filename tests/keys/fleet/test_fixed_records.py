@@ -19,7 +19,15 @@ from fhe_auc.base.errors import EvaluationError, InputError, TooFewPartiesError
 from fhe_auc.base.keystream import KeyStream
 from fhe_auc.base.serialise import encode
 from fhe_auc.input_proofs.proofs import prove, root_of_unity
-from fhe_auc.input_proofs.sessions import NOT_PROVED, SEED_BYTES, InputProof, Opened, QueryKey, Submitted, helpers_share
+from fhe_auc.input_proofs.sessions import (
+    NOT_PROVED,
+    SEED_BYTES,
+    InputProof,
+    PartyAtHelper,
+    QueryKey,
+    Submitted,
+    helpers_share,
+)
 from fhe_auc.input_proofs.statement import PROOFS
 from fhe_auc.rlwe.modular import Residues, add, subtract, uniform
 from fhe_auc.session.computation import Submission
@@ -137,7 +145,9 @@ def test_a_second_collection_is_refused_after_which_a_device_would_know_the_quer
     assert proofs is not None
     assert false.proof is not None
     (answers,) = proofs.answers(known, [Submitted(EVIL, false.parts[0], false.proof)])
-    assert proofs.held(known, [Opened(EVIL, SEED, false.proof.parts, answers)]) == [True]  # under that query it passes
+    assert proofs.held(known, [PartyAtHelper(EVIL, SEED, false.proof.parts, answers)]) == [
+        True
+    ]  # under that query it passes
     assert not play.asked().opened
     shutil.rmtree(play.place("blobs"))
     others = [record for index, record in enumerate(play.records) if index != EVIL]

@@ -57,7 +57,7 @@ def test_a_party_whose_proof_does_not_hold_is_left_out_and_named_to_all_and_neve
     liars.add(NAMES[1])
     play.play()
     assert play.helper.who.unproved == (NAMES[1],)
-    assert play.aggregator.counted == play.helper.who.opened == (NAMES[0], *NAMES[2:])
+    assert play.aggregator.counted == play.helper.who.unpadded == (NAMES[0], *NAMES[2:])
     record = play.aggregator.result()
     assert record.missing == (NAMES[1],)
     said = dict(record.refused)[NAMES[1]]
@@ -183,7 +183,7 @@ class Asking:
         """What a role, by its name, reads of the question."""
         with site_storage().site(self.session.roles[name]) as kept:
             protection = kept.session(self.session.id).protection
-        return decode(Message.from_bytes(question, limit=len(question)).opened(protection, HELPER), Blobs, "blobs")
+        return decode(Message.from_bytes(question, limit=len(question)).unseal(protection, HELPER), Blobs, "blobs")
 
 
 def test_an_aggregator_that_has_lost_its_journal_asks_the_same_of_the_same_list_and_nothing_of_another(

@@ -22,7 +22,7 @@ from fhe_auc_keys.site import key_store_sites
 from tests.support.stored_sites import Consortium
 
 HELPED = {"protocol": "exact", "keys": "helper", "max_rows": 500}
-ONE_AWAY = r"not opened: .* tell the counts of 'site 2'"
+ONE_AWAY = r"no result: .* tell the counts of 'site 2'"
 
 
 def rows(number: int) -> list[PartyData]:
@@ -139,7 +139,7 @@ def test_a_first_night_without_a_site_is_not_opened_but_five_may_be_away(tmp_pat
     first.played(*names[2:])
     assert set(first.results) == set(names[:2])
     second = Night(many, tmp_path / "one back", first, protocol="histogram-federated", keys="helper")
-    with pytest.raises(EvaluationError, match=r"not opened: .* tell the counts of 'site 2'"):
+    with pytest.raises(EvaluationError, match=r"no result: .* tell the counts of 'site 2'"):
         second.played(*names[3:])
 
 
@@ -160,7 +160,7 @@ def test_two_sessions_side_by_side_are_not_both_decrypted(tmp_path: Path) -> Non
     other.played(*(data.name for data in many[3:]), until=3)
     assert len(one.go_on(one.message)) == 3
     other.remember(one)
-    with pytest.raises(EvaluationError, match=r"not opened: .* tell the counts of 'site 7'"):
+    with pytest.raises(EvaluationError, match=r"no result: .* tell the counts of 'site 7'"):
         other.go_on(other.message)
     assert other.results == {}
 
@@ -183,7 +183,7 @@ def test_where_no_helper_looks_every_site_does_before_it_reads(tmp_path: Path, a
 
 MANY = rows(8)
 FIVE_AWAY, SIX_AWAY = (tuple(data.name for data in MANY[2:end]) for end in (7, 8))
-SITE_7 = r"not opened: .* tell the counts of 'site 7'"
+SITE_7 = r"no result: .* tell the counts of 'site 7'"
 
 
 def test_the_same_parties_named_in_another_order_are_no_other_beginning(tmp_path: Path) -> None:

@@ -89,7 +89,7 @@ def test_what_a_party_has_not_signed_is_not_even_parsed(
     aggregator, submissions = submitted(consortium)
     genuine = submissions["north"]
     message, protection = Message.from_bytes(genuine, limit=LIMIT), aggregator.protection
-    more = msgspec.structs.replace(message, payload=flipped(message.opened(protection, AGGREGATOR), -9))
+    more = msgspec.structs.replace(message, payload=flipped(message.unseal(protection, AGGREGATOR), -9))
     sealed_again = msgspec.structs.replace(more.protected(protection, AGGREGATOR), signature=message.signature)
     forgeries = {
         "changed by who can read it, and sealed again": sealed_again.to_bytes(),

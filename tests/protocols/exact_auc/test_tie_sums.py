@@ -146,7 +146,7 @@ def test_a_party_hides_what_bins_merge_of_others_where_signs_of_its_rows_are_of_
 )
 def test_bins_of_one_number_travel_as_lengths_of_runs(alone: list[int], runs: tuple[int, ...]) -> None:
     assert runs_of(np.array(alone, bool)) == runs
-    assert TieSums(PLAIN, runs, len(alone), 100).open.tolist() == [not each for each in alone]
+    assert TieSums(PLAIN, runs, len(alone), 100).wide.tolist() == [not each for each in alone]
 
 
 @both_protocols

@@ -125,10 +125,10 @@ def test_the_helper_decrypts_slots_that_are_uniform_but_for_their_sums(monkeypat
     counts = np.concatenate([negatives, positives]).astype(object)
     pads = (sent - counts) % prime
     unmasked = modular.subtract(slots, masks[0], prime)[layout.widths[0] :].tolist()  # of the sum "ties"
-    open_bins = BINS - 1  # the last has scores of 1 alone
-    read = [slot * pow(-int(pad), -1, prime) % prime for slot, pad in zip(unmasked, pads[:open_bins], strict=False)]
+    wide_bins = BINS - 1  # the last has scores of 1 alone
+    read = [slot * pow(-int(pad), -1, prime) % prime for slot, pad in zip(unmasked, pads[:wide_bins], strict=False)]
     found = [(each - int(pad)) % prime for each, pad in zip(read, pads[BINS:], strict=False)]
-    assert found == positives[:open_bins].tolist()
+    assert found == positives[:wide_bins].tolist()
 
 
 def test_what_the_helper_decrypts_besides_the_released_sums_is_uniform() -> None:

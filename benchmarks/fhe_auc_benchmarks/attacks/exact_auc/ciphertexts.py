@@ -33,7 +33,7 @@ from fhe_auc.sums.pads import PadKey, unpack
 from fhe_auc.sums.terms import Factor, Term, coefficients
 from fhe_auc_benchmarks.attacks.exact_auc import strategies
 from fhe_auc_benchmarks.attacks.exact_auc.lying_parties import LIES, lying_party
-from fhe_auc_benchmarks.attacks.exact_auc.strategies import STRATEGIES, ExactStrategy, ExactView, OpeningName
+from fhe_auc_benchmarks.attacks.exact_auc.strategies import STRATEGIES, ExactStrategy, ExactView, PadKeyName
 from fhe_auc_benchmarks.attacks.laboratory import (
     HARMLESS,
     PASSED,
@@ -45,7 +45,7 @@ from fhe_auc_benchmarks.attacks.laboratory import (
 )
 from fhe_auc_keys.bundles.session_keys import SEED_BYTES, DealtSession, public_context
 from fhe_auc_keys.roles.helped import HelpedAggregator
-from fhe_auc_keys.roles.helper import OPEN, SignedBlob
+from fhe_auc_keys.roles.helper import PAD_KEY_ROUND, SignedBlob
 from fhe_auc_keys.roles.sealed import SealedAggregator
 from fhe_auc_protocols.exact_auc.computations import ExactComputation
 from fhe_auc_protocols.exact_auc.plan import ExactPlan
@@ -58,7 +58,7 @@ Numbers: TypeAlias = tuple[Fraction, float, float, int, int]
 
 
 class Liar:
-    """What a strategy makes of padded sketches and openings, flooded as honest results are.
+    """What a strategy makes of padded sketches and pad keys, flooded as honest results are.
 
     `earlier` are padded sketches of an earlier session, if there was one. Generator and `guess` are for its choices.
     """
@@ -81,21 +81,21 @@ class Liar:
         return [unpack(part, size, prime) for part, prime in zip(parts, primes, strict=True)]
 
     def result(
-        self, public: bfv.PublicContext, openings: Mapping[OpeningName, PadKey], kept: Sequence[Sequence[Residues]]
+        self, public: bfv.PublicContext, pad_keys: Mapping[PadKeyName, PadKey], kept: Sequence[Sequence[Residues]]
     ) -> bytes:
-        """Return the encrypted result, from each party's padded sketches and the openings that there are, by name."""
+        """Return the encrypted result, from each party's padded sketches and the pad keys that there are, by name."""
         seed, made = self._generator.integers(2**63), []  # the same choices for every prime
         for which, prime in enumerate(self.plan.parameters.plain_moduli):
             generator = np.random.default_rng(seed)
             own, earlier = ([each[which] for each in sketches] for sketches in (kept, self._earlier))
-            opened = some(self.strategy.opened, len(kept))
-            view = ExactView(self.plan.computed, prime, own, earlier, opened, self._guess, generator)
+            unpadded = some(self.strategy.unpadded, len(kept))
+            view = ExactView(self.plan.computed, prime, own, earlier, unpadded, self._guess, generator)
             claim = self.strategy.play(view)
             constants = self.plan.layout.mask(KeyStream(generator.bytes(32)), claim.added, prime)
             computed = []
             for each in claim.computed:
-                opening = openings[each.opening]
-                weighted = _LyingOpening(public, each.release, opening.layout, opening.ciphertexts)
+                pad_key = pad_keys[each.pad_key]
+                weighted = _LyingPadKey(public, each.release, pad_key.layout, pad_key.ciphertexts)
                 computed.append(weighted.evaluated(each.pooled, which))
             total = public.add_values(computed[0], constants) if computed else public.encrypt(constants, which)
             for summand in computed[1:]:
@@ -106,10 +106,10 @@ class Liar:
         return encode(tuple(made))
 
 
-class _LyingOpening(PadKey):
-    """The honest opening, from which the sums of another release are computed, as far as that is possible.
+class _LyingPadKey(PadKey):
+    """The honest pad key, from which the sums of another release are computed, as far as that is possible.
 
-    An honest release's last coefficients are in the sums that the opening holds. `ExactView.weighted` has put a weight
+    An honest release's last coefficients are in the sums that the pad key holds. `ExactView.weighted` has put a weight
     behind all factors of a term, the same at every entry, which multiplies such a sum as well; weights entry by entry
     cannot.
     """
@@ -129,13 +129,13 @@ def some(parties: tuple[int, ...], number: int) -> Sequence[int]:
 
 
 class LyingPaddedSide(AggregatorSide):
-    """Keeps what parties send, and returns what a `Liar` makes of it. `openings` are those that it has by name."""
+    """Keeps what parties send, and returns what a `Liar` makes of it. `pad_keys` are those that it has by name."""
 
     def __init__(
         self,
         manifest: Manifest,
         public: bfv.PublicContext,
-        openings: Mapping[OpeningName, PadKey],
+        pad_keys: Mapping[PadKeyName, PadKey],
         liar: Liar,
     ) -> None:
         computation = ExactComputation(manifest)
@@ -144,7 +144,7 @@ class LyingPaddedSide(AggregatorSide):
             computation.running_sum(), lambda _: b"", computation.payload_limit, echo=computation.plan.authenticated
         )
         self.rounds = self._honest.rounds
-        self._manifest, self._public, self.openings, self._liar = manifest, public, openings, liar
+        self._manifest, self._public, self.pad_keys, self._liar = manifest, public, pad_keys, liar
         self._kept: dict[str, list[Residues]] = {}
 
     @property
@@ -171,7 +171,7 @@ class LyingPaddedSide(AggregatorSide):
         """Return what the strategy makes."""
         if number > 1:
             return self._honest.close(number, counted, keep)
-        return encode(Result(counted, self._liar.result(self._public, self.openings, self.kept)))
+        return encode(Result(counted, self._liar.result(self._public, self.pad_keys, self.kept)))
 
 
 class LyingHelpedSide(AggregatorSide):
@@ -210,14 +210,14 @@ class LyingHelpedSide(AggregatorSide):
         return tuple(SignedBlob(party, sent[party].blob, sent[party].signature) for party in self._counted)
 
     def encrypted_result(self) -> bytes:
-        """Return what the helper is to decrypt; raise `EvaluationError` where it has opened nothing yet."""
+        """Return what the helper is to decrypt; raise `EvaluationError` where it has made no pad key yet."""
         own = self.honest.keys
         if own is None:
-            raise EvaluationError("the helper has not answered, or opened nothing")
-        openings: dict[OpeningName, PadKey] = {"own": own}
+            raise EvaluationError("the helper has not answered, or made no pad key")
+        pad_keys: dict[PadKeyName, PadKey] = {"own": own}
         if self._earlier and self._earlier.honest.keys:
-            openings["earlier"] = self._earlier.honest.keys
-        return encode(Result(self._counted, self._liar.result(own.public, openings, self.kept)))
+            pad_keys["earlier"] = self._earlier.honest.keys
+        return encode(Result(self._counted, self._liar.result(own.public, pad_keys, self.kept)))
 
     def limit(self, number: int) -> int:
         """Return that of an honest one."""
@@ -230,14 +230,14 @@ class LyingHelpedSide(AggregatorSide):
     def counts(self, number: int, parties: tuple[str, ...]) -> tuple[str, ...]:
         """Return whom it has the pads taken off, then whom it claims to count."""
         names, strategy = self._manifest.parties, self._liar.strategy
-        named = {1: strategy.opened, OPEN: strategy.claimed}.get(number)
+        named = {1: strategy.unpadded, PAD_KEY_ROUND: strategy.claimed}.get(number)
         self._counted = parties if named is None else tuple(names[index] for index in some(named, len(names)))
         self.honest.counts(number, self._counted)
         return self._counted
 
     def close(self, number: int, counted: tuple[str, ...], keep: Callable[[bytes], bytes]) -> bytes:
         """Return what the strategy makes, where an honest one returns the result."""
-        return self.encrypted_result() if number == OPEN else self.honest.close(number, counted, keep)
+        return self.encrypted_result() if number == PAD_KEY_ROUND else self.honest.close(number, counted, keep)
 
 
 class ExactAucAttacks(Attacks):
@@ -259,9 +259,9 @@ class ExactAucAttacks(Attacks):
             return Aggregator(manifest, LyingHelpedSide(manifest, strategy, np.random.default_rng()))
         context, pad_key = public_context(material)
         public = bfv.load_public(context)
-        openings: dict[OpeningName, PadKey] = {"own": PadKey.load(public, plan.computed, pad_key)}
+        pad_keys: dict[PadKeyName, PadKey] = {"own": PadKey.load(public, plan.computed, pad_key)}
         liar = Liar(plan, strategy, np.random.default_rng())
-        return Aggregator(manifest, LyingPaddedSide(manifest, public, openings, liar))
+        return Aggregator(manifest, LyingPaddedSide(manifest, public, pad_keys, liar))
 
     def party(
         self, attack: str, manifest: Manifest, material: bytes, data: PartyData, *, rows: int
@@ -351,12 +351,12 @@ def _play(
     roles = [plugin.party(manifest, material[site.name], site) for site in sites]
     (context, _), secret = public_context(session.aggregator_material), computation.secret(session.common.context)
     pads = computation.sum_of_pads(enumerate(session.seeds.values()))
-    openings: dict[OpeningName, PadKey] = {"own": computation.keys(context, computation.pad_key(secret, pads))}
+    pad_keys: dict[PadKeyName, PadKey] = {"own": computation.keys(context, computation.pad_key(secret, pads))}
     if earlier is not None:
-        openings["earlier"] = earlier.openings["own"]
+        pad_keys["earlier"] = earlier.pad_keys["own"]
     kept = earlier.kept if earlier else ()
     liar = Liar(computation.plan, strategy, generator, earlier=kept, guess=guess_of(sites))
-    side = LyingPaddedSide(manifest, openings["own"].public, openings, liar)
+    side = LyingPaddedSide(manifest, pad_keys["own"].public, pad_keys, liar)
     aggregator = Aggregator(manifest, side)
     conduct(aggregator, answering(aggregator, roles))
     claimed = strategy.claimed

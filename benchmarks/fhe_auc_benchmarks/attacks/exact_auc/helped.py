@@ -39,7 +39,7 @@ from fhe_auc_benchmarks.attacks.exact_auc.lying_parties import LIES, Lie, lying_
 from fhe_auc_benchmarks.attacks.exact_auc.strategies import STRATEGIES, ExactStrategy, ExactView
 from fhe_auc_benchmarks.attacks.laboratory import HARMLESS, SITES, AttackOutcome, made_up_sites
 from fhe_auc_keys.roles.helped import Told
-from fhe_auc_keys.roles.helper import DECRYPT, OPEN, Blobs, Helper, HelperMaterial, Response, SignedBlob
+from fhe_auc_keys.roles.helper import DECRYPT, PAD_KEY_ROUND, Blobs, Helper, HelperMaterial, Response, SignedBlob
 from fhe_auc_keys.trust.identity import Identity
 from fhe_auc_protocols.exact_auc.computations import ExactComputation
 
@@ -95,10 +95,10 @@ def _renamed(blobs: Signed, earlier: Signed) -> Signed:
 
 ATTACKS: dict[str, HelpedAttack] = {
     **{name: HelpedAttack(strategy.description, AGGREGATOR_LIES, strategy) for name, strategy in STRATEGIES.items()},
-    "two-lists": HelpedAttack("have the pads of all opened, then those of two", AGGREGATOR_LIES, again=OPEN),
+    "two-lists": HelpedAttack("have a pad key made for all, then for two", AGGREGATOR_LIES, again=PAD_KEY_ROUND),
     "two-results": HelpedAttack("have two results decrypted", AGGREGATOR_LIES, again=DECRYPT),
     "made-up-parties": HelpedAttack(
-        "have one party's pads opened, among made-up ones", AGGREGATOR_LIES, blobs=_made_up
+        "have a pad key made for one party, among made-up ones", AGGREGATOR_LIES, blobs=_made_up
     ),
     "renamed-blobs": HelpedAttack("hand in one party's blob in all names", AGGREGATOR_LIES, blobs=_renamed),
     "replay-blobs": HelpedAttack("hand in an earlier session's blobs", AGGREGATOR_LIES, blobs=lambda _, old: old),
@@ -147,7 +147,7 @@ class LyingHelper(PartySide[Outcome]):
     def answer(self, number: int, payload: bytes, who: WhoCounts) -> bytes:
         """Return what an honest one answers, but for the sums."""
         kept, answer = self._honest.kept(), b""
-        for _ in range(1 if number == OPEN else self._number_of_responses):
+        for _ in range(1 if number == PAD_KEY_ROUND else self._number_of_responses):
             self._honest.restore(kept)
             answer = self._honest.answer(number, payload, who)
             if number == DECRYPT:
@@ -204,7 +204,7 @@ def _play(
         helper = Party(manifest, HELPER, liar)
 
     def exchange(message: bytes) -> Iterator[tuple[str, bytes]]:
-        if attack.blobs is not None and aggregator.round == OPEN:
+        if attack.blobs is not None and aggregator.round == PAD_KEY_ROUND:
             given = attack.blobs(side.blobs(), earlier.blobs() if earlier else ())
             message = _with(message, encode(Blobs(tuple(given))))
         if attack.apart and aggregator.round == aggregator.rounds and liar is not None:
@@ -214,7 +214,7 @@ def _play(
             return
         yield from answering(aggregator, [*roles, helper])(message)
         if attack.again == aggregator.round:
-            other = encode(Blobs(side.blobs()[:2])) if attack.again == OPEN else side.encrypted_result()
+            other = encode(Blobs(side.blobs()[:2])) if attack.again == PAD_KEY_ROUND else side.encrypted_result()
             helper.respond(_with(message, other))
 
     try:

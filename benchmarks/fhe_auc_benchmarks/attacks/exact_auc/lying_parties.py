@@ -328,7 +328,7 @@ class _LyingComputation(ExactComputation):
         signs = sketch[start:][: sum(length for _, length in ties.vectors)]
         for at, label in np.ndindex(*added.shape[:2]):
             in_buckets = np.zeros(ties.buckets, object)
-            np.add.at(in_buckets, ties.bucket_of[ties.open], added[at, label, ties.open].astype(object))
+            np.add.at(in_buckets, ties.bucket_of[ties.wide], added[at, label, ties.wide].astype(object))
             of_model = signs.reshape(len(added), -1, 2, 2, ties.buckets)[at, :, 0, label]
             of_model[:] = (of_model + in_buckets) % prime
 

@@ -74,12 +74,14 @@ def run(name: str, prime: int, trials: int, seed: int, *, interval: bool = False
         now = Sessions(release, prime, values, number, generator)
         before = Sessions(release, prime, older, number, generator) if strategy.staged else now
         guess = int(values[:, _BINS].sum())  # positives come behind the negatives of all bins
-        view = ExactView(computed, prime, list(now.sketches), list(before.sketches), strategy.opened, guess, generator)
-        pads = {"own": now.pad(strategy.opened), "earlier": before.pad(ALL)}
+        view = ExactView(
+            computed, prime, list(now.sketches), list(before.sketches), strategy.unpadded, guess, generator
+        )
+        pads = {"own": now.pad(strategy.unpadded), "earlier": before.pad(ALL)}
         claim = strategy.play(view)
         told = np.broadcast_to(claim.added, (number, len(claim.added)))
         for each in claim.computed:
-            bare = modular.subtract(each.pooled, pads[each.opening], prime)
+            bare = modular.subtract(each.pooled, pads[each.pad_key], prime)
             told = modular.add(told, each.release.totals(bare, prime), prime)
         honest = release.totals(modular.total(values[list(strategy.claimed)], prime, axis=0), prime)
         wrong = (released(release, told) != honest).any(axis=-1)

@@ -1,9 +1,9 @@
 """What a lying aggregator may try against exact sessions, by name.
 
-It sees every padded sketch in the clear, and the opening, products of the pads encrypted slot by slot. From these it
+It sees every padded sketch in the clear, and the pad key, products of the pads encrypted slot by slot. From these it
 makes sums: those of any numbers that it puts in the place of the padded sketches' sum, weighted entry by entry, from
-one opening or from several, plus constants. A lie says which (`Claim`). It is played by the same function on real
-openings (`ciphertexts`) and on the pads in the clear, for many sessions at once (`simulated`).
+one pad key or from several, plus constants. A lie says which (`Claim`). It is played by the same function on real
+pad keys (`ciphertexts`) and on the pads in the clear, for many sessions at once (`simulated`).
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ ALL, FIRST_TWO, OUTER_TWO = (0, 1, 2), (0, 1), (0, 2)
 """Parties of a session in the laboratory; what is not staged takes any number, two at least."""
 BIN, WEIGHT = 1, 2**15  # where many are added, and how many: more than the rows of the laboratory have pairs
 
-OpeningName: TypeAlias = Literal["own", "earlier"]
-"""This session's opening, or an earlier session's."""
+PadKeyName: TypeAlias = Literal["own", "earlier"]
+"""This session's pad key, or an earlier session's."""
 
 
 class Computed(NamedTuple):
-    """One computation on an opening: `release`, at `pooled` instead of the padded sketches' sum, shape (…, size)."""
+    """One computation on a pad key: `release`, at `pooled` instead of the padded sketches' sum, shape (…, size)."""
 
     pooled: Residues
     release: Release
-    opening: OpeningName = "own"
+    pad_key: PadKeyName = "own"
 
 
 class Claim(NamedTuple):
@@ -50,15 +50,15 @@ class Claim(NamedTuple):
 class ExactView:
     """What the aggregator has in hand, for one prime: padded sketches of shape (…, size), in the parties' order.
 
-    Of the `earlier` session of the same parties too. `opened` are the parties whose pads the opening is of, and `guess`
-    is a count that it guesses right: the positives in the first bin. The generator is for its choices.
+    Of the `earlier` session of the same parties too. The pad key takes off the pads of the parties `unpadded`. It
+    guesses a count right, `guess`: the positives in the first bin. The generator is for its choices.
     """
 
     release: Release
     prime: int
     sketches: Sequence[Residues]
     earlier: Sequence[Residues]
-    opened: Sequence[int]
+    unpadded: Sequence[int]
     guess: int
     generator: np.random.Generator
 
@@ -69,7 +69,7 @@ class ExactView:
     @property
     def honest(self) -> Computed:
         """What it should compute."""
-        return Computed(self.sum_of([self.sketches[each] for each in self.opened]), self.release)
+        return Computed(self.sum_of([self.sketches[each] for each in self.unpadded]), self.release)
 
     def shifted(self, vector: str, entry: int, amount: int, of: Computed | None = None) -> Computed:
         """Return the honest computation, or another, with something added to an entry of the pooled sketch."""
@@ -143,7 +143,7 @@ class ExactStrategy(NamedTuple):
     """One way of lying: what the aggregator does, and what it returns.
 
     `on_tags` makes sense with authenticators only. What is `staged` takes more than a session has by itself: an earlier
-    one, a count, or lists of some of three parties: `opened`, whose pads a helper is asked to open, and
+    one, a count, or lists of some of three parties: `unpadded`, for whose pads a helper is asked for the key, and
     who are added up; `claimed`, whom the aggregator names to the parties. `tamper` changes the ciphertext at last.
     """
 
@@ -151,14 +151,14 @@ class ExactStrategy(NamedTuple):
     play: Lie
     on_tags: bool = False
     staged: bool = False
-    opened: tuple[int, ...] = ALL
+    unpadded: tuple[int, ...] = ALL
     claimed: tuple[int, ...] = ALL
     tamper: Tamper | None = None
 
     @property
     def on_lists(self) -> bool:
-        """Whether it takes a helper: a key holder opens for all parties."""
-        return not self.opened == self.claimed == ALL
+        """Whether it takes a helper: a key holder makes a pad key for all parties."""
+        return not self.unpadded == self.claimed == ALL
 
 
 def _honest(view: ExactView) -> Claim:
@@ -319,8 +319,8 @@ STRATEGIES: Mapping[str, ExactStrategy] = {
     ),
     "copy-party": ExactStrategy("replace a submission by another", _replaced(lambda view, k: view.sketches[k - 1])),
     "replay-session": ExactStrategy("replay an earlier one", _replaced(lambda view, k: view.earlier[k]), staged=True),
-    "old-opening": ExactStrategy(
-        "use an earlier opening", lambda view: view.claim(view.honest._replace(opening="earlier")), staged=True
+    "old-pad-key": ExactStrategy(
+        "use an earlier pad key", lambda view: view.claim(view.honest._replace(pad_key="earlier")), staged=True
     ),
     "earlier-result": ExactStrategy("return an earlier result", lambda view: view.claim(_earlier(view)), staged=True),
     "mix-results": ExactStrategy(
@@ -336,10 +336,10 @@ STRATEGIES: Mapping[str, ExactStrategy] = {
         ),
         staged=True,
     ),
-    "claim-more": ExactStrategy("add up two parties, and name three", _honest, staged=True, opened=FIRST_TWO),
+    "claim-more": ExactStrategy("add up two parties, and name three", _honest, staged=True, unpadded=FIRST_TWO),
     "claim-fewer": ExactStrategy("add up three parties, and name two", _honest, staged=True, claimed=FIRST_TWO),
     "claim-others": ExactStrategy(
-        "add up two, name other two", _honest, staged=True, opened=FIRST_TWO, claimed=OUTER_TWO
+        "add up two, name other two", _honest, staged=True, unpadded=FIRST_TWO, claimed=OUTER_TWO
     ),
     "spend-noise": ExactStrategy("make the noise so large that decryption fails", _honest, tamper=_spend_noise),
     "flip-bytes": ExactStrategy("change a number of the encrypted result", _honest, tamper=_flip),
