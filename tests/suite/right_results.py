@@ -62,6 +62,8 @@ def check(world: World, name: str, counting: Sequence[str]) -> str:
     assert found.upload_bytes_per_party == sum(len(world.said[number, name]) for number in rounds)
     assert found.download_bytes_per_party == sum(len(world.asked[number - 1]) for number in rounds)
     assert found.keys == (case.keys if case.keys != "none" else "none")
+    if case.protocol in ("histogram-federated", "boundaries-federated") or (case.exact and case.protocol == "verified"):
+        assert 0 < found.soundness < 2**-30
     if case.protocol not in NOISY:
         _CHECKS[case.protocol](case, found, counted)
     told = {each.name: getattr(found, each.name) for each in fields(found) if each.name not in _OWN}
