@@ -1,11 +1,9 @@
-"""An aggregator that dies at any moment: the session goes on as if it had not, and nobody sees a second message."""
+"""What an aggregator's journal keeps and refuses. Deaths at any write, and full disks: any session and any night."""
 
-import errno
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,31 +16,9 @@ from fhe_auc.session import journal as journals
 from fhe_auc.session.aggregator import Aggregator, SessionRecord, conduct
 from fhe_auc.session.journal import Journal, is_finished, is_running, read_record
 from tests.support.platforms import needs_modes
-from tests.support.pooled import exact_auc
-from tests.support.stored_sites import GRID, Consortium
+from tests.support.stored_sites import Consortium
 
 pytestmark = pytest.mark.usefixtures("nothing_installed")
-
-
-class DiedError(Exception):
-    """The process is gone."""
-
-
-class Mortal(Journal):
-    """A journal whose process dies at its so-manieth write: before it, or once it is done."""
-
-    def __init__(self, folder: Path, writes: int, *, done: bool) -> None:
-        super().__init__(folder)
-        self._left, self._done = writes, done
-        for name in ("keep_message", "add", "close_round"):
-            setattr(self, name, partial(self._write, getattr(self, name)))
-
-    def _write(self, write: Callable[..., None], *what: Any) -> None:
-        self._left -= 1
-        if self._left or self._done:
-            write(*what)
-        if not self._left:
-            raise DiedError
 
 
 def aggregator(consortium: Consortium, journal: Journal) -> Aggregator:
@@ -51,11 +27,10 @@ def aggregator(consortium: Consortium, journal: Journal) -> Aggregator:
     return made
 
 
-def asking(consortium: Consortium, made: Aggregator, seen: set[tuple[int, bytes]]) -> Any:
+def asking(consortium: Consortium, made: Aggregator) -> Any:
     """A transport that asks whom the aggregator has not heard of in this round."""
 
     def exchange(message: bytes) -> Iterator[tuple[str, bytes]]:
-        seen.add((made.round, message))
         for name in consortium.sites:
             if name in made.counted and not made.has_accepted(name):
                 yield name, consortium.answer(name, message)
@@ -66,56 +41,12 @@ def asking(consortium: Consortium, made: Aggregator, seen: set[tuple[int, bytes]
 def finished(consortium: Consortium, folder: Path) -> SessionRecord:
     with Journal(folder) as journal:
         made = aggregator(consortium, journal)
-        return conduct(made, asking(consortium, made, set()))
-
-
-@pytest.mark.parametrize(
-    ("protocol", "request_of"),
-    [
-        pytest.param("malicious", {}, id="with an echo", marks=pytest.mark.slow),
-        pytest.param("exact", {}, id="sealed keys", marks=pytest.mark.slow),
-        pytest.param("nothing", {}, id="nothing encrypted"),
-    ],
-)
-def test_an_aggregator_may_die_at_any_write_and_the_session_ends_as_if_it_had_not(
-    protocol: str, request_of: dict[str, Any], site_rows: list[PartyData], tmp_path: Path
-) -> None:
-    consortium = Consortium(site_rows, tmp_path / "sites", protocol, **request_of)
-    folder, seen, died, record = tmp_path / "journal", set[tuple[int, bytes]](), 0, None
-    while record is None:  # each process comes one write further than the one before, which it finds done or not
-        with Mortal(folder, 1, done=died % 2 == 1) as journal:
-            try:
-                made = aggregator(consortium, journal)
-                record = conduct(made, asking(consortium, made, seen))
-            except DiedError:
-                died += 1
-    parties = tuple(consortium.sites)
-    assert (record.counted, record.missing, record.delivered) == (parties, (), parties)
-    assert len(seen) == made.rounds  # one message a round, whoever sent it
-    assert died == 2 * (made.rounds + made.rounds * len(parties) + made.rounds - 1)  # messages, submissions, closings
-    right = 0.5 if protocol == "nothing" else exact_auc(site_rows, GRID)
-    assert [result.auc for result in consortium.results.values()] == pytest.approx([right] * 3, abs=1e-6)
+        return conduct(made, asking(consortium, made))
 
 
 @pytest.fixture
 def consortium(site_rows: list[PartyData], tmp_path: Path) -> Consortium:
     return Consortium(site_rows, tmp_path / "sites", "nothing")
-
-
-def test_who_counts_is_fixed_before_anything_is_computed(site_rows: list[PartyData], tmp_path: Path) -> None:
-    """A result of three sites after one of two, which died on its way, would tell the third one's rows."""
-    consortium = Consortium(site_rows, tmp_path / "sites", "nothing", min_parties=2)
-    with Mortal(tmp_path / "journal", 4, done=True) as journal:
-        made = aggregator(consortium, journal)
-        message = made.start()
-        for name in ("north", "south"):
-            made.receive(name, consortium.answer(name, message))
-        with pytest.raises(DiedError):
-            made.finish_round()
-    with Journal(tmp_path / "journal") as journal:
-        made = aggregator(consortium, journal)
-        assert made.start() != message
-        assert (made.round, made.counted) == (2, ("north", "south"))
 
 
 def test_a_submission_cut_off_in_writing_is_asked_for_again_damage_named(
@@ -184,29 +115,6 @@ def test_a_damaged_journal_or_another_sessions_is_named_and_nothing_is_sent(
     (folder / "round-1.submissions").unlink()
     with Journal(folder) as journal, pytest.raises(EvaluationError, match="submissions are gone"):
         aggregator(consortium, journal).start()
-
-
-def test_a_full_disk_takes_nothing_in(consortium: Consortium, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with Journal(tmp_path / "journal") as journal:
-        made = aggregator(consortium, journal)
-        message = made.start()
-        write, room = os.write, [100]
-
-        def full(descriptor: int, data: memoryview) -> int:
-            if not room[0]:
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-            written = write(descriptor, data[: room[0]])
-            room[0] -= written
-            return written
-
-        monkeypatch.setattr(os, "write", full)
-        with pytest.raises(OSError, match="No space left"):
-            made.receive("north", consortium.answer("north", message))
-        monkeypatch.undo()
-        assert not made.has_accepted("north")
-        assert not list(journal.submissions(1))
-        made.receive("north", consortium.answer("north", message))
-    assert finished(consortium, tmp_path / "journal").counted == ("north", "south", "east")
 
 
 def test_what_bears_no_signature_of_its_party_is_not_kept(consortium: Consortium, tmp_path: Path) -> None:
