@@ -236,7 +236,6 @@ class _Answered(SecretStruct, frozen=True):
     question: bytes  # SHA-256 of what is evaluated: the study's model and outcome
     size: int  # number of rows
     counted: tuple[str, ...]  # who counts, as the role was told or decided last; of a session that was not read, too
-    submitted: bool  # whether the rows are in
     ended: bool
     outcome: str  # in a word, of a party that has ended, or has read its result
     spent: dict[str, Any]  # what `SiteState.charge` returned
@@ -256,8 +255,8 @@ def answer(
 ) -> bytes:
     """Return a site's submission for an aggregator's message; the same one where it has been asked before.
 
-    `rows` returns the site's rows for the session's analysis, as the party of that name. Until they are submitted they
-    must be the same; where they have changed afterwards, or cannot be read, the session goes on without them.
+    `rows` returns the site's rows for the session's analysis, as the party of that name. The first answer submits
+    them; where they have changed afterwards, or cannot be read, the session goes on without them.
 
     `done` takes the party after the last round, to read its result, and the records that sign it; before the last
     answer is written down or sent, so that a crash cannot lose the result. A warning says where the site has put nearly
@@ -268,8 +267,8 @@ def answer(
 
     Raises `MessageError` for anything but the next message of its session, with the field "signature" where it is not
     the aggregator's, "ended" where the site answers nothing more, "missed" where the session has gone on without it;
-    `FheAucError` where the site is not in that session, its rows have changed too early or are more than its cap, or it
-    does not allow what the session spends.
+    `FheAucError` where the site is not in that session, its rows are more than its cap, or it does not allow what the
+    session spends.
     """
     parsed = Message.from_bytes(message, limit=_MAX_MESSAGE)
     session = parsed.session
@@ -312,7 +311,7 @@ def answer(
     party.who.earlier = (mine, *(each.counted for each in read if each.counted))
 
     def answered(message: bytes, submission: bytes, *, outcome: str = "", noted: bool = True) -> bytes:
-        about = digest, party.saved(), question, size, party.who.listed, party.submitted, party.ended
+        about = digest, party.saved(), question, size, party.who.listed, party.ended
         ends = outcome, dict(spent), noted, joined.manifest.parties
         return _FORMAT.frame(_Answered(message, submission, *about, *ends))
 
@@ -331,10 +330,9 @@ def answer(
         joined.records.note("opened", parties=list(party.who.unpadded), **not_proved)
         for why in [*(f"{name}: {NOT_PROVED}" for name in party.who.unproved), *([str(stopped)] if stopped else [])]:
             LOGGER.warning("%s", why, extra={"session": session.hex(), "round": parsed.round})
-    if party.submitted and not (last and last.submitted):
-        if not joined.helps:
-            spending = registry.load(joined.manifest.protocol).spends(joined.manifest)
-            spent = site.charge(joined.manifest, spending, rows=size)
+    if last is None and not joined.helps:
+        spending = registry.load(joined.manifest.protocol).spends(joined.manifest)
+        spent = site.charge(joined.manifest, spending, rows=size)
         # The bytes are kept before the trail says that they are in: so nobody who finds that line sends others.
         site.keep(session, answered(asked, submission, noted=False))
         joined.records.note("submitted", rows=size, **spent)
@@ -380,14 +378,12 @@ def _rows(
         data = rows(name, joined.analysis)
         digest = _digest(data)
     except (OSError, InputError):
-        if last is None or not last.submitted:
+        if last is None:
             raise
         digest = b""
     if last is None:
         return data, digest, data.rows
     if digest != last.rows:
-        if not last.submitted:
-            raise InputError(f"party {name!r}: the rows have changed since the session began")
         data = PartyData.without_rows(name, joined.analysis)
     return data, last.rows, last.size
 

@@ -177,11 +177,6 @@ class Party(Generic[R]):
         """The round that this party answers next."""
         return next((number for number in self._answered if number > self._round), self._round + 1)
 
-    @property
-    def submitted(self) -> bool:
-        """Whether this party has submitted its rows; a helper has none."""
-        return self._round >= 1 and not self._helps
-
     def respond(self, message: bytes) -> bytes:
         """Return the submission that answers the aggregator's message.
 

@@ -57,7 +57,7 @@ def test_a_site_submits_once_whatever_it_is_asked_and_its_seed_is_gone_before_th
     others = PartyData.from_arrays("north", ~rows.y_true[1:], rows.y_score[1:])
     assert consortium.answer("north", opening, lambda *_: others) == first
     for each in (rows, others):
-        with pytest.raises((MessageError, ValueError), match=r"round 1, expected 2|rows have changed"):
+        with pytest.raises((MessageError, ValueError), match="round 1, expected 2"):
             consortium.answer("north", other_opening(consortium), lambda *_, each=each: each)
     assert consortium.answer("north", opening, never) == first
     with site_storage().site(consortium.made.sites["north"]) as site:  # nor does a party made again of what is left
