@@ -7,7 +7,6 @@ import json
 import os
 import re
 import subprocess
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
@@ -21,15 +20,8 @@ import pytest
 
 pytest.importorskip("flwr", minversion="1.41.0", reason="the extra fhe-auc[flower] is not installed")
 
-from flwr.app import Error, Message, RecordDict
-from flwr.app.message import remove_content_from_message
+from flwr.app import Error, Message
 from flwr.common.config import parse_config_args
-from flwr.common.serde import message_to_proto
-from flwr.proto.message_pb2 import PullObjectResponse
-from flwr.proto.node_pb2 import Node as FlowerNode
-from flwr.proto.runtime_pb2 import PullAppMessagesResponse
-from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects, get_object_tree
-from flwr.superlink.grid.http_grid import HttpGrid
 from flwr.supernode import fleet_http_connection
 from flwr.supernode import start_client_internal as internals
 
@@ -40,19 +32,16 @@ from fhe_auc.machines.flower import client_app, server_app, supernode
 from fhe_auc.machines.flower.bundle import write_config
 from fhe_auc.machines.flower.client_app import REFUSED, packed, unpacked
 from fhe_auc.machines.flower.runtime import Flower
-from fhe_auc.machines.flower.server_app import limited_replies
 from fhe_auc.machines.local_sites import Stage
 from fhe_auc.machines.site_state import site_storage
 from fhe_auc.results.evaluation import Evaluation
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
-from fhe_auc.session.journal import read_status
 from fhe_auc.session.messages import Message as Envelope
 from fhe_auc.session.protocol import Request
-from fhe_auc_keys.errors import StoreError
 from fhe_auc_keys.roles.local_consortium import TRIAL
 from tests.support.certified import STUDY
-from tests.support.fake_grid import Answer, FakeGrid, GridSession, Node
+from tests.support.fake_grid import FakeGrid, GridSession, Node
 from tests.support.machines import GRID
 
 pytestmark = pytest.mark.usefixtures("in_a_run", "impatient", "nothing_installed")
@@ -124,14 +113,6 @@ def test_a_fraction_and_an_error_in_a_file_are_read_as_such(tmp_path: Path) -> N
     assert failed.value.check == "own rows"
 
 
-def silent(_: Message) -> None:
-    return None
-
-
-def saying(content: RecordDict) -> Answer:
-    return lambda message: Message(content, reply_to=message)
-
-
 def test_a_site_reads_its_file_as_its_configuration_says(consortium: Consortium) -> None:
     data = consortium.sites["north"]
     pairs = zip(data.y_true.tolist(), data.y_score.tolist(), strict=True)
@@ -165,61 +146,14 @@ def test_each_site_writes_down_the_auc_and_the_server_learns_who_took_part(
     assert "finished: all 3 sites have its result" in caplog.text
 
 
-@pytest.mark.parametrize(
-    ("fault", "why"),
-    [
-        (silent, "no answer within 1 s"),
-        (lambda m: Message(Error(2, "<class 'ValueError'>:<'row 7: 0.3'>"), reply_to=m), "ValueError"),
-        (lambda m: Message(Error(5), reply_to=m), "Flower code 5"),
-        (saying(RecordDict()), "not a message of a session"),
-        (saying(packed(b"garbage")), "not a fhe-auc message"),
-        (saying(packed(b"")), "not a fhe-auc message"),
-    ],
-    ids=["never answers", "raises", "is killed", "says nothing", "garbage", "empty"],
-)
-@pytest.mark.parametrize("nodes", [pytest.param("", marks=pytest.mark.slow), NODES])
-def test_a_site_at_fault_is_named_and_the_others_go_on_or_nobody_does(
-    fault: Answer, why: str, nodes: str, consortium: Consortium, caplog: pytest.LogCaptureFixture
-) -> None:
-    changes = {"round-timeout": 1.0, "nodes": nodes}
-    record = consortium.run(consortium.grid(east=Node(fault)), **changes)
-    assert (record.counted, record.missing) == (("north", "south"), ("east",))
-    consortium.check("north", "south")
-    assert any("node 3" in line and why in line for line in caplog.messages), caplog.text
-
-
-@pytest.mark.parametrize("nodes", ["", NODES])
-def test_where_all_have_to_take_part_one_error_names_the_missing_site(nodes: str, whole_consortium: Consortium) -> None:
+def test_where_all_have_to_take_part_one_error_names_the_missing_site(whole_consortium: Consortium) -> None:
     secret = Node(lambda message: Message(Error(2, "<class 'ValueError'>:<'label 1 of row 7'>"), reply_to=message))
     with pytest.raises(TooFewPartiesError, match="missing: 'east'") as caught:
-        whole_consortium.run(whole_consortium.grid(east=secret), nodes=nodes, **{"ask-again": False})
+        whole_consortium.run(whole_consortium.grid(east=secret), nodes=NODES, **{"ask-again": False})
     assert "ValueError" in str(caught.value)
     assert "row 7" not in str(caught.value)
     assert not any(whole_consortium.results(name) for name in whole_consortium.sites)
     assert whole_consortium.told()["error"]["type"] == "TooFewPartiesError"
-
-
-def test_a_site_lost_after_round_1_counts_and_gets_its_result_in_a_rerun(whole_consortium: Consortium) -> None:
-    """A repetition that fails keeps the record of who took part."""
-    well, seen = whole_consortium.node("east").answer, []
-
-    def lost(message: Message) -> Message | None:
-        seen.append(message)
-        return well(message) if len(seen) == 1 else None
-
-    first = whole_consortium.run(whole_consortium.grid(east=Node(lost)), **{"round-timeout": 1.0})
-    assert (first.counted, first.delivered) == (NAMES, ("north", "south"))
-    whole_consortium.check("north", "south", counted=NAMES)
-    with pytest.raises(StoreError, match="`fhe-auc keys enrol NAME` makes a site's"):
-        whole_consortium.run(store="/nowhere")
-    told = whole_consortium.told()
-    assert (told["delivered"], told["error"]["type"]) == (["north", "south"], "StoreError")
-    assert whole_consortium.run().delivered == NAMES
-    told = whole_consortium.told()
-    assert (told["delivered"], "error" in told) == (["north", "south", "east"], False)
-    north, east = (whole_consortium.outcome(name) for name in ("north", "east"))
-    of_a_site = ("seconds", "upload_bytes_per_party", "download_bytes_per_party", "warnings")
-    assert east == replace(north, **{name: getattr(east, name) for name in of_a_site})
 
 
 def test_a_stranger_node_cannot_be_a_party_though_it_is_the_first_to_say_so(
@@ -253,60 +187,8 @@ def test_a_session_whose_messages_are_not_signed_does_not_leave_the_machine(cons
         server_app.Mail(FakeGrid({}), {}, aggregator, None, 1.0)  # type: ignore[arg-type]
 
 
-def test_a_node_that_is_configured_as_one_party_cannot_answer_as_another(consortium: Consortium) -> None:
-    record = consortium.run(consortium.grid(east=consortium.node("north")), nodes=NODES)
-    assert record.counted == ("north", "south")
-    assert (record.missing, record.refused) == (("east",), ())
-
-
-def test_a_node_answers_as_its_own_party_alone_and_strangers_are_not_addressed_or_passed_over(
-    consortium: Consortium, whole_consortium: Consortium
-) -> None:
-    grid = consortium.grid()
-    grid.nodes[7] = Node(lambda message: pytest.fail("addressed"))
-    consortium.run(grid, nodes=NODES)
-    assert {message.metadata.dst_node_id for message in grid.pushed} == {1, 2, 3}
-    grid = whole_consortium.grid()
-    grid.nodes = {9: Node(saying(packed(b"?"))), **grid.nodes}
-    assert whole_consortium.run(grid).counted == NAMES
-
-
-def test_a_session_does_not_go_on_in_another_ones_journal(whole_consortium: Consortium) -> None:
-    """Next week's bundle has the same name: its session must not be taken for finished."""
-    record = whole_consortium.run()
-    told = whole_consortium.told()
-    request = Request(parties=tuple(whole_consortium.sites), thresholds=GRID, options={"epsilon": 8.0})
-    folder = whole_consortium.folder / "next"
-    folder.mkdir(mode=0o700)
-    other = site_storage().local_sites(registry.load("dpauc-rr").prepare(request), folder, {})
-    with pytest.raises(InputError, match=f"is of session {record.session.hex()}; give session .* a folder of its own"):
-        whole_consortium.run(**other.aggregator)
-    assert whole_consortium.told() == told
-
-
-def test_after_a_restart_sites_that_are_away_are_waited_for_though_no_nodes_are_named(
-    consortium: Consortium, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    first = consortium.grid(south=Node(silent, joins_at=float("inf")), east=Node(silent, joins_at=float("inf")))
-
-    class KilledError(BaseException):
-        pass
-
-    def killed(seconds: float) -> None:
-        raise KilledError  # once north's submission is there
-
-    with monkeypatch.context() as patched:
-        patched.setattr(server_app, "time", SimpleNamespace(monotonic=time.monotonic, sleep=killed))
-        with pytest.raises(KilledError):
-            consortium.run(first)
-    late = consortium.node("east", joins_at=1.0)
-    record = consortium.run(consortium.grid(east=late))
-    assert (record.counted, record.delivered) == (NAMES, NAMES)
-
-
-@pytest.mark.parametrize(("nodes", "fails"), [("", True), (NODES, True), ("", False)])
+@pytest.mark.parametrize("fails", [True, False])
 def test_a_site_that_fails_or_whose_answer_is_lost_is_asked_again_until_it_answers(
-    nodes: str,
     fails: bool,
     whole_consortium: Consortium,
     caplog: pytest.LogCaptureFixture,
@@ -321,42 +203,20 @@ def test_a_site_that_fails_or_whose_answer_is_lost_is_asked_again_until_it_answe
         failing = Message(Error(REFUSED, "OSError"), reply_to=message) if fails else None
         return failing if len(asked) in (1, 2, 3, 5, 6) else well(message)
 
-    record = whole_consortium.run(whole_consortium.grid(east=Node(answer)), nodes=nodes)
+    record = whole_consortium.run(whole_consortium.grid(east=Node(answer)))
     assert record.delivered == NAMES
     assert len(asked) == 7  # four times in the first round, three times in the second
     assert len(set(asked)) == 2  # with the same bytes each time
     assert sum("OSError" in line for line in caplog.messages) == 2 * fails  # said once a round
 
 
-def test_who_is_awaited_and_why_can_be_read_meanwhile(consortium: Consortium) -> None:
-    grid = consortium.grid(
-        south=Node(lambda message: Message(Error(REFUSED, "InputError"), reply_to=message)),
-        east=Node(silent, joins_at=float("inf")),
-    )
-    named = {"nodes": NODES, "round-timeout": 1.0}
-    with pytest.raises(TooFewPartiesError):
-        consortium.run(grid, **named)
-    status = read_status(consortium.folder / "journal")
-    assert status is not None
-    assert (status["round"], status["rounds"], status["counted"]) == (1, 2, 3)
-    assert set(status["awaited"]) == {"south", "east"}
-    assert status["awaited"]["east"] == "node 3 has never connected"
-    assert "node 2 was asked" in status["awaited"]["south"]
-    assert "before: it could not answer (Flower code 101): InputError" in status["awaited"]["south"]
-
-
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"protocol": "malicious"}, "is for protocol 'nothing', not 'malicious'"),
-        ({"thresholds": "uniform:17"}, "not for the thresholds 'uniform:17'"),
         ({"min-parties": 3}, "goes on from 2 parties on, not from 3"),
         ({"nodes": "north:1, south:2"}, "'east' has no node"),
-        ({"nodes": "north:1, south:2, west:3"}, "'west' is not a party"),
         ({"nodes": "north:1, south:1, east:3"}, "there twice"),
-        ({"nodes": "north"}, "'north' are not parties with their node ids"),
         ({"round-timeout": -1.0}, "round-timeout must be"),
-        ({"holder": ""}, "holder is not configured"),
         ({"journal": "week-18"}, "journal must be an absolute path, got 'week-18'"),
         ({"protocol": "nothing", "thresholds": "uniform:16", "min-parties": 2}, None),  # it fits
     ],
@@ -378,15 +238,10 @@ def test_a_run_configuration_that_does_not_fit_the_session_is_refused(
     ("changes", "kind", "logged"),
     [
         ({"data": "/nowhere/rows.csv"}, "InputError", "rows.csv"),
-        ({"data": ""}, "InputError", "data is not configured"),
         ({"holder": "mallory"}, "KeysError", "not by 'mallory'"),
         ({"store": "/nowhere"}, "StoreError", "no key store"),
         ({"score-column": "age"}, "InputError", "'north', .*, row 0, column 'age': score is 40.*, .* run from 40 to "),
-        ({"score-scale": "log"}, "InputError", "score scale 'log' is unknown"),
-        ({"drop-missing": "yes"}, "InputError", "drop-missing is true or false, not 'yes'"),
-        ({"results": ""}, "InputError", "results is not configured"),
         ({"results": "/proc/nowhere"}, "InputError", "no file can be written in '/proc/nowhere'"),
-        ({"passphrase-file": ""}, "InputError", "passphrase-file is not configured"),
     ],
 )
 def test_a_site_tells_the_kind_of_its_error_keeps_the_rest_to_itself_and_does_not_begin_the_session(
@@ -407,75 +262,6 @@ def test_where_all_sites_are_on_this_machine_their_user_is_told_why_scores_do_no
     stage = Stage(functools.partial(Flower, deployed=False), round_timeout=1.0, report=lambda _: None)
     with pytest.raises(InputError, match=r"^party 'odd', row 0, column 'age': score is 44\.0, but these thresholds"):
         stage.evaluate(registry.load("dpauc-laplace"), request, None, [ages])
-
-
-def test_an_error_that_nobody_foresaw_stays_at_a_site_and_is_recorded_by_the_server_in_place_of_an_older_record(
-    consortium: Consortium, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def burst_at_site(*_: object, **__: object) -> None:
-        raise RuntimeError("score 0.123 of patient 7")
-
-    with monkeypatch.context() as patched:
-        patched.setattr("fhe_auc.rows.party_files.read_for", burst_at_site)
-        assert consortium.asked("north").error.reason == "RuntimeError"
-    record = consortium.folder / "journal" / "record.json"
-    record.parent.mkdir(mode=0o700)
-    record.write_text('{"error": {"type": "TooFewPartiesError", "message": "1 of 3"}}')
-    grid = consortium.grid()
-
-    def burst() -> list[int]:
-        assert not record.exists()
-        raise ConnectionResetError("the SuperLink has gone")
-
-    monkeypatch.setattr(grid, "get_node_ids", burst)
-    with pytest.raises(ConnectionResetError):
-        consortium.run(grid)
-    assert consortium.told()["error"] == {"type": "ConnectionResetError", "message": "the SuperLink has gone"}
-
-
-class Stub:
-    """What Flower's grid asks of a SuperLink: replies of which one is not, or never, as announced."""
-
-    def __init__(self, replies: dict[int, Message]) -> None:
-        self.trees, self.found, self.protos = [], {}, []
-        for node, reply in replies.items():
-            reply.metadata.__dict__["_reply_to_message_id"] = f"to {node}"
-            reply.metadata.__dict__["_message_id"] = reply.object_id
-            self.trees.append(get_object_tree(reply))
-            self.protos.append(message_to_proto(remove_content_from_message(reply)))
-            self.found.update({key: part.deflate() for key, part in get_all_nested_objects(reply).items()})
-
-    def PullMessages(self, request: Any) -> PullAppMessagesResponse:
-        return PullAppMessagesResponse(messages_list=self.protos, message_object_trees=self.trees)
-
-    def PullObject(self, request: Any) -> PullObjectResponse:
-        content = self.found.get(request.object_id)
-        return PullObjectResponse(
-            object_found=True, object_available=content is not None, object_content=content or b""
-        )
-
-    def ConfirmMessageReceived(self, request: Any) -> None:
-        return None
-
-
-@pytest.mark.parametrize("malformed", [False, True], ids=["never comes", "is malformed"])
-def test_what_a_site_announces_and_does_not_deliver_costs_its_own_reply_only(malformed: bool) -> None:
-    asked = message_of(b"question")
-    good, bad = (Message(packed(text), reply_to=asked) for text in (b"good", b"bad"))
-    stub = Stub({2: bad, 1: good})
-    content = next(key for key in get_all_nested_objects(bad) if key not in get_all_nested_objects(good))
-    if malformed:
-        stub.found[content] = b"Array 3\0\xff\xff\xff"
-    else:
-        del stub.found[content]
-    grid = HttpGrid.__new__(HttpGrid)
-    vars(grid).update(_run=SimpleNamespace(run_id=1), _client=stub, node=FlowerNode(node_id=1))
-    started = time.monotonic()
-    with limited_replies(started + 1.0):
-        replies = {reply.metadata.reply_to_message_id: reply for reply in grid.pull_messages(["to 1", "to 2"])}
-    assert time.monotonic() - started < 10.0
-    assert unpacked(replies["to 1"]) == b"good"
-    assert replies["to 2"].has_error()
 
 
 def run_in_place_of_flower(

@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 import uuid
 from collections.abc import Iterator
 from functools import partial
@@ -23,7 +22,6 @@ pytest.importorskip("flwr", minversion="1.41.0", reason="the extra fhe-auc[flowe
 from click.testing import CliRunner
 
 from fhe_auc.cli import main
-from fhe_auc.rows import datasets
 from fhe_auc.rows.party_data import PartyData
 from tests.support.chosen import federated_auc
 from tests.support.processes import marked
@@ -110,76 +108,22 @@ def files(terminal: Terminal, site_rows: list[PartyData]) -> list[str]:
     return [f"{data.name}.csv" for data in site_rows]
 
 
-@pytest.mark.parametrize(("protocol", "sites", "rounds"), [("exact", 2, 2), slow("verified", 3, 3)])
+@pytest.mark.parametrize(
+    ("command", "protocol", "sites", "rounds"),
+    [("simulate", "exact", 2, 2), slow("local-deployment", "verified", 3, 3)],
+)
 def test_a_simulation_gives_the_auc_of_evaluate_and_leaves_nothing_behind(
-    protocol: str, sites: int, rounds: int, terminal: Terminal, site_rows: list[PartyData]
+    command: str, protocol: str, sites: int, rounds: int, terminal: Terminal, site_rows: list[PartyData]
 ) -> None:
     write(terminal.folder / "all.csv", site_rows[:sites])
     asked = {"thresholds": GRID, "protocol": protocol}
     options = [each for name, value in asked.items() for each in (f"--{name}", value)]
-    found = terminal.run("simulate", "all.csv", "--site-column", "site", *options)
+    found = terminal.run(command, "all.csv", "--site-column", "site", *options)
     expected = federated_auc(site_rows[:sites], **asked)
     assert found["auc"] == pytest.approx(expected.auc, abs=PRECISION)
     assert found["binning_error"] == pytest.approx(expected.binning_error, abs=PRECISION)
     assert (found["parties"], found["rounds"], found["protocol"]) == (sites, rounds, protocol)
     assert set(found["seconds"]) == {"keys", "submit", "recover"}
-    terminal.assert_clean()
-
-
-@pytest.mark.slow
-def test_78_clinics_simulated_give_the_auc_of_evaluate(terminal: Terminal) -> None:
-    clinics = datasets.load("covid-clinics")
-    write(terminal.folder / "all.csv", clinics)
-    found = terminal.run("simulate", "all.csv", "--site-column", "site", "--protocol", "malicious")
-    assert found["auc"] == pytest.approx(federated_auc(clinics, protocol="malicious").auc, abs=PRECISION)
-    assert found["parties"] == 78
-    terminal.assert_clean()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "options",
-    [
-        *(("--protocol", protocol) for protocol in ("malicious", "verified", "histogram-federated")),
-        *(("--protocol", protocol, "--keys", "helper") for protocol in ("exact", "verified", "histogram-federated")),
-        ("--thresholds", "quantile:10"),
-    ],
-    ids=" ".join,
-)
-@pytest.mark.parametrize("command", ["simulate", "local-deployment"])
-def test_every_kind_of_session_gives_the_auc_of_evaluate(
-    command: str, options: tuple[str, ...], terminal: Terminal, files: list[str], site_rows: list[PartyData]
-) -> None:
-    given = {name.removeprefix("--"): value for name, value in zip(options[::2], options[1::2], strict=True)}
-    given.setdefault("thresholds", GRID)
-    found = terminal.run(command, *files, *(each for pair in given.items() for each in (f"--{pair[0]}", pair[1])))
-    assert found["auc"] == pytest.approx(federated_auc(site_rows, **given).auc, abs=PRECISION)
-    assert found["parties"] == 3
-    terminal.assert_clean()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGKILL])
-@pytest.mark.parametrize("command", ["simulate", "local-deployment"])
-def test_what_is_interrupted_leaves_nothing_behind_either(
-    command: str, sent: signal.Signals, terminal: Terminal, files: list[str]
-) -> None:
-    process = terminal.start(command, *files)
-    assert process.stderr is not None
-    for line in process.stderr:
-        if "the session runs" in line:
-            break
-    time.sleep(6)  # Flower, and Ray, are in the middle of starting
-    assert len(terminal.left()) > 2
-    process.send_signal(sent)
-    process.communicate(timeout=60)
-    if sent in (signal.SIGTERM, signal.SIGINT):
-        assert process.returncode == 128 + sent
-    else:  # which the program does not hear of, or not in time
-        assert process.returncode == -sent
-        deadline = time.monotonic() + 30
-        while (terminal.left() or any(terminal.temporary.iterdir())) and time.monotonic() < deadline:
-            time.sleep(0.2)
     terminal.assert_clean()
 
 

@@ -26,19 +26,18 @@ from fhe_auc.machines.flower.certificates import node_keys
 from fhe_auc.machines.flower.runtime import Flower
 from fhe_auc.machines.flower.superlink import FleetAlone
 from fhe_auc.machines.processes import reserved_port
-from tests.support.processes import running_first, wait_for
+from tests.support.processes import running_first
 
 pytestmark = [pytest.mark.xdist_group("flower"), pytest.mark.timeout(300)]
 
 EVERYWHERE = "0.0.0.0"  # noqa: S104 - who reaches what there is what is tested
 
 SHIFTED = """
-import datetime, pathlib
+import datetime
 class Shifted(datetime.datetime):
     @classmethod
     def now(cls, tz=None):
-        seconds = 0 if pathlib.Path(__file__).with_name("right").exists() else {seconds}
-        return super().now(tz) + datetime.timedelta(seconds=seconds)
+        return super().now(tz) + datetime.timedelta(seconds=100)
 datetime.datetime = Shifted
 """
 
@@ -60,11 +59,10 @@ class Link(Flower):
             url = f"https://{address}:{self._port}{path}"
             return client.request("GET" if path == "/health" else "POST", url, headers=headers).status_code
 
-    def key(self, name: str, *, registered: bool) -> tuple[str, str]:
-        """The option with a new key."""
+    def key(self, name: str) -> tuple[str, str]:
+        """The option with a new key, which is registered."""
         private, public = node_keys(self.folder, name)
-        if registered:
-            self.register(public)
+        self.register(public)
         return "--auth-supernode-private-key", str(private)
 
     def node(self, *arguments: str, **variables: str) -> tuple[subprocess.Popen[bytes], Path]:
@@ -105,7 +103,6 @@ def test_other_machines_reach_the_fleet_api_and_nothing_else(link: Link) -> None
     ("server", "path", "passes"),
     [
         (("127.0.0.1", 9092), "/v1/control/start-run", True),
-        (("::1", 9092), "/v1/control/start-run", True),
         (("10.0.0.5", 9092), "/v1/fleet/pull-messages", True),
         (("10.0.0.5", 9092), "/v1/control/start-run", False),
         (("10.0.0.5", 9092), "/v1/fleet", False),
@@ -132,39 +129,12 @@ def test_where_a_request_was_sent_decides_what_it_reaches(server: Any, path: str
     assert bool(answered) is not passes
 
 
-@pytest.mark.parametrize(
-    ("seconds", "which"), [(100, "ahead of"), pytest.param(-1000, "behind", marks=pytest.mark.slow)]
-)
-def test_a_node_whose_clock_is_wrong_says_by_how_much(seconds: int, which: str, link: Link, tmp_path: Path) -> None:
-    key = link.key(which.split()[0], registered=True)
-    status, told = link.ending(*key, **running_first(tmp_path, SHIFTED.format(seconds=seconds)))
+def test_a_node_whose_clock_is_wrong_says_by_how_much(link: Link, tmp_path: Path) -> None:
+    key = link.key("fast")
+    status, told = link.ending(*key, **running_first(tmp_path, SHIFTED))
     assert (status, told.startswith("error: this machine's clock is ")) == (1, True)
-    assert f"{which} the SuperLink's" in told
+    assert "ahead of the SuperLink's" in told
     assert "set the clock (NTP)" in told
-
-
-@pytest.mark.slow
-def test_a_refusal_that_passes_ends_no_node(link: Link, tmp_path: Path) -> None:
-    """As under load; here the node's clock is put right meanwhile."""
-    key = link.key("late", registered=True)
-    node, log = link.node(*key, **running_first(tmp_path, SHIFTED.format(seconds=100)))
-    wait_for(lambda: "as it also does under load: asking again 2 times" in log.read_text())
-    (tmp_path / "right").touch()
-    wait_for(lambda: "SuperNode ID" in log.read_text())
-    assert node.poll() is None
-    assert "this machine's clock" not in log.read_text()
-    node.kill()
-
-
-@pytest.mark.slow
-def test_a_node_without_a_key_says_so_and_one_with_an_unknown_key_after_a_while(link: Link) -> None:
-    status, told = link.ending()
-    assert status == 1
-    assert told.startswith("error: the SuperLink admits nodes with a registered key only, and this")
-    node, log = link.node(*link.key("unknown", registered=False))
-    assert node.wait(timeout=200) == 1
-    assert "it is a minute until the SuperLink has noticed; if the key is not registered there" in log.read_text()
-    assert log.read_text().splitlines()[-1].startswith("error: the SuperLink does not admit this node: its key is not")
 
 
 NOW = datetime(2026, 5, 4, 12, tzinfo=timezone.utc)
@@ -180,20 +150,15 @@ def response(status: int, *, seconds_ahead: float = 0, code: int | None = None) 
     ("found", "reason"),  # of all answers, or of each of the last ones
     [
         (response(200), ""),
-        (response(200, seconds_ahead=100), ""),
         (response(401, seconds_ahead=100), "clock is 100 s ahead of the SuperLink's"),
         (response(401, seconds_ahead=-400), "clock is 400 s behind the SuperLink's"),
         ([(200, 100), (200, 100), (401, 100)], "clock is 100 s ahead of the SuperLink's, by 3 answers"),
-        ([(200, 9), (401, 7), (401, 60)], "clock is 7 s ahead of the SuperLink's, by 3 answers"),
-        ([(401, 100)], "does not know this node any more"),  # one answer, or two, may be of a SuperLink under load
-        ([(401, 100), (401, 100)], "does not know this node any more"),
+        ([(401, 100), (401, 100)], "does not know this node any more"),  # it may be a SuperLink under load
         ([(200, 0), (401, 100), (401, 100)], "If it is registered, the SuperLink is under load"),
         ([(401, 100), (401, -400), (401, 100)], "does not know this node any more"),
         (response(401), "does not know this node any more"),
-        (response(401, seconds_ahead=-100), "does not know this node any more"),
         (response(412, code=ApiErrorCode.FLEET_NODE_ACTIVATION_FAILED), "its key is not registered there"),
         (response(412, code=ApiErrorCode.FLEET_SUPERNODE_REGISTRATION_DISABLED), "this one was given none"),
-        (response(500), ""),
         (httpx.Response(502, content=b"<html>"), ""),
     ],
 )
@@ -216,7 +181,6 @@ def test_answers_are_sentences_at_the_site(
     ("cause", "reason"),
     [
         ((9, "certificate is not yet valid"), "certificate is not yet valid, by this machine's clock: set the clock"),
-        ((10, "certificate has expired"), "certificate has expired, by this machine's clock: set the clock"),
         ((20, "unable to get local issuer"), "not trusted here (unable to get local issuer)"),
         ((62, "Hostname mismatch"), "not trusted here (Hostname mismatch)"),
         (None, ""),  # closed: tried again, whereas Flower gives up where a text has SSL
@@ -245,9 +209,7 @@ def test_a_clock_that_is_off_by_three_answers_is_told_once_before_it_is_refused(
     monkeypatch.setattr(supernode, "now", lambda: NOW)
     for seconds, warned in (
         ([0, 0, 0, 0], False),
-        ([10, 10], False),
         ([10, 10, 1, 10, 10], False),  # answers of a SuperLink under load are dated late
-        ([10, -10, 10], False),
         ([10, 10, 10, 10, 10], True),
         ([-10, -10, -10, -10], True),
     ):
