@@ -37,9 +37,10 @@ def _private_file(content: bytes = b"") -> Iterator[str]:
     overwritten before it goes. Raises `InputError` where SEAL would write to another path than this one, and
     `DeserialisationError` where it refuses to load the `content`.
     """
+    descriptor, folder = -1, None
     if sys.platform == "linux":
         descriptor = os.memfd_create("fhe-auc")
-        folder, path = None, f"/proc/self/fd/{descriptor}"
+        path = f"/proc/self/fd/{descriptor}"
     else:
         folder = tempfile.TemporaryDirectory(prefix="fhe-auc-")  # mode 700
         if sys.platform == "win32" and not folder.name.isascii():  # it reads the path's UTF-8 in the system's code page
