@@ -19,11 +19,10 @@ from fhe_auc.base.errors import (
 )
 from fhe_auc.base.serialise import decode, encode
 from fhe_auc.metrics.trapezoid import trapezoid
-from fhe_auc.rlwe.ciphertexts import SEED_BYTES, Seeded, wrap
+from fhe_auc.rlwe.ciphertexts import wrap
 from fhe_auc.rlwe.polynomials import Polynomials
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.protocol import Session
-from fhe_auc_protocols.blinded_auc.plan import AucPlan
 from fhe_auc_protocols.blinded_auc.published_digits import published
 from fhe_auc_protocols.blinded_auc.result_check import Recovered
 from fhe_auc_protocols.blinded_auc.semi_honest import SemiHonest
@@ -91,60 +90,6 @@ def test_a_good_envelope_with_a_bad_payload_is_refused_and_forgotten(
     roles.finish(submissions)
 
 
-def test_without_a_party_the_auc_is_that_of_the_others(roles: Roles, submissions: list[bytes]) -> None:
-    for party, submission in zip(roles.parties[::2], submissions[::2], strict=True):
-        roles.aggregator.receive(party.name, submission)
-    result = roles.aggregator.finish_round()
-    for party in roles.parties[::2]:
-        party.respond(result)
-        assert party.result().auc == auc_of(roles.sites[::2])
-        assert "1 of 3 parties are not in the result" in party.result().warnings
-
-
-def test_a_bad_ciphertext_leaves_no_trace_of_good_ones(prepare: Any, backend: str, site_rows: list[PartyData]) -> None:
-    grid = np.unique(np.concatenate([np.linspace(0, 1, 16), np.linspace(2, 3, 1500)]))
-    roles = Roles.of(prepare(backend, thresholds=grid), site_rows)
-    assert roles.session.manifest.decoded_plan(AucPlan).blocks == 2
-    submissions = roles.submit()
-    roles.aggregator.receive("north", submissions[0])
-    first, second = decode(payload_of(submissions[1]), tuple[bytes, ...], "")
-    for blocks in ((first, second[:-1]), (first,), (first, second, second)):
-        with pytest.raises(MessageError):
-            roles.aggregator.receive("south", changed(submissions[1], payload=encode(blocks)))
-    roles.finish(submissions)
-
-
-BAD_RESULTS: dict[str, Callable[[tuple[str, ...], bytes], object]] = {
-    "nothing": lambda counted, ciphertext: (),
-    "nobody counted": lambda counted, ciphertext: ((), ciphertext),
-    "too few parties": lambda counted, ciphertext: (counted[:1], ciphertext),
-    "a stranger": lambda counted, ciphertext: ((*counted, "west"), ciphertext),
-    "a party twice": lambda counted, ciphertext: ((*counted, counted[-1]), ciphertext),
-    "another order": lambda counted, ciphertext: (counted[::-1], ciphertext),
-    "without the reader": lambda counted, ciphertext: (counted[1:], ciphertext),
-    "a number of parties": lambda counted, ciphertext: (3, ciphertext),
-    "an extra field": lambda counted, ciphertext: (counted, ciphertext, 0.99),
-    "a ciphertext truncated": lambda counted, ciphertext: (counted, ciphertext[:-1]),
-    "no ciphertext": lambda counted, ciphertext: (counted, b""),
-}
-
-
-def test_what_is_no_result_or_someones_submission_is_refused_by_a_party(roles: Roles, submissions: list[bytes]) -> None:
-    result = roles.deliver(submissions)
-    (raw,) = decode(payload_of(submissions[1]), tuple[bytes, ...], "")
-    with pytest.raises(MessageError, match="expected a result, got a 'submission'"):
-        roles.parties[0].respond(changed(result, payload=encode((roles.aggregator.counted, raw))))
-    counted, ciphertext = decode(payload_of(result), tuple[tuple[str, ...], bytes], "")
-    for spoilt in BAD_RESULTS.values():
-        bad = changed(result, payload=encode(spoilt(counted, ciphertext)))
-        with pytest.raises(MessageError, match="message of the aggregator refused"):
-            roles.parties[0].respond(bad)
-    with pytest.raises(MessageError, match="checksum"):
-        roles.parties[0].respond(flipped(result, 5000))
-    roles.parties[0].respond(result)
-    assert roles.parties[0].result().auc == auc_of(roles.sites)
-
-
 def well_formed_result(session: Session, draw: Callable[[int, int], Any]) -> bytes:
     """A result of which `draw` chooses coefficients, so many modulo a prime; those of sums first, then polynomials."""
     public = ckks.load_public(session.aggregator_material)
@@ -182,20 +127,6 @@ def test_well_formed_garbage_gives_no_number_and_no_second_answer_and_the_one_an
                 victim.result()
             with pytest.raises(MessageError):
                 victim.respond(result)
-
-
-def test_where_a_party_submits_garbage_no_number_comes_out(roles: Roles, submissions: list[bytes]) -> None:
-    # The aggregator cannot see it: under encryption garbage looks like everything else.
-    generator = np.random.default_rng(4)
-    public: Any = ckks.load_public(roles.session.aggregator_material)
-    half = Seeded(public.ciphertext_shape).half
-    packed = half.pack(half.uniform(generator.bytes(32))) + generator.bytes(SEED_BYTES)
-    garbage = encode((wrap("submission", public.fingerprint, packed),))
-    result = roles.deliver([submissions[0], changed(submissions[1], payload=garbage), submissions[2]])
-    for party in roles.parties:
-        party.respond(result)
-        with pytest.raises((ResultCheckError, UndefinedAucError)):
-            party.result()
 
 
 @pytest.mark.backends("all")

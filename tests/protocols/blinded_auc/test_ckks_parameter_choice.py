@@ -12,14 +12,12 @@ from hypothesis import strategies as st
 from fhe_auc import ckks
 from fhe_auc.base.errors import CapacityError, InputError
 from fhe_auc.base.serialise import decode
-from fhe_auc.ckks.context import checked
 from fhe_auc.ckks.parameters import CHAINS
 from fhe_auc.rlwe.parameters import MAX_MODULUS_BITS, Chain
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.plan import EncodedPlan
 from fhe_auc_protocols.blinded_auc.blinding import BLINDING_BITS, FLOODED_BITS
 from fhe_auc_protocols.blinded_auc.ckks_parameter_choice import PRECISION, plan
-from fhe_auc_protocols.blinded_auc.masked_shares import runs
 from fhe_auc_protocols.blinded_auc.plan import (
     CHECK_WEIGHT,
     EXTRA,
@@ -29,7 +27,7 @@ from fhe_auc_protocols.blinded_auc.plan import (
     error_bound,
     largest_den_factor,
 )
-from tests.support.blinded_auc import Algebra, blocks, counts_of, encoded, manifest_with
+from tests.support.blinded_auc import Algebra, counts_of, encoded, manifest_with
 
 BACKENDS = ("openfhe", "tenseal")  # planning needs no library
 
@@ -122,47 +120,6 @@ def test_plans_keep_to_the_security_table_hold_the_largest_result_and_travel_unc
     assert (copied, copied.to_bytes(), copied.digest) == (manifest, manifest.to_bytes(), manifest.digest)
     read = decode(copied.plan.content, AucPlan, "plan")
     assert (read, encoded(read), read.capacity_bits) == (found, copied.plan, found.capacity_bits)
-
-
-many_rows = st.builds(
-    lambda thresholds, max_rows, split, backend: planned(
-        typical(thresholds=thresholds, max_rows=max_rows, split=split), backend
-    ),
-    st.sampled_from([1, 100, 4000]),
-    st.integers(5, 14).map(lambda digits: 10**digits),
-    st.booleans(),
-    backends,
-).filter(lambda found: found is not None)
-
-
-@settings(max_examples=40)
-@given(many_rows, st.booleans())
-def test_a_party_that_has_all_the_rows_can_encode_them(found: AucPlan, turned: bool) -> None:
-    """Nearly all of one class and in one bin: X or Y is as large as it gets."""
-    crowd, one = np.zeros((2, found.thresholds), int)
-    crowd[-1], one[0] = found.workload.max_rows - 1, 1
-    counts = counts_of(crowd, one) if turned else counts_of(one, crowd)
-    for block in blocks(found, counts, runs(bytes(32), bytes(32), found) if found.split else ()):
-        assert checked(block, found.parameters) is not None
-
-
-def cost(found: AucPlan | None) -> float:
-    return math.inf if found is None else found.submission_bytes
-
-
-@settings(max_examples=30)
-@given(workloads(), backends, st.integers(2, 1000))
-def test_harder_workloads_never_cost_less(workload: Workload, backend: str, factor: int) -> None:
-    easier = cost(planned(workload, backend))
-    harder = [
-        {"max_rows": workload.max_rows * factor},
-        {"parties": workload.parties * factor},
-        {"min_rows": max(2, workload.min_rows // factor)},
-        {"thresholds": min(2**20, workload.thresholds * factor)},
-        {"split": True},
-    ]
-    for changes in harder:
-        assert cost(planned(msgspec.structs.replace(workload, **changes), backend)) >= easier
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

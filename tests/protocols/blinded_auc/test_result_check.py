@@ -11,8 +11,6 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from fhe_auc import ckks
 from fhe_auc.base.errors import ResultCheckError, UndefinedAucError, VerificationError
@@ -129,15 +127,6 @@ class TestForgedResults:
                 accept(totals, PLAN, SECRETS)
             assert_silent(caught.value)
 
-    @settings(max_examples=60)
-    @given(st.integers(0, 10**6), st.integers(1, 10**6), st.floats(0, 1), st.floats(0, 16), st.integers(0, 1000))
-    def test_honest_totals_without_noise_give_the_exact_fraction(self, part, den, tied, bits, seed):
-        num = min(part, den)
-        tie = int(tied * min(num, den - num) / 2)
-        secrets = secrets_of(seed)
-        found = accept(totals_of(num / den, tie / den, den + 1, LEAST_MULTIPLIER * 2**bits, secrets), PLAN, secrets)
-        assert found == (pytest.approx(num / den, abs=1e-12), pytest.approx(tie / den, abs=1e-12))
-
     @pytest.mark.parametrize("backend", ["tenseal", slow("openfhe")])
     def test_honest_totals_with_all_the_noise_of_the_bound_are_accepted_in_every_draw(self, backend):
         """At the least rows and the smallest multiplier, at a tenth of the tolerance; none is the planned ten times."""
@@ -183,7 +172,7 @@ class TestWholeCounts:
                 recover(self.totals(0, den), self.CHOSEN)
 
 
-BALANCES = [(50, 50), (1, 99), (99, 1), (500_000, 500_000), (1, 999_999), (999_999, 1), slow(300, 700), slow(2, 9998)]
+BALANCES = [(50, 50), (1, 99), (99, 1), (500_000, 500_000), (1, 999_999), (999_999, 1)]
 
 
 def pools(bins: int, positives: int, negatives: int) -> dict[str, Any]:
@@ -238,7 +227,7 @@ def test_bounds_on_errors_hold_and_are_not_absurdly_loose(every, split) -> None:
 
 
 @pytest.mark.parametrize("split", [False, True], ids=["semi-honest", "malicious"])
-@pytest.mark.parametrize("rows", [1, slow(100), 10**6])
+@pytest.mark.parametrize("rows", [1, 10**6])
 def test_one_class_has_no_auc_however_many_rows_and_whatever_the_multiplier(every, split, rows) -> None:
     algebra, errors = every[split]
     spread = np.random.default_rng(rows).multinomial(rows, np.full(100, 0.01))
@@ -262,7 +251,7 @@ def test_the_largest_workload_fits_either_ring_at_the_largest_multiplier(every, 
 
 
 @pytest.mark.parametrize("split", [False, True], ids=["semi-honest", "malicious"])
-@pytest.mark.parametrize("excess_bits", [1, *map(slow, (2, 3, 5, 8, 13, 20)), 25])
+@pytest.mark.parametrize("excess_bits", [1, 2, 25])
 def test_more_rows_than_the_bound_are_refused_or_right(every, split, excess_bits) -> None:
     """Up to 2^25 times 10^6 rows; at the largest multiplier four times the rows wrap around for sure."""
     algebra, errors = every[split]

@@ -73,13 +73,6 @@ def test_the_true_delta_of_a_calibrated_sigma_is_what_was_asked_for(epsilon: flo
     assert 1 - Decimal("1e-8") < true <= 1
 
 
-@pytest.mark.parametrize("half", [0.0999, 0.1, 0.1001])
-@pytest.mark.parametrize("epsilon", [1e-3, 0.3, 2.0])
-def test_delta_is_exact_on_either_side_of_where_the_formula_changes(half: float, epsilon: float) -> None:
-    sigma = 1 / (2 * half)
-    assert delta_of(sigma, epsilon, 1.0) == pytest.approx(float(delta_in_decimals(sigma, epsilon)), rel=1e-11)
-
-
 @few
 @given(EPSILONS, DELTAS, SENSITIVITIES)
 def test_the_calibrated_sigma_is_private_nothing_smaller_is_and_it_scales_with_the_sensitivity(

@@ -80,14 +80,6 @@ def test_the_papers_area_is_scikit_learns_trapezoid_over_points_sorted_by_fpr() 
         assert float(area(sums, Curve())) == pytest.approx(expected, abs=1e-12)
 
 
-@pytest.mark.parametrize("curve", [Curve(), Curve(clip=False), WITH_ENDS, Curve(monotone=True)])
-def test_many_runs_at_once_give_what_each_gives_alone_and_every_variant_something_else(curve: Curve) -> None:
-    sums = noisy(3)
-    found = area(sums, curve)
-    np.testing.assert_allclose(found, [float(area(run, curve)) for run in sums], rtol=1e-13)
-    assert curve == Curve() or np.abs(found - area(sums, Curve())).max() > 1e-3
-
-
 def test_monotone_curves_are_left_as_they_are_and_others_made_monotone() -> None:
     exact = np.maximum(noisy(5, runs=1)[0], 0)
     exact[:2] = np.sort(exact[:2], axis=-1)[:, ::-1]

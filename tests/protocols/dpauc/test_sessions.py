@@ -3,7 +3,6 @@
 Real noise cannot be seeded: a statistical test fails by chance with probability `FALSE_ALARM`.
 """
 
-import json
 import math
 import re
 from collections.abc import Callable
@@ -17,7 +16,7 @@ import pytest
 from click.testing import CliRunner, Result
 from scipy import stats
 
-from fhe_auc.base.errors import InputError, MessageError, UndefinedAucError
+from fhe_auc.base.errors import InputError, MessageError
 from fhe_auc.base.serialise import encode
 from fhe_auc.cli import main
 from fhe_auc.question import thresholds
@@ -30,7 +29,6 @@ from fhe_auc_protocols.dpauc.budget import Budget
 from fhe_auc_protocols.dpauc.protocol import DpaucProtocol, DpaucTask, NoisyCounts
 from fhe_auc_protocols.dpauc.roc import statistics
 from tests.support.chosen import federated_auc
-from tests.support.pooled import exact_auc
 from tests.support.roles import SessionRoles, unencrypted
 from tests.support.wire import changed, payload_of
 
@@ -59,12 +57,6 @@ def rows(size: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     random = np.random.default_rng(seed)
     y_true = random.random(size) < 0.3
     return y_true, np.clip(random.normal(0.3 + 0.2 * y_true, 0.2), 0, 1)
-
-
-def aucs(name: str, parties: list[PartyData], sessions: int, **options: float) -> list[float]:
-    """Return the AUCs of so many real sessions."""
-    asked = {"protocol": name, "thresholds": GRID, **NEEDED[name], **options}
-    return [federated_auc(parties, **asked).auc for _ in range(sessions)]
 
 
 def sites(size: int, pieces: int) -> list[PartyData]:
@@ -170,46 +162,20 @@ def test_score_noise_moves_scores_by_laplace_of_the_stated_scale() -> None:
 # --- What comes out ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("name", "options"),
-    [
-        ("dpauc-laplace", {}),
-        ("dpauc-gaussian", {"delta": 0.5}),
-        ("dpauc-rr", {}),
-        pytest.param("dpauc-rr", {"score_epsilon": 100.0}, marks=pytest.mark.slow),
-    ],
-)
-def test_with_the_largest_budget_the_auc_is_the_exact_trapezoid(name: str, options: dict[str, float]) -> None:
-    parties = sites(30_000, 3)
-    found = federated_auc(parties, protocol=name, thresholds=GRID, epsilon=100.0, **options, **EXACT)
-    # No label is flipped (e^-100); noise on scores takes some across a threshold; on counts it is 1 in 9,000 positives.
-    assert found.auc == pytest.approx(
-        exact_auc(parties, GRID), abs=0.01 if options or name == "dpauc-laplace" else 1e-9
-    )
-
-
-@pytest.mark.parametrize("epsilon", [1.0, pytest.param(8.0, marks=pytest.mark.slow)])
 @each
-def test_real_sessions_give_the_aucs_that_the_simulation_gives(name: str, epsilon: float) -> None:
+def test_real_sessions_give_the_aucs_that_the_simulation_gives(name: str) -> None:
     y_true, y_score = rows(3000)
     parties = split(y_true, y_score, np.arange(3000), 3)
-    real = aucs(name, parties, 60, epsilon=epsilon)
+    asked = {"protocol": name, "thresholds": GRID, **NEEDED[name]}
+    real = [federated_auc(parties, **asked).auc for _ in range(60)]
 
     def simulated(budget: float) -> np.ndarray:
         of = Budget.checked(plugin(name).mechanism, {**NEEDED[name], "epsilon": budget}, len(GRID))
         counts = statistics(y_true, y_score, GRID)
         return simulation.aucs(counts, of, parties=3, runs=10_000, random=np.random.default_rng(1))
 
-    assert stats.kstest(real, simulated(epsilon)).pvalue > FALSE_ALARM
-    assert stats.kstest(real, simulated(epsilon / 16)).pvalue < 1e-3
-
-
-@pytest.mark.parametrize("name", ["dpauc-laplace", pytest.param("dpauc-rr", marks=pytest.mark.slow)])
-def test_sites_that_hold_like_scores_give_the_same_aucs_as_sites_dealt_at_random(name: str) -> None:
-    y_true, y_score = rows(1500)
-    orders = (np.random.default_rng(2).permutation(1500), np.argsort(y_score))
-    iid, sorted_by_score = (aucs(name, split(y_true, y_score, order, 4), 60, epsilon=8.0) for order in orders)
-    assert stats.kstest(iid, sorted_by_score).pvalue > FALSE_ALARM
+    assert stats.kstest(real, simulated(1.0)).pvalue > FALSE_ALARM
+    assert stats.kstest(real, simulated(1 / 16)).pvalue < 1e-3
 
 
 @each
@@ -293,39 +259,25 @@ FINITE, NOTHING = "epsilon must be positive and finite, got {}", "epsilon {} pro
 SMALL, NO_OPTION = "epsilon {} is too small: noise of scale {} fits no count", "no option '{}'"
 REFUSED = {
     "dpauc-laplace": [
-        *(({"epsilon": value}, FINITE.format(value)) for value in (0, 0.0, -1.0, math.nan, math.inf)),
-        *(({"epsilon": value}, f"epsilon must be a number, got {value!r}") for value in ("1", True)),
-        ({"epsilon": 10**400}, FINITE.format("inf")),
-        ({"epsilon": 1e300}, NOTHING.format("1e+300")),
+        *(({"epsilon": value}, FINITE.format(value)) for value in (0, -1.0, math.nan)),
+        ({"epsilon": "1"}, "epsilon must be a number, got '1'"),
         ({"epsilon": 100.001}, NOTHING.format("100.001")),
-        ({"epsilon": 1e-310}, SMALL.format("1e-310", "inf")),
         ({"epsilon": 1e-17}, SMALL.format("1e-17", "4.4e+18")),
         ({"delta": 0.1}, "no option 'delta' (there are: epsilon, clip, endpoints"),
-        *(({name: 3}, NO_OPTION.format(name)) for name in ("score_epsilon", "round_scores")),
-        ({"clip": 1}, "clip must be true or false, got 1"),
         ({"monotone": "yes"}, "monotone must be true or false, got 'yes'"),
         ({"budget_thresholds": 10}, "at least the number of thresholds, 11, got 10"),
-        *(
-            ({"budget_thresholds": size}, "budget_thresholds must be at most 1,048,576")
-            for size in (10**400, 2**20 + 1)
-        ),
+        ({"budget_thresholds": 2**20 + 1}, "budget_thresholds must be at most 1,048,576"),
     ],
     "dpauc-gaussian": [
-        *(({"epsilon": value}, FINITE.format(value)) for value in (0, math.nan)),
-        *(({"delta": value}, "delta must") for value in (0, 1, 1.5, -0.1, math.nan)),
+        *(({"delta": value}, "delta must") for value in (0, 1, math.nan)),
         ({"delta": None}, "delta has no default"),
-        ({"epsilon": 1e308}, NOTHING.format("1e+308")),
         ({"epsilon": 1e-20, "delta": 1e-30}, "epsilon 1e-20 is too small: noise of scale"),
         ({"budget_thresholds": 11.0}, "must be an integer"),
     ],
     "dpauc-rr": [
-        *(({"epsilon": value}, FINITE.format(value)) for value in (0, math.nan)),
         ({"budget_thresholds": 11}, NO_OPTION.format("budget_thresholds")),
-        ({"score_epsilon": 0}, "score_epsilon must be positive"),
         ({"score_epsilon": 1e12}, "score_" + NOTHING.format("1e+12")),
-        ({"score_epsilon": 1e-320}, " is too small: noise of scale inf fits no count"),
         ({"epsilon": 1e-12}, "epsilon 1e-12 is too small: labels would be coins"),
-        ({"epsilon": 101}, NOTHING.format(101)),
     ],
 }
 
@@ -337,26 +289,11 @@ def test_options_without_sense_are_refused(name: str) -> None:
             manifest_of(name, **options)
 
 
-def test_score_noise_needs_scores_from_0_to_1_and_an_auc_both_labels() -> None:
+def test_score_noise_needs_scores_from_0_to_1() -> None:
     data = PartyData.from_arrays("a", [0, 1], [0.2, 1.1])
     wide = msgspec.structs.replace(manifest_of("dpauc-rr", score_epsilon=1.0), grid=np.linspace(-5, 6, 5).tobytes())
     with pytest.raises(InputError, match=r"party 'a': score_epsilon is for scores in \[0, 1\]"):
         plugin("dpauc-rr").party(wide, b"", data)
-    ones = PartyData.from_arrays("a", [True] * 3, [0.1, 0.2, 0.3])
-    with pytest.raises(UndefinedAucError, match="one class only"):
-        federated_auc([ones], protocol="dpauc-rr", thresholds=GRID, epsilon=100.0)
-
-
-def test_the_manifest_carries_the_whole_budget_and_gives_it_back() -> None:
-    options = {"epsilon": 2, "budget_thresholds": 12, "clip": "false", "endpoints": True}
-    sent = manifest_of("dpauc-laplace", **options)
-    manifest = Manifest.from_bytes(sent.to_bytes())
-    assert len({sent, manifest}) == 1
-    assert len({sent, manifest_of("dpauc-laplace", **options)}) == 2  # of another session
-    budget = plugin("dpauc-laplace").checked(manifest)
-    assert budget == Budget.checked("laplace", options, 11)
-    assert (budget.epsilon, budget.budget_thresholds, budget.curve.clip, budget.curve.endpoints) == (2, 12, False, True)
-    assert budget.noise_scale == 24
 
 
 # --- Messages ---------------------------------------------------------------------------------------------------------
@@ -375,8 +312,6 @@ def crooked(**rows: list[int]) -> list[list[int]]:
         crooked(fp=[-1] * 11),
         crooked(tp=[9, *range(9, -1, -1)]),  # 19 rows at the first threshold, 20 at the others
         crooked(tp=[8, 9, *range(8, -1, -1)], fn=[2, 1, *range(2, 11)]),  # fewer above a lower threshold
-        crooked(tp=[0] * 11, fn=[10] * 11, tn=[0] * 11),
-        [[2**61] * 11, [0] * 11, [-(2**61)] * 11, [0] * 11],
         [[2**62 - 1] * 11, [0] * 11, [2**62 - 1] * 10 + [2**62 - 2], [0] * 11],
     ],
 )
@@ -389,20 +324,6 @@ def test_randomised_responses_that_no_labels_could_give_are_refused(counts: list
         party.respond(changed(result, payload=encode([2, *counts])))
     party.respond(changed(result, payload=encode([2, *crooked()])))
     assert 0 <= party.result().auc <= 1
-
-
-@pytest.mark.parametrize("counts", [[[0] * 11] * 4, [[1] * 11, [0] * 11, [0] * 11, [0] * 11]])
-def test_sums_of_no_row_or_of_one_have_no_auc(counts: list[list[int]]) -> None:
-    roles, sent = opened("dpauc-rr", "a", size=50)
-    roles.parties[0].respond(changed(roles.deliver(sent), payload=encode([1, *counts])))
-    with pytest.raises(UndefinedAucError, match="one class only"):
-        roles.parties[0].result()
-
-
-def test_the_largest_counts_of_all_parties_together_still_fit() -> None:
-    (roles, sent), most = opened("dpauc-laplace", "a", "b", "c"), (2**63 - 1) // 3
-    result = roles.deliver([changed(answer, payload=encode([1, *([[most] * 11] * 4)])) for answer in sent])
-    assert NoisyCounts.submitted(payload_of(result)).tp == [3 * most] * 11
 
 
 # --- Command line -----------------------------------------------------------------------------------------------------
@@ -432,15 +353,6 @@ def test_evaluate_tells_people_what_is_true_of_noise(call: Callable[[str], Resul
     assert not any(other in text for other in ("±", "encrypt and", "count, and add noise"))
     with_costs = call("--protocol dpauc-laplace -o epsilon=8 --thresholds uniform:10 --costs").stdout
     assert "count, and add noise" in " ".join(with_costs.split())
-
-
-def test_json_of_a_noisy_result_has_null_for_what_nothing_bounds(call: Callable[[str], Result]) -> None:
-    found = json.loads(call("--protocol dpauc-rr -o epsilon=8 --thresholds uniform:10 --json").stdout)
-    assert [found[name] for name in ("binning_error", "numerical_error", "backend", "security_bits")] == [
-        *(None, None, "none", 0)
-    ]
-    settings = found["settings"]
-    assert (settings["epsilon"], settings["flip_probability"]) == (8, pytest.approx(1 / (1 + math.exp(8))))
 
 
 def test_the_demo_claims_no_interval_for_a_noisy_result_and_draws_none(

@@ -15,7 +15,7 @@ from scipy.stats import chisquare
 
 from fhe_auc.base.errors import InputError
 from fhe_auc_protocols import exact_sampling
-from fhe_auc_protocols.u_statistics.hadamard import HadamardTree, _odd
+from fhe_auc_protocols.u_statistics.hadamard import HadamardTree
 from fhe_auc_protocols.u_statistics.hierarchy import HierarchicalAuc
 
 RUNS = 2000
@@ -32,12 +32,6 @@ def hierarchical_histogram(leaf_counts: np.ndarray) -> list[np.ndarray]:
     while len(levels[0]) > 1:
         levels.insert(0, levels[0].reshape(-1, 2).sum(axis=1))
     return levels
-
-
-@few
-@given(st.lists(st.integers(0, 2**32 - 1), min_size=1))
-def test_odd_tells_whether_the_number_of_ones_is_odd(values: list) -> None:
-    assert _odd(np.array(values)).tolist() == [bin(value).count("1") % 2 == 1 for value in values]
 
 
 def test_a_device_reports_each_level_row_and_sign_with_its_probability() -> None:
@@ -184,10 +178,7 @@ def test_without_discarding_the_auc_is_unbiased_and_discarding_biases_it_by_less
 
 @pytest.mark.parametrize(
     ("users", "share", "depth", "epsilon"),
-    [
-        *((2000, 0.5, 4, 1.0), (2000, 0.1, 6, 2.0), (10_000, 0.05, 10, 4.0)),
-        *(pytest.param(10_000, *rest, marks=pytest.mark.slow) for rest in ((0.5, 8, 1.0), (0.3, 12, 2.0))),
-    ],
+    [(2000, 0.5, 4, 1.0), (2000, 0.1, 6, 2.0), (10_000, 0.05, 10, 4.0)],
 )
 def test_the_squared_error_stays_below_theorem_3(users: int, share: float, depth: int, epsilon: float) -> None:
     generator = np.random.default_rng(7)
@@ -195,20 +186,6 @@ def test_the_squared_error_stays_below_theorem_3(users: int, share: float, depth
     squares = squared_errors(generator, (plus, minus), depth, epsilon, runs=100)
     assert depth <= math.sqrt(users)
     assert 0 < np.mean(squares) < HierarchicalAuc(HadamardTree(depth, epsilon), len(plus), len(minus)).error_bound()
-
-
-@pytest.mark.slow
-def test_the_error_follows_theorem_4_and_hardly_depends_on_the_domain() -> None:
-    """The shape of [USTAT]'s figure 3, which docs/evidence/u-statistics.md has numbers of."""
-    generator, errors = np.random.default_rng(1), {}
-    for epsilon, depth in itertools.product((1.0, 2.0, 4.0), (8, 10, 12)):
-        found = squared_errors(generator, beta_leaves(generator, 10**5, 0.3, depth), depth, epsilon, runs=80)
-        errors[epsilon, depth] = math.sqrt(np.mean(found))
-    ratios = [error / (depth**1.5 / (epsilon * math.sqrt(10**5))) for (epsilon, depth), error in errors.items()]
-    assert max(ratios) < 4 * min(ratios)  # within a factor of two of one constant
-    for epsilon in (1.0, 2.0, 4.0):
-        assert errors[epsilon, 12] < 1.6 * errors[epsilon, 8]
-    assert errors[1.0, 10] > errors[2.0, 10] > errors[4.0, 10]
 
 
 def test_theorem_3_in_its_own_words() -> None:
