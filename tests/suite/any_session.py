@@ -209,6 +209,11 @@ class AnySession(RuleBasedStateMachine):
         _, answers = other_session(self.case)
         self.refused(name, answers[name], "session")
 
+    @precondition(lambda self: self.case.way == "memory" and self.case.keys == "sealed")
+    @rule(which=WHICH)
+    def keys_of_another_session(self, which: int) -> None:
+        self.world.refuse_other_keys(chosen(self.case.parties, which))
+
     @rule(name=st.sampled_from(["mallory", "", AGGREGATOR, "North", "north\n"]))
     def stranger(self, name: str) -> None:
         self.refused(name, b"", "round" if self.ended else "sender")

@@ -17,13 +17,15 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
-from fhe_auc.base.errors import DeserialisationError, EvaluationError, FheAucError, MessageError
+from fhe_auc.base.errors import DeserialisationError, EvaluationError, FheAucError, InputError, MessageError
 from fhe_auc.base.exchange import Arrivals, Folder
 from fhe_auc.base.logs import RoleLog
 from fhe_auc.base.names import HELPER
+from fhe_auc.base.serialise import decode, encode
 from fhe_auc.machines import file_transport, outcomes, site_role
 from fhe_auc.machines.site_state import Joined, site_storage
 from fhe_auc.question.analysis import PLAIN, Analysis
@@ -36,6 +38,7 @@ from fhe_auc.session.messages import Message
 from fhe_auc.session.nothing import Nothing
 from fhe_auc.session.party import Party
 from fhe_auc.session.protocol import Protocol, Request
+from fhe_auc_keys.bundles.session_keys import PartySecrets
 from tests.support.several import SEX, made
 from tests.support.wire import flipped
 
@@ -249,6 +252,7 @@ class World:
         self.session = self.plugin.prepare(case.request(self.data))
         if case.way == "memory":
             self.manifest, delivery = self.session.manifest, self.session.delivery()
+            self.materials = delivery.parties
             self._aggregator = lambda: self.plugin.aggregator(self.manifest, delivery.aggregator)
             self.sites: dict[str, Site] = {
                 name: SiteInMemory(self._party(name, delivery.parties[name])) for name in case.parties
@@ -304,6 +308,14 @@ class World:
         made.journal = self.journal
         return made
 
+    def refuse_other_keys(self, name: str) -> None:
+        """Give a party the secret key of another session with its own secrets: it is not made."""
+        own, other = (decode(each, PartySecrets, "") for each in (self.materials[name], other_material(self.case)))
+        if other.context:
+            mixed = encode(msgspec.structs.replace(own, context=other.context))
+            with pytest.raises(InputError, match="keys are not those of"):
+                self.plugin.party(self.manifest, mixed, self.data[name])
+
     def restart_aggregator(self) -> None:
         """Kill it: the next one says what it said, and has what it had."""
         before, number = self.aggregator, self.aggregator.round
@@ -324,6 +336,14 @@ class World:
 
 def parsed(data: bytes) -> Message:
     return Message.from_bytes(data, limit=len(data))
+
+
+@cache
+def other_material(case: Case) -> bytes:
+    """Return a party's material in another session of the same kind."""
+    world = World(case, 0)
+    world.end()
+    return world.materials[case.parties[0]]
 
 
 @cache

@@ -1,5 +1,6 @@
 """Any night of protocols without keys; and some nights that are told step by step."""
 
+import numpy as np
 import pytest
 
 from fhe_auc.base.serialise import FORMAT_VERSION
@@ -61,6 +62,23 @@ def test_a_site_puts_back_what_it_has_said(world, how):
     look(world, times=8)
     assert world.all_have_results
     assert world.counted(world.nights[0]) == SITES
+
+
+def test_a_site_with_more_rows_than_its_cap_says_so_and_sends_nothing():
+    with World(CASES[2], 0) as world:
+        world.make_night()
+        np.savez(world.folder / "south.npz", y_true=[0, 1] * 7, y_score=[0.5] * 14)
+        look(world, ADDER, "south", times=3)
+        assert "14 rows, more than its cap" in world.step("south", world.nights[0])
+        assert "night-1/round-1/south.submission" not in world.exchange.files
+
+
+def test_a_message_that_is_not_the_aggregator_s_is_named_with_the_reason(world):
+    look(world, ADDER, times=3)
+    name = "night-1/round-1.message"
+    world.exchange.put(name, world.exchange.read(name)[:-1] + b"?")
+    look(world, "south", times=2)
+    assert "skipped round-1.message: fhe-auc message truncated or damaged" in world.step("south", world.nights[0])
 
 
 def test_what_comes_while_a_session_runs_is_looked_at_when_it_has_ended(world):
