@@ -1,31 +1,26 @@
 """`fhe-auc compare-protocols`: the paper's story, real and simulated sessions, and how bad input is told."""
 
 import csv
-import itertools
 import json
 import math
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from scipy import stats
 
 from fhe_auc import Setup, federated_auc
-from fhe_auc.base.errors import InputError, ResultCheckError, UndefinedAucError
+from fhe_auc.base.errors import InputError, ResultCheckError
 from fhe_auc.cli import main
 from fhe_auc.question import thresholds
 from fhe_auc.rows.party_data import PartyData
-from fhe_auc_benchmarks.comparison import figure, measure
+from fhe_auc_benchmarks.comparison import measure
 from fhe_auc_benchmarks.comparison import simulated_dpauc as simulation
 from fhe_auc_benchmarks.comparison.measure import SKLEARN, ProtocolComparison, Row, compare, subsample
-from fhe_auc_protocols import opendp_samplers
-from fhe_auc_protocols.dpauc.budget import GAUSSIAN, LAPLACE, RANDOMIZED_RESPONSE, Budget
-from fhe_auc_protocols.dpauc.roc import area, statistics
+from fhe_auc_protocols.dpauc.budget import GAUSSIAN, LAPLACE, Budget
+from fhe_auc_protocols.dpauc.roc import statistics
 from tests.support.pooled import pooled, sklearns_auc
 from tests.support.synthetic_scores import CRITEO_AUC, criteo_like
 
@@ -112,21 +107,6 @@ def test_mean_deviation_and_errors_are_those_of_the_runs_and_a_row_without_any_s
     assert (row.runs, row.note) == (0, "the slots differ")
 
 
-def test_budgets_grids_and_labels_are_checked_first_and_equal_seeds_give_equal_numbers() -> None:
-    with pytest.raises(UndefinedAucError, match="one label only"):
-        compare([PartyData.from_arrays("a", [1, 1], [0.1, 0.2])], asked())
-    with pytest.raises(InputError, match="promises nothing"):
-        compare(sites(100), asked(protocols=("semi-honest", "dpauc-rr"), epsilons=(1.0, 5000.0), session=None))
-    with pytest.raises(InputError, match="from 4, not 3"):
-        compare(sites(100), asked(thresholds=(3,), session=None))
-
-    def aucs(seed: int) -> list[float]:
-        return [row.auc for row in compare(sites(300), asked(sizes=(100, None), seed=seed))]
-
-    assert aucs(1) == aucs(1)
-    assert aucs(1) != aucs(2)
-
-
 def test_progress_counts_every_measurement_and_all_rows_and_their_number_are_one_size() -> None:
     seen: list[tuple[str, int, int]] = []
     wanted = asked(epsilons=(1.0, 2.0), thresholds=(10, 20), sizes=(50, None))
@@ -148,33 +128,6 @@ def test_the_error_that_thresholds_alone_cause_is_that_of_the_protocols_own_curv
         row = of(found, method)
         assert row.error == pytest.approx(row.threshold_error, abs=1e-6 if method == "dpauc-rr" else 0.05)
     assert of(found, "dpauc-rr").error > of(found, "semi-honest").error + 0.1
-
-
-def test_loading_opendp_is_no_sessions_time() -> None:
-    loaded = []
-
-    def session(*arguments: Any, **options: Any) -> Any:
-        loaded.append(opendp_samplers._opendp.cache_info().currsize)
-        return federated_auc(*arguments, **options)
-
-    opendp_samplers._adder.cache_clear()
-    opendp_samplers._opendp.cache_clear()
-    compare(sites(100), asked(session=session))
-    assert loaded == [1]
-
-
-@settings(max_examples=25)
-@given(st.integers(2, 300), st.integers(0, 5))
-def test_a_subsample_has_its_size_and_the_proportion_of_labels_and_rows_of_the_parties(size: int, seed: int) -> None:
-    parties = sites(300, number=7)
-    drawn = subsample(parties, size, seed)
-    y_true, whole = pooled(drawn).y_true, pooled(parties).y_true.mean()
-    assert len(y_true) == size
-    assert abs(y_true.sum() - size * whole) <= max(1, 0.5)
-    assert 0 < y_true.sum() < size
-    by_name = {party.name: set(zip(party.y_true.tolist(), party.y_score.tolist(), strict=True)) for party in parties}
-    for party in drawn:
-        assert set(zip(party.y_true.tolist(), party.y_score.tolist(), strict=True)) <= by_name[party.name]
 
 
 def test_a_subsample_of_all_rows_is_all_a_party_without_any_takes_no_part_and_other_sizes_are_refused() -> None:
@@ -223,16 +176,6 @@ def test_json_csv_and_figure_of_one_comparison_tell_the_same(file: str) -> None:
     assert result.stderr == "table saved as table.csv\nfigure saved as figure.png\n"
 
 
-def test_rows_that_are_left_out_are_told(tmp_path: Path) -> None:
-    rows = [f"{number % 2},{(number % 9) / 9:.2f},{'ab'[number % 3 == 0]}" for number in range(60)]
-    file = tmp_path / "a.csv"
-    file.write_text("\n".join(["y_true,y_score,site", *rows, "NA,0.5,a", ",0.5,c", ""]))
-    done = call(str(file), "--protocols exact --thresholds 5 --grid uniform --drop-missing")
-    assert done.exit_code == 0, done.output
-    assert "warning: party 'a': 1 rows with a missing entry were left out" in done.stderr
-    assert "warning: site 'c': all of its rows (1) have a missing entry" in done.stderr
-
-
 def test_json_is_printed_last_and_a_table_that_cannot_be_written_first(
     file: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -249,17 +192,6 @@ def test_json_is_printed_last_and_a_table_that_cannot_be_written_first(
     result = call(file, f"{QUICK} --csv table.csv")
     assert (result.exit_code, result.stdout) == (2, "")
     assert "table 'table.csv' cannot be written: Permission denied; choose another place" in result.stderr
-
-
-def test_the_figure_of_one_number_of_rows_names_each_protocol_once() -> None:
-    rows = compare(sites(100), asked(protocols=("dpauc-laplace", "dpauc-rr"), epsilons=(1.0, 8.0), thresholds=(10, 20)))
-    axes = figure.draw(rows).axes[0]
-    assert [label.get_text() for label in axes.get_yticklabels()] == [
-        f"{name}, ε = {epsilon:g}" for name in ("dpauc-laplace", "dpauc-rr") for epsilon in (1, 8)
-    ]
-    found = {line.get_label(): list(line.get_xdata()) for line in axes.get_lines()}
-    for count in (10, 20):
-        assert found[f"{count} thresholds"] == [row.error for row in rows if row.thresholds == count]
 
 
 def test_people_get_a_table_for_each_number_of_rows_and_each_warning_once(file: str) -> None:
@@ -285,18 +217,13 @@ def test_people_get_a_table_for_each_number_of_rows_and_each_warning_once(file: 
     [
         ("--protocols magic", "unknown protocol 'magic'"),
         ("--protocols ,", "expected names of protocols, separated by commas, got ''"),
-        ("--epsilons 0", "expected positive numbers, separated by commas, got '0'"),
         ("--epsilons 1,x", "expected positive numbers, separated by commas, got 'x'"),
-        ("--epsilons inf", "expected positive numbers, separated by commas, got 'inf'"),
         ("--thresholds 10,y", "expected whole numbers, separated by commas, got 'y'"),
         (f"{QUICK} --thresholds 1", "number of thresholds must be from 2"),
         ("--subsample 10,some", "expected numbers of rows, or all, separated by commas, got 'some'"),
         (f"{QUICK} --subsample 401", "a subsample of 401 rows was asked for; take 2 to 400"),
-        ("--delta 1", "'--delta': 1"),
         ("--plot figure.gif", r"must end in .png, .pdf or .svg"),
         ("--csv none/table.csv", "table 'none/table.csv': there is no folder 'none'; make it first"),
-        ("--csv .", "table '.' is a folder; name a file"),
-        ("--csv rows.npz", "table 'rows.npz' is one of the files to read; choose another name"),
         ("--csv ./link.csv", "table 'link.csv' is one of the files to read"),
         ("--plot figure.svg --csv figure.svg", "table and figure are both to be saved as 'figure.svg'"),
     ],
@@ -327,56 +254,6 @@ def test_encrypted_protocols_run_for_real_and_one_that_cannot_be_planned_leaves_
     assert rows["malicious"]["auc"] == pytest.approx(direct.auc, abs=1e-6)
 
 
-def made_up(counts: tuple[int, ...], sizes: tuple[int, ...]) -> list[Row]:
-    """As if errors fell with the rows, from method to method."""
-    rows = []
-    methods = [("semi-honest", None), ("malicious", None)]
-    methods += [(name, e) for name in ("dpauc-laplace", "dpauc-gaussian", "dpauc-rr") for e in (1.0, 8.0)]
-    for size in sizes:
-        whole: dict[str, Any] = {"rows": size, "parties": 10}
-        rows.append(Row(**whole, thresholds=None, method=SKLEARN, privacy="none", auc=0.75))
-        for count, (at, (method, epsilon)) in itertools.product(counts, enumerate(methods)):
-            error = 0.3 / (1 + at) / size**0.3
-            told = {"error": error, "error_low": error / 2, "error_high": 2 * error, "runs": 100 if epsilon else 1}
-            rows.append(Row(**whole, thresholds=count, method=method, epsilon=epsilon, privacy="", auc=0.7, **told))
-    return rows
-
-
-@pytest.mark.parametrize(
-    ("counts", "sizes"),
-    [
-        ((25, 50, 100), (100, 1000, 10_000, 100_000, 458_407)),
-        *(((100,), (7612,)), pytest.param((10, 25, 50, 100, 200), (100,), marks=pytest.mark.slow)),
-    ],
-)
-def test_no_text_overlaps_another_or_leaves_the_figure(
-    counts: tuple[int, ...], sizes: tuple[int, ...], assert_texts_apart: Callable[..., None]
-) -> None:
-    drawn = figure.draw(made_up(counts, sizes))
-    assert_texts_apart(drawn, least=11)
-
-
-def test_panels_say_what_they_show_without_colour_and_leave_out_rows_without_a_number() -> None:
-    drawn = figure.draw(made_up((25, 50), (100, 1000)))
-    panels = drawn.axes
-    assert [axes.get_title(loc="left") for axes in panels] == ["25 thresholds", "50 thresholds"]
-    assert {axes.get_xlabel() for axes in panels} == {"rows of all parties together"}
-    assert panels[0].get_ylabel() == "|AUC − scikit-learn's|"
-    assert "mean of 100 runs; bands: 10th to 90th percentile" in drawn.get_suptitle()
-    lines = figure.draw(made_up((25,), (100, 1000))).axes[0].get_lines()
-    hollow = (line.get_markerfacecolor() == "none" for line in lines)
-    looks = {(str(line.get_marker()), str(line._unscaled_dash_pattern), next(hollow)) for line in lines}
-    assert len(looks) == len(lines) == 9
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-
-    rows = made_up((25,), (100, 500))
-    nothing = dict.fromkeys(("auc", "error", "error_low", "error_high"), math.nan)
-    rows.append(Row(**{**vars(rows[-1]), **nothing, "rows": 1000}))
-    drawn = figure.draw(rows)
-    FigureCanvasAgg(drawn).draw()
-    assert {x for axes in drawn.axes for line in axes.get_lines() for x in line.get_xdata()} == {100, 500}
-
-
 FALSE_ALARM = 1e-4  # of the tests of simulated noise, with other seeds
 GRID = thresholds.dpauc(40)
 
@@ -403,24 +280,3 @@ def test_the_shortcut_has_the_law_of_noise_by_party(mechanism: str, options: dic
     assert stats.kstest(fast, slow).pvalue > FALSE_ALARM
     wrong = simulation.aucs(exact, of, parties=2 * parties, runs=2000, random=random)
     assert stats.kstest(wrong, slow).pvalue < FALSE_ALARM
-
-
-@pytest.mark.parametrize("epsilon", [0.5, 1.0, 4.0])
-def test_debiased_flips_are_unbiased(epsilon: float) -> None:
-    """The mean of 4,000 runs is within 5 standard errors of the noiseless area (false alarm 6e-7)."""
-    of = budget(RANDOMIZED_RESPONSE, epsilon)
-    exact = counts(50_000)
-    found = simulation.aucs(exact, of, parties=1, runs=4000, random=np.random.default_rng(3))
-    clean = float(area(exact.astype(float), of.curve))
-    assert abs(found.mean() - clean) < 5 * found.std() / np.sqrt(len(found))
-
-
-def test_more_runs_than_are_held_at_a_time_are_all_drawn_and_equal_seeds_give_equal_ones() -> None:
-    exact = counts(100)
-
-    def drawn(runs: int) -> np.ndarray:
-        return simulation.aucs(exact, budget(LAPLACE, 1.0), parties=2, runs=runs, random=np.random.default_rng(5))
-
-    runs = simulation._NOISED_VALUES // exact.size * 2 + 1
-    assert len(drawn(runs)) == runs
-    np.testing.assert_array_equal(drawn(9), drawn(9))
