@@ -16,7 +16,6 @@ from fhe_auc.base.errors import InputError, ResultCheckError
 from fhe_auc.cli import main
 from fhe_auc.question import thresholds
 from fhe_auc.rows.party_data import PartyData
-from fhe_auc_benchmarks.comparison import measure
 from fhe_auc_benchmarks.comparison import simulated_dpauc as simulation
 from fhe_auc_benchmarks.comparison.measure import SKLEARN, ProtocolComparison, Row, compare, subsample
 from fhe_auc_protocols.dpauc.budget import GAUSSIAN, LAPLACE, Budget
@@ -107,29 +106,6 @@ def test_mean_deviation_and_errors_are_those_of_the_runs_and_a_row_without_any_s
     assert (row.runs, row.note) == (0, "the slots differ")
 
 
-def test_progress_counts_every_measurement_and_all_rows_and_their_number_are_one_size() -> None:
-    seen: list[tuple[str, int, int]] = []
-    wanted = asked(epsilons=(1.0, 2.0), thresholds=(10, 20), sizes=(50, None))
-    rows = compare(sites(100), wanted, lambda *report: seen.append(report))
-    assert len(rows) == 2 * (1 + 4)
-    assert [done for _, done, _ in seen] == [1, 2, 3, 4, 6, 7, 8, 9, 10]
-    assert {total for _, _, total in seen} == {10}
-    found = compare(sites(120), asked(sizes=(50, 120, None)))
-    assert [row.rows for row in found] == [50, 50, 120, 120]
-
-
-def test_the_error_that_thresholds_alone_cause_is_that_of_the_protocols_own_curve() -> None:
-    rows = pooled(sites(500))
-    y_score = np.clip(8 * (rows.y_score - 0.2), 0, 1)  # most are 1, the last point
-    parties = [PartyData.from_arrays("a", rows.y_true, y_score)]
-    wanted = asked(protocols=("semi-honest", "dpauc-rr"), epsilons=(60.0,), grid="uniform", backend="tenseal")
-    found = compare(parties, wanted)
-    for method in ("semi-honest", "dpauc-rr"):
-        row = of(found, method)
-        assert row.error == pytest.approx(row.threshold_error, abs=1e-6 if method == "dpauc-rr" else 0.05)
-    assert of(found, "dpauc-rr").error > of(found, "semi-honest").error + 0.1
-
-
 def test_a_subsample_of_all_rows_is_all_a_party_without_any_takes_no_part_and_other_sizes_are_refused() -> None:
     parties = sites(60)
     assert [p.y_score.tolist() for p in subsample(parties, 60, 0)] == [p.y_score.tolist() for p in parties]
@@ -174,24 +150,6 @@ def test_json_csv_and_figure_of_one_comparison_tell_the_same(file: str) -> None:
         assert one["epsilon"] == ("" if other["epsilon"] is None else str(other["epsilon"]))
     assert Path("figure.png").read_bytes().startswith(b"\x89PNG")
     assert result.stderr == "table saved as table.csv\nfigure saved as figure.png\n"
-
-
-def test_json_is_printed_last_and_a_table_that_cannot_be_written_first(
-    file: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    result = call(file, f"{QUICK} --csv /dev/full --json")
-    assert result.exit_code == 1
-    assert "No space left" in json.loads(result.stdout)["error"]
-    assert "scikit-learn, on all of them in the clear" in call(file, f"{QUICK} --csv /dev/full").stdout
-
-    def denied(*_: Any, **__: Any) -> None:
-        raise PermissionError(13, "Permission denied")
-
-    monkeypatch.setattr("fhe_auc.base.files.tempfile.TemporaryFile", denied)
-    monkeypatch.setattr(measure, "compare", None)
-    result = call(file, f"{QUICK} --csv table.csv")
-    assert (result.exit_code, result.stdout) == (2, "")
-    assert "table 'table.csv' cannot be written: Permission denied; choose another place" in result.stderr
 
 
 def test_people_get_a_table_for_each_number_of_rows_and_each_warning_once(file: str) -> None:

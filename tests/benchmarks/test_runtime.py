@@ -101,27 +101,6 @@ def test_a_wrong_auc_is_never_reported_and_a_stopwatch_tells_work_from_waiting()
     assert watch.cpu < 0.03 < watch.wall
 
 
-def test_contenders_take_turns_and_warm_up_is_not_counted() -> None:
-    seen: list[str] = []
-
-    class Watched(Plaintext):
-        def aggregate(self) -> None:
-            seen.append(self.name)
-            super().aggregate()
-
-    def named(name: str) -> Any:
-        def make(problem: BenchmarkProblem) -> Contender:
-            contender = Watched(problem)
-            contender.name = name
-            return contender
-
-        return make
-
-    found = measure(SMALL, [named("a"), named("b")], runs=2)
-    assert seen == ["a", "b"] * 3
-    assert [each.runs for each in found] == [2, 2]
-
-
 def measurement(contender: str, parties: int, thresholds: int, seconds: float, upload: int = 168_000) -> Measurement:
     spent = {"keys": seconds, "party": seconds / 10, "aggregator": seconds, "helper": 0.0}
     return Measurement(

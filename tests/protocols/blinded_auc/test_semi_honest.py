@@ -1,7 +1,6 @@
 """The semi-honest protocol against exact integers and scikit-learn. At its limits and beyond: test_result_check."""
 
 import functools
-import tracemalloc
 
 import numpy as np
 import pytest
@@ -11,22 +10,15 @@ from fhe_auc.base.errors import InputError
 from fhe_auc.question import thresholds
 from fhe_auc.rows import datasets
 from fhe_auc.rows.party_data import PartyData
-from fhe_auc.session.ckks_computation import running_sum
 from tests.support import chosen
-from tests.support.blinded_auc import Algebra, counts_of, session_sums
+from tests.support.blinded_auc import session_sums
 from tests.support.pooled import exact_auc, pooled
 
 BACKENDS = ckks.available_backends()
 backends = pytest.mark.parametrize("backend", BACKENDS)
-PRECISION = 1e-8
 pytestmark = pytest.mark.backends("one")
 slow = functools.partial(pytest.param, marks=pytest.mark.slow)
 federated_auc = functools.partial(chosen.federated_auc, protocol="semi-honest")
-
-
-@pytest.fixture(scope="module", params=BACKENDS)
-def engine(request) -> Algebra:
-    return Algebra(request.param)
 
 
 @pytest.mark.backends("all")
@@ -73,16 +65,3 @@ def test_parties_or_names_that_are_none_are_refused():
     ]:
         with pytest.raises(InputError, match=f"the name of a party {problem}|{problem}"):
             federated_auc({name: PAIR})
-
-
-def test_the_aggregators_memory_does_not_grow_with_the_parties(engine):
-    """300 submissions of 172 kB: kept, they would take 52 MB."""
-    submission = engine.submission(counts_of(np.ones(100), np.ones(100)))
-    total, used = running_sum(engine.keys.public, engine.plan.blocks), []
-    tracemalloc.start()
-    for number in (10, 290):
-        for _ in range(number):
-            total.add(submission)
-        used.append(tracemalloc.get_traced_memory()[0])
-    tracemalloc.stop()
-    assert used[1] - used[0] < 2**20

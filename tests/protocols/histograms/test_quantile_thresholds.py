@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fhe_auc.base.errors import EvaluationError, InputError, VerificationError
@@ -113,23 +113,6 @@ def test_any_noise_leaves_ascending_thresholds_or_a_clear_error(noise: list[floa
     else:
         with pytest.raises(EvaluationError, match="hold no row"):
             equi_depth_cells(levels, bins)
-
-
-@settings(max_examples=60)
-@given(
-    scores=st.lists(st.floats(0, 1) | st.sampled_from([0.0, 0.3, 1.0]), min_size=1, max_size=60),
-    bins=st.integers(2, 40),
-)
-@example(scores=[0.0], bins=2)
-@example(scores=[1.0, 1.0], bins=2)
-def test_however_many_scores_are_tied_thresholds_rise_from_0_and_are_no_more_than_wanted(
-    scores: list[float], bins: int
-) -> None:
-    grid = cell_starts(8)[equi_depth_cells(in_cells(scores, 8), bins)]
-    assert grid[0] == 0
-    assert (np.diff(grid) > 0).all()
-    assert grid[-1] < 1
-    assert 2 <= len(grid) <= bins
 
 
 def test_where_one_score_has_most_rows_its_cell_is_a_bin_of_its_own() -> None:

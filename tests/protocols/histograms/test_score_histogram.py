@@ -47,17 +47,6 @@ def evaluated(parties, **options):
     return federated_auc(parties, protocol="histogram-federated", **options)
 
 
-def same(found, truth):
-    bins = found.histogram.positives, found.histogram.negatives
-    return np.array_equal(bins, (truth.bin_positives, truth.bin_negatives))
-
-
-def test_a_hundred_thousand_thresholds_do():
-    sites = random_sites(2, 30)
-    found = evaluated(sites, thresholds="uniform:100000")
-    assert same(found, count(pooled(sites), thresholds.uniform(100_000)))
-
-
 @pytest.mark.parametrize("scores", [[0.5] * 15, np.linspace(0, 1, 15)], ids=["in one bin", "in many"])
 def test_more_pooled_rows_than_the_bound_give_no_number_wherever_they_lie(scores):
     """The bound on sums is the request's max_rows, not the rows that there are; nobody can count all beforehand."""
