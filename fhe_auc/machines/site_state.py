@@ -243,7 +243,7 @@ class _Answered(SecretStruct, frozen=True):
     parties: tuple[str, ...] = ()  # of the session
 
 
-_FORMAT = KeptFormat(b"fheansw", _Answered, "answer kept", version=5)
+_FORMAT = KeptFormat(b"fheansw", _Answered, "answer kept", version=6)
 _READ = "result", "UndefinedAucError", "UndefinedMetricError"  # outcomes that tell about the rows
 
 

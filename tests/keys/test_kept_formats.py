@@ -56,7 +56,7 @@ def opened_session(store: KeyStore) -> bytes:
     store.put("identity", OWN, identity.to_bytes())
     Trusted(trust.anchors, (), trust.revocation_lists).keep(store)
     store.put("bundle", name, Kept(document, ends, MATERIAL).to_bytes())
-    state = site_state._Answered(b"asked", b"sent", b"rows", MATERIAL, b"", 900, (), True, False, "", {})
+    state = site_state._Answered(b"asked", b"sent", b"rows", MATERIAL, b"", 900, (), False, "", {})
     store.put("state", name, site_state._FORMAT.frame(state))
     return manifest.session
 

@@ -39,9 +39,11 @@ class PartySecrets(SecretStruct, frozen=True):
 
     context: bytes  # the secret key, for `load_secret` of `fhe_auc.ckks` or `fhe_auc.bfv`; empty where there is none
     common_secret: Annotated[bytes, _COMMON_SECRET]  # 32 random bytes
-    seed: Annotated[bytes, msgspec.Meta(max_length=SEED_BYTES)] = (
-        b""  # 32 random bytes, for this party's pad alone; empty without pads, and once it is used
-    )
+    seed: bytes = b""  # 32 random bytes, for this party's pad alone; empty without pads, and once it is used
+
+    def __post_init__(self) -> None:
+        if len(self.seed) not in (0, SEED_BYTES):
+            raise ValueError(f"a seed has {SEED_BYTES} bytes")
 
 
 class _WithPadKey(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):

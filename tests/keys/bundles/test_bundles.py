@@ -14,12 +14,13 @@ from fhe_auc import ckks
 from fhe_auc.base.errors import DeserialisationError, InputError
 from fhe_auc.base.serialise import decode, encode
 from fhe_auc.rlwe.ciphertexts import wrap
-from fhe_auc.session.protocol import Session
+from fhe_auc.session import registry
+from fhe_auc.session.protocol import Request, Session
 from fhe_auc_keys.bundles import announcement
 from fhe_auc_keys.bundles import sealed_bundles as bundles
 from fhe_auc_keys.bundles.announcement import Announcement, open_announcement
 from fhe_auc_keys.bundles.sealed_bundles import OpenedBundle, SealedBundles, open_aggregator_bundle, open_party_bundle
-from fhe_auc_keys.bundles.session_keys import DealtSession, PartySecrets, aggregator_material
+from fhe_auc_keys.bundles.session_keys import DealtSession, PartySecrets, aggregator_material, party_secrets
 from fhe_auc_keys.errors import ExpiredError, KeysError, StoreError, TamperedError, UnfitCertificateError
 from fhe_auc_keys.site.session_files import kept_for_party
 from fhe_auc_keys.store.key_store import KeyStore
@@ -422,3 +423,14 @@ def test_no_piece_of_a_secret_is_in_anything_that_the_aggregator_holds_or_sees(
     assert shared(key, pieces(start + words.tobytes(), 6)) >= 40
     assert shared(key, pieces(start + key[333:350] + start, 6)) >= 12
     assert shared(common_secret, pieces(start + common_secret[9:25], 6)) >= 11  # 12, where the byte before fits
+
+
+@pytest.mark.parametrize("length", [1, 31, 33])
+def test_a_seed_of_another_length_is_refused_when_the_bundle_is_opened(length: int) -> None:
+    """Not when the party answers: a bundle opens once."""
+    session = registry.load("exact").prepare(Request(parties=("north", "south"), thresholds=np.linspace(0, 1, 5)))
+    assert isinstance(session, DealtSession)
+    given = session.common.context, session.common.common_secret
+    assert party_secrets(encode((*given, bytes(32))), session.manifest).seed == bytes(32)
+    with pytest.raises(KeysError, match="secret keys are not those of the manifest"):
+        party_secrets(encode((*given, bytes(length))), session.manifest)
