@@ -108,10 +108,7 @@ class Folder(Exchange):
     def list(self, place: str) -> dict[str, Version]:
         """List a folder."""
         listed: dict[str, Version] = {}
-        folder = self.root / place
-        if place and folder.is_symlink():  # it is others', and may lead anywhere
-            raise NotADirectoryError(errno.ENOTDIR, "a link, where a folder should be", str(folder))
-        with os.scandir(folder) as entries:
+        with os.scandir(self._path(f"{place}?").parent if place else self.root) as entries:
             for entry in entries:
                 with suppress(FileNotFoundError):
                     listed[entry.name + "/" * entry.is_dir(follow_symlinks=False)] = _state_of(entry)
@@ -119,11 +116,11 @@ class Folder(Exchange):
 
     def read(self, name: str, longest: int = LONGEST) -> bytes:
         """Read a file that is neither a link nor a device."""
-        return read_from_others(self.root / name, longest, plain=True)
+        return read_from_others(self._path(name), longest, plain=True)
 
     def put(self, name: str, data: bytes) -> None:
         """Write a file, to the disk; the folders on the way are made."""
-        path = self.root / name
+        path = self._inside(name)
         self.prepare(path.parent)
         if not name.endswith("/"):
             write_atomically(path, data, mode=SHARED, durable=True)
@@ -132,7 +129,22 @@ class Folder(Exchange):
 
     def remove(self, name: str) -> None:
         """Remove a file."""
-        (self.root / name).unlink(missing_ok=True)
+        self._path(name).unlink(missing_ok=True)
+
+    def _path(self, name: str) -> Path:
+        """Return where a name lies; `NotADirectoryError` for a link on the way, which others may lead anywhere."""
+        path = self._inside(name)
+        for folder in path.parents:
+            if folder == self.root:
+                break
+            if folder.is_symlink():
+                raise NotADirectoryError(errno.ENOTDIR, "a link, where a folder should be", str(folder))
+        return path
+
+    def _inside(self, name: str) -> Path:
+        if ".." in name.split("/"):
+            raise InputError(f"{name!r} leads out of {str(self)!r}")
+        return self.root / name
 
     def prepare(self, folder: Path) -> None:
         """Make a folder in this one; errors as of `make_folder`."""

@@ -56,6 +56,20 @@ def test_a_link_that_others_have_put_there_leads_nobody_elsewhere(tmp_path: Path
     with pytest.raises(OSError, match="round-2"):
         make_folder(tmp_path / "round-2", inside=True)
     assert sorted(each.name for each in tmp_path.iterdir()) == ["mine", "round-1", "round-2"]
+    (tmp_path / "mine" / "night").mkdir(parents=True, exist_ok=True)
+    (tmp_path / "mine" / "night" / "file").write_bytes(b"mine")
+    exchange = Folder(tmp_path)
+    for way in (lambda: exchange.list("round-1/"), lambda: exchange.list("round-1/night/")):
+        with pytest.raises(NotADirectoryError):
+            way()
+    for act in (exchange.read, exchange.remove):
+        with pytest.raises(NotADirectoryError):
+            act("round-1/night/file")
+        with pytest.raises(InputError, match="leads out of"):
+            act("round-1/../mine/night/file")
+    with pytest.raises(InputError, match="leads out of"):
+        exchange.put("../file", b"")
+    assert (tmp_path / "mine" / "night" / "file").read_bytes() == b"mine"
 
 
 def looked(arrivals: Arrivals, longest: int = LONGEST) -> bytes | None:
