@@ -27,7 +27,7 @@ from fhe_auc.base.logs import RoleLog
 from fhe_auc.base.names import HELPER
 from fhe_auc.base.serialise import decode, encode
 from fhe_auc.machines import file_transport, outcomes, site_role
-from fhe_auc.machines.site_state import Joined, site_storage
+from fhe_auc.machines.site_state import Joined, site_storage, spent_by
 from fhe_auc.question.analysis import PLAIN, Analysis
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.rows.party_files import write_rows
@@ -225,8 +225,17 @@ class SiteInStore(Site):
         files = list(Path(self.config["results"]).glob("*.json"))
         if not files:
             raise EvaluationError("there is no result")
+        with site_storage().site(self.config) as kept:
+            (state,) = [kept.state(bytes.fromhex(file.stem.split("-")[-1])) for file in files]
         (file,) = files
-        return outcomes.read(file)
+        told = spent_by(state or b"")[1]
+        try:
+            found = outcomes.read(file)
+        except FheAucError as error:
+            assert told == type(error).__name__
+            raise
+        assert told == "result"
+        return found
 
 
 class SiteOfFlower(SiteInStore):

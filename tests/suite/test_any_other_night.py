@@ -82,6 +82,25 @@ def test_a_message_that_is_not_the_aggregator_s_is_named_with_the_reason(world):
     assert "skipped round-1.message: it bears no genuine signature" in world.step("south", world.nights[0])
 
 
+def test_a_message_of_another_session_is_named_and_this_one_goes_on(world):
+    look(world, times=6)
+    world.physics.passed += 86_400
+    world.make_night()
+    look(world, ADDER, times=2)
+    world.exchange.put("night-2/round-2.message", world.exchange.read("night-1/round-2.message"))
+    look(world, "south", times=2)
+    assert "round-2.message: it is of session " + world.nights[0].session in world.step("south", world.nights[1])
+    assert "night-2/round-1/south.submission" in world.exchange.files
+
+
+def test_an_aggregator_refuses_a_session_that_is_not_for_what_it_is_configured_for(world, monkeypatch):
+    config = world.config(ADDER)
+    monkeypatch.setattr(world, "config", lambda name: {**config, "min-parties": 3})
+    look(world, ADDER, times=2)
+    assert "goes on from 2 parties on, not from 3" in world.step(ADDER, world.nights[0])
+    assert "night-1/round-1.message" not in world.exchange.files
+
+
 def test_what_comes_while_a_session_runs_is_looked_at_when_it_has_ended(world):
     """In the first night's folder lies what opens the second night, which then is played there."""
     first, own = world.nights[0], world.exchange.read("night-1/session.convened")
