@@ -36,7 +36,7 @@ from fhe_auc.session.protocol import Request, Session
 from fhe_auc_keys.bundles.sealed_bundles import seal_session
 from fhe_auc_keys.site.policy import Policy
 from fhe_auc_keys.store.budget import Ledger, Limit
-from fhe_auc_keys.store.key_store import KeyStore
+from fhe_auc_keys.store.key_store import TRAIL, KeyStore
 from fhe_auc_keys.store.trusted_authorities import Trusted
 from fhe_auc_keys.store.vault import OWN, create_with_random_passphrase
 from tests.suite.memory_exchange import Memory
@@ -455,6 +455,10 @@ class World:
             if is_finished(read_record(self.journal(night))):
                 if sure:
                     self._check_results(night)
+                for name in self.counted(night):
+                    trail = (self.folder / name / "store" / TRAIL).read_text("utf-8").splitlines()
+                    if not any('"submitted"' in line and night.session in line for line in trail):
+                        raise Broken(f"{name} has submitted to {night.folder}, and its audit trail does not say so")
                 continue
             health = {name: str(self.status(name).get("health", "")) for name in self.roles}
             steps = {name: self.step(name, night) for name in self.roles}

@@ -56,7 +56,7 @@ ANALYSES: Mapping[str, Analysis] = {
 }
 OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "boundaries-distributed-dp": {"bins": 4, "epsilon": 30.0, "height": 4},
-    "boundaries-federated": {"bins": 4},
+    "boundaries-federated": {"bins": np.int64(4)},  # numpy's numbers are as good as Python's
     "boundaries-local-dp": {"bins": 4, "epsilon": 30.0, "height": 4},
     "dpauc-gaussian": {"epsilon": 30.0, "delta": 1e-5},
     "dpauc-laplace": {"epsilon": 30.0},
