@@ -39,7 +39,7 @@ from fhe_auc.session.messages import Message
 from fhe_auc.session.nothing import Nothing
 from fhe_auc.session.party import Party
 from fhe_auc.session.protocol import Protocol, Request
-from fhe_auc_keys.bundles.session_keys import PartySecrets
+from fhe_auc_keys.bundles.session_keys import PartySecrets, aggregator_material, public_context
 from tests.support.several import SEX, made
 from tests.support.wire import flipped
 
@@ -227,7 +227,10 @@ class SiteInStore(Site):
         if not files:
             raise EvaluationError("there is no result")
         with site_storage().site(self.config) as kept:
-            (state,) = [kept.state(bytes.fromhex(file.stem.split("-")[-1])) for file in files]
+            (session,) = [bytes.fromhex(file.stem.split("-")[-1]) for file in files]
+            state = kept.state(session)
+            with pytest.raises(FheAucError):  # it is closed: what it took is gone
+                kept.session(session)
         (file,) = files
         told = spent_by(state or b"")[1]
         failure = json.loads(file.read_text(encoding="utf-8")).get("error", {})
@@ -258,7 +261,7 @@ class World:
         self.session = self.plugin.prepare(case.request(self.data))
         if case.way == "memory":
             self.manifest, delivery = self.session.manifest, self.session.delivery()
-            self.materials = delivery.parties
+            self.materials, self._material = delivery.parties, delivery.aggregator
             self._aggregator = lambda: self.plugin.aggregator(self.manifest, delivery.aggregator)
             self.sites: dict[str, Site] = {
                 name: SiteInMemory(self._party(name, delivery.parties[name])) for name in case.parties
@@ -315,12 +318,17 @@ class World:
         return made
 
     def refuse_other_keys(self, name: str) -> None:
-        """Give a party the secret key of another session with its own secrets: it is not made."""
+        """Give a party the secret key of another session with its own secrets, or the aggregator half a pad key."""
         own, other = (decode(each, PartySecrets, "") for each in (self.materials[name], other_material(self.case)))
         if other.context:
             mixed = encode(msgspec.structs.replace(own, context=other.context))
             with pytest.raises(InputError, match="keys are not those of"):
                 self.plugin.party(self.manifest, mixed, self.data[name])
+
+        context, pad_key = public_context(self._material)
+        if pad_key:
+            with pytest.raises(FheAucError):
+                self.plugin.aggregator(self.manifest, aggregator_material(context, pad_key[:-1]))
 
     def restart_aggregator(self) -> None:
         """Kill it: the next one says what it said, and has what it had."""
