@@ -16,6 +16,7 @@ class Memory(Exchange):
         self.files: dict[str, tuple[bytes, int]] = {}
         self._changes: dict[str, int] = {}  # of places, by what comes and goes directly in them
         self._writes = count(1)
+        self.prepared: set[str] = set()  # places that others put files into
 
     def __str__(self) -> str:
         return "memory"
@@ -36,7 +37,9 @@ class Memory(Exchange):
         return data
 
     def put(self, name: str, data: bytes) -> None:
-        if not name.endswith("/"):
+        if name.endswith("/"):
+            self.prepared.add(name)
+        else:
             self.files[name] = data, self._changed(name)
 
     def remove(self, name: str) -> None:

@@ -3,7 +3,9 @@
 import numpy as np
 import pytest
 
+from fhe_auc.base.errors import InputError
 from fhe_auc.base.serialise import FORMAT_VERSION
+from fhe_auc.machines import serve
 from tests.suite.consortium import ADDER, CASES, SITES, Broken, World
 from tests.suite.nights import drawn, play, shrunk
 from tests.support.nothing import installed
@@ -48,6 +50,15 @@ def test_a_night_without_faults(world):
     look(world, times=6)
     assert world.all_have_results
     assert {world.status(name)["health"] for name in world.roles} == {"ok"}
+    assert world.exchange.prepared == {"night-1/round-1/", "night-1/round-2/"}
+
+
+def test_an_aggregator_has_a_folder_for_each_site_and_no_other_role_has_several(world):
+    several = {"inbox": ["north", "south"]}
+    serve.Server({**world.config(ADDER), **several})
+    for name, wrong in (("north", several), (ADDER, {"inbox": ["north", 7]})):
+        with pytest.raises(InputError, match="inbox is a folder"):
+            serve.Server({**world.config(name), **wrong})
 
 
 @pytest.mark.parametrize("how", ["lose", "cut", "flip", "version"])
