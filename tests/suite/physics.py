@@ -135,7 +135,9 @@ class View(Exchange):
             self._memory.put(name, data)
             self._told(name, data)
 
-        if not name.endswith("/"):
+        if name.endswith("/"):
+            self._memory.put(name, data)
+        else:
             self._physics.durable(put, grows=True)
 
     def remove(self, name: str) -> None:

@@ -37,7 +37,7 @@ def without_posix(*arguments: str) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize(("suites", "least"), [(SUITES, 40), pytest.param(MORE, 35, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("suites", "least"), [(SUITES, 30), pytest.param(MORE, 30, marks=pytest.mark.slow)])
 def test_what_lies_in_files_needs_no_posix(suites: list[str], least: int) -> None:
     assert all(suite.startswith(tuple(run_on_windows())) for suite in suites)
     said = without_posix(*suites)
