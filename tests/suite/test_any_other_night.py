@@ -1,5 +1,7 @@
 """Any night of protocols without keys; and some nights that are told step by step."""
 
+import shutil
+
 import numpy as np
 import pytest
 
@@ -110,6 +112,16 @@ def test_an_aggregator_refuses_a_session_that_is_not_for_what_it_is_configured_f
     look(world, ADDER, times=2)
     assert "goes on from 2 parties on, not from 3" in world.step(ADDER, world.nights[0])
     assert "night-1/round-1.message" not in world.exchange.files
+
+
+def test_an_aggregator_that_has_lost_its_journal_says_nothing_anew(world):
+    look(world, ADDER, times=3)
+    said = world.exchange.read("night-1/round-1.message")
+    world.back_up(ADDER)  # which buries it
+    shutil.rmtree(world.journal(world.nights[0]))
+    look(world, ADDER, times=3)
+    assert "was not sent from the journal" in world.step(ADDER, world.nights[0])
+    assert world.exchange.read("night-1/round-1.message") == said
 
 
 def test_what_comes_while_a_session_runs_is_looked_at_when_it_has_ended(world):
