@@ -287,9 +287,3 @@ def own_secrets(material: bytes, manifest: Manifest) -> PartySecrets:
         return party_secrets(material, manifest)
     except (DeserialisationError, KeysError) as error:
         raise InputError(str(error)) from None
-
-
-def require_all(request: Request) -> None:
-    """Raise `InputError` where a request lets parties be left out, and none can be."""
-    if request.min_parties not in (None, request.size):
-        raise InputError("min_parties does not apply: with malicious, no party can be left out")
