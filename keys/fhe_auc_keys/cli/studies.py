@@ -60,10 +60,11 @@ def make(study_file: Path, config: Path, again: bool) -> common.Report:
         told = "is made, and in the exchange"
     elif now.ended:
         told = "has its result; nothing is due"
-    facts = {"study": study.digest, "session": now.session, "step": now.step, "new": now.new, "ended": now.ended, "wrong": now.wrong}
+    told_now = {name: getattr(now, name) for name in ("session", "step", "new", "ended", "wrong")}
     rows: common.Rows = [(f"session {now.session.hex()}", told, f"{now.step}, of study {study.digest.hex()[:8]}")]
     if now.wrong:
         rows.append(("WRONG", now.wrong, ""))
+    facts = {"study": study.digest, **told_now}
     return common.Report(facts, rows, study.lines() if now.new else [], failed=bool(now.wrong))
 
 

@@ -96,7 +96,7 @@ def agree(store: KeyStore, study: Study) -> None:
 
 
 def withdraw(store: KeyStore, digest: str) -> None:
-    """Take an agreement back, by how the study's digest, hexadecimal, begins; raise `KeysError` for none, or several."""
+    """Take an agreement back, by how the study's digest (hexadecimal) begins; raise `KeysError` for none or several."""
     book = _stored(store)
     left = tuple(each for each in book.studies if not each.study.digest.hex().startswith(digest))
     if len(left) != len(book.studies) - 1:

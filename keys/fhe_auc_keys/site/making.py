@@ -208,6 +208,11 @@ def _files(session: bytes, sealed: SealedBundles, keys: str) -> Iterator[tuple[s
         yield f"{place}{number}.bundle", bundle
 
 
+def sessions_sent(store: KeyStore) -> tuple[str, ...]:
+    """Return the ids of sessions that were made here and are not over; errors as `KeyStore.load`."""
+    return tuple(_stored(store).sent)
+
+
 def sent_files(store: KeyStore, session: bytes) -> Mapping[str, bytes]:
     """Return what a session that was made here has to have in the exchange, by name."""
     return store.load("made", session.hex(), _FILES)

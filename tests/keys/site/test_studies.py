@@ -1,9 +1,8 @@
-"""Studies between machines: what an agreed one makes is answered, and anything else waits; each turn has one session."""
+"""Studies between machines: what an agreed one makes is answered, and all else waits; each turn has one session."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ from fhe_auc.machines import outcomes
 from fhe_auc.results.evaluation import Evaluation, QuantileThresholds
 from fhe_auc_keys.store.key_store import KeyStore
 from tests.support.keys_folder import ADDER, PASSPHRASE
-from tests.support.served import HELPER, SITES, auc_of, change, make_roles, results, serving, status, until
+from tests.support.served import HELPER, SITES, auc_of, change, make_roles, results, serving, until
 
 STUDY = f"""
 model = "net 2"
@@ -30,7 +29,7 @@ thresholds = "uniform:16"
 
 
 @pytest.fixture(autouse=True)
-def roles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def roles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Three sites, aggregator and helper, who have agreed to nothing."""
     make_roles(tmp_path)
     monkeypatch.chdir(tmp_path)
@@ -43,7 +42,6 @@ def roles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     change(ADDER, holder="north")
     change("north", credentials="credentials")
     Path("study.toml").write_text(STUDY)
-    yield
 
 
 def call(*arguments: str) -> Result:
