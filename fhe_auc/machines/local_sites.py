@@ -18,6 +18,7 @@ from fhe_auc.machines.processes import Processes
 from fhe_auc.machines.site_state import LocalSites, site_storage
 from fhe_auc.question.analysis import Analysis
 from fhe_auc.results.evaluation import Evaluation, Outcome, QuantileThresholds, preceded
+from fhe_auc.results.result_file import told_error
 from fhe_auc.rows.own_rows import check_scores
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.rows.party_files import write_rows
@@ -100,7 +101,7 @@ class Stage:
             self.report("the session runs")
             record = place.run(config, {**made.sites, **sites})
             if "error" in record:
-                raise outcomes.told_error(record["error"])
+                raise told_error(record["error"])
             return with_costs(_told(sites, record["counted"]), seconds)
 
 

@@ -13,8 +13,8 @@ from fhe_auc.machines.flower import bundle
 from fhe_auc.machines.flower.certificates import TlsFiles, node_keys
 from fhe_auc.machines.flower.client_app import VIRTUAL_SITES
 from fhe_auc.machines.local_sites import LocalCarrier
-from fhe_auc.machines.outcomes import told_error
 from fhe_auc.machines.processes import reserved_port, usable_cores
+from fhe_auc.results.result_file import told_error
 
 _POLL = 0.1
 _LAST_WORDS = 2000  # characters of a log that an error quotes
