@@ -10,7 +10,7 @@ from fhe_auc.base.files import read_config
 from fhe_auc.cli import inputs, output
 from fhe_auc.cli.defaults import CommandGroup
 from fhe_auc.cli.local_session import local_options, play
-from fhe_auc.cli.session import CONFIG, FOLDER
+from fhe_auc.cli.serve import CONFIG, FOLDER
 
 
 @click.group("flare", cls=CommandGroup)

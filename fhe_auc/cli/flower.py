@@ -14,7 +14,7 @@ from fhe_auc.base.files import read_config
 from fhe_auc.cli import inputs, output
 from fhe_auc.cli.defaults import CommandGroup
 from fhe_auc.cli.local_session import local_options, play
-from fhe_auc.cli.session import add_status, log_format_option
+from fhe_auc.cli.serve import log_format_option
 from fhe_auc.machines.flower import require_flower
 
 _DEPLOYED_AT_MOST = 10
@@ -204,6 +204,3 @@ def rerun(app: Path, run_config: Path, arguments: tuple[str, ...]) -> None:
     flwr = str(Path(sys.executable).with_name("flwr"))
     command = [flwr, "run", str(app), *arguments, "--run-config", str(run_config)]
     sys.exit(subprocess.run(command, check=False).returncode)  # noqa: S603 - Flower's own command
-
-
-add_status(flower)

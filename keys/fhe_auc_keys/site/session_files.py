@@ -25,7 +25,6 @@ from fhe_auc_keys.bundles.sealed_bundles import (
     AggregatorKeys,
     Kept,
     announced_in_bundle,
-    claimed_announcement,
     claimed_in_bundle,
     open_aggregator_bundle,
     open_party_bundle,
@@ -67,11 +66,6 @@ def announced_to_aggregator(data: bytes, trust: Trust, *, holder: str, at: datet
     if is_announcement(data):
         return _open_announced(data, trust, holder=holder, session=None, at=at)
     return announced_in_bundle(AGGREGATOR_KIND, data, trust, holder=holder, at=at)[0]
-
-
-def claimed_by_aggregator(data: bytes) -> bytes:
-    """Return the id of the session that such a file says it opens; raise `TamperedError` where it is none."""
-    return announcement.claimed(data if is_announcement(data) else claimed_announcement(data)).manifest.session
 
 
 def claimed_id(data: bytes) -> bytes:
