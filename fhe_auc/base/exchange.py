@@ -223,8 +223,7 @@ class Arrivals:
         listed: dict[str, Version] = {}
         try:
             listed = {name: version for name, version in self.exchange.list(place).items() if not name.startswith(".")}
-            self.skipped.pop(place, None)
-            self._named.pop(place, None)
+            self.clear(place)
         except FileNotFoundError:
             pass
         except (OSError, InputError) as error:
@@ -256,8 +255,8 @@ class Arrivals:
         self._digests[name] = digest
         if before == digest:
             return None
-        self.skipped.pop(name, None)
-        self._named.pop(name, None)
+        if before is not None:
+            self.clear(name)
         return data
 
     def take(self, name: str, parse: Callable[[bytes], T], longest: int = LONGEST) -> T | None:
@@ -271,6 +270,7 @@ class Arrivals:
             if data is not None:
                 try:
                     self._taken[name] = parse(data)
+                    self.clear(name)
                 except FheAucError as error:
                     self.skip(name, told(error))
             if name in self._taken:
@@ -290,6 +290,11 @@ class Arrivals:
     def _forget(self, name: str) -> None:
         for known in (self.skipped, self._listed, self._digests, self._good, self._taken, self._named):
             known.pop(name, None)
+
+    def clear(self, name: str) -> None:
+        """Have nothing be wrong with a file."""
+        self.skipped.pop(name, None)
+        self._named.pop(name, None)
 
     def skip(self, name: str, why: str) -> None:
         """Have a file not count until it changes."""

@@ -36,8 +36,6 @@ _SECTIONS = {
         "keys": "Certify sites, and hand out a session's keys.",
         "serve": "Play a role in all sessions of an exchange.",
         "status": "Tell whether all is well, and how sessions stand.",
-        "flower": "Run sessions between machines, carried by Flower.",
-        "flare": "Run sessions between machines, carried by NVIDIA FLARE.",
         "fleet": "Evaluate on a fleet of devices, through files.",
         "audit": "Verify a role's audit trail, and show it.",
         "check": "Verify results that sites have signed.",

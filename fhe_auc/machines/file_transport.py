@@ -48,13 +48,10 @@ def message_name(number: int, *, to_helper: bool) -> str:
 
 
 class Own:
-    """A file that a role has put into its place, and puts back: it is not to be other than as it was written.
-
-    `replaced` counts how often others have put something else there, or removed it.
-    """
+    """A file that a role has put into its place, and puts back: it is not to be other than as it was written."""
 
     def __init__(self, view: Arrivals, name: str, data: bytes) -> None:
-        self.name, self.replaced = name, 0
+        self.name = name
         self._view, self._digest, self._is_there = view, hashlib.sha256(data).digest(), False
 
     def keep(self, data: Callable[[], bytes]) -> str:
@@ -71,7 +68,6 @@ class Own:
         if found is None and not self._is_there:
             self._is_there = True
             return ""
-        self.replaced += 1
         return "it was replaced by another, and is put back" if found else "it was removed, and is put back"
 
 
@@ -106,7 +102,8 @@ class FileTransport(Transport):
             view.names(self._place)
             try:
                 if why := own.keep(lambda: message):
-                    self.trouble = f"{view.shown(own.name)}: {why}"
+                    self.replaced = self.replaced[0] + 1, f"{view.shown(own.name)}: {why}"
+                    self.log.warning("%s", self.replaced[1])
             except (OSError, InputError) as error:
                 self.trouble = f"the message is not there: {error}"
             for party in self.awaited():

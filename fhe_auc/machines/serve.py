@@ -294,7 +294,7 @@ class Server:
         if self.role == "aggregator":
             for folder in (self.state / "journals").glob("*"):
                 if over(folder, _REST, self._clock):
-                    for file in folder.glob("round-*"):
+                    for file in [*folder.glob("round-*.message"), *folder.glob("round-*.submissions")]:
                         file.unlink()
 
     def _is_past(self, name: str) -> bool:

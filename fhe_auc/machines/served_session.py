@@ -41,7 +41,7 @@ _NOT_GENUINE = {"signature", "ended", "format", "version", "length", "checksum",
 
 _ENDS = "ends"  # file in a journal's folder: when the session ends, ISO
 _WITHOUT_KEYS = (
-    "refused: it has begun, and what has opened it is not here any more: its maker puts that back, or makes another "
+    "it has begun, and what has opened it is not here any more: its maker puts that back, or makes another "
     "session"
 )
 
@@ -69,7 +69,8 @@ class Session:
     own: Own | None = None  # what this role has put there last
     outcome: str | None = None  # with what it has ended here
     caps: str = ""  # whose rows no cap bounds, while others' are
-    replaced: str = ""  # at the last look
+    replaced: str = ""  # what of this role others have changed, since the look before
+    times: int = 0  # that this has happened, by an aggregator's own process
     skipped: Mapping[str, str] = field(default_factory=dict)  # by file, why it does not count
     stuck: Mapping[str, str] = field(default_factory=dict)  # those of them that stay as they are
     awaited: dict[str, str] = field(default_factory=dict)  # since when
@@ -184,9 +185,11 @@ class Answering(Part):
             return
         arrived = self.storage.take_in(self.config, bytes.fromhex(session.name), files, partial(self._begun, session))
         session.meeting, session.caps = arrived.meeting, arrived.caps
-        refused = arrived.outcome == "REFUSED"
+        refused, names = arrived.outcome == "REFUSED", [session.place + name for name in files]
         if not refused or arrived.genuine:
-            session.judged = {session.place + name: session.view.version(session.place + name) for name in files}
+            session.judged = {name: session.view.version(name) for name in names}
+            for name in names:
+                session.view.clear(name)
         match arrived.outcome:
             case "opened":
                 session.log.session = session.name
@@ -194,8 +197,8 @@ class Answering(Part):
             case "passed over":
                 session.tell(FOREIGN)
             case "REFUSED" if not arrived.genuine:
-                for name in files:
-                    session.view.name(session.place + name, arrived.why)
+                for name in names:
+                    session.view.name(name, arrived.why)
                 session.tell(f"refused: {arrived.why}")
             case "waits":
                 session.tell(arrived.why)
@@ -222,8 +225,7 @@ class Answering(Part):
                     continue  # that is not the aggregator's
                 session.answered = begun
                 session.retry.plan(wanted=not said and bool(session.wrong))
-                if said:
-                    session.own = Own(view, mine + submission_name(session.log.round), said)
+                session.own = Own(view, mine + submission_name(session.log.round), said) if said else None
             if session.own is not None:
                 replaced = session.own.keep(partial(self._again, session, asked, said))
                 session.replaced = replaced and f"{view.shown(session.own.name)}: {replaced}"
@@ -304,13 +306,12 @@ class Conducting(Part):
             self._ended(session, record)
             return
         if not files:
-            if journal.read_status(session.journal) is not None and not session.step:
-                session.tell(_WITHOUT_KEYS, _WITHOUT_KEYS, "refused")
             return
         document, why = b"", ""
         for name in (FOR_AGGREGATOR, ANNOUNCEMENT):
             try:
                 meeting = self.storage.opens(self.config, files[name]) if name in files else None
+                session.view.clear(session.place + name)
             except FheAucError as error:
                 why = f"{name}: {error}"
                 session.view.name(session.place + name, str(error))
@@ -323,7 +324,9 @@ class Conducting(Part):
             session.meeting, document = meeting, files[name]
             break
         if session.meeting is None:
-            session.tell(f"refused: {why}" if why else "waits for aggregator.bundle", why, "refused")
+            begun = journal.read_status(session.journal) is not None
+            wrong = why or _WITHOUT_KEYS * begun
+            session.tell(f"refused: {wrong}" if wrong else f"waits for {FOR_AGGREGATOR}", wrong, "refused")
             session.retry.plan(wanted=True)
             return
         session.log.session = session.name
@@ -333,7 +336,8 @@ class Conducting(Part):
         config = {**self.config, "session": shown, "journal": str(session.journal)}
         connect = partial(FileTransport, session.view.exchange, session.meeting)
         session.retry.plan(wanted=False)
-        session.outcome = None
+        journal.forget_status(session.journal)  # of an earlier process
+        session.outcome, session.times = None, 0
         session.work = self.isolation.begin(
             lambda: aggregator_role.passes(config, connect, document, self.clock),
             lambda: "error" in (journal.read_record(session.journal) or {}),  # which the status tells
@@ -352,11 +356,13 @@ class Conducting(Part):
             skipped = told.get("skipped", {})
             session.skipped = {file: reason for file, reason in skipped.items() if reason not in why.values()}
             session.stuck = {file: skipped[file] for file in told.get("stuck", ()) if file in skipped}
+            times, replaced = told.get("replaced", (session.times, ""))
+            session.times, session.replaced = times, replaced if times != session.times else ""
             session.awaited = {who: session.awaited.get(who, self.clock.told()) for who in why}
         if runs:
             return
         record, status = journal.read_record(session.journal) or {}, work.status
-        session.work, session.awaited, session.stuck = None, {}, {}
+        session.work, session.awaited, session.stuck, session.replaced = None, {}, {}, ""
         if status == 0:
             self._ended(session, record)
             return

@@ -40,9 +40,6 @@ ENTRIES = (
 """What `answer` reads of a configuration."""
 
 
-OTHER_VERSION = "VersionError"  # the kind of error where message or session are of another version of fhe-auc
-
-
 class Answer(NamedTuple):
     """What a site or a helper sends, and with what the session has ended for it, if it has."""
 
@@ -80,21 +77,6 @@ def answer(
         outcome = site_state.ending(kept, asked.session)
     log.info("answered, %d bytes", len(submission))
     return Answer(submission, outcome)
-
-
-def attempt(answering: Callable[[RoleLog], Answer]) -> tuple[bytes | None, str]:
-    """Return the submission that `answering` makes; or None and the kind of error, which may leave the site.
-
-    An error's text, which may hold what must not, is for the log that `answering` is given.
-    """
-    log = RoleLog()
-    try:
-        return answering(log).submission, ""
-    except Exception as error:
-        kind, text = type(error).__name__, error if isinstance(error, (FheAucError, OSError)) else ""
-        kind = OTHER_VERSION if getattr(error, "field", "") == "version" else kind
-        log.error("not answered: %s %s", kind, text)
-        return None, kind
 
 
 def _reader(config: Mapping[str, Any]) -> Callable[[str, Analysis], PartyData]:

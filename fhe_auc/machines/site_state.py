@@ -224,8 +224,11 @@ class SiteStorage(ABC):
         """
 
     @abstractmethod
-    def opens(self, config: Mapping[str, Any], document: bytes) -> Meeting:
-        """Return who meets in the session that a file opens for this aggregator; `FheAucError` where it opens none."""
+    def opens(self, config: Mapping[str, Any], document: bytes) -> Meeting | None:
+        """Return who meets in the session that a file opens for this aggregator; None: another file opens that.
+
+        Raises `FheAucError` where it opens none.
+        """
 
     @abstractmethod
     def begins(self, document: bytes) -> float:

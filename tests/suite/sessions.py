@@ -15,20 +15,22 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import msgspec
 import numpy as np
 import pytest
 
+from fhe_auc.base.clock import SYSTEM
 from fhe_auc.base.errors import DeserialisationError, EvaluationError, FheAucError, InputError, MessageError
-from fhe_auc.base.exchange import Arrivals, Folder
+from fhe_auc.base.exchange import Arrivals, Exchange, Folder
 from fhe_auc.base.logs import RoleLog
 from fhe_auc.base.names import HELPER
 from fhe_auc.base.serialise import decode, encode
 from fhe_auc.machines import file_transport, outcomes, site_role
-from fhe_auc.machines.site_state import Joined, site_storage, spent_by
+from fhe_auc.machines.isolation import Isolation
+from fhe_auc.machines.served_session import Answering, Session
+from fhe_auc.machines.site_state import Joined, Standing, site_storage, spent_by
 from fhe_auc.question.analysis import PLAIN, Analysis
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.rows.party_files import write_rows
@@ -40,6 +42,7 @@ from fhe_auc.session.nothing import Nothing
 from fhe_auc.session.party import Party
 from fhe_auc.session.protocol import Protocol, Request
 from fhe_auc_keys.bundles.session_keys import PartySecrets, aggregator_material, public_context
+from fhe_auc_keys.site.unattended import meeting_of
 from tests.support.several import SEX, made
 from tests.support.wire import flipped
 
@@ -200,17 +203,26 @@ class SiteInMemory(Site):
 
 
 class SiteInStore(Site):
-    """A key store; answers come through a folder."""
+    """A key store; what serves answers, through an exchange."""
 
-    def __init__(self, config: Mapping[str, Any], folder: Path) -> None:
-        self.config, self.folder = config, folder
+    def __init__(self, config: Mapping[str, Any], exchange: Exchange, session: bytes) -> None:
+        self.config, self.exchange = config, exchange
+        with site_storage().site(config) as kept:
+            self.name, self.meeting = kept.name, meeting_of(kept._store, session)  # type: ignore[attr-defined]
 
     def respond(self, message: bytes) -> bytes:
-        number = parsed(message).round
-        exchange = Folder(self.folder, make=True)
-        exchange.put(file_transport.message_name("", number), message)
-        file, _ = file_transport.answer(Arrivals(exchange), "", self.config, number, RoleLog())
-        return exchange.read(file)
+        number, meeting, log = parsed(message).round, self.meeting, RoleLog()
+        helps = self.name == meeting.helper
+        name = file_transport.message_name(number, to_helper=helps)
+        self.exchange.put(meeting.place(meeting.aggregator) + name, message)
+        standing = Standing(self.name, (self.config["holder"],))
+        part = Answering(self.config, site_storage(), Isolation(log, apart=False), SYSTEM, standing)
+        session = Session(self.config["holder"], meeting.session.hex(), SYSTEM, Arrivals(self.exchange, log), log)
+        session.meeting = meeting
+        part.attend(session)
+        if session.wrong and session.outcome is None:
+            raise EvaluationError(session.wrong)
+        return self.exchange.read(meeting.place(self.name) + file_transport.submission_name(number))
 
     def ask_again(self, message: bytes, answer: bytes) -> None:
         assert self.respond(message) == answer
@@ -236,20 +248,6 @@ class SiteInStore(Site):
         failure = json.loads(file.read_text(encoding="utf-8")).get("error", {})
         assert told == failure.get("type", "result")
         return outcomes.read(file)
-
-
-class SiteOfFlower(SiteInStore):
-    """A key store, which Flower's ClientApp answers from."""
-
-    def respond(self, message: bytes) -> bytes:
-        from flwr.app import Message as Query
-
-        from fhe_auc.machines.flower.client_app import answer, packed, unpacked
-
-        query = Query(packed(message), 1, "query.fhe_auc")
-        query.metadata.__dict__["_message_id"] = "m"
-        context: Any = SimpleNamespace(node_config=self.config)
-        return unpacked(answer(query, context))
 
 
 class World:
@@ -296,16 +294,14 @@ class World:
         if self.case.way == "signed":
             self.sites = {name: SiteInMemory(self._signed(name, config)) for name, config in local.sites.items()}
             return
-        kind = {"folder": SiteInStore, "flower": SiteOfFlower}[self.case.way]
         self.sites = {}
         for name, config in local.sites.items():
             own: dict[str, Any] = dict(config)
             if name != HELPER:
                 own |= {"data": str(self.folder / f"{name}.npz"), "results": str(self.folder / f"results of {name}")}
                 write_rows(Path(own["data"]), self.data[name], self.case.analysis)
-            exchange = self.folder / f"exchange of {name}"
-            exchange.mkdir()
-            self.sites[name] = kind(own, exchange)
+            exchange = Folder(self.folder / f"exchange of {name}", make=True)
+            self.sites[name] = SiteInStore(own, exchange, self.manifest.session)
 
     def _signed(self, name: str, config: Mapping[str, Any]) -> Callable[[], Party[Any]]:
         with site_storage().site(config) as store:

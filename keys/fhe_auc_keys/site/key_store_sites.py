@@ -35,6 +35,7 @@ from fhe_auc_keys.site.key_erasure import destroy_keys, note_ends
 from fhe_auc_keys.site.policy import Policy, is_in
 from fhe_auc_keys.site.session_files import (
     announced_to_aggregator,
+    is_announcement,
     keep_for_party,
     kept_for_party,
     open_for_aggregator,
@@ -180,7 +181,9 @@ class KeyStoreStorage(SiteStorage):
         if config.get("passphrase-file"):
             drop_variable()
 
-    def opens(self, config: Mapping[str, Any], document: bytes) -> Meeting:
+    def opens(self, config: Mapping[str, Any], document: bytes) -> Meeting | None:
+        if is_announcement(document) and claimed(document).manifest.keys == "sealed":
+            return None
         with self._opened(config) as store:
             identity, trust, at = certified_identity(store), Trusted.stored(store).trust, self._clock.now()
         announced = announced_to_aggregator(document, trust, holder=_needed(config, "holder"), at=at)

@@ -5,11 +5,10 @@ With a helper it is all that the aggregator and the helper get; a party also has
 which it keeps beside the announcement (`beside`).
 """
 
-from collections.abc import Iterable
 from datetime import datetime
 from pathlib import Path
 
-from fhe_auc.base.errors import FheAucError, UnknownProtocolError
+from fhe_auc.base.errors import UnknownProtocolError
 from fhe_auc.base.files import read_from_others
 from fhe_auc.base.serialise import encode
 from fhe_auc.question.study import Study
@@ -95,22 +94,6 @@ def announcement_beside(file: Path, data: bytes) -> bytes:
 def needs_announcement(data: bytes) -> bool:
     """Whether what a session is must lie beside a file (`ANNOUNCEMENT`): a party's bundle that does not hold it."""
     return data.startswith(PARTY_KIND.magic) and not claimed_in_bundle(data).announcement
-
-
-def newest_first(files: Iterable[Path]) -> list[Path]:
-    """Return files in the order in which a policy is asked: by the beginnings that sessions claim, the newest first."""
-
-    def begun(file: Path) -> int:
-        try:
-            data = read_from_others(file)
-            if not claimed_id(data):
-                return 0
-            announced = data if is_announcement(data) else claimed_in_bundle(data).announcement
-            return announcement.claimed(announced or announcement_beside(file, data)).not_before
-        except (FheAucError, OSError):
-            return 0
-
-    return sorted(files, key=begun, reverse=True)
 
 
 def announced_to_party(data: bytes, trust: Trust, *, holder: str, at: datetime, beside: bytes = b"") -> Announcement:
