@@ -78,8 +78,9 @@ class Transport(ABC):
         """Write down who is awaited, and why, where that has changed; the round ends at `deadline` (monotonic)."""
         aggregator = self.aggregator
         state: dict[str, Any] = {"round": aggregator.round, "awaited": dict(awaited)}
-        told = {"skipped": dict(self.skipped), "left-out": dict(self.left_out), "stuck": self.stuck}
-        state |= {name: found for name, found in {**told, "trouble": self.trouble, "replaced": self.replaced if self.replaced[0] else ()}.items() if found}
+        told: dict[str, Any] = {"skipped": dict(self.skipped), "left-out": dict(self.left_out), "stuck": self.stuck}
+        told |= {"trouble": self.trouble, "replaced": self.replaced if self.replaced[0] else ()}
+        state |= {name: found for name, found in told.items() if found}
         if state != self._told:
             self._told = state
             self.journal.tell(

@@ -21,7 +21,7 @@ class Problem(NamedTuple):
     - "no result": a session has ended here without one;
     - "not counted": a site is not in the last result;
     - "replaced": what this role has written was changed in the exchange, and is put back;
-    - "half": a file does not count, and stays as it is;
+    - "skipped": a file does not count, and stays as it is;
     - "columns": the site's file of rows has not the columns that it should have;
     - "row caps": they miss some of the session's sites;
     - "result": the command that takes results has failed;

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from fhe_auc.base.clock import Clock
 from fhe_auc.base.errors import FheAucError, InputError, MessageError
-from fhe_auc.base.exchange import Arrivals, file_of, place_of
+from fhe_auc.base.exchange import Arrivals, file_of, place_of, told
 from fhe_auc.base.files import write_atomically
 from fhe_auc.base.logs import RoleLog, one_line
 from fhe_auc.machines import aggregator_role, site_role
@@ -41,8 +41,7 @@ _NOT_GENUINE = {"signature", "ended", "format", "version", "length", "checksum",
 
 _ENDS = "ends"  # file in a journal's folder: when the session ends, ISO
 _WITHOUT_KEYS = (
-    "it has begun, and what has opened it is not here any more: its maker puts that back, or makes another "
-    "session"
+    "it has begun, and what has opened it is not here any more: its maker puts that back, or makes another session"
 )
 
 
@@ -114,7 +113,7 @@ class Session:
             yield Problem("not counted", f"not counted{': ' * bool(why)}{why}", party, self.name)
         stuck = {self.view.shown(name): self.view.skipped[name] for name in self.view.stuck}
         for name, why in sorted({**stuck, **self.stuck}.items()):
-            yield Problem("half", f"{name}: {why}", session=self.name)
+            yield Problem("skipped", f"{name}: {why}", session=self.name)
 
     def told(self) -> dict[str, Any]:
         """Return what the status says of it."""
@@ -293,6 +292,7 @@ class Conducting(Part):
 
     def attend(self, session: Session) -> None:
         """Conduct the session once what opens it is there, until it has ended."""
+        session.view.begin()
         if session.work is not None:
             self._see(session, session.work)
         elif not session.is_over or session.retry.due:
@@ -313,20 +313,21 @@ class Conducting(Part):
                 meeting = self.storage.opens(self.config, files[name]) if name in files else None
                 session.view.clear(session.place + name)
             except FheAucError as error:
-                why = f"{name}: {error}"
-                session.view.name(session.place + name, str(error))
+                why = told(error)
+                session.view.name(session.place + name, why)
                 continue
             if meeting is None:
                 continue
             if meeting.session.hex() != session.name:
-                why = f"{name} is of session {meeting.session.hex()}, and lies in the place of another"
+                why = f"it is of session {meeting.session.hex()}, and lies in the place of another"
+                session.view.name(session.place + name, why)
                 continue
             session.meeting, document = meeting, files[name]
             break
         if session.meeting is None:
             begun = journal.read_status(session.journal) is not None
-            wrong = why or _WITHOUT_KEYS * begun
-            session.tell(f"refused: {wrong}" if wrong else f"waits for {FOR_AGGREGATOR}", wrong, "refused")
+            wrong = "" if why or not begun else _WITHOUT_KEYS
+            session.tell(f"refused: {why or wrong}" if why or wrong else f"waits for {FOR_AGGREGATOR}", wrong, "refused")
             session.retry.plan(wanted=True)
             return
         session.log.session = session.name
@@ -346,17 +347,17 @@ class Conducting(Part):
 
     def _see(self, session: Session, work: Work) -> None:
         """Say how the session that is conducted stands."""
-        runs, told = work.runs(), journal.read_status(session.journal)
-        if runs and told is not None:
-            why = told["awaited"]
+        runs, said = work.runs(), journal.read_status(session.journal)
+        if runs and said is not None:
+            why = said["awaited"]
             awaited = ", ".join(f"{who} ({why[who]})" if why[who] not in ("", NOTHING) else who for who in why)
-            step = f"round {told['round']} of {told['rounds']}, awaits {awaited or 'nobody'}, until {told['until']}"
-            trouble = told.get("trouble", "") or (session.wrong if session.failed == told["round"] else "")
+            step = f"round {said['round']} of {said['rounds']}, awaits {awaited or 'nobody'}, until {said['until']}"
+            trouble = said.get("trouble", "") or (session.wrong if session.failed == said["round"] else "")
             session.tell(step, trouble)
-            skipped = told.get("skipped", {})
+            skipped = said.get("skipped", {})
             session.skipped = {file: reason for file, reason in skipped.items() if reason not in why.values()}
-            session.stuck = {file: skipped[file] for file in told.get("stuck", ()) if file in skipped}
-            times, replaced = told.get("replaced", (session.times, ""))
+            session.stuck = {file: skipped[file] for file in said.get("stuck", ()) if file in skipped}
+            times, replaced = said.get("replaced", (session.times, ""))
             session.times, session.replaced = times, replaced if times != session.times else ""
             session.awaited = {who: session.awaited.get(who, self.clock.told()) for who in why}
         if runs:
@@ -368,7 +369,7 @@ class Conducting(Part):
             return
         signalled = f"its process was ended by signal {-status}, and is started again"
         why = signalled if status < 0 else record.get("error", {}).get("message", "see the log")
-        session.failed = told and told["round"]
+        session.failed = said and said["round"]
         session.tell(f"failed: {why}", why)
         session.retry.plan(wanted=True)
 

@@ -21,16 +21,12 @@ import msgspec
 import numpy as np
 import pytest
 
-from fhe_auc.base.clock import SYSTEM
 from fhe_auc.base.errors import DeserialisationError, EvaluationError, FheAucError, InputError, MessageError
-from fhe_auc.base.exchange import Arrivals, Exchange, Folder
-from fhe_auc.base.logs import RoleLog
+from fhe_auc.base.exchange import Exchange, Folder
 from fhe_auc.base.names import HELPER
 from fhe_auc.base.serialise import decode, encode
 from fhe_auc.machines import file_transport, outcomes, site_role
-from fhe_auc.machines.isolation import Isolation
-from fhe_auc.machines.served_session import Answering, Session
-from fhe_auc.machines.site_state import Joined, Standing, site_storage, spent_by
+from fhe_auc.machines.site_state import Joined, site_storage, spent_by
 from fhe_auc.question.analysis import PLAIN, Analysis
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.rows.party_files import write_rows
@@ -42,7 +38,7 @@ from fhe_auc.session.nothing import Nothing
 from fhe_auc.session.party import Party
 from fhe_auc.session.protocol import Protocol, Request
 from fhe_auc_keys.bundles.session_keys import PartySecrets, aggregator_material, public_context
-from fhe_auc_keys.site.unattended import meeting_of
+from tests.support.machines import Attendant
 from tests.support.several import SEX, made
 from tests.support.wire import flipped
 
@@ -206,23 +202,16 @@ class SiteInStore(Site):
     """A key store; what serves answers, through an exchange."""
 
     def __init__(self, config: Mapping[str, Any], exchange: Exchange, session: bytes) -> None:
-        self.config, self.exchange = config, exchange
-        with site_storage().site(config) as kept:
-            self.name, self.meeting = kept.name, meeting_of(kept._store, session)  # type: ignore[attr-defined]
+        self.config, self.exchange, self._role = config, exchange, Attendant(config, exchange, session)
 
     def respond(self, message: bytes) -> bytes:
-        number, meeting, log = parsed(message).round, self.meeting, RoleLog()
-        helps = self.name == meeting.helper
-        name = file_transport.message_name(number, to_helper=helps)
+        number, meeting = parsed(message).round, self._role.meeting
+        name = file_transport.message_name(number, to_helper=self._role.name == meeting.helper)
         self.exchange.put(meeting.place(meeting.aggregator) + name, message)
-        standing = Standing(self.name, (self.config["holder"],))
-        part = Answering(self.config, site_storage(), Isolation(log, apart=False), SYSTEM, standing)
-        session = Session(self.config["holder"], meeting.session.hex(), SYSTEM, Arrivals(self.exchange, log), log)
-        session.meeting = meeting
-        part.attend(session)
+        session = self._role.look()
         if session.wrong and session.outcome is None:
             raise EvaluationError(session.wrong)
-        return self.exchange.read(meeting.place(self.name) + file_transport.submission_name(number))
+        return self._role.said(number)
 
     def ask_again(self, message: bytes, answer: bytes) -> None:
         assert self.respond(message) == answer

@@ -56,7 +56,12 @@ interval = 0.95
 def config_of(name: str, role: str, **more: Any) -> dict[str, Any]:
     """What a role's process reads that serves, with a site's rows in ``NAME.csv``."""
     own = {"data": f"{name}.csv", "results": f"{name}/results"} if role == "site" else {}
-    places = {"exchange": "exchange", "state": f"{name}/state", "store": f"{name}/store", "passphrase-file": "passphrase"}
+    places = {
+        "exchange": "exchange",
+        "state": f"{name}/state",
+        "store": f"{name}/store",
+        "passphrase-file": "passphrase",
+    }
     return {"role": role, **places, **own, **more}
 
 
