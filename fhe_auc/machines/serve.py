@@ -271,7 +271,11 @@ class Server:
     def _checked_columns(self) -> list[Problem]:
         """Return what is wrong with a site's file of rows, as it was when the process or its configuration began."""
         if self._columns is None or self._columns:
-            why = self._isolation.call(partial(site_role.wrong_columns, self.config)) if self.role == "site" else ""
+            why = ""
+            if self.role == "site":
+                why = self._isolation.call(
+                    partial(site_role.wrong_columns, self.config, *self._storage.columns(self.config))
+                )
             self._columns = [Problem("columns", why)] if why else []
         return self._columns
 

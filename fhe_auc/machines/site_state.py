@@ -205,6 +205,10 @@ class SiteStorage(ABC):
     def site(self, config: Mapping[str, Any]) -> AbstractContextManager[SiteState]:
         """Open a site's state as configured; raise `FheAucError` where that fails."""
 
+    def columns(self, config: Mapping[str, Any]) -> tuple[list[str], list[str]]:
+        """Return the columns of scores, and the others, for which studies ask that the site has agreed to."""
+        return [], []
+
     def make_due(self, config: Mapping[str, Any], exchange: Exchange) -> list[str]:
         """Make the sessions that are due of the studies that this site makes; return what is wrong with them."""
         return []
@@ -299,12 +303,12 @@ _READ = "result", "UndefinedAucError", "UndefinedMetricError"  # outcomes that t
 def answer(
     site: SiteState,
     message: bytes,
-    rows: Callable[[str, Analysis], PartyData],
+    rows: Callable[[str, Joined], PartyData],
     done: Callable[[Party[Any], Records], object],
 ) -> bytes:
     """Return a site's submission for an aggregator's message; the same one where it has been asked before.
 
-    `rows` returns the site's rows for the session's analysis, as the party of that name. The first answer submits
+    `rows` returns the site's rows for the session, as the party of that name. The first answer submits
     them; where they have changed afterwards, or cannot be read, the session goes on without them.
 
     `done` takes the party after the last round, to read its result, and the records that sign it; before the last
@@ -421,11 +425,11 @@ def spent_by(state: bytes) -> tuple[Mapping[str, Any], str]:
 
 
 def _rows(
-    name: str, joined: Joined, rows: Callable[[str, Analysis], PartyData], last: _Answered | None
+    name: str, joined: Joined, rows: Callable[[str, Joined], PartyData], last: _Answered | None
 ) -> tuple[PartyData, bytes, int]:
     """Return a party's rows, their digest and their number: none of them, where they are in and are not there now."""
     try:
-        data = rows(name, joined.analysis)
+        data = rows(name, joined)
         digest = _digest(data)
     except (OSError, InputError):
         if last is None:
