@@ -123,6 +123,8 @@ class Folder(Exchange):
     def list(self, place: str) -> dict[str, Version]:
         """List a folder."""
         listed: dict[str, Version] = {}
+        if not self._make and not self.root.is_dir():  # which is not that there is nothing yet
+            raise InputError(f"there is no folder {str(self)!r}: have it mounted, or made")
         with os.scandir(self._without_links(self._inside(place))) as entries:
             for entry in entries:
                 with suppress(FileNotFoundError):
@@ -176,11 +178,6 @@ class Folder(Exchange):
             make_folder(folder, inside=True)
         elif self._make:
             make_folder(folder)
-
-
-def open_exchange(where: str) -> Exchange:
-    """Return the exchange in a folder, or at a URL."""
-    return Folder(Path(where))
 
 
 class Arrivals:
