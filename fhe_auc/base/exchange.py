@@ -68,7 +68,7 @@ def make_folder(folder: Path, *, inside: bool = False) -> None:
 
 
 def place_of(name: str) -> str:
-    """Return the place that a member alone writes into: its name, with what file systems do not take as %XX."""
+    """Return the place that a member alone writes into: its name, with what servers may not take as it is as =XX."""
     return f"{_quoted(name)}/"
 
 
@@ -78,7 +78,7 @@ def file_of(name: str) -> str:
 
 
 def _quoted(name: str) -> str:
-    quoted = quote(name, safe=" ").replace(".", "%2E")
+    quoted = quote(name, safe=" ").replace(".", "%2E").replace("%", "=")  # WebDAV takes %2E for a point
     return quoted if len(quoted) <= _LONGEST_NAME else hashlib.sha256(name.encode()).hexdigest()
 
 
