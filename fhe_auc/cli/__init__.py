@@ -36,6 +36,8 @@ _SECTIONS = {
         "keys": "Certify sites, and hand out a session's keys.",
         "serve": "Play a role in all sessions of an exchange.",
         "status": "Tell whether all is well, and how sessions stand.",
+        "session": "Make a study's sessions.",
+        "pending": "Show what waits for a person, and say yes or no.",
         "fleet": "Evaluate on a fleet of devices, through files.",
         "audit": "Verify a role's audit trail, and show it.",
         "check": "Verify results that sites have signed.",

@@ -25,6 +25,7 @@ class Problem(NamedTuple):
     - "columns": the site's file of rows has not the columns that it should have;
     - "row caps": they miss some of the session's sites;
     - "result": the command that takes results has failed;
+    - "repeat": a study's session that this site should make could not be made, or has no result;
     - "old": the last result is older than it should be.
     """
 

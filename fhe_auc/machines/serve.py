@@ -44,7 +44,7 @@ from fhe_auc.session import journal
 _COMMON = ("role", "exchange", "state", "store", "passphrase-file", "holder", "result-hours")
 _LIMITS = ("protocol", "thresholds", "min-parties", "round-timeout", "close-at")
 ENTRIES: Mapping[str, tuple[str, ...]] = {
-    "site": tuple(dict.fromkeys((*_COMMON, *site_role.ENTRIES, "on-result", "on-result-seconds"))),
+    "site": tuple(dict.fromkeys((*_COMMON, *site_role.ENTRIES, "on-result", "on-result-seconds", "credentials"))),
     "aggregator": (*_COMMON, *_LIMITS),
     "helper": _COMMON,
 }
@@ -158,6 +158,8 @@ class Server:
         if self._clock.monotonic() > self._renewal:
             self._wrong = self._renewed()
         problems = self._find()
+        if self.role == "site":
+            problems += [Problem("repeat", why) for why in self._storage.make_due(self.config, self._exchange)]
         for session in list(self._sessions.values()):
             if stop is not None and stop.is_set():
                 return

@@ -327,9 +327,8 @@ class Conducting(Part):
         if session.meeting is None:
             begun = journal.read_status(session.journal) is not None
             wrong = "" if why or not begun else _WITHOUT_KEYS
-            session.tell(
-                f"refused: {why or wrong}" if why or wrong else f"waits for {FOR_AGGREGATOR}", wrong, "refused"
-            )
+            step = f"refused: {why or wrong}" if why or wrong else f"waits for {FOR_AGGREGATOR}"
+            session.tell(step, wrong, "refused")
             session.retry.plan(wanted=True)
             return
         session.log.session = session.name

@@ -25,7 +25,7 @@ import msgspec
 
 from fhe_auc.base.clock import SYSTEM, Clock
 from fhe_auc.base.errors import DeserialisationError, EvaluationError, InputError, MessageError, ResultCheckError
-from fhe_auc.base.exchange import place_of
+from fhe_auc.base.exchange import Exchange, place_of
 from fhe_auc.base.logs import LOGGER
 from fhe_auc.base.names import AGGREGATOR
 from fhe_auc.base.serialise import KeptFormat, SecretStruct, encode
@@ -199,6 +199,10 @@ class SiteStorage(ABC):
     @abstractmethod
     def site(self, config: Mapping[str, Any]) -> AbstractContextManager[SiteState]:
         """Open a site's state as configured; raise `FheAucError` where that fails."""
+
+    def make_due(self, config: Mapping[str, Any], exchange: Exchange) -> list[str]:
+        """Make the sessions that are due of the studies that this site makes; return what is wrong with them."""
+        return []
 
     @abstractmethod
     def serving(self, config: Mapping[str, Any], *, by_policy: bool) -> AbstractContextManager[None]:

@@ -1,4 +1,4 @@
-"""What becomes of sessions that arrive while no person is there, by the policy."""
+"""What becomes of sessions that arrive while no person is there, by the studies that the site has agreed to."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -12,10 +12,13 @@ from fhe_auc_keys.bundles import announcement
 from fhe_auc_keys.bundles.announcement import Announcement
 from fhe_auc_keys.bundles.sealed_bundles import PARTY_KIND, Kept, claimed_in_bundle
 from fhe_auc_keys.errors import KeysError
+from fhe_auc_keys.site.agreed_studies import Site, admit
 from fhe_auc_keys.site.policy import Policy
 from fhe_auc_keys.site.session_files import (
     announced_to_party,
+    announcement_in,
     claimed_id,
+    claimed_maker,
     is_announcement,
     is_for,
     keep_for_party,
@@ -35,15 +38,16 @@ class Role(NamedTuple):
     identity: Identity
     trusted: Trust
     me: Peer
-    policy: Policy
+    policy: Policy | None
+    site: Site
 
 
 def take_in(session: bytes, files: Mapping[str, bytes], role: Role, begun: Newest, *, at: datetime) -> Arrived:
-    """Open a session that is for this party, new and within its policy, from its maker's `files`; say what was done.
+    """Open a session that is for this party, new, and what an agreed study makes, from its maker's `files`.
 
-    What is wrong is told, not raised, and nothing is used up; `OSError` is of the store.
+    Say what was done. What is wrong is told, not raised, and nothing is used up; `OSError` is of the store.
     """
-    store, identity, trusted, me, policy = role
+    store, identity, trusted, me, policy, site = role
     if session.hex() in store.names("bundle"):
         return _opened(store, session)
     beside, genuine = files.get(ANNOUNCEMENT, b""), False
@@ -58,7 +62,8 @@ def take_in(session: bytes, files: Mapping[str, bytes], role: Role, begun: Newes
             return Arrived("waits", f"waits for {ANNOUNCEMENT}")
         if not known_by and not is_announcement(data):
             raise KeysError("not for a party: remove it")
-        given: dict[str, Any] = {"holder": policy.holder, "at": at, "beside": beside}
+        holder = policy.holder if policy is not None else claimed_maker(beside or data)
+        given: dict[str, Any] = {"holder": holder, "at": at, "beside": beside}
         if data is beside and announcement.claimed(beside).manifest.keys == "sealed":
             return Arrived("waits", "waits for this party's bundle") if _names(beside, me) else _OTHERS
         announced = announced_to_party(data, trusted, **given)
@@ -77,7 +82,10 @@ def take_in(session: bytes, files: Mapping[str, bytes], role: Role, begun: Newes
                 genuine=True,
             )
         genuine = True
-        policy.admit(announced, store, at=at)
+        if policy is not None:
+            policy.admit(announced, store, at=at)
+        else:
+            admit(store, announced, site, announcement_in(data, beside), at=at)
         keep_for_party(data, identity, trusted, store, session=session, study=announced.study, **given)
         return _opened(store, session)
     except FheAucError as error:

@@ -107,7 +107,7 @@ def test_an_exchange_that_is_not_there_is_named(url: str) -> None:
     nowhere = url.rstrip("/") + "-nowhere" if "://" not in url or url.startswith(("sftp", "s3")) else url + "/nowhere"
     if url.startswith("s3"):
         nowhere = "s3://nowhere/exchange"
-    with pytest.raises(InputError, match="there is no .*nowhere"):
+    with pytest.raises(InputError, match=r"there is no .*nowhere"):
         open_exchange(nowhere).list("north/")
 
 
@@ -118,7 +118,7 @@ def test_a_host_whose_key_is_another_or_not_known_is_refused(tmp_path: Path, mon
         open_exchange(url).put("north/file", b"")
         for wrong in ("", right.replace(right.split()[-1], _other_key())):
             known.write_text(wrong)
-            with pytest.raises(OSError, match="(?i)host key|not found in known_hosts"):
+            with pytest.raises(OSError, match=r"(?i)host key|not found in known_hosts"):
                 open_exchange(url).list("")
 
 
