@@ -34,6 +34,8 @@ _FORWARD = 10.0  # seconds
 _LONGEST_NAME = 200  # bytes; file systems take 255
 _MOST_STRAYS = 10  # that are named in a folder
 _MESSAGE = re.compile(r"round-([1-9][0-9]?)\.message")
+_ANSWERS = re.compile(r"round-[1-9][0-9]?")
+_HELPERS = "helpers/"
 _LONGEST_FORWARDED = 2**26  # bytes
 _MOST_FORWARDED = 20_000  # names in a folder
 _NOT_GENUINE_SUBMISSION = "it is not whole, or not the party's for this round (the log says): have it copied again"
@@ -93,7 +95,7 @@ class FileTransport(Transport):
     def exchange(self, message: bytes) -> Iterator[tuple[str, bytes] | float]:
         """Write a message for all parties; yield (party, submission) until all are there, or the time is over."""
         aggregator, clock = self.aggregator, self.journal.clock
-        place = f"{self._place}helpers/" if aggregator.asked == (HELPER,) else self._place
+        place = self._place + _HELPERS if aggregator.asked == (HELPER,) else self._place
         asked = message_name(place, aggregator.round)
         answers = answers_to(asked)
         parties = {file_name(party): party for party in (*aggregator.manifest.parties, HELPER)}
@@ -162,10 +164,17 @@ def answer(
     genuine is answered: the file returned is in `round-N`. `config`, `log` and errors are as of
     `fhe_auc.machines.site_role.answer`. Done again, it writes the same bytes.
     """
+
+    def own(name: str) -> Iterator[bytes]:
+        for answers in filter(_ANSWERS.fullmatch, view.names(place)):
+            with suppress(OSError, InputError):
+                file = file_name(HELPER if place.endswith(_HELPERS) else name)
+                yield view.exchange.read(f"{place}{answers}/{file}")
+
     while True:
         asked = message_name(place, number)
         try:
-            submission, ended = site_role.answer(config, view.exchange.read(asked), log=log, clock=clock)
+            submission, ended = site_role.answer(config, view.exchange.read(asked), own=own, log=log, clock=clock)
             break
         except MessageError as error:
             if error.field not in _NOT_GENUINE:

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from fhe_auc.base.clock import SYSTEM, Clock
-from fhe_auc.base.errors import InputError
+from fhe_auc.base.errors import FheAucError, InputError
 from fhe_auc.base.exchange import Arrivals, Exchange, Folder, Version
 from fhe_auc.base.logs import RoleLog, one_line
 from fhe_auc.machines import file_transport, site_role
@@ -137,7 +137,7 @@ class Server:
         wrong = self._find()
         if self._clock.monotonic() > self._renewal:
             self._standing = self._renewed()
-        wrong = wrong or self._standing
+        wrong = wrong or self._standing or self._upkeep()
         for session in self._sessions.values():
             if stop is not None and stop.is_set():
                 return
@@ -164,6 +164,13 @@ class Server:
             return sentence(error)
         self._renewal = now + _RENEWAL
         return ""
+
+    def _upkeep(self) -> str:
+        """Have the state tidied; return what is wrong with it."""
+        try:
+            return self._storage.upkeep(self.config)
+        except (FheAucError, OSError) as error:
+            return sentence(error)
 
     def _find(self) -> str:
         """Find the sessions, and forget those that are not there any more; return what is wrong with an inbox."""

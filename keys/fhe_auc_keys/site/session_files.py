@@ -34,6 +34,7 @@ from fhe_auc_keys.bundles.session_keys import party_secrets
 from fhe_auc_keys.errors import KeysError, StoreError
 from fhe_auc_keys.roles.helped import HelpedSecrets
 from fhe_auc_keys.roles.helper import HelperMaterial
+from fhe_auc_keys.site.restored import require_made_since
 from fhe_auc_keys.store.key_store import KeyStore
 from fhe_auc_keys.trust.certificates import Peer, Trust, verify
 from fhe_auc_keys.trust.identity import Identity
@@ -161,6 +162,7 @@ def keep_for_party(
             data, identity, trust, holder=holder, session=session, at=at, beside=beside
         )
     _check_plan(announced.manifest)
+    require_made_since(store, announced)
     if fields := announced.study.differing(study):
         raise KeysError(f"the session's study is not the one agreed to: it differs in {', '.join(fields)}")
     if grid is not None and announced.manifest.grid != grid:
@@ -179,7 +181,7 @@ def kept_for_party(
 
     It is verified again, so that nobody goes on with a session that has ended, or whose holder was revoked.
     """
-    if session.hex() not in store.names("bundle"):
+    if not store.has("bundle", session.hex()):
         raise StoreError(
             f"session {session.hex()} has not been opened here: what its key holder has sent has to lie beside its "
             f"messages, or be opened by `fhe-auc keys open`; where that is lost, {holder!r} makes another session"

@@ -53,7 +53,7 @@ def take_in(exchange: Exchange, name: str, role: Role, *, at: datetime) -> Arriv
         known_by = claimed_id(data)
         if not known_by or policy is None:
             return Arrived("passed over", "not for a party")
-        if known_by in store.opened_bundles():
+        if store.has_opened(known_by):
             return Arrived("passed over", "opened before", ours=True)
         if data.startswith(PARTY_KIND.magic) and claimed_in_bundle(data).recipient != me.fingerprint:
             if own == me.name:
@@ -74,8 +74,9 @@ def take_in(exchange: Exchange, name: str, role: Role, *, at: datetime) -> Arriv
                 f"it. There is nothing to do here; to count {me.name!r}, its key holder makes another session"
             )
         genuine = True
-        policy.admit(announced, store, at=at)
-        keep_for_party(data, identity, trusted, store, session=None, study=announced.study, **given)
+        with store.together():
+            policy.admit(announced, store, at=at)
+            keep_for_party(data, identity, trusted, store, session=None, study=announced.study, **given)
         return Arrived("opened", f"session {announced.manifest.session.hex()}", ours=True)
     except FheAucError as error:
         return Arrived("REFUSED", told(error), genuine=genuine)

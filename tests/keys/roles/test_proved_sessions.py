@@ -26,12 +26,12 @@ from fhe_auc.session.messages import Message
 from fhe_auc_keys.errors import KeysError
 from fhe_auc_keys.roles.helped import HelpedSubmission, Told
 from fhe_auc_keys.roles.helper import Blobs, PadKeyOf
-from fhe_auc_keys.store.key_store import TRAIL
 from fhe_auc_protocols.options import Verified
 from tests.support.exact_sessions import found_in, pairs_of, rows
 from tests.support.helped_sessions import SITES, Play, payload_of, played_over_files
 from tests.support.lying_parties import lying
 from tests.support.machines import GRID, MachineSession, answer_in, toml
+from tests.support.stores import trail_of
 from tests.support.wire import flipped, with_fields
 
 CAP = 60
@@ -341,7 +341,7 @@ def test_between_machines_record_logs_trail_and_every_site_name_who_is_left_out(
     (config := session.folder / "aggregator.toml").write_text(toml(session.aggregator))
     status = CliRunner().invoke(main, ["session", "status", str(config)])
     assert re.search(rf"left out +{NAMES[1]}: its proof did not hold", status.output)
-    trail = (Path(session.roles[HELPER]["store"]) / TRAIL).read_text(encoding="utf-8").splitlines()
+    trail = trail_of(Path(session.roles[HELPER]["store"]))
     assert any(f'"not_proved": ["{NAMES[1]}"]' in line or f'"not_proved":["{NAMES[1]}"]' in line for line in trail)
     caplog.clear()
     answer_in(session.folder / "exchange", session.roles[NAMES[1]], 4)
@@ -361,6 +361,6 @@ def test_where_all_must_take_part_the_one_whose_proof_does_not_hold_is_named_and
             played_over_files(session.aggregator, session.roles, session.folder / "exchange")
     assert "site 1: its proof did not hold" in session.told()["error"]["message"]
     assert any(each.getMessage().startswith(f"{NAMES[1]}: its proof did not hold") for each in caplog.records)
-    trail = (Path(session.roles[HELPER]["store"]) / TRAIL).read_text(encoding="utf-8")
+    trail = "\n".join(trail_of(Path(session.roles[HELPER]["store"])))
     assert re.search(r'"not_proved": ?\["site 1"\]', trail)
     assert re.search(r'"outcome": ?"TooFewPartiesError"', trail)
