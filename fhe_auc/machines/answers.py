@@ -24,7 +24,7 @@ from fhe_auc.question.analysis import Analysis
 from fhe_auc.rows.own_rows import near_other_sessions
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
-from fhe_auc.session.messages import MESSAGE, Message
+from fhe_auc.session.messages import MESSAGE, Message, Protection
 from fhe_auc.session.party import Party
 
 _GONE = (
@@ -80,9 +80,9 @@ def answer(
     a helper has opened; and how the session has ended.
 
     Raises `MessageError` for anything but the next message of its session, with the field "signature" where it is not
-    the aggregator's, "ended" where the site answers nothing more, "missed" where the session has gone on without it;
-    `EvaluationError` where the state was put back; `FheAucError` where the site is not in that session, its rows are
-    more than its cap, or it does not allow what the session spends.
+    the aggregator's, "ended" where the site answers nothing more, "missed" where the session has gone on without it,
+    was closed here, or the state was put back; `FheAucError` where the site is not in that session, its rows are more
+    than its cap, or it does not allow what the session spends.
     """
     parsed = Message.from_bytes(message, limit=_MAX_MESSAGE)
     session = parsed.session
@@ -101,20 +101,29 @@ def answer(
     return _Turn(site, joined, last, parsed.round, rows).answer(message, asked, done)
 
 
+def said(data: bytes, session: bytes, author: str, protection: Protection) -> int:
+    """Return the round of an answer that a role, as its messages name it, has signed in a session; 0 if it is none."""
+    with suppress(MessageError):
+        answer = Message.from_bytes(data, limit=_MAX_MESSAGE)
+        answer.require(session=session, sender=author)
+        protection.check(author, MESSAGE, answer.digest, answer.signature)
+        return answer.round
+    return 0
+
+
 def _require_known(site: SiteState, joined: Joined, last: _Answered | None, own: Iterable[bytes]) -> None:
-    """Raise `EvaluationError`, and close all, where the role has said what its state does not know."""
+    """Raise `MessageError`, and close all, where the role has said what its state does not know."""
     mine = 0 if last is None else Message.from_bytes(last.submission, limit=_MAX_MESSAGE).round
+    session, author = joined.manifest.session, HELPER if joined.helps else site.name
     for data in own:
-        with suppress(MessageError):  # it is not whole, or not this role's
-            said = Message.from_bytes(data, limit=_MAX_MESSAGE)
-            said.require(session=joined.manifest.session, sender=HELPER if joined.helps else site.name)
-            joined.protection.check(said.sender, MESSAGE, said.digest, said.signature)
-            if said.round > mine or (last is not None and said.round == mine and data != last.submission):
-                site.close_all(f"it has answered round {said.round} of session {said.session.hex()} before")
-                raise EvaluationError(
-                    f"what {site.name!r} keeps was put back to an older state: it has answered round {said.round} of "
-                    "this session before, and answers nothing more in any that was made until now"
-                )
+        number = said(data, session, author, joined.protection)
+        if number > mine or (last is not None and number == mine and data != last.submission):
+            site.close_all(f"it has answered round {number} of session {session.hex()} before")
+            raise MessageError(
+                f"what {site.name!r} keeps was put back to an older state: it has answered round {number} of this "
+                "session before, and answers nothing more in any that was made until now",
+                field="missed",
+            )
 
 
 class _Turn:
@@ -237,10 +246,11 @@ class _Turn:
         LOGGER.warning("%s", warning, extra=self._log)
 
 
-def has_ended(site: SiteState, session: bytes) -> bool:
-    """Return whether the site answers nothing more in a session."""
+def ending(site: SiteState, session: bytes) -> str | None:
+    """Return with what a session has ended at the site, "result" or the kind of error; None: it has not ended."""
     kept = site.state(session)
-    return kept is not None and _FORMAT.unframe(kept).ended
+    found = None if kept is None else _FORMAT.unframe(kept)
+    return None if found is None or not found.ended else found.outcome
 
 
 def _rows(

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fhe_auc.base.clock import SYSTEM, Clock
-from fhe_auc.base.errors import InputError
+from fhe_auc.base.errors import FheAucError, InputError
 from fhe_auc.base.logs import RoleLog
 from fhe_auc.machines import answers, outcomes
 from fhe_auc.machines.site_state import Records, site_storage
@@ -41,10 +41,10 @@ ENTRIES = (
 
 
 class Answer(NamedTuple):
-    """What a site or a helper sends, and whether the session has ended for it."""
+    """What a site or a helper sends, and with what the session has ended for it, if it has."""
 
     submission: bytes
-    ended: bool
+    outcome: str | None  # as of `fhe_auc.machines.answers.ending`
 
 
 def answer(
@@ -52,7 +52,7 @@ def answer(
     message: bytes,
     rows: Callable[[str, Analysis], PartyData] | None = None,
     *,
-    own: Callable[[str], Iterable[bytes]] = lambda name: (),
+    own: Iterable[bytes] = (),
     log: RoleLog | None = None,
     clock: Clock = SYSTEM,
 ) -> Answer:
@@ -65,7 +65,7 @@ def answer(
     ``results`` is the folder for the sessions' outcomes, a file each (`fhe_auc.machines.outcomes.write`).
 
     `rows`, if given, returns the rows for an analysis in place of ``data``; the same ones until they are submitted.
-    `own` returns what lies where answers of a role of that name belong (`fhe_auc.machines.answers.answer`).
+    `own` is what lies where its answers in the session belong (`fhe_auc.machines.answers.answer`).
     `log` learns session, round and party as soon as they are known.
 
     Errors as `fhe_auc.machines.answers.answer`, and `InputError` where the configuration is not right.
@@ -75,10 +75,10 @@ def answer(
         log.party = kept.name
         asked = Message.from_bytes(message, limit=len(message))
         log.session, log.round = asked.session.hex(), asked.round
-        submission = answers.answer(kept, message, rows or _reader(config), _writer(config, log, clock), own(kept.name))
-        ended = answers.has_ended(kept, asked.session)
+        submission = answers.answer(kept, message, rows or _reader(config), _writer(config, log, clock), own)
+        outcome = answers.ending(kept, asked.session)
     log.info("answered, %d bytes", len(submission))
-    return Answer(submission, ended)
+    return Answer(submission, outcome)
 
 
 def _reader(config: Mapping[str, Any]) -> Callable[[str, Analysis], PartyData]:
@@ -95,6 +95,20 @@ def _reader(config: Mapping[str, Any]) -> Callable[[str, Analysis], PartyData]:
         return replace(data, name=name)
 
     return read
+
+
+def wrong_columns(config: Mapping[str, Any]) -> str:
+    """Return what is wrong with the file of rows, by its first lines; "" where nothing is."""
+    from fhe_auc.rows.table_files import TableFile
+
+    label, score = (str(config.get(name) or "") for name in ("label-column", "score-column"))
+    try:
+        entries = _entries(config)
+        file = TableFile(Path(str(config["data"])), entries.form)
+        next(file.pieces([score] if score else [], [label or "y_true"]), None)
+    except (FheAucError, OSError) as error:
+        return str(error)
+    return ""
 
 
 def _entries(config: Mapping[str, Any]) -> Entries:

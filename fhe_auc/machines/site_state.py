@@ -7,17 +7,18 @@ nothing of transports.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from datetime import datetime
 from functools import lru_cache
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from fhe_auc.base.clock import SYSTEM, Clock
 from fhe_auc.base.errors import InputError
-from fhe_auc.base.exchange import Exchange
+from fhe_auc.base.exchange import Exchange, place_of
 from fhe_auc.question.analysis import Analysis
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
@@ -143,13 +144,38 @@ class SiteState(ABC):
         """
 
 
-class Arrived(NamedTuple):
-    """What has become of a file that has arrived for a role, and why, or which session it is."""
+class Meeting(NamedTuple):
+    """Who meets in a session, by their members' names: whose places in an exchange it goes through."""
 
-    outcome: Literal["opened", "passed over", "REFUSED"]
-    why: str
-    ours: bool = False  # whether the role is in its session
-    genuine: bool = False  # whether the key holder has signed it, for this role
+    session: bytes
+    aggregator: str
+    begins: datetime
+    ends: datetime
+    helper: str = ""  # "": none
+
+    def place(self, name: str) -> str:
+        """Return where a member writes in this session."""
+        return f"{place_of(name)}{self.session.hex()}/"
+
+
+class Standing(NamedTuple):
+    """Who a role is, and who makes sessions for it, by their members' names."""
+
+    name: str
+    makers: tuple[str, ...]
+
+
+class Arrived(NamedTuple):
+    """What has become of a session that has arrived for a role, and why.
+
+    "opened" is what it was before, too; "waits" is what is not all there yet, and "late" what has begun without it.
+    """
+
+    outcome: Literal["opened", "waits", "late", "passed over", "REFUSED"]
+    why: str = ""
+    meeting: Meeting | None = None  # of what is opened
+    genuine: bool = False  # whether its maker has signed it, for this role
+    caps: str = ""  # the parties whose rows no cap bounds, while others' are
 
 
 @dataclass(frozen=True)
@@ -158,6 +184,10 @@ class LocalSites:
 
     aggregator: Mapping[str, str]
     sites: Mapping[str, Mapping[str, str]] = field(repr=False)  # of each party and the helper, by name
+
+
+Newest: TypeAlias = Callable[[Meeting, Protection], int]
+"""Tells the number of the round that has begun in a session, by what its aggregator has signed; 0: none."""
 
 
 class SiteStorage(ABC):
@@ -181,31 +211,49 @@ class SiteStorage(ABC):
 
     @abstractmethod
     def upkeep(self, config: Mapping[str, Any]) -> str:
-        """Erase, at each pass, what nobody needs any more; return what is wrong with the state, "" for nothing.
+        """Erase, at each pass, what nobody needs any more; return whether, and why, the state is known to be put back.
 
-        Where ``state``, the role's folder, has seen a newer state than this one, it was put back: `SiteState.close_all`
-        then comes first. Raises `FheAucError` or `OSError` where it cannot be opened or written.
+        Where ``state``, the role's folder, has seen a newer state than this one, `SiteState.close_all` comes first.
+        Raises `FheAucError` or `OSError` where it cannot be opened or written.
+        """
+
+    @abstractmethod
+    def standing(self, config: Mapping[str, Any], *, by_policy: bool) -> Standing:
+        """Return who the role is, and whose sessions it takes part in; renew what ends, such as lists.
+
+        Errors are raised where the role's own state or certificate is at fault.
         """
 
     @abstractmethod
     def take_in(
-        self, config: Mapping[str, Any], exchange: Exchange, names: Sequence[str], *, by_policy: bool
-    ) -> list[Arrived]:
-        """Open files that have arrived, as the role's policy allows.
+        self,
+        config: Mapping[str, Any],
+        session: bytes,
+        files: Mapping[str, bytes],
+        begun: Newest,
+        own: Iterable[bytes] = (),
+    ) -> Arrived:
+        """Open a session that has arrived, from its maker's `files`, by their names there, as the role's policy allows.
 
-        What is wrong with a file is told; errors are raised where the role's own state or certificate is at fault.
+        `begun` tells which round has begun, and `own` is what lies where this role's answers belong: one that it has
+        signed shows that the state was put back (`SiteState.close_all`). What is wrong is told; errors are raised where
+        the role's own state or certificate is at fault.
         """
 
     @abstractmethod
-    def opens(self, config: Mapping[str, Any], document: bytes, *, verified: bool = True) -> bytes:
-        """Return the id of the session that a file opens for this aggregator; `FheAucError` where it opens none.
+    def opens(self, config: Mapping[str, Any], document: bytes) -> Meeting | None:
+        """Return who meets in the session that a file opens for this aggregator; None: another file opens that.
 
-        Where it is not to be `verified` that the key holder has signed that, it is what the file says.
+        Raises `FheAucError` where it opens none.
         """
 
     @abstractmethod
-    def checking(self, config: Mapping[str, Any]) -> Callable[[bytes], object]:
-        """Return what raises `FheAucError` for a file that neither this aggregator nor its key holder has signed."""
+    def begins(self, document: bytes) -> float:
+        """Return when a session begins, as its announcement says, in Unix seconds; `FheAucError` for no such."""
+
+    @abstractmethod
+    def ends(self, config: Mapping[str, Any], session: bytes) -> datetime | None:
+        """Return when a session ends that a site or a helper has opened; None where it knows of none."""
 
     @abstractmethod
     def shield(self, config: Mapping[str, Any]) -> None:

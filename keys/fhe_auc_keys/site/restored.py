@@ -18,7 +18,7 @@ import msgspec
 from fhe_auc.base.files import write_atomically
 from fhe_auc.base.serialise import KeptFormat
 from fhe_auc_keys.bundles.announcement import Announcement
-from fhe_auc_keys.errors import KeysError, StoreError
+from fhe_auc_keys.errors import StoreError
 from fhe_auc_keys.site.key_erasure import destroy_keys
 from fhe_auc_keys.store import audit, budget
 from fhe_auc_keys.store.key_store import KeyStore, session_ids
@@ -69,14 +69,15 @@ def close_all(store: KeyStore, why: str, *, at: datetime) -> None:
             audit.append_line(store, Identity.from_bytes(store.get("identity", OWN)), "restored", at=at, why=why)
 
 
-def require_made_since(store: KeyStore, announced: Announcement) -> None:
-    """Raise `KeysError` for a session that may have been opened before the store was put back."""
+def made_before(store: KeyStore, announced: Announcement) -> str:
+    """Say that a session may have been opened before the store was put back; "" where it was not."""
     found = _noted(store)
-    if found is not None and announced.not_before.timestamp() <= found.at:
-        raise KeysError(
-            f"this key store was put back to an older one ({found.why}), which may have opened this session before: "
-            "only sessions made after that was noticed are opened; ask for a new session"
-        )
+    if found is None or announced.not_before.timestamp() > found.at:
+        return ""
+    return (
+        f"this key store was put back to an older one ({found.why}), and may have opened this session before: only "
+        "sessions made after that was noticed are opened; ask for a new one"
+    )
 
 
 def settle(store: KeyStore) -> None:

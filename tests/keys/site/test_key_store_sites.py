@@ -77,9 +77,9 @@ def test_sessions_that_a_site_has_not_joined_or_whose_files_are_removed_are_neit
 
 def test_a_site_wants_its_own_holder(consortium: Consortium) -> None:
     north, opening = consortium.made.sites["north"], consortium.aggregator().start()
-    with site_storage().site({**north, "holder": "mallory"}) as kept:
-        with pytest.raises(KeysError, match="was signed by"):
-            answer(kept, opening, lambda name, _: consortium.sites[name], consortium.done)
+    mallory = site_storage().site({**north, "holder": "mallory"})
+    with mallory as kept, pytest.raises(KeysError, match="was signed by"):
+        answer(kept, opening, lambda name, _: consortium.sites[name], consortium.done)
 
 
 @pytest.mark.parametrize(
