@@ -63,4 +63,5 @@ def play(
         session.plugin, request, session.quantiles, parties
     )
     whole = f"with making keys, and starting and stopping {carrier}"
-    print_evaluation(evaluation, time.perf_counter() - started, session, form, whole=whole)
+    seconds = time.perf_counter() - started
+    print_evaluation(evaluation, form, wall_seconds=seconds, specification=session.specification, whole=whole)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from fractions import Fraction
@@ -180,6 +181,16 @@ class Evaluation(Outcome):
             names = ("auc", "standard_error", "binning_error", "interval", "positives", "negatives", "fraction")
             only = GroupEstimate(model="", group="", **{name: getattr(self, name) for name in names})
             object.__setattr__(self, "estimates", (only,))
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Evaluation:
+        """Return the evaluation in a result that a site has written, whoever has signed it: `fhe-auc check` shows that.
+
+        Raises `InputError` where there is none, and the site's error where the session has no result.
+        """
+        from fhe_auc.results import result_file
+
+        return result_file.read(path).evaluation()
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain types, ready for ``json.dumps``."""
