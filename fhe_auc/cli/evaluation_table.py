@@ -201,7 +201,7 @@ def _results(evaluation: Evaluation, note: str) -> Iterator[_Row]:
 def _session_rows(evaluation: Evaluation) -> Iterator[_Row]:
     """Say what was evaluated and how, and what is verified."""
     if evaluation.study is not None:
-        yield from evaluation.study.rows()
+        yield from evaluation.study.lines()
     yield "parties", f"{evaluation.parties:,}", ""
     if evaluation.fraction is not None:  # the protocol computes in integers
         decimals = evaluation.settings.get("round_scores")

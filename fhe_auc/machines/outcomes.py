@@ -46,6 +46,7 @@ def write(
         "manifest": party.manifest.digest.hex(),
         "time": now.isoformat(timespec="seconds"),
         "version": version("fhe-auc"),
+        **({"step": party.manifest.step, "turn": party.manifest.turn} if party.manifest.step else {}),
         **({} if asked is None else {"asked": msgspec.to_builtins(asked)}),
         **of_several,
         **outcome,

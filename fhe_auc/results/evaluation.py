@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import pkgutil
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from fractions import Fraction
@@ -188,9 +189,9 @@ class Evaluation(Outcome):
 
         Raises `InputError` where there is none, and the site's error where the session has no result.
         """
-        from fhe_auc.results import result_file
-
-        return result_file.read(path).evaluation()
+        read = pkgutil.resolve_name("fhe_auc.results.result_file:read")  # which knows what evaluations are
+        found: Evaluation = read(path).evaluation()
+        return found
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain types, ready for ``json.dumps``."""

@@ -176,7 +176,7 @@ def _of_plain(told: Mapping[str, Any]) -> Outcome:
         found[tuples] = tuple(map(str, found[tuples]))
     said = found["verified"]
     found["verified"] = said["aggregation"]
-    found["study"] = None if found["study"] is None else Study(**found["study"])
+    found["study"] = None if found["study"] is None else Study.from_dict(found["study"])
     for array, dtype in _ARRAYS.get(kind, {}).items():
         found[array] = np.array(found[array], dtype)
     if kind is not Evaluation:

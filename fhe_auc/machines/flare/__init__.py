@@ -1,9 +1,11 @@
-"""Sessions between machines, carried by NVIDIA FLARE (`nvflare`, the extra ``fhe-auc[flare]``).
+"""Exchanges carried by NVIDIA FLARE (`nvflare`, the extra ``fhe-auc[flare]``), by its public interface alone.
 
-The server plays the aggregator (`controller`), each client answers as a site or a helper (`executor`). The rounds are
-`fhe_auc.session`; what a site keeps is in its `fhe_auc.machines.site_state`. Importing this package does not
-import nvflare.
+As over Flower, what FLARE runs at a site is a postman (`fhe_auc.machines.flare.postmen`), and another user than the
+site's ``fhe-auc serve``: it reaches a folder of signed and sealed messages, and neither rows nor keys. `JOB` is the
+folder that ``nvflare job submit -j`` takes. Importing this package does not import nvflare.
 """
 
-TASK, MESSAGE, REFUSED = "fhe_auc", "fhe-auc.message", "fhe-auc.refused"
-"""The name of the task that clients execute; entries of what is sent: the message, and why there is none."""
+from pathlib import Path
+
+JOB = Path(__file__).with_name("job")
+"""The job, which is the same for all: it names the two classes of this package, and has no code."""

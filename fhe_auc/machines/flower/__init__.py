@@ -1,32 +1,21 @@
-"""Sessions between machines, carried by Flower (`flwr`, the extra ``fhe-auc[flower]``).
+"""Exchanges carried by Flower (`flwr`, the extra ``fhe-auc[flower]``), by its public interface alone.
 
-Flower moves bytes between a ServerApp, which plays a session's aggregator, and ClientApps, one a site. Neither knows of
-cryptography: the rounds are `fhe_auc.session`, and what a site keeps is in its `fhe_auc.machines.site_state`. No
-result comes to the server; every site writes its own.
-
-`fhe_auc.machines.flower.server_app.evaluate` and `fhe_auc.machines.flower.client_app.answer` are the two calls with
-which a Flower app of one's own gets a session in. Importing this package does not import flwr.
+Flower's server chooses what a SuperNode runs. So that is a postman (`fhe_auc.machines.flower.apps`), and another user
+than the site's ``fhe-auc serve``, which answers: it reaches a folder of signed and sealed messages, and neither rows
+nor keys. `APP` is the folder that ``flwr run`` takes. Importing this package does not import flwr.
 """
 
 import os
-import sys
-from importlib.metadata import version
+from pathlib import Path
 
-from fhe_auc.base.errors import InputError
-from fhe_auc.base.extras import require
-from fhe_auc.machines.processes import QUIET
+APP = Path(__file__).with_name("app")
+"""The Flower app: a configuration that names the two apps of this package, and no code."""
 
-FLOWER = "1.41.0"  # the version of Flower on whose internals `server_app`, `superlink` and `supernode` rely
+QUIET = {"FLWR_TELEMETRY_ENABLED": "0", "FLWR_DISABLE_UPDATE_CHECK": "1", "RAY_USAGE_STATS_ENABLED": "0"}
+"""Variables with which neither Flower nor Ray calls home."""
 
 
-def require_flower(extra: str = "flower") -> None:
-    """See to it that Flower calls nobody from here; `InputError` without the `extra`, or for another than `FLOWER`."""
+def be_quiet() -> None:
+    """See to it that Flower calls nobody from here, where the user has not chosen otherwise."""
     for name, value in QUIET.items():
         os.environ.setdefault(name, value)
-    if sys.version_info < (3, 11):
-        raise InputError(f"Flower needs Python 3.11 or later, and this is {sys.version_info[0]}.{sys.version_info[1]}")
-    require(extra)
-    if (found := version("flwr")) != FLOWER:
-        raise InputError(
-            f"flwr {found} is installed, fhe-auc relies on {FLOWER}: in a clone of fhe-auc, pip install '.[{extra}]'"
-        )

@@ -239,7 +239,7 @@ def test_an_error_is_signed_as_a_result_is(certified: Certified) -> None:
     def sign(told: Any) -> dict[str, Any]:
         return signed_json.sign(certified.identities["north"], RESULT, {**told, "time": NOW.isoformat()})
 
-    manifest = SimpleNamespace(session=bytes(16), digest=bytes(32))
+    manifest = SimpleNamespace(session=bytes(16), digest=bytes(32), step=0)
     refusing: Any = SimpleNamespace(name="north", manifest=manifest, result=result)
     assert_says(check(outcomes.write(Path(), refusing, sign), *publish(certified)), "no result: ResultCheckError", 0)
 

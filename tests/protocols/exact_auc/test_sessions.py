@@ -46,25 +46,6 @@ def of_rounded(parties: Sequence[PartyData], decimals: int) -> tuple[Fraction, F
 # --- What a session yields --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("keys", "grid", "ciphertexts"),
-    [
-        *(("sealed", "uniform:2", 1), ("sealed", "uniform:620", 1), ("sealed", "uniform:621", 2)),
-        ("helper", "uniform:682", 2),
-        *(slow(keys, "hybrid:3000", 5) for keys in ("sealed", "helper")),
-    ],
-)
-def test_any_number_of_thresholds_does(keys: str, grid: str, ciphertexts: int) -> None:
-    """A bin takes 12 slots of an opening: two for each of two products at three points; all sums take 750 more."""
-    play = Play("verified", rows(2, 5), thresholds.resolve(grid), keys=keys)
-    if keys == "sealed":
-        assert play.plan.layout.ciphertexts == ciphertexts
-    auc, ties, *labels = pairs_of(play.sites, play.grid)
-    for found in play.read():
-        assert (found.fraction, found.positives, found.negatives) == (auc, *labels)
-        assert found.binning_error_fraction <= ties  # those of equal scores are meant
-
-
 @pytest.mark.parametrize("number", [1, 30, slow(1000)])
 def test_any_number_of_parties_does(number: int) -> None:
     data = rows(number, 70 + number, most=15)
@@ -122,33 +103,6 @@ def test_auc_and_standard_error_are_near_those_of_the_rows_and_the_fraction_is_t
     if grid != "uniform:100":
         expected = delong.of_rows(rows_.y_score[rows_.y_true], rows_.y_score[~rows_.y_true])[1]
         assert found.standard_error == pytest.approx(expected, rel=5e-3 if grid == "hybrid:1000" else 1e-3)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", datasets.NAMES)
-def test_groups_a_second_model_and_rounded_scores_of_the_bundled_sets_are_those_of_the_rows(name: str) -> None:
-    parties, generator = datasets.load(name), np.random.default_rng(2)
-    rows_ = pooled(parties)
-    rounded = federated_auc(parties, protocol="verified", round_scores=3)
-    auc, ties, *labels = of_rounded(parties, 3)
-    assert found_in(rounded) == (auc, 0, *labels)
-    assert abs(rounded.auc - sklearns_auc(parties)) <= ties
-    logits = np.log(rows_.y_score / (1 - rows_.y_score)) + 0.3 * generator.normal(size=rows_.rows)
-    table = {"y": rows_.y_true.astype(int), "old": rows_.y_score, "new": 1 / (1 + np.exp(-logits))}
-    table |= {"age": generator.choice(["0-39", "40-64", "65+"], rows_.rows), "site": np.arange(rows_.rows) % 3}
-    # The scores of credit-default lie so close together that only quantiles tell them apart.
-    quantiles = name == "credit-default"
-    grid = "quantile:1000" if quantiles else "hybrid:1000"
-    asked = {"label": "y", "site": "site", "thresholds": grid, "max_rows": 30_000}
-    found = federated_auc(table, protocol="exact", score=["old", "new"], by="age", **asked)
-    assert len(found.estimates) == 8
-    for each in found.estimates:
-        group = table["age"] == each.group.removeprefix("age: ") if each.group else np.ones(rows_.rows, bool)
-        truth = sklearns_auc([PartyData.from_arrays("all", rows_.y_true[group], table[each.model][group])])
-        assert abs(each.auc - truth) <= each.binning_error + 1e-12
-    (compared,) = found.comparisons
-    _, expected, _ = delong.paired_of_rows(rows_.y_true, table["old"], table["new"])
-    assert compared.standard_error == pytest.approx(expected, rel=0.002 if quantiles else 0.01)
 
 
 @pytest.mark.parametrize(("protocol", "seed"), [("exact", 0), ("verified", 1), slow("verified", 2)])
