@@ -60,6 +60,7 @@ def own_log(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(LOGGER, "propagate", True)
     monkeypatch.setattr(LOGGER, "handlers", list(LOGGER.handlers))
     monkeypatch.setattr(postmen, "_POLL", 0.01)
+    monkeypatch.setattr(postmen, "_WAIT", 0.0)
     monkeypatch.setattr("fhe_auc.machines.postman._SHORTEST", 0.0)
     level = LOGGER.level
     yield
