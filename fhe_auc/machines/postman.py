@@ -18,12 +18,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TypeAlias
-from urllib.parse import quote
 
 import msgspec
 
 from fhe_auc.base.errors import FheAucError, InputError, MessageError
-from fhe_auc.base.exchange import Exchange, Version
+from fhe_auc.base.exchange import Exchange, Version, file_of, place_of
 from fhe_auc.base.logs import RoleLog, one_line
 from fhe_auc.base.serialise import frame, unframe
 
@@ -161,11 +160,6 @@ def answer(exchange: Exchange, name: str, letter: bytes, *, coordinator: bool = 
     return written
 
 
-def place_of(name: str) -> str:
-    """Return the place that a member alone writes into: its name, with what file systems do not take as %XX."""
-    return quote(name, safe=" ").replace(".", "%2E") + "/"
-
-
 def places(name: str, coordinator: str = "") -> frozenset[str]:
     """Return the places that a site brings; the coordinator's has the members' file, too."""
     return frozenset([place_of(name), *([MEMBERS] if name == coordinator else [])])
@@ -250,6 +244,4 @@ def _place(name: str) -> str:
 
 def _is_for_others(name: str, site: str) -> bool:
     """Whether a file, by its name (`fhe_auc.machines.file_transport`), is for the server, or another site alone."""
-    return name.endswith(".submission") or (
-        name.endswith(".bundle") and not name.endswith(f"/{place_of(site)[:-1]}.bundle")
-    )
+    return name.endswith(".submission") or (name.endswith(".bundle") and not name.endswith(f"/{file_of(site)}.bundle"))

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import socket
-from contextlib import AbstractContextManager, ExitStack
+from collections.abc import Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from fhe_auc.machines.processes import Processes, reserved_port
+from fhe_auc.machines.flower import APP
+from fhe_auc.machines.local_sites import LocalCarrier
+from fhe_auc.machines.processes import reserved_port
 from tests.support.machines import toml
 from tests.support.processes import wait_for
 from tests.support.tls import TlsFiles, node_keys
@@ -18,13 +21,12 @@ WITHOUT_RIGHTS = ("setpriv", "--bounding-set=-all", "--inh-caps=-all", "--no-new
 """Before a command: root's files are its own, as Python may lie where only root reads, and others' are closed to it."""
 
 
-class Deployment(AbstractContextManager["Deployment"]):
+class Deployment(LocalCarrier):
     """A SuperLink, which with `keys` takes nodes with a registered key alone; all ends with the context."""
 
     def __init__(self, *, keys: bool) -> None:
+        super().__init__()
         self._keys = keys
-        self.processes = Processes()
-        self.folder = self.processes.folder
         self._held = ExitStack()
         self._tls = TlsFiles.create(self.folder)
         port = self._held.enter_context(reserved_port())
@@ -45,8 +47,21 @@ class Deployment(AbstractContextManager["Deployment"]):
             return trying.connect_ex(("127.0.0.1", port)) == 0
 
     def __exit__(self, *error: object) -> None:
-        self.processes.close()
+        super().__exit__(*error)
         self._held.close()
+
+    def __enter__(self) -> Deployment:
+        return self
+
+    def start(self, server: Path, sites: Mapping[str, Path]) -> None:
+        """Start a node for each site, and our app."""
+        ids = {name: self.node(name, {"exchange": str(path), "name": name}) for name, path in sites.items()}
+        nodes = ", ".join(f"{name}:{node}" for name, node in ids.items())
+        self.run(APP, {"exchange": str(server), "nodes": nodes, "every": 5})
+
+    def check(self) -> None:
+        """Raise `EvaluationError` where the SuperLink has ended."""
+        self.processes.require_alive(self._superlink)
 
     def node(self, name: str, config: dict[str, Any]) -> int:
         """Start a SuperNode, as a user without rights; return its id, 0 without keys."""

@@ -45,15 +45,15 @@ server = ServerApp()
 def query(message: Message, context: Context) -> Message:
     """Answer a letter, for a ClientApp of one's own, too.
 
-    The node's configuration has ``exchange``, a folder, ``name``, the site's, and where the members' file is made here
-    ``coordinator=true``.
+    The node's configuration has ``exchange``, a folder, ``name``, the site's, where the members' file is made here
+    ``coordinator=true``, and if need be ``wait``, the seconds for which a role may answer what has come.
     """
     write_to_stderr()
     try:
         config = _virtual(context) or context.node_config
         exchange, name = Folder(Path(str(config["exchange"]))), str(config["name"])
-        coordinator = bool(config.get("coordinator"))
-        content = packed(answer(exchange, name, unpacked(message), coordinator=coordinator, wait=_WAIT))
+        coordinator, wait = bool(config.get("coordinator")), float(config.get("wait", _WAIT))
+        content = packed(answer(exchange, name, unpacked(message), coordinator=coordinator, wait=wait))
     except Exception as error:  # Flower would tell the server its text, which may hold what must stay here
         LOGGER.exception("not answered")
         return Message(Error(REFUSED, type(error).__name__), reply_to=message)
@@ -86,7 +86,8 @@ def carry(grid: Grid, config: Mapping[str, Any]) -> None:
     if not config.get("exchange"):
         raise InputError("exchange is not configured")
     exchange, names = Folder(Path(str(config["exchange"]))), _names(str(config.get("nodes") or ""))
-    hub = Hub(exchange, names, float(config.get("every") or _EVERY), str(config.get("coordinator") or ""))
+    every = float(config.get("every") or _EVERY)
+    hub = Hub(exchange, names, every, str(config.get("coordinator") or ""))
     end = time.monotonic() + (3600 * float(config.get("hours") or 0) or math.inf)
     out: dict[str, tuple[str, float]] = {}  # by letter: to which node, and until when it waits
     while time.monotonic() < end:
@@ -109,7 +110,7 @@ def carry(grid: Grid, config: Mapping[str, Any]) -> None:
             if time.monotonic() > until:
                 del out[sent_id]
                 hub.failed(node, f"no answer within {_PATIENCE:g} s")
-        time.sleep(_POLL if out or replies else _RARE)
+        time.sleep(min(_POLL if out or replies else _RARE, every))
 
 
 def _names(nodes: str) -> dict[str, str]:

@@ -92,17 +92,3 @@ def test_what_a_server_makes_a_node_run_reads_the_exchange_alone_and_writes_besi
         assert told["written"] == [str(site / "exchange" / "planted")]
     assert told["config"].keys() == {"exchange", "name"}
     assert not [text for text in told["env"].values() if "rows.csv" in text or "passphrase" in text]
-
-
-@pytest.mark.slow
-def test_our_app_carries_between_sites_with_registered_keys_over_tls(tmp_path: Path) -> None:
-    sites = [a_site(tmp_path / name) for name in ("north", "south")]
-    (tmp_path / "server").mkdir()
-    with Deployment(keys=True) as flower:
-        nodes = {
-            site.name: flower.node(site.name, {"exchange": str(site / "exchange"), "name": site.name}) for site in sites
-        }
-        wanted = ", ".join(f"{name}:{node}" for name, node in nodes.items())
-        flower.run(APP, {"exchange": str(tmp_path / "server"), "nodes": wanted, "every": 1})
-        for site, other in (sites, reversed(sites)):
-            wait_for((site / "exchange" / other.name / "request").exists, 120, told=flower.processes.log_end)
