@@ -2,6 +2,7 @@
 
 import json
 import sys
+import zlib
 from collections.abc import Callable, Mapping
 from fractions import Fraction
 from pathlib import Path
@@ -9,9 +10,12 @@ from pathlib import Path
 import pytest
 
 from fhe_auc.base.errors import EvaluationError, FheAucError
+from fhe_auc.base.exchange import Folder
 from fhe_auc.machines.local_sites import LocalCarrier, Stage
+from fhe_auc.machines.postman import Hub, answer
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
+from fhe_auc.session.messages import Message
 from fhe_auc.session.protocol import Request
 from tests.support.exact_sessions import pairs_of
 from tests.support.machines import GRID, toml
@@ -77,6 +81,46 @@ def test_a_session_gives_the_fraction_of_its_rows_and_leaves_nothing_behind(
     found = Stage(watched, 300.0, lambda line: None).evaluate(registry.evaluating("exact"), request, None, site_rows)
     assert found.fraction == Fraction(pairs_of(site_rows, GRID)[0])
     assert not made[0].folder.exists()
+
+
+class Letters(LocalCarrier):
+    """Nothing but letters, in this process; `seen` has all files that a site's exchange has had, by name."""
+
+    def start(self, server: Path, sites: Mapping[str, Path]) -> None:
+        self._hub, self._sites = Hub(Folder(server), {name: name for name in sites}, 0.01), sites
+        self.seen: dict[str, dict[str, bytes]] = {name: {} for name in sites}
+
+    def check(self) -> None:
+        for name, letter in self._hub.letters(self._sites).items():
+            self._hub.take(name, answer(Folder(self._sites[name]), name, letter))
+            found = {path.relative_to(self._sites[name]): path for path in self._sites[name].rglob("*")}
+            self.seen[name] |= {str(file): path.read_bytes() for file, path in found.items() if path.is_file()}
+
+
+@pytest.mark.parametrize("keys", ["sealed", "helper"])
+def test_what_a_node_can_read_is_signed_or_sealed_and_of_other_sites_nothing_that_is_for_the_server(
+    keys: str, site_rows: list[PartyData]
+) -> None:
+    """Whatever runs there: it reaches the site's exchange alone (`test_deployment.py`)."""
+    made: list[Letters] = []
+
+    def place() -> LocalCarrier:
+        made.append(Letters())
+        return made[-1]
+
+    request = Request(parties=tuple(data.name for data in site_rows), thresholds=GRID, keys=keys)
+    found = Stage(place, 60.0, lambda line: None).evaluate(registry.evaluating("verified"), request, None, site_rows)
+    assert found.fraction == Fraction(pairs_of(site_rows, GRID)[0])
+    secrets = [data.y_score.tobytes()[:16] for data in site_rows] + [data.y_true.tobytes() for data in site_rows]
+    for name, files in made[0].seen.items():
+        answers = {file for file in files if file.endswith(".submission")}
+        assert answers
+        assert {file.partition("/")[0] for file in answers} == {name}
+        for file, data in files.items():
+            assert not [secret for secret in secrets if secret in data]
+            if file in answers:
+                payload = bytes(Message.from_bytes(data, limit=2**28).payload)
+                assert len(zlib.compress(payload)) >= len(payload)  # sealed, or nothing
 
 
 class Fails(LocalCarrier):
