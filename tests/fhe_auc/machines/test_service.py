@@ -124,6 +124,27 @@ def test_systemd_takes_the_units_and_finds_a_wrong_one(user: str, config: Path, 
 
 
 @needs_analyze
+def test_systemd_takes_the_drop_ins_that_the_guide_shows(config: Path, tmp_path: Path) -> None:
+    for name, text in texts("fhe-auc-x", config, "north", "fhe-auc").items():
+        (tmp_path / name).write_text(text)
+    guide = (Path(__file__).parents[3] / "docs" / "guide" / "operations.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^```ini[^\n]*\n(.*?)^```", guide, re.MULTILINE | re.DOTALL)
+    assert len(blocks) >= 2
+    lines = [
+        line
+        for line in re.findall(r"`(\w+=[^`]*)`", guide)
+        if line.split("=")[0] in {"ReadWritePaths", "IPAddressDeny"}
+    ]
+    (tmp_path / "fhe-auc-x-check.service.d").mkdir()
+    found = ""
+    for text in [*blocks, "[Service]\n" + "\n".join(lines) + "\n", "[Service]\nExecStop=relative\n"]:
+        (tmp_path / "fhe-auc-x-check.service.d" / "guide.conf").write_text(text)
+        assert found == ""
+        found = run([str(ANALYZE), "verify", str(tmp_path / "fhe-auc-x-check.service")]).stderr
+    assert "relative" in found  # the last one is none of the guide's
+
+
+@needs_analyze
 def test_a_unit_of_the_system_takes_from_the_process_what_it_does_not_need(config: Path, tmp_path: Path) -> None:
     for name, text in texts("fhe-auc-x", config, "north", "fhe-auc").items():
         (tmp_path / name).write_text(text)
