@@ -56,8 +56,10 @@ def start(config: Path, name: str, *, system: bool | None = None, units: Path | 
     _run(*systemctl, "daemon-reload")
     _run(*systemctl, "enable", f"{unit}.service", f"{unit}-check.timer")
     _run(*systemctl, "restart", f"{unit}.service", f"{unit}-check.timer")
-    if not system:
-        _run("loginctl", "enable-linger")  # it goes on when this user has logged out
+    if sys.platform != "win32" and not system:  # it goes on when this user has logged out
+        user = str(os.getuid())
+        if _run("loginctl", "show-user", user, "--property=Linger", check=False) != "Linger=yes":
+            _run("loginctl", "enable-linger", user)
     return f"{unit}.service"
 
 

@@ -49,7 +49,10 @@ def test_a_user_gets_units_of_his_own_that_go_on_without_him(calls: Path, config
     assert start(config, config.parent.name, system=False) == "fhe-auc-St---Mary--100--h.service"
     both = "fhe-auc-St---Mary--100--h.service fhe-auc-St---Mary--100--h-check.timer"
     done = ["is-system-running", "daemon-reload", f"enable {both}", f"restart {both}"]
-    assert calls.read_text().splitlines() == [f"systemctl --user {line}" for line in done] + ["loginctl enable-linger"]
+    assert calls.read_text().splitlines() == [f"systemctl --user {line}" for line in done] + [
+        f"loginctl show-user {os.getuid()} --property=Linger",
+        f"loginctl enable-linger {os.getuid()}",
+    ]
     units = {path.name: path.read_text() for path in (tmp_path / "own" / "systemd" / "user").iterdir()}
     assert {name.rpartition("h")[2] for name in units} == {".service", "eck.service", "eck.timer"}
     assert not any("User=" in text or "ProtectHome" in text for text in units.values())
