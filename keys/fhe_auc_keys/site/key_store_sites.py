@@ -1,6 +1,6 @@
-"""Sites' sessions in their key stores, for `site_state`: what ``keys open`` has put there, and their state."""
+"""Sites' sessions in their key stores, for `site_state`: what has been opened, and their state."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -14,11 +14,21 @@ from fhe_auc.base.exchange import Exchange
 from fhe_auc.base.files import read_from_others, write_atomically
 from fhe_auc.base.logs import LOGGER
 from fhe_auc.base.names import HELPER
-from fhe_auc.machines.site_state import Arrived, Joined, LocalSites, Records, SiteState, SiteStorage
+from fhe_auc.machines.site_state import (
+    Arrived,
+    Joined,
+    LocalSites,
+    Meeting,
+    Newest,
+    Records,
+    SiteState,
+    SiteStorage,
+    Standing,
+)
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.protocol import Session, Spending
-from fhe_auc_keys.bundles.announcement import KIND, Announcement
-from fhe_auc_keys.bundles.sealed_bundles import AGGREGATOR_KIND, PARTY_KIND, spend_seed
+from fhe_auc_keys.bundles.announcement import Announcement, claimed
+from fhe_auc_keys.bundles.sealed_bundles import spend_seed
 from fhe_auc_keys.errors import DamagedFileError, StoreError, about
 from fhe_auc_keys.roles.local_consortium import TRIAL, Consortium
 from fhe_auc_keys.site import unattended
@@ -28,7 +38,7 @@ from fhe_auc_keys.site.making import NAME, Members, make_due
 from fhe_auc_keys.site.policy import Policy, is_in
 from fhe_auc_keys.site.session_files import (
     announced_to_aggregator,
-    claimed_by_aggregator,
+    is_announcement,
     keep_for_party,
     kept_for_party,
     open_for_aggregator,
@@ -41,7 +51,6 @@ from fhe_auc_keys.store.vault import OWN, Vault, certified_identity, create_with
 from fhe_auc_keys.trust import signed_json
 from fhe_auc_keys.trust.certificates import verify
 from fhe_auc_keys.trust.identity import Identity
-from fhe_auc_keys.trust.signed_documents import open_signed
 
 _SERVED: dict[Path, tuple[Vault, dict[str, float]]] = {}
 """Key stores that open without their passphrase while this process serves with them; and when lists were asked for."""
@@ -134,16 +143,26 @@ class KeyStoreStorage(SiteStorage):
             finally:
                 _SERVED.pop(vault.directory, None)
 
-    def take_in(
-        self, config: Mapping[str, Any], exchange: Exchange, names: Sequence[str], *, by_policy: bool
-    ) -> list[Arrived]:
+    def standing(self, config: Mapping[str, Any], *, by_policy: bool) -> Standing:
+        with self._opened(config) as store:
+            me = verify(certified_identity(store).credential, self._renewed(store).trust, at=self._clock.now())
+            return Standing(me.name, (Policy.stored(store).holder if by_policy else _needed(config, "holder"),))
+
+    def take_in(self, config: Mapping[str, Any], session: bytes, files: Mapping[str, bytes], begun: Newest) -> Arrived:
         at = self._clock.now()
         with self._opened(config) as store:
             identity, trusted = certified_identity(store), self._renewed(store).trust
             me, policy = verify(identity.credential, trusted, at=at), Policy.stored(store) if is_in(store) else None
             results = Path(str(config["results"])) if config.get("results") else None
             role = unattended.Role(store, identity, trusted, me, policy, Site(results, None))
-            return [unattended.take_in(exchange, name, role, at=at) for name in names]
+            return unattended.take_in(session, files, role, begun, at=at)
+
+    def begins(self, document: bytes) -> float:
+        return float(claimed(document).not_before)
+
+    def ends(self, config: Mapping[str, Any], session: bytes) -> datetime | None:
+        with self._opened(config) as store:
+            return unattended.meeting_of(store, session).ends if session.hex() in store.names("bundle") else None
 
     def make_due(self, config: Mapping[str, Any], exchange: Exchange) -> list[str]:
         with self._opened(config) as store:
@@ -171,28 +190,14 @@ class KeyStoreStorage(SiteStorage):
         if config.get("passphrase-file"):
             drop_variable()
 
-    def opens(self, config: Mapping[str, Any], document: bytes, *, verified: bool = True) -> bytes:
-        if not verified:
-            return claimed_by_aggregator(document)
+    def opens(self, config: Mapping[str, Any], document: bytes) -> Meeting | None:
+        if is_announcement(document) and claimed(document).manifest.keys == "sealed":
+            return None
         with self._opened(config) as store:
             identity, trust, at = certified_identity(store), Trusted.stored(store).trust, self._clock.now()
         announced = announced_to_aggregator(document, trust, holder=_needed(config, "holder"), at=at)
         announced.require_aggregator(verify(identity.credential, trust, at=at))
-        return announced.manifest.session
-
-    def checking(self, config: Mapping[str, Any]) -> Callable[[bytes], object]:
-        with self._opened(config) as store:
-            trust = Trusted.stored(store).trust
-        holder = _needed(config, "holder")
-        kinds = {kind.magic: kind for kind in (PARTY_KIND, AGGREGATOR_KIND, KIND)}
-
-        def check(data: bytes) -> None:
-            kind = kinds.get(data[: len(KIND.magic)])
-            if kind is None:
-                raise InputError("it is no file of a session: remove it")
-            open_signed(kind, data, tuple, trust, signer=holder, at=self._clock.now())
-
-        return check
+        return unattended.meeting(announced)
 
     def aggregator(self, config: Mapping[str, Any], document: bytes | None = None) -> Joined:
         """Open what the key holder has sent to the aggregator.

@@ -27,7 +27,6 @@ from fhe_auc_keys.trust.sealing import OVERHEAD, PrivateKey, signed_bytes
 from fhe_auc_keys.trust.signed_documents import claimed_body
 from fhe_auc_protocols.exact_auc.plan import ExactPlan
 from tests.support.certified import DAY
-from tests.support.helped_sessions import played_over_files
 from tests.support.keys_commands import (
     Clock,
     assert_fails,
@@ -41,6 +40,7 @@ from tests.support.keys_commands import (
     write_study,
 )
 from tests.support.keys_folder import ADDER, AUTHORITY, NORTH, SESSION, SITES, SMALL, SOUTH
+from tests.support.machines import played_over_files
 
 AGGREGATOR = ("--store", f"{ADDER}/store", "--holder", "north")
 
