@@ -77,6 +77,7 @@ def texts(unit: str, config: Path, name: str, user: str) -> dict[str, str]:
         "program": _quoted(os.path.abspath(program)),
         "config": _quoted(config),
         "paths": " ".join(map(_quoted, paths)),
+        "home": _quoted(f"HOME={config.parent}"),
         "user": user,
         "target": "multi-user.target" if user else "default.target",
     }
