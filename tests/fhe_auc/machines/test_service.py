@@ -74,6 +74,7 @@ def test_root_s_folder_goes_to_a_user_without_rights_and_somebody_s_stays_his(
         start(config, "south", system=True, units=units)
         (service,) = [path.read_text() for path in units.glob("*south.service")]
     assert f"\nUser={config.parent.stat().st_uid}\n" in service
+    assert '\nEnvironment="HOME=' in service  # where libraries look for an exchange's credentials
     assert "chown" not in calls.read_text()
     assert "--user" not in calls.read_text()
 
