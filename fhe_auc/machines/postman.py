@@ -18,12 +18,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TypeAlias
-from urllib.parse import quote
 
 import msgspec
 
 from fhe_auc.base.errors import FheAucError, InputError, MessageError
-from fhe_auc.base.exchange import Exchange, Version
+from fhe_auc.base.exchange import Exchange, Version, place_of
 from fhe_auc.base.logs import RoleLog, one_line
 from fhe_auc.base.serialise import frame, unframe
 
@@ -147,11 +146,6 @@ def answer(exchange: Exchange, name: str, letter: bytes, *, coordinator: bool = 
     opened = postman.open(letter)
     postman.take(opened, ours)
     return postman.write(opened.known, ours)[0]
-
-
-def place_of(name: str) -> str:
-    """Return the place that a member alone writes into: its name, with what file systems do not take as %XX."""
-    return quote(name, safe=" ").replace(".", "%2E") + "/"
 
 
 def places(name: str, coordinator: str = "") -> frozenset[str]:

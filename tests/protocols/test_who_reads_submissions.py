@@ -1,6 +1,6 @@
 """Whoever reads everything on disk and on the wire, but has not the aggregator's key, reads no submission.
 
-Every transport carries the bytes that `fhe_auc.machines.site_state.answer` makes, so that one place seals for all.
+Every transport carries the bytes that `fhe_auc.machines.answers.answer` makes, so that one place seals for all.
 """
 
 from collections.abc import Callable

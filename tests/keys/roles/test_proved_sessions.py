@@ -24,12 +24,12 @@ from fhe_auc.session.messages import Message
 from fhe_auc_keys.errors import KeysError
 from fhe_auc_keys.roles.helped import HelpedSubmission, Told
 from fhe_auc_keys.roles.helper import Blobs, PadKeyOf
-from fhe_auc_keys.store.key_store import TRAIL
 from fhe_auc_protocols.options import Verified
 from tests.support.exact_sessions import found_in, pairs_of, rows
 from tests.support.helped_sessions import SITES, Play, payload_of
 from tests.support.lying_parties import lying
 from tests.support.machines import GRID, Attendant, MachineSession, played_over_files
+from tests.support.stores import trail_of
 from tests.support.wire import flipped, with_fields
 
 CAP = 60
@@ -314,7 +314,7 @@ def test_between_machines_record_logs_trail_and_every_site_name_who_is_left_out(
     told = read_status(session.folder / "journal")
     assert told is not None
     assert told["left-out"][NAMES[1]].startswith("its proof did not hold")
-    trail = (Path(session.roles[HELPER]["store"]) / TRAIL).read_text(encoding="utf-8").splitlines()
+    trail = trail_of(Path(session.roles[HELPER]["store"]))
     assert any(f'"not_proved": ["{NAMES[1]}"]' in line or f'"not_proved":["{NAMES[1]}"]' in line for line in trail)
     caplog.clear()
     Attendant(session.roles[NAMES[1]], Folder(session.folder / "exchange"), session.id).look()
