@@ -39,7 +39,7 @@ def announcement_rows(announced: Announcement, *, reader: str = "") -> common.Ro
             f"signed it; certificate\n{common.spelled(announced.holder.fingerprint)}",
         ),
         ("can be opened", f"until {common.moment(announced.not_after)}", ""),
-        *announced.study.rows(),
+        *announced.study.lines(),
         ("protocol", manifest.protocol, f"trust: {trust}"),
         ("thresholds", f"{manifest.options['bins']:,}", f"to be found, from counts in {len(grid):,} cells of scores")
         if finds_thresholds
@@ -106,7 +106,7 @@ def invitation_rows(found: Invitation) -> common.Rows:
         *([("exchange", offer.exchange, "")] if offer.exchange else []),
         *(("note", each, "") for each in offer.notes),
         *(("lists come from", each, "newer revocation lists are fetched there") for each in offer.revocation_lists),
-        *((label, text, "") for label, _, text in ([] if offer.study is None else offer.study.rows())),
+        *((label, text, "") for label, _, text in ([] if offer.study is None else offer.study.lines())),
         *((f"policy: {name}", printable(text), "") for name, text, _ in (offer.policy.rows() if offer.policy else ())),
     ]
 

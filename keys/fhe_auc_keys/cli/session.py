@@ -159,10 +159,10 @@ def session(
             raise _missing("credentials" if not credentials else "aggregator" if aggregator is None else "study_file")
         study, adder_files = Study.read(study_file), (aggregator,)
         request = session.request((), min_parties)  # who they are is known once their certificates are verified
-        if study.thresholds is not None:
+        if study.listed is not None:
             if not session.of_rows or session.options.keys() & NOT_OF_ROWS:
                 raise InputError("the study lists score values, which are its thresholds: take no others")
-            request = replace(request, thresholds=study.thresholds)
+            request = replace(request, thresholds=study.listed)
         if bool(helpers) != (request.keys == "helper"):
             raise click.UsageError("--keys helper and --helper go together")
         if len(helpers) > 1:

@@ -1,0 +1,449 @@
+"""Who is in a consortium: one signed file of names and public keys, and the files before it.
+
+    member's line    name | Ed25519 key | encryption key | its own signature over these: it has these keys
+    members' file    version | begin | end | lines | who may sign the next version, and how many of them | signatures
+
+A file is root metadata of The Update Framework (its specification, version 1.0, sections 4.3 and 5.3), in which `lines`
+is a signed field of ours. The *coordinators*, some of the members, sign it with their own keys. Version N + 1 counts
+where enough of the coordinators of version N have signed it, and enough of its own; none is left out. So who is left
+out is out, nobody puts back an older file, and coordinators can change. All hangs on the first file, which a site knows
+by a fingerprint: it stands in the *link* by which sites join.
+
+`tuf` verifies signatures and succession. It takes 0.2 seconds and 18 MB to import, so it is imported for files from
+elsewhere only; what a key store has kept is read without it.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from functools import cached_property
+from typing import TYPE_CHECKING, Annotated, NamedTuple
+
+import msgspec
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+from fhe_auc.base.errors import DeserialisationError
+from fhe_auc.base.names import first_alike, known_names
+from fhe_auc.base.serialise import encode
+from fhe_auc_keys.errors import ExpiredError, KeysError, RevokedError, TamperedError, UnfitCertificateError
+from fhe_auc_keys.trust.public_keys import SKEW, check_name, check_signing_key, check_time, counts
+from fhe_auc_keys.trust.sealing import PrivateKeys, encryption_key, has_signed
+
+if TYPE_CHECKING:
+    from securesystemslib.signer import SSlibKey
+    from tuf.api.metadata import Metadata, Root
+
+MAX_BYTES = 2**22
+"""Of a members' file; more is not parsed. A member takes 1,800."""
+
+MAX_MEMBERS = 1000
+MAX_DAYS = 398  # of a file; so long can who withholds the next one hide from a site that somebody was left out
+FINGERPRINT = 20
+"""Bytes of the first file's fingerprint: who wants a file of his own with the same tries 2^160."""
+
+COMPARED = 16
+"""Characters of `comparison`, 5 bits each.
+
+Who sits in the middle shows the site another link, and the coordinator another line. He may try keys on both sides
+until two strings are alike: with 80 bits 2^40 tries, of half a second and 128 MB each (17,000 years of one core).
+"""
+
+_LINE = b"member 1"
+_COST = 2**17  # scrypt's N (RFC 7914); with blocks of 1 KB it takes 128 MB
+_SHA256 = Annotated[bytes, msgspec.Meta(min_length=32, max_length=32)]
+
+
+class Line(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """What somebody who wants to be a member hands in; `Line.of` makes one, and `check` says whether it is genuine."""
+
+    name: str
+    signing_key: bytes  # Ed25519, 32 bytes
+    encryption_key: bytes  # 1,216 bytes
+    signature: bytes
+
+    @classmethod
+    def of(cls, name: str, keys: PrivateKeys) -> Line:
+        """Return the line of these keys; `UnfitCertificateError` where nobody may have that name."""
+        stated = check_name(name), keys.signing_key, keys.encryption_key
+        return cls(*stated, keys.sign(_LINE, encode(stated)))
+
+    def check(self) -> None:
+        """Raise `TamperedError` where it is not signed with its own key, `UnfitCertificateError` for an unfit part."""
+        check_name(self.name)
+        check_signing_key(self.signing_key)
+        encryption_key(self.encryption_key)
+        stated = encode((self.name, self.signing_key, self.encryption_key))
+        if not has_signed(self.signing_key, _LINE, stated, self.signature):
+            raise TamperedError(f"the line of {self.name!r} is not signed with its own key")
+
+    @property
+    def member(self) -> Member:
+        """What it says."""
+        return Member(self.name, self.signing_key, self.encryption_key, hashlib.sha256(encode(self)).digest())
+
+
+@dataclass(frozen=True)
+class Member:
+    """A member's name and public keys."""
+
+    name: str
+    signing_key: bytes  # Ed25519, 32 bytes
+    encryption_key: bytes  # 1,216 bytes
+    fingerprint: bytes  # SHA-256 of its line, 32 bytes
+
+
+class FleetList(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """A list of a fleet's members, of which the members' file names the number and the Merkle root alone."""
+
+    number: int
+    root: _SHA256
+
+
+class _Fields(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The signed field of ours, "members"."""
+
+    begins: int  # Unix seconds
+    lines: tuple[Line, ...]
+    stolen: tuple[_SHA256, ...] = ()  # fingerprints of lines whose keys count for nothing, not even in the past
+    fleets: tuple[FleetList, ...] = ()
+
+
+class _Value(msgspec.Struct, frozen=True):
+    public: str  # hexadecimal
+
+
+class _Key(msgspec.Struct, frozen=True):
+    keyval: _Value
+
+
+class _Role(msgspec.Struct, frozen=True):
+    keyids: tuple[str, ...]
+    threshold: int
+
+
+class _Signed(msgspec.Struct, frozen=True):
+    version: int
+    expires: datetime
+    keys: dict[str, _Key]
+    roles: dict[str, _Role]
+    members: _Fields
+
+
+class _File(msgspec.Struct, frozen=True):
+    signed: _Signed
+
+
+class Change(NamedTuple):
+    """What a next version changes, for `Members.next_version`; `coordinators` and `threshold` None stay as they are."""
+
+    admit: Sequence[Line] = ()  # in place of the line of the same name, if there is one
+    remove: Sequence[str] = ()
+    stolen: bool = False  # whether the keys of who is removed or replaced count for nothing, not even in the past
+    coordinators: Sequence[str] | None = None
+    threshold: int | None = None
+    fleets: Sequence[FleetList] | None = None
+
+
+@dataclass(frozen=True)
+class Members:
+    """A consortium as a site knows it: the newest members' file that it has seen, and all before.
+
+    `files` are verified, version 1 first: `begin` and `newer` do that. A key store keeps them as they are.
+    """
+
+    files: tuple[bytes, ...] = field(repr=False)
+
+    @classmethod
+    def begin(cls, first: bytes, root: bytes) -> Members:
+        """Return the consortium whose first file has the fingerprint `root`, 20 bytes, from its link.
+
+        Raises `TamperedError` where that is another file, or is not signed by its own coordinators; else as `newer`.
+        """
+        metadata = _parsed(first)
+        if metadata.signed.version != 1 or _digest(metadata) != root:
+            raise TamperedError("this is not the first members' file that the link names: ask the coordinator for it")
+        return cls((_verified(metadata, None),))
+
+    def newer(self, data: bytes) -> Members:
+        """Return the consortium with the next version, from elsewhere.
+
+        Raises `TamperedError` where it is damaged, or too few coordinators of this version, or of its own, have
+        signed it; `KeysError` where it is not the very next version; `UnfitCertificateError` where names look alike,
+        two members share a key, or a key cannot be used.
+        """
+        metadata, version = _parsed(data), self.version
+        if metadata.signed.version != version + 1:
+            why = "an older one counts no more" if metadata.signed.version <= version else "none is left out"
+            raise KeysError(
+                f"version {metadata.signed.version} of the members' file is not the next one after {version}, which "
+                f"is here: {why}"
+            )
+        return Members((*self.files, _verified(metadata, _parsed(self.files[-1]))))
+
+    @cached_property
+    def root(self) -> bytes:
+        """Fingerprint of the first file, 20 bytes."""
+        return _digest(_parsed(self.files[0]))
+
+    @property
+    def version(self) -> int:
+        """Number of the newest file; the first is 1."""
+        return len(self.files)
+
+    @cached_property
+    def _signed(self) -> _Signed:
+        return msgspec.json.decode(self.files[-1], type=_File).signed
+
+    @property
+    def ends(self) -> datetime:
+        """When the newest file ends, UTC."""
+        return self._signed.expires
+
+    @cached_property
+    def members(self) -> tuple[Member, ...]:
+        """All members of the newest file."""
+        return tuple(line.member for line in self._signed.members.lines)
+
+    @cached_property
+    def by_name(self) -> Mapping[str, Member]:
+        """The same by name."""
+        return {member.name: member for member in self.members}
+
+    @cached_property
+    def _by_fingerprint(self) -> Mapping[bytes, Member]:
+        return {member.fingerprint: member for member in self.members}
+
+    @property
+    def coordinators(self) -> tuple[str, ...]:
+        """Names of the members who may sign the next version."""
+        keys = {self._signed.keys[each].keyval.public for each in self._signed.roles["root"].keyids}
+        return tuple(member.name for member in self.members if member.signing_key.hex() in keys)
+
+    @property
+    def threshold(self) -> int:
+        """How many of the coordinators must sign."""
+        return self._signed.roles["root"].threshold
+
+    @property
+    def fleets(self) -> tuple[FleetList, ...]:
+        """Lists of fleets' members."""
+        return self._signed.members.fleets
+
+    def as_of(self, version: int) -> Members:
+        """Return the consortium as it was in that version; `KeysError` where it is not here."""
+        if not 1 <= version <= self.version:
+            raise KeysError(
+                f"it names version {version} of the members' file, and {self.version} is the newest here: get the "
+                "consortium's newer files"
+            )
+        return self if version == self.version else Members(self.files[:version])
+
+    def check_time(self, at: datetime) -> None:
+        """Raise `ExpiredError` where the newest file is not for the time `at`, which has a time zone."""
+        begins, ends = self._signed.members.begins, self.ends
+        if not begins <= check_time(at).timestamp() < ends.timestamp():
+            raise ExpiredError(
+                f"version {self.version} of the members' file is for {counts(begins, ends, at)}, or ask a coordinator "
+                f"({', '.join(self.coordinators)}) to renew it"
+            )
+
+    def named(self, name: str, at: datetime) -> Member:
+        """Return a member at the present, `at`; `ExpiredError` where the file has ended, `RevokedError` for others."""
+        self.check_time(at)
+        member = self.by_name.get(name)
+        if member is None:
+            raise RevokedError(
+                f"{name[:64]!r} is no member in version {self.version} of the members' file"
+                f"{known_names(name[:64], self.by_name)}"
+            )
+        return member
+
+    def with_fingerprint(self, fingerprint: bytes, at: datetime, what: str) -> Member:
+        """Return the member with that line; errors as `named`, `what` says in them who it is."""
+        self.check_time(at)
+        member = self._by_fingerprint.get(fingerprint)
+        if member is None:
+            raise RevokedError(
+                f"the {what} is, with its keys of then, no member in version {self.version} of the members' file"
+            )
+        return member
+
+    def signer(self, name: str, version: int, at: datetime) -> Member:
+        """Return who had that name in a version, at a time of then, for what is read years later.
+
+        Who was left out since is still returned. Raises `KeysError` where the version is not here; `ExpiredError`
+        where it was not for that time; `RevokedError` for no member of then, or keys that were stolen since.
+        """
+        member = self.as_of(version).named(name, at)
+        if member.fingerprint in self._signed.members.stolen:
+            raise RevokedError(
+                f"the keys that {name!r} had then were stolen: who has them may sign anything as of then"
+            )
+        return member
+
+    def next_version(self, change: Change, *, days: int, at: datetime) -> bytes:
+        """Return the next members' file, for `days` from `at`, not signed: `countersign` signs it.
+
+        Raises `UnfitCertificateError` for unfit or too few coordinators, names or keys, `RevokedError` for a name to
+        remove that is none, and `ExpiredError` where `days` are out of range.
+        """
+        old, names = self._signed.members, {line.name for line in change.admit}
+        if odd := next((name for name in change.remove if name not in self.by_name), None):
+            raise RevokedError(f"{odd!r} is no member{known_names(odd, self.by_name)}")
+        gone = [line for line in old.lines if line.name in {*names, *change.remove} and line not in change.admit]
+        lines = *(line for line in old.lines if line.name not in {*names, *change.remove}), *change.admit
+        stolen = old.stolen if not change.stolen else (*old.stolen, *(line.member.fingerprint for line in gone))
+        fields = _Fields(_begin(at), lines, stolen, old.fleets if change.fleets is None else tuple(change.fleets))
+        coordinators, threshold = change.coordinators, change.threshold
+        if coordinators is None:
+            coordinators = [name for name in self.coordinators if name not in change.remove]
+        return _unsigned(self.version + 1, fields, coordinators, threshold or self.threshold, days, at)
+
+
+def found(name: str, keys: PrivateKeys, *, days: int, at: datetime) -> Members:
+    """Return a new consortium, whose one member and coordinator has that name; errors as `Members.next_version`."""
+    fields = _Fields(_begin(at), (Line.of(name, keys),))
+    first = countersign(_unsigned(1, fields, [name], 1, days, at), keys)
+    return Members.begin(first, fingerprint(first))
+
+
+def countersign(data: bytes, keys: PrivateKeys) -> bytes:
+    """Return a members' file with one more signature: of its coordinator who has these keys."""
+    from securesystemslib.signer import CryptoSigner
+
+    metadata = _parsed(data)
+    metadata.sign(CryptoSigner(keys.signing), append=True)
+    return metadata.to_bytes()
+
+
+def fingerprint(first: bytes) -> bytes:
+    """Return the fingerprint of a first members' file, 20 bytes: whoever has signed it, it stays the same."""
+    return _digest(_parsed(first))
+
+
+def link(place: str, root: bytes) -> str:
+    """Return by what a site joins: where the exchange is, and the first file's fingerprint; no credential."""
+    return f"{place}#{base64.b32encode(root).decode().lower()}"
+
+
+def split_link(text: str) -> tuple[str, bytes]:
+    """Return what `link` has joined; `UnfitCertificateError` for something else."""
+    place, _, root = text.strip().rpartition("#")
+    try:
+        found = base64.b32decode(root.upper())
+    except ValueError:
+        found = b""
+    if not place or len(found) != FINGERPRINT:
+        raise UnfitCertificateError("a link is where the exchange is, a #, and 32 letters and digits: copy it whole")
+    return place, found
+
+
+def comparison(root: bytes, line: Line) -> str:
+    """Return what a new member and a coordinator compare by telephone: 16 characters in groups of four.
+
+    It takes half a second, on purpose: see `COMPARED`. `root` is the first file's fingerprint, on each side its own.
+    """
+    text = root + hashlib.sha256(encode(line)).digest()
+    drawn = hashlib.scrypt(
+        text, salt=b"fhe-auc comparison 1", n=_COST, r=8, p=1, maxmem=2 * 1024 * _COST, dklen=COMPARED * 5 // 8
+    )
+    letters = base64.b32encode(drawn).decode().lower()
+    return " ".join(letters[start : start + 4] for start in range(0, COMPARED, 4))
+
+
+def _begin(at: datetime) -> int:
+    return int((check_time(at) - SKEW).timestamp())
+
+
+def _unsigned(
+    version: int, fields: _Fields, coordinators: Iterable[str], threshold: int, days: int, at: datetime
+) -> bytes:
+    from tuf.api.metadata import Metadata, Root
+
+    if not 1 <= days <= MAX_DAYS:
+        raise ExpiredError(f"a members' file is for 1 to {MAX_DAYS} days, got {days}")
+    ends = (check_time(at) + timedelta(days=days)).replace(microsecond=0)
+    root = Root(version, expires=ends, unrecognized_fields={"members": msgspec.to_builtins(fields)})
+    lines, names = {line.name: line for line in fields.lines}, list(dict.fromkeys(coordinators))
+    for name in names:
+        if name not in lines:
+            raise UnfitCertificateError(f"{name!r} is to be a coordinator and is no member{known_names(name, lines)}")
+        root.add_key(_coordinator_key(lines[name].signing_key), Root.type)
+    if not 1 <= threshold <= len(names):
+        raise UnfitCertificateError(
+            f"{threshold} of {len(names)} coordinators cannot sign: name more coordinators, or ask for fewer signatures"
+        )
+    root.roles[Root.type].threshold = threshold
+    _check_members(fields)
+    return Metadata(root).to_bytes()
+
+
+def _parsed(data: bytes) -> Metadata[Root]:
+    """Return a members' file, unverified."""
+    from tuf.api.exceptions import RepositoryError
+    from tuf.api.metadata import Metadata, Root
+
+    if len(data) > MAX_BYTES:
+        raise TamperedError(f"a members' file has at most {MAX_BYTES:,} bytes")
+    try:
+        metadata: Metadata[Root] = Metadata.from_bytes(data)
+    except RepositoryError:  # whatever is wrong in it
+        raise TamperedError("this is no members' file, or a damaged one") from None
+    signed: object = metadata.signed  # of any type that `tuf` knows
+    if not isinstance(signed, Root) or metadata.unrecognized_fields:
+        raise TamperedError("this is no members' file")
+    return metadata
+
+
+def _verified(metadata: Metadata[Root], before: Metadata[Root] | None) -> bytes:
+    """Return a members' file as `tuf` writes it, verified; `before` is the version before it, verified."""
+    signed = metadata.signed
+    data = metadata.to_bytes()  # no name is in it twice, of which readers could take another than the one verified
+    old = None if before is None else before.signed
+    result = signed.get_root_verification_result(old, metadata.signed_bytes, metadata.signatures)
+    if not result.verified:
+        lacks = "its own coordinators" if result.first.verified else "the coordinators of the version before"
+        part = result.second if result.first.verified else result.first
+        raise TamperedError(
+            f"version {signed.version} of the members' file bears {len(part.signed)} genuine signatures of {lacks}, of "
+            f"{part.threshold}: have it signed (fhe-auc members sign)"
+        )
+    try:
+        file = msgspec.json.decode(data, type=_File).signed
+    except (msgspec.DecodeError, DeserialisationError) as error:
+        raise TamperedError(f"the members' file is malformed: {error}") from None
+    _check_members(file.members)
+    # tuf counts one key under two identifiers as two signers (findings/tuf-one-key-under-two-names-is-two-signers.sh).
+    own = {key.keyid: key for key in (_coordinator_key(line.signing_key) for line in file.members.lines)}
+    if any(own.get(each) != key for each, key in signed.keys.items()):
+        raise UnfitCertificateError("a coordinator in the members' file is no member, or has another identifier")
+    return data
+
+
+def _check_members(fields: _Fields) -> None:
+    lines = fields.lines
+    if len(lines) > MAX_MEMBERS:
+        raise UnfitCertificateError(f"a members' file has at most {MAX_MEMBERS:,} members, got {len(lines):,}")
+    for line in lines:
+        line.check()
+    if (twice := first_alike([line.name for line in lines])) is not None:
+        raise UnfitCertificateError(f"two members have names that look alike: {twice[0]!r} and {twice[1]!r}")
+    if odd := next((line for line in lines if line.member.fingerprint in fields.stolen), None):
+        raise UnfitCertificateError(f"the keys of {odd.name!r} were stolen once: new keys are needed")
+    for keys in ([line.signing_key for line in lines], [line.encryption_key for line in lines]):
+        if len(set(keys)) != len(keys):
+            raise UnfitCertificateError("two members in the members' file have the same key")
+
+
+def _digest(metadata: Metadata[Root]) -> bytes:
+    return hashlib.sha256(metadata.signed_bytes).digest()[:FINGERPRINT]
+
+
+def _coordinator_key(public: bytes) -> SSlibKey:
+    from securesystemslib.signer import SSlibKey
+
+    return SSlibKey.from_crypto(Ed25519PublicKey.from_public_bytes(public))

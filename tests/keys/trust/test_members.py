@@ -1,0 +1,321 @@
+"""The members' file: who is in, who signs the next one, and what is refused."""
+
+import base64
+import hashlib
+import json
+import subprocess
+import sys
+import time
+from datetime import datetime, timedelta, timezone
+
+import msgspec
+import pytest
+
+from fhe_auc_keys.errors import ExpiredError, KeysError, RevokedError, TamperedError, UnfitCertificateError
+from fhe_auc_keys.trust import members
+from fhe_auc_keys.trust.members import Change, Line, Members, comparison, countersign, link, split_link
+from fhe_auc_keys.trust.sealing import PrivateKeys
+
+NOW = datetime(2030, 5, 1, 12, tzinfo=timezone.utc)
+NAMES = ("north", "south", "west", "east")
+KEYS = {name: PrivateKeys.generate() for name in NAMES}
+LINES = {name: Line.of(name, keys) for name, keys in KEYS.items()}
+
+
+def founded() -> Members:
+    """One coordinator, north."""
+    return members.found("north", KEYS["north"], days=300, at=NOW)
+
+
+def draft(kept: Members, *signers: str, days: int = 300, at: datetime = NOW, **change) -> bytes:
+    data = kept.next_version(Change(**change), days=days, at=at)
+    for name in signers:
+        data = countersign(data, KEYS[name])
+    return data
+
+
+def after(kept: Members, *signers: str, **change) -> Members:
+    return kept.newer(draft(kept, *signers, **change))
+
+
+def three() -> Members:
+    """North, south, west; two of them sign."""
+    return after(
+        founded(),
+        "north",
+        "west",
+        admit=[LINES["south"], LINES["west"]],
+        coordinators=["north", "south", "west"],
+        threshold=2,
+    )
+
+
+def altered(data: bytes, change) -> bytes:
+    """A members' file whose signed part somebody without keys has changed."""
+    text = json.loads(data)
+    change(text)
+    return json.dumps(text).encode()
+
+
+def test_a_member_has_its_keys_and_who_is_left_out_of_the_next_file_is_out() -> None:
+    kept = three()
+    south = kept.named("south", NOW)
+    assert (south.signing_key, south.encryption_key) == (KEYS["south"].signing_key, KEYS["south"].encryption_key)
+    assert kept.with_fingerprint(south.fingerprint, NOW, "party") == south
+    left = after(kept, "north", "west", remove=["south"])
+    with pytest.raises(RevokedError, match=r"'south' is no member in version 3 .*north, west"):
+        left.named("south", NOW)
+    with pytest.raises(RevokedError, match="the aggregator is, with its keys of then, no member"):
+        left.with_fingerprint(south.fingerprint, NOW, "aggregator")
+    assert (left.coordinators, left.threshold, left.version) == (("north", "west"), 2, 3)
+
+
+@pytest.mark.parametrize("signers", [(), ("north",), ("east",), ("north", "east"), ("north", "north")])
+def test_two_of_three_must_sign(signers: tuple[str, ...]) -> None:
+    kept = three()
+    with pytest.raises(TamperedError, match="signatures of the coordinators of the version before, of 2"):
+        after(kept, *signers, admit=[LINES["east"]])
+    assert after(kept, "north", "south", admit=[LINES["east"]]).version == 3
+
+
+def test_who_takes_over_must_be_named_by_who_was_there_and_sign_too() -> None:
+    kept = after(founded(), "north", admit=[LINES["south"]])
+    with pytest.raises(TamperedError, match="0 genuine signatures of its own coordinators, of 1"):
+        after(kept, "north", coordinators=["south"])
+    with pytest.raises(TamperedError, match="0 genuine signatures of the coordinators of the version before"):
+        after(kept, "south", coordinators=["south"])
+    handed = after(kept, "north", "south", coordinators=["south"])
+    with pytest.raises(TamperedError):
+        after(handed, "north", admit=[LINES["east"]])
+    assert after(handed, "south", admit=[LINES["east"]]).version == 4
+
+
+def test_an_older_file_the_same_one_and_one_too_new_are_refused() -> None:
+    kept = three()
+    last = after(kept, "north", "south", remove=["west"])
+    for data in (kept.files[0], kept.files[1], last.files[2]):
+        with pytest.raises(KeysError, match="not the next one after 3, which is here: an older one counts no more"):
+            last.newer(data)
+    with pytest.raises(KeysError, match=r"version 3 .* not the next one after 1.*: none is left out"):
+        Members(kept.files[:1]).newer(last.files[2])
+
+
+def test_two_files_of_one_version_do_not_follow_each_other() -> None:
+    """Signed by enough coordinators both: a site that has one refuses the other, and its successor names neither."""
+    kept = founded()
+    one, other = (after(kept, "north", admit=[LINES[name]]) for name in ("south", "west"))
+    with pytest.raises(KeysError):
+        one.newer(other.files[1])
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda text: text["signed"]["members"]["lines"].pop(),
+        lambda text: text["signed"].update(expires="2099-01-01T00:00:00Z"),
+        lambda text: text["signed"]["roles"]["root"].update(threshold=1),
+        lambda text: text["signed"]["members"].update(begins=0),
+        lambda text: text["signatures"].pop(),
+        lambda text: text["signatures"].append(text["signatures"][0]),
+        lambda text: text.update(more=1),
+        lambda text: text["signed"].update(_type="targets", targets={}),
+        lambda text: text["signed"]["keys"].clear(),
+        lambda text: text["signed"].pop("members"),
+        lambda text: text["signed"].update(version="3"),
+        lambda text: text["signed"]["roles"]["root"].update(threshold=0),
+    ],
+)
+def test_what_somebody_has_changed_is_refused(change) -> None:
+    kept = three()
+    data = draft(kept, "north", "south", admit=[LINES["east"]])
+    kept.newer(data)
+    with pytest.raises((TamperedError, KeysError)):
+        kept.newer(altered(data, change))
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"{}", b"[]", b"[" * 100_000, b"\xff", b'{"signed": {"_type": "root"}}', b"null"]
+)
+def test_other_bytes_are_refused(data: bytes) -> None:
+    with pytest.raises(TamperedError):
+        founded().newer(data)
+
+
+def test_a_large_file_is_refused_before_it_is_parsed() -> None:
+    large = b"[" + b"1," * members.MAX_BYTES + b"1]"
+    begun = time.process_time()
+    with pytest.raises(TamperedError, match="at most 4,194,304 bytes"):
+        founded().newer(large)
+    assert time.process_time() - begun < 1
+
+
+def signed_by_north(change) -> bytes:
+    """What a coordinator with a tool of his own may make: the second file, changed, then signed."""
+    data = draft(founded(), admit=[LINES["south"]])
+    return countersign(altered(data, change), KEYS["north"])
+
+
+def with_line(*line: str):
+    return lambda text: text["signed"]["members"]["lines"].append(list(line))
+
+
+def as_json(line: Line) -> list[str]:
+    return msgspec.to_builtins(line)
+
+
+def test_a_coordinator_cannot_make_a_member_of_who_did_not_sign_for_it() -> None:
+    name, signing, encryption, signature = as_json(LINES["west"])
+    for line in (
+        ("east", signing, encryption, signature),
+        (name, signing, as_json(LINES["east"])[2], signature),
+        (name, as_json(LINES["east"])[1], encryption, signature),
+        (name, signing, encryption, base64.b64encode(bytes(64)).decode()),
+    ):
+        with pytest.raises(TamperedError, match="is not signed with its own key"):
+            founded().newer(signed_by_north(with_line(*line)))
+    assert founded().newer(signed_by_north(with_line(*as_json(LINES["west"])))).version == 2
+
+
+def test_names_that_look_alike_shared_keys_and_unfit_keys_are_refused() -> None:
+    for name, match in (
+        ("North", "look alike"),
+        ("\N{FULLWIDTH LATIN SMALL LETTER S}outh", "look alike"),
+        ("aggregator", "must not be"),
+        (" x", "blank"),
+    ):
+        keys = PrivateKeys.generate()
+        stated = (name, keys.signing_key, keys.encryption_key)
+        line = Line(*stated, keys.sign(b"member 1", msgspec.msgpack.encode(stated)))
+        with pytest.raises(UnfitCertificateError, match=match):
+            founded().newer(signed_by_north(with_line(*as_json(line))))
+    shared = Line.of("west", PrivateKeys(PrivateKeys.generate().signing, KEYS["south"].encryption))
+    with pytest.raises(UnfitCertificateError, match="the same key"):
+        founded().newer(signed_by_north(with_line(*as_json(shared))))
+    stated = ("west", KEYS["west"].signing_key, KEYS["west"].encryption_key[:-1])
+    short = Line(*stated, KEYS["west"].sign(b"member 1", msgspec.msgpack.encode(stated)))
+    with pytest.raises(UnfitCertificateError):
+        founded().newer(signed_by_north(with_line(*as_json(short))))
+
+
+def test_one_coordinator_is_not_counted_twice_under_two_identifiers() -> None:
+    """`tuf` alone would: findings/tuf-one-key-under-two-names-is-two-signers.sh."""
+
+    def twice(text) -> None:
+        (identifier,) = text["signed"]["roles"]["root"]["keyids"]
+        text["signed"]["keys"]["0" * 64] = text["signed"]["keys"][identifier]
+        text["signed"]["roles"]["root"] = {"keyids": [identifier, "0" * 64], "threshold": 2}
+
+    data = signed_by_north(twice)
+    doubled = altered(
+        data,
+        lambda text: text["signatures"].append({"keyid": "0" * 64, "sig": text["signatures"][0]["sig"]}),
+    )
+    with pytest.raises(UnfitCertificateError, match="has another identifier"):
+        founded().newer(doubled)
+
+
+def test_a_coordinator_who_is_no_member_is_refused() -> None:
+    text = json.loads(draft(founded(), admit=[LINES["south"]], coordinators=["north", "south"]))
+    del text["signed"]["members"]["lines"][1]
+    data = countersign(json.dumps(text).encode(), KEYS["north"])
+    with pytest.raises(UnfitCertificateError, match="no member"):
+        founded().newer(data)
+
+
+def test_a_file_counts_from_its_begin_to_its_end() -> None:
+    kept = founded()
+    kept.named("north", NOW - timedelta(minutes=4))  # a clock that is a little slow
+    for at in (NOW - timedelta(minutes=6), NOW + timedelta(days=300, seconds=1)):
+        with pytest.raises(ExpiredError, match=r"2030-05-01 11:55 to 2031-02-25 12:00 UTC only.*coordinator \(north"):
+            kept.named("north", at)
+    renewed = after(kept, "north", at=NOW + timedelta(days=299))
+    assert renewed.named("north", NOW + timedelta(days=500)).name == "north"
+    with pytest.raises(ExpiredError, match="1 to 398 days, got 399"):
+        draft(kept, days=399)
+    with pytest.raises(ValueError, match="time zone"):
+        kept.named("north", NOW.replace(tzinfo=None))
+
+
+def test_what_was_signed_under_an_earlier_version_is_checked_by_it() -> None:
+    kept = three()
+    now = after(kept, "north", "west", remove=["south"], at=NOW + timedelta(days=10))
+    assert now.signer("south", 2, NOW + timedelta(days=5)).signing_key == KEYS["south"].signing_key
+    with pytest.raises(RevokedError):
+        now.signer("south", 3, NOW + timedelta(days=12))
+    with pytest.raises(ExpiredError):
+        now.signer("south", 2, NOW + timedelta(days=301))
+    with pytest.raises(KeysError, match="names version 4 of the members' file, and 3 is the newest here"):
+        now.signer("north", 4, NOW)
+    stolen = after(kept, "north", "west", remove=["south"], stolen=True)
+    with pytest.raises(RevokedError, match="stolen"):
+        stolen.signer("south", 2, NOW)
+    with pytest.raises(UnfitCertificateError, match="stolen once"):
+        draft(stolen, admit=[LINES["south"]])
+    again = PrivateKeys.generate()
+    back = after(stolen, "north", "west", admit=[Line.of("south", again)])
+    assert back.named("south", NOW).signing_key == again.signing_key
+
+
+def test_new_keys_of_a_member_take_the_place_of_the_old_ones() -> None:
+    fresh = PrivateKeys.generate()
+    kept = after(three(), "north", "west", admit=[Line.of("south", fresh)])
+    assert kept.named("south", NOW).signing_key == fresh.signing_key
+    assert kept.signer("south", 2, NOW).signing_key == KEYS["south"].signing_key
+    with pytest.raises(RevokedError):
+        kept.with_fingerprint(LINES["south"].member.fingerprint, NOW, "party")
+
+
+def test_a_change_that_cannot_work_is_refused_when_it_is_made() -> None:
+    kept = three()
+    with pytest.raises(RevokedError, match=r"'norht' is no member; did you mean 'north'\?"):
+        draft(kept, remove=["norht"])
+    with pytest.raises(UnfitCertificateError, match="2 of 1 coordinators cannot sign"):
+        draft(kept, remove=["south", "west"])
+    with pytest.raises(UnfitCertificateError, match="'east' is to be a coordinator and is no member"):
+        draft(kept, coordinators=["north", "east"])
+
+
+def test_the_link_names_one_first_file_alone() -> None:
+    kept, other = founded(), founded()  # the same keys and times
+    other = members.found("north", PrivateKeys.generate(), days=300, at=NOW)
+    place, root = split_link(link("s3://bucket/auc", kept.root))
+    assert (place, root) == ("s3://bucket/auc", kept.root)
+    assert Members.begin(kept.files[0], root) == kept
+    with pytest.raises(TamperedError, match="not the first members' file that the link names"):
+        Members.begin(other.files[0], root)
+    with pytest.raises(TamperedError):
+        Members.begin(three().files[1], members.fingerprint(three().files[1]))
+    for text in ("s3://bucket/auc", "s3://bucket/auc#", "#" + "a" * 32, "x#" + "1" * 32, link("x", root)[:-1]):
+        with pytest.raises(UnfitCertificateError, match="copy it whole"):
+            split_link(text)
+
+
+def test_a_first_file_is_signed_by_its_own_coordinators() -> None:
+    unsigned = altered(founded().files[0], lambda text: text["signatures"].clear())
+    with pytest.raises(TamperedError, match="0 genuine signatures"):
+        Members.begin(unsigned, members.fingerprint(unsigned))
+
+
+def test_the_comparison_is_long_dear_and_of_both_sides() -> None:
+    """80 bits: 2^40 tries on both sides, of 128 MB and about half a second each."""
+    root, line = founded().root, LINES["south"]
+    shown = comparison(root, line)
+    assert [len(group) for group in shown.split(" ")] == [4, 4, 4, 4]
+    assert set(shown) <= set("abcdefghijklmnopqrstuvwxyz234567 ")
+    text = root + hashlib.sha256(msgspec.msgpack.encode(line)).digest()
+    drawn = hashlib.scrypt(text, salt=b"fhe-auc comparison 1", n=2**17, r=8, p=1, maxmem=2**29, dklen=10)
+    assert base64.b32encode(drawn).decode().lower() == shown.replace(" ", "")
+    others = [comparison(bytes(20), line), comparison(root, LINES["west"])]
+    assert all(sum(a == b for a, b in zip(shown, other, strict=True)) < 12 for other in others)
+
+
+def test_what_is_kept_is_read_without_tuf() -> None:
+    program = (
+        "import sys\nfrom datetime import datetime\nfrom fhe_auc_keys.trust.members import Members\n"
+        "kept = Members(tuple(bytes.fromhex(each) for each in sys.argv[1:]))\n"
+        "print(kept.named('south', datetime.fromisoformat('2030-05-01T12:00:00+00:00')).name, kept.coordinators)\n"
+        "assert 'tuf' not in sys.modules and 'securesystemslib' not in sys.modules\n"
+    )
+    files = [each.hex() for each in three().files]
+    shown = subprocess.run([sys.executable, "-c", program, *files], capture_output=True, text=True, check=True).stdout
+    assert shown == "south ('north', 'south', 'west')\n"
