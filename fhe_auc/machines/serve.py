@@ -38,7 +38,7 @@ from fhe_auc.session import journal
 _COMMON = ("role", "inbox", "state", "store", "passphrase-file", "holder")
 _LIMITS = ("protocol", "thresholds", "min-parties", "round-timeout", "close-at")
 ENTRIES: Mapping[str, tuple[str, ...]] = {
-    "site": tuple(dict.fromkeys((*_COMMON, *site_role.ENTRIES, "on-result", "on-result-seconds"))),
+    "site": tuple(dict.fromkeys((*_COMMON, *site_role.ENTRIES, "on-result", "on-result-seconds", "credentials"))),
     "aggregator": (*_COMMON, *_LIMITS),
     "helper": _COMMON,
 }
@@ -138,6 +138,8 @@ class Server:
         if self._clock.monotonic() > self._renewal:
             self._standing = self._renewed()
         wrong = wrong or self._standing
+        if self.role == "site":
+            wrong = wrong or "; ".join(self._storage.make_due(self.config, self._inboxes[0]))
         for session in self._sessions.values():
             if stop is not None and stop.is_set():
                 return

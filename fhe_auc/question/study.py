@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from datetime import date, datetime, timezone
+from datetime import date, datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
@@ -222,6 +222,11 @@ class Study(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         return self.model, self.outcome
 
     @property
+    def series(self) -> tuple[str, ...]:
+        """What a study and those that take its place have in common, however else they ask."""
+        return self.maker, *self.question, self.cohort, self.period
+
+    @property
     def listed(self) -> NDArray[np.float64] | None:
         """Thresholds of the listed score values, shape (m,); None where any scores may be."""
         return binning.thresholds_of(binning.parse_listed(self.score_values)) if self.score_values else None
@@ -253,6 +258,11 @@ class Study(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
             return 12 * at.year + at.month
         hours = int(at.timestamp()) // 3600 + (24 * _MONDAY if self.every == "week" else 0)
         return hours // _HOURS[self.every]
+
+    @property
+    def pause(self) -> timedelta:
+        """Half of the shortest turn: so much lies between two sessions of a step by anybody's clock."""
+        return timedelta(hours=_HOURS.get(self.every, 28 * 24 if self.every else 0)) / 2
 
     def require_rows(self, party: str, rows: int) -> None:
         """Raise `InputError` where a party has more rows than its cap."""

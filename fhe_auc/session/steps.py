@@ -47,6 +47,8 @@ def steps_of(study: Study, sites: Sequence[str], results: Mapping[str, Outcome])
 
     `sites` are those of the study that take part. Raises `InputError` for a study that cannot be.
     """
+    if len(sites) < (least := max(2, study.min_parties)):
+        raise InputError(f"sites: {len(sites)} of the study's take part, and it takes {least} at least")
     analysis = study.questions().analysis({})
     plugin: Protocol[Any] = registry.evaluating(study.protocol)
     if not plugin.several and (not analysis.is_plain or analysis.cluster or analysis.heterogeneity):
@@ -80,8 +82,6 @@ def steps_of(study: Study, sites: Sequence[str], results: Mapping[str, Outcome])
 
 def check(study: Study) -> None:
     """Raise `InputError` where a session of a study cannot be, with the entry of its file, before anybody is asked."""
-    if len(study.sites) < 2:
-        raise InputError("sites: name two at least, with aggregator and maker")
     if study.min_parties and not study.helper and registry.load(study.protocol).key_kinds():
         raise InputError(
             "min-parties: without a helper the session's keys are of all sites; name a helper, or leave it out"

@@ -13,6 +13,7 @@ from fhe_auc_keys.bundles.sealed_bundles import AGGREGATOR_KIND
 from fhe_auc_keys.cli import common, describe, trust
 from fhe_auc_keys.errors import KeysError
 from fhe_auc_keys.site import answered_studies
+from fhe_auc_keys.site.agreed_studies import Site
 from fhe_auc_keys.site.policy import Policy
 from fhe_auc_keys.site.session_files import (
     announced_to_party,
@@ -141,7 +142,7 @@ def _open_by_policy(paths: tuple[Path, ...], vault: Vault, lists: tuple[str, ...
     told: list[dict[str, Any]] = []
     with trust.opened(vault, lists) as (store, identity, trusted):
         policy, me = Policy.stored(store), verify(identity.credential, trusted, at=common.now())
-        role = Role(store, identity, trusted, me, policy)
+        role = Role(store, identity, trusted, me, policy, Site(None, None))
         for file in newest_first(filter(Path.is_file, files)):
             arrived = take_in(Folder(file.parent), file.name, role, at=common.now())
             told.append({"file": file, "outcome": arrived.outcome, "why": arrived.why})

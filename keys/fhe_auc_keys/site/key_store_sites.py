@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,9 @@ from fhe_auc_keys.bundles.sealed_bundles import AGGREGATOR_KIND, PARTY_KIND, spe
 from fhe_auc_keys.errors import DamagedFileError, StoreError, about
 from fhe_auc_keys.roles.local_consortium import TRIAL, Consortium
 from fhe_auc_keys.site import unattended
+from fhe_auc_keys.site.agreed_studies import Site
 from fhe_auc_keys.site.key_erasure import destroy_keys, note_ends
+from fhe_auc_keys.site.making import NAME, Members, make_due
 from fhe_auc_keys.site.policy import Policy, is_in
 from fhe_auc_keys.site.session_files import (
     announced_to_aggregator,
@@ -120,15 +123,13 @@ class KeyStoreStorage(SiteStorage):
 
     @contextmanager
     def serving(self, config: Mapping[str, Any], *, by_policy: bool) -> Iterator[None]:
-        vault = _vault(config)
+        vault = vault_of(config)
         with serving(vault.directory):
             try:
                 _SERVED[vault.directory] = vault.unlocked(), {}
                 drop_variable()
                 with self._opened(config) as store:
                     certified_identity(store)
-                    if by_policy:
-                        Policy.stored(store)
                 yield
             finally:
                 _SERVED.pop(vault.directory, None)
@@ -139,9 +140,18 @@ class KeyStoreStorage(SiteStorage):
         at = self._clock.now()
         with self._opened(config) as store:
             identity, trusted = certified_identity(store), self._renewed(store).trust
-            me, policy = verify(identity.credential, trusted, at=at), Policy.stored(store) if by_policy else None
-            role = unattended.Role(store, identity, trusted, me, policy)
+            me, policy = verify(identity.credential, trusted, at=at), Policy.stored(store) if is_in(store) else None
+            results = Path(str(config["results"])) if config.get("results") else None
+            role = unattended.Role(store, identity, trusted, me, policy, Site(results, None))
             return [unattended.take_in(exchange, name, role, at=at) for name in names]
+
+    def make_due(self, config: Mapping[str, Any], exchange: Exchange) -> list[str]:
+        with self._opened(config) as store:
+            if NAME not in store.names("trust"):
+                return []
+            members = members_of(store, config, at=self._clock.now())
+            stands = make_due(config, store, exchange, members, self._clock)
+        return [f"study {each.study.digest.hex()[:8]}: {each.wrong}" for each in stands if each.wrong]
 
     @contextmanager
     def site(self, config: Mapping[str, Any]) -> Iterator[SiteState]:
@@ -154,7 +164,7 @@ class KeyStoreStorage(SiteStorage):
         with self._opened(config) as store:
             data_set = str(config.get("data-set") or budget.DEFAULT_DATA_SET)
             by_policy = not config.get("holder") and is_in(store)
-            holder = Policy.stored(store).holder if by_policy else _needed(config, "holder")
+            holder = Policy.stored(store).holder if by_policy else str(config.get("holder") or "")
             yield StoredState(store, holder, data_set, self._clock)
 
     def shield(self, config: Mapping[str, Any]) -> None:
@@ -193,7 +203,7 @@ class KeyStoreStorage(SiteStorage):
         path, at = Path(_needed(config, "session")), self._clock.now()
         with self._opened(config) as store:
             identity, trust = certified_identity(store), Trusted.stored(store).trust
-            vault = replace(_vault(config), key=store.key)  # its passphrase may be gone when the list is fixed
+            vault = replace(vault_of(config), key=store.key)  # its passphrase may be gone when the list is fixed
         with about(path):
             announced, material, loaded = open_for_aggregator(
                 read_from_others(path) if document is None else document,
@@ -213,7 +223,7 @@ class KeyStoreStorage(SiteStorage):
     @contextmanager
     def _opened(self, config: Mapping[str, Any]) -> Iterator[KeyStore]:
         """Open a key store, note which sessions are past their end, and renew revocation lists that end soon."""
-        with _vault(config).open() as store:
+        with vault_of(config).open() as store:
             note_ends(store, at=self._clock.now())
             with suppress(StoreError):  # a damaged store is another matter
                 if Trusted.stored(store).ending(at=self._clock.now()):
@@ -267,11 +277,24 @@ class KeyStoreStorage(SiteStorage):
         return LocalSites({**aggregator, "session": str(folder / "session")}, sites)
 
 
-def _vault(config: Mapping[str, Any]) -> Vault:
+def vault_of(config: Mapping[str, Any]) -> Vault:
+    """Return the key store that a configuration names, unlocked where this process serves with it."""
     place, passphrase_file = Path(_needed(config, "store")), config.get("passphrase-file")
     if place in _SERVED:
         return _SERVED[place][0]
     return Vault(place, Path(str(passphrase_file)) if passphrase_file else None)
+
+
+def members_of(store: KeyStore, config: Mapping[str, Any], *, at: datetime) -> Members:
+    """Return whom a maker asks: ``credentials`` in its configuration is the folder with everybody's."""
+    trust, folder = Trusted.stored(store).trust, Path(_needed(config, "credentials"))
+
+    def credential_of(name: str) -> bytes:
+        shown = read_from_others(folder / f"{name}.credential")
+        verify(shown, trust, at=at)
+        return shown
+
+    return Members(credential_of, trust)
 
 
 def _joined(announced: Announcement, material: bytes, identity: Identity, store: KeyStore, clock: Clock) -> Joined:
