@@ -6,9 +6,9 @@ set -eu
 cd "$(dirname "$0")/.."
 stages=$PWD/build/image
 
-# inside STAGE USER FOLDER MOUNTS COMMAND: runs a shell's command in a stage, after MOUNTS, with the mounts of its own.
+# inside STAGE USER FOLDER MOUNTS COMMAND: runs a shell's command in a stage, with mounts of its own.
 inside() {
-    unshare --mount --pid --fork ${apart:+--net} sh -euc "mount -t proc proc '$1/proc'; mount --rbind /dev '$1/dev'; $4
+    unshare --mount --pid --fork ${apart:+--net} sh -euc "$4; mount -t proc proc '$1/proc'; mount --rbind /dev '$1/dev'
         exec chroot --userspec=$2 '$1' env -i PATH='$path' HOME=/tmp ${PIP_CERT:+PIP_CERT=/tmp/certificates.pem} \
             ${PIP_INDEX_URL:+PIP_INDEX_URL='$PIP_INDEX_URL'} PYTHONDONTWRITEBYTECODE=1 sh -euc \"\$0\"" "cd '$3'; $5"
 }
@@ -53,7 +53,8 @@ while read -r step words; do
 done <"$stages/steps"
 
 apart=yes
-run() { # in the image, as compose.yaml runs it
+# run COMMAND: in the image, as compose.yaml runs it.
+run() {
     echo "run: $1"
     inside "$stage" $user $folder "mount --bind '$stage' '$stage'; mount -o remount,bind,ro '$stage'
         mount -t tmpfs tmpfs '$stage/tmp'; mount --bind examples/three_sites '$stage/data'" "$1" </dev/null

@@ -61,7 +61,7 @@ def make(study_file: Path, config: Path, again: bool) -> common.Report:
     elif now.ended:
         told = "has its result; nothing is due"
     told_now = {name: getattr(now, name) for name in ("session", "step", "new", "ended", "wrong")}
-    rows: common.Rows = [(f"session {now.session.hex()}", told, f"{now.step}, of study {study.digest.hex()[:8]}")]
+    rows: common.Rows = [(f"session {now.session.hex()}", told, f"step {now.step} of study {study.digest.hex()[:8]}")]
     if now.wrong:
         rows.append(("WRONG", now.wrong, ""))
     facts = {"study": study.digest, **told_now}
@@ -118,7 +118,7 @@ def pending(config: Path, yes: str | None, no: str | None) -> common.Report:
         rows += [("waits", name, each.why), *(("", label, text) for label, _, text in study.lines())]
     for known_study in studies:
         study = known_study.study
-        last = {step: each.session for step, each in known_study.last.items()}
+        last = {str(each.step): each.session for each in known_study.last}
         facts["agreed"][study.digest.hex()] = {"study": study.as_dict(), "last": last}
         rows.append(("agreed", study.digest.hex()[:16], f"{study.model}, {study.outcome}; made by {study.maker}"))
     return common.Report(facts, rows or [("nothing", "waits", "no study is agreed to")])

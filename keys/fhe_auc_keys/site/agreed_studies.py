@@ -1,6 +1,6 @@
 """The studies that a site has agreed to: what it answers without a person, and what waits for one.
 
-A session is answered unasked if it is exactly what an agreed study makes (`fhe_auc.session.steps`), by the study's
+A session is answered unasked if it is exactly what an agreed study makes (`fhe_auc.report.studies`), by the study's
 maker, with all its sites but those that are members no more; no more often than the study says, and not after its end.
 Two results that differ in one site tell about that site: a session whose parties are not those of the last one waits
 for a person, unless the study lets so many be away. Turns are those of the signed beginnings of sessions, which never
@@ -13,7 +13,6 @@ odd about it; a no refuses the session for good.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import suppress
 from datetime import datetime, timedelta, timezone
 from functools import lru_cache
 from pathlib import Path
@@ -22,12 +21,12 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
-from fhe_auc.base.errors import FheAucError, UnknownProtocolError
+from fhe_auc.base.errors import FheAucError
 from fhe_auc.base.serialise import KeptFormat
 from fhe_auc.machines import outcomes
 from fhe_auc.question.study import Study
+from fhe_auc.report.studies import differing, finds_thresholds, next_session
 from fhe_auc.results.evaluation import Outcome, QuantileThresholds
-from fhe_auc.session.steps import THRESHOLDS, differing, steps_of
 from fhe_auc_keys.bundles.announcement import Announcement
 from fhe_auc_keys.errors import KeysError
 from fhe_auc_keys.store.key_store import KeyStore
@@ -44,16 +43,31 @@ class WaitsForPersonError(KeysError):
 class Answered(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """The newest session of a step in which the site took part, or that it has made."""
 
+    step: int
     session: bytes
     turn: int
     at: int  # by the site's clock, Unix seconds
+
+
+Newest = tuple[Answered, ...]
+"""The newest session of each step."""
+
+
+def newest(known: Newest, step: int) -> Answered | None:
+    """Return the newest session of a step."""
+    return next((each for each in known if each.step == step), None)
+
+
+def with_newest(known: Newest, answered: Answered) -> Newest:
+    """Return them with another newest session of its step."""
+    return (*(each for each in known if each.step != answered.step), answered)
 
 
 class Agreed(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """A study, and what has become of it here."""
 
     study: Study
-    last: dict[str, Answered] = {}  # by step
+    last: Newest = ()
     thresholds: bytes = b""  # that a person has agreed to where this site has not found them itself, float64
 
 
@@ -145,18 +159,37 @@ def decide(store: KeyStore, announced: Announcement, *, yes: bool, at: datetime)
         agree(store, announced.study)
 
 
-def results_of(last: Mapping[str, Answered], turn: int, folder: Path | None) -> dict[str, Outcome]:
-    """Return what this turn's sessions have yielded here, and those that serve all turns, by step."""
-    found = {}
-    for step, answered in last.items():
-        path = None if folder is None else outcomes.file_of(folder, answered.session.hex())
-        if path is not None and answered.turn in (0, turn):
-            with suppress(FheAucError, OSError, ValueError, KeyError, TypeError):  # failed, moved or changed
-                found[step] = _outcome(path, path.stat().st_mtime_ns)
+def results_of(study: Study, last: Newest, turn: int, folder: Path) -> list[Outcome]:
+    """Return what this turn's sessions have yielded here, from the first on, in their order."""
+    found = list[Outcome]()
+    for answered in _of_turn(study, last, turn):
+        path = outcomes.file_of(folder, answered.session.hex())
+        if path is None:
+            break
+        try:
+            found.append(_outcome(path, path.stat().st_mtime_ns))
+        except (FheAucError, OSError):  # it has failed, or somebody has moved or changed it
+            break
     return found
 
 
-@lru_cache(maxsize=8)  # a maker asks at each look
+def before(store: KeyStore, announced: Announcement) -> tuple[bytes, ...]:
+    """Return the sessions that come before one in its turn, as far as this site has taken part."""
+    manifest = announced.manifest
+    known = next((each for each in _stored(store).studies if each.study == announced.study), None)
+    of_turn = [] if known is None else _of_turn(known.study, known.last, manifest.turn)
+    return tuple(each.session for each in of_turn[: max(0, manifest.step - 1)])
+
+
+def _of_turn(study: Study, last: Newest, turn: int) -> list[Answered]:
+    found = list[Answered]()
+    once = finds_thresholds(study)
+    while (answered := newest(last, len(found) + 1)) is not None and (answered.turn == turn or (once and not found)):
+        found.append(answered)
+    return found
+
+
+@lru_cache(maxsize=16)  # a maker asks at each look
 def _outcome(path: Path, changed: int) -> Outcome:
     return outcomes.read(path)
 
@@ -191,7 +224,7 @@ def _objections(book: _Book, known: Agreed | None, announced: Announcement, site
     if announced.not_after - announced.not_before > timedelta(days=study.days) + 2 * SKEW:
         yield f"it can go on for more than the study's {study.days} days"
     yield from _differences(known, announced, site)
-    before = known.last.get(manifest.step)
+    before = newest(known.last, manifest.step)
     if before is not None and before.session != manifest.session and manifest.turn <= before.turn:
         yield f"this site took part in session {before.session.hex()} of the same step and turn, or a later one"
 
@@ -201,20 +234,22 @@ def _differences(known: Agreed, announced: Announcement, site: Site) -> Iterator
     manifest, study = announced.manifest, announced.study
     if announced.helper is not None and site.results is None:
         return
-    results = results_of(known.last, manifest.turn, site.results)
-    if known.thresholds and THRESHOLDS not in results:
-        results[THRESHOLDS] = _found(known.thresholds)
+    results = [] if site.results is None else results_of(study, known.last, manifest.turn, site.results)
+    if known.thresholds and not results:
+        results = [_found(known.thresholds)]
+    if len(results) < manifest.step - 1:
+        yield f"this site has no result of step {len(results) + 1}, which comes before it, step {manifest.step}"
+        return
     try:
-        steps = {step.name: step for step in steps_of(study, manifest.parties, results)}
-    except UnknownProtocolError as error:
+        session = next_session(study, manifest.parties, results[: max(0, manifest.step - 1)])
+    except FheAucError as error:
         yield str(error)
         return
-    if (step := steps.get(manifest.step)) is None:
-        needed = next((name for name in steps if name not in results), "")
-        yield f"its step is {manifest.step!r}, and this site has no result of the step {needed!r} before it"
-    elif step.once != (manifest.turn == 0) and study.every:
+    if session is None or manifest.step < 1:
+        yield f"its study has no step {manifest.step}"
+    elif session.once == bool(manifest.turn) and study.every:
         yield "its turn is not that of its step"
-    elif fields := differing(manifest, step):
+    elif fields := differing(manifest, session):
         yield f"it is not what the study makes, but for other {', '.join(fields)}"
 
 
@@ -223,7 +258,7 @@ def _too_soon(known: Agreed, announced: Announcement, at: datetime) -> str:
     study, begun = known.study, announced.not_before + SKEW
     if study.until is not None and max(at, begun).astimezone(timezone.utc).date() > study.until:
         return f"its study ended on {study.until}"
-    before = known.last.get(announced.manifest.step)
+    before = newest(known.last, announced.manifest.step)
     if before is None or before.session == announced.manifest.session:
         return ""
     if 0 <= at.timestamp() - before.at < study.pause.total_seconds():
@@ -236,19 +271,15 @@ def _write_down(
     store: KeyStore, book: _Book, known: Agreed, announced: Announcement, at: datetime, *, by_person: bool
 ) -> None:
     manifest, study = announced.manifest, announced.study
-    last = known.last | {manifest.step: Answered(manifest.session, manifest.turn, int(at.timestamp()))}
+    last = with_newest(known.last, Answered(manifest.step, manifest.session, manifest.turn, int(at.timestamp())))
     thresholds = known.thresholds
-    if by_person and _needs_thresholds(study) and manifest.step != THRESHOLDS:
+    if by_person and finds_thresholds(study) and manifest.step == 2:
         thresholds = manifest.grid
     new = msgspec.structs.replace(known, last=last, thresholds=thresholds)
     parties = (*(each for each in book.parties if each[:2] != study.question), (*study.question, manifest.parties))
     studies = tuple(new if each.study == study else each for each in book.studies)
     left = {name: each for name, each in book.waiting.items() if name != manifest.session.hex()}
     _keep(store, _tidied(_Book(studies, parties, book.decided, left), at))
-
-
-def _needs_thresholds(study: Study) -> bool:
-    return isinstance(study.thresholds, str) and study.thresholds.startswith("quantile")
 
 
 def _found(grid: bytes) -> QuantileThresholds:

@@ -1,9 +1,9 @@
 """The sessions that a maker makes of its studies: one a step and turn, whatever stops it, and the next step by itself.
 
 Session, sealed keys and what is known of them are one transaction; what is sent is kept until the session is over, and
-put again where it is not in the exchange. So a maker that was killed at any moment makes no second session. Steps that
-need an earlier one's result (`fhe_auc.session.steps`) follow when the maker, a party, has it. Who is no member any more
-is left out.
+put again where it is not in the exchange. So a maker that was killed at any moment makes no second session. Sessions
+that need an earlier one's result (`fhe_auc.report.studies`) follow when the maker, a party, has it. Who is no member
+any more is left out.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from fhe_auc.base.exchange import Exchange
 from fhe_auc.base.serialise import KeptFormat
 from fhe_auc.machines import outcomes
 from fhe_auc.question.study import Study
+from fhe_auc.report.studies import Session, check, finds_thresholds, next_session
 from fhe_auc.session import registry
-from fhe_auc.session.steps import Step, check, steps_of, with_step
 from fhe_auc_keys.bundles.sealed_bundles import SealedBundles, seal_session
 from fhe_auc_keys.errors import ExpiredError, KeysError, RevokedError
-from fhe_auc_keys.site.agreed_studies import Answered, agree, results_of
+from fhe_auc_keys.site.agreed_studies import Answered, Newest, agree, newest, results_of, with_newest
 from fhe_auc_keys.store import audit
 from fhe_auc_keys.store.key_store import KeyStore
 from fhe_auc_keys.store.vault import certified_identity
@@ -40,7 +40,8 @@ class _Series(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_field
     """A study of which this maker makes the sessions, and the newest one of each step."""
 
     study: Study
-    made: dict[str, Answered] = {}
+    made: Newest = ()
+    ended: int = -1  # the newest turn that has all its results
 
 
 class _Sent(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -83,7 +84,7 @@ class Made:
     """How a study stands at its maker: its newest session, whether it is `new`, and what is wrong; "" if nothing is."""
 
     study: Study
-    step: str = ""
+    step: int = 0
     session: bytes = b""
     new: bool = False
     wrong: str = ""
@@ -101,11 +102,11 @@ def begin(store: KeyStore, study: Study, *, again: bool = False) -> None:
         raise KeysError(f"the study's maker is {study.maker!r}, and this is the store of {own!r}")
     record = _stored(store)
     old = next((each for each in record.series if each.study.series == study.series), _Series(study))
-    made = {} if again else {step: each for step, each in old.made.items() if old.study == study}
+    made = old.made if old.study == study and not again else ()
     others = tuple(each for each in record.series if each is not old)
     with _together(store):
         agree(store, study)
-        _keep(store, _Record((*others, _Series(study, made)), record.sent))
+        _keep(store, _Record((*others, _Series(study, made, old.ended if made else -1)), record.sent))
 
 
 def make_due(
@@ -128,22 +129,25 @@ def make_due(
 
 
 def _advanced(store: KeyStore, series: _Series, members: Members, folder: Path, at: datetime) -> Made:
-    """Make the first step of this turn that has no session yet, once those before it have their results."""
+    """Make the session that follows those of this turn that have their results."""
     study = series.study
     turn = study.turn(at)
-    sites = members.left_in(study.sites)
-    results, stands = results_of(series.made, turn, folder), Made(study)
-    for step in steps_of(study, sites, results):
-        wanted, made = 0 if step.once else turn, series.made.get(step.name)
-        if made is None or made.turn != wanted:
-            if study.until is not None and at.date() > study.until:
-                return Made(study, ended=True)
-            session = _made(store, series, step, wanted, members, at)
-            return Made(study, step.name, session, new=True)
-        stands = Made(study, step.name, made.session, ended=True)
-        if step.name not in results:
-            return replace(stands, ended=False, wrong=_failure(study, made, folder, at))
-    return stands
+    if series.ended == turn:
+        return Made(study, series.made[-1].step, series.made[-1].session, ended=True)
+    results = results_of(study, series.made, turn, folder)
+    made = newest(series.made, len(results) + 1)
+    once = not results and finds_thresholds(study)
+    if made is not None and (once or made.turn == turn):
+        return Made(study, len(results) + 1, made.session, wrong=_failure(study, made, folder, at))
+    if study.until is not None and at.date() > study.until:
+        return Made(study, ended=True)
+    session = next_session(study, members.left_in(study.sites), results)
+    if session is not None:
+        return Made(study, session.step, _made(store, series, session, turn, members, at), new=True)
+    record = _stored(store)
+    ended = msgspec.structs.replace(series, ended=turn)
+    _keep(store, _Record(tuple(ended if each == series else each for each in record.series), record.sent))
+    return Made(study, series.made[-1].step, series.made[-1].session, ended=True)
 
 
 def _failure(study: Study, made: Answered, folder: Path, at: datetime) -> str:
@@ -162,17 +166,17 @@ def _failure(study: Study, made: Answered, folder: Path, at: datetime) -> str:
     return ""
 
 
-def _made(store: KeyStore, series: _Series, step: Step, turn: int, members: Members, at: datetime) -> bytes:
+def _made(store: KeyStore, series: _Series, asked: Session, turn: int, members: Members, at: datetime) -> bytes:
     """Make a session, and keep it with all that it sends; nothing of it has left yet."""
     study, holder = series.study, certified_identity(store)
-    prepared = registry.load(step.protocol).prepare(step.request)
-    prepared = replace(prepared, manifest=with_step(prepared.manifest, step, turn))
+    prepared = registry.load(asked.protocol).prepare(asked.request)
+    prepared = replace(prepared, manifest=asked.named(prepared.manifest, turn))
     manifest = prepared.manifest
     try:
         sealed = seal_session(
             holder,
             prepared,
-            [members.credential_of(name) for name in step.request.parties],
+            [members.credential_of(name) for name in asked.request.parties],
             members.trust,
             aggregator=members.credential_of(study.aggregator),
             helper=members.credential_of(study.helper) if manifest.keys == "helper" else b"",
@@ -184,7 +188,7 @@ def _made(store: KeyStore, series: _Series, step: Step, turn: int, members: Memb
         raise KeysError(f"no session is made: {error}") from None
     session, ends, record = manifest.session, at + timedelta(days=study.days), _stored(store)
     files = dict(_files(session, sealed, manifest.keys))
-    new = _Series(study, series.made | {step.name: Answered(session, turn, int(at.timestamp()))})
+    new = _Series(study, with_newest(series.made, Answered(asked.step, session, manifest.turn, int(at.timestamp()))))
     known = tuple(new if each == series else each for each in record.series)
     sent = record.sent | {session.hex(): _Sent(tuple(files), int(ends.timestamp()))}
     with _together(store):

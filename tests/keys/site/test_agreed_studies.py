@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -17,9 +18,9 @@ from fhe_auc.base.clock import Clock
 from fhe_auc.base.errors import InputError
 from fhe_auc.base.exchange import Folder
 from fhe_auc.question.study import Study
+from fhe_auc.report.studies import Session, next_session
 from fhe_auc.session import registry
 from fhe_auc.session.manifest import Manifest
-from fhe_auc.session.steps import Step, steps_of, with_step
 from fhe_auc_keys.bundles.announcement import announce, open_announcement
 from fhe_auc_keys.errors import KeysError, RevokedError
 from fhe_auc_keys.site import agreed_studies, making
@@ -168,13 +169,13 @@ def test_who_is_no_member_any_more_is_left_out_of_the_next_session_unless_the_st
 def session(of: Study, at: datetime = NOW, parties: tuple[str, ...] = SITES, **changes: Any) -> Any:
     """A session as the maker, or who lies, announces it."""
     changes = {"holder": "north", "aggregator": ADDER, "helper": HELPER if of.helper else "", **changes}
-    step = steps_of(of, parties, {})[0]
-    turn = 0 if step.once else of.turn(at)
-    return announced(of, changes.pop("step", step), at, changes.pop("turn", turn), **changes)
+    asked = next_session(of, parties, ())
+    assert asked is not None
+    return announced(of, asked, at, changes.pop("turn", of.turn(at)), **changes)
 
 
-def announced(of: Study, step: Step, at: datetime, turn: int, **changes: Any) -> Any:
-    manifest = with_step(registry.load(step.protocol).prepare(step.request).manifest, step, turn)
+def announced(of: Study, asked: Session, at: datetime, turn: int, **changes: Any) -> Any:
+    manifest = asked.named(registry.load(asked.protocol).prepare(asked.request).manifest, turn)
     manifest = msgspec.structs.replace(manifest, **changes.pop("manifest", {}))
     holder, helper = changes["holder"], changes["helper"]
     document = announce(
@@ -212,7 +213,8 @@ PLAIN = msgspec.structs.replace(DAILY, protocol="exact", epsilon=0.0, helper=HEL
         (DAILY, {"days": 8}, "can go on for more than the study's 7 days"),
         (DAILY, {"turn": DAILY.turn(NOW) - 1}, "turn is not that of its beginning"),
         (DAILY, {"turn": 0}, "turn is not that of its step"),
-        (DAILY, {"manifest": {"step": "histogram"}}, "its step is 'histogram'"),
+        (DAILY, {"manifest": {"step": 2}}, "has no result of step 1, which comes before it, step 2"),
+        (DAILY, {"manifest": {"step": 0}}, "its study has no step 0"),
         (DAILY, {"manifest": {"options": {"epsilon": 2.0}}}, "but for other options"),
         (DAILY, {"manifest": {"grid": np.linspace(0, 1, 9).tobytes()}}, "but for other grid"),
         (PLAIN, {"manifest": {"min_parties": 2}}, "but for other"),
@@ -298,12 +300,13 @@ def test_thresholds_of_the_rows_are_those_that_the_site_has_found_or_that_a_pers
 
     def evaluation(day: int, grid: Any) -> tuple[Any, bytes]:
         made = msgspec.structs.replace(study, thresholds=tuple(grid))
-        (step,) = steps_of(made, SITES, {})
+        asked = next_session(made, SITES, ())
+        assert asked is not None
         roles = {"holder": "north", "aggregator": ADDER, "helper": HELPER}
-        return announced(study, step, NOW + day * DAY, study.turn(NOW + day * DAY), **roles)
+        return announced(study, replace(asked, step=2), NOW + day * DAY, study.turn(NOW + day * DAY), **roles)
 
     first = evaluation(0, np.arange(8) / 8)
-    with pytest.raises(WaitsForPersonError, match="has no result of the step 'thresholds' before it"):
+    with pytest.raises(WaitsForPersonError, match="has no result of step 1, which comes before it"):
         admitted(store, first, site=site)
     agreed_studies.decide(store, first[0], yes=True, at=NOW)
     admitted(store, first, site=site)
@@ -351,5 +354,5 @@ def test_an_agreement_is_taken_back_by_its_id(store_of: Callable[[str], KeyStore
 
 def test_the_manifest_of_a_step_is_within_its_bounds() -> None:
     manifest = session(DAILY)[0].manifest
-    with pytest.raises(InputError, match="step in its study has at most 64 printable"):
-        Manifest.from_bytes(msgspec.structs.replace(manifest, step="x" * 65).to_bytes())
+    with pytest.raises(InputError, match="a session is step 1 to 100 of its study"):
+        Manifest.from_bytes(msgspec.structs.replace(manifest, step=101).to_bytes())
