@@ -43,8 +43,8 @@ def roles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("study.toml").write_text(STUDY)
 
 
-def call(*arguments: str) -> Result:
-    return CliRunner().invoke(main, [*arguments, "--json"])
+def call(*arguments: str, json: bool = True, **given: str) -> Result:
+    return CliRunner().invoke(main, [*arguments, *(["--json"] if json else [])], **given)
 
 
 def told(*arguments: str) -> dict[str, Any]:

@@ -6,8 +6,8 @@ import pytest
 
 from fhe_auc.results.evaluation import Evaluation, QuantileThresholds
 from tests.support.keys_folder import ADDER
-from tests.support.served import SITES, auc_of, results, serving, until
-from tests.support.studies import STUDY, agree, make, outcome, waits
+from tests.support.served import SITES, auc_of, look, results, serving, status, until
+from tests.support.studies import STUDY, agree, call, make, outcome, told, waits
 from tests.support.studies import roles as roles
 
 pytestmark = pytest.mark.usefixtures("roles")
@@ -31,3 +31,29 @@ def test_a_session_waits_until_a_person_has_agreed_to_its_study_and_the_next_ste
     assert isinstance(evaluation, Evaluation)
     assert evaluation.auc == pytest.approx(auc_of(*SITES), abs=0.02)
     assert make()["ended"] is True
+
+
+def test_a_person_says_yes_or_no_and_takes_it_back_and_a_failed_turn_is_asked_again_of_people() -> None:
+    first = make()
+    with serving("south"):
+        until(lambda: waits("south"))
+        shown = call("pending", "south.toml", json=False, input="")  # nobody is there
+        assert "nobody here has agreed to its study" in shown.output
+        asked = call("pending", "south.toml", json=False, input="y\n")
+        assert "net 2" in asked.stderr
+        assert asked.stdout.split()[:2] == ["yes", first["session"]]
+        until(lambda: not waits("south"))
+        assert make("--again")["session"] != first["session"]
+        until(lambda: waits("south"))
+        (why,) = (each["why"] for each in waits("south").values())
+        assert f"took part in session {first['session']} of the same step" in why
+        (refused,) = waits("south")
+        told("pending", "south.toml", "--no", refused[:9])
+        assert not waits("south")
+        look()
+        assert "a person has refused this session here" in str(status("south")["sessions"])
+    (agreed,) = told("pending", "south.toml")["agreed"]
+    told("pending", "south.toml", "--no", agreed[:9])
+    assert told("pending", "south.toml") == {"waiting": {}, "agreed": {}}
+    for wrong in ("--yes", "--no"):
+        assert call("pending", "south.toml", wrong, "ffff").exit_code == 1
