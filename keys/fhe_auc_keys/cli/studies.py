@@ -119,9 +119,9 @@ def pending(config: Path, yes: str | None, no: str | None) -> common.Report:
             continue
         facts["waiting"][name] = {"why": each.why, "step": manifest.step, "study": study.as_dict()}
         rows += [("waits", name, each.why)] if asks else told
-    if any(decision for decision, _, _ in rows if decision in ("yes", "no")):  # for the role that serves
-        if (state := Path(str(settings["state"]))).is_dir():
-            write_atomically(state / DECIDED, str(common.now()).encode())
+    changed = any(first in ("yes", "no") for first, *_ in rows)
+    if changed and (state := Path(str(settings["state"]))).is_dir():  # the role that serves looks again
+        write_atomically(state / DECIDED, str(common.now()).encode())
     for known in studies:
         study = known.study
         last = {str(each.step): each.session for each in known.last}
