@@ -7,6 +7,7 @@ who can reach it, as it is sealed, or public and signed.
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
 import secrets
 import stat
@@ -16,6 +17,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import TypeAlias, TypeVar
+from urllib.parse import quote
 
 from fhe_auc.base.errors import FheAucError, InputError
 from fhe_auc.base.files import LONGEST, TEMPORARY, read_from_others, write_atomically
@@ -23,6 +25,8 @@ from fhe_auc.base.logs import RoleLog, one_line
 
 SHARED = 0o644
 """The mode of what is sealed, or public and signed: whoever may read the folder may read it, whatever the umask is."""
+
+_LONGEST_NAME = 200  # bytes; file systems take 255
 
 Version: TypeAlias = tuple[int, ...]
 """Differs once contents differ, and is greater later: it may save a read, and never decides that a file is good."""
@@ -64,6 +68,16 @@ def make_folder(folder: Path, *, inside: bool = False) -> None:
 def _is_own(folder: Path) -> bool:
     """Whether a folder is this user's; on Windows, which does not tell, it is."""
     return sys.platform == "win32" or folder.stat().st_uid == os.geteuid()
+
+
+def place_of(name: str) -> str:
+    """Return the place that a member alone writes into: its name, with what file systems do not take as %XX."""
+    return f"{_quoted(name)}/"
+
+
+def _quoted(name: str) -> str:
+    quoted = quote(name, safe=" ").replace(".", "%2E")
+    return quoted if len(quoted) <= _LONGEST_NAME else hashlib.sha256(name.encode()).hexdigest()
 
 
 class Exchange(ABC):
@@ -153,6 +167,11 @@ class Folder(Exchange):
             make_folder(folder, inside=True)
         elif self._make:
             make_folder(folder)
+
+
+def open_exchange(where: str) -> Exchange:
+    """Return the exchange in a folder, or at a URL."""
+    return Folder(Path(where))
 
 
 class Arrivals:

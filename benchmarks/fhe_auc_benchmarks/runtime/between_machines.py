@@ -1,6 +1,6 @@
-"""What sites really run: a session of three by files, each role's commands as processes, with certificates and stores.
+"""What sites really run: a session of three by files, each role's commands as processes, with key stores.
 
-`OurProtocol` times the protocol alone. Here every command starts Python, opens a key store and verifies certificates.
+`OurProtocol` times the protocol alone. Here every command starts Python, opens a key store.
 """
 
 import json
@@ -29,7 +29,7 @@ _LIMIT = 600.0  # seconds a round may take
 def play(protocol: str, keys: str, problem: BenchmarkProblem) -> Measurement:
     """Play a session of three sites; of "party" and bytes, the first one's.
 
-    "keys" is all that comes before and at the authority: certificates of all, making the session, opening it.
+    "keys" is all that comes before: who is a member, making the session, opening it.
 
     Raises `EvaluationError` where a command fails, or the AUC is not that of exact integers.
     """
@@ -76,36 +76,31 @@ class _Session:
         return summary(self._problem, name, [told])
 
     def _prepare(self) -> list[str]:
-        """Certify all, make the session and have all open it; return the files that the first site was sent."""
+        """Let all in, make the session and have all open it; return the files that the first site was sent."""
         helpers = (_HELPER,) if self._keys == "helper" else ()
-        (self._folder / "post").mkdir()
-        authority = ("--store", "authority", "--out", "post")
-        certified = self._run("keys", "keys", "ca-init", "made up", *authority)["fingerprint"]
-        lists = ("--authority", "post/ca.pem", "--revocation-list", "post/ca.crl", "--fingerprint", certified)
-        for name in (*SITES, _AGGREGATOR, *helpers):
-            own = ("--store", f"{name}.store", "--out", "post")
-            read_out = self._run("keys", "keys", "enrol", name, *own)["request_fingerprint"]
-            self._run("keys", "keys", "issue", f"post/{name}.csr", name, "--fingerprint", read_out, *authority)
-            self._run("keys", "keys", "enrol", name, "--certificate", f"post/{name}.pem", *lists, *own)
+        link = self._run("keys", "members", "new", "members", SITES[0], "--no-start")["link"]
+        others = (*SITES[1:], _AGGREGATOR, *helpers)
+        for name in others:
+            self._run("keys", "join", link, name, "--no-start", answers=1)
+        self._run("keys", "members", "admit", f"{SITES[0]}/config.toml", answers=len(others))
         (self._folder / "study.toml").write_text(_STUDY, encoding="utf-8")
         options = ["--thresholds", f"uniform:{self._problem.thresholds}", "--protocol", self._protocol]
-        options += ["--aggregator", f"post/{_AGGREGATOR}.credential", "--study", "study.toml", "--keys", self._keys]
-        options += ["--helper", f"post/{_HELPER}.credential"] if helpers else []
-        credentials = [f"post/{name}.credential" for name in SITES]
-        self._run("keys", "keys", "session", *credentials, *options, "--out", "made", "--store", f"{SITES[0]}.store")
+        options += ["--aggregator", _AGGREGATOR, "--study", "study.toml", "--keys", self._keys]
+        options += ["--helper", _HELPER] if helpers else []
+        self._run("keys", "keys", "session", *SITES, *options, "--out", "made", *_store(SITES[0]))
         sealed, shared = self._keys == "sealed", f"made/session.{self._keys}"
         for number, name in enumerate((*SITES, *helpers)):
             sent = f"made/{name}.bundle" if name in SITES else shared
-            agreed = ("--holder", SITES[0], "--study", "study.toml", "--store", f"{name}.store")
+            agreed = ("--holder", SITES[0], "--study", "study.toml", *_store(name))
             self._run("keys", "keys", "open", sent, *agreed)
-            config = {"store": f"{name}.store", "holder": SITES[0]}
+            config = {**_stored(name), "holder": SITES[0]}
             if name in SITES:
                 data = self._problem.data(number)
                 np.savez(self._folder / f"{name}.npz", y_true=data.y_true, y_score=data.y_score)
                 config |= {"data": f"{name}.npz", "results": "results" if number == 0 else f"results of {name}"}
             self._write(name, config)
         session = "made/aggregator.bundle" if sealed else shared
-        config = {"session": session, "holder": SITES[0], "store": f"{_AGGREGATOR}.store"}
+        config = {"session": session, "holder": SITES[0], **_stored(_AGGREGATOR)}
         self._write(_AGGREGATOR, {**config, "round-timeout": _LIMIT})
         return [f"made/{SITES[0]}.bundle"] + [shared] * (not sealed)
 
@@ -118,11 +113,11 @@ class _Session:
             role = "party" if name == SITES[0] else "others"
             self._run(role, "session", "answer", str(folder), f"{name}.toml")
 
-    def _run(self, role: str, *command: str) -> dict[str, Any]:
-        """Run a command for a role, with its time; return what it prints."""
+    def _run(self, role: str, *command: str, answers: int = 0) -> dict[str, Any]:
+        """Run a command for a role, with its time, and say yes so many times; return what it prints."""
         started, before = time.perf_counter(), _children()
         with self._started(*command) as process:
-            told, error = process.communicate()
+            told, error = process.communicate("y\n" * answers)
         self._clock.cpu[role] += _children() - before
         self._clock.wall[role] += time.perf_counter() - started
         if process.returncode:
@@ -136,7 +131,7 @@ class _Session:
             call,
             cwd=self._folder,
             env=self._variables,
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -146,6 +141,15 @@ class _Session:
     def _write(self, name: str, config: dict[str, Any]) -> None:
         entries = (f"{entry} = {json.dumps(value)}\n" for entry, value in config.items())
         (self._folder / f"{name}.toml").write_text("".join(entries), encoding="utf-8")
+
+
+def _stored(name: str) -> dict[str, str]:
+    """Return where a role's key store is."""
+    return {"store": f"{name}/store", "passphrase-file": f"{name}/passphrase"}
+
+
+def _store(name: str) -> tuple[str, ...]:
+    return tuple(word for entry, value in _stored(name).items() for word in (f"--{entry}", value))
 
 
 def _children() -> float:

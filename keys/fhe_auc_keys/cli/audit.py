@@ -12,6 +12,8 @@ from fhe_auc.cli import output
 from fhe_auc_keys.cli import common, trust
 from fhe_auc_keys.store.audit import read
 from fhe_auc_keys.store.key_store import TRAIL
+from fhe_auc_keys.store.vault import Vault
+from fhe_auc_keys.trust.members import Members
 from fhe_auc_keys.trust.public_keys import printable
 
 _HEADER = ("time", "event", "session", "protocol", "details")
@@ -20,27 +22,26 @@ _DETAILS = ("rows", "spent", "exact", "limit", "by", "outcome", "error", "counte
 
 @common.command(
     None,
-    "fhe-auc audit --store keystore                                          one's own",
-    "fhe-auc audit audit.jsonl --authority ca.pem --revocation-list ca.crl   another's",
+    "fhe-auc audit --store keystore                     one's own",
+    "fhe-auc audit audit.jsonl --members exchange/members   another's",
     "fhe-auc audit --store keystore --json | jq '.lines[] | select(.event == \"submitted\")'",
 )
 @click.argument("file", metavar="[FILE]", required=False, type=common.FILE)
-@trust.trust_options
+@trust.members_option
 @common.reported
-def audit(file: Path | None, options: trust.TrustOptions) -> common.Report:
+def audit(file: Path | None, vault: Vault | None, members: Members | None) -> common.Report:
     """Verify a role's audit trail, and show it: what it has done in which session.
 
     FILE is an audit.jsonl; without one, that of the key store (--store). Each line is signed by the role, and names the
     digest of the line before. Exit status 1: a line was changed, or lines were removed. Lines removed from the end show
     only to who has noted the digest of a later one.
     """
-    trusted, vault = options.trusted(), options.vault
-    if trusted is None or (file is None and vault is None):
-        raise click.UsageError("give --store; or FILE, --authority and --revocation-list")
+    if members is None or (file is None and vault is None):
+        raise click.UsageError("give --store; or FILE and --members")
     path = file or vault.directory / TRAIL  # type: ignore[union-attr] # there is one of them
     if not path.exists():
         raise InputError(f"{str(path)!r} is not there: the role has done nothing yet, or somebody has removed it")
-    found = read(read_from_others(path), trusted.trust, at=common.now())
+    found = read(read_from_others(path), members, at=common.now())
     signers = ", ".join(map(repr, found.signers)) or "nobody"
     ending = "; a crash has left part of another one" if found.unfinished else ""
     rows: common.Rows = [("signed by", signers), ("last line", f"{found.last or 'none'}{ending}")]

@@ -18,7 +18,7 @@ from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.protocol import Session, Spending
 from fhe_auc_keys.bundles.announcement import KIND, Announcement
 from fhe_auc_keys.bundles.sealed_bundles import AGGREGATOR_KIND, PARTY_KIND, spend_seed
-from fhe_auc_keys.errors import DamagedFileError, StoreError, about
+from fhe_auc_keys.errors import DamagedFileError, KeysError, about
 from fhe_auc_keys.roles.local_consortium import TRIAL, Consortium
 from fhe_auc_keys.site import unattended
 from fhe_auc_keys.site.key_erasure import destroy_keys, note_ends
@@ -30,25 +30,23 @@ from fhe_auc_keys.site.session_files import (
     kept_for_party,
     open_for_aggregator,
 )
-from fhe_auc_keys.store import audit, budget, fixed_lists
+from fhe_auc_keys.store import audit, budget, fixed_lists, known_members
 from fhe_auc_keys.store.key_store import KeyStore, serving
-from fhe_auc_keys.store.list_places import renewed
-from fhe_auc_keys.store.trusted_authorities import Trusted
-from fhe_auc_keys.store.vault import OWN, Vault, certified_identity, create_with_random_passphrase, drop_variable
+from fhe_auc_keys.store.vault import OWN, Vault, create_with_random_passphrase, drop_variable, own_identity
 from fhe_auc_keys.trust import signed_json
-from fhe_auc_keys.trust.certificates import verify
 from fhe_auc_keys.trust.identity import Identity
+from fhe_auc_keys.trust.members import Members
 from fhe_auc_keys.trust.signed_documents import open_signed
 
-_SERVED: dict[Path, tuple[Vault, dict[str, float]]] = {}
-"""Key stores that open without their passphrase while this process serves with them; and when lists were asked for."""
+_SERVED: dict[Path, Vault] = {}
+"""Key stores that open without their passphrase while this process serves with them."""
 
 RESULT = b"result 1"  # the purpose of a site's signature on what a session has yielded
 
 
 @dataclass(frozen=True)
 class StoredRecords(Records):
-    """Records of one session of a role, with its key store's folder and its certified identity."""
+    """Records of one session of a role, with its key store's folder and its identity."""
 
     folder: Path
     identity: Identity = field(repr=False)
@@ -72,12 +70,12 @@ class StoredState(SiteState):
         self._store, self._clock = store, clock
         self._data_set = budget.checked_name("data-set", data_set)
         self._holder = holder
-        self._identity = certified_identity(store)
+        self._identity = own_identity(store)
         self.name = self._identity.name
 
     def session(self, session: bytes) -> Joined:
-        trust, at = Trusted.stored(self._store).trust, self._clock.now()
-        announced, material = kept_for_party(self._store, session, self._identity, trust, holder=self._holder, at=at)
+        members, at = known_members.stored(self._store), self._clock.now()
+        announced, material = kept_for_party(self._store, session, self._identity, members, holder=self._holder, at=at)
         joined = _joined(announced, material, self._identity, self._store, self._clock)
         return replace(joined, helps=announced.is_helper(self.name))
 
@@ -123,10 +121,10 @@ class KeyStoreStorage(SiteStorage):
         vault = _vault(config)
         with serving(vault.directory):
             try:
-                _SERVED[vault.directory] = vault.unlocked(), {}
+                _SERVED[vault.directory] = vault.unlocked()
                 drop_variable()
                 with self._opened(config) as store:
-                    certified_identity(store)
+                    own_identity(store)
                     if by_policy:
                         Policy.stored(store)
                 yield
@@ -138,9 +136,9 @@ class KeyStoreStorage(SiteStorage):
     ) -> list[Arrived]:
         at = self._clock.now()
         with self._opened(config) as store:
-            identity, trusted = certified_identity(store), self._renewed(store).trust
-            me, policy = verify(identity.credential, trusted, at=at), Policy.stored(store) if by_policy else None
-            role = unattended.Role(store, identity, trusted, me, policy)
+            members = self._renewed(store, exchange)
+            identity, policy = own_identity(store), Policy.stored(store) if by_policy else None
+            role = unattended.Role(store, identity, members, identity.member(members, at=at), policy)
             return [unattended.take_in(exchange, name, role, at=at) for name in names]
 
     @contextmanager
@@ -165,14 +163,14 @@ class KeyStoreStorage(SiteStorage):
         if not verified:
             return claimed_by_aggregator(document)
         with self._opened(config) as store:
-            identity, trust, at = certified_identity(store), Trusted.stored(store).trust, self._clock.now()
-        announced = announced_to_aggregator(document, trust, holder=_needed(config, "holder"), at=at)
-        announced.require_aggregator(verify(identity.credential, trust, at=at))
+            identity, members, at = own_identity(store), known_members.stored(store), self._clock.now()
+        announced = announced_to_aggregator(document, members, holder=_needed(config, "holder"), at=at)
+        announced.require_aggregator(identity.member(members, at=at))
         return announced.manifest.session
 
     def checking(self, config: Mapping[str, Any]) -> Callable[[bytes], object]:
         with self._opened(config) as store:
-            trust = Trusted.stored(store).trust
+            members = known_members.stored(store)
         holder = _needed(config, "holder")
         kinds = {kind.magic: kind for kind in (PARTY_KIND, AGGREGATOR_KIND, KIND)}
 
@@ -180,7 +178,7 @@ class KeyStoreStorage(SiteStorage):
             kind = kinds.get(data[: len(KIND.magic)])
             if kind is None:
                 raise InputError("it is no file of a session: remove it")
-            open_signed(kind, data, tuple, trust, signer=holder, at=self._clock.now())
+            open_signed(kind, data, tuple, members, signer=holder, at=self._clock.now())
 
         return check
 
@@ -188,17 +186,17 @@ class KeyStoreStorage(SiteStorage):
         """Open what the key holder has sent to the aggregator.
 
         ``session`` is that file (aggregator.bundle, session.helper, session.convened), ``holder`` who must have signed
-        it; ``store`` and ``passphrase-file`` as for `site`, of the aggregator's own key store, with whom it trusts.
+        it; ``store`` and ``passphrase-file`` as for `site`, of the aggregator's own key store.
         """
         path, at = Path(_needed(config, "session")), self._clock.now()
         with self._opened(config) as store:
-            identity, trust = certified_identity(store), Trusted.stored(store).trust
+            identity, members = own_identity(store), known_members.stored(store)
             vault = replace(_vault(config), key=store.key)  # its passphrase may be gone when the list is fixed
         with about(path):
             announced, material, loaded = open_for_aggregator(
                 read_from_others(path) if document is None else document,
                 identity,
-                trust,
+                members,
                 holder=_needed(config, "holder"),
                 session=None,
                 at=at,
@@ -212,26 +210,22 @@ class KeyStoreStorage(SiteStorage):
 
     @contextmanager
     def _opened(self, config: Mapping[str, Any]) -> Iterator[KeyStore]:
-        """Open a key store, note which sessions are past their end, and renew revocation lists that end soon."""
+        """Open a key store, and note which sessions are past their end."""
         with _vault(config).open() as store:
             note_ends(store, at=self._clock.now())
-            with suppress(StoreError):  # a damaged store is another matter
-                if Trusted.stored(store).ending(at=self._clock.now()):
-                    for ending in self._renewed(store).ending(at=self._clock.now()):
-                        said = _SERVED[store.directory][1] if store.directory in _SERVED else {}
-                        if ending not in said:  # once, by a process that stays
-                            said[ending] = 0.0
-                            LOGGER.warning(ending)
             yield store
 
-    def _renewed(self, store: KeyStore) -> Trusted:
-        asked = _SERVED[store.directory][1] if store.directory in _SERVED else None
-        return renewed(store, LOGGER.warning, asked, self._clock)
+    def _renewed(self, store: KeyStore, exchange: Exchange) -> Members:
+        """Return the members after taking newer files out of the exchange, where anybody may have put something."""
+        try:
+            return known_members.renewed(store, exchange)
+        except (KeysError, InputError, OSError) as error:
+            LOGGER.warning(f"no newer members' file: {error}")
+            return known_members.stored(store)
 
     def local_sites(self, session: Session, folder: Path, grids: Mapping[str, bytes]) -> LocalSites:
         manifest = session.manifest
         consortium = Consortium(manifest.parties)
-        trust = consortium.trust
         holder = consortium.convener(manifest)
         bundles: Mapping[str, bytes]
         if manifest.keys in ("sealed", "helper"):
@@ -241,14 +235,13 @@ class KeyStoreStorage(SiteStorage):
         else:
             announcement = document = consortium.convene(manifest)
             bundles = dict.fromkeys(manifest.answering, document)
-        trusted = Trusted(trust.anchors, (), trust.revocation_lists)
 
         def stored(number: int, name: str) -> tuple[dict[str, str], KeyStore]:
             """Make a role's key store; return its configuration, and the store, which is open."""
             place, passphrase_file = folder / f"store-{number}", folder / f"passphrase-{number}"
             store = create_with_random_passphrase(place, passphrase_file)
             store.put("identity", OWN, consortium.identities[name].to_bytes())
-            trusted.keep(store)
+            known_members.keep(store, consortium.members)
             return {"store": str(place), "passphrase-file": str(passphrase_file), "holder": holder}, store
 
         sites, at = {}, consortium.at
@@ -257,9 +250,8 @@ class KeyStoreStorage(SiteStorage):
             name = consortium.helper if role == HELPER else role
             sites[role], store = stored(number, name)
             with store:
-                keep(
-                    bundles[role], consortium.identities[name], trust, store, grid=grids.get(name), beside=announcement
-                )
+                who = consortium.identities[name], consortium.members
+                keep(bundles[role], *who, store, grid=grids.get(name), beside=announcement)
         aggregator, store = stored(len(sites), consortium.aggregator)
         store.close()
         write_atomically(folder / "session", document, mode=0o600)
@@ -270,7 +262,7 @@ class KeyStoreStorage(SiteStorage):
 def _vault(config: Mapping[str, Any]) -> Vault:
     place, passphrase_file = Path(_needed(config, "store")), config.get("passphrase-file")
     if place in _SERVED:
-        return _SERVED[place][0]
+        return _SERVED[place]
     return Vault(place, Path(str(passphrase_file)) if passphrase_file else None)
 
 

@@ -20,10 +20,10 @@ from fhe_auc_keys.site.session_files import (
     needs_announcement,
 )
 from fhe_auc_keys.store.key_store import KeyStore
-from fhe_auc_keys.trust.certificates import Peer, Trust
 from fhe_auc_keys.trust.identity import Identity
+from fhe_auc_keys.trust.members import Member, Members
 
-_OTHERS = Arrived("passed over", "for another party, or another certificate")
+_OTHERS = Arrived("passed over", "for another party, or for other keys")
 
 
 class Role(NamedTuple):
@@ -31,8 +31,8 @@ class Role(NamedTuple):
 
     store: KeyStore
     identity: Identity
-    trusted: Trust
-    me: Peer
+    members: Members
+    me: Member
     policy: Policy | None
 
 
@@ -42,7 +42,7 @@ def take_in(exchange: Exchange, name: str, role: Role, *, at: datetime) -> Arriv
     Without a policy nothing is opened. What is wrong with the file is told, not raised, and nothing of it is used up;
     `OSError` is of the store.
     """
-    store, identity, trusted, me, policy = role
+    store, identity, members, me, policy = role
     place, genuine = name[: name.rfind("/") + 1], False
     own = name.removeprefix(place).rpartition(".")[0]
     try:
@@ -57,13 +57,13 @@ def take_in(exchange: Exchange, name: str, role: Role, *, at: datetime) -> Arriv
             return Arrived("passed over", "opened before", ours=True)
         if data.startswith(PARTY_KIND.magic) and claimed_in_bundle(data).recipient != me.fingerprint:
             if own == me.name:
-                raise KeysError(f"it is not for the certificate that {me.name!r} has now: ask for a new session")
+                raise KeysError(f"it is not for the keys that {me.name!r} has now: ask for a new session")
             return _OTHERS
         if needs_announcement(data):
             with suppress(FileNotFoundError):
                 beside = exchange.read(place + ANNOUNCEMENT)
         given: dict[str, Any] = {"holder": policy.holder, "at": at, "beside": beside}
-        announced = announced_to_party(data, trusted, **given)
+        announced = announced_to_party(data, members, **given)
         if not is_for(data, announced, me):
             return _OTHERS
         session, protection = announced.manifest.session, announced.protection(identity)
@@ -75,7 +75,7 @@ def take_in(exchange: Exchange, name: str, role: Role, *, at: datetime) -> Arriv
             )
         genuine = True
         policy.admit(announced, store, at=at)
-        keep_for_party(data, identity, trusted, store, session=None, study=announced.study, **given)
+        keep_for_party(data, identity, members, store, session=None, study=announced.study, **given)
         return Arrived("opened", f"session {announced.manifest.session.hex()}", ours=True)
     except FheAucError as error:
         return Arrived("REFUSED", told(error), genuine=genuine)

@@ -25,8 +25,8 @@ from fhe_auc.session.manifest import Manifest
 from fhe_auc_keys.errors import KeysError
 from fhe_auc_keys.store.key_store import TRAIL, TRAIL_LOCK
 from fhe_auc_keys.trust import signed_json
-from fhe_auc_keys.trust.certificates import Trust
 from fhe_auc_keys.trust.identity import Identity
+from fhe_auc_keys.trust.members import Members
 
 _PURPOSE = b"audit line 1"
 _PACKAGES = ("fhe-auc", "openfhe", "tenseal", "numpy")
@@ -82,7 +82,7 @@ class Trail:
     unfinished: bool  # whether a crash has left a part of another one
 
 
-def read(data: bytes, trust: Trust, *, at: datetime) -> Trail:
+def read(data: bytes, members: Members, *, at: datetime) -> Trail:
     """Return what is in a trail's file, and what is wrong with it; `at` is the present, with a time zone."""
     *whole, rest = data.split(b"\n")
     lines: list[dict[str, Any]] = []
@@ -95,7 +95,7 @@ def read(data: bytes, trust: Trust, *, at: datetime) -> Trail:
             if found.get("previous") != _digest(previous):
                 before = f"line {number - 1}" if previous else "the beginning"
                 problems.append(f"line {number} does not follow {before}: what came before was removed or changed")
-            signers[signed_json.check(found, _PURPOSE, trust, at=at).name] = None
+            signers[signed_json.check(found, _PURPOSE, members, at=at).name] = None
             lines.append({name: value for name, value in found.items() if name != "signature"})
         except KeysError as error:
             problems.append(f"line {number}: {error}")
@@ -113,10 +113,10 @@ def follows(line: bytes, previous: bytes) -> bool:
         return False
 
 
-def is_genuine(line: bytes, trust: Trust, *, at: datetime) -> bool:
-    """Return whether somebody certified has signed a line of a trail; `at` is the present, with a time zone."""
+def is_genuine(line: bytes, members: Members, *, at: datetime) -> bool:
+    """Return whether a member has signed a line of a trail; `at` is the present, with a time zone."""
     try:
-        return bool(signed_json.check(signed_json.parse(line), _PURPOSE, trust, at=at))
+        return bool(signed_json.check(signed_json.parse(line), _PURPOSE, members, at=at))
     except KeysError:
         return False
 

@@ -33,9 +33,8 @@ from fhe_auc.machines.site_state import spent_by
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.protocol import Spending
 from fhe_auc_keys.errors import KeysError
-from fhe_auc_keys.store import audit
+from fhe_auc_keys.store import audit, known_members
 from fhe_auc_keys.store.key_store import TRAIL, KeyStore, session_ids
-from fhe_auc_keys.store.trusted_authorities import Trusted
 
 DEFAULT_DATA_SET = "rows"
 MOST_CHARACTERS = 100
@@ -346,7 +345,7 @@ class _Told(NamedTuple):
         entries: dict[str, Entry] = {}
         submitted: set[str] = set()
         exact: dict[str, tuple[str, datetime]] = {}
-        trust, previous, wrong = Trusted.stored(store).trust, b"", ""
+        members, previous, wrong = known_members.stored(store), b"", ""
         for number, text in enumerate(path.read_bytes().split(b"\n")[:-1] if path.exists() else (), 1):
             follows, previous = audit.follows(text, previous), text
             try:
@@ -358,7 +357,7 @@ class _Told(NamedTuple):
                 wrong = wrong or f"before line {number} of the audit trail lines were removed or changed"
             submits = line.event == "submitted"
             says = line.spent or submits or line.limit or line.ledger or (line.outcome and line.session in entries)
-            if says and not audit.is_genuine(text, trust, at=max(at, line.time)):
+            if says and not audit.is_genuine(text, members, at=max(at, line.time)):
                 wrong = wrong or f"line {number} of the audit trail is not what its role has signed"
                 continue
             if submits:

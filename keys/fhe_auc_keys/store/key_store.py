@@ -40,7 +40,7 @@ from fhe_auc.base.serialise import KeptFormat, encode
 from fhe_auc.session.manifest import SESSION_BYTES
 from fhe_auc_keys.errors import DamagedFileError, KeysError, LockedError, StoreError, UnsafeModeError, unreadable
 
-Kind = Literal["authority", "budget", "bundle", "fleet", "identity", "list", "made", "state", "trust"]
+Kind = Literal["budget", "bundle", "fleet", "identity", "list", "made", "state", "trust"]
 SCRYPT_LOG2_COST = 17  # log2 of scrypt's n: 128 MB and about half a second, with r = 8 and p = 1 (RFC 7914)
 
 _LOG2_COSTS = range(10, 21)  # a header from elsewhere must not ask for all memory there is

@@ -31,7 +31,7 @@ from fhe_auc.session.protocol import Request
 from fhe_auc.sums.pads import unpack
 from fhe_auc_keys.bundles.announcement import open_announcement
 from fhe_auc_keys.cli.fleet import fleet as command
-from fhe_auc_keys.errors import ExpiredError, KeysError, TamperedError, UnfitCertificateError
+from fhe_auc_keys.errors import ExpiredError, KeysError, TamperedError, UnfitError
 from fhe_auc_keys.fleet import aggregator, tables
 from fhe_auc_keys.fleet.device import Device, Floor, Record, write_records
 from fhe_auc_keys.fleet.session import LIST, OPENING, RESULT, UNOPENED, Verdict, loaded, sketch_info
@@ -310,11 +310,11 @@ def test_members_whom_no_trusted_authority_has_signed_are_refused_by_all(play: P
 def test_the_authority_signs_those_only_whom_it_has_certified(play: Play) -> None:
     made, known = play.consortium, play.known.copy()
     known[5] = np.frombuffer(Identity.create("a stranger").signing_key, np.uint8)
-    with pytest.raises(UnfitCertificateError, match="member 5 of the fleet has no valid certificate"):
+    with pytest.raises(UnfitError, match="member 5 of the fleet has no valid certificate"):
         sign_members(made.authority, known, at=made.at)
     serial = next(each.serial for each in made.authority.register if each.name == "device 2")
     made.authority.revoke(serial, at=made.at)
-    with pytest.raises(UnfitCertificateError, match="member 2 of the fleet has no valid certificate"):
+    with pytest.raises(UnfitError, match="member 2 of the fleet has no valid certificate"):
         sign_members(made.authority, play.known, at=made.at)
 
 
@@ -472,7 +472,7 @@ def test_what_cannot_be_with_a_fleet_is_refused(play: Play) -> None:
         Manifest.from_bytes(tokens)
     # Who says who the members are could name a fleet of which it plays all members but one.
     for role in (play.consortium.aggregator, play.consortium.helper):
-        with pytest.raises(UnfitCertificateError, match="neither its aggregator nor helper"):
+        with pytest.raises(UnfitError, match="neither its aggregator nor helper"):
             convened(play, play.fleet, by=role)
 
 

@@ -28,7 +28,7 @@ from fhe_auc_keys.errors import (
     RevokedError,
     StoreError,
     TamperedError,
-    UnfitCertificateError,
+    UnfitError,
 )
 from fhe_auc_keys.store.trusted_authorities import Trusted
 from fhe_auc_keys.trust.authority import Authority
@@ -74,7 +74,7 @@ def request_with(subject: x509.Name, *extensions: x509.ExtensionType, key: Any =
 
 
 def refused(authority: Authority, request: bytes, name: str = "north", match: str | None = None, days: int = 3) -> None:
-    with pytest.raises(UnfitCertificateError, match=match):
+    with pytest.raises(UnfitError, match=match):
         authority.issue(request, name, days=days, at=NOW)
 
 
@@ -120,7 +120,7 @@ def test_a_certified_identity_is_verified_with_all_that_its_certificate_says(aut
     "name", ["", "x" * 65, "aggregator", "Aggregator ", "\uff41ggregator", " north", "no\nrth", "Ko\u0308ln"]
 )
 def test_names_that_no_party_may_have(authority, name) -> None:
-    with pytest.raises(UnfitCertificateError, match="the name of a party") as caught:
+    with pytest.raises(UnfitError, match="the name of a party") as caught:
         Identity.create(name)
     assert "\n" not in str(caught.value)
     refused(authority, Identity.create("north").request(), name, "the name of a party")
@@ -169,7 +169,7 @@ def test_a_request_with_a_signing_key_under_which_one_signature_fits_everything(
 def test_no_point_of_small_order_is_a_signing_key(point: str, sign: int) -> None:
     raw = bytearray.fromhex(point)
     raw[-1] |= sign
-    with pytest.raises(UnfitCertificateError, match="of small order"):
+    with pytest.raises(UnfitError, match="of small order"):
         check_signing_key(bytes(raw))
 
 
@@ -282,7 +282,7 @@ def test_the_authority_is_no_party_a_party_no_authority_and_one_under_constraint
     for each in own.extensions:
         builder = builder.add_extension(each.value, each.critical)
     constrained = Trust((builder.sign(authority._key, None),), trust.revocation_lists)
-    unverified(north.credential, constrained, UnfitCertificateError, r"critical extension 2\.5\.29\.30")
+    unverified(north.credential, constrained, UnfitError, r"critical extension 2\.5\.29\.30")
 
 
 def chain_of(identity: Identity) -> list[bytes]:
@@ -324,8 +324,8 @@ def test_a_name_that_is_no_text_is_refused_with_our_own_error(authority, north) 
     bits = der.replace(b"\x0c\x05north", b"\x03\x05\x00orth")  # a BIT STRING
     assert bits != der
     shown = with_parts(north.credential, lambda parts: [[bits], parts[1]])
-    unverified(shown, trusting(authority), UnfitCertificateError, "malformed")
-    with pytest.raises(UnfitCertificateError):
+    unverified(shown, trusting(authority), UnfitError, "malformed")
+    with pytest.raises(UnfitError):
         north.certified(pem("CERTIFICATE", bits))
 
 
@@ -407,7 +407,7 @@ def test_a_site_s_own_certificate_of_ecdsa_or_rsa_vouches_for_our_keys_under_its
     keys = (identity.signing_key, identity.encryption_key)
     assert (peer.name, peer.signing_key, peer.encryption_key, peer.not_after) == (name, *keys, NOW + 30 * DAY)
     assert verify(own.identity(name).credential, own.trust, at=NOW).fingerprint != peer.fingerprint
-    with pytest.raises(UnfitCertificateError, match="not for the name"):
+    with pytest.raises(UnfitError, match="not for the name"):
         own.identity("south.example")
 
 
@@ -448,7 +448,7 @@ def test_a_certificate_not_for_signing_one_of_an_authority_and_one_for_a_name_th
     """The common name is outside the constraints, and no part of what the chain's verifier compares."""
     outside = Site(name="south.example", constraint="north.example")
     shown = outside.identity("south.example").credential
-    unverified(shown, outside.trust, UnfitCertificateError, r"'south\.example' is no name")
+    unverified(shown, outside.trust, UnfitError, r"'south\.example' is no name")
     inside = outside.identity("alias.north.example")
     assert verify(inside.credential, outside.trust, at=NOW).name == "alias.north.example"
     for unfit in (Site(usage=False), Site(ca=True)):
@@ -485,7 +485,7 @@ def test_a_weak_or_odd_key_of_a_site_binds_nothing(site, kind) -> None:
     }[kind]()
     weak = site.certificate("north.example", key, "middle", site.middle_key, ca=False)
     chain = weak.public_bytes(Encoding.PEM) + site.middle.public_bytes(Encoding.PEM)
-    with pytest.raises(UnfitCertificateError, match="needs an ECDSA key"):
+    with pytest.raises(UnfitError, match="needs an ECDSA key"):
         Identity.create("north.example").bound(chain, key, days=3, at=NOW)
     unverified(credential(chain, binding_of(site.identity())), site.trust, KeysError)
 
@@ -505,7 +505,7 @@ def test_a_binding_is_accepted_by_a_clock_that_is_a_little_slow_and_for_as_long_
     for days, why in ((2, "key binding"), (61, "site's certificate")):
         unverified(site.identity(days=1).credential, trust, ExpiredError, why, at=NOW + days * DAY)
     for days in (0, MAX_DAYS + 1):
-        with pytest.raises(UnfitCertificateError, match="days"):
+        with pytest.raises(UnfitError, match="days"):
             site.identity(days=days)
 
 
@@ -527,7 +527,7 @@ def test_a_binding_is_of_one_certificate_and_of_a_fit_signing_key_that_one_has(s
     neutral = Ed25519PublicKey.from_public_bytes(NEUTRAL)
     for key, sign, error, why in (
         (north.keys.signing.public_key(), Ed25519PrivateKey.generate().sign, TamperedError, "forged"),
-        (neutral, lambda data: NEUTRAL + bytes(32), UnfitCertificateError, "of small order"),
+        (neutral, lambda data: NEUTRAL + bytes(32), UnfitError, "of small order"),
     ):
         holder = SimpleNamespace(public_key=lambda key=key: key, sign=sign)  # of a key that it does not have
         bound = bind_keys("north.example", holder, north.encryption_key, site.leaf, site.key, days=3, at=NOW)

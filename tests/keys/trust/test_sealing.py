@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 from cryptography.hazmat.primitives.kdf.hkdf import HKDFExpand
 
-from fhe_auc_keys.errors import KeysError, TamperedError, UnfitCertificateError
+from fhe_auc_keys.errors import KeysError, TamperedError, UnfitError
 from fhe_auc_keys.trust import sealing
 from fhe_auc_keys.trust.certificates import verify
 from fhe_auc_keys.trust.sealing import OVERHEAD, PrivateKey, seal
@@ -87,11 +87,11 @@ def test_no_x25519_or_ml_kem_key_to_seal_to_and_no_second_spelling_of_one() -> N
     """X25519 ignores the highest bit, so that one key could pass for two."""
     lattice, curve = KEY.public[:1184], KEY.public[1184:]
     for ending in (b"", bytes(32), b"\x01" + bytes(31), b"\xff" * 32, bytes(33)):
-        with pytest.raises(UnfitCertificateError, match="X25519"):
+        with pytest.raises(UnfitError, match="X25519"):
             seal(lattice + ending, b"secret", info=b"")
     second_spelling = KEY.public[:-1] + bytes([KEY.public[-1] ^ 0x80])
     for key, why in ((curve, "ML-KEM-768"), (b"\xff" * 1184 + curve, "ML-KEM-768"), (second_spelling, "not reduced")):
-        with pytest.raises(UnfitCertificateError, match=why):
+        with pytest.raises(UnfitError, match=why):
             seal(key, b"secret", info=b"")
 
 
