@@ -36,8 +36,6 @@ _SECTIONS = {
         "keys": "Certify sites, and hand out a session's keys.",
         "serve": "Play a role in all sessions that come into a folder.",
         "session": "Carry a session by files, or see how one stands.",
-        "flower": "Run sessions between machines, carried by Flower.",
-        "flare": "Run sessions between machines, carried by NVIDIA FLARE.",
         "fleet": "Evaluate on a fleet of devices, through files.",
         "helper": "Play the helper of sessions, who has the key.",
         "audit": "Verify a role's audit trail, and show it.",

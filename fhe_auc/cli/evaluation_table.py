@@ -198,7 +198,7 @@ def _results(evaluation: Evaluation, session: SessionOptions, note: str) -> Iter
 def _session_rows(evaluation: Evaluation) -> Iterator[_Row]:
     """Say what was evaluated and how, and what is verified."""
     if evaluation.study is not None:
-        yield from evaluation.study.rows()
+        yield from evaluation.study.lines()
     yield "parties", f"{evaluation.parties:,}", ""
     if evaluation.fraction is not None:  # the protocol computes in integers
         decimals = evaluation.settings.get("round_scores")

@@ -15,7 +15,6 @@ from fhe_auc.cli.session import answer_options, answer_rounds
     epilog=output.examples(
         "fhe-auc keys enrol registry                               once: its keys, as a site makes them",
         "fhe-auc keys open session.helper --holder north           for each session",
-        "fhe-auc flower supernode --node-config helper.toml ...    over Flower: waits for sessions",
         "fhe-auc helper answer exchange/helpers helper.toml --wait 24    by files: waits for one",
     ),
 )
@@ -24,10 +23,7 @@ def helper() -> None:
 
     A helper is enrolled and certified as a site is (`fhe-auc keys enrol`), and opens each session as a site does, by
     hand or by a policy (`fhe-auc keys open`). It has no rows and gets no result: its configuration is ``store``,
-    ``passphrase-file`` and ``holder``, who convenes.
-
-    Over Flower it is a node as a site's (`fhe-auc flower supernode`), which stays and answers every session that it has
-    opened; the aggregator names it `helper-1:ID` in ``nodes``. By files it answers with `fhe-auc helper answer`.
+    ``passphrase-file`` and ``holder``, who convenes. It answers with `fhe-auc helper answer`.
     """
 
 

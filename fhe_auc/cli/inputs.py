@@ -17,7 +17,7 @@ from click.core import ParameterSource
 from fhe_auc.base.errors import InputError
 from fhe_auc.base.files import require_writable
 from fhe_auc.ckks import BACKENDS
-from fhe_auc.question.analysis import DEFAULT_MIN_CELL, MOST_MIN_CELL, Analysis, Questions
+from fhe_auc.question.analysis import DEFAULT_MIN_CELL, MOST_MIN_CELL, Analysis, Questions, levels_of, names_in
 from fhe_auc.results.intervals import DEFAULT_LEVEL
 from fhe_auc.rows.party_data import DEFAULT_SCALE, SCALES
 from fhe_auc.session.protocol import DEFAULT_MAX_ROWS
@@ -209,19 +209,14 @@ def interval_options(about: str, about_none: str) -> Decorator:
 
 
 def _names(text: str | None) -> tuple[str, ...]:
-    return () if text is None else tuple(name.strip() for name in text.split(","))
+    return () if text is None else names_in(text)
 
 
 def _levels(context: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
-    """Return the levels of each variable, none where they are to be found: NAME,NAME or NAME=LEVEL,LEVEL."""
-    found: dict[str, tuple[str, ...]] = {}
-    for text in values:
-        name, equals, levels = text.partition("=")
-        named = {name.strip(): _names(levels)} if equals else dict.fromkeys(_names(text), ())
-        if twice := sorted(found.keys() & named.keys()):
-            raise click.BadParameter(f"{twice[0]!r} is given twice")
-        found.update(named)
-    return found
+    try:
+        return levels_of(values)
+    except InputError as error:
+        raise click.BadParameter(str(error)) from None
 
 
 by_option = click.option(

@@ -228,7 +228,6 @@ add_status(session)
 
 
 def _state(record: Mapping[str, Any] | None, *, running: bool, begun: bool) -> str:
-    from fhe_auc.machines.site_role import OTHER_VERSION
     from fhe_auc.session.journal import is_finished
 
     if is_finished(record):
@@ -237,6 +236,6 @@ def _state(record: Mapping[str, Any] | None, *, running: bool, begun: bool) -> s
         return "running"
     if record is not None and "error" not in record:
         return "ended; run it again for those without their results"
-    if record is not None and record["error"]["type"] == OTHER_VERSION:
+    if record is not None and record["error"]["type"] == "VersionError":
         return "stopped; it cannot go on, as fhe-auc has been upgraded"
     return "stopped; run it again to go on" if begun or record is not None else "not begun"

@@ -9,7 +9,6 @@ import math
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -19,7 +18,6 @@ from fhe_auc.base.clock import SYSTEM, Clock
 from fhe_auc.base.errors import EvaluationError, InputError, MessageError, TooFewPartiesError
 from fhe_auc.base.logs import RoleLog
 from fhe_auc.base.names import HELPER
-from fhe_auc.machines.site_role import OTHER_VERSION
 from fhe_auc.machines.site_state import Joined, site_storage
 from fhe_auc.question import thresholds as grids
 from fhe_auc.session.aggregator import Aggregator, SessionRecord
@@ -39,33 +37,6 @@ DEFAULTS: Mapping[str, str | int | float] = {
     "journal": "",
 }
 """The entries that `run` reads of a configuration, with their defaults."""
-
-_AFTER_FAILURE = 1.0, 60.0  # seconds until who has failed is asked again: at first, and doubled each time, at most
-_LONGEST_KIND = 60  # characters
-
-
-@dataclass
-class Asked:
-    """Whom a transport has asked in a round: when it asks again, how often it has asked, and what failed last."""
-
-    due: float = 0.0  # monotonic time
-    tries: int = 0
-    failure: str = ""
-
-    def postpone(self, pauses: tuple[float, float] | None = None, *, again: bool) -> None:
-        """Ask after the first of `pauses` (seconds), doubled each time, after the second at most; or not `again`."""
-        first, most = pauses or _AFTER_FAILURE
-        self.due = time.monotonic() + min(first * 2.0 ** min(self.tries, 20), most) if again else math.inf
-        self.tries += 1
-
-
-def kind_of_error(told: str) -> str:
-    """Return the kind of error that a site tells: one word, as what else it says is not for this side's logs."""
-    word = told.split(":")[0].removeprefix("<class ").strip("'<> ")
-    if word == OTHER_VERSION:
-        return f"{word}: fhe-auc has been upgraded there, or here, since the session was made: make a new session"
-    plain = word.isascii() and word.replace(".", "").replace("_", "").isalnum()
-    return word if plain and len(word) <= _LONGEST_KIND else "see the site's log"
 
 
 class Transport(ABC):
@@ -99,12 +70,6 @@ class Transport(ABC):
         missing = [party for party in asked if not self.aggregator.has_accepted(party)]
         enough = self.close_at and self.aggregator.round == 1 and len(asked) - len(missing) >= self.close_at
         return [] if enough else missing
-
-    def tell_failure(self, asked: Asked, reason: str, party: str, who: str = "") -> None:
-        """Log why `who` (by default the `party`) has not answered: once, however often it fails so; "": it has."""
-        if reason and asked.failure != reason:
-            self.log.warning("%s", f"{who}: {reason}" if who else reason, extra={"party": party})
-        asked.failure = reason
 
     def tell(self, awaited: Mapping[str, str], deadline: float) -> None:
         """Write down who is awaited, and why, where that has changed; the round ends at `deadline` (monotonic)."""
@@ -190,13 +155,6 @@ def passes(
             raise
         journal.keep_record(told)
         return record
-
-
-def require_absolute_paths(config: Mapping[str, Any]) -> None:
-    """Raise `InputError` where a path is relative: a platform that runs jobs does so in a folder of its own."""
-    for name in ("session", "journal"):
-        if config.get(name) and not Path(str(config[name])).is_absolute():
-            raise InputError(f"{name} must be an absolute path, got {config[name]!r}")
 
 
 def journal_folder(config: Mapping[str, Any]) -> Path:

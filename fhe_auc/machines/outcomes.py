@@ -47,6 +47,7 @@ def write(
         "manifest": party.manifest.digest.hex(),
         "time": now.isoformat(timespec="seconds"),
         "version": version("fhe-auc"),
+        **({"step": party.manifest.step, "turn": party.manifest.turn} if party.manifest.step else {}),
         **outcome,
     }
     write_json(path, sign(told))
@@ -101,7 +102,7 @@ def _restored(told: Mapping[str, Any]) -> dict[str, Any]:
     found["warnings"] = tuple(found["warnings"])
     found["unproved_parties"] = tuple(found.get("unproved_parties", ()))
     found["verified"] = found["verified"]["aggregation"]
-    found["study"] = None if found["study"] is None else Study(**found["study"])
+    found["study"] = None if found["study"] is None else Study.from_dict(found["study"])
     for name in ("auc", "binning_error", "numerical_error"):
         if name in found and found[name] is None:
             found[name] = math.nan

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fhe_auc.base.clock import SYSTEM, Clock
-from fhe_auc.base.errors import FheAucError, InputError
+from fhe_auc.base.errors import InputError
 from fhe_auc.base.logs import RoleLog
 from fhe_auc.machines import outcomes, site_state
 from fhe_auc.machines.site_state import Records
@@ -38,9 +38,6 @@ ENTRIES = (
     "results",
 )
 """What `answer` reads of a configuration."""
-
-
-OTHER_VERSION = "VersionError"  # the kind of error where message or session are of another version of fhe-auc
 
 
 class Answer(NamedTuple):
@@ -80,21 +77,6 @@ def answer(
         ended = site_state.has_ended(kept, asked.session)
     log.info("answered, %d bytes", len(submission))
     return Answer(submission, ended)
-
-
-def attempt(answering: Callable[[RoleLog], Answer]) -> tuple[bytes | None, str]:
-    """Return the submission that `answering` makes; or None and the kind of error, which may leave the site.
-
-    An error's text, which may hold what must not, is for the log that `answering` is given.
-    """
-    log = RoleLog()
-    try:
-        return answering(log).submission, ""
-    except Exception as error:
-        kind, text = type(error).__name__, error if isinstance(error, (FheAucError, OSError)) else ""
-        kind = OTHER_VERSION if getattr(error, "field", "") == "version" else kind
-        log.error("not answered: %s %s", kind, text)
-        return None, kind
 
 
 def _reader(config: Mapping[str, Any]) -> Callable[[str, Analysis], PartyData]:

@@ -278,6 +278,26 @@ class Questions:
         )
 
 
+def levels_of(texts: Iterable[str]) -> dict[str, tuple[str, ...]]:
+    """Return the levels of each column of "NAME=LEVEL,LEVEL", none where they are to be found: "NAME,NAME" or "NAME".
+
+    Raises `InputError` for a column that is there twice.
+    """
+    found: dict[str, tuple[str, ...]] = {}
+    for text in texts:
+        name, equals, levels = text.partition("=")
+        named = {name.strip(): names_in(levels)} if equals else dict.fromkeys(names_in(text), ())
+        if twice := sorted(found.keys() & named.keys()):
+            raise InputError(f"{twice[0]!r} is given twice")
+        found.update(named)
+    return found
+
+
+def names_in(text: str) -> tuple[str, ...]:
+    """Return names with commas between them."""
+    return tuple(name.strip() for name in text.split(","))
+
+
 def _levels(name: str, found: Iterable[str | None]) -> tuple[str, ...]:
     levels = sorted({level for level in found if level is not None}, key=_in_order)
     if len(levels) == 1:

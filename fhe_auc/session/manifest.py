@@ -59,6 +59,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     options: dict[str, bool | int | float | str] = msgspec.field(default_factory=dict)  # all else agreed on; finite
     fleet: Fleet | None = None  # with a helper, devices in place of `parties`
     common_secret: bytes = b""  # 32 bytes, or none
+    step: str = ""  # which of the study's sessions this is (`fhe_auc.session.steps`); empty where it is none of these
+    turn: int = 0  # of which of the study's hours, days, weeks or months (`Study.turn`)
 
     def __post_init__(self) -> None:
         if len(self.session) != SESSION_BYTES:
@@ -94,9 +96,12 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             raise InputError("the aggregator and each party have keys of their own")
         if bool(self.aggregator) != (self.study is not None):
             raise InputError("a session between machines says what is evaluated, its study; one in a process has none")
-        if self.study is not None and (strangers := set(self.study.row_caps) - set(self.parties)):
+        known = set(self.parties).union(() if self.study is None else self.study.sites)  # some may have left
+        if self.study is not None and (strangers := set(self.study.caps) - known):
             raise InputError(f"row-caps: {min(strangers)!a} is not a party of the session")
-        listed = None if self.study is None else self.study.thresholds
+        if len(self.step) > MAX_CHARACTERS or not self.step.isprintable():
+            raise InputError(f"a session's step in its study has at most {MAX_CHARACTERS} printable characters")
+        listed = None if self.study is None else self.study.listed
         if listed is not None and not np.array_equal(self.thresholds, listed):
             raise InputError("the session's thresholds are not those of the score values that its study lists")
         for name, value in self.options.items():

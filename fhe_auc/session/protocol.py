@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import ClassVar, Generic, NamedTuple, TypeAlias, final
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -21,6 +22,7 @@ from fhe_auc.question.fleet import Fleet
 from fhe_auc.question.study import MOST_ROWS
 from fhe_auc.results.evaluation import Evaluation, Outcome
 from fhe_auc.results.intervals import quantile
+from fhe_auc.rlwe.parameters import FINGERPRINT_BYTES
 from fhe_auc.rows.own_rows import check_scores, warnings_of
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.aggregator import Aggregator
@@ -32,6 +34,7 @@ OptionValue: TypeAlias = bool | int | float | str | None
 DEFAULT_PROTOCOL = "verified"
 DEFAULT_MAX_ROWS = 10**6
 DEFAULT_MIN_ROWS = 100
+_NAMES = "session", "context", "common_secret", "certificates", "aggregator", "study", "fleet", "step", "turn"
 _KINDS = {"sealed": "sealed keys", "helper": "helpers; exact, verified and the histograms have"}
 
 
@@ -238,6 +241,22 @@ class Protocol(Generic[R]):
             return new_manifest(self, request, plan=plan, options=options, **named)
 
         return kind.prepare(plan, announce)
+
+    def manifest_of(self, request: Request, like: Manifest | None = None) -> Manifest:
+        """Return the manifest that `prepare` gives, but with the names that `like` has for session, keys and people.
+
+        Without it they are zeros; no key is made. Errors as `prepare`.
+        """
+        if self.encrypts:
+            _, request, options = self._checked(request)
+            plan = self.planned(request)
+            context = bytes(FINGERPRINT_BYTES) if plan.keys == "sealed" else b""
+            made = new_manifest(self, request, plan=plan, options=options, context=context)
+        else:
+            made = self.prepare(request).manifest  # there are no keys
+        if like is None:
+            return made
+        return msgspec.structs.replace(made, **{name: getattr(like, name) for name in _NAMES})
 
     def plan(self, request: Request) -> Plan | None:
         """Return the encryption parameters of such a session, None where nothing is encrypted; errors as `prepare`."""

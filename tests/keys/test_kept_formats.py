@@ -13,9 +13,7 @@ import pytest
 from fhe_auc.base import serialise
 from fhe_auc.base.errors import DeserialisationError
 from fhe_auc.base.serialise import FIRST_KEPT_VERSION, KeptFormat
-from fhe_auc.machines import site_role, site_state
-from fhe_auc.machines.aggregator_role import kind_of_error
-from fhe_auc.rows.party_data import PartyData
+from fhe_auc.machines import site_state
 from fhe_auc.session import registry
 from fhe_auc.session.protocol import Request
 from fhe_auc_keys.bundles.announcement import announce
@@ -30,7 +28,6 @@ from tests.support.certified import NOW, STUDY
 from tests.support.certified import Consortium as Certified
 from tests.support.keys_commands import assert_fails, call, json_of, make_site, ok, open_as
 from tests.support.keys_folder import NORTH, SESSION
-from tests.support.stored_sites import Consortium
 
 PASSPHRASE = "four random words"  # noqa: S105
 MATERIAL = b"all that the session can go on with"
@@ -79,16 +76,6 @@ def test_sessions_are_not_called_damaged_by_a_later_version_which_closes_them(
         key_erasure.close(store, session, at=NOW, lose_result=True)
         assert not any(MATERIAL in store.get(kind, session.hex()) for kind in kinds)
         assert problems(store, at=NOW) == []
-
-
-def test_another_version_is_the_one_kind_of_error_of_which_an_aggregator_is_told_what_to_do(
-    site_rows: list[PartyData], tmp_path: Path
-) -> None:
-    consortium = Consortium(site_rows, tmp_path / "c", "verified")
-    message, config = consortium.aggregator().start(), next(iter(consortium.made.sites.values()))
-    for data, kind in ((message[:-1], "MessageError"), (message[:7] + b"\xc8" + message[8:], "VersionError")):
-        assert site_role.attempt(lambda log, data=data: site_role.answer(config, data, log=log)) == (None, kind)
-    assert kind_of_error("VersionError: b'secret'").endswith("since the session was made: make a new session")
 
 
 @pytest.mark.usefixtures("consortium")

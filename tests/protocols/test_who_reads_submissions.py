@@ -3,10 +3,6 @@
 Every transport carries the bytes that `fhe_auc.machines.site_state.answer` makes, so that one place seals for all.
 """
 
-import contextlib
-import json
-import os
-import tempfile
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -15,22 +11,16 @@ from typing import Any
 import msgspec
 import pytest
 
-from fhe_auc.base.errors import DeserialisationError, MessageError
-from fhe_auc.base.files import read_config
+from fhe_auc.base.errors import MessageError
 from fhe_auc.base.names import AGGREGATOR, HELPER
-from fhe_auc.base.serialise import decode
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
 from fhe_auc.session.journal import Journal
-from fhe_auc.session.messages import MESSAGE, SEALED, Message
-from fhe_auc_keys.errors import TamperedError
+from fhe_auc.session.messages import MESSAGE, Message
 from fhe_auc_keys.roles.sealed import ECHO_BYTES
 from fhe_auc_keys.store.vault import Vault, certified_identity
 from fhe_auc_keys.trust.message_signatures import SessionProtection
-from fhe_auc_keys.trust.sealing import signed_bytes
-from tests.fhe_auc.machines.test_file_transport import Session, finished
 from tests.suite.sessions import OPTIONS
-from tests.support.platforms import needs_fork
 from tests.support.stored_sites import Consortium
 from tests.support.wire import LIMIT
 
@@ -135,60 +125,3 @@ def test_a_seal_holds_for_its_round_and_sender_alone(wires: Callable[..., Wire],
     resigned = msgspec.structs.replace(message, signature=own.sign(MESSAGE, message.digest))
     with pytest.raises(MessageError, match="not sealed to"):
         resigned.unseal(wire.protection, AGGREGATOR)
-
-
-def as_another_user(look: Callable[[], dict[str, str]]) -> dict[str, str]:
-    """What a user without any rights finds; it has in memory what this process has."""
-    inlet, outlet = os.pipe()
-    child = os.fork()
-    if not child:
-        try:
-            os.setgroups([])
-            os.setresgid(*[_NOBODY] * 3)
-            os.setresuid(*[_NOBODY] * 3)
-            os.write(outlet, json.dumps(look()).encode())
-        finally:
-            os._exit(0)
-    os.close(outlet)
-    os.waitpid(child, 0)
-    with open(inlet, "rb") as told:
-        return dict(json.load(told))
-
-
-@needs_fork
-@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root becomes another user")
-@pytest.mark.parametrize("protocol", ["verified", pytest.param("histogram-federated", marks=pytest.mark.slow)])
-def test_another_user_with_a_partys_store_reads_nobodys_counts_off_the_exchange_folder(
-    site_rows: list[PartyData], protocol: str
-) -> None:
-    """Sealed keys by files. North may be the key holder too: its seeds and the secret key open no seal."""
-    with tempfile.TemporaryDirectory() as place:
-        folder = Path(place)
-        session = Session(site_rows, folder, protocol)
-        aggregator = session.aggregate()
-        sites = [session.answer(name, "--wait", "1") for name in session.sites]
-        assert [finished(process)[0] for process in (*sites, aggregator)] == [0, 0, 0, 0]
-        folder.chmod(0o711)
-        mine, adder = (read_config(folder / f"{name}.toml", None) for name in ("north", "run"))
-        with Vault(Path(mine["store"]), Path(mine["passphrase-file"])).open() as store:
-            north = certified_identity(store)
-
-        def look() -> dict[str, str]:
-            found = {}
-            for name in session.sites:
-                message = Message.from_bytes(session.submission(1, name).read_bytes(), limit=LIMIT)
-                about = message.manifest + message._about(AGGREGATOR)
-                try:
-                    north.unseal(message.payload, info=signed_bytes(SEALED, about))
-                    found[name] = "opened"
-                except TamperedError:
-                    found[name] = "sealed"
-                with contextlib.suppress(DeserialisationError):
-                    decode(message.payload, tuple[bytes, ...], "submission")
-                    found[name] = "in the clear"
-            for private in (Path(adder["store"]), Path(adder["journal"])):
-                with contextlib.suppress(PermissionError):
-                    found[private.name] = f"open: {os.listdir(private)}"
-            return found
-
-        assert as_another_user(look) == dict.fromkeys(session.sites, "sealed")

@@ -15,7 +15,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -238,20 +237,6 @@ class SiteInStore(Site):
         return outcomes.read(file)
 
 
-class SiteOfFlower(SiteInStore):
-    """A key store, which Flower's ClientApp answers from."""
-
-    def respond(self, message: bytes) -> bytes:
-        from flwr.app import Message as Query
-
-        from fhe_auc.machines.flower.client_app import answer, packed, unpacked
-
-        query = Query(packed(message), 1, "query.fhe_auc")
-        query.metadata.__dict__["_message_id"] = "m"
-        context: Any = SimpleNamespace(node_config=self.config)
-        return unpacked(answer(query, context))
-
-
 class World:
     """All roles of one session, and what they have said."""
 
@@ -296,7 +281,6 @@ class World:
         if self.case.way == "signed":
             self.sites = {name: SiteInMemory(self._signed(name, config)) for name, config in local.sites.items()}
             return
-        kind = {"folder": SiteInStore, "flower": SiteOfFlower}[self.case.way]
         self.sites = {}
         for name, config in local.sites.items():
             own: dict[str, Any] = dict(config)
@@ -305,7 +289,7 @@ class World:
                 write_rows(Path(own["data"]), self.data[name], self.case.analysis)
             exchange = self.folder / f"exchange of {name}"
             exchange.mkdir()
-            self.sites[name] = kind(own, exchange)
+            self.sites[name] = SiteInStore(own, exchange)
 
     def _signed(self, name: str, config: Mapping[str, Any]) -> Callable[[], Party[Any]]:
         with site_storage().site(config) as store:

@@ -19,7 +19,6 @@ CARRIED = [
     Case("semi-honest", "sealed", 2, way="folder"),
     pytest.param(Case("verified", "sealed", way="folder"), marks=pytest.mark.slow),
     pytest.param(Case("dpauc-rr", least=2, way="folder"), marks=pytest.mark.slow),
-    pytest.param(Case("exact", "helper", 2, way="flower"), marks=pytest.mark.slow),
 ]
 
 
@@ -29,11 +28,5 @@ def test_any_session_of_signed_messages_yields_what_the_rows_say_or_nothing(case
 
 
 @pytest.mark.parametrize("case", CARRIED, ids=lambda case: case.name)
-def test_any_session_of_sites_in_stores_yields_what_the_rows_say_or_nothing(
-    case: Case, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if case.way == "flower":
-        identity = pytest.importorskip("flwr.supercore.task_identity").TaskIdentity
-        for name in ("_run_id", "_node_id", "_task_id"):  # what Flower tells a process in which an app runs
-            monkeypatch.setattr(identity, name, 1)
+def test_any_session_of_sites_in_stores_yields_what_the_rows_say_or_nothing(case: Case) -> None:
     play(case, 2)

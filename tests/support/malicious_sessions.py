@@ -66,7 +66,7 @@ class Roles:
         side = SealedAggregator(total, aggregate, computation.payload_limit, echo=True)
         self.aggregator = Aggregator(manifest, side)
         kind = Malicious().sealed_keys()
-        self.parties = [kind.with_keys(manifest, keys.secret, task, common_secret) for task in tasks]
+        self.parties = [kind.with_keys(manifest, computation, keys.secret, task, common_secret) for task in tasks]
         self.messages: list[bytes] = []
 
     def broadcast(self, message: bytes) -> None:

@@ -1,10 +1,7 @@
 """Programs that tests run to their end."""
 
-import re
 import subprocess
-import sys
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any
 
 
@@ -19,12 +16,3 @@ def output_of(command: Sequence[str], **options: Any) -> str:
     found = run(command, **options)
     assert found.returncode == 0, found.stderr[-2000:]
     return found.stdout
-
-
-def check_training_example(name: str, environment: Mapping[str, str]) -> None:
-    """It prints how far the average is off, once it has compared the AUC with scikit-learn's over all rows."""
-    example = Path(__file__).parents[2] / "examples" / "training" / name
-    printed = output_of([sys.executable, str(example)], env=environment, timeout=900)
-    numbers = r"^ +(\d+) +(0\.\d{3})\d{3} \(0\.\d+ to 0\.\d+\) +(0\.\d{3})\d{3}, off"
-    lines = re.findall(numbers, printed, re.MULTILINE)
-    assert lines == [("10", "0.672", "0.737"), ("20", "0.719", "0.829"), ("30", "0.725", "0.842")]

@@ -105,19 +105,18 @@ def oracles_circuit(shape: Shape) -> vdaf.Circuit:
             found.append(product)
         return field.sum(found)
 
-    def evaluate(field: vdaf.Field, call: vdaf.Call, digits: list[int], weights: list[int], shares: int) -> list[int]:
+    def evaluate(field: vdaf.Field, call: vdaf.Call, digits: list[int], weights: list[int], shares: int) -> int:
         total = 0
         for at in range(0, calls * chunk, chunk):
             pairs = [(digits[each], weights[each]) if each < shape.digits else (0, 0) for each in range(at, at + chunk)]
             total += call([x * r % field.prime for x, r in pairs] + [x for x, _ in pairs])
-        return [total]
+        return total
 
     return vdaf.Circuit(
         vdaf.Gadget(2 * chunk, base, gadget),
         calls,
         shape.digits,
         shape.digits,
-        1,
         evaluate,
         encode=lambda digits: list(digits),
         truncate=lambda field, digits: digits,

@@ -85,7 +85,6 @@ class Gadget(NamedTuple):
 
 
 MULTIPLICATION = Gadget(2, 2, lambda field, inputs: field.product(*inputs))
-IS_BIT = Gadget(1, 2, lambda field, inputs: field.product(inputs[0], field.sum([inputs[0], [-1]])))
 
 
 def parallel_sum(gadget: Gadget, count: int) -> Gadget:
@@ -99,7 +98,7 @@ def parallel_sum(gadget: Gadget, count: int) -> Gadget:
 
 
 class Circuit(NamedTuple):
-    """What is proved: that all `outputs` are zero, which a circuit finds by calling one gadget, and linearly otherwise.
+    """What is proved: that the output is zero, which a circuit finds by calling one gadget, and linearly otherwise.
 
     `evaluate` takes the call, encoded measurement, joint randomness and number of shares.
     """
@@ -108,8 +107,7 @@ class Circuit(NamedTuple):
     calls: int
     inputs: int  # residues of an encoded measurement
     joint: int  # residues of joint randomness
-    outputs: int
-    evaluate: Callable[[Field, Call, list[int], list[int], int], list[int]]
+    evaluate: Callable[[Field, Call, list[int], list[int], int], int]
     encode: Callable[[Any], list[int]]
     truncate: Callable[[Field, list[int]], list[int]]
 
@@ -124,10 +122,6 @@ class Circuit(NamedTuple):
     @property
     def proof_size(self) -> int:
         return self.gadget.inputs + self.coefficients
-
-    @property
-    def query_size(self) -> int:
-        return 1 + (self.outputs if self.outputs > 1 else 0)
 
     @property
     def verifier_size(self) -> int:
@@ -151,7 +145,7 @@ def query(
     circuit: Circuit,
     encoded: list[int],
     proof: list[int],
-    randomness: list[int],
+    point: int,
     joint: list[int],
     shares: int,
 ) -> list[int]:
@@ -163,9 +157,7 @@ def query(
         inputs_of.append(inputs)
         return field.value(polynomial, roots[len(inputs_of) - 1])
 
-    outputs = circuit.evaluate(field, call, encoded, joint, shares)
-    *weights, point = randomness
-    output = sum(x * y for x, y in zip(weights, outputs, strict=True)) if weights else outputs[0]
+    output = circuit.evaluate(field, call, encoded, joint, shares)
     if pow(point, circuit.points, field.prime) == 1:
         raise ValueError("the point is a root of unity")
     at_point = [field.value(each, point) for each in _wires(field, circuit, inputs_of)]
@@ -191,39 +183,6 @@ def _number(bits: Sequence[int]) -> int:
     return sum(bit << place for place, bit in enumerate(bits))
 
 
-COUNT = Circuit(
-    MULTIPLICATION,
-    calls=1,
-    inputs=1,
-    joint=0,
-    outputs=1,
-    evaluate=lambda field, call, bits, joint, shares: [call(bits * 2) - bits[0]],
-    encode=lambda number: [number],
-    truncate=lambda field, bits: bits,
-)
-
-
-def sum_up_to(most: int) -> Circuit:
-    """The draft's Sum."""
-    bits = most.bit_length()
-    offset = 2**bits - 1 - most
-
-    def evaluate(field: Field, call: Call, encoded: list[int], joint: list[int], shares: int) -> list[int]:
-        equal = offset * pow(shares, -1, field.prime) + _number(encoded[:bits]) - _number(encoded[bits:])
-        return [*(call([bit]) for bit in encoded), equal]
-
-    return Circuit(
-        IS_BIT,
-        2 * bits,
-        2 * bits,
-        0,
-        2 * bits + 1,
-        evaluate,
-        encode=lambda number: _bits(number, bits) + _bits(number + offset, bits),
-        truncate=lambda field, encoded: [_number(encoded[:bits]) % field.prime],
-    )
-
-
 def sum_vector(length: int, bits: int, chunk: int) -> Circuit:
     """The draft's SumVec."""
     calls = -(-length * bits // chunk)
@@ -232,32 +191,11 @@ def sum_vector(length: int, bits: int, chunk: int) -> Circuit:
         calls,
         length * bits,
         calls,
-        1,
-        lambda *given: [_bits_are_bits(chunk, *given)],
+        lambda *given: _bits_are_bits(chunk, *given),
         encode=lambda numbers: [bit for number in numbers for bit in _bits(number, bits)],
         truncate=lambda field, encoded: [
             _number(encoded[at : at + bits]) % field.prime for at in range(0, length * bits, bits)
         ],
-    )
-
-
-def histogram(length: int, chunk: int) -> Circuit:
-    """The draft's Histogram."""
-
-    def evaluate(field: Field, call: Call, encoded: list[int], joint: list[int], shares: int) -> list[int]:
-        one = pow(shares, -1, field.prime)
-        return [_bits_are_bits(chunk, field, call, encoded, joint, shares), sum(encoded) - one]
-
-    calls = -(-length // chunk)
-    return Circuit(
-        parallel_sum(MULTIPLICATION, chunk),
-        calls,
-        length,
-        calls,
-        2,
-        evaluate,
-        encode=lambda place: [int(place == each) for each in range(length)],
-        truncate=lambda field, encoded: encoded,
     )
 
 
@@ -318,9 +256,8 @@ class Prio3:
         circuit, field = self.circuit, self.field
         seeds = [randomness[at : at + SEED_BYTES] for at in range(0, len(randomness), SEED_BYTES)]
         *seeds, prove_seed = seeds
-        own_blind = seeds.pop() if circuit.joint else b""
-        each = 2 if circuit.joint else 1
-        helpers = [b"".join(seeds[at : at + each]) for at in range(0, len(seeds), each)]
+        own_blind = seeds.pop()
+        helpers = [b"".join(seeds[at : at + 2]) for at in range(0, len(seeds), 2)]
         encoded = circuit.encode(measurement)
         own, parts = encoded, []
         for index, share in enumerate(helpers, 1):
@@ -344,11 +281,11 @@ class Prio3:
         parts = [public[at : at + SEED_BYTES] for at in range(0, len(public), SEED_BYTES)]
         parts[index : index + 1] = [own]
         seed = self._joint_seed(parts)
-        joint, points = self._joint(seed), self._drawn(key, _QUERY, nonce, circuit.query_size)
+        joint, points = self._joint(seed), self._drawn(key, _QUERY, nonce, 1)
         verifier: list[int] = []
         for number in range(self.proofs):
             proof = proofs[number * circuit.proof_size : (number + 1) * circuit.proof_size]
-            verifier += query(field, circuit, encoded, proof, points[number], joint[number], self.shares)
+            verifier += query(field, circuit, encoded, proof, points[number][0], joint[number], self.shares)
         return Verified(circuit.truncate(field, encoded), seed, field.encoded(verifier) + own)
 
     def message(self, verifier_shares: Sequence[bytes]) -> bytes:
@@ -381,12 +318,10 @@ class Prio3:
         )
 
     def _part(self, index: int, blind: bytes, encoded: list[int], nonce: bytes) -> bytes:
-        if not self.circuit.joint:
-            return b""
         return self._read(blind, _JOINT_PART, bytes([index]) + nonce + self.field.encoded(encoded))(SEED_BYTES)
 
     def _joint_seed(self, parts: list[bytes]) -> bytes:
-        return self._read(bytes(SEED_BYTES), _JOINT_SEED, b"".join(parts))(SEED_BYTES) if self.circuit.joint else b""
+        return self._read(bytes(SEED_BYTES), _JOINT_SEED, b"".join(parts))(SEED_BYTES)
 
     def _joint(self, seed: bytes) -> list[list[int]]:
         return self._drawn(seed, _JOINT, b"", self.circuit.joint)

@@ -37,7 +37,7 @@ def announcement_rows(announced: Announcement, *, reader: str = "") -> common.Ro
             "signed it",
         ),
         ("can be opened", f"until {common.moment(announced.not_after)}", ""),
-        *announced.study.rows(),
+        *announced.study.lines(),
         ("protocol", manifest.protocol, f"trust: {trust}"),
         ("thresholds", f"{manifest.options['bins']:,}", f"to be found, from counts in {len(grid):,} cells of scores")
         if finds_thresholds

@@ -148,7 +148,7 @@ def _open_by_policy(paths: tuple[Path, ...], vault: Vault) -> common.Report:
 
 def _confirmed(study: Study) -> Study:
     """Return the study once the user says that the site has agreed to it; raise `KeysError` otherwise."""
-    click.echo("".join(f"{label:<10}{text}\n" for label, _, text in study.rows()), err=True)
+    click.echo("".join(f"{label:<10}{text}\n" for label, _, text in study.lines()), err=True)
     if not common.agreed(
         "Is this what your site has agreed to evaluate?", nobody="nobody is there to confirm the study: give --study"
     ):

@@ -149,10 +149,10 @@ def session(
             raise _missing("parties" if not parties else "aggregator" if aggregator is None else "study_file")
         study, adder = Study.read(study_file), aggregator
         request = session.request(parties, min_parties)
-        if study.thresholds is not None:
+        if study.listed is not None:
             if not session.of_rows or session.options.keys() & NOT_OF_ROWS:
                 raise InputError("the study lists score values, which are its thresholds: take no others")
-            request = replace(request, thresholds=study.thresholds)
+            request = replace(request, thresholds=study.listed)
         if bool(helper) != (request.keys == "helper"):
             raise click.UsageError("--keys helper and --helper go together")
         protocol, finds = session.plugin.name, session.quantiles is not None

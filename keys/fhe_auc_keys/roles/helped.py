@@ -144,7 +144,7 @@ class HelpedAggregator(AggregatorSide, Generic[Keys, Secret]):
         """Return the blobs, the result, or what the helper has decrypted."""
         if number == 1:
             return encode(self._blobs({party: self.submissions[party] for party in counted}, keep))
-        error = self.word.unopened(self._asked, self._manifest)
+        error = self.word.why_no_pad_key(self._asked, self._manifest)
         if error is not None or self.keys is None:
             raise error or EvaluationError("the helper has not answered")
         if number == DECRYPT:

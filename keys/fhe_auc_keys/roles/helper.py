@@ -85,11 +85,11 @@ class Word(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=T
         if [self.unfit, self.unproved] != in_order or set(self.unfit) & set(self.unproved):
             raise DeserialisationError("the helper leaves out strangers, or somebody twice")
         left = tuple([party for party in asked if party not in self.left_out])
-        opens = len(left) >= manifest.min_parties and not self.apart
-        if self.counted != (left if opens else ()) or not set(self.apart) <= set(manifest.parties):
+        enough = len(left) >= manifest.min_parties and not self.apart
+        if self.counted != (left if enough else ()) or not set(self.apart) <= set(manifest.parties):
             raise DeserialisationError("the helper counts others than those whom it does not leave out")
 
-    def unopened(self, asked: Collection[str], manifest: Manifest) -> EvaluationError | None:
+    def why_no_pad_key(self, asked: Collection[str], manifest: Manifest) -> EvaluationError | None:
         """Return why there is no pad key of those whose blobs the helper was given; None where there is."""
         if self.counted:
             return None
@@ -256,7 +256,7 @@ class Helper(PartySide[Outcome], Generic[Keys, Secret]):
         apart = who.too_near(counted) if enough else ()
         counted = counted if enough and not apart else {}
         word = Word(tuple(counted), unfit, unproved, apart).signed_by(self._private, self._digest)
-        self.failure = word.unopened(blobs, manifest)
+        self.failure = word.why_no_pad_key(blobs, manifest)
         who.unpadded = who.listed = word.counted
         who.unproved = unproved
         return counted, word

@@ -208,11 +208,17 @@ class SealedKeys(KeyKind[R]):
     def party(self, manifest: Manifest, material: bytes, data: PartyData) -> Party[R]:
         """Return the party; `material` is `fhe_auc_keys.bundles.session_keys.PartySecrets`."""
         task, own, computation = self._task(manifest, data), own_secrets(material, manifest), self.computation(manifest)
-        return self.with_keys(manifest, computation.secret(own.context), task, own.common_secret)
+        return self.with_keys(manifest, computation, computation.secret(own.context), task, own.common_secret)
 
-    def with_keys(self, manifest: Manifest, secret: SecretContext, task: CkksTask[R], common_secret: bytes) -> Party[R]:
-        """Return the party that has this task and these secrets."""
-        computation = self.computation(manifest)
+    def with_keys(
+        self,
+        manifest: Manifest,
+        computation: CkksComputation,
+        secret: SecretContext,
+        task: CkksTask[R],
+        common_secret: bytes,
+    ) -> Party[R]:
+        """Return the party that has this task and these secrets, for the manifest's computation."""
         submit = partial(computation.encrypt, secret, task.party, common_secret)
         decrypt, limit = partial(computation.decrypt, secret), computation.payload_limit
         side = SealedParty(manifest, task, common_secret, submit, decrypt, limit, echo=self.echo)

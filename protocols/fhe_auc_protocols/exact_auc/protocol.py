@@ -202,9 +202,9 @@ def agreed_caps(manifest: Manifest, planned: tuple[int, ...]) -> tuple[int, ...]
     """Return the row caps that a manifest names, in the order of its parties; those that are planned if it has none."""
     if manifest.fleet is not None:
         return (manifest.fleet.row_cap,)
-    if manifest.study is None or not manifest.study.row_caps:
+    if manifest.study is None or not manifest.study.caps:
         return planned if len(planned) == manifest.size else ()
-    return tuple(manifest.study.row_caps.get(party, 0) for party in manifest.parties)
+    return tuple(manifest.study.caps.get(party, 0) for party in manifest.parties)
 
 
 def rounded(data: PartyData, manifest: Manifest) -> PartyData:

@@ -3,7 +3,6 @@
 Few trials each. Rows and the attacks' choices are from a seed; keys, and with them what disguises counts, are not.
 """
 
-import json
 import re
 from collections.abc import Collection, Sequence
 from typing import Any, get_args
@@ -257,28 +256,6 @@ def test_the_demo_shows_a_lie_being_caught_by_its_check_and_ends_with_status_1()
         "AUC, pooled rows 0.634744",
     ):
         assert said in text
-
-
-@pytest.mark.slow
-def test_the_demo_shows_what_lies_come_to_in_text_and_json() -> None:
-    result = demo("--protocol", "semi-honest", "--thresholds", "hybrid:200", "--cheat", "add-constant")
-    assert (result.exit_code, result.stderr) == (0, "")
-    text = " ".join(result.stdout.split())
-    lie = "add-constant, add constants"
-    assert f"The aggregator lies: {lie}. Parties have accepted" in text
-    assert "OUTSIDE the binning error" in text
-    result = demo(*SMALL, "--protocol", "malicious", "--cheat", "mix-classes", "--json")
-    assert result.exit_code == 1
-    found = json.loads(result.stdout)
-    assert (found["cheat"], found["auc"], found["kind"]) == ("mix-classes", None, "VerificationError")
-    assert "the AUCs of both runs disagree" in found["error"]
-    assert not any(isinstance(value, float) for value in found.values())
-    arguments = (*SMALL, "--protocol", "malicious", "--json")
-    lied, straight = (demo(*arguments, *more) for more in (("--cheat", "scale-all"), ()))
-    assert (lied.exit_code, straight.exit_code) == (0, 0)
-    assert json.loads(straight.stdout)["settings"]["executions"] == 4
-    assert json.loads(lied.stdout)["auc"] == pytest.approx(json.loads(straight.stdout)["auc"], abs=1e-6)
-    assert "cheat" not in json.loads(straight.stdout)
 
 
 def test_a_lie_that_cannot_be_told_is_refused_first(monkeypatch: pytest.MonkeyPatch) -> None:

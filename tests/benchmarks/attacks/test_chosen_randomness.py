@@ -126,17 +126,3 @@ def test_who_looks_for_weights_finds_some_for_one_proof_after_as_many_submission
     assert max(suited) <= 2
     best = ground(made, 100)
     assert not any(holds(proofs(SMALL, 4), best, best.proof()))
-
-
-@pytest.mark.slow
-def test_who_finds_weights_for_all_four_passes_and_that_takes_the_fourth_power_of_that() -> None:
-    made, session = making(TINY, two_for_a_digit(TINY)), proofs(TINY, 4)
-    for tries in range(1, 10 * TINY.prime**PROOFS):
-        blind = tries.to_bytes(BLIND_BYTES, "little")
-        if not vanishing(replace(made, blind=blind)).any():
-            break
-    lie = replace(made, blind=blind)
-    proof = lie.proof()
-    session.check(0, lie.padded, proof)
-    assert all(holds(session, lie, proof))
-    assert TINY.prime**PROOFS / 20 < tries

@@ -81,15 +81,6 @@ def test_two_parties_that_lie_each_in_its_way_are_both_named(pair: tuple[str, st
     assert (found.verdict, set(found.named_by)) == (LEFT_OUT, {PARTIES[0], PARTIES[3]})
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(3600)
-@pytest.mark.parametrize("name", ABOUT_CAPS)
-@pytest.mark.parametrize("protocol", ["verified", "exact"])
-def test_no_lie_of_a_party_passes_in_200_sessions(protocol: str, name: str) -> None:
-    found = trials.run(name, protocol, 200, seed=2)
-    assert found.refused == {THE_AGGREGATOR if name in NOT_BOUND else THE_HELPER: 200}
-
-
 def sites(number: int = 4) -> list[PartyData]:
     return made_up_sites(np.random.default_rng(3), PARTIES[:number])
 

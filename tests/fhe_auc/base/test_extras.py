@@ -1,7 +1,6 @@
 """Without the extras the package works; what needs one says so in one sentence, with the command that installs it."""
 
 import json
-import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -12,8 +11,6 @@ import pytest
 from fhe_auc.base.errors import InputError
 from fhe_auc.base.extras import EXTRAS, require
 from fhe_auc.ckks import available_backends
-from fhe_auc.machines.flower import FLOWER as FLWR
-from fhe_auc.machines.flower import require_flower
 from fhe_auc.session import registry
 from fhe_auc.session.protocol import Request
 from tests.support.lazy import Lazy
@@ -24,7 +21,6 @@ roc_auc_score = Lazy("sklearn.metrics").roc_auc_score
 MISSING = [*(module for modules, _ in EXTRAS.values() for module in modules), "pandas", "polars", "statsmodels"]
 FILES = ["north.csv", "south.csv", "west.csv"]
 
-FLOWER = pytest.mark.skipif(sys.version_info < (3, 11), reason="Flower needs Python 3.11")
 
 WITHOUT = """
 import json, sys
@@ -140,34 +136,11 @@ def test_what_needs_an_extra_says_so_in_one_sentence(folder: Path) -> None:
         ("benchmark", ["compare-protocols", "north.csv", "south.csv"]),
         ("benchmark", ["attack", "--trials", "0"]),
     ]
-    if sys.version_info >= (3, 11):  # which Flower needs
-        asked += [
-            ("simulation", ["flower", "simulate", "north.csv", "south.csv"]),
-            ("flower", ["flower", "local-deployment", "north.csv", "south.csv"]),
-            ("flower", ["flower", "bundle", "app"]),
-            ("flower", ["flower", "superlink", "--insecure"]),
-            ("flower", ["flower", "supernode", "--bundle-sha256", "0" * 64]),
-        ]
     done = without_extras(folder, COMMANDS, [arguments for _, arguments in asked])
     for (extra, arguments), (status, stdout, stderr) in zip(asked, done, strict=True):
         assert (status, stdout) == (2, ""), arguments
         assert len(stderr.strip().splitlines()) == 1
         assert f"pip install '.[{extra}]'" in stderr
-
-
-@FLOWER
-def test_ray_the_python_and_the_flower_that_are_needed_are_named(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = ["flower", "simulate", "north.csv", "south.csv"]
-    ((status, _, stderr),) = without_extras(folder, COMMANDS, [asked], but="flower")
-    told = "error: simulations over Flower need ray: in a clone of fhe-auc, pip install '.[simulation]'"
-    assert (status, stderr.splitlines()) == (2, [told])
-    with monkeypatch.context() as patched:
-        patched.setattr("fhe_auc.machines.flower.version", lambda name: "1.42.0")
-        with pytest.raises(InputError, match=rf"flwr 1\.42\.0 is installed, fhe-auc relies on {re.escape(FLWR)}: "):
-            require_flower()
-    monkeypatch.setattr("sys.version_info", (3, 10, 13))
-    with pytest.raises(InputError, match=r"^Flower needs Python 3\.11 or later, and this is 3\.10$"):
-        require_flower()
 
 
 @pytest.mark.parametrize(

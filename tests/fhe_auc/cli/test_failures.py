@@ -24,12 +24,9 @@ def failure(result: Result, status: int) -> dict[str, object]:
 
 def test_bad_usage_of_every_command_is_one_object_but_a_file_may_be_called_json() -> None:
     for command in commands():
-        if command.info_name == "superlink":
-            continue  # all its options are Flower's, and so is what it says
         words = command.command_path.split()[1:]
         told = failure(call(*words, "--json", "--no-such-option"), 2)
-        # The others where other options go to Flower.
-        assert told["kind"] in ("NoSuchOption", "MissingParameter", "BadParameter")
+        assert told["kind"] == "NoSuchOption"
         assert str(told["error"]).endswith(f"see {command.command_path} --help")
     result = call("evaluate", "--", "--json")
     assert (result.exit_code, result.stdout) == (2, "")

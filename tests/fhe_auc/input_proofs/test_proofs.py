@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from fhe_auc.base.errors import InputError
-from fhe_auc.input_proofs.proofs import Query, coefficients_of, decide, root_of_unity, values_at_roots
+from fhe_auc.base.keystream import KeyStream
+from fhe_auc.input_proofs.proofs import Query, coefficients_of, decide, prove, root_of_unity, values_at_roots
 from fhe_auc.input_proofs.statement import LINEAR_CHECKS, PROOFS, Statement, best_shape
-from fhe_auc.rlwe.modular import Residues, add, primes_below
+from fhe_auc.rlwe.modular import Residues, add, primes_below, uniform
 from tests.support import vdaf
 from tests.support.proved_counts import (
     LARGE,
@@ -43,7 +44,7 @@ def oracles_answers(
     points, rows = oracles_query(statement, key, DIGEST)
     found: list[int] = []
     for point, proof, own in zip(points, proofs.tolist(), weights.tolist(), strict=True):
-        output, *others = vdaf.query(field, circuit, digits, proof, [point], own, 2)
+        output, *others = vdaf.query(field, circuit, digits, proof, point, own, 2)
         found += [*others, output]
     places = range(statement.length)
     counts = [
@@ -159,6 +160,25 @@ def test_at_a_sessions_size_a_proof_holds_and_the_smallest_lie_is_found() -> Non
     digits[-1] = shape.base
     constant = int(counts[:-1].sum()) + int(digits[-length:] @ [shape.base**place for place in range(length)])
     assert not held(query, Proved(statement, digits, 2, [constant]))
+
+
+def test_joint_randomness_lets_one_lie_of_t_pass_whatever_the_digits_are() -> None:
+    """All weights of two wrong digits are tried, at the smallest field that has the roots of unity."""
+    t = 17
+    statement = statement_of(t, 3, 1, 2, 4)
+    query = Query(statement, bytes(32), DIGEST)
+    for first, second in ((2, 0), (16, 2), (5, 9)):
+        digits = np.array([first, second, 1], np.uint64)
+        weights = np.full((t * t, 3), 3, np.uint64)
+        weights[:, :2] = np.indices((t, t)).reshape(2, -1).T
+        proofs = prove(statement, digits, weights, uniform(KeyStream(bytes(32)), t, t * t, 2))
+        answers = query.answers(
+            np.repeat(digits[None], t * t, axis=0),
+            np.repeat(proofs[:, None], PROOFS, axis=1),
+            np.repeat(weights[:, None], PROOFS, axis=1),
+            np.full((t * t, 1), int(digits.sum()) % t, np.uint64),
+        )
+        assert int(decide(statement, answers).sum()) == t
 
 
 def test_a_query_shows_nothing_of_itself_and_takes_keys_of_32_bytes() -> None:

@@ -71,7 +71,7 @@ def test_at_a_root_of_unity_a_wire_would_be_the_digit_itself(digits: Residues) -
         assert len(outside) > 2
     for root in roots:
         with pytest.raises(ValueError, match="root of unity"):
-            vdaf.query(field, circuit, digits.tolist(), [0] * circuit.proof_size, [root], WEIGHTS[0].tolist(), 2)
+            vdaf.query(field, circuit, digits.tolist(), [0] * circuit.proof_size, root, WEIGHTS[0].tolist(), 2)
 
 
 def test_answers_under_two_keys_would_tell_two_inputs_apart() -> None:

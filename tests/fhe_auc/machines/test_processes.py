@@ -61,53 +61,6 @@ def test_a_command_that_cannot_clean_up_leaves_nothing_behind(sent: signal.Signa
     assert not marked(mark)
 
 
-SUPERNODE = """
-import os, subprocess, sys, time
-from flwr.supernode import cli
-from fhe_auc.machines.flower import supernode
-stubborn = sys.argv[1]  # which a SuperNode changes
-def answering():
-    subprocess.Popen([sys.executable, "-c", stubborn], start_new_session=True)
-    print(os.environ["FHE_AUC_SUPERNODE"], flush=True)
-    time.sleep(600)
-cli.flower_supernode = answering
-supernode.run([], bundle_sha256="0" * 64)
-"""
-
-
-def test_a_supernode_that_is_killed_leaves_no_answering_process_behind() -> None:
-    """Such a process may hold keys; it ends though it takes no notice of signals, or is busy in a library."""
-    pytest.importorskip("flwr", minversion="1.41.0", reason="the extra fhe-auc[flower] is not installed")
-    with subprocess.Popen([sys.executable, "-c", SUPERNODE, STUBBORN], stdout=subprocess.PIPE) as process:
-        assert process.stdout is not None
-        mark = f"FHE_AUC_SUPERNODE={process.stdout.readline().decode().strip()}"
-        wait_for(lambda: len(marked(mark)) == 1)
-        process.kill()
-    wait_for(lambda: not marked(mark))
-
-
-FAILING = """
-import threading, time
-from flwr.supernode import cli
-from fhe_auc.cli import main
-def failing():
-    threading.Thread(target=time.sleep, args=[600]).start()  # as of its own interface
-    raise OSError(28, "No space left on device")
-cli.flower_supernode = failing
-main(["flower", "supernode", "--bundle-sha256", "0" * 64])
-"""
-
-
-@pytest.mark.slow
-def test_a_supernode_that_fails_ends_and_says_why() -> None:
-    """Rather than stay, with a thread that lives on, and answer nobody."""
-    pytest.importorskip("flwr", minversion="1.41.0", reason="the extra fhe-auc[flower] is not installed")
-    done = subprocess.run([sys.executable, "-c", FAILING], stderr=subprocess.PIPE, text=True, check=False)
-    assert done.returncode == 1
-    last = done.stderr.splitlines()[-1]
-    assert last == "error: the SuperNode has failed (OSError: [Errno 28] No space left on device); start it again"
-
-
 def test_what_is_started_calls_nobody_home_and_closing_leaves_nothing_and_can_be_done_twice(
     temporary: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -79,8 +79,8 @@ def test_a_session_refuses_a_score_that_is_not_listed_with_party_row_value_and_t
 
 def test_a_manifest_has_the_thresholds_of_the_values_that_its_study_lists() -> None:
     study = Study(model="m", outcome="o", cohort="c", period="p", score_values="0:9")
-    assert study.thresholds is not None
-    assert ("score values", "", "0:9; others are refused") in study.rows()
+    assert study.listed is not None
+    assert ("score values", "", "0:9; others are refused") in study.lines()
     for values in ("0:9", "0:8"):
         request = Request(parties=("north", "south"), thresholds=thresholds.parse(f"values:{values}"))
         made = new_manifest(registry.load("dpauc-laplace"), request, options={"epsilon": 1.0})

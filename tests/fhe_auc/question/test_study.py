@@ -1,5 +1,6 @@
 """What is evaluated: a file that says it badly is refused, with the name of the field, and no row passes over a cap."""
 
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
@@ -85,3 +86,21 @@ def test_rows_up_to_the_cap_pass_and_the_largest_caps_survive_the_wire_in_any_or
     turned = Study(**WORDS, row_caps={"south": 1, "north": 2**40})
     assert decode(encode(study), Study, "study") == study == turned
     assert encode(study) == encode(turned)
+
+
+@pytest.mark.parametrize(
+    ("every", "same", "next_one"),
+    [
+        ("", "2030-01-01T00:00", None),
+        ("hour", "2030-05-01T12:59", "2030-05-01T13:00"),
+        ("day", "2030-05-01T00:00", "2030-05-02T00:00"),
+        ("week", "2030-05-05T23:59", "2030-05-06T00:00"),  # 1 May 2030 is a Wednesday
+        ("month", "2030-05-31T23:59", "2030-06-01T00:00"),
+    ],
+)
+def test_turns_are_of_utc_and_rise_by_one(every: str, same: str, next_one: str | None) -> None:
+    study = Study(**WORDS, every=every)
+    now, same_turn = (datetime.fromisoformat(f"{text}+00:00") for text in ("2030-05-01T12:00", same))
+    assert study.turn(now) == study.turn(same_turn) == study.turn(now.astimezone(timezone(timedelta(hours=9))))
+    if next_one is not None:
+        assert study.turn(datetime.fromisoformat(f"{next_one}+00:00")) == study.turn(now) + 1

@@ -3,10 +3,13 @@
 What is peculiar to a scheme stands in `ckks/test_contexts.py` and `bfv/test_contexts.py`.
 """
 
+import contextlib
 import copy
 import gc
 import hashlib
+import itertools
 import json
+import math
 import pickle
 import threading
 import weakref
@@ -16,6 +19,8 @@ from typing import Any
 
 import msgspec
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from fhe_auc import ckks
 from fhe_auc.base.errors import DeserialisationError
@@ -155,6 +160,54 @@ def test_a_changed_head_and_coefficients_that_cannot_be_are_refused(scheme: Any,
                 DeserialisationError, match=r"bytes of coefficients|not below its modulus|of other parameters"
             ):
                 read[kind](wrap(kind, fingerprint, damaged(bytes(payload))))
+
+
+ODD = (None, True, -1, 2**63, 1.5, math.nan, "", "x" * 70_000, b"", b"\xff" * 99, [], {}, [[]], [0] * 100)
+PLACES = st.one_of(st.integers(0, 160), st.integers(0, 2**20))
+
+
+@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    at=PLACES, cut=st.sampled_from([0, 1, 60, 4000]), other=st.integers(0, 3), there=PLACES, own=st.binary(max_size=9)
+)
+def test_whatever_bytes_arrive_load_or_are_refused(
+    scheme: Any, pair: Any, at: int, cut: int, other: int, there: int, own: bytes
+) -> None:
+    """Bytes cut out, and others put in, also of another object; behind the magic; and fields of the wrong types."""
+    objects, read = objects_of(scheme.name, pair.public.parameters.backend), readers(scheme, pair)
+    source = list(objects.values())[other]
+    for kind, whole in objects.items():
+        for piece, start in itertools.product((own, source[there % len(source) :][:cut]), (0, 8)):
+            place = start + at % (len(whole) - start)
+            with contextlib.suppress(DeserialisationError):
+                read[kind](whole[:place] + piece + whole[place + cut :])
+        fields = msgspec.msgpack.decode(whole[8:])
+        fields[at % len(fields)] = ODD[there % len(ODD)]
+        with pytest.raises(DeserialisationError):
+            read[kind](whole[:8] + msgspec.msgpack.encode(fields))
+
+
+@lru_cache
+def objects_of(name: str, backend: str) -> dict[str, bytes]:
+    return of_pair(SCHEMES[name], made(name, backend))
+
+
+def test_nested_arrays_huge_claims_and_fingerprints_of_other_lengths_are_refused(scheme: Any, pair: Any) -> None:
+    objects, read = of_pair(scheme, pair), readers(scheme, pair)
+    for kind, whole in objects.items():
+        claims = (
+            code + size.to_bytes(4, "big")
+            for code in (b"\xc6", b"\xdb", b"\xdd", b"\xdf")
+            for size in (2**31, 2**32 - 1)
+        )
+        for body in (*claims, b"\x91" * 10, b"\x91" * 100_000):
+            with pytest.raises(DeserialisationError):
+                read[kind](whole[:8] + body)
+    for context in pair:
+        _, payload = unwrap(context.kind, context.to_bytes())
+        for length in (*range(32), 33, 64, 1000):
+            with pytest.raises(DeserialisationError, match="fingerprint of another length"):
+                read[context.kind](wrap(context.kind, bytes(length), payload))
 
 
 def test_no_secret_key_is_in_formats_public_contexts_or_submissions(scheme: Any, pair: Any) -> None:

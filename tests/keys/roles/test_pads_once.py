@@ -16,9 +16,7 @@ from fhe_auc.base.errors import EvaluationError, MessageError
 from fhe_auc.base.serialise import decode
 from fhe_auc.machines.site_state import site_storage
 from fhe_auc.rows.party_data import PartyData
-from fhe_auc.session.aggregator import conduct
-from fhe_auc.sums.pads import pack, pad
-from fhe_auc_keys.bundles.session_keys import PartySecrets, public_context
+from fhe_auc_keys.bundles.session_keys import PartySecrets
 from tests.support.stored_sites import Consortium
 
 
@@ -110,33 +108,6 @@ def test_two_processes_with_different_rows_send_the_same_bytes(
         sent = [threads.submit(run_child, _CHILD, config, label, data=opening) for label in "01"]
     assert len({each.result() for each in sent}) == 1
     assert not has_seed(consortium)
-
-
-def test_what_the_aggregator_holds_and_what_travels_hides_seeds_pads_and_the_common_secret(
-    consortium: Consortium,
-) -> None:
-    wire: list[bytes] = []
-
-    def exchange(message: bytes) -> Any:
-        wire.append(message)
-        for name, submission in consortium.exchange(message):
-            wire.append(submission)
-            yield name, submission
-
-    conduct(consortium.aggregator(), exchange)
-    session, manifest = consortium.session, consortium.session.manifest
-    plan: Any = consortium.plugin.plan_of(manifest)
-    (prime,), size = plan.parameters.plain_moduli, plan.computed.sketch.size
-    pads = [pad(session.seeds[name], manifest.session, k, 0, prime, size) for k, name in enumerate(manifest.parties)]
-    pads.append(sum(pads) % prime)
-    hidden = [*session.seeds.values(), session.common.common_secret]
-    held = session.aggregator_material
-    assert public_context(held)[1]
-    for each in hidden:
-        assert not any(each[:16] in data for data in (*wire, held))
-    for each in pads:
-        packed, words = pack(each, prime), each.astype("<u8").tobytes()
-        assert not any(form[start : start + 12] in held for form in (packed, words) for start in range(0, 120, 4))
 
 
 def test_nothing_secret_is_printed_or_pickled(consortium: Consortium, site_rows: list[PartyData]) -> None:

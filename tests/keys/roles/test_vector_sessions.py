@@ -97,50 +97,6 @@ def lied(play: VectorPlay, message: bytes, changes: Mapping[int, int] = MOVED) -
     return with_told(message, Result, content=pack(plus(entries(play, content), changes), MODULUS))
 
 
-def lies(play: VectorPlay, result: Result) -> dict[str, bytes]:
-    """What the aggregator may pass on in place of the sum."""
-    values, first = entries(play, result.content), entries(play, play.sent[NAMES[0]])
-    zeros = np.zeros_like(values)
-    found = {
-        "one more row in a bin": plus(values, {2: 1}),
-        "one less": plus(values, {2: -1}),
-        "beyond the range, too": plus(values, {2: 10**9}),
-        "a tag": plus(values, {-1: 1}),
-        "both tags": plus(values, {-1: 1, -2: 1}),
-        "a row moved": plus(values, MOVED),
-        "doubled": modular.add(values, values, MODULUS),
-        "nothing": zeros,
-        "negated": modular.subtract(zeros, values, MODULUS),
-        "turned": np.roll(values, 1),
-        "without a submission": modular.subtract(values, first, MODULUS),  # whether or not its pad is
-        "a submission twice": modular.add(values, first, MODULUS),
-    }
-    elsewhere = VectorPlay(SITES, keys=play.manifest.keys).until_result()
-    packed = {lie: pack(each, MODULUS) for lie, each in found.items()}
-    return {**packed, "another session's": told(elsewhere, Result).content}
-
-
-@all_keys
-def test_every_lie_on_the_sum_is_refused_by_every_party(keys: str) -> None:
-    """Each time by parties that are put back to where they were before."""
-    play = VectorPlay(SITES, keys=keys)
-    message = play.until_result()
-    result = told(message, Result)
-    saved = {name: party.saved() for name, party in play.parties.items()}
-    for lie, content in lies(play, result).items():
-        for data in SITES:
-            play.parties[data.name] = play.party(data)
-            play.parties[data.name].restore(saved[data.name])
-        lying = with_told(message, Result, content=content)
-        assert [getattr(each, "check", each) for each in play.outcomes(lying).values()] == ["authenticator"] * 3, lie
-    del play.parties[NAMES[0]]  # who is told the right one reads it, whatever others are told
-    for data in SITES[1:]:
-        play.parties[data.name] = play.party(data)
-        play.parties[data.name].restore(saved[data.name])
-    for outcome in play.outcomes(message).values():
-        np.testing.assert_array_equal(read(outcome), counts(SITES))
-
-
 @pytest.mark.parametrize("keys", ["sealed", "helper"])
 def test_a_list_of_others_than_were_added_up_is_refused(keys: str) -> None:
     play = VectorPlay(SITES, keys=keys)

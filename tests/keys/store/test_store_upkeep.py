@@ -20,7 +20,6 @@ from cryptography.hazmat.primitives.serialization import Encoding
 
 from fhe_auc.base.clock import SYSTEM
 from fhe_auc.base.serialise import decode
-from fhe_auc.machines.flower.certificates import TlsFiles
 from fhe_auc.machines.site_state import site_storage
 from fhe_auc.rlwe import parameters as ring
 from fhe_auc.rows.party_data import PartyData
@@ -38,6 +37,7 @@ from tests.support.certified import DAY, NOW
 from tests.support.keys_commands import Clock, assert_fails, call, json_of, ok, open_as, refresh, store_of
 from tests.support.keys_folder import ADDER, AUTHORITY, NORTH, SESSION, SMALL
 from tests.support.stored_sites import Consortium
+from tests.support.tls import TlsFiles
 from tests.support.wire import flipped
 
 pytestmark = pytest.mark.usefixtures("consortium")

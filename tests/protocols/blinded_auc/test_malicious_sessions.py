@@ -5,16 +5,13 @@ Other attacks on what it computes: tests/benchmarks/attacks.
 
 import math
 import re
-from collections.abc import Callable
 
 import numpy as np
 import pytest
 
 from fhe_auc import ckks
 from fhe_auc.base.errors import EvaluationError, InputError, VerificationError
-from fhe_auc.base.serialise import decode
 from fhe_auc.rows.party_data import PartyData
-from fhe_auc.session.ckks_computation import running_sum
 from fhe_auc.session.manifest import Manifest
 from fhe_auc_protocols.blinded_auc.ckks_parameter_choice import PRECISION, plan
 from fhe_auc_protocols.blinded_auc.malicious import Malicious, MaliciousTask
@@ -23,15 +20,11 @@ from fhe_auc_protocols.blinded_auc.semi_honest import SemiHonestTask
 from tests.support.blinded_auc import encoded, manifest_with
 from tests.support.chosen import federated_auc
 from tests.support.malicious_sessions import (
-    Roles,
-    assert_silent,
     backends,
-    engine,
     plan_for,
     request,
     sites,
 )
-from tests.support.wire import payload_of
 
 
 @pytest.mark.backends("one")
@@ -53,48 +46,6 @@ class TestHonestSessions:
         assert (found.protocol, found.backend, found.parties, found.keys) == ("malicious", backend, 4, "sealed")
         assert (found.verified, found.thresholds, found.rounds, found.security_bits) == (True, 16, 3, 128)
         assert issubclass(VerificationError, EvaluationError)
-
-
-WRONG_SUMS: dict[str, Callable[[list[tuple[bytes, ...]]], list[tuple[bytes, ...]]]] = {
-    "lost": lambda sent: sent[:-1],
-    "runs of one party swapped": lambda sent: [*sent[:-1], sent[-1][::-1]],
-}
-
-
-@pytest.mark.backends("one")
-class TestWrongSums:
-    """An aggregator that adds up something else than everybody's submissions, once each: an error, and no number."""
-
-    @backends
-    @pytest.mark.parametrize("wrong", WRONG_SUMS)
-    def test_submissions_that_are_lost_doubled_replaced_or_swapped_give_an_error_and_no_number(self, backend, wrong):
-        found = engine(backend, "uniform:300" if "run" in wrong else "uniform:16")
-        roles = found.roles(sites(3))
-        opening = roles.aggregator.start()
-        answers = [party.respond(opening) for party in roles.parties]
-        for party, answer in zip(roles.parties, answers, strict=True):
-            roles.aggregator.receive(party.name, answer)
-        total = running_sum(found.keys.public, found.plan.blocks)
-        for each in WRONG_SUMS[wrong]([decode(payload_of(answer), tuple[bytes, ...], "") for answer in answers]):
-            total.add(each)
-        roles.aggregator._side.total = total
-        answered = self.end(roles)
-        for party in roles.parties:
-            with pytest.raises(VerificationError) as caught:
-                party.result()
-            assert_silent(caught.value)
-        # What parties send is the same either way: the aggregator does not learn whether its lie was noticed.
-        honest = found.roles(sites(3))
-        honest.broadcast(honest.aggregator.start())
-        assert answered == self.end(honest) == {b""}
-
-    @staticmethod
-    def end(roles: Roles) -> set[bytes]:
-        """Play on to the end, and return what parties answer last."""
-        while (message := roles.aggregator.finish_round()) is not None:
-            roles.messages.clear()
-            roles.broadcast(message)
-        return {payload_of(answer) for answer in roles.messages[1:]}
 
 
 def manifest_for(parties: int = 3, chosen: AucPlan | None = None, **changes: object) -> Manifest:

@@ -212,16 +212,3 @@ def test_thresholds_that_a_session_finds_are_for_every_model_that_is_compared() 
     (told,) = (each for each in found.warnings if each.startswith("full minus points"))
     assert "quantile" not in told  # that has been followed
     assert "--round-scores" in told
-
-
-def test_two_scores_of_points_are_compared_exactly() -> None:
-    """Each value has a bin of its own, and that is a coarse one of its own: p is DeLong's over rows."""
-    random = np.random.default_rng(0)
-    labels = random.random(900) < 0.2
-    signal = 2 * random.normal(size=900) + 1.5 * labels + 3
-    first, second = (np.clip(np.round(signal + 0.7 * random.normal(size=900)), 0, 9) / 10 for _ in "ab")
-    sites = [{"y": labels[rows], "a": first[rows], "b": second[rows]} for rows in (slice(0, 400), slice(400, None))]
-    (found,) = federated_auc(sites, label="y", score=["a", "b"], protocol="exact").comparisons
-    assert (found.difference, found.standard_error, found.p_value) == pytest.approx(
-        delong.paired_of_rows(labels, first, second)
-    )

@@ -8,12 +8,11 @@ from dataclasses import replace
 from typing import Any
 
 import msgspec
-import numpy as np
 import pytest
 
 from fhe_auc.base.errors import DeserialisationError, InputError, MessageError, VerificationError
 from fhe_auc.base.serialise import decode, encode
-from fhe_auc.bfv import PublicContext, SecretContext
+from fhe_auc.bfv import PublicContext
 from fhe_auc.session.computation import Result
 from fhe_auc.session.messages import Message
 from fhe_auc.sums.pads import pack, unpack
@@ -34,7 +33,7 @@ from tests.support.exact_sessions import (
     slow,
     with_payload,
 )
-from tests.support.wire import LIMIT, changed, flipped, payload_of
+from tests.support.wire import LIMIT, flipped, payload_of
 
 Spoil = Callable[[Any], Any]
 
@@ -198,25 +197,6 @@ def test_messages_that_name_many_parties_of_the_longest_names_are_within_the_lim
 # --- Lies -------------------------------------------------------------------------------------------------------------
 
 
-def test_parties_that_were_given_different_results_decrypt_neither(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Both are honest ones, of the same submissions."""
-    play = Play("verified", rows(3, 45))
-    mine = play.until(2)
-    side = play.aggregator._side
-    other = changed(mine, payload=side.close(1, play.aggregator.counted, play.aggregator.fix))
-    assert other != mine
-    for party, message in zip(play.parties, (mine, other, other), strict=True):
-        play.aggregator.receive(party.name, party.respond(message))
-    echoes = play.aggregator.finish_round()
-    decrypted: list[int] = []
-    monkeypatch.setattr(SecretContext, "decrypt", lambda *_: decrypted.append(1))
-    for party in play.parties:
-        party.respond(echoes)
-        with pytest.raises(VerificationError, match="was given another result"):
-            party.result()
-    assert not decrypted
-
-
 @pytest.mark.parametrize("lying", [None, 0, 1])
 def test_what_a_party_answers_last_and_what_it_computes_do_not_depend_on_its_verdict(
     lying: int | None, monkeypatch: pytest.MonkeyPatch
@@ -249,17 +229,3 @@ def test_what_a_party_answers_last_and_what_it_computes_do_not_depend_on_its_ver
         assert caught.value.check == "authenticator"
     else:
         assert found_in(play.parties[1].result()) == pairs_of(play.sites)
-
-
-def test_authenticators_hang_on_the_manifest_and_blinders_are_drawn_anew() -> None:
-    play, other = Play("verified", rows(3, 47)), Play("verified", rows(3, 47))
-    task, secret = play.plugin.task(play.manifest, play.sites[0]), play.parties[0]._side._common_secret
-    second = other.plugin.task(other.manifest, other.sites[0])
-    (one,), (again,), (elsewhere,) = task.encode(secret), task.encode(secret), second.encode(secret)
-    counts, size, differing = 2 * len(GRID), play.plan.release.sketch.size, np.flatnonzero(one != again)
-    assert differing.tolist() == list(range(2 * size, len(one)))
-    assert (one[:counts] == elsewhere[:counts]).all()
-    assert (one[counts:size] != elsewhere[counts:size]).any()  # signs are drawn anew, too
-    assert (one[size:] != elsewhere[size:]).all()
-    with pytest.raises(InputError, match="32 bytes"):
-        task.encode(b"")

@@ -124,33 +124,6 @@ def test_auc_and_standard_error_are_near_those_of_the_rows_and_the_fraction_is_t
         assert found.standard_error == pytest.approx(expected, rel=5e-3 if grid == "hybrid:1000" else 1e-3)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", datasets.NAMES)
-def test_groups_a_second_model_and_rounded_scores_of_the_bundled_sets_are_those_of_the_rows(name: str) -> None:
-    parties, generator = datasets.load(name), np.random.default_rng(2)
-    rows_ = pooled(parties)
-    rounded = federated_auc(parties, protocol="verified", round_scores=3)
-    auc, ties, *labels = of_rounded(parties, 3)
-    assert found_in(rounded) == (auc, 0, *labels)
-    assert abs(rounded.auc - sklearns_auc(parties)) <= ties
-    logits = np.log(rows_.y_score / (1 - rows_.y_score)) + 0.3 * generator.normal(size=rows_.rows)
-    table = {"y": rows_.y_true.astype(int), "old": rows_.y_score, "new": 1 / (1 + np.exp(-logits))}
-    table |= {"age": generator.choice(["0-39", "40-64", "65+"], rows_.rows), "site": np.arange(rows_.rows) % 3}
-    # The scores of credit-default lie so close together that only quantiles tell them apart.
-    quantiles = name == "credit-default"
-    grid = "quantile:1000" if quantiles else "hybrid:1000"
-    asked = {"label": "y", "site": "site", "thresholds": grid, "max_rows": 30_000}
-    found = federated_auc(table, protocol="exact", score=["old", "new"], by="age", **asked)
-    assert len(found.estimates) == 8
-    for each in found.estimates:
-        group = table["age"] == each.group.removeprefix("age: ") if each.group else np.ones(rows_.rows, bool)
-        truth = sklearns_auc([PartyData.from_arrays("all", rows_.y_true[group], table[each.model][group])])
-        assert abs(each.auc - truth) <= each.binning_error + 1e-12
-    (compared,) = found.comparisons
-    _, expected, _ = delong.paired_of_rows(rows_.y_true, table["old"], table["new"])
-    assert compared.standard_error == pytest.approx(expected, rel=0.002 if quantiles else 0.01)
-
-
 @pytest.mark.parametrize(("protocol", "seed"), [("exact", 0), ("verified", 1), slow("verified", 2)])
 def test_ties_of_rounded_scores_are_meant_whatever_rounding_costs(protocol: str, seed: int) -> None:
     """Scores below 0.05, as of a rare outcome: one decimal ties most pairs, and nearly all that tells them apart."""

@@ -16,7 +16,7 @@ from fhe_auc.question.binning import bins_of, starts_of
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc_protocols.exact_auc.release_part import AucOfSums, Reading, Rows
 from fhe_auc_protocols.exact_auc.tie_sums import DRAWS, TieSums, runs_of
-from tests.support.exact_sessions import Play, both_protocols, rows, slow
+from tests.support.exact_sessions import Play, both_protocols, rows
 
 GRID = thresholds.hybrid(5000)
 SESSIONS = [bytes([number // 256, number % 256]) for number in range(1000)]
@@ -69,33 +69,6 @@ def test_two_values_of_one_bin_are_missed_in_one_session_of_256() -> None:
     labels, scores = points(50, 2, [0.30001, 0.30002])
     missed = sum((draws(scores, labels, session) == 0).all() for session in SESSIONS)
     assert 0 < missed < 12  # 3.9 on average
-
-
-MODES: list[Any] = [
-    {"protocol": "exact"},
-    slow({"protocol": "verified"}),
-    {"protocol": "verified", "keys": "helper", "row_caps": 700},
-]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("mode", MODES)
-def test_it_does_not_matter_who_makes_the_session_and_groups_and_models_have_it_too(mode: dict[str, Any]) -> None:
-    """78 clinics, with a helper five; the first with one row."""
-    sites = 5 if "keys" in mode else 78
-    labels, first = points(2400, 5, np.arange(21) / 20)
-    leaves = np.array([3, 11, 21, 31, 43, 57, 71, 87]) / 100 + np.pi / 1000  # no two in one bucket
-    second = np.random.default_rng(6).permutation(leaves)[(first * 20).astype(int) % 8]
-    at = np.where(np.arange(2400) == 0, 0, 1 + np.arange(2400) % (sites - 1))
-    table = {"y": labels, "a": first, "b": second, "sex": np.where(np.arange(2400) % 5 < 2, "F", "M"), "site": at}
-    found = federated_auc(
-        table, label="y", score=["a", "b"], site="site", by="sex", thresholds="hybrid:1000", **mode, max_rows=3000
-    )
-    for each in found.estimates:
-        assert each.binning_error is not None
-        assert each.interval is not None
-        assert "widened" not in each.interval.method
-        assert each.binning_error < (each.standard_error or 0)
 
 
 @both_protocols

@@ -171,7 +171,8 @@ class HonestParties:
         sites = made_up_sites(generator)
         self._tasks = [keys.protocol.task(self.manifest, data) for data in sites]
         kind = keys.protocol.sealed_keys()
-        self._parties = [kind.with_keys(self.manifest, keys.secret, task, secret) for task in self._tasks]
+        shared = self.manifest, kind.computation(self.manifest), keys.secret
+        self._parties = [kind.with_keys(*shared, task, secret) for task in self._tasks]
         first, *others = (count(data, self.manifest.thresholds) for data in sites)
         pooled = sum(others, start=first)
         self.rows = pooled.positives + pooled.negatives

@@ -1,0 +1,146 @@
+"""A study's sessions: both sides make the same of one file, anything else differs, and what cannot work is refused."""
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+
+from fhe_auc.base.errors import FheAucError, InputError
+from fhe_auc.base.serialise import decode, encode
+from fhe_auc.question import thresholds
+from fhe_auc.question.study import Study
+from fhe_auc.results.evaluation import QuantileThresholds
+from fhe_auc.session import registry
+from fhe_auc.session.steps import THRESHOLDS, Step, check, differing, steps_of
+
+WORDS: dict[str, Any] = {"model": "net 2", "outcome": "sepsis", "cohort": "adults", "period": "2030"}
+ROLES: dict[str, Any] = {"sites": ("north", "south", "west"), "maker": "north", "aggregator": "adder"}
+ROWS = {"north": 770, "south": 2587, "west": 4236}
+FOUND = QuantileThresholds(protocol="", backend="", parties=3, security_bits=0, grid=thresholds.uniform(9)[:-1])
+GROUPS = {"score_columns": ("a", "b"), "by": ("sex=F,M", "age=<1,1-4,5+"), "cluster": "id"}
+
+
+def study(**more: Any) -> Study:
+    return Study(**WORDS, **{**ROLES, **more})
+
+
+def steps(of: Study) -> tuple[Step, ...]:
+    return steps_of(of, of.sites, {THRESHOLDS: FOUND})
+
+
+CASES: list[dict[str, Any]] = [
+    {},
+    {"thresholds": "quantile:8", **GROUPS},
+    {"thresholds": "quantile:8", **GROUPS, "report": True, "decisions": (0.1, 0.2)},
+    {"helper": "registry", "row_caps": ROWS, "min_parties": 2},
+    {"helper": "registry", "rows": ROWS, "epsilon": 1.0, "options": {"epsilon_unit": "label"}},
+    {"protocol": "exact", "options": {"round_scores": 2}, "interval": 0.0},
+    {"protocol": "dpauc-laplace", "epsilon": 1.0, "thresholds": "dpauc:20"},
+    {"classes": ("x", "y", "z"), "score_columns": ("x", "y", "z")},
+    {"score_values": "0:9", "calibrate": True},
+    {"protocol": "semi-honest", "thresholds": (0.0, 0.25, 0.5), "row_caps": ROWS},
+]
+
+
+@pytest.mark.parametrize("more", CASES, ids=str)
+def test_a_site_makes_of_the_file_what_its_maker_makes_and_no_other_step_is_that(more: dict[str, Any]) -> None:
+    made = study(**more)
+    check(made)
+    read = decode(encode(made), Study, "study")  # what has travelled
+    assert read == made == Study.from_dict(made.as_dict())
+    assert read.digest == made.digest != study(**more, until="2030-01-01").digest
+    told = steps(read)
+    for step in steps(made):
+        manifest = registry.load(step.protocol).prepare(step.request).manifest
+        same = [not differing(manifest, each) for each in told]
+        assert any(same)
+        assert all(each.protocol == step.protocol for each, fits in zip(told, same, strict=True) if fits)
+
+
+@pytest.mark.parametrize(
+    ("more", "changes", "named"),
+    [
+        ({}, {"interval": 0.0}, "plan"),
+        (GROUPS, {"by": ("sex=F,M",)}, "plan"),
+        (GROUPS, {"by": ("age=<1,1-4,5+", "sex=F,M")}, "plan"),
+        (GROUPS, {"cluster": ""}, "plan"),
+        ({}, {"thresholds": "uniform:20"}, "grid"),
+        ({}, {"max_rows": 500}, "plan"),
+        ({"helper": "registry"}, {"min_parties": 2}, "min_parties"),
+        ({"helper": "registry", "row_caps": ROWS}, {"proofs": False}, "plan"),
+        ({"helper": "registry"}, {"helper": ""}, "its plan"),
+        ({}, {"sites": ("north", "south")}, "parties"),
+        ({}, {"protocol": "exact"}, "its plan"),
+        ({"helper": "registry", "rows": ROWS, "epsilon": 1.0}, {"epsilon": 2.0}, "options"),
+    ],
+)
+def test_a_session_that_is_not_of_the_study_differs_from_it(more: Any, changes: Any, named: str) -> None:
+    (agreed,), (made,) = steps(study(**more)), steps(study(**{**more, **changes}))
+    assert named in differing(registry.load(made.protocol).prepare(made.request).manifest, agreed)
+
+
+def test_the_steps_after_the_thresholds_are_known_once_these_are() -> None:
+    asked = study(thresholds="quantile:8", score_columns=("a", "b"), report=True, decisions=(0.3,))
+    (first,) = steps_of(asked, asked.sites, {})
+    assert (first.name, first.protocol, first.once) == ("thresholds", "boundaries-federated", True)
+    assert first.request.options == {"bins": 8}
+    names = [step.name for step in steps(asked)]
+    assert names == ["thresholds", "evaluation", "histogram a", "histogram b"]
+    _, evaluation, histogram, _ = steps(asked)
+    assert np.array_equal(evaluation.request.thresholds, FOUND.grid)
+    assert histogram.request.thresholds.tolist() == [*FOUND.grid[:3], 0.3, *FOUND.grid[3:]]
+
+
+def test_who_has_left_is_in_no_later_session_nor_are_its_rows() -> None:
+    (step,) = steps_of(study(helper="registry", row_caps=ROWS), ("north", "west"), {})
+    assert step.request.parties == ("north", "west")
+    assert step.request.row_caps == {"north": 770, "west": 4236}
+    assert step.request.max_rows == 5006
+    assert registry.load("verified").manifest_of(step.request).min_parties == 2
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"row_caps": {"north": 5, "west": 5}}, r"^row-caps: 'south' has none: give all sites one, or none"),
+        ({"row_caps": {**ROWS, "east": 5}}, r"^row-caps: 'east' is no site of the study"),
+        ({"rows": {"north": 770}}, r"^rows: 'south' has none"),
+        ({"rows": ROWS, "row_caps": ROWS}, r"^rows are row caps too"),
+        ({"maker": "keeper"}, r"^maker is one of the sites \(north, south, west\), not 'keeper'"),
+        ({"aggregator": ""}, r"^aggregator is not named"),
+        ({"aggregator": "North"}, r"^'north' and 'North' are one member"),
+        ({"helper": "adder"}, r"^'adder' and 'adder' are one member"),
+        ({"every": "dya"}, r"^every is hour, day, week or month, not 'dya'; did you mean 'day'"),
+        ({"days": 32}, r"^days must lie between 1 and 31, got 32"),
+        ({"score_values": "0:9", "thresholds": "uniform:8"}, r"^score-values are the thresholds"),
+        ({"sites": ("north",), "maker": "north"}, r"^sites: name two at least"),
+        ({"by": ("sex",)}, r"which levels does 'sex' have\?"),
+        ({"min_parties": 2}, r"^min-parties: without a helper"),
+        ({"epsilon": 1.0}, r"^epsilon: .* the number of rows of each site, exactly"),
+        ({"epsilon": 1.0, "helper": "registry", "row_caps": ROWS}, r"^epsilon: .*\(rows = "),
+        ({"epsilon": 1.0, "helper": "registry", "rows": ROWS, "thresholds": "quantile:8"}, "must not come from the"),
+        ({"protocol": "dpauc-laplace", "thresholds": "uniform:8"}, "epsilon"),
+        ({"protocol": "histogram-federated", "by": ("sex=F,M",)}, r"answers for one model .* are for exact and veri"),
+        ({"protocol": "nobody's"}, "unknown protocol"),
+        ({"options": {"round_score": 2}}, "no option 'round_score'; did you mean 'round_scores'"),
+        ({"thresholds": "grid.txt"}, "'grid.txt' does not exist"),
+        ({"decisions": (1.5,), "report": True}, "threshold 1.5 is asked for, but scores are from 0 to 1"),
+    ],
+)
+def test_what_cannot_work_is_refused_when_the_study_is_made(changes: dict[str, Any], why: str) -> None:
+    with pytest.raises((InputError, FheAucError), match=why):
+        check(study(**changes))
+
+
+def test_a_file_beside_the_study_gives_its_thresholds(tmp_path: Path) -> None:
+    thresholds.save(tmp_path / "grid.txt", np.arange(5) / 7)
+    text = "".join(f'{name} = "{value}"\n' for name, value in WORDS.items())
+    (tmp_path / "study.toml").write_text(text + 'thresholds = "grid.txt"\nuntil = 2030-06-30\n')
+    found = Study.read(tmp_path / "study.toml")
+    assert found.thresholds == tuple((np.arange(5) / 7).tolist())
+    assert "until" in found.differing(msgspec.structs.replace(found, until=None))
+    (tmp_path / "grid.txt").write_text("1\n0\n")
+    with pytest.raises(InputError, match=r"study\.toml'.*grid\.txt': threshold 1 is 0"):
+        Study.read(tmp_path / "study.toml")
