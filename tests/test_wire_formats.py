@@ -23,6 +23,10 @@ import numpy as np
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from fhe_auc_keys.trust.authority import Authority, Issued
+from fhe_auc_keys.trust.certificates import Trust, credential
+from fhe_auc_keys.trust.existing_certificate import Statement
+from fhe_auc_keys.trust.member_lists import sign_list
 
 from fhe_auc.base import serialise
 from fhe_auc.base.errors import BackendUnavailableError
@@ -61,11 +65,7 @@ from fhe_auc_keys.store import fixed_lists, key_store, trusted_authorities
 from fhe_auc_keys.store.budget import Entry, Ledger, Limit
 from fhe_auc_keys.store.key_store import KeyStore
 from fhe_auc_keys.trust import existing_certificate
-from fhe_auc_keys.trust.authority import Authority, Issued
-from fhe_auc_keys.trust.certificates import Trust, credential
-from fhe_auc_keys.trust.existing_certificate import Statement
 from fhe_auc_keys.trust.identity import Identity
-from fhe_auc_keys.trust.member_lists import sign_list
 from fhe_auc_keys.trust.message_signatures import SessionProtection
 from fhe_auc_keys.trust.sealing import PrivateKeys
 from fhe_auc_keys.trust.signed_documents import sign

@@ -12,10 +12,10 @@ from fhe_auc.rows import row_store
 from fhe_auc.session.journal import Journal
 from fhe_auc_keys.site import key_erasure
 from fhe_auc_keys.store import audit
-from fhe_auc_keys.store.vault import certified_identity
+from fhe_auc_keys.store.vault import own_identity
 from tests.support.certified import DAY
 from tests.support.keys_commands import Clock, assert_fails, call, ok, open_as, store_of
-from tests.support.keys_folder import NORTH, SESSION, at
+from tests.support.keys_folder import NORTH, SESSION
 from tests.support.platforms import full_disk, needs_limits
 
 pytestmark = needs_limits
@@ -74,17 +74,14 @@ def test_rows_that_do_not_fit_into_the_temporary_folder_name_it(
 
 @pytest.mark.usefixtures("consortium")
 def test_a_command_on_a_full_disk_names_the_file_and_does_its_work_afterwards(clock: Clock) -> None:
-    new = ("enrol", "east", *at("east"), "--out", ".")
     trail = Path("north/store/audit.jsonl")
     plain = ("--protocol", "dpauc-laplace", "-o", "epsilon=1", "--thresholds", "uniform:8")
     for command, file in (
-        (new, r"east/store/seen/bundles"),
         ((*SESSION, *plain, "--out", "new"), r"north/store/made/[0-9a-f]{32}"),
         (
             ("open", "week/north.bundle", "--holder", "north", *NORTH, "--study", "study.toml"),
             r"store/bundle/[0-9a-f]+",
         ),
-        (("revoke", "--refresh", *at("authority"), "--out", "."), r"authority/store/authority/own"),
     ):
         before = trail.read_bytes() if trail.exists() else b""
         with full_disk():
@@ -97,7 +94,7 @@ def test_a_command_on_a_full_disk_names_the_file_and_does_its_work_afterwards(cl
         with full_disk(), pytest.raises(OSError, match="trust/ends"):
             key_erasure.note_ends(store, at=clock.at)
         assert len(key_erasure.noted_ends(store)) == 1
-        before, identity = trail.read_bytes(), certified_identity(store)
+        before, identity = trail.read_bytes(), own_identity(store)
         with full_disk(len(before)), pytest.raises(OSError, match=f"{trail}'$"):
             audit.append_line(store.directory, identity, "limited", at=clock.at)
         assert trail.read_bytes() == before

@@ -18,7 +18,7 @@ from fhe_auc.session import registry
 from fhe_auc.session.journal import Journal
 from fhe_auc.session.messages import MESSAGE, Message
 from fhe_auc_keys.roles.sealed import ECHO_BYTES
-from fhe_auc_keys.store.vault import Vault, certified_identity
+from fhe_auc_keys.store.vault import Vault, own_identity
 from fhe_auc_keys.trust.message_signatures import SessionProtection
 from tests.suite.sessions import OPTIONS
 from tests.support.stored_sites import Consortium
@@ -60,7 +60,7 @@ class Wire:
         """What a role can open whose store somebody has."""
         config = self.made.made.sites[name]
         with Vault(Path(config["store"]), Path(config["passphrase-file"])).open() as store:
-            identity = certified_identity(store)
+            identity = own_identity(store)
         keys = self.protection
         return SessionProtection(keys.binding, keys.signing_keys, keys.encryption_keys, identity)
 

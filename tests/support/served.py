@@ -20,7 +20,7 @@ from fhe_auc.base.files import read_config
 from fhe_auc.machines import outcomes, serve
 from fhe_auc.results.evaluation import Evaluation
 from fhe_auc_keys.store.key_store import KeyStore
-from tests.support.keys_commands import make_site, ok, write_study
+from tests.support.keys_commands import join, ok, write_study
 from tests.support.keys_folder import ADDER, AUTHORITY, PASSPHRASE, at
 from tests.support.machines import toml
 from tests.support.processes import wait_for
@@ -74,7 +74,7 @@ def make_roles(folder: Path) -> Path:
         Path("passphrase").chmod(0o600)
         ok("ca-init", "Heart Study", *AUTHORITY, "--out", "authority")
         for number, name in enumerate((*SITES, HELPER, HOLDER, ADDER)):
-            make_site(name)
+            join(name)
             config = config_of(name, "helper")
             if name in SITES:
                 rows = "".join(f"{row % 2},{(row * 7 + number) % 16 / 16}\n" for row in range(20 + number))
@@ -124,8 +124,8 @@ def until(condition: Callable[[], bool]) -> None:
 
 def make_session(folder: str = "night-1", *options: str, into: str = "inbox", holder: str = HOLDER) -> str:
     """Make a session; its files arrive as a slow copy does."""
-    shown = [f"{name}/{name}.credential" for name in SITES]
-    asked = ("--aggregator", f"{ADDER}/{ADDER}.credential", "--study", "study.toml", "--thresholds", "uniform:16")
+    shown = list(SITES)
+    asked = ("--aggregator", ADDER, "--study", "study.toml", "--thresholds", "uniform:16")
     made = ok(
         "session", *shown, *at(holder), "--passphrase-file", "passphrase", *asked, "--out", folder, "--json", *options
     )
@@ -141,7 +141,7 @@ def convene(folder: str = "night-1", *options: str, into: str = "inbox") -> str:
     for name in (*SITES, HELPER):
         ok("policy", "policy.toml", *at(name), "--passphrase-file", "passphrase")
     change(ADDER, holder="north")
-    helped = ("--keys", "helper", "--helper", f"{HELPER}/{HELPER}.credential", "--min-parties", "2")
+    helped = ("--keys", "helper", "--helper", HELPER, "--min-parties", "2")
     return make_session(folder, *helped, *options, into=into, holder="north")
 
 

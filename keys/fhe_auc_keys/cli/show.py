@@ -35,7 +35,7 @@ def show(vault: Vault) -> common.Report:
 def _stored(store: KeyStore) -> common.Report:
     rows: common.Rows = [("key store", output.styled(str(store.directory), "bold"), "passphrase is right")]
     facts: dict[str, Any] = {"store": store.directory, "name": None, "members": None}
-    known = known_members.stored(store) if known_members.NAME in store.names("trust") else None
+    known = known_members.known(store)
     if OWN in store.names("identity"):
         identity = Identity.from_bytes(store.get("identity", OWN))
         facts["name"] = identity.name

@@ -91,8 +91,7 @@ def _checks(store: KeyStore, strangers: Collection[str], at: datetime) -> Iterat
         for name in store.names(kind):
             if f"{kind}/{name}" not in strangers:
                 yield f"{kind}/{name}", partial(store.get, kind, name)
-    if known_members.NAME in store.names("trust"):
-        yield f"trust/{known_members.NAME}", lambda: known_members.stored(store).check_time(at)
+    yield f"trust/{known_members.NAME}", partial(_check_members, store, at)
     if policy.is_in(store):
         yield "trust/policy", partial(policy.Policy.stored, store)
     yield f"trust/{answered_studies.NAME}", partial(answered_studies.check, store)
@@ -107,10 +106,15 @@ def _checks(store: KeyStore, strangers: Collection[str], at: datetime) -> Iterat
         yield f"state/{session.hex()}", partial(_check_state, store, session)
 
 
+def _check_members(store: KeyStore, at: datetime) -> None:
+    if (members := known_members.known(store)) is not None:
+        members.check_time(at)
+
+
 def _check_identity(store: KeyStore, at: datetime) -> None:
-    identity = Identity.from_bytes(store.get("identity", OWN))
-    if known_members.NAME in store.names("trust"):  # who waits to be let in is whole, too
-        identity.member(known_members.stored(store), at=at)
+    identity, members = Identity.from_bytes(store.get("identity", OWN)), known_members.known(store)
+    if members is not None and identity.name in members.by_name:  # who waits to be let in is whole, too
+        identity.member(members, at=at)
 
 
 def _check_session(store: KeyStore, session: bytes, at: datetime) -> None:

@@ -33,13 +33,20 @@ def file_of(version: int) -> str:
 
 def stored(store: KeyStore) -> Members:
     """Return a key store's members; `StoreError` where it has none yet, `DamagedFileError` where they are malformed."""
-    if NAME not in store.names("trust"):
+    members = known(store)
+    if members is None:
         raise StoreError("this key store knows no consortium yet: `fhe-auc join LINK NAME` takes part in one")
+    return members
+
+
+def known(store: KeyStore) -> Members | None:
+    """Return the same, or None where there are none yet."""
+    if NAME not in store.names("trust"):
+        return None
     try:
-        files = _FORMAT.unframe(store.get("trust", NAME)).files
+        return Members(_FORMAT.unframe(store.get("trust", NAME)).files)
     except DeserialisationError as error:
         raise unreadable(error, f"trust/{NAME} is malformed; restore it from the backup") from None
-    return Members(files)
 
 
 def keep(store: KeyStore, members: Members) -> None:

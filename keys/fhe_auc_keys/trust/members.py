@@ -161,7 +161,7 @@ class Change(NamedTuple):
 
     admit: Sequence[Line] = ()  # in place of the line of the same name, if there is one
     remove: Sequence[str] = ()
-    stolen: bool = False  # whether the keys of who is removed or replaced count for nothing, not even in the past
+    stolen: bool = False  # whether the keys of who is removed, or left before, count for nothing, not even in the past
     coordinators: Sequence[str] | None = None
     threshold: int | None = None
     fleets: Sequence[FleetList] | None = None
@@ -318,10 +318,13 @@ class Members:
         """
         member = self.as_of(version).named(name, at)
         if member.fingerprint in self.stolen:
-            raise RevokedError(
-                f"the keys that {name!r} had then were stolen: who has them may sign anything as of then"
-            )
+            raise RevokedError(f"the keys that {name!r} had were stolen: who has them may sign anything as of then")
         return member
+
+    def _last(self, name: str) -> Member | None:
+        """Return who had a name in the last version in which anybody had it."""
+        versions = (self.as_of(version) for version in range(self.version, 0, -1))
+        return next((found.by_name[name] for found in versions if name in found.by_name), None)
 
     def next_version(self, change: Change, *, days: int, at: datetime) -> bytes:
         """Return the next members' file, for `days` from `at`, not signed: `countersign` signs it.
@@ -329,13 +332,17 @@ class Members:
         Raises `UnfitError` for unfit or too few coordinators, names or keys, `RevokedError` for a name to
         remove that is none, and `ExpiredError` where `days` are out of range.
         """
-        old, names = self._signed.members, {line.name for line in change.admit}
-        if odd := next((name for name in change.remove if name not in self.by_name), None):
-            raise RevokedError(f"{odd!r} is no member{known_names(odd, self.by_name)}")
-        gone = [line for line in old.lines if line.name in {*names, *change.remove} and line not in change.admit]
-        lines = *(line for line in old.lines if line.name not in {*names, *change.remove}), *change.admit
-        stolen = old.stolen if not change.stolen else (*old.stolen, *(line.member.fingerprint for line in gone))
-        fields = _Fields(_begin(at), lines, stolen, old.fleets if change.fleets is None else tuple(change.fleets))
+        old, stolen = self._signed.members, list(self.stolen)
+        for name in change.remove:
+            last = self._last(name) if change.stolen else self.by_name.get(name)
+            if last is None:
+                raise RevokedError(f"{name!r} is no member{known_names(name, self.by_name)}")
+            stolen += [last.fingerprint] if change.stolen else []
+        gone = {*change.remove, *(line.name for line in change.admit)}
+        lines = *(line for line in old.lines if line.name not in gone), *change.admit
+        fields = _Fields(
+            _begin(at), lines, tuple(stolen), old.fleets if change.fleets is None else tuple(change.fleets)
+        )
         coordinators, threshold = change.coordinators, change.threshold
         if coordinators is None:
             coordinators = [name for name in self.coordinators if name not in change.remove]

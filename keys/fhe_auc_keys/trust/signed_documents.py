@@ -76,10 +76,12 @@ def open_signed(
     """
     signed = _unframed(kind, data)
     found = members.named(signed.signer, at)
-    if signed.version > members.version:  # else who withholds the newest file hides that somebody was left out
-        members.as_of(signed.version)
     if not has_signed(found.signing_key, kind.purpose, signed.text, signed.signature):
-        raise TamperedError(f"the {kind.name} bears no genuine signature of {found.name!r}")
+        newer = f", unless with keys of version {signed.version} of the members' file" * (
+            signed.version > members.version
+        )
+        raise TamperedError(f"the {kind.name} bears no genuine signature of {found.name!r}{newer}")
+    members.as_of(signed.version)  # who withholds the newest file must not hide that somebody was left out
     if found.name != signer:
         raise KeysError(f"the {kind.name} was signed by {found.name!r}, not by {signer!r}")
     return found, parsed(signed.body, shape, kind.name)

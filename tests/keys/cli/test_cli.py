@@ -17,6 +17,8 @@ import pytest
 from click.testing import CliRunner, Result
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, Encoding, NoEncryption, PrivateFormat
+from fhe_auc_keys.trust.authority import Authority
+from tests.support.own_certificates import Site
 
 from fhe_auc import bfv
 from fhe_auc.base.clock import SYSTEM
@@ -34,7 +36,6 @@ from fhe_auc_keys.bundles.sealed_bundles import Kept
 from fhe_auc_keys.bundles.session_keys import public_context
 from fhe_auc_keys.cli import keys as group
 from fhe_auc_keys.store.vault import Vault
-from fhe_auc_keys.trust.authority import Authority
 from fhe_auc_keys.trust.identity import Identity
 from tests.support.certified import DAY, NOW, STUDY
 from tests.support.keys_commands import (
@@ -42,8 +43,8 @@ from tests.support.keys_commands import (
     assert_fails,
     call,
     fingerprint_in,
+    join,
     json_of,
-    make_site,
     ok,
     open_as,
     open_as_aggregator,
@@ -64,7 +65,6 @@ from tests.support.keys_folder import (
     TRUST,
     at,
 )
-from tests.support.own_certificates import Site
 from tests.support.platforms import full_disk, needs_modes
 from tests.support.programs import run
 from tests.support.wire import flipped, mended
@@ -173,7 +173,7 @@ GROUPED = ("--thresholds", "uniform:10", "--score-columns")
             ("patients +patient_id", "models +a, b, c +columns of scores; each is compared with each"),
         ),
         (
-            (*SMALL, "--epsilon", "0.5", "--keys", "helper", "--helper", "registry/registry.credential"),
+            (*SMALL, "--epsilon", "0.5", "--keys", "helper", "--helper", "registry"),
             {"options": {"colluders": 0, "epsilon": 0.5, "epsilon_unit": "row", "interval": 0.95}},
             (
                 "epsilon +0.5 a row",
@@ -190,7 +190,7 @@ def test_what_is_asked_for_goes_into_the_session_and_every_site_is_shown_it_befo
 ) -> None:
     if "--epsilon" in asked:  # row caps are numbers of rows
         write_study("study.toml", row_caps={"north": 30, "south": 20})
-        make_site("registry")
+        join("registry")
     made = json_of(*SESSION, *asked, "--out", "made")
     assert facts.items() <= {**made, **(made["analysis"] or {})}.items()
     shown = re.sub(r"\s+", " ", open_as("south", made["files"].get("south", "made/session.convened")).stdout)
@@ -205,12 +205,12 @@ def test_what_cannot_be_is_refused_in_one_line_and_leaves_nothing() -> None:
     Path("cut").write_bytes(b"fhecred")
     with Path("endless").open("wb") as file:
         file.truncate(2**40)
-    private, both = (*QUANTILES, *NOISY[:4]), ("session", "south/south.credential", *SMALL)
+    private, both = (*QUANTILES, *NOISY[:4]), ("session", "south", *SMALL)
     rounded = ("--protocol", "verified", "--round-scores", "2")
     enrol, listed = ("enrol", "north", *NORTH), ("enrol", "north", *NORTH, "--revocation-list")
     opening = ("open", "week/north.bundle", *NORTH, "--holder", "north")
     others = "south/south.pem: the certificate is for 'south' or other keys, not for 'north'"
-    adder = ("--aggregator", f"{ADDER}/{ADDER}.credential")
+    adder = ("--aggregator", ADDER)
     endless = (
         *(("open", "endless", "--holder", "north", *SOUTH), ("show", "endless"), (*listed, "endless")),
         *(("issue", "endless", "north", *AUTHORITY), (*both, "endless", *NORTH), (*enrol, "--certificate", "endless")),
@@ -221,7 +221,7 @@ def test_what_cannot_be_is_refused_in_one_line_and_leaves_nothing() -> None:
         assert_fails(result, 2, f"missing option '{missing}'")
     for asked, status, why in (
         # Sessions.
-        ((*both, "--aggregator", "south/south.credential", *NORTH), 1, "aggregator"),
+        ((*both, "--aggregator", "south", *NORTH), 1, "aggregator"),
         ((*SESSION, *QUANTILES, *rounded), 2, "every rounded score is a threshold"),
         ((*SESSION, *QUANTILES, "-o", "epsilon=1"), 2, "thresholds must not come from the rows"),
         ((*SESSION, *QUANTILES, "--protocol", "exact", "--epsilon", "1"), 2, "'exact' has no option 'epsilon'"),
@@ -233,11 +233,11 @@ def test_what_cannot_be_is_refused_in_one_line_and_leaves_nothing() -> None:
         ((*SESSION, "--by", "sex", *SMALL), 2, "which levels does 'sex' have"),
         ((*SESSION, "--by", "sex=F,M", *SMALL, "--protocol", "semi-honest"), 2, "answers for one model over all rows"),
         ((*SESSION, *SMALL, "--days", "32"), 2, "--days"),
-        ((*both, "south/south.credential", *NORTH), 2, "south/south.credential: 'south' is there already"),
+        ((*both, "south", *NORTH), 2, "south/south.credential: 'south' is there already"),
         ((*both, "cut", *NORTH), 1, "cut: a credential is damaged"),
         ((*both, *at("void")), 1, "no key store in 'void/store': .*enrol NAME"),
         ((*both, "--store", "east"), 1, "'east' is not certified yet"),
-        (("session", "south/south.credential", *AUTHORITY), 1, "holds no site's keys"),
+        (("session", "south", *AUTHORITY), 1, "holds no site's keys"),
         # Which store and which file.
         (("open", "week/aggregator.bundle", "--holder", "north", *at(ADDER)), 2, "as the aggregator, give --out"),
         (opening[:4], 2, "give one file, and --holder; or"),
@@ -275,11 +275,11 @@ def test_what_cannot_be_is_refused_in_one_line_and_leaves_nothing() -> None:
 
 
 def test_sites_may_be_away_with_a_helper_alone_and_who_convenes_is_told_where_the_study_has_no_most_away() -> None:
-    make_site("registry")
-    make_site("east")
-    asked = (*SESSION, "east/east.credential", "--thresholds", "uniform:8", "--min-parties", "2")
+    join("registry")
+    join("east")
+    asked = (*SESSION, "east", "--thresholds", "uniform:8", "--min-parties", "2")
     assert_fails(call(*asked, "--out", "sealed"), 2, r"all parties must submit.* take a helper: .*--keys helper")
-    helped = (*asked, "--keys", "helper", "--helper", "registry/registry.credential", "--out")
+    helped = (*asked, "--keys", "helper", "--helper", "registry", "--out")
     warned = "--min-parties lets sites be away, but the study has no most-away"
     assert warned in ok(*helped, "unsaid").stderr.replace("\n", " ")
     write_study("study.toml", most_away=1)
@@ -313,7 +313,7 @@ def test_what_is_written_is_private_or_for_all_who_reach_the_folder_whatever_the
     Path("exchange").chmod(0o2770)
     before = os.umask(umask)
     try:
-        ok("session", "south/south.credential", "north/north.credential", *NORTH, "--out", "exchange/w", *SMALL)
+        ok("session", "south", "north", *NORTH, "--out", "exchange/w", *SMALL)
         assert open_as_aggregator(bundle="exchange/w/aggregator.bundle").exit_code == 0
         ok("enrol", "east", "--store", "east")
     finally:
@@ -470,7 +470,7 @@ def test_no_file_is_overwritten_unasked(clock: Clock) -> None:
         assert Path(name).read_bytes() != mine
     assert open_as_aggregator("--force").exit_code == 0
     assert_fails(open_as_aggregator("--out", "void/aggregator.keys"), 2, "there is no folder 'void'")
-    result = call("session", "north/north.credential", *NORTH, "--out", "week", *SMALL)
+    result = call("session", "north", *NORTH, "--out", "week", *SMALL)
     assert_fails(result, 2, "'week' is not empty")
     clock.at += DAY  # an authority's files can be written again
     ok("ca-init", "Heart Study", *AUTHORITY, "--out", "authority", "--force")
@@ -481,7 +481,7 @@ def test_no_file_is_overwritten_unasked(clock: Clock) -> None:
 def test_names_that_are_no_file_names() -> None:
     names = ("St. Mary's / West", "St. Mary's | West", "../up")
     for number, name in enumerate(names):
-        make_site(f"site{number}", name)
+        join(f"site{number}", name)
     credentials = [str(next(Path(f"site{number}").glob("*.credential"))) for number in range(len(names))]
     files = json_of("session", *credentials, *NORTH, "--out", "next", *SMALL)["files"]
     assert {str(path.parent) for path in map(Path, files.values())} == {"next"}
@@ -587,7 +587,7 @@ def test_a_site_s_own_certificate_takes_part_if_key_and_options_fit() -> None:
     assert "Password of 'key.pem'" in result.stderr
     assert "secret of the key" not in result.output
     ok("enrol", "north", *NORTH, *root, input="y\n")
-    both = ("north/north.credential", "west.example.credential")
+    both = ("north", "west.example.credential")
     assert_fails(call("session", *both, *SOUTH, *SMALL), 1, "west.example.credential: no chain from")
     ok("session", *both, *NORTH, "--out", "next", *SMALL)
     ok("enrol", "west.example", "--store", "west", *TRUST, input="y\n")
@@ -602,7 +602,7 @@ KINDS = {
     "north/north.pem": ("certificate of a party", True),
     "authority/ca.pem": ("certificate of an authority", True),
     "authority/ca.crl": ("revocation list", True),
-    "south/south.credential": ("credential", True),
+    "south": ("credential", True),
     "week/session.announcement": ("session announcement", True),
     "week/aggregator.bundle": ("aggregator's bundle", True),
     "week/south.bundle": ("party's bundle", True),
@@ -653,7 +653,7 @@ def test_show_tells_what_is_verified_and_what_only_claimed_and_programs_by_names
 
 def test_show_refuses_what_is_not_genuine(clock: Clock) -> None:
     bad = Path("bad")
-    for path in ("week/south.bundle", "week/session.announcement", "south/south.credential"):
+    for path in ("week/south.bundle", "week/session.announcement", "south"):
         data = flipped(Path(path).read_bytes(), -1)
         for forged in (data, mended(data)):  # this one by a forger who knows the checksum
             bad.write_bytes(forged)

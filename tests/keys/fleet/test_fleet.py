@@ -16,6 +16,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
+from fhe_auc_keys.trust.authority import Authority
+from fhe_auc_keys.trust.certificates import Trust
+from fhe_auc_keys.trust.member_lists import sign_list, sign_members
 
 from fhe_auc.base.errors import DeserialisationError, EvaluationError, InputError
 from fhe_auc.base.serialise import encode
@@ -35,13 +38,10 @@ from fhe_auc_keys.errors import ExpiredError, KeysError, TamperedError, UnfitErr
 from fhe_auc_keys.fleet import aggregator, tables
 from fhe_auc_keys.fleet.device import Device, Floor, Record, write_records
 from fhe_auc_keys.fleet.session import LIST, OPENING, RESULT, UNOPENED, Verdict, loaded, sketch_info
+from fhe_auc_keys.store import known_members
 from fhe_auc_keys.store.key_store import TRAIL
-from fhe_auc_keys.store.trusted_authorities import Trusted
 from fhe_auc_keys.trust import member_lists, sealing
-from fhe_auc_keys.trust.authority import Authority
-from fhe_auc_keys.trust.certificates import Trust
 from fhe_auc_keys.trust.identity import Identity
-from fhe_auc_keys.trust.member_lists import sign_list, sign_members
 from fhe_auc_keys.trust.sealing import has_signed
 from fhe_auc_keys.trust.signed_documents import claimed_body
 from tests.support.certified import NOW
@@ -500,12 +500,12 @@ def test_the_commands_play_a_session_between_key_stores(play: Play, consortium: 
     convener, trustee = SITES
     names = "session.fleet", "members.parquet", "members.list", "records", "blobs", "opening", "result", "responses"
     session, members, listed, records, blobs, opening, result, responses = map(play.place, names)
-    roles = "--aggregator", f"{ADDER}/{ADDER}.credential", "--helper", f"{trustee}/{trustee}.credential"
+    roles = "--aggregator", ADDER, "--helper", trustee
     asked = "--study", "study.toml", "--min-parties", "5", "--thresholds", "uniform:12", "--row-cap", "12"
     assert run("authority", "sign", members, listed)["members"] == 8
     run(convener, "convene", members, *roles, *asked, "--list", listed, "--out", session)
     with store_of(convener) as store:
-        trust = Trusted.stored(store).trust
+        trust = known_members.stored(store)
     by, unproved = ("--holder", convener), play.place("unproved.fleet")
     run(convener, "convene", members, *roles, *asked, "--list", listed, "--out", unproved, "--no-proofs")
     play.announced = open_announcement(Path(unproved).read_bytes(), trust, holder=convener, at=NOW)

@@ -21,8 +21,8 @@ from fhe_auc_keys.bundles.sealed_bundles import PARTY_KIND, _PartyBody, announce
 from fhe_auc_keys.bundles.session_keys import PartySecrets
 from fhe_auc_keys.cli import common
 from fhe_auc_keys.errors import TamperedError
-from fhe_auc_keys.store.trusted_authorities import Trusted
-from fhe_auc_keys.store.vault import certified_identity
+from fhe_auc_keys.store import known_members
+from fhe_auc_keys.store.vault import own_identity
 from fhe_auc_keys.trust.sealing import OVERHEAD, PrivateKey, signed_bytes
 from fhe_auc_keys.trust.signed_documents import claimed_body
 from fhe_auc_protocols.exact_auc.plan import ExactPlan
@@ -32,8 +32,8 @@ from tests.support.keys_commands import (
     Clock,
     assert_fails,
     call,
+    join,
     json_of,
-    make_site,
     ok,
     open_as,
     request_fingerprint,
@@ -47,14 +47,14 @@ AGGREGATOR = ("--store", f"{ADDER}/store", "--holder", "north")
 
 HELPED = (*SESSION, "--out", "helped", "--keys", "helper", *SMALL)
 EXCHANGE = Path("exchange")
-REGISTRY = ("--helper", "registry/registry.credential")
+REGISTRY = ("--helper", "registry")
 
 
 @pytest.fixture
 def helped(consortium: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     """A session whose helper is "registry", which everybody has opened."""
     monkeypatch.setattr(SYSTEM, "now", clock)
-    make_site("registry")
+    join("registry")
     ok(*HELPED, *REGISTRY)
     for name in (*SITES, "registry"):
         at = ("--holder", "north", "--store", f"{name}/store", "--study", "study.toml")
@@ -80,7 +80,7 @@ def played(**options: int) -> Any:
 
 @pytest.mark.usefixtures("consortium", "clock")
 def test_row_caps_are_proved_by_default_and_a_session_without_proofs_says_so_also_where_it_is_made_again() -> None:
-    make_site("registry")
+    join("registry")
     caps = {"north": 50, "south": 70}
     write_study("capped.toml", row_caps=caps)
     write_study("one.toml", row_caps={"north": 50})
@@ -137,8 +137,8 @@ def test_everybody_sees_who_helps_can_check_what_is_kept_and_is_told_what_closin
 @pytest.mark.usefixtures("consortium")
 def test_a_session_that_is_made_with_two_helpers_or_none_is_refused() -> None:
     for name in ("office", "registry"):
-        make_site(name)
-    two = call(*HELPED, *REGISTRY, "--helper", "office/office.credential")
+        join(name)
+    two = call(*HELPED, *REGISTRY, "--helper", "office")
     assert_fails(two, 2, "a session has one helper: give --helper once")
     assert_fails(call(*HELPED), 2, "--keys helper and --helper go together")
     assert not Path("helped").exists()
@@ -183,7 +183,7 @@ def test_each_party_gets_the_common_secret_sealed_to_it_alone_and_a_key_of_x2551
     consortium: Path,
 ) -> None:
     """Who records the bundles today, and breaks X25519 years later, still does not know what results are checked by."""
-    make_site("registry")
+    join("registry")
     said = ok(*HELPED, *REGISTRY)
     assert re.search(r"helped/session\.helper\s+to everybody", said.stdout)
     assert re.search(r"helped/south\.bundle\s+to south\s+sealed", said.stdout)
@@ -191,7 +191,7 @@ def test_each_party_gets_the_common_secret_sealed_to_it_alone_and_a_key_of_x2551
     for name in SITES:
         file = Path(f"helped/{name}.bundle")
         with store_of(name) as store:
-            identity, trust = certified_identity(store), Trusted.stored(store).trust
+            identity, trust = own_identity(store), known_members.stored(store)
         given: dict[str, Any] = {"holder": "north", "session": None, "at": common.now()}
         opened = open_party_bundle(file.read_bytes(), identity, trust, **given, beside=announcement)
         secrets.append(decode(opened.kept.material, PartySecrets, "").common_secret)

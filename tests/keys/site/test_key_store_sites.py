@@ -14,8 +14,8 @@ from fhe_auc_keys.cli.common import now
 from fhe_auc_keys.errors import KeysError, StoreError
 from fhe_auc_keys.roles.local_consortium import TRIAL
 from fhe_auc_keys.site.session_files import keep_for_party
-from fhe_auc_keys.store.trusted_authorities import Trusted
-from fhe_auc_keys.store.vault import certified_identity
+from fhe_auc_keys.store import known_members
+from fhe_auc_keys.store.vault import own_identity
 from tests.support.stored_sites import Consortium
 
 
@@ -61,7 +61,7 @@ def test_sessions_that_a_site_has_not_joined_or_whose_files_are_removed_are_neit
     document = Path(consortium.made.aggregator["session"]).read_bytes()
     usual = {"holder": north["holder"], "session": session, "at": now(), "study": TRIAL, "grid": None}
     with consortium.store("north") as store, pytest.raises(KeysError, match="has been opened before"):
-        keep_for_party(document, certified_identity(store), Trusted.stored(store).trust, store, **usual)
+        keep_for_party(document, own_identity(store), known_members.stored(store), store, **usual)
 
 
 def test_a_site_wants_its_own_holder(consortium: Consortium) -> None:

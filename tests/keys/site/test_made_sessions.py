@@ -11,14 +11,14 @@ from click.testing import Result
 from fhe_auc.question import thresholds
 from fhe_auc_keys.bundles.announcement import Announcement, open_announcement
 from fhe_auc_keys.site.key_store_sites import StoredState
-from fhe_auc_keys.store.trusted_authorities import Trusted
+from fhe_auc_keys.store import known_members
 from tests.support.certified import DAY, NOW
 from tests.support.keys_commands import (
     Clock,
     assert_fails,
     call,
+    join,
     json_of,
-    make_site,
     ok,
     open_as,
     refresh,
@@ -36,11 +36,11 @@ STATED = "--no-result-was-released"
 def four(consortium: Path) -> None:
     """A consortium of four sites."""
     for name in FOUR[2:]:
-        make_site(name)
+        join(name)
 
 
 def made(out: str, *options: str, parties: tuple[str, ...] = FOUR) -> dict[str, Any]:
-    credentials = [f"{name}/{name}.credential" for name in parties]
+    credentials = [name for name in parties]
     grid = () if "--thresholds" in options else ("--thresholds", "uniform:16")
     said: dict[str, Any] = json_of("session", *credentials, *NORTH, *grid, *options, "--out", out)
     return said
@@ -52,7 +52,7 @@ def again(old: dict[str, Any], out: str, *options: str) -> Result:
 
 def announced(path: str) -> Announcement:
     with store_of("north") as store:
-        return open_announcement(Path(path).read_bytes(), Trusted.stored(store).trust, holder="north", at=NOW)
+        return open_announcement(Path(path).read_bytes(), known_members.stored(store), holder="north", at=NOW)
 
 
 def test_one_command_leaves_a_party_out_and_keeps_all_else() -> None:
@@ -134,7 +134,7 @@ def test_what_does_not_go_with_from_is_refused(clock: Clock) -> None:
     for option in (("--days", "3"), ("--protocol", "exact"), ("--study", "study.toml"), ("--min-parties", "2")):
         refused = again(old, "new", "--without", "south", STATED, *option)
         assert_fails(refused, 2, f"{option[0]} does not go with --from")
-    own = ("north/north.credential", *NORTH)
+    own = ("north", *NORTH)
     assert_fails(call("session", *own, "--without", "south"), 2, "go with --from")
     assert_fails(call("session", *NORTH), 2, "missing argument 'CREDENTIAL...'")
     at_south = ("session", "--from", old["session"], "--without", "east", STATED, *SOUTH)
@@ -190,10 +190,10 @@ def test_a_study_is_repeated_by_one_constant_command_and_nothing_but_keys_and_id
 
 def test_a_renewed_certificate_takes_its_place_for_good_and_who_has_to_renew_is_named(clock: Clock) -> None:
     first = made("first", "--days", "7")
-    stranger = call_repeat(first["session"], f"{ADDER}/{ADDER}.credential")
+    stranger = call_repeat(first["session"], ADDER)
     assert stranger.exit_code == 0  # the same again
-    make_site("later")
-    assert_fails(call_repeat(first["session"], "later/later.credential"), 2, "'later' has no part in the session")
+    join("later")
+    assert_fails(call_repeat(first["session"], "later"), 2, "'later' has no part in the session")
     clock.at += 360 * DAY  # certificates end in five days
     news = refresh(clock, 0 * DAY)
     for name in (ADDER, "north", "south", "east", "west"):
@@ -203,7 +203,7 @@ def test_a_renewed_certificate_takes_its_place_for_good_and_who_has_to_renew_is_
         ok("issue", f"{name}/{name}.csr", name, *AUTHORITY, "--out", name, "--force", *told)
         certificate = ("--certificate", f"{name}/{name}.pem", *news)
         ok("enrol", name, "--store", f"{name}/store", "--out", name, "--force", *certificate)
-    given = [f"{name}/{name}.credential" for name in (ADDER, "south", "east", "west")]  # its own, north's store has
+    given = [name for name in (ADDER, "south", "east", "west")]  # its own, north's store has
     assert_fails(call_repeat(first["session"], *given[:-1]), 1, "the certificate of 'west' ends on .*'west' has to")
     new = repeated(first["session"], *given)
     assert new["parties"] != first["parties"]

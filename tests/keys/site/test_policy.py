@@ -13,14 +13,14 @@ from click.testing import Result
 
 from fhe_auc_keys.site.policy import Policy
 from fhe_auc_keys.site.session_files import announced_to_party
-from fhe_auc_keys.store.trusted_authorities import Trusted
+from fhe_auc_keys.store import known_members
 from tests.support.certified import DAY, NOW, STUDY
 from tests.support.keys_commands import (
     Clock,
     assert_fails,
     call,
+    join,
     json_of,
-    make_site,
     ok,
     open_as,
     store_of,
@@ -161,9 +161,9 @@ def test_a_study_that_lets_more_sites_be_away_than_the_policy_is_for_a_person() 
 
 def test_where_a_policy_asks_for_row_caps_a_session_that_could_prove_them_and_does_not_is_for_a_person() -> None:
     """Else a site that convenes, and lies, would be bounded by nothing, and no site would see it."""
-    make_site("registry")
+    join("registry")
     write_study("capped.toml", row_caps={"north": 4000, "south": 5000})
-    capped = "--study", "capped.toml", "--keys", "helper", "--helper", "registry/registry.credential"
+    capped = "--study", "capped.toml", "--keys", "helper", "--helper", "registry"
     made("proved", *capped)
     made("unproved", *capped, "--no-proofs")
     made("finding", *capped, "--thresholds", "quantile:8")
@@ -181,10 +181,10 @@ def test_a_session_without_an_option_that_the_policy_names_is_refused() -> None:
     Nor is a policy asked for row caps beside it: no session with an epsilon is made without. One of `verified` that
     lets no helper be is not taken (`test_a_policy_with_a_mistake_is_not_taken`).
     """
-    make_site("registry")
+    join("registry")
     write_study("capped.toml", row_caps={"north": 4000, "south": 5000})
     write_study("half.toml", row_caps={"north": 4000})
-    noise, helper = ("--epsilon", "0.5"), ("--keys", "helper", "--helper", "registry/registry.credential")
+    noise, helper = ("--epsilon", "0.5"), ("--keys", "helper", "--helper", "registry")
     for study, *asked in (("capped", *helper, "--no-proofs"), ("study", *helper), ("half", *helper)):
         made_of = (*CREDENTIALS, "--study", f"{study}.toml", "--thresholds", "uniform:16", *noise, *asked)
         refused = call("session", *made_of, "--store", "north/store", "--out", "private")
@@ -201,8 +201,8 @@ def test_a_session_without_an_option_that_the_policy_names_is_refused() -> None:
 
 def test_a_helper_is_within_the_policy_only_where_it_is_named() -> None:
     """Else who convenes would pick alone who, with the aggregator, reads every party's counts."""
-    make_site("registry")
-    made("helped", "--keys", "helper", "--helper", "registry/registry.credential")
+    join("registry")
+    made("helped", "--keys", "helper", "--helper", "registry")
     reason = ": helper is 'registry', which the policy's helpers do not allow$"
     for allowed in (["office"], ["office", "south"], ["helper-1", "office"]):
         assert_refused("helped/south.bundle", reason, keys=["helper"], helpers=allowed)
@@ -304,10 +304,10 @@ def test_after_its_last_day_a_policy_opens_nothing_also_where_the_clock_goes_bac
 
 def test_a_session_without_a_site_of_the_last_one_or_with_another_is_for_a_person_to_open() -> None:
     """Two results that differ in one site tell about that site, under whatever protocol and policy."""
-    make_site("east")
+    join("east")
     assert_opened("week/south.bundle")
     for out, protocol in (("more", "verified"), ("others", "exact")):
-        made(out, "east/east.credential", "--protocol", protocol)
+        made(out, "east", "--protocol", protocol)
         assert_refused(f"{out}/south.bundle", "parties differ from .* in 'east': two results would tell about it")
     assert open_as("south", "more/south.bundle").exit_code == 0
     assert_opened("others/south.bundle")
@@ -324,7 +324,7 @@ def test_of_sessions_that_wait_the_newest_is_opened_and_a_crash_in_between_costs
         clock.at += DAY
     bundle = Path("inbox/b").read_bytes()
     with store_of("south") as store:
-        trust = Trusted.stored(store).trust
+        trust = known_members.stored(store)
         announced = announced_to_party(bundle, trust, holder="north", at=clock.at)
         Policy.stored(store).admit(announced, store, at=clock.at)  # and the process dies
     clock.at += timedelta(hours=1)

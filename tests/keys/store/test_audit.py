@@ -139,7 +139,7 @@ class TrailFile:
         audit.append(self.path.parent, signer, "submitted", about, "south", at=at, rows=number, **facts)
 
     def found(self, data: bytes | None = None) -> audit.Trail:
-        return audit.read(self.path.read_bytes() if data is None else data, certified().trust(), at=NOW)
+        return audit.read(self.path.read_bytes() if data is None else data, certified().members, at=NOW)
 
 
 @pytest.fixture
@@ -245,18 +245,22 @@ def test_lines_that_are_added_at_once_follow_one_another(new: TrailFile) -> None
     assert found.problems == ()
 
 
-def test_a_trail_outlives_its_certificate_and_not_its_revocation(trail: TrailFile, tmp_path: Path) -> None:
-    later = NOW + 300 * DAY  # the certificate was for 90
-    assert audit.read(trail.path.read_bytes(), certified().trust(later), at=later).problems == ()
+def test_a_trail_outlives_its_signer_s_leaving_and_not_the_theft_of_its_keys(
+    trail: TrailFile, tmp_path: Path
+) -> None:
+    later = NOW + 400 * DAY  # the file ends after 365
+    assert audit.read(trail.path.read_bytes(), certified().members, at=later).problems == ()
     other, folder = Certified("north"), tmp_path / "other"
     folder.mkdir()
     audit.append(folder, other.identities["north"], "submitted", manifest(), "south", at=NOW, rows=1)
-    other.revoke("north")
-    found = [audit.read(path.read_bytes(), other.trust(), at=NOW) for path in (folder / TRAIL, trail.path)]
+    other.change(remove=["north"])
+    assert audit.read((folder / TRAIL).read_bytes(), other.members, at=NOW).problems == ()
+    other.change(remove=["north"], stolen=True)  # as is found out afterwards
+    found = [audit.read(path.read_bytes(), other.members, at=NOW) for path in (folder / TRAIL, trail.path)]
     assert len(found[0].problems) == 1
-    assert "has been revoked" in found[0].problems[0]
+    assert "were stolen" in found[0].problems[0]
     assert found[1].problems
-    assert all("not signed by any authority" in problem for problem in found[1].problems)
+    assert all("'north'" in problem for problem in found[1].problems)
 
 
 def test_a_line_from_the_future_is_refused(new: TrailFile) -> None:

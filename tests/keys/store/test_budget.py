@@ -25,7 +25,7 @@ from fhe_auc_keys.site.store_check import problems
 from fhe_auc_keys.store import audit, budget
 from fhe_auc_keys.store.budget import INCIDENTS, Entry, Ledger
 from fhe_auc_keys.store.key_store import TRAIL, KeyStore
-from fhe_auc_keys.store.vault import certified_identity
+from fhe_auc_keys.store.vault import own_identity
 from fhe_auc_protocols.exact_auc.epsilon_noise import Privacy
 from tests.support.exact_sessions import GRID, rows
 from tests.support.keys_commands import ok
@@ -277,7 +277,7 @@ def test_an_entry_that_is_changed_or_moved_or_has_no_submission_shows(site: Site
     assert site.wrong() == [f"the ledger has an entry of session {'00' * 16}, which has not submitted"]
     with site.store() as store:
         told = {"session": "00" * 16, "spent": entry.facts()}
-        audit.append_line(store.directory, certified_identity(store), "submitted", at=now(), **told)
+        audit.append_line(store.directory, own_identity(store), "submitted", at=now(), **told)
         Ledger({}, {"00" * 16: entry, session: entry}).keep(store)
     assert site.wrong() == ["the ledger's entries are not in the order of the submissions"]
 

@@ -13,9 +13,8 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDFExpand
 
 from fhe_auc_keys.errors import KeysError, TamperedError, UnfitError
 from fhe_auc_keys.trust import sealing
-from fhe_auc_keys.trust.certificates import verify
 from fhe_auc_keys.trust.sealing import OVERHEAD, PrivateKey, seal
-from tests.support.certified import NOW, Consortium
+from tests.support.certified import Consortium
 from tests.support.wire import flipped
 
 KEY = PrivateKey.generate()
@@ -99,10 +98,10 @@ def missing(*_: object, **__: object) -> bytes:
     raise sealing.UnsupportedAlgorithm("ML-KEM-768 is not supported by this backend")
 
 
-def test_where_the_library_has_no_ml_kem_no_key_is_made_or_read_and_no_certificate_verified(
+def test_where_the_library_has_no_ml_kem_no_key_is_made_or_read_and_nobody_let_in(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """As on Intel Macs and Windows on Arm: nothing falls back to X25519 alone. An authority has no such key itself."""
+    """As on Intel Macs and Windows on Arm: nothing falls back to X25519 alone."""
     made = Consortium("north")
     monkeypatch.setattr(sealing, "seal", missing)
     sealing.require_hybrid.cache_clear()
@@ -114,4 +113,4 @@ def test_where_the_library_has_no_ml_kem_no_key_is_made_or_read_and_no_certifica
     monkeypatch.setattr(sealing.MLKEM768PublicKey, "from_public_bytes", missing)
     sealing.encryption_key.cache_clear()
     with pytest.raises(KeysError, match="nothing is sealed to less"):
-        verify(made.identities["north"].credential, made.trust(), at=NOW)
+        made.identities["north"].line.check()
