@@ -98,7 +98,7 @@ def test_a_site_is_warned_of_a_session_with_one_row_more_than_its_key_store_reme
 def test_the_aggregators_files_are_verified_and_no_party_is_among_them(consortium: Consortium) -> None:
     config = dict(consortium.made.aggregator)
     joined = site_storage().aggregator(config)
-    announced = {"certificates": (), "aggregator": b"", "study": None}
+    announced = {"fingerprints": (), "aggregator": b"", "study": None}
     assert msgspec.structs.replace(joined.manifest, **announced) == consortium.session.manifest
     assert joined.material == consortium.session.aggregator_material
     endless = Path(config["session"]).with_name("endless")
@@ -108,7 +108,7 @@ def test_the_aggregators_files_are_verified_and_no_party_is_among_them(consortiu
         ({"holder": "mallory"}, KeysError, "was signed by"),
         ({"session": str(endless)}, InputError, "longer than"),
         ({"store": ""}, InputError, "store is not configured"),
-        (consortium.made.sites["north"], KeysError, "not, with this certificate, the aggregator"),
+        (consortium.made.sites["north"], KeysError, "not, with the keys that it has now, the aggregator"),
     ):
         with pytest.raises(error, match=why):
             site_storage().aggregator({**config, **changes})

@@ -245,9 +245,7 @@ def test_lines_that_are_added_at_once_follow_one_another(new: TrailFile) -> None
     assert found.problems == ()
 
 
-def test_a_trail_outlives_its_signer_s_leaving_and_not_the_theft_of_its_keys(
-    trail: TrailFile, tmp_path: Path
-) -> None:
+def test_a_trail_outlives_its_signer_s_leaving_and_not_the_theft_of_its_keys(trail: TrailFile, tmp_path: Path) -> None:
     later = NOW + 400 * DAY  # the file ends after 365
     assert audit.read(trail.path.read_bytes(), certified().members, at=later).problems == ()
     other, folder = Certified("north"), tmp_path / "other"
