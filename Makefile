@@ -52,12 +52,17 @@ format: dev-venv ## format, and mend what can be mended without asking
 	$(BIN)/ruff check --fix-only .
 	$(BIN)/ruff format .
 
-requirements: dev-venv ## lock, with hashes, what is installed at sites, from the versions of constraints.txt
-	$(LOCK) --universal --python-version 3.10 --extra plots --extra dp --extra flower pyproject.toml \
+requirements: dev-venv ## lock, with hashes, what sites install and what makes a release, in the versions of constraints.txt
+	$(LOCK) --universal --python-version 3.10 --extra plots --extra dp --extra remote pyproject.toml \
 		--output-file requirements/sites.txt
-	printf 'hatchling\nhatch-fancy-pypi-readme\n' | $(LOCK) --python-version 3.12 - --output-file requirements/build.txt
+	$(LOCK) --universal --python-version 3.10 --extra flower pyproject.toml --output-file requirements/flower.txt
+	printf '%s\n' hatchling hatch-fancy-pypi-readme | $(LOCK) --universal --python-version 3.11 - \
+		--output-file requirements/build.txt
+	printf '%s\n' build cyclonedx-bom==7.5.0 hatchling hatch-fancy-pypi-readme pip-licenses==5.5.5 twine==6.2.0 | \
+		$(LOCK) --universal --python-version 3.11 - --output-file requirements/release.txt
+	echo uv | $(LOCK) --universal --python-version 3.11 - --output-file requirements/publish.txt
 
-release: dev-venv ## build what a release holds, in dist: wheel, sources, list of components (SBOM), licences
+release: ## build what a release holds, in dist: wheel, sources, list of components (SBOM), licences
 	scripts/make_release.sh
 
 clean: ## remove all that make, Python and the tools made, .venv too

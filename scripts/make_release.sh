@@ -1,7 +1,8 @@
 #!/bin/sh
 # make_release.sh: builds in dist/ the wheel and the sources, and beside them, of all that requirements/sites.txt
-# installs with it, the components (CycloneDX) and the licences. The same commit gives the same wheel and sources. Where
-# sources were unpacked there is no commit to ask: SOURCE_DATE_EPOCH is then the time of the release's.
+# installs with it, the components (CycloneDX) and the licences. Every tool is locked by hash (requirements/release.txt),
+# and nothing else runs. The same commit gives the same wheel and sources. Where sources were unpacked there is no commit
+# to ask: SOURCE_DATE_EPOCH is then the time of the release's.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -11,18 +12,18 @@ fi
 
 SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
 export SOURCE_DATE_EPOCH
-rm -rf dist build/release-venv
-.venv/bin/python -m build --no-isolation --outdir dist .
+python=$(scripts/choose_python.sh)
+tools=build/release-tools/bin installed=build/release-venv/bin/python
+rm -rf dist build/release-tools build/release-venv
+"$python" -m venv build/release-tools
+"$python" -m venv build/release-venv
+$tools/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/release.txt
+$tools/python -m build --no-isolation --outdir dist .
+$tools/twine check --strict dist/*.whl dist/*.tar.gz # the long description renders
 
-.venv/bin/uv tool run --from twine==6.2.0 twine check --strict dist/*.whl dist/*.tar.gz # the long description renders
-
-.venv/bin/python -m venv build/release-venv
-installed=build/release-venv/bin/python
-"$installed" -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/sites.txt
-"$installed" -m pip install --quiet --disable-pip-version-check --no-deps dist/*.whl
-
-.venv/bin/uv tool run --from cyclonedx-bom==7.5.0 cyclonedx-py environment --output-reproducible \
-    --pyproject pyproject.toml --output-file dist/components.cdx.json "$installed"
-.venv/bin/uv tool run --from pip-licenses==5.5.5 pip-licenses --python "$installed" --with-urls --format csv \
-    --output-file dist/licences.csv
+$installed -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/sites.txt
+$installed -m pip install --quiet --disable-pip-version-check --no-deps dist/*.whl
+$tools/cyclonedx-py environment --output-reproducible --pyproject pyproject.toml \
+    --output-file dist/components.cdx.json $installed
+$tools/pip-licenses --python $installed --with-urls --format csv --output-file dist/licences.csv
 (cd dist && sha256sum -- * >SHA256SUMS)

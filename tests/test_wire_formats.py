@@ -59,7 +59,7 @@ from fhe_auc_keys.bundles.session_keys import PartySecrets, aggregator_material
 from fhe_auc_keys.fleet import device, helper, tables
 from fhe_auc_keys.fleet import session as fleet_session
 from fhe_auc_keys.fleet.aggregator import BlobFile, BlobList, FleetResult, Opened
-from fhe_auc_keys.site import answered_studies, invitation, key_erasure, made_sessions
+from fhe_auc_keys.site import agreed_studies, answered_studies, invitation, key_erasure, made_sessions, making
 from fhe_auc_keys.site.policy import Policy
 from fhe_auc_keys.store import fixed_lists, key_store, trusted_authorities
 from fhe_auc_keys.store.budget import Entry, Ledger, Limit
@@ -117,6 +117,7 @@ RELEASE = Release(
     Sketch((("p", 2), ("n", 2))),
     (Sum("s", (Term((Factor((Part("p"), Part("n", "below", -2))), Factor(constants=(1, -3)))),)),),
 )
+NEWEST = agreed_studies.Answered(1, SESSION, 2, 2**31)
 STUDY = Study(
     model="sepsis-net 2.1", outcome="sepsis", cohort="adults", period="2025", row_caps={"north": 5000, "south": 70_000}
 )
@@ -277,6 +278,18 @@ VECTORS: dict[str, Callable[[Path], bytes]] = {
             ),
         )
     ),
+    "record of agreed studies": lambda _: agreed_studies._FORMAT.frame(
+        agreed_studies._Book(
+            (agreed_studies.Agreed(STUDY, (NEWEST,), b"thresholds"),),
+            (("model", "outcome", ("north", "south")),),
+            {"00": (True, 2**31)},
+            {"01": agreed_studies.Waiting(b"announcement", "why", 2**31)},
+        )
+    ),
+    "record of studies made here": lambda _: making._FORMAT.frame(
+        making._Record((making._Series(STUDY, (NEWEST,)),), {"00": making._Sent(("file",), 2**31)})
+    ),
+    "files of a session made here": lambda _: making._FILES.frame({"file": b"content"}),
     "invitation": lambda _: invitation._FORMAT.frame(
         invitation._Signed(serialise.encode(invitation._Body(b"certificate", b"list", OFFER, b"")), b"signature")
     ),

@@ -35,7 +35,8 @@ _SECTIONS = {
     "Between machines": {
         "keys": "Certify sites, and hand out a session's keys.",
         "serve": "Play a role in all sessions that come into a folder.",
-        "session": "Carry a session by files, or see how one stands.",
+        "session": "Make a study's sessions, or see how one stands.",
+        "pending": "Show what waits for a person, and say yes or no.",
         "fleet": "Evaluate on a fleet of devices, through files.",
         "helper": "Play the helper of sessions, who has the key.",
         "audit": "Verify a role's audit trail, and show it.",
@@ -51,7 +52,7 @@ _SECTIONS = {
 
 _FOREIGN = "Added by other packages"  # heading of all other commands, if there are any
 
-_HERE = {*_SECTIONS["Evaluate"], "serve", "session", "helper"}
+_HERE = {*_SECTIONS["Evaluate"], "serve", "helper"}
 """Commands that are no plug-ins: functions of their names, in modules of their names."""
 
 

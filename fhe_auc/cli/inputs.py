@@ -6,7 +6,7 @@ import contextlib
 import functools
 import os
 import pkgutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -39,6 +39,14 @@ class PartyFiles:
     label_column: str
     score_column: str
     entries: Entries
+
+    @property
+    def result(self) -> Path | None:
+        """The one result of a session that is given in their place; `InputError` beside others; None: there is none."""
+        found = [path for path in self.paths if path.suffix.lower() == ".json"]
+        if found and len(self.paths) > 1:
+            raise InputError(f"{str(found[0])!r} is a session's result: give it alone", file=str(found[0]))
+        return found[0] if found else None
 
     def read(self) -> list[PartyData]:
         """Read the parties; raise `InputError` as `fhe_auc.rows.party_files.read_parties` does."""
@@ -315,6 +323,13 @@ protocol_options = click.option(
 def given(name: str) -> bool:
     """Return whether the running command's parameter was given, or has its default."""
     return click.get_current_context().get_parameter_source(name) is not ParameterSource.DEFAULT
+
+
+def refuse_beside_a_result(known: Container[str]) -> None:
+    """Raise `InputError` where the running command was given an option that is not `known`, which a result has set."""
+    for param in click.get_current_context().command.params:
+        if param.param_type_name == "option" and param.name not in known and given(str(param.name)):
+            raise InputError(f"{param.opts[0]} does not go with a session's result, which says what was asked")
 
 
 def with_flags(options: Mapping[str, int | float | str], **flags: int | float | str | None) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from fhe_auc.cli.evaluation_table import binning_error_rows, interval_rows, prin
 from fhe_auc.cli.session_options import SessionOptions, histogram_options, naming_the_aggregator
 from fhe_auc.question.analysis import MOST_MIN_CELL, Questions
 from fhe_auc.results import result_tables
+from fhe_auc.results.asked import Asked, ReportAsked
 from fhe_auc.results.intervals import WIDENED
 from fhe_auc.results.report_measures import NOT_PROBABILITIES
 
@@ -53,6 +54,7 @@ def _printable(context: click.Context, parameter: click.Parameter, title: str | 
         "fhe-auc report *.csv --thresholds quantile:200",
         "fhe-auc report *.csv --keys helper --thresholds uniform:100",
         "fhe-auc report all.parquet --site-column hospital --json | jq .metrics.roc_auc",
+        "fhe-auc report results/20261123T185001Z-31c4….json        of a session between machines",
     )
 )
 @inputs.party_files
@@ -136,6 +138,9 @@ def report(
     parties the pooled rows of each label in each bin. Page and files show them in bins that are merged until no count
     is small.
 
+    FILE may also be a site's result of a report between machines (.json), which says what was asked: then this writes
+    the page that it is, and --title alone changes it. `fhe-auc check` says who has signed it.
+
     AUCs of groups (--by), how far sites differ (--heterogeneity), and the AUCs' intervals where patients have several
     rows (--cluster) come from one more session, of `verified`; counts of groups at the threshold from a third one. With
     --score-columns a second model has the same, and one more session each has differences of AUC and net benefit.
@@ -149,22 +154,34 @@ def report(
     _check_folder(out, cards.FILES, force=force)
     if table is not None:
         _check_folder(table.parent, (table.name,), force=force)
-    parties, analysis = files.read_for(replace(asked, min_cell=min(asked.min_cell, MOST_MIN_CELL)))
-    with output.progress("Keys and parties") as progress:
-        made = cards.report_of(
-            parties,
-            analysis,
-            protocol=session.plugin.name,
-            options=session.options,
-            thresholds=session.in_one_process,
-            specification=session.specification,
-            wanted=wanted,
-            title=title or "",
+    if (result := files.result) is not None:
+        inputs.refuse_beside_a_result({"out", "pdf", "table", "force", "title", "as_json"})
+        made = cards.Report.load(result)
+        made = replace(made, facts=replace(made.facts, title=title or made.facts.title))
+    else:
+        parties, analysis = files.read_for(replace(asked, min_cell=min(asked.min_cell, MOST_MIN_CELL)))
+        question = Asked(
+            analysis=analysis,
             interval=interval,
-            min_cell=asked.min_cell,
-            setup=session.setup,
-            progress=naming_the_aggregator(progress),
+            report=ReportAsked(
+                protocol=session.plugin.name,
+                options=dict(session.options),
+                threshold=wanted.thresholds,
+                cost_ratio=cost_ratio,
+                alert_rate=alert_rate,
+                min_cell=asked.min_cell,
+                title=title or "",
+            ),
         )
+        with output.progress("Keys and parties") as progress:
+            made = cards.report_of(
+                parties,
+                question,
+                thresholds=session.in_one_process,
+                specification=session.specification,
+                setup=session.setup,
+                progress=naming_the_aggregator(progress),
+            )
     with output.progress("Drawing"):
         saved = made.save(out, pdf=pdf)
         if table is not None:

@@ -138,6 +138,8 @@ class Server:
         if self._clock.monotonic() > self._renewal:
             self._standing = self._renewed()
         wrong = wrong or self._standing
+        if self.role == "site":
+            wrong = wrong or "; ".join(self._storage.make_due(self.config, self._inboxes[0]))
         for session in self._sessions.values():
             if stop is not None and stop.is_set():
                 return

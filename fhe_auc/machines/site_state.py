@@ -170,6 +170,10 @@ class SiteStorage(ABC):
     def site(self, config: Mapping[str, Any]) -> AbstractContextManager[SiteState]:
         """Open a site's state as configured; raise `FheAucError` where that fails."""
 
+    def make_due(self, config: Mapping[str, Any], exchange: Exchange) -> list[str]:
+        """Make the sessions that are due of the studies that this site makes; return what is wrong with them."""
+        return []
+
     @abstractmethod
     def serving(self, config: Mapping[str, Any], *, by_policy: bool) -> AbstractContextManager[None]:
         """Be the process that plays a role for long: all other calls open the role's state without its passphrase.

@@ -2,14 +2,14 @@
 
 A pooled AUC of different things is worth nothing: of two versions of a model, two outcomes, cohorts or periods. So
 every session between machines carries its study, signed, and a site answers unasked what a study that it has agreed to
-makes (`fhe_auc.session.steps`), and nothing else.
+makes (`fhe_auc.report.studies`), and nothing else.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from datetime import date, datetime, timezone
+from datetime import date, datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ from fhe_auc.base.names import first_alike, known_names, problem_with
 from fhe_auc.base.serialise import encode
 from fhe_auc.question import binning
 from fhe_auc.question import thresholds as grids
-from fhe_auc.question.analysis import DEFAULT_MIN_CELL, Questions, levels_of
+from fhe_auc.question.analysis import DEFAULT_MIN_CELL, PLAIN, Analysis, Variable, levels_of
 
 MAX_CHARACTERS = 300
 MOST_AWAY = 2**20
@@ -70,10 +70,10 @@ class Study(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         Level of confidence intervals; 0 for none.
     label_column, score_columns, by, classes, cross_groups, heterogeneity, min_cell, cluster, each_pair
         As the options of these names; each of ``by`` is a column with all its levels, "sex=F,M".
-    report, calibrate : bool
-        Whether the pooled score histogram is asked for too, for ``fhe-auc report`` or ``calibrate fit``.
-    decisions, cost_ratio, alert_rate
-        As ``report --threshold``, ``--cost-ratio``, ``--alert-rate``; 0 for none.
+    report : bool
+        Whether the sessions of a report are asked for: its pooled score histogram is what a calibration map is made of.
+    decisions, cost_ratio, alert_rate, title
+        As ``report --threshold``, ``--cost-ratio``, ``--alert-rate``, ``--title``; 0 or "" for none.
     row_caps : dict of str to int
         Party to the most rows that it may put in, 1 to 2^40; who is not named has no cap.
     rows : dict of str to int
@@ -115,10 +115,10 @@ class Study(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     cluster: str = ""
     each_pair: bool = False
     report: bool = False
-    calibrate: bool = False
     decisions: tuple[float, ...] = ()
     cost_ratio: float = 0.0
     alert_rate: float = 0.0
+    title: str = ""
     row_caps: dict[str, int] = {}
     rows: dict[str, int] = {}
     proofs: bool = True
@@ -222,6 +222,11 @@ class Study(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         return self.model, self.outcome
 
     @property
+    def series(self) -> tuple[str, ...]:
+        """What a study and those that take its place have in common, however else they ask."""
+        return self.maker, *self.question, self.cohort, self.period
+
+    @property
     def listed(self) -> NDArray[np.float64] | None:
         """Thresholds of the listed score values, shape (m,); None where any scores may be."""
         return binning.thresholds_of(binning.parse_listed(self.score_values)) if self.score_values else None
@@ -231,17 +236,23 @@ class Study(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         """The most rows of each party that has a cap."""
         return self.rows or self.row_caps
 
-    def questions(self) -> Questions:
-        """Return what is asked of rows; raise `InputError` where levels are not named, or twice."""
-        return Questions(
-            score_columns=self.score_columns or ("score",),
-            by=levels_of(self.by),
+    def analysis(self) -> Analysis:
+        """Return what is asked of rows; raise `InputError` for what cannot be, and where levels are not named."""
+        by = levels_of(self.by)
+        if unknown := next((name for name, levels in by.items() if not levels), ""):
+            raise InputError(
+                f"by: which levels does {unknown!r} have? Nobody sees the rows of all sites, so all are named: "
+                f'"{unknown}=LEVEL,LEVEL"'
+            )
+        return Analysis(
+            models=self.score_columns or PLAIN.models,
+            by=tuple(Variable(name, levels) for name, levels in by.items()),
             classes=self.classes,
             cross_groups=self.cross_groups,
             heterogeneity=self.heterogeneity,
             min_cell=self.min_cell,
-            cluster=self.cluster,
-            each_pair=self.each_pair,
+            cluster=self.cluster or msgspec.UNSET,
+            each_pair=self.each_pair or msgspec.UNSET,
         )
 
     def turn(self, at: datetime) -> int:
@@ -253,6 +264,11 @@ class Study(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
             return 12 * at.year + at.month
         hours = int(at.timestamp()) // 3600 + (24 * _MONDAY if self.every == "week" else 0)
         return hours // _HOURS[self.every]
+
+    @property
+    def pause(self) -> timedelta:
+        """Half of the shortest turn: so much lies between two sessions of a step by anybody's clock."""
+        return timedelta(hours=_HOURS.get(self.every, 28 * 24 if self.every else 0)) / 2
 
     def require_rows(self, party: str, rows: int) -> None:
         """Raise `InputError` where a party has more rows than its cap."""

@@ -15,7 +15,7 @@ from fhe_auc.figures.report_card import draw as draw
 from fhe_auc.report.page import FILES as FILES
 from fhe_auc.report.page import render as render
 from fhe_auc.report.page import save as save
-from fhe_auc.report.session import Report as Report
+from fhe_auc.report.report import Report as Report
 from fhe_auc.report.session import federated_report as federated_report
 from fhe_auc.report.session import report_of as report_of
 from fhe_auc.results.report_card import Decisions as Decisions

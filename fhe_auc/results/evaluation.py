@@ -1,4 +1,4 @@
-"""What sessions yield: `Evaluation` or `QuantileThresholds`; `Outcome` is what both have, such as what it cost."""
+"""What sessions yield: `Evaluation`, `QuantileThresholds`, `CellCounts`; `Outcome` is what all have, as its cost."""
 
 from __future__ import annotations
 
@@ -71,6 +71,8 @@ class Outcome:
         Parameters of the protocol on which the worth of its verdict depends, by name.
     warnings : tuple[str, ...]
         What the reader ought to know.
+    own_warnings : tuple[str, ...]
+        Those of them that are about this party's own rows, or those of single parties: they are for their people.
     study : Study or None
         What was evaluated, as the parties of a session between machines have agreed; None in one process. Each party
         checks its own rows and its row cap.
@@ -90,6 +92,7 @@ class Outcome:
     seconds: Mapping[str, float] = field(default_factory=dict)
     settings: Mapping[str, bool | int | float | str] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
+    own_warnings: tuple[str, ...] = ()
     study: Study | None = None
     unproved_parties: tuple[str, ...] = ()
 
@@ -183,7 +186,7 @@ class Evaluation(Outcome):
         first = {"auc": self.auc, "binning_error": self.binning_error, "numerical_error": self.numerical_error}
         plain = first | asdict(self)  # what one looks for comes first
         plain["seconds"], plain["settings"] = dict(self.seconds), dict(self.settings)
-        plain["warnings"] = list(self.warnings)
+        plain["warnings"], plain["own_warnings"] = list(self.warnings), list(self.own_warnings)
         plain["study"] = None if self.study is None else self.study.as_dict()
         plain["estimates"] = [estimate.as_dict() for estimate in self.estimates]
         of_inputs = plain.pop("inputs_proved"), plain.pop("inputs_not_proved")
@@ -333,6 +336,27 @@ class QuantileThresholds(Outcome):
                 "the aggregator has not told all parties the same, or the manifest is for other thresholds",
                 check="thresholds",
             )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class CellCounts(Outcome):
+    """How many rows of each label all parties have in each cell, for what a report says of groups and of decisions.
+
+    Attributes
+    ----------
+    positives, negatives : ndarray of int64, shape (cells,)
+        Rows of each label. A cell is a level of a variable, level by level and variable by variable, and there a bin of
+        scores; of several models a bin of each one's, those of the last model going fastest.
+    verified : bool
+        Whether these sums are proved to be those of what the parties have sent.
+    soundness : float or None
+        As of `QuantileThresholds`.
+    """
+
+    positives: NDArray[np.int64]
+    negatives: NDArray[np.int64]
+    verified: bool = False
+    soundness: float | None = None
 
 
 def preceded(evaluation: Evaluation, found: QuantileThresholds) -> Evaluation:

@@ -30,7 +30,7 @@ from fhe_auc.question.analysis import Analysis
 from fhe_auc.question.binning import bins_of
 from fhe_auc.results.estimates import GroupEstimate
 from fhe_auc.results.intervals import Interval
-from fhe_auc.results.report_measures import Measure, calibration_measures, rate_interval
+from fhe_auc.results.report_measures import Measure, OfBothLabels, calibration_measures, rate_interval
 
 CELLS = ("TP", "FP", "FN", "TN")
 RATES = {
@@ -92,9 +92,9 @@ class GroupDecision:
 
 
 def of_cells(
-    histogram: Histogram, analysis: Analysis, min_cell: int, hidden: Collection[str], above: int = 1
+    of_levels: OfBothLabels, analysis: Analysis, min_cell: int, hidden: Collection[str], above: int = 1
 ) -> Iterator[GroupDecision]:
-    """Yield each group's decision, of a histogram with as many bins for each level of `analysis.by`.
+    """Yield each group's decision, of counts in as many bins for each level of `analysis.by`.
 
     Of these the first at or above the threshold is `above`. Groups named in `hidden` are not shown, nor those with a
     count from 1 to ``min_cell - 1``, nor, of the variable, the next smallest ones where the counts of all rows would
@@ -104,7 +104,7 @@ def of_cells(
     tp, fp, fn, tn = (
         side.reshape(levels, -1)[:, of].sum(axis=1)
         for of in (slice(above, None), slice(above))
-        for side in (histogram.positives, histogram.negatives)
+        for side in (of_levels.positives, of_levels.negatives)
     )
     cells = np.stack([tp, fp, fn, tn], axis=1).astype(np.int64)
     for variable in analysis.by:
@@ -128,7 +128,7 @@ class GroupCalibration(NamedTuple):
 
 
 def calibrations(
-    cells: Histogram, analysis: Analysis, pooled: Histogram, edges: NDArray[np.float64], level: float | None
+    cells: OfBothLabels, analysis: Analysis, pooled: Histogram, edges: NDArray[np.float64], level: float | None
 ) -> Iterator[GroupCalibration]:
     """Yield the calibration of each group with rows of both labels, of counts in bins that begin at a few `edges`.
 

@@ -6,9 +6,10 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fhe_auc import metrics
 from fhe_auc.metrics import Estimate, Histogram
@@ -49,6 +50,18 @@ _LABELS_OF = {"recall": LABELS[:1], "specificity": LABELS[1:]}
 TOO_FEW = f"fewer than {FEWEST} rows: too few for an interval"
 _HELD = (0.9, 0.95)  # specificity, or sensitivity, at the operating points
 _MAX_FPR = 0.1
+
+
+class OfBothLabels(Protocol):
+    """Rows of each label in cells of some kind."""
+
+    @property
+    def positives(self) -> NDArray[Any]:
+        """Those of label 1, shape (cells,)."""
+
+    @property
+    def negatives(self) -> NDArray[Any]:
+        """Those of label 0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -405,11 +418,11 @@ def _wilson(successes: float, rows: float, level: float) -> Interval:
 
 
 def net_benefits(
-    names: tuple[str, ...], cells: Histogram, threshold: float, level: float | None, min_cell: int
+    names: tuple[str, ...], cells: OfBothLabels, threshold: float, level: float | None, min_cell: int
 ) -> tuple[Measure, ...]:
     """Return the net benefit at a threshold below 1 of two models on the same rows, and the second's minus the first's.
 
-    `cells` has four bins, as in `_ACTS`. What acting on a row is worth is 1 if it is positive, else -t/(1 - t);
+    `cells` are four, as in `_ACTS`. What acting on a row is worth is 1 if it is positive, else -t/(1 - t);
     intervals are Wald's of its mean over rows. The difference has none where it could give away a count from 1 to
     ``min_cell - 1``.
     """

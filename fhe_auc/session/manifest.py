@@ -22,6 +22,7 @@ from fhe_auc.session.plan import EncodedPlan, Keys, Plan
 
 SESSION_BYTES = 16
 _NAME_BYTES = 32
+_MOST_STEPS, _MOST_TURNS = 100, 2**40
 P = TypeVar("P", bound=Plan)
 
 
@@ -59,8 +60,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     options: dict[str, bool | int | float | str] = msgspec.field(default_factory=dict)  # all else agreed on; finite
     fleet: Fleet | None = None  # with a helper, devices in place of `parties`
     common_secret: bytes = b""  # 32 bytes, or none
-    step: str = ""  # which of the study's sessions this is (`fhe_auc.session.steps`); empty where it is none of these
-    turn: int = 0  # of which of the study's hours, days, weeks or months (`Study.turn`)
+    step: int = 0  # which of its study's sessions this is, from 1 on (`fhe_auc.report.studies`); 0 where of none
+    turn: int = 0  # in which of the study's hours, days, weeks or months (`Study.turn`)
 
     def __post_init__(self) -> None:
         if len(self.session) != SESSION_BYTES:
@@ -99,8 +100,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         known = set(self.parties).union(() if self.study is None else self.study.sites)  # some may have left
         if self.study is not None and (strangers := set(self.study.caps) - known):
             raise InputError(f"row-caps: {min(strangers)!a} is not a party of the session")
-        if len(self.step) > MAX_CHARACTERS or not self.step.isprintable():
-            raise InputError(f"a session's step in its study has at most {MAX_CHARACTERS} printable characters")
+        if not 0 <= self.step <= _MOST_STEPS or not 0 <= self.turn <= _MOST_TURNS:
+            raise InputError(f"a session is step 1 to {_MOST_STEPS} of its study, or of none: 0; got {self.step}")
         listed = None if self.study is None else self.study.listed
         if listed is not None and not np.array_equal(self.thresholds, listed):
             raise InputError("the session's thresholds are not those of the score values that its study lists")

@@ -258,6 +258,7 @@ class Party(Generic[R]):
             study=self.manifest.study,
             keys=self.manifest.keys,
             warnings=(*self._outcome.warnings, *self.own_warnings),
+            own_warnings=self.own_warnings,
             settings={**self._outcome.settings, "signed": self.protection is not None},
             seconds=self._seconds,
             rounds=len(self._answered),

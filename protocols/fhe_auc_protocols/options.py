@@ -11,6 +11,7 @@ __all__ = [
     "BoundariesDistributedDp",
     "BoundariesFederated",
     "BoundariesLocalDp",
+    "CountsFederated",
     "DpaucGaussian",
     "DpaucLaplace",
     "DpaucRandomizedResponse",
@@ -86,6 +87,13 @@ class HistogramFederated(Options):
 
     protocol = "histogram-federated"
     default_thresholds = "hybrid:5000"  # those of exact and verified: a report's AUC is theirs
+
+
+@dataclass(frozen=True, kw_only=True)
+class CountsFederated(Options):
+    """Of ``counts-federated``: none."""
+
+    protocol = "counts-federated"
 
 
 @dataclass(frozen=True, kw_only=True)

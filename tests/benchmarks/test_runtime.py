@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import numpy as np
 import pytest
 from click.testing import CliRunner
 
@@ -22,7 +21,6 @@ from fhe_auc_benchmarks.runtime.measure import PUBLISHED, Measurement, measure
 from fhe_auc_benchmarks.runtime.peers.plaintext import Plaintext
 from fhe_auc_benchmarks.runtime.problem import BenchmarkProblem
 from fhe_auc_benchmarks.stopwatch import Stopwatch
-from tests.support.pooled import pooled
 
 SMALL = BenchmarkProblem(3, 8)
 
@@ -42,16 +40,6 @@ def peer(module: str, name: str, *, needs: str | None = None) -> Callable[[Bench
 published, published_tuned = peer("published", "Published"), peer("published", "PublishedTuned")
 paillier = peer("paillier", "Paillier", needs="phe")
 secret_shares = peer("secret_shares", "SecretShares", needs="mpyc")
-
-
-def test_a_problem_repeats_the_rows_of_twenty_parties_and_knows_their_auc() -> None:
-    from sklearn.metrics import roc_auc_score
-
-    problem = BenchmarkProblem(43, 50)
-    assert np.array_equal(problem.data(2).y_score, problem.data(22).y_score)
-    assert not np.array_equal(problem.data(2).y_score, problem.data(3).y_score)
-    rows = pooled([problem.data(party) for party in range(43)])
-    assert problem.auc == pytest.approx(roc_auc_score(rows.y_true, rows.y_score), abs=1e-3)
 
 
 @pytest.mark.parametrize(

@@ -64,6 +64,7 @@ def test_what_runs_is_the_wheel_with_our_four_packages_and_no_generic_name(insta
     found = {each.name for each in installed.iterdir() if each.is_dir() and "." not in each.name}
     assert found - {"bin", "__pycache__"} == IMPORTED
     assert (installed / "fhe_auc" / "data" / "covid_clinics.npz").is_file()
+    assert (installed / "fhe_auc" / "machines" / "units" / "role.service").is_file()
     code = "import json, sys, fhe_auc_keys.store.key_store, fhe_auc_benchmarks\n"
     code += "import fhe_auc_protocols.blinded_auc.semi_honest\n"
     code += "print(json.dumps([sys.modules[name].__file__ for name in sys.argv[1:]]))"

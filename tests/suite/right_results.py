@@ -28,7 +28,7 @@ NOISY = (
 )
 """Protocols whose noise is never small: all that is known is that every party has the same result."""
 
-_OWN = ("seconds", "warnings", "upload_bytes_per_party", "download_bytes_per_party")
+_OWN = ("seconds", "warnings", "own_warnings", "upload_bytes_per_party", "download_bytes_per_party")
 
 
 def check(world: World, name: str, counting: Sequence[str]) -> str:
@@ -62,7 +62,7 @@ def check(world: World, name: str, counting: Sequence[str]) -> str:
     assert found.upload_bytes_per_party == sum(len(world.said[number, name]) for number in rounds)
     assert found.download_bytes_per_party == sum(len(world.asked[number - 1]) for number in rounds)
     assert found.keys == (case.keys if case.keys != "none" else "none")
-    if case.protocol in ("histogram-federated", "boundaries-federated") or (case.exact and case.protocol == "verified"):
+    if case.protocol.endswith("-federated") or (case.exact and case.protocol == "verified"):
         assert 0 < found.soundness < 2**-30
     if case.protocol not in NOISY:
         _CHECKS[case.protocol](case, found, counted)
@@ -150,6 +150,19 @@ def _histogram(case: Case, found: Any, counted: Sequence[PartyData]) -> None:
         assert np.array_equal(counts[-len(GRID) :], np.bincount(bins[rows.labels == label], minlength=len(GRID)))
 
 
+def _counts(case: Case, found: Any, counted: Sequence[PartyData]) -> None:
+    rows, levels = pool(counted), [len(each.levels) for each in case.analysis.by]
+    counts = {1: [], 0: []}
+    bins = [binned(scores, GRID) for scores in rows.scores]
+    for level in range(sum(levels) or 1):
+        own = rows.groups[0] == level if levels else np.ones(rows.rows, bool)
+        for cell in np.ndindex(*[len(GRID)] * len(bins)):
+            there = own & np.all([of_model == each for of_model, each in zip(bins, cell, strict=True)], axis=0)
+            for label, told in counts.items():
+                told.append(int((there & (rows.labels == label)).sum()))
+    assert (found.positives.tolist(), found.negatives.tolist()) == (counts[1], counts[0])
+
+
 def _boundaries(case: Case, found: Any, counted: Sequence[PartyData]) -> None:
     """Compare with what one party finds that has all rows."""
     alone = replace(pool(counted), name="all")
@@ -171,4 +184,5 @@ _CHECKS = {
     **dict.fromkeys(("semi-honest", "malicious", "dpauc-rr", "ustat-krr"), _near),
     **dict.fromkeys(("histogram-federated", "histogram-distributed-dp"), _histogram),
     "boundaries-federated": _boundaries,
+    "counts-federated": _counts,
 }

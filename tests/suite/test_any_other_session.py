@@ -16,6 +16,8 @@ CASES = [
     Case("histogram-local-dp", least=2),
     Case("boundaries-federated", "sealed"),
     Case("boundaries-federated", "helper", 3),
+    Case("counts-federated", "sealed", part="groups"),
+    Case("counts-federated", "helper", 2, "models"),
     Case("boundaries-distributed-dp", "helper", 2),
     Case("boundaries-local-dp", least=3),
     Case("dpauc-laplace", least=3),

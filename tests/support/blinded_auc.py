@@ -11,13 +11,10 @@ from fhe_auc.base.serialise import decode, encode
 from fhe_auc.rlwe.polynomials import Words
 from fhe_auc.rows.counts import Counts
 from fhe_auc.rows.party_data import PartyData
-from fhe_auc.session import registry
 from fhe_auc.session.ckks_computation import running_sum
 from fhe_auc.session.computation import Result
 from fhe_auc.session.manifest import Manifest
-from fhe_auc.session.messages import Message
 from fhe_auc.session.plan import EncodedPlan, Plan
-from fhe_auc.session.protocol import Request
 from fhe_auc_keys.roles.sealed import own_secrets
 from fhe_auc_protocols.blinded_auc import semi_honest
 from fhe_auc_protocols.blinded_auc.blinding import RandomBits
@@ -27,6 +24,8 @@ from fhe_auc_protocols.blinded_auc.masked_shares import Run, runs
 from fhe_auc_protocols.blinded_auc.plan import AucPlan, Workload
 from fhe_auc_protocols.blinded_auc.protocol import trapezoid_computation
 from fhe_auc_protocols.blinded_auc.result_check import Recovered, Totals, accept, recover
+from tests.support.exact_sessions import Play
+from tests.support.wire import payload_of
 
 
 def largest_multiplier(bits: int) -> int:
@@ -120,25 +119,14 @@ def session_sums(parties: Sequence[PartyData], tamper: Any = None, **asked: Any)
 
     `tamper(aggregator, submissions)` makes the result of an aggregator that deviates.
     """
-    plugin: Any = registry.load("semi-honest")
-    session = plugin.prepare(Request(parties=tuple(data.name for data in parties), **asked))
-    delivery, manifest = session.delivery(), session.manifest
-    aggregator = plugin.aggregator(manifest, delivery.aggregator)
-    roles = [plugin.party(manifest, delivery.parties[data.name], data) for data in parties]
-    message, sent, result = aggregator.start(), dict[str, bytes](), b""
-    while message is not None:
-        for role in roles:
-            answer = role.respond(message)
-            if aggregator.round == 1:
-                sent[role.name] = Message.from_bytes(answer, limit=len(answer)).unsealed
-            aggregator.receive(role.name, answer)
-        if tamper and aggregator.round == 1:
-            content = tamper(aggregator, sent)
-            aggregator._side.aggregate = lambda _: content  # noqa: B023 - of this round alone
-        message = aggregator.finish_round()
-        if message is not None and aggregator.round == 2:
-            result = decode(Message.from_bytes(message, limit=len(message)).unsealed, Result, "result").content
-    secrets_of = own_secrets(delivery.parties[parties[0].name], manifest)
-    computation = trapezoid_computation(manifest)
-    totals = computation.decrypt(computation.secret(secrets_of.context), result)
-    return [role.result() for role in roles], recover(totals, computation.plan)
+    play = Play("semi-honest", parties, asked.pop("thresholds"), **{"max_rows": 10**6, **asked})
+    sent = play.answers(play.aggregator.start())
+    if tamper:
+        content = tamper(play.aggregator, {name: payload_of(each) for name, each in sent.items()})
+        play.aggregator._side.aggregate = lambda _: content
+    message = play.deliver(sent)
+    assert message is not None
+    result, told = decode(payload_of(message), Result, "result").content, play.read(message)
+    secrets_of = own_secrets(play.material[parties[0].name], play.manifest)
+    computation = trapezoid_computation(play.manifest)
+    return told, recover(computation.decrypt(computation.secret(secrets_of.context), result), computation.plan)

@@ -13,6 +13,7 @@ from fhe_auc_keys.bundles.sealed_bundles import AGGREGATOR_KIND
 from fhe_auc_keys.cli import common, describe, trust
 from fhe_auc_keys.errors import KeysError
 from fhe_auc_keys.site import answered_studies
+from fhe_auc_keys.site.agreed_studies import Site
 from fhe_auc_keys.site.policy import Policy
 from fhe_auc_keys.site.session_files import (
     announced_to_party,
@@ -137,7 +138,8 @@ def _open_by_policy(paths: tuple[Path, ...], vault: Vault) -> common.Report:
     files = [file for path in paths for file in (sorted(path.iterdir()) if path.is_dir() else [path])]
     told: list[dict[str, Any]] = []
     with trust.opened(vault) as (store, identity, members):
-        role = Role(store, identity, members, identity.member(members, at=common.now()), Policy.stored(store))
+        policy, me = Policy.stored(store), identity.member(members, at=common.now())
+        role = Role(store, identity, members, me, policy, Site(None, None))
         for file in newest_first(filter(Path.is_file, files)):
             arrived = take_in(Folder(file.parent), file.name, role, at=common.now())
             told.append({"file": file, "outcome": arrived.outcome, "why": arrived.why})

@@ -18,7 +18,7 @@ from fhe_auc_keys.trust.public_keys import printable
 
 _FACTS = ("party", "time", "session", "manifest")
 _KINDS = ("evaluation", "boundaries", "error")
-_OWN = {"seconds", "upload_bytes_per_party", "download_bytes_per_party", "warnings"}
+_OWN = {"seconds", "upload_bytes_per_party", "download_bytes_per_party", "warnings", "own_warnings"}
 """Of what a session has yielded, that which each site measures, or is told, for itself."""
 _LONGEST = 64  # characters shown of what a site has written; a digest
 _MOST = 9  # differences shown

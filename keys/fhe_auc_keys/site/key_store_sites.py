@@ -21,7 +21,9 @@ from fhe_auc_keys.bundles.sealed_bundles import AGGREGATOR_KIND, PARTY_KIND, spe
 from fhe_auc_keys.errors import DamagedFileError, KeysError, about
 from fhe_auc_keys.roles.local_consortium import TRIAL, Consortium
 from fhe_auc_keys.site import unattended
+from fhe_auc_keys.site.agreed_studies import Site
 from fhe_auc_keys.site.key_erasure import destroy_keys, note_ends
+from fhe_auc_keys.site.making import NAME, make_due
 from fhe_auc_keys.site.policy import Policy, is_in
 from fhe_auc_keys.site.session_files import (
     announced_to_aggregator,
@@ -118,15 +120,13 @@ class KeyStoreStorage(SiteStorage):
 
     @contextmanager
     def serving(self, config: Mapping[str, Any], *, by_policy: bool) -> Iterator[None]:
-        vault = _vault(config)
+        vault = vault_of(config)
         with serving(vault.directory):
             try:
                 _SERVED[vault.directory] = vault.unlocked()
                 drop_variable()
                 with self._opened(config) as store:
                     own_identity(store)
-                    if by_policy:
-                        Policy.stored(store)
                 yield
             finally:
                 _SERVED.pop(vault.directory, None)
@@ -137,9 +137,19 @@ class KeyStoreStorage(SiteStorage):
         at = self._clock.now()
         with self._opened(config) as store:
             members = self._renewed(store, exchange)
-            identity, policy = own_identity(store), Policy.stored(store) if by_policy else None
-            role = unattended.Role(store, identity, members, identity.member(members, at=at), policy)
+            identity, policy = own_identity(store), Policy.stored(store) if is_in(store) else None
+            results = Path(str(config["results"])) if config.get("results") else None
+            role = unattended.Role(
+                store, identity, members, identity.member(members, at=at), policy, Site(results, None)
+            )
             return [unattended.take_in(exchange, name, role, at=at) for name in names]
+
+    def make_due(self, config: Mapping[str, Any], exchange: Exchange) -> list[str]:
+        with self._opened(config) as store:
+            if NAME not in store.names("trust"):
+                return []
+            stands = make_due(config, store, exchange, self._renewed(store, exchange), self._clock)
+        return [f"study {each.study.digest.hex()[:8]}: {each.wrong}" for each in stands if each.wrong]
 
     @contextmanager
     def site(self, config: Mapping[str, Any]) -> Iterator[SiteState]:
@@ -152,7 +162,7 @@ class KeyStoreStorage(SiteStorage):
         with self._opened(config) as store:
             data_set = str(config.get("data-set") or budget.DEFAULT_DATA_SET)
             by_policy = not config.get("holder") and is_in(store)
-            holder = Policy.stored(store).holder if by_policy else _needed(config, "holder")
+            holder = Policy.stored(store).holder if by_policy else str(config.get("holder") or "")
             yield StoredState(store, holder, data_set, self._clock)
 
     def shield(self, config: Mapping[str, Any]) -> None:
@@ -191,7 +201,7 @@ class KeyStoreStorage(SiteStorage):
         path, at = Path(_needed(config, "session")), self._clock.now()
         with self._opened(config) as store:
             identity, members = own_identity(store), known_members.stored(store)
-            vault = replace(_vault(config), key=store.key)  # its passphrase may be gone when the list is fixed
+            vault = replace(vault_of(config), key=store.key)  # its passphrase may be gone when the list is fixed
         with about(path):
             announced, material, loaded = open_for_aggregator(
                 read_from_others(path) if document is None else document,
@@ -211,7 +221,7 @@ class KeyStoreStorage(SiteStorage):
     @contextmanager
     def _opened(self, config: Mapping[str, Any]) -> Iterator[KeyStore]:
         """Open a key store, and note which sessions are past their end."""
-        with _vault(config).open() as store:
+        with vault_of(config).open() as store:
             note_ends(store, at=self._clock.now())
             yield store
 
@@ -259,7 +269,8 @@ class KeyStoreStorage(SiteStorage):
         return LocalSites({**aggregator, "session": str(folder / "session")}, sites)
 
 
-def _vault(config: Mapping[str, Any]) -> Vault:
+def vault_of(config: Mapping[str, Any]) -> Vault:
+    """Return the key store that a configuration names, unlocked where this process serves with it."""
     place, passphrase_file = Path(_needed(config, "store")), config.get("passphrase-file")
     if place in _SERVED:
         return _SERVED[place]

@@ -84,6 +84,16 @@ def claimed_id(data: bytes) -> bytes:
     return b"" if manifest.keys == "sealed" else manifest.session
 
 
+def announcement_in(data: bytes, beside: bytes) -> bytes:
+    """Return what announces the session of a party's file, which lies `beside` it, or is in it, or is the file."""
+    return data if is_announcement(data) else claimed_in_bundle(data).announcement or beside
+
+
+def claimed_maker(document: bytes) -> str:
+    """Return who says to have made a session, by what announces it or a bundle; `TamperedError` for neither."""
+    return claimed_signer(announcement.KIND if is_announcement(document) else PARTY_KIND, document)
+
+
 def is_for(data: bytes, announced: Announcement, me: Member) -> bool:
     """Whether a file, which `announced_to_party` has verified, is for this party, with these keys."""
     if is_announcement(data):
@@ -175,23 +185,25 @@ def keep_for_party(
 
 
 def kept_for_party(
-    store: KeyStore, session: bytes, identity: Identity, members: Members, *, holder: str, at: datetime
+    store: KeyStore, session: bytes, identity: Identity, members: Members, *, holder: str = "", at: datetime
 ) -> tuple[Announcement, bytes]:
     """Return what `keep_for_party` put into `store`, and the party's material; errors as `open_announcement`.
 
-    It is verified again, so that nobody goes on with a session that has ended, or whose holder was revoked.
+    It is verified again, so that nobody goes on with a session that has ended, or whose holder was revoked. `holder` is
+    who makes it; empty for whom the site has opened it of.
     """
     if session.hex() not in store.names("bundle"):
         raise StoreError(
             f"session {session.hex()} has not been opened here: what its key holder has sent has to lie beside its "
-            f"messages, or be opened by `fhe-auc keys open`; where that is lost, {holder!r} makes another session"
+            f"messages, or be opened by `fhe-auc keys open`; where that is lost, its maker makes another session"
         )
     found = Kept.stored(store, session)
     if found.closed:
         raise KeysError(
             f"session {session.hex()} has been closed here: its keys are destroyed, and it answers nothing new"
         )
-    announced = open_announcement(found.announcement, members, holder=holder, at=at)
+    maker = holder or claimed_maker(found.announcement)
+    announced = open_announcement(found.announcement, members, holder=maker, at=at)
     if announced.manifest.session != session:
         raise KeysError(f"bundle/{session.hex()} is of session {announced.manifest.session.hex()}")
     if announced.manifest.keys == "sealed":

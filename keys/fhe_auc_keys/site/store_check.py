@@ -11,7 +11,7 @@ from typing import NamedTuple, get_args
 from fhe_auc.base.errors import BackendUnavailableError, FheAucError
 from fhe_auc.machines.site_state import without_secrets
 from fhe_auc_keys.errors import ExpiredError, RevokedError, UnsafeModeError, VersionError
-from fhe_auc_keys.site import answered_studies, key_erasure, made_sessions, policy
+from fhe_auc_keys.site import agreed_studies, answered_studies, key_erasure, made_sessions, making, policy
 from fhe_auc_keys.site.session_files import verify_kept
 from fhe_auc_keys.store import audit, budget, known_members
 from fhe_auc_keys.store.key_store import TRAIL, KeyStore, Kind, session_ids
@@ -95,6 +95,8 @@ def _checks(store: KeyStore, strangers: Collection[str], at: datetime) -> Iterat
     if policy.is_in(store):
         yield "trust/policy", partial(policy.Policy.stored, store)
     yield f"trust/{answered_studies.NAME}", partial(answered_studies.check, store)
+    yield f"trust/{agreed_studies.NAME}", partial(agreed_studies.agreed, store)
+    yield f"trust/{making.NAME}", partial(making.sessions_sent, store)
     if OWN in store.names("identity"):
         yield f"identity/{OWN}", partial(_check_identity, store, at)
     yield f"trust/{key_erasure.ENDS}", partial(key_erasure.check, store)

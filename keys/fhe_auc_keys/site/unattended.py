@@ -1,4 +1,4 @@
-"""What becomes of files that arrive while no person is there, by the policy."""
+"""What becomes of files that arrive while no person is there, by the studies that the site has agreed to."""
 
 from contextlib import suppress
 from datetime import datetime
@@ -10,11 +10,14 @@ from fhe_auc.machines.file_transport import newest_round
 from fhe_auc.machines.site_state import Arrived
 from fhe_auc_keys.bundles.sealed_bundles import PARTY_KIND, claimed_in_bundle
 from fhe_auc_keys.errors import KeysError
+from fhe_auc_keys.site.agreed_studies import Site, admit
 from fhe_auc_keys.site.policy import Policy
 from fhe_auc_keys.site.session_files import (
     ANNOUNCEMENT,
     announced_to_party,
+    announcement_in,
     claimed_id,
+    claimed_maker,
     is_for,
     keep_for_party,
     needs_announcement,
@@ -34,15 +37,16 @@ class Role(NamedTuple):
     members: Members
     me: Member
     policy: Policy | None
+    site: Site
 
 
 def take_in(exchange: Exchange, name: str, role: Role, *, at: datetime) -> Arrived:
-    """Open a file that is for this party, new and within its policy; say what was done, and which session it is.
+    """Open a file that is for this party, new, and of a session that an agreed study makes.
 
-    Without a policy nothing is opened. What is wrong with the file is told, not raised, and nothing of it is used up;
-    `OSError` is of the store.
+    Say what was done, and which session it is. What is wrong with the file is told, not raised, and nothing of it is
+    used up; `OSError` is of the store.
     """
-    store, identity, members, me, policy = role
+    store, identity, members, me, policy, site = role
     place, genuine = name[: name.rfind("/") + 1], False
     own = name.removeprefix(place).rpartition(".")[0]
     try:
@@ -51,7 +55,7 @@ def take_in(exchange: Exchange, name: str, role: Role, *, at: datetime) -> Arriv
         return Arrived("REFUSED", str(error))
     try:
         known_by = claimed_id(data)
-        if not known_by or policy is None:
+        if not known_by:
             return Arrived("passed over", "not for a party")
         if known_by in store.opened_bundles():
             return Arrived("passed over", "opened before", ours=True)
@@ -62,7 +66,8 @@ def take_in(exchange: Exchange, name: str, role: Role, *, at: datetime) -> Arriv
         if needs_announcement(data):
             with suppress(FileNotFoundError):
                 beside = exchange.read(place + ANNOUNCEMENT)
-        given: dict[str, Any] = {"holder": policy.holder, "at": at, "beside": beside}
+        holder = policy.holder if policy is not None else claimed_maker(beside or data)
+        given: dict[str, Any] = {"holder": holder, "at": at, "beside": beside}
         announced = announced_to_party(data, members, **given)
         if not is_for(data, announced, me):
             return _OTHERS
@@ -74,7 +79,10 @@ def take_in(exchange: Exchange, name: str, role: Role, *, at: datetime) -> Arriv
                 f"it. There is nothing to do here; to count {me.name!r}, its key holder makes another session"
             )
         genuine = True
-        policy.admit(announced, store, at=at)
+        if policy is not None:
+            policy.admit(announced, store, at=at)
+        else:
+            admit(store, announced, site, announcement_in(data, beside), at=at)
         keep_for_party(data, identity, members, store, session=None, study=announced.study, **given)
         return Arrived("opened", f"session {announced.manifest.session.hex()}", ours=True)
     except FheAucError as error:

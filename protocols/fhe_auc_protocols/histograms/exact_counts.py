@@ -5,8 +5,7 @@ and sees uniform numbers; the parties get the pooled counts, with two tags that 
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from typing import Annotated, Any, cast
+from typing import Any, cast
 
 import msgspec
 import numpy as np
@@ -14,7 +13,7 @@ from numpy.typing import NDArray
 
 from fhe_auc.base.errors import InputError, ResultCheckError
 from fhe_auc.base.options import check_names
-from fhe_auc.question.analysis import PLAIN
+from fhe_auc.question.analysis import PLAIN, Analysis
 from fhe_auc.rlwe.modular import Residues
 from fhe_auc.rlwe.parameters import SECURITY_BITS
 from fhe_auc.rows.party_data import PartyData
@@ -27,8 +26,7 @@ from fhe_auc.session.vector_computation import VectorComputation, VectorPlan
 from fhe_auc_keys.roles.sealed import SealedPads
 from fhe_auc_protocols.histograms.readout import PooledCounts, Readout, ReadoutProtocol, all_levels
 
-_Names = Annotated[tuple[str, ...], msgspec.Meta(min_length=1)]
-MODELS = "models"  # option of the manifest: the names of several models, as a list in JSON
+ANALYSIS = "analysis"  # option of the manifest: whose scores are counted and in which groups, as JSON
 
 
 class ExactCounts(ReadoutProtocol[R]):
@@ -43,6 +41,28 @@ class ExactCounts(ReadoutProtocol[R]):
 
         return HelperKeys(VectorComputation, self.task)
 
+    def readout_of(self, analysis: Analysis) -> Readout[R]:
+        """Return what is counted, and read off the pooled counts, of an analysis."""
+        return self.readout
+
+    def agreed(self, request: Request) -> dict[str, bool | int | float | str]:
+        """Return the readout's options, and models and variables where they are named."""
+        named = Analysis(models=request.analysis.models, by=request.analysis.by)
+        told = {} if named == PLAIN else {ANALYSIS: msgspec.json.encode(named).decode()}
+        return {**super().agreed(request), **told}
+
+    def analysis_of(self, manifest: Manifest) -> Analysis:
+        """Return the models whose scores are counted, and the variables; raise `InputError` where that is malformed."""
+        if ANALYSIS not in manifest.options:
+            return PLAIN
+        try:
+            found = msgspec.json.decode(str(manifest.options[ANALYSIS]), type=Analysis)
+        except msgspec.DecodeError:
+            found = PLAIN
+        if found == PLAIN or found != Analysis(models=found.models, by=found.by):
+            raise InputError("the session's manifest says in a malformed way what is counted")
+        return found
+
     def planned(self, request: Request) -> VectorPlan:
         """Return the parameters for a sum of every count."""
         if request.fleet is not None:
@@ -52,15 +72,15 @@ class ExactCounts(ReadoutProtocol[R]):
         return VectorPlan(
             keys=cast("Keys", request.keys),  # which has been checked
             thresholds=len(request.thresholds),
-            entries=entries(self.readout, len(request.thresholds)),
+            entries=entries(self.readout_of(request.analysis), len(request.thresholds)),
             parties=len(request.parties),
-            max_total=request.max_rows * len(request.analysis.models) + self.room_for_noise(request),
+            max_total=request.max_rows * self.readout.times(request.analysis) + self.room_for_noise(request),
         )
 
     def plan_of(self, manifest: Manifest) -> VectorPlan:
         """Return the plan in a manifest of this protocol; raise `InputError` where a manifest is not such a one."""
         plan = manifest.decoded_plan(VectorPlan)
-        if plan.entries != entries(self.readout, plan.thresholds):
+        if plan.entries != entries(self.readout_of(self.analysis_of(manifest)), plan.thresholds):
             raise InputError(f"the session's manifest is not one for {self.readout.purpose}")
         return plan
 
@@ -77,31 +97,33 @@ class ExactCounts(ReadoutProtocol[R]):
         self.readout.check(manifest, self.name)
         self.plan_of(manifest)
         task = self.new_task(manifest, data)
-        check_names(self.options, self.name, set(manifest.options) - ({MODELS} if self.several else set()))
+        check_names(self.options, self.name, set(manifest.options) - {ANALYSIS})
         return task
 
     def new_task(self, manifest: Manifest, data: PartyData) -> PaddedTask[R]:
         """Return the task; `task` has the other checks."""
-        return CountsTask(self.readout, manifest, data)
+        analysis = self.analysis_of(manifest)
+        return CountsTask(self.readout_of(analysis), manifest, data, times=self.readout.times(analysis))
 
 
 class CountsTask(PartyTask[Residues, Sequence[Residues], R]):
     """Sends a party's counts, and reads the result off their sum.
 
-    `room_for_noise` is how much of the plan's bound on sums is for noise. A row counts once for each of the session's
-    models. Raises `InputError`: another readout's manifest, a score that lies in no cell, or too many rows.
+    `room_for_noise` is how much of the plan's bound on sums is for noise, and `times` how often a row counts. Raises
+    `InputError`: another readout's manifest, a score that lies in no cell, or too many rows.
     """
 
-    def __init__(self, readout: Readout[R], manifest: Manifest, data: PartyData, *, room_for_noise: int = 0) -> None:
+    def __init__(
+        self, readout: Readout[R], manifest: Manifest, data: PartyData, *, room_for_noise: int = 0, times: int = 1
+    ) -> None:
         self.party = data.name
         self.plan = manifest.decoded_plan(VectorPlan)
         self._least, self.most = (-self.plan.max_total if room_for_noise else 0), self.plan.max_total
         self._readout, self._manifest = readout, manifest
         if self.plan.max_total <= room_for_noise:
             raise InputError(f"the session's manifest is not one for {readout.purpose}")
-        self._times = len(models_of(manifest))
+        self._times = times
         check_rows(data.rows, (self.plan.max_total - room_for_noise) // self._times, party=data.name)
-        data = replace(data, scores=data.scores[: self._times], score_columns=data.score_columns[: self._times])
         self._own = all_levels(readout.count(data, manifest.thresholds), readout.levels(self.plan.thresholds))
 
     def vector(self) -> NDArray[np.int64]:
@@ -141,16 +163,6 @@ class CountsTask(PartyTask[Residues, Sequence[Residues], R]):
             **others,
         )
         return self._readout.read(self._manifest, pooled)
-
-
-def models_of(manifest: Manifest) -> tuple[str, ...]:
-    """Return the names of the models whose scores are counted; raise `InputError` where the manifest has none such."""
-    if MODELS not in manifest.options:
-        return PLAIN.models
-    try:
-        return msgspec.json.decode(str(manifest.options[MODELS]), type=_Names)
-    except msgspec.DecodeError:
-        raise InputError("the session's manifest has a malformed list of models") from None
 
 
 def entries(readout: Readout[R], thresholds: int) -> int:

@@ -1,15 +1,13 @@
-"""The six plug-ins: each a way of counting, and what is read off the counts."""
-
-import json
+"""The seven plug-ins: each a way of counting, and what is read off the counts."""
 
 from fhe_auc.base.errors import InputError
 from fhe_auc.question.analysis import Analysis
-from fhe_auc.results.evaluation import Evaluation, QuantileThresholds
-from fhe_auc.session.manifest import Manifest
+from fhe_auc.results.evaluation import CellCounts, Evaluation, QuantileThresholds
 from fhe_auc.session.protocol import Request
 from fhe_auc_protocols import options as options_of
+from fhe_auc_protocols.histograms.cells import Cells
 from fhe_auc_protocols.histograms.distributed_noise import DistributedNoise
-from fhe_auc_protocols.histograms.exact_counts import MODELS, ExactCounts, models_of
+from fhe_auc_protocols.histograms.exact_counts import ExactCounts
 from fhe_auc_protocols.histograms.local_randomisation import LocalRandomisation
 from fhe_auc_protocols.histograms.quantile_thresholds import ExactQuantiles, PrivateQuantiles
 from fhe_auc_protocols.histograms.score_histogram import ExactScoreHistogram, PrivateScoreHistogram
@@ -70,16 +68,34 @@ class QuantilesFederated(ExactCounts[QuantileThresholds]):
     several = True
 
     def agreed(self, request: Request) -> dict[str, bool | int | float | str]:
-        """Return the readout's options, and the names of several models; `InputError` for groups, classes or sites."""
-        analysis, found = request.analysis, super().agreed(request)
+        """Return the readout's options, and the names of models; `InputError` for groups, classes or sites."""
+        analysis = request.analysis
         if analysis.by or analysis.classes or analysis.heterogeneity:
             raise InputError(f"protocol {self.name!r} finds thresholds for models, over all rows")
-        several = len(analysis.models) > 1
-        return {**found, MODELS: json.dumps(analysis.models)} if several else found
+        return super().agreed(request)
 
-    def analysis_of(self, manifest: Manifest) -> Analysis:
-        """Return the models whose scores are counted."""
-        return Analysis(models=tuple(models_of(manifest)))
+
+class CountsFederated(ExactCounts[CellCounts]):
+    """Plug-in ``counts-federated``."""
+
+    name = "counts-federated"
+    summary = "one-time pads, an exact sum of each group's rows in a few bins: for groups and two models of a report"
+    trust = "the aggregator does not collude with who has the pads; what it computes is proved; parties see the counts"
+    yields = CellCounts
+    readout = Cells()
+    options = options_of.CountsFederated
+    several = True
+
+    def readout_of(self, analysis: Analysis) -> Cells:
+        """Return the counts of these models in these groups."""
+        return Cells(analysis)
+
+    def agreed(self, request: Request) -> dict[str, bool | int | float | str]:
+        """Return the names of models and variables; raise `InputError` for classes, sites and patients."""
+        analysis = request.analysis
+        if analysis.classes or analysis.cross_groups or analysis.heterogeneity or analysis.cluster:
+            raise InputError(f"protocol {self.name!r} counts rows of labels 0 and 1, by group and bin")
+        return super().agreed(request)
 
 
 class QuantilesDistributedDp(DistributedNoise[QuantileThresholds]):

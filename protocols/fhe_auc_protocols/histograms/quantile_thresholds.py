@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fhe_auc.base.errors import EvaluationError, InputError
+from fhe_auc.question.analysis import Analysis
 from fhe_auc.question.binning import bins_of
 from fhe_auc.question.thresholds import CELL_HEIGHT, MIN_SIZE, cell_starts, explicit
 from fhe_auc.results.evaluation import QuantileThresholds
@@ -127,6 +128,10 @@ class ExactQuantiles(_Quantiles):
     def completed(self, request: Request) -> Request:
         """Return the request with 2^14 cells as thresholds, 2^13 for several models."""
         return replace(request, thresholds=cell_starts(CELL_HEIGHT - (len(request.analysis.models) > 1)))
+
+    def times(self, analysis: Analysis) -> int:
+        """Return how many models there are."""
+        return len(analysis.models)
 
     def count(self, data: PartyData, grid: NDArray[np.float64]) -> NDArray[np.int64]:
         """Count a party's rows in each cell, once for each model; raise `InputError` as for one model."""

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from fhe_auc.question.analysis import Analysis
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.party import R
@@ -54,6 +55,10 @@ class Readout(ABC, Generic[R]):
 
     def check(self, manifest: Manifest, protocol: str) -> None:
         """Raise `InputError` where a manifest is not one of that protocol, which has this readout."""
+
+    def times(self, analysis: Analysis) -> int:
+        """Return how often each row counts."""
+        return 1
 
     def levels(self, thresholds: int) -> int:
         """Return L, the number of levels that are counted."""

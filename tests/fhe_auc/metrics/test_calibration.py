@@ -1,6 +1,5 @@
 """Calibration from histograms: reliability diagrams, calibration error, and Bayesian binning into quantiles."""
 
-import itertools
 import math
 import tracemalloc
 from fractions import Fraction
@@ -19,14 +18,10 @@ from fhe_auc.metrics import (
     expected_calibration_error,
     histogram_binning,
 )
-from fhe_auc.question import thresholds
-from fhe_auc.rows import datasets
 from fhe_auc.rows.party_data import PartyData
 from tests.support.lazy import Lazy
-from tests.support.pooled import pooled
 
 sklearn_calibration_curve = Lazy("sklearn.calibration").calibration_curve
-roc_auc_score = Lazy("sklearn.metrics").roc_auc_score
 
 
 def distorted(rows: int, seed: int = 5) -> PartyData:
@@ -66,29 +61,6 @@ def test_diagram_and_error_of_exact_histograms_are_scikit_learns_and_the_definit
     estimate = expected_calibration_error(Histogram.exact(data), n_bins=n_bins, strategy=strategy)
     assert estimate.value == pytest.approx(ece_of_rows(data, data.y_score, n_bins, strategy), abs=1e-12)
     assert estimate.half_width < 1e-12
-
-
-@pytest.mark.parametrize(
-    ("dataset", "grid"),
-    [
-        ("covid-clinics", "uniform:100"),
-        ("credit-default", "quantiles"),
-        *(pytest.param(dataset, "hybrid:1000", marks=pytest.mark.slow) for dataset in datasets.NAMES),
-        pytest.param("covid-clinics", "quantiles", marks=pytest.mark.slow),
-        pytest.param("credit-default", "uniform:100", marks=pytest.mark.slow),
-    ],
-)
-def test_resampled_rows_have_their_calibration_error_inside_the_range(dataset: str, grid: str) -> None:
-    pool = pooled(datasets.load(dataset))
-    points = np.quantile(pool.y_score, np.arange(200) / 200) if grid == "quantiles" else thresholds.parse(grid)
-    edges = np.unique(np.clip([0.0, *points, 1.0], 0, 1))
-    generator = np.random.default_rng(3)
-    for _ in range(40):
-        rows = generator.integers(0, pool.rows, 2000)
-        data = PartyData.from_arrays("resampled", pool.y_true[rows], pool.y_score[rows])
-        for strategy in BOTH:
-            estimate = expected_calibration_error(Histogram.from_rows(data, edges), strategy=strategy)
-            assert estimate.low <= ece_of_rows(data, data.y_score, 10, strategy) <= estimate.high
 
 
 def test_ends_between_bins_leave_the_range_narrow_and_a_map_that_steps_inside_one_widens_it() -> None:
@@ -240,33 +212,6 @@ def test_bayesian_binning_equals_a_straightforward_program_and_merges_what_lies_
         ours = bayesian_binning(Histogram.from_rows(data, edges))
         np.testing.assert_allclose(ours(scores), reference_bbq(data, edges, scores), rtol=0, atol=1e-10)
     assert len(set(ours(np.linspace(0.22, 1, 50)).tolist())) == 1
-
-
-def test_few_or_frequent_scores_are_mapped_to_their_shares_of_positive_rows() -> None:
-    """However rows are spread over them: two values became one where the first has less than half of the rows."""
-    for values, spread in itertools.product((2, 3, 5, 10), ("even", "rising", "one")):
-        weights = {
-            "even": np.ones(values),
-            "rising": np.arange(1, values + 1),
-            "one": np.append(np.ones(values - 1), 20),
-        }
-        generator = np.random.default_rng(values)
-        picked = generator.choice(values, 4000, p=weights[spread] / weights[spread].sum())
-        data = PartyData.from_arrays("pool", generator.random(4000) < 0.1 + 0.8 * picked / values, picked / values)
-        calibrated = bayesian_binning(Histogram.from_rows(data, thresholds.hybrid(1000)))(data.y_score)
-        for value in range(values):
-            there = picked == value
-            share = data.y_true[there].mean()
-            assert calibrated[there][0] == pytest.approx(share, abs=2 * math.sqrt(share * (1 - share) / there.sum()))
-        assert roc_auc_score(data.y_true, calibrated) >= roc_auc_score(data.y_true, data.y_score) - 1e-12
-    generator = np.random.default_rng(8)
-    frequent = generator.random(6000) < 0.6
-    scores = np.where(frequent, 0.5, generator.random(6000))
-    data = PartyData.from_arrays("pool", generator.random(6000) < np.where(frequent, 0.9, scores), scores)
-    calibration = bayesian_binning(Histogram.from_rows(data, thresholds.hybrid(1000)))
-    assert calibration([0.5])[0] == pytest.approx(data.y_true[frequent].mean(), abs=0.005)
-    beside = np.array([0.2, 0.4, 0.45, 0.55, 0.6, 0.8])
-    assert calibration(beside) == pytest.approx(beside, abs=0.1)
 
 
 def test_bayesian_binning_comes_near_the_truth_on_a_million_rows_and_bears_noise() -> None:

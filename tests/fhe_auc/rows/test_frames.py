@@ -1,6 +1,5 @@
 """Rows in memory: data frames, Arrow tables and dicts give the AUC that the same rows give as pairs of arrays."""
 
-import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -214,26 +213,6 @@ def test_levels_and_classes_may_be_numbers_as_in_the_rows_or_text(labels: Any) -
     asked = Breakdown(by={"sex": labels}, classes=labels).questions(Columns(score=["a", "b", "c"]))
     assert (asked.by, asked.classes) == ({"sex": ("0", "1", "2")}, ("0", "1", "2"))
     assert Breakdown(by={"sex": [False, np.True_]}).questions(Columns()).by == {"sex": ("False", "True")}
-
-
-def test_groups_of_numbers_and_the_average_over_classes_are_scikit_learns() -> None:
-    random = np.random.default_rng(3)
-    shares = random.integers(0, 51, (60, 3)) / 50
-    site = {"y": random.integers(0, 3, 60), **{f"p{k}": shares[:, k] for k in range(3)}}
-    found = federated_auc(
-        {"a": site}, label="y", score=["p0", "p1", "p2"], classes=np.unique(site["y"]), thresholds=GRID
-    )
-    ranked = [
-        roc_auc_score(site["y"][np.isin(site["y"], pair)] == pair[0], site[f"p{pair[0]}"][np.isin(site["y"], pair)])
-        for pair in itertools.permutations(range(3), 2)
-    ]
-    assert found.auc == pytest.approx(np.mean(ranked), abs=1e-12)  # Hand and Till (2001), equation 7
-    frame = patients()
-    frame["sex"] = (frame["sex"] == "M").astype(int)
-    found = federated_auc(frame, **COLUMNS, by={"sex": [0, 1]}, thresholds=GRID, min_cell=1)
-    of_level = {each.group: each.auc for each in found.estimates if each.group}
-    truth = {f"sex: {level}": roc_auc_score(own["died"], own["risk"]) for level, own in frame.groupby("sex")}
-    assert of_level == pytest.approx(truth, abs=1e-12)
 
 
 MISSING = [None, np.nan, pd.NA, "NA", b"."]

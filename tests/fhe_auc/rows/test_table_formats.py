@@ -218,21 +218,6 @@ def test_sites_that_are_lost_with_their_rows_are_told_in_every_form_of_the_resul
         assert [any(each in line for line in said) for each in told] == [True] * 3
 
 
-@pytest.mark.parametrize("command", [["evaluate", "--epsilon", "1"], ["report", "--out", "card"]])
-def test_what_is_left_out_is_told_with_noise_and_beside_a_report_too(folder: Path, command: list[str]) -> None:
-    rows = [f"{number % 2},{(number % 7) / 7:.2f},{'ab'[number % 3 == 0]}" for number in range(200)]
-    write_lines("a.csv", "y_true,y_score,site", *rows, ",0.5,a", "NA,0.5,c")
-    done = CliRunner().invoke(main, [*command, "a.csv", "--site-column", "site", "--drop-missing", "--json"])
-    assert done.exit_code == 0, done.output
-    told = json.loads(done.stdout)
-    left_out = told["own_warnings" if command[0] == "report" else "warnings"]
-    assert "party 'a': 1 rows with a missing entry were left out" in left_out
-    assert any(warning.startswith("site 'c': all of its rows (1) have a missing entry") for warning in left_out)
-    if command[0] == "report":
-        assert "'c'" not in Path("card", "report.html").read_text("utf-8")
-        assert "own_warnings" not in json.loads(Path("card", "report.json").read_text("utf-8"))
-
-
 @pytest.mark.parametrize("kind", [pa.binary(), pa.large_binary(), pa.binary(2), pa.string(), pa.large_string()])
 @pytest.mark.parametrize("coded", [False, True])
 def test_bytes_are_text_in_parquet_feather_and_npz(folder: Path, kind: pa.DataType, coded: bool) -> None:
@@ -305,27 +290,6 @@ def test_the_command_takes_them_all(folder: Path) -> None:
     refused = CliRunner().invoke(main, asked)
     assert refused.exit_code == 2
     assert "north.csv, line 91, column 'died': label is missing" in refused.stderr
-
-
-def test_files_are_read_without_pandas_or_masked_arrays(folder: Path, run_child: Callable[..., Any]) -> None:
-    missing = {"sex": ["F", None, "M", "F"]}
-    Path("a.csv").write_text(table())
-    write_table("b.parquet", died=[True, False, True, False], risk=SCORES, **missing)
-    write_table("c.feather", died=LABELS, risk=pa.array(SCORES, pa.float32()), **missing)
-    code = """
-import json, sys
-from fhe_auc.question import thresholds
-from fhe_auc.question.analysis import Questions
-from fhe_auc.rows.party_files import Entries, read_for
-read = read_for(Questions(score_columns=("risk",)), sys.argv[1:], label_column="died")[0]
-asked = Questions(score_columns=("risk",), by={"sex": ()})
-read += read_for(asked, sys.argv[2:], label_column="died", entries=Entries(drop_missing=True))[0]
-thresholds.parse("hybrid:100")
-print(json.dumps([[each.y_score.tolist() for each in read], sorted({"pandas", "numpy.ma"} & set(sys.modules))]))
-"""
-    scores, loaded = run_child(code, "a.csv", "b.parquet", "c.feather")
-    assert scores == [SCORES] * 3 + [[0.5, 0.75, 0.125]] * 2
-    assert loaded == []
 
 
 def test_arrows_threads_read_no_file_of_pythons_which_could_abort_the_process_at_its_end(

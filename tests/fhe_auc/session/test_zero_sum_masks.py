@@ -10,13 +10,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fhe_auc import ckks
 from fhe_auc.base.serialise import decode
 from fhe_auc.question import thresholds
 from fhe_auc.rlwe.polynomials import Polynomials, Words
 from fhe_auc.session.ckks_computation import zero_sum_masks
 from fhe_auc.session.manifest import Manifest
-from fhe_auc.session.messages import Message
-from tests.support.malicious_sessions import backends, engine, sites
+from tests.support.exact_sessions import Play, both_backends
+from tests.support.malicious_sessions import sites
+from tests.support.wire import payload_of
 
 FALSE_ALARM = 1e-9
 """Probability with which a statistical test here would fail on other, equally good numbers."""
@@ -94,26 +96,26 @@ class TestMasks:
         assert looks_uniform(total([ours[0][0], ours[1][0], theirs[2][0]]))
         assert looks_uniform(total([ours[0][0], theirs[0][0]], [1, -1]))
 
-    @backends
+    @both_backends
     def test_without_one_submission_nothing_can_be_decrypted(self, backend):
         """Real ciphertexts: one party's alone, or all but one, decrypt to noise as large as the modulus."""
-        found = engine(backend)
-        roles = found.roles(sites(3))
-        opening = roles.aggregator.start()
-        payloads = [
-            decode(Message.from_bytes(party.respond(opening), limit=2**24).payload, tuple[bytes, ...], "")
-            for party in roles.parties
-        ]
+        play = Play("malicious", sites(3), backend=backend)
+        answers = play.answers(play.aggregator.start()).values()
+        payloads = [decode(payload_of(each), tuple[bytes, ...], "") for each in answers]
+        public, secret = (
+            ckks.load_public(play.session.aggregator_material),
+            ckks.load_secret(play.session.common.context),
+        )
 
         def sums(counted: Sequence[tuple[bytes, ...]]) -> Any:
             """What a result of these submissions decrypts to."""
-            public, shape = found.keys.public, found.keys.public.ciphertext_shape
-            totals = [shape.zeros() for _ in range(found.plan.blocks)]
+            shape = public.ciphertext_shape
+            totals = [shape.zeros() for _ in range(play.plan.blocks)]
             for submission in counted:
                 for total, block in zip(totals, submission, strict=True):
                     shape.add_in_place(total, public.read_submission(block))
             result = public.dump_sums([public.sum_of_squares([total]) for total in totals], 1, 60)
-            return np.abs(found.keys.secret.decrypt_sums(result, found.plan.squares))
+            return np.abs(secret.decrypt_sums(result, play.plan.squares))
 
         whole = sums(payloads).max()
         assert whole < 1000 * 400**2  # den, times twice what masks amplify it by

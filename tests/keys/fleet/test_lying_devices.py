@@ -3,7 +3,6 @@
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterator
-from fractions import Fraction
 from functools import partial
 from pathlib import Path
 
@@ -15,9 +14,9 @@ from fhe_auc.base.errors import DeserialisationError, TooFewPartiesError
 from fhe_auc.base.keystream import KeyStream
 from fhe_auc.input_proofs.proofs import Query, prove
 from fhe_auc.input_proofs.sessions import NOT_PROVED
-from fhe_auc.rlwe.modular import Residues, add, subtract, uniform
+from fhe_auc.rlwe.modular import uniform
 from fhe_auc.rows.party_data import PartyData
-from fhe_auc_benchmarks.attacks.exact_auc.lying_parties import LIES, Lie, View
+from fhe_auc_benchmarks.attacks.exact_auc.lying_parties import LIES, Lie
 from fhe_auc_keys.errors import KeysError, TamperedError
 from fhe_auc_keys.fleet import aggregator, tables
 from fhe_auc_keys.fleet.aggregator import NO_PROOF, NOT_SEALED, BlobList
@@ -26,7 +25,7 @@ from fhe_auc_keys.fleet.sealed_answers import AnswersSeal
 from fhe_auc_keys.fleet.session import LIST, Verdict
 from fhe_auc_keys.trust.signed_documents import claimed_body
 from fhe_auc_protocols.exact_auc.computations import ExactTask
-from tests.support.fleet_sessions import CAP, GRID, Play, convened, fraction_of, padded, sending
+from tests.support.fleet_sessions import CAP, GRID, Play, convened, padded, sending
 from tests.support.wire import flipped
 
 HONEST = 8  # the first devices of a session
@@ -87,41 +86,6 @@ def refused(play: Play, *lies: str) -> dict[str, int]:
 def test_every_lie_is_left_out_under_its_reason_and_the_others_have_their_exact_fraction(tmp_path: Path) -> None:
     with Play(tmp_path, HONEST + len(TOLD), least=HONEST) as play:
         assert refused(play, *TOLD) == Counter(why for _, why in TOLD.values())
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("lie", TOLD)
-def test_so_is_each_alone(tmp_path: Path, lie: str) -> None:
-    with Play(tmp_path, HONEST + 1, least=HONEST) as play:
-        assert refused(play, lie) == {TOLD[lie][1]: 1}
-
-
-@pytest.mark.parametrize("proofs", [False, True], ids=["nothing is proved", "counts are proved"])
-def test_one_device_that_runs_other_code_decides_the_auc_but_where_counts_are_proved(
-    tmp_path: Path, proofs: bool
-) -> None:
-    """Its counts are below zero, and take away those of the others, as nobody sees what is under a pad."""
-    with Play(tmp_path, 8, proofs=proofs) as play:
-        edges = [-1, *GRID[1:], 2]
-        taken = sum(np.histogram(data.y_score[data.y_true], edges)[0] for data in play.rows).astype(np.uint64)
-
-        def all_positives_into_the_highest_bin(counts: Residues, view: View) -> Residues:
-            found = counts.copy()
-            found[:, 0, 1] = subtract(found[:, 0, 1], taken, view.prime)
-            found[:, 0, 1, -1] = add(found[:, 0, 1, -1], taken.sum(), view.prime)
-            return found
-
-        lie = lying(play, 2, Lie("", all_positives_into_the_highest_bin))
-        play.write([*play.records[:2], lie, *play.records[3:]])
-        _, verdicts = play.to_the_end()
-        found, others = play.read(0), play.rows[:2] + play.rows[3:]
-        assert fraction_of(play.rows) < Fraction(9, 10)
-        if proofs:
-            assert verdicts == {"counts": 7, NOT_PROVED: 1}
-            assert found.fraction == fraction_of(others)
-        else:
-            assert verdicts == {"counts": 8}
-            assert found.auc > 0.95
 
 
 @pytest.fixture

@@ -6,22 +6,23 @@ import pytest
 
 from fhe_auc.base.errors import MessageError, VerificationError
 from fhe_auc.session.computation import Result
-from tests.support.exact_sessions import with_payload
-from tests.support.malicious_sessions import BACKENDS, Roles, engine, sites
+from tests.support.exact_sessions import BACKENDS, Play, with_payload
+from tests.support.malicious_sessions import sites
 from tests.support.wire import changed, payload_of, with_fields
 
 PARTIES = sites(5)
 
 
 @pytest.fixture(params=BACKENDS)
-def roles(request: pytest.FixtureRequest) -> Roles:
+def roles(request: pytest.FixtureRequest) -> Play:
     """A session in which all have submitted."""
-    made = engine(request.param).roles(PARTIES)
-    made.broadcast(made.aggregator.start())
+    made = Play("malicious", PARTIES, backend=request.param)
+    for name, submission in made.answers(made.aggregator.start()).items():
+        made.aggregator.receive(name, submission)
     return made
 
 
-def results(roles: Roles) -> list[bytes]:
+def results(roles: Play) -> list[bytes]:
     """As many honest results as there are parties: the same AUC, blinded and flooded anew."""
     aggregator: Any = roles.aggregator
     first = aggregator.finish_round()
@@ -29,14 +30,14 @@ def results(roles: Roles) -> list[bytes]:
     return [first] + [with_fields(first, Result, content=content) for content in others]
 
 
-def echoed(roles: Roles, given: list[bytes]) -> bytes:
+def echoed(roles: Play, given: list[bytes]) -> bytes:
     """What the aggregator passes on once each party has answered the result it was given."""
     for party, message in zip(roles.parties, given, strict=True):
         roles.aggregator.receive(party.name, party.respond(message))
     return roles.aggregator.finish_round()
 
 
-def failed_checks(roles: Roles, last: bytes) -> list[str]:
+def failed_checks(roles: Play, last: bytes) -> list[str]:
     found = []
     for party in roles.parties:
         assert payload_of(party.respond(last)) == b""
@@ -46,13 +47,13 @@ def failed_checks(roles: Roles, last: bytes) -> list[str]:
     return found
 
 
-def test_of_as_many_results_as_parties_none_is_read_though_each_alone_is_right(roles: Roles) -> None:
+def test_of_as_many_results_as_parties_none_is_read_though_each_alone_is_right(roles: Play) -> None:
     given = results(roles)
     assert len(set(given)) == len(PARTIES)
     assert failed_checks(roles, echoed(roles, given)) == ["echo"] * len(PARTIES)
 
 
-def test_an_echo_of_another_length_is_refused_and_so_are_too_few(roles: Roles) -> None:
+def test_an_echo_of_another_length_is_refused_and_so_are_too_few(roles: Play) -> None:
     same, *_ = results(roles)
     first, *others = roles.parties
     echo = first.respond(same)
@@ -68,7 +69,7 @@ def test_an_echo_of_another_length_is_refused_and_so_are_too_few(roles: Roles) -
     assert first.result().rounds == 3
 
 
-def test_the_aggregator_cannot_make_up_an_echo_nor_pass_on_another_partys(roles: Roles) -> None:
+def test_the_aggregator_cannot_make_up_an_echo_nor_pass_on_another_partys(roles: Play) -> None:
     same, other, *_ = results(roles)
     last = echoed(roles, [same] * 4 + [other])
     one_for_all = with_payload(last, lambda echoes: echoes[:1] * len(echoes))

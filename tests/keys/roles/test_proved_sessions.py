@@ -216,31 +216,6 @@ def test_no_site_nor_a_reader_of_exchange_journal_and_stores_is_told_the_query_o
         assert secret not in everything
 
 
-def test_a_crash_after_the_list_is_fixed_lets_no_late_site_in_and_costs_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asking = Asking(tmp_path / "session")
-    asking.begun()
-
-    def full(*_: object) -> None:
-        raise OSError("no space left")
-
-    with Journal(tmp_path / "journal") as journal:
-        aggregator = asking.begun(journal)
-        for name in NAMES[1:]:
-            aggregator.receive(name, asking.submissions[name])
-        with monkeypatch.context() as patch:
-            patch.setattr(journal, "keep_message", full)
-            with pytest.raises(OSError, match="no space left"):
-                aggregator.finish_round()
-        again = asking.begun(journal)
-        with pytest.raises(MessageError):
-            again.receive(NAMES[0], asking.submissions[NAMES[0]])
-        kept = journal.message(2)
-    assert kept is not None
-    assert asking.read_by(HELPER, kept) == asking.read_by(HELPER, asking.question(*NAMES[1:]))
-
-
 def test_there_is_no_query_before_the_last_submission() -> None:
     play = proving()
     answers = play.answers(play.aggregator.start())
@@ -348,19 +323,3 @@ def test_between_machines_record_logs_trail_and_every_site_name_who_is_left_out(
     assert "the session has ended here without a result" in caplog.text
     with pytest.raises(EvaluationError, match="'site 1' is left out: its proof did not hold"):
         session.outcome(NAMES[1])
-
-
-def test_where_all_must_take_part_the_one_whose_proof_does_not_hold_is_named_and_nothing_is_opened(
-    tmp_path: Path, liars: set[str], caplog: pytest.LogCaptureFixture
-) -> None:
-    """It stops the session, and at once: nobody waits for a helper that would not answer, or looks for who it was."""
-    liars.add(NAMES[1])
-    session = between_machines(tmp_path / "session")
-    for _ in range(2):  # nor does it help to run the aggregator again
-        with pytest.raises(TooFewPartiesError, match=r"3 parties open and their proofs hold, .*site 1: its proof did"):
-            played_over_files(session.aggregator, session.roles, session.folder / "exchange")
-    assert "site 1: its proof did not hold" in session.told()["error"]["message"]
-    assert any(each.getMessage().startswith(f"{NAMES[1]}: its proof did not hold") for each in caplog.records)
-    trail = (Path(session.roles[HELPER]["store"]) / TRAIL).read_text(encoding="utf-8")
-    assert re.search(r'"not_proved": ?\["site 1"\]', trail)
-    assert re.search(r'"outcome": ?"TooFewPartiesError"', trail)

@@ -291,12 +291,12 @@ def test_a_million_rows_in_every_bin_fit() -> None:
         VectorPlan(keys="sealed", thresholds=1000, entries=0, parties=100, max_total=1)
 
 
-def test_a_manifest_with_a_malformed_list_of_models_is_refused() -> None:
+def test_a_manifest_with_a_malformed_analysis_is_refused() -> None:
     play = VectorPlay(SITES, protocol="boundaries-federated", options={"bins": 4})
-    for models in ("[]", "{}", "null", "5", "[1]", "x"):
-        hostile = msgspec.structs.replace(play.manifest, options={"bins": 4, "models": models})
+    for analysis in ("[]", "{}", "null", "5", '{"models": [1]}', '{"models": []}', '{"cluster": "id"}', "x"):
+        hostile = msgspec.structs.replace(play.manifest, options={"bins": 4, "analysis": analysis})
         for call in (play.plugin.analysis_of, lambda manifest: play.plugin.task(manifest, SITES[0])):
-            with pytest.raises(InputError, match="malformed list of models"):
+            with pytest.raises(InputError, match="malformed way what is counted"):
                 call(hostile)
 
 

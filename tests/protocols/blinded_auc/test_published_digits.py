@@ -18,14 +18,14 @@ from fhe_auc.rlwe.polynomials import values_of
 from fhe_auc.rows.counts import count
 from fhe_auc.session import registry
 from fhe_auc.session.computation import Result
-from fhe_auc.session.messages import Message
 from fhe_auc.session.protocol import Request
 from fhe_auc_protocols.blinded_auc.plan import CHECK_WEIGHT, WEIGHT, AucPlan
 from fhe_auc_protocols.blinded_auc.published_digits import PUBLISHED, PUBLISHED_BITS, published
 from fhe_auc_protocols.blinded_auc.result_check import Recovered
 from tests.support.blinded_auc import session_sums
+from tests.support.exact_sessions import Play
 from tests.support.malicious_sessions import sites
-from tests.support.wire import changed
+from tests.support.wire import changed, payload_of
 
 BINS, BITS = range(2, 9), 7
 GRID = thresholds.resolve("uniform:16")
@@ -84,22 +84,14 @@ def test_what_is_published_no_longer_carries_the_seven_counts_that_the_parties_h
 def test_an_aggregator_that_gives_each_party_another_result_has_so_many_bits_of_each_that_tells_its_own() -> None:
     """Parties of `semi-honest` do not compare what they were given: each accepts counts of another site as the AUC."""
     parties = sites(3, rows=600, seed=3)
-    plugin: Any = registry.load("semi-honest")
-    asked = Request(parties=tuple(data.name for data in parties), thresholds=GRID, backend="tenseal", max_rows=100_000)
-    session = plugin.prepare(asked)
-    delivery, manifest = session.delivery(), session.manifest
-    aggregator = plugin.aggregator(manifest, delivery.aggregator)
-    roles = [plugin.party(manifest, delivery.parties[data.name], data) for data in parties]
-    opening, sent = aggregator.start(), dict[str, bytes]()
-    for role in roles:
-        answer = role.respond(opening)
-        sent[role.name] = Message.from_bytes(answer, limit=len(answer)).unsealed
-        aggregator.receive(role.name, answer)
-    lies = [counts_of_one_site(data.name)(aggregator, sent) for data in parties]
-    honest, counted = aggregator.finish_round(), aggregator.counted
-    messages = [changed(honest, payload=encode(Result(counted, lie))) for lie in lies]
-    for role, data, message in zip(roles, parties, messages, strict=True):
-        role.respond(message)
+    play = Play("semi-honest", parties, GRID, backend="tenseal", max_rows=100_000)
+    sent = play.answers(play.aggregator.start())
+    payloads = {name: payload_of(each) for name, each in sent.items()}
+    lies = [counts_of_one_site(data.name)(play.aggregator, payloads) for data in parties]
+    honest, counted, roles = play.deliver(sent), play.aggregator.counted, play.parties
+    assert honest is not None
+    for role, data, lie in zip(roles, parties, lies, strict=True):
+        role.respond(changed(honest, payload=encode(Result(counted, lie))))
         own = count(data, GRID).bin_negatives[list(BINS)]
         assert role.result().auc == round(0.25 + own @ 2.0 ** (BITS * np.arange(len(BINS))) / 2**51, 4)
     assert len({role.result().auc for role in roles}) > 1

@@ -18,19 +18,16 @@ from scipy.stats import norm
 from fhe_auc.base.errors import CapacityError, InputError
 from fhe_auc.base.serialise import json_text
 from fhe_auc.question import thresholds
-from fhe_auc.question.analysis import PLAIN, Analysis, Variable
-from fhe_auc.question.binning import bins_of, next_number, of_one_number
+from fhe_auc.question.analysis import PLAIN, Analysis
 from fhe_auc.results.estimates import Comparison
 from fhe_auc.results.heterogeneity import WITHIN
 from fhe_auc.results.intervals import Interval, hanley_mcneil, on_logit_scale
 from fhe_auc.results.result_tables import of_sites
 from fhe_auc.rows.party_data import PartyData
-from fhe_auc.sums.proof import authenticated
 from fhe_auc_protocols.exact_auc.analysis_sums import AnalysisSums
-from fhe_auc_protocols.exact_auc.comparison_sums import Compared, ComparisonSums
 from fhe_auc_protocols.exact_auc.protocol import plan_exact
 from fhe_auc_protocols.exact_auc.release_part import Said
-from fhe_auc_protocols.exact_auc.site_sums import SitesRead, fraction_bits
+from fhe_auc_protocols.exact_auc.site_sums import SitesRead
 from fhe_auc_protocols.options import Exact
 from tests.support import delong
 from tests.support.several import (
@@ -96,58 +93,6 @@ def test_every_estimate_is_that_of_all_pairs_of_its_rows(
 
 
 # --- Comparisons ------------------------------------------------------------------------------------------------------
-
-
-def worth(at: Any, own: Any, other: Any, starts: list[int], scale: int, of: int) -> list[int]:
-    """What each row of a label is worth, times S, interpolated between the ends of its coarse bin: from `starts` on."""
-    found = []
-    for bin_ in at[own]:
-        start, end = max(each for each in starts if each <= bin_), min(each for each in starts if each > bin_)
-        ends = [int((at[other] < end).sum() - (at[other] >= end).sum()) for end in (start, end)]
-        share = math.floor(scale * (bin_ + 0.5 - start) / (end - start) + 0.5)
-        found.append((1 if of else -1) * ((scale - share) * ends[0] + share * ends[1]))
-    return found
-
-
-@pytest.mark.parametrize("bins", [2, 7, 67, 128, 129, 200, 1000])
-@pytest.mark.parametrize("models", [2, 3])
-def test_sums_of_a_comparison_are_those_of_each_row_interpolated_in_its_coarse_bin(bins: int, models: int) -> None:
-    analysis, grid = Analysis(models=("x", "y", "z")[:models]), thresholds.uniform(bins)
-    parties = made(analysis, 3, bins)
-    rows, sums = pool(parties), AnalysisSums(analysis, bins, True)
-    at = [binned(scores, grid) for scores in rows.scores]
-    starts = [*ComparisonSums(((0, 1),), bins)._coarse.starts(grid).tolist(), bins]
-    (found,) = (own.paired for own in read_in_the_clear(sums, parties, grid).sayings if isinstance(own, Compared))
-    assert list(found) == [(0, other) for other in range(1, models)]
-    for (a, b), paired in found.items():
-        assert paired.scale == (2 if bins <= 128 else 2 * min(-(-bins // 67), 8))
-        for of, moments in ((1, paired.of_positives), (0, paired.of_negatives)):
-            own = rows.labels == of
-            u, v = (worth(at[model], own, ~own, starts, paired.scale, of) for model in (a, b))
-            products = (sum(x * y for x, y in zip(*both, strict=True)) for both in ((u, u), (v, v), (u, v)))
-            assert moments == (sum(u), sum(v), *products)
-
-
-def logit(p: float) -> float:
-    return math.log(p / (1 - p))
-
-
-def test_coarse_bins_are_many_where_scores_of_rare_outcomes_crowd_and_those_of_points_are_their_own() -> None:
-    grid = thresholds.hybrid(1500)
-    starts = ComparisonSums(((0, 1),), 1500)._coarse.starts(grid)
-    between = [logit(each) for each in grid[starts] if 0.003 < each < 0.8]
-    assert starts[0] == 0
-    assert len(starts) <= 67
-    assert len(between) > 45
-    assert max(np.diff(between)) < 0.25
-    points = np.arange(10) / 10
-    own = np.unique(np.concatenate([grid, points, next_number(points)]))
-    starts = ComparisonSums(((0, 1),), len(own))._coarse.starts(own).tolist()
-    assert len(starts) <= 67
-    assert all(of_one_number(own)[bins_of(points, own)])
-    assert all({each, each + 1} <= set(starts) for each in bins_of(points, own).tolist())
-    margins = ComparisonSums(((0, 1),), 670)._coarse.starts(np.linspace(-3, 3, 670))
-    assert set(np.diff(margins)) == {10}
 
 
 def compared(labels: Any, first: Any, second: Any, grid: Any) -> tuple[Said, Comparison]:
@@ -327,14 +272,6 @@ def test_sums_over_sites_are_those_of_each_sites_own_rows() -> None:
         assert [float(each) for each in sums.usable] == pytest.approx(expected, rel=1e-5)
 
 
-@pytest.mark.parametrize("max_rows", [2, 10, 1000, 10**5, 2 * 10**6, 10**8])
-def test_weights_of_sites_are_rounded_so_that_their_sums_stay_below_half_the_modulus(max_rows: int) -> None:
-    plan = plan_exact(thresholds=4, parties=5, backend="tenseal", interval=True, max_rows=max_rows, analysis=WITH_SITES)
-    bits = fraction_bits(max_rows, plan.modulus)
-    assert 8 <= bits <= 20
-    assert 2**bits * max(max_rows**2, 256 * max_rows) < min(plan.modulus / 2, 2**63)
-
-
 @pytest.mark.parametrize(
     "sums",
     [
@@ -391,18 +328,3 @@ def test_sites_of_few_parties_or_without_an_interval_are_refused(arguments: dict
         plan_exact(**given | arguments, analysis=WITH_SITES)
     with pytest.raises(InputError, match="sums over sites are for labels 0 and 1"):
         structs.replace(CLASSES, heterogeneity=True)
-
-
-def test_names_of_vectors_and_sums_are_different_with_the_most_models_groups_and_classes() -> None:
-    many = tuple(f"m{k}" for k in range(16))
-    levels = Variable("v", tuple(f"l{k}" for k in range(100)))
-    for analysis in (
-        Analysis(models=many),
-        Analysis(models=("m",), by=(levels,)),
-        Analysis(models=many[:3], by=(SEX, AGE), cross_groups=True),
-        Analysis(models=many[:5], classes=many[:5], by=(SEX,)),
-    ):
-        release = AnalysisSums(structs.replace(analysis, heterogeneity=not analysis.classes), 2, True).release
-        whole = authenticated(release)
-        for names in ([each.name for each in whole.sums], [name for name, _ in whole.sketch.vectors]):
-            assert len(set(names)) == len(names)

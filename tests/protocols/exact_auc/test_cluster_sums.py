@@ -16,7 +16,6 @@ from scipy.stats import norm
 
 from fhe_auc import federated_auc
 from fhe_auc.base.errors import CapacityError, InputError
-from fhe_auc.base.serialise import encode
 from fhe_auc.cli import main
 from fhe_auc.question import thresholds
 from fhe_auc.question.analysis import Analysis, Questions, Variable
@@ -91,21 +90,6 @@ def test_what_takes_rows_as_independent_does_not_go_with_patients(others: Any) -
         Analysis(cluster="id", **others)
 
 
-def test_a_pair_of_arrays_says_no_patients_and_is_refused() -> None:
-    with pytest.raises(InputError, match=r"is a pair .*: give a table for models, groups or patients"):
-        federated_auc([([0, 1], [0.2, 0.7])], cluster="id")
-
-
-def test_without_the_option_a_manifest_and_a_release_are_what_they_were() -> None:
-    assert b"cluster" not in encode(Analysis())
-    assert b"pair" not in encode(ONE)
-    assert b"cluster" in encode(ONE)
-    names = [name for name, _ in AnalysisSums(Analysis(), 50, True).release.sketch.vectors]
-    assert names == ["m0 g0 c0", "m0 g0 c1"]
-    with_patients = AnalysisSums(ONE, 50, True).release
-    assert [name for name, _ in with_patients.sketch.vectors][:2] == names  # what there is for it stands behind
-
-
 @settings(max_examples=10)
 @given(seed=st.integers(0, 2**32), mixed=st.booleans(), bins=st.sampled_from([12, 200, 1000]))
 def test_with_as_many_thresholds_as_the_default_errors_are_within_three_percent_of_those_over_rows(
@@ -163,16 +147,6 @@ def test_few_patients_are_few_whatever_number_of_rows_they_have() -> None:
     assert min(rows["y"].sum(), (1 - rows["y"]).sum()) > 30
     warnings = in_the_clear(rows, ONE, thresholds.uniform(300)).warnings
     assert any("as much as fewer than 30 with equally many rows" in text for text in warnings)
-
-
-@pytest.mark.parametrize(("score", "grid"), [*(("a", "hybrid:1000"), slow("a", None), slow(["a", "b"], None))])
-def test_patients_at_most_double_what_a_site_sends(score: str | list[str], grid: str | None) -> None:
-    sites = {name: table(seed, 40) for seed, name in enumerate(("north", "south"))}
-    once, twice = (
-        federated_auc(sites, label="y", score=score, thresholds=grid, cluster=name).upload_bytes_per_party
-        for name in ("", "id")
-    )
-    assert once < twice <= 2 * once
 
 
 def save(path: Path, rows: Table, missing: Sequence[int] = ()) -> str:

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from scipy import stats
-from sklearn.metrics import roc_auc_score
 
 from fhe_auc import InputError, Setup, federated_auc
 from fhe_auc.base.errors import CapacityError, VerificationError
@@ -146,13 +145,6 @@ def test_noise_hardly_ever_exceeds_the_room_for_it(unit: str, parties: int, shar
         exact = (0 if model is None else privacy.total**2 // 4) + abs(weight) * privacy.total
         steps = (room - exact - parties * grain) // grain
         assert stats.nbinom.sf(steps, parties / shares, -math.expm1(-1 / float(scale))) < 2.0**-43
-
-
-def test_with_labels_alone_noise_on_sum_and_difference_is_better_than_two_halves_of_the_budget() -> None:
-    privacy = budget((250,) * 4, "label", shares=4)
-    plus, minus, _ = privacy.channels
-    of_difference = (privacy.variance(plus, 4) + privacy.variance(minus, 4)) / 4
-    assert of_difference == pytest.approx(4 * 999**2 * (8 / 7) ** 2, rel=0.1)  # 8·999² with half of the budget
 
 
 def pool_of(rows: int, parties: int, seed: int, *, rate: float = 0.3) -> dict[str, tuple[Any, Any]]:
@@ -443,15 +435,3 @@ def test_the_interval_widens_by_what_bins_leave_open_and_the_first_warning_says_
 def test_where_the_noise_hides_how_much_bins_leave_open_a_warning_says_up_to_what() -> None:
     assert "the noise hides how many: up to" in read(0.5, 0, "label", 200).warnings()[0]
     assert not any("told apart" in each for each in read(8.0, 0, "label", 5000).warnings())
-
-
-def test_points_are_no_ties_of_bins() -> None:
-    """The study's values have bins of their own: what is released of their ties is noise alone."""
-    rng = np.random.default_rng(1)
-    labels = rng.random(6000) < 0.2
-    points = np.clip(np.round(3 + 2 * rng.normal(size=6000) + 1.5 * labels), 0, 9)
-    pool = [(labels[k::3], points[k::3]) for k in range(3)]
-    found = federated_auc(pool, protocol=Verified(epsilon=4.0), thresholds="values:0:9")
-    assert found.interval.method == "Hanley and McNeil, with noise"
-    assert found.settings["noisy_binning_error"] < 0.01 < np.mean(points[labels][:, None] == points[~labels]) / 2
-    assert found.interval.low < roc_auc_score(labels, points) < found.interval.high

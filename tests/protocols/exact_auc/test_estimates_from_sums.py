@@ -95,29 +95,6 @@ def test_the_average_over_pairs_of_classes_is_hand_and_tills_and_scikit_learns(n
     assert macro.auc == pytest.approx(roc_auc_score(labels, hundredths / 100, multi_class="ovr"), abs=1e-12)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("share", "apart"), [([0.34, 0.33, 0.33], 3.0), ([0.6, 0.3, 0.1], 1.1), ([0.4, 0.3, 0.2, 0.1], 1.1)]
-)
-def test_intervals_of_averages_over_classes_hold_and_are_half_again_too_wide_at_most(
-    share: list[float], apart: float
-) -> None:
-    names, generator, found = tuple("abcd"[: len(share)]), np.random.default_rng(8), []
-    analysis = Analysis(models=tuple(f"p_{each}" for each in names), classes=names)
-    for _ in range(400):
-        labels = generator.choice(len(share), 400, p=share)
-        odds = np.exp(generator.standard_t(5, (400, len(share))) + apart * np.eye(len(share))[labels])
-        columns = dict(zip(analysis.models, (odds / odds.sum(1, keepdims=True)).T, strict=True))
-        data = PartyData.from_columns("all", np.array(names)[labels], columns, {}, analysis)
-        both = all_told(read_in_the_clear(AnalysisSums(analysis, 200, True), [data], thresholds.uniform(200)))
-        found.append(
-            [(each.auc, each.interval.low, each.interval.high) for each in (both.headline, both.estimates[-1])]
-        )
-    for auc, low, high in np.transpose(found, (1, 2, 0)):
-        assert np.mean((low <= auc.mean()) & (auc.mean() <= high)) >= 0.94
-        assert np.median(high - low) <= 1.6 * 2 * 1.96 * auc.std()
-
-
 def test_each_class_from_the_others_has_scikit_learns_auc_and_delongs_standard_error() -> None:
     from sklearn.metrics import roc_auc_score
 

@@ -46,25 +46,6 @@ def of_rounded(parties: Sequence[PartyData], decimals: int) -> tuple[Fraction, F
 # --- What a session yields --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("keys", "grid", "ciphertexts"),
-    [
-        *(("sealed", "uniform:2", 1), ("sealed", "uniform:620", 1), ("sealed", "uniform:621", 2)),
-        ("helper", "uniform:682", 2),
-        *(slow(keys, "hybrid:3000", 5) for keys in ("sealed", "helper")),
-    ],
-)
-def test_any_number_of_thresholds_does(keys: str, grid: str, ciphertexts: int) -> None:
-    """A bin takes 12 slots of an opening: two for each of two products at three points; all sums take 750 more."""
-    play = Play("verified", rows(2, 5), thresholds.resolve(grid), keys=keys)
-    if keys == "sealed":
-        assert play.plan.layout.ciphertexts == ciphertexts
-    auc, ties, *labels = pairs_of(play.sites, play.grid)
-    for found in play.read():
-        assert (found.fraction, found.positives, found.negatives) == (auc, *labels)
-        assert found.binning_error_fraction <= ties  # those of equal scores are meant
-
-
 @pytest.mark.parametrize("number", [1, 30, slow(1000)])
 def test_any_number_of_parties_does(number: int) -> None:
     data = rows(number, 70 + number, most=15)

@@ -20,15 +20,11 @@ from fhe_auc.question.thresholds import cell_starts
 from fhe_auc.rows import datasets
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import one_process, registry
-from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.protocol import Request, Session
 from fhe_auc_protocols.blinded_auc.malicious import Malicious
 from fhe_auc_protocols.histograms import protocols as of
-from fhe_auc_protocols.histograms import quantile_thresholds
-from fhe_auc_protocols.histograms.distributed_noise import NoisyCountsTask
 from fhe_auc_protocols.histograms.quantile_thresholds import checked_bins, equi_depth_cells
 from fhe_auc_protocols.histograms.readout import all_levels
-from fhe_auc_protocols.noise_shares import polya
 from tests.support.chosen import federated_auc, federated_thresholds
 from tests.support.discrete_laplace import laplace_p_value
 from tests.support.pooled import pooled, rounding, sklearns_auc
@@ -125,22 +121,6 @@ def test_where_one_score_has_most_rows_its_cell_is_a_bin_of_its_own() -> None:
     at = np.flatnonzero(found.histogram.edges == 0.5)
     assert found.histogram.edges[at + 1] == 0.5 + 2**-13
     assert abs(found.auc - sklearns_auc(parties)) <= found.binning_error
-
-
-@pytest.mark.parametrize("models", [1, 2])
-def test_found_thresholds_show_whether_frequent_scores_hold_more_of_them_back(models: int) -> None:
-    random = np.random.default_rng(7)
-    smooth, crowded = random.beta(2, 3, 4000), 0.6 + 0.001 * random.random(4000)
-    frequent = np.where(random.random(4000) < 0.4, 0.5, smooth)
-    few = [random.choice([value, 1 - value], 4000) for value in (0.0, 0.2, 0.4)]
-    for scores, bins, held_back in (
-        *((scores, bins, False) for scores in (smooth, crowded) for bins in (20, 200)),
-        *((scores, bins, True) for scores in (frequent, *few) for bins in (20, 1000)),
-    ):
-        levels = in_cells(scores, 15 - models)
-        starts = cell_starts(15 - models)[equi_depth_cells(levels, bins)]
-        grid = np.union1d(starts, quantile_thresholds._cut(levels[-1], bins))
-        assert thresholds.held_back(grid) == held_back
 
 
 @pytest.mark.parametrize("protocol", ["boundaries-distributed-dp", "boundaries-local-dp"])
@@ -321,23 +301,6 @@ def test_with_hardly_any_noise_the_thresholds_are_nearly_those_of_exact_counts()
     split = federated_thresholds(parties, 10, protocol="boundaries-local-dp", **options)
     below = [(pooled(parties).y_score < threshold).mean() for threshold in split.grid]
     assert np.abs(np.array(below) - np.arange(10) / 10).max() < 0.016 * 6.5 + 0.02  # and a cell
-
-
-class Drowned(of.QuantilesDistributedDp):
-    """All noise is below zero."""
-
-    def new_task(self, manifest: Manifest, data: PartyData) -> Any:
-        def draw(size: int, scale: float, parties: int) -> np.ndarray:
-            return -np.abs(polya(size, scale, parties)) - 5
-
-        return NoisyCountsTask(self.readout, manifest, data, draw=draw)
-
-
-def test_noise_that_outweighs_the_rows_gives_no_thresholds() -> None:
-    """The four rows' counts at the top are drowned by noise of scale 600; so many less that they are negative."""
-    asked = request(2, backend="tenseal", options={"bins": 8, "epsilon": 0.005, "height": 3})
-    with pytest.raises(EvaluationError, match="privacy noise outweighs them"):
-        one_process.run(Drowned(), asked, sites(2, rows=2), lambda *_: None)
 
 
 def test_each_level_has_noise_of_the_stated_law_for_its_part_of_the_budget() -> None:

@@ -3,7 +3,6 @@
 Statistical tests of real noise, which cannot be seeded, fail by chance with probability `FALSE_ALARM` each.
 """
 
-import json
 import math
 from functools import partial
 from typing import Any
@@ -11,7 +10,6 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
-from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
@@ -19,11 +17,8 @@ from scipy import stats
 from fhe_auc import ckks
 from fhe_auc.base.errors import EvaluationError, InputError, ResultCheckError, UndefinedAucError
 from fhe_auc.base.serialise import encode
-from fhe_auc.cli import main
 from fhe_auc.metrics import Histogram, decision_metrics, roc_auc_score
 from fhe_auc.question import thresholds
-from fhe_auc.rows import datasets
-from fhe_auc.rows.counts import count
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.plan import EncodedPlan
 from fhe_auc.session.protocol import Request
@@ -36,7 +31,6 @@ from fhe_auc_protocols.histograms.score_histogram import noisy_auc, pooled_count
 from fhe_auc_protocols.histograms.unary_encoding import UnaryEncoding, UnaryHierarchy
 from tests.support.chosen import federated_auc
 from tests.support.discrete_laplace import laplace_p_value
-from tests.support.pooled import pooled
 from tests.support.random_sites import sites as random_sites
 from tests.support.vector_sessions import VectorPlay
 
@@ -112,30 +106,6 @@ def test_manifests_of_one_kind_of_protocol_are_refused_by_the_other():
     three = EncodedPlan(wide.kind, encode(wide))
     with pytest.raises(InputError, match="not one for score histograms"):
         HistogramFederated().task(msgspec.structs.replace(prepared.manifest, plan=three), site)
-
-
-def test_the_command_prints_counts_in_json_and_no_numerical_error_for_people():
-    arguments = [
-        "demo",
-        "--dataset",
-        "credit-default",
-        "--protocol",
-        "histogram-federated",
-        "--thresholds",
-        "uniform:9",
-    ]
-    found = CliRunner().invoke(main, [*arguments, "--json"])
-    assert found.exit_code == 0
-    grid = thresholds.uniform(9)
-    truth = count(pooled(datasets.load("credit-default")), grid)
-    assert json.loads(found.stdout)["histogram"] == {
-        "edges": [*grid.tolist(), 1.0],
-        "positives": truth.bin_positives.tolist(),
-        "negatives": truth.bin_negatives.tolist(),
-    }
-    shown = CliRunner().invoke(main, [*arguments, "--costs"]).stdout
-    said = "binning error", "aggregator: compute the result", "numerical error", "multiply"
-    assert [each in shown for each in said] == [True, True, False, False]
 
 
 FALSE_ALARM = 1e-7

@@ -150,15 +150,6 @@ def truth_of(plus: np.ndarray, minus: np.ndarray) -> float:
     return roc_auc_score(labels, np.concatenate([plus, minus]))
 
 
-def squared_errors(
-    generator: np.random.Generator, classes: tuple[np.ndarray, np.ndarray], depth: int, epsilon: float, runs: int
-) -> list[float]:
-    tree, source = HadamardTree(depth, epsilon), exact_sampling.SeededExperiment(generator)
-    method, truth = HierarchicalAuc(tree, *map(len, classes)), truth_of(*classes)
-    tallies = ([tree.tally(of, source) for of in classes] for _ in range(runs))
-    return [(method.estimate(*each).auc - truth) ** 2 for each in tallies]
-
-
 def test_without_discarding_the_auc_is_unbiased_and_discarding_biases_it_by_less_than_its_error() -> None:
     plus, minus = beta_leaves(np.random.default_rng(5), 2000, 0.3, 4)
     tree, source = HadamardTree(4, 2.0), seeded(6)
@@ -174,18 +165,6 @@ def test_without_discarding_the_auc_is_unbiased_and_discarding_biases_it_by_less
     assert abs(np.mean(found) - truth) < np.std(found)
     assert np.std(found) < np.std(whole)  # what discarding is for
     assert np.mean([of.noise_error for of in discarding]) == pytest.approx(np.std(found), rel=0.2)
-
-
-@pytest.mark.parametrize(
-    ("users", "share", "depth", "epsilon"),
-    [(2000, 0.5, 4, 1.0), (2000, 0.1, 6, 2.0), (10_000, 0.05, 10, 4.0)],
-)
-def test_the_squared_error_stays_below_theorem_3(users: int, share: float, depth: int, epsilon: float) -> None:
-    generator = np.random.default_rng(7)
-    plus, minus = beta_leaves(generator, users, share, depth)
-    squares = squared_errors(generator, (plus, minus), depth, epsilon, runs=100)
-    assert depth <= math.sqrt(users)
-    assert 0 < np.mean(squares) < HierarchicalAuc(HadamardTree(depth, epsilon), len(plus), len(minus)).error_bound()
 
 
 def test_theorem_3_in_its_own_words() -> None:

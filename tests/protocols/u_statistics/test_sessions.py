@@ -134,22 +134,6 @@ def test_bins_of_a_session_follow_the_rule_at_the_least_number_of_rows_or_the_ma
             UstatKrr().aggregator(msgspec.structs.replace(manifest, options={"epsilon": 1.0, **wrong}), b"")
 
 
-@either
-def test_what_bins_leave_undecided_is_told_only_where_it_stands_out_of_the_noise(name: str, seeded: Any) -> None:
-    def told(rows: int, epsilon: float, size: int) -> list[bool]:
-        parties, bins = sites(rows=rows), {"bins": size} if name == "ustat-krr" else {}
-        found = [played(name, parties, seeded, size=size, options={"epsilon": epsilon, **bins}) for _ in range(10)]
-        warned = [any("bins leave the AUC undecided by" in warning for warning in of.warnings) for of in found]
-        undecided = ["undecided by bins" in of.settings for of in found]
-        assert all(of_bins or not warning for of_bins, warning in zip(undecided, warned, strict=True))
-        assert rows < 4000 or all(warned)
-        return undecided
-
-    assert all(told(4000, 16.0, 4))
-    # A true share far below the noise: an estimate exceeds its standard error in one of six or less.
-    assert sum(told(30, 0.5, 16)) <= 4
-
-
 def test_a_bound_that_theorem_3_does_not_give_is_not_told() -> None:
     parties = sites(2, rows=20)  # 40 users, and 7 levels for 128 bins, of 49 users at least
     grids = ("uniform:64", "uniform:128")

@@ -11,9 +11,9 @@ from fhe_auc.base.errors import FheAucError, InputError
 from fhe_auc.base.serialise import decode, encode
 from fhe_auc.question import thresholds
 from fhe_auc.question.study import Study
+from fhe_auc.report.studies import Session, check, differing, next_session
 from fhe_auc.results.evaluation import QuantileThresholds
 from fhe_auc.session import registry
-from fhe_auc.session.steps import THRESHOLDS, Step, check, differing, steps_of
 
 WORDS: dict[str, Any] = {"model": "net 2", "outcome": "sepsis", "cohort": "adults", "period": "2030"}
 ROLES: dict[str, Any] = {"sites": ("north", "south", "west"), "maker": "north", "aggregator": "adder"}
@@ -26,20 +26,24 @@ def study(**more: Any) -> Study:
     return Study(**WORDS, **{**ROLES, **more})
 
 
-def steps(of: Study) -> tuple[Step, ...]:
-    return steps_of(of, of.sites, {THRESHOLDS: FOUND})
+def first(of: Study) -> Session:
+    """The first session, once thresholds are found."""
+    found = (FOUND,) if of.thresholds == "quantile:8" else ()
+    asked = next_session(of, of.sites, found)
+    assert asked is not None
+    return asked
 
 
 CASES: list[dict[str, Any]] = [
     {},
     {"thresholds": "quantile:8", **GROUPS},
-    {"thresholds": "quantile:8", **GROUPS, "report": True, "decisions": (0.1, 0.2)},
+    {"thresholds": "quantile:8", **GROUPS, "report": True, "decisions": (0.1, 0.2), "title": "Sepsis"},
     {"helper": "registry", "row_caps": ROWS, "min_parties": 2},
     {"helper": "registry", "rows": ROWS, "epsilon": 1.0, "options": {"epsilon_unit": "label"}},
     {"protocol": "exact", "options": {"round_scores": 2}, "interval": 0.0},
     {"protocol": "dpauc-laplace", "epsilon": 1.0, "thresholds": "dpauc:20"},
     {"classes": ("x", "y", "z"), "score_columns": ("x", "y", "z")},
-    {"score_values": "0:9", "calibrate": True},
+    {"score_values": "0:9", "report": True},
     {"protocol": "semi-honest", "thresholds": (0.0, 0.25, 0.5), "row_caps": ROWS},
 ]
 
@@ -51,12 +55,10 @@ def test_a_site_makes_of_the_file_what_its_maker_makes_and_no_other_step_is_that
     read = decode(encode(made), Study, "study")  # what has travelled
     assert read == made == Study.from_dict(made.as_dict())
     assert read.digest == made.digest != study(**more, until="2030-01-01").digest
-    told = steps(read)
-    for step in steps(made):
-        manifest = registry.load(step.protocol).prepare(step.request).manifest
-        same = [not differing(manifest, each) for each in told]
-        assert any(same)
-        assert all(each.protocol == step.protocol for each, fits in zip(told, same, strict=True) if fits)
+    made_session, told = first(made), first(read)
+    manifest = registry.load(made_session.protocol).prepare(made_session.request).manifest
+    assert differing(made_session.named(manifest, 7), told) == []
+    assert differing(manifest, told) == ["step"]
 
 
 @pytest.mark.parametrize(
@@ -77,28 +79,39 @@ def test_a_site_makes_of_the_file_what_its_maker_makes_and_no_other_step_is_that
     ],
 )
 def test_a_session_that_is_not_of_the_study_differs_from_it(more: Any, changes: Any, named: str) -> None:
-    (agreed,), (made,) = steps(study(**more)), steps(study(**{**more, **changes}))
-    assert named in differing(registry.load(made.protocol).prepare(made.request).manifest, agreed)
+    agreed, made = first(study(**more)), first(study(**{**more, **changes}))
+    manifest = made.named(registry.load(made.protocol).prepare(made.request).manifest, 7)
+    assert differing(manifest, agreed) != []
+    assert named in differing(manifest, agreed)
 
 
-def test_the_steps_after_the_thresholds_are_known_once_these_are() -> None:
-    asked = study(thresholds="quantile:8", score_columns=("a", "b"), report=True, decisions=(0.3,))
-    (first,) = steps_of(asked, asked.sites, {})
-    assert (first.name, first.protocol, first.once) == ("thresholds", "boundaries-federated", True)
-    assert first.request.options == {"bins": 8}
-    names = [step.name for step in steps(asked)]
-    assert names == ["thresholds", "evaluation", "histogram a", "histogram b"]
-    _, evaluation, histogram, _ = steps(asked)
+def test_thresholds_are_found_once_for_all_turns_and_the_session_after_is_at_them() -> None:
+    asked = study(thresholds="quantile:8", score_columns=("a", "b"))
+    begun = next_session(asked, asked.sites, ())
+    assert begun is not None
+    assert (begun.step, begun.protocol, begun.once) == (1, "boundaries-federated", True)
+    assert begun.request.options == {"bins": 8}
+    evaluation = first(asked)
+    assert (evaluation.step, evaluation.protocol, evaluation.once) == (2, "verified", False)
     assert np.array_equal(evaluation.request.thresholds, FOUND.grid)
-    assert histogram.request.thresholds.tolist() == [*FOUND.grid[:3], 0.3, *FOUND.grid[3:]]
+    manifest = registry.load(begun.protocol).manifest_of(begun.request)
+    assert (begun.named(manifest, 7).turn, evaluation.named(manifest, 7).turn) == (0, 7)
+
+
+def test_a_report_asks_for_the_histogram_at_the_decisions_too() -> None:
+    asked = first(study(report=True, thresholds="uniform:5", decisions=(0.3,), score_columns=("risk",)))
+    assert asked.protocol == "histogram-federated"
+    assert asked.request.thresholds.tolist() == [0, 0.25, 0.3, 0.5, 0.75, 1]
+    assert asked.request.analysis.models == ("risk",)
 
 
 def test_who_has_left_is_in_no_later_session_nor_are_its_rows() -> None:
-    (step,) = steps_of(study(helper="registry", row_caps=ROWS), ("north", "west"), {})
-    assert step.request.parties == ("north", "west")
-    assert step.request.row_caps == {"north": 770, "west": 4236}
-    assert step.request.max_rows == 5006
-    assert registry.load("verified").manifest_of(step.request).min_parties == 2
+    asked = next_session(study(helper="registry", row_caps=ROWS), ("north", "west"), ())
+    assert asked is not None
+    assert asked.request.parties == ("north", "west")
+    assert asked.request.row_caps == {"north": 770, "west": 4236}
+    assert asked.request.max_rows == 5006
+    assert registry.load("verified").manifest_of(asked.request).min_parties == 2
 
 
 @pytest.mark.parametrize(
@@ -115,8 +128,9 @@ def test_who_has_left_is_in_no_later_session_nor_are_its_rows() -> None:
         ({"every": "dya"}, r"^every is hour, day, week or month, not 'dya'; did you mean 'day'"),
         ({"days": 32}, r"^days must lie between 1 and 31, got 32"),
         ({"score_values": "0:9", "thresholds": "uniform:8"}, r"^score-values are the thresholds"),
-        ({"sites": ("north",), "maker": "north"}, r"^sites: name two at least"),
+        ({"sites": ("north",), "maker": "north"}, r"^sites: 1 of the study's take part, and it takes 2"),
         ({"by": ("sex",)}, r"which levels does 'sex' have\?"),
+        ({"min_parties": 4, "helper": "registry"}, r"^sites: 3 of the study's take part, and it takes 4"),
         ({"min_parties": 2}, r"^min-parties: without a helper"),
         ({"epsilon": 1.0}, r"^epsilon: .* the number of rows of each site, exactly"),
         ({"epsilon": 1.0, "helper": "registry", "row_caps": ROWS}, r"^epsilon: .*\(rows = "),

@@ -1,0 +1,348 @@
+"""Which sessions a question takes, one after the other, and what they tell together.
+
+    evaluation_steps    (thresholds,) evaluation
+    report_steps        (thresholds,) (evaluation,) and for each model its histogram (, counts of groups);
+                        of two models counts of both at the first threshold
+
+A session may depend on what those before it have yielded: its thresholds, or whether it is needed. So steps are a
+generator: it yields a session that is to be made, is sent what that has yielded, and returns what all tell. One process
+plays them at once. Between machines who makes sessions, and who agrees to them, ask `next_step`: it is the same to all
+that have the same results, and numbers come out to the same digits.
+"""
+
+from __future__ import annotations
+
+import datetime
+import math
+from collections.abc import Generator, Iterable, Sequence
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any, NamedTuple, TypeAlias, TypeVar
+
+import numpy as np
+from msgspec import UNSET, structs
+from numpy.typing import NDArray
+
+from fhe_auc.base.errors import EvaluationError, InputError
+from fhe_auc.metrics import Histogram, of_probabilities
+from fhe_auc.question import thresholds as grids
+from fhe_auc.question.analysis import Analysis
+from fhe_auc.report import words
+from fhe_auc.results.asked import Asked, ReportAsked
+from fhe_auc.results.estimates import NESTED, Comparison
+from fhe_auc.results.evaluation import NOT_TOLD_APART, CellCounts, Evaluation, Outcome, QuantileThresholds, preceded
+from fhe_auc.results.group_decisions import calibrations, of_cells
+from fhe_auc.results.intervals import of_difference
+from fhe_auc.results.report_card import Facts, ReportCard, TwoModels, report_card
+from fhe_auc.results.report_measures import Measure, net_benefits
+from fhe_auc.session import registry
+from fhe_auc.session.protocol import Request
+
+COUNTS = "counts-federated"
+_BINS_OF_GROUPS = 40  # in which a group's scores are taken to be spread as all rows' are
+_ANY = Request(parties=(), thresholds=np.empty(0))
+T = TypeVar("T")
+
+
+class Step(NamedTuple):
+    """One session that is to be made."""
+
+    protocol: str
+    request: Request
+
+
+class Parts(NamedTuple):
+    """What a report is made of."""
+
+    card: ReportCard
+    facts: Facts
+    own_warnings: tuple[str, ...]
+
+
+class Grids(NamedTuple):
+    """Thresholds of one process, which has chosen them by the rows: of each model, and of all together."""
+
+    of_models: tuple[NDArray[np.float64], ...]
+    together: NDArray[np.float64]
+
+
+Steps: TypeAlias = Generator[Step, Outcome, T]
+
+
+def steps_of(asked: Asked, base: Request = _ANY) -> Steps[object]:
+    """Return the steps of a question; parties, keys and bounds on rows are those of `base`."""
+    return evaluation_steps(asked, base) if asked.report is None else report_steps(asked, base)
+
+
+def next_step(asked: Asked, base: Request, outcomes: Iterable[Outcome]) -> Step | None:
+    """Return the session that comes after those with these outcomes, in their order; None: they are all.
+
+    Raises `InputError` where they are not those of the question, and `EvaluationError` where it has no answer.
+    """
+    steps = steps_of(asked, base)
+    try:
+        step = next(steps)
+        for outcome in outcomes:
+            step = steps.send(outcome)
+    except StopIteration:
+        return None
+    return step
+
+
+def told_by(steps: Steps[T], outcomes: Iterable[Outcome]) -> T:
+    """Return what sessions with these outcomes tell; errors as `next_step`, and `InputError` for too few."""
+    try:
+        next(steps)
+        for outcome in outcomes:
+            steps.send(outcome)
+    except StopIteration as ended:
+        told: T = ended.value
+        return told
+    raise InputError("some sessions are to come, or their results are missing: the last one's file has what all tell")
+
+
+def evaluation_steps(asked: Asked, base: Request = _ANY) -> Steps[Evaluation]:
+    """Return the steps of an evaluation; it has the costs and warnings of both sessions."""
+    found, request = yield from _with_thresholds(asked, asked.protocol, _asking(asked, base))
+    evaluation = _expected(Evaluation, (yield Step(asked.protocol, request)))
+    return evaluation if found is None else preceded(evaluation, found)
+
+
+def report_steps(asked: Asked, base: Request = _ANY, own: Grids | None = None, said: str = "") -> Steps[Parts]:
+    """Return the steps of a report.
+
+    One process may have chosen thresholds, its `own`; `said` is then what the page says of them.
+    """
+    if (report := asked.report) is None:
+        raise InputError("no report is asked for")
+    counting, found = _request(base, report.protocol, options=report.options, interval=asked.interval), None
+    if own is None:
+        found, counting = yield from _with_thresholds(asked, report.protocol, counting)
+        own = Grids((counting.thresholds,) * len(asked.analysis.models), counting.thresholds)
+    models, whole = asked.analysis.models, None
+    if asked.evaluates and all(np.array_equal(grid, own.together) for grid in own.of_models):
+        request = replace(_asking(asked, base), thresholds=own.together)
+        whole = _expected(Evaluation, (yield Step(asked.protocol, request)))
+    parts = []
+    for model, grid in zip(models, own.of_models, strict=True):
+        one = _Model(asked, report, model, base, replace(counting, thresholds=grid), found, whole, said)
+        parts.append((yield from _of_model(one)))
+    if len(models) == 1:
+        return parts[0]
+    return (yield from _of_two(asked, report, base, own, whole, parts))
+
+
+class _Model(NamedTuple):
+    """What the steps of one model go by."""
+
+    asked: Asked
+    report: ReportAsked
+    name: str
+    base: Request
+    counting: Request  # at its thresholds
+    found: QuantileThresholds | None  # where a session has found these
+    whole: Evaluation | None  # of all models, where they have the same thresholds
+    said: str
+
+    @property
+    def several(self) -> bool:
+        """Whether there is another model."""
+        return len(self.asked.analysis.models) > 1
+
+    def alone(self, **changes: Any) -> Analysis:
+        """Return an analysis of this model alone."""
+        return Analysis(models=(self.name,), **changes)
+
+
+def _of_model(one: _Model) -> Steps[Parts]:
+    """Return what is said of one model."""
+    asked, report, wanted = one.asked, one.report, one.report.decisions
+    analysis, grid = asked.analysis, one.counting.thresholds
+    edges = grids.with_asked(grid, wanted.thresholds) if wanted.thresholds else grid
+    request = replace(one.counting, analysis=one.alone(), thresholds=edges)
+    evaluation = _expected(Evaluation, (yield Step(report.protocol, request)))
+    if (histogram := evaluation.histogram) is None:
+        raise EvaluationError(f"protocol {evaluation.protocol!r} gives the parties no score histogram")
+    if one.found is not None:
+        evaluation = preceded(evaluation, one.found)
+    noisy = math.isnan(evaluation.binning_error)
+    added = np.setdiff1d(histogram.edges[:-1], grid).tolist() if wanted.thresholds else ()
+    level, least = asked.interval, report.min_cell
+    card = report_card(histogram, wanted=wanted, added=added, level=level, min_cell=least, noisy=noisy)
+    own_warnings = evaluation.own_warnings
+    warnings = [
+        *(warning for warning in evaluation.warnings if warning not in own_warnings),
+        *words.cell_warnings(card, histogram),
+        *words.interval_warnings(card, level),
+    ]
+    own_warnings += tuple(words.end_warnings(histogram, 1, card.min_cell))
+    warnings += words.end_warnings(histogram, card.min_cell)
+    said = str(evaluation.settings.get("grid", one.said or asked.thresholds))
+    privacy, panels = words.privacy(evaluation, card, said), dict[str, Any]()
+    if asked.evaluates and (one.whole is None or not one.several or _panels(analysis)):
+        second, new = one.whole, list[str]()
+        if second is None:
+            alone = structs.replace(analysis, models=(one.name,), each_pair=UNSET)
+            request = replace(_asking(asked, one.base), analysis=alone, thresholds=grid)
+            second = _expected(Evaluation, (yield Step(asked.protocol, request)))
+        if one.whole is None or not one.several:
+            # Its binning error is that of the session before, which has warned.
+            new = _new(second, (*own_warnings, *warnings))
+        estimates = [replace(each, model="") for each in second.estimates if each.model in ("", one.name)]
+        panels["groups"] = groups = tuple(each for each in estimates if each.group)
+        panels["sites"] = tuple(replace(each, model="") for each in second.sites if each.model in ("", one.name))
+        counted = bool(analysis.by) and (bool(wanted.thresholds) or card.calibration is not None)
+        privacy += words.evaluation_privacy(second.protocol, analysis, (_BINS_OF_GROUPS + 2) * counted)
+        if analysis.cluster:
+            warnings.append(words.OTHER_INTERVALS)
+            first, *others = card.measures
+            card = replace(card, measures=(replace(first, interval=estimates[0].interval), *others))
+        if counted:
+            hidden = [each.group for each in groups if each.auc is None and analysis.min_cell > 1]
+            asked_for = [float(histogram.edges[histogram.bin_of(each)]) for each in wanted.thresholds[:1]]
+            wider = _wider(histogram, asked_for)
+            request = _request(one.base, COUNTS, analysis=one.alone(by=analysis.by), thresholds=wider)
+            cells = _expected(CellCounts, (yield Step(COUNTS, request)))
+            if asked_for:
+                above = int(np.searchsorted(wider, asked_for[0]))
+                panels["group_decisions"] = tuple(of_cells(cells, analysis, card.min_cell, hidden, above))
+            if card.calibration is not None:
+                of_groups = calibrations(cells, analysis, histogram, wider, level)
+                known = (each for each in of_groups if f"{each.variable}: {each.level}" not in hidden)
+                panels["group_calibrations"] = tuple(known)
+            if len(analysis.by) > 1 and any(each.counts is None for each in panels.get("group_decisions", ())):
+                new.append(NESTED)
+        warnings += dict.fromkeys(new)
+    facts = Facts(
+        title=report.title.strip() or f"Classifier on the rows of {words.number_of(evaluation)}",
+        date=datetime.date.today(),
+        privacy=privacy,
+        session=words.session(evaluation, said),
+        warnings=tuple(warnings),
+        **panels,
+    )
+    return Parts(card, facts, own_warnings)
+
+
+def _of_two(
+    asked: Asked, report: ReportAsked, base: Request, own: Grids, whole: Evaluation | None, alone: list[Parts]
+) -> Steps[Parts]:
+    """Return what is said of two models, and of what is between them."""
+    names = asked.analysis.models
+    parts = [_named(each, name) for each, name in zip(alone, names, strict=True)]
+    first, second = parts
+    compared = whole
+    if compared is None:
+        both = structs.replace(asked.analysis, by=(), heterogeneity=False)
+        request = replace(_asking(asked, base), analysis=both, thresholds=own.together)
+        compared = _expected(Evaluation, (yield Step(asked.protocol, request)))
+    comparison = next((_of_cards(each, first.card, second.card) for each in compared.comparisons), None)
+    decided, benefits = [each.card.chosen[0] for each in parts if each.card.chosen], tuple[Measure, ...]()
+    probable = all(each.card.decision_curve is not None for each in parts)
+    # A threshold at which small counts are hidden has no net benefit, which would tell them.
+    if decided and probable and 0 < (at := decided[0].threshold) < 1 and not any(each.hidden for each in decided):
+        request = _request(base, COUNTS, analysis=Analysis(models=names), thresholds=np.array([0.0, at]))
+        cells = _expected(CellCounts, (yield Step(COUNTS, request)))
+        benefits = net_benefits(names, cells, at, first.card.level, first.card.min_cell)
+    warnings = _told(parts, [each.facts.warnings for each in parts])
+    own_warnings = _told(parts, [each.own_warnings for each in parts])
+    if whole is not None:
+        warnings += _new(whole, (*warnings, *own_warnings))
+    if benefits and first.card.level and benefits[-1].interval is None:
+        warnings.append(words.NO_DIFFERENCE)
+    facts = replace(
+        first.facts,
+        title=report.title.strip() or f"{' and '.join(names)} on the rows of {words.number_of(compared)}",
+        privacy=first.facts.privacy + words.TWO_MODELS,
+        warnings=tuple(warnings),
+        groups=first.facts.groups + second.facts.groups,
+        group_decisions=first.facts.group_decisions + second.facts.group_decisions,
+        group_calibrations=first.facts.group_calibrations + second.facts.group_calibrations,
+        sites=first.facts.sites + second.facts.sites,
+        models=TwoModels(second.card, comparison, benefits),
+    )
+    return Parts(first.card, facts, tuple(own_warnings))
+
+
+def _with_thresholds(asked: Asked, protocol: str, request: Request) -> Steps[tuple[QuantileThresholds | None, Request]]:
+    """Return the request at the thresholds that are asked for, and what has found them, if a session has."""
+    bins = grids.quantiles_wanted(asked.thresholds)
+    if bins is None:
+        return None, replace(request, thresholds=grids.resolve(asked.thresholds))
+    plugin = registry.evaluating(protocol)
+    first, second = plugin.staged(request, bins)
+    first = replace(first, analysis=Analysis(models=asked.analysis.models))
+    found = _expected(QuantileThresholds, (yield Step(registry.finder(plugin).name, first)))
+    return found, replace(second, thresholds=found.grid)
+
+
+def _asking(asked: Asked, base: Request) -> Request:
+    """Return the request of the evaluation, without thresholds."""
+    return _request(base, asked.protocol, analysis=asked.analysis, interval=asked.interval, options=asked.options)
+
+
+def _request(base: Request, protocol: str, **changes: Any) -> Request:
+    """Return what is asked of one session; proofs of row caps only where parties have such."""
+    proves = registry.load(protocol).proves_inputs
+    return replace(base, row_caps=base.row_caps if proves else None, **changes)
+
+
+def _expected(kind: type[T], outcome: Outcome) -> T:
+    if not isinstance(outcome, kind):
+        raise InputError("the results are not those of the question's sessions, in their order")
+    return outcome
+
+
+def _panels(analysis: Analysis) -> bool:
+    return bool(analysis.by or analysis.heterogeneity or analysis.cluster)
+
+
+def _new(evaluation: Evaluation, old: Iterable[str]) -> list[str]:
+    """Return the warnings of an evaluation that are new, and not of single parties."""
+    known = {*old, *evaluation.own_warnings}
+    return [text for text in evaluation.warnings if text not in known and not text.startswith(NOT_TOLD_APART)]
+
+
+def _wider(histogram: Histogram, asked: Sequence[float]) -> NDArray[np.float64]:
+    """Return where a few bins with about equally many rows begin, and the threshold, if one is asked for.
+
+    Where scores are no probabilities, the last threshold is among them: a party's rows may all lie in the last few.
+    """
+    rows = np.cumsum(histogram.counts)
+    starts = np.searchsorted(rows, np.arange(_BINS_OF_GROUPS) / _BINS_OF_GROUPS * rows[-1], side="right")
+    last = histogram.edges[:0] if of_probabilities(histogram) else histogram.edges[-2:-1]
+    return np.union1d(histogram.edges[:1], [*histogram.edges[starts], *asked, *last])
+
+
+def _named(parts: Parts, model: str) -> Parts:
+    """Return the parts of one model, where it and all that is of it have the model's name."""
+    facts = replace(
+        parts.facts,
+        groups=tuple(replace(each, model=model) for each in parts.facts.groups),
+        group_decisions=tuple(replace(each, model=model) for each in parts.facts.group_decisions),
+        group_calibrations=tuple(each._replace(model=model) for each in parts.facts.group_calibrations),
+        sites=tuple(replace(each, model=model) for each in parts.facts.sites),
+    )
+    return parts._replace(card=replace(parts.card, model=model), facts=facts)
+
+
+def _told(parts: Sequence[Parts], told: Sequence[Sequence[str]]) -> list[str]:
+    """Return each text once: with its model's name, unless it is told of all."""
+    of_all = set(told[0]).intersection(*told[1:])
+    named = (
+        text if text in of_all else f"{each.card.model}: {text}"
+        for each, texts in zip(parts, told, strict=True)
+        for text in texts
+    )
+    return list(dict.fromkeys(named))
+
+
+def _of_cards(comparison: Comparison, first: ReportCard, second: ReportCard) -> Comparison:
+    """Return the comparison with the difference of the page's AUCs, which are of finer bins than its session has."""
+    difference = second.auc.value - first.auc.value
+    off = first.auc.half_width + second.auc.half_width
+    comparison, found = replace(comparison, difference=difference, binning_error=off), comparison.interval
+    if found is None or comparison.standard_error is None:
+        return comparison
+    interval, p_value = of_difference(Fraction(difference), comparison.standard_error, found.level, found.method)
+    return replace(comparison, interval=interval, p_value=p_value)

@@ -1,0 +1,158 @@
+"""The sessions that a study takes, one after the other, and what is asked in each.
+
+Who makes a session, and a site that answers it unasked, take this from the same functions: the one makes what
+`next_session` says, the other asks whether a session is that, and nothing else (`differing`). Sessions of one turn are
+numbered from 1 on (`Manifest.step`); a first one that finds thresholds serves all turns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import msgspec
+import numpy as np
+
+from fhe_auc.base.errors import EvaluationError, FheAucError, InputError, UnknownProtocolError
+from fhe_auc.question import thresholds as grids
+from fhe_auc.question.analysis import PLAIN
+from fhe_auc.question.study import Study
+from fhe_auc.report.steps import next_step
+from fhe_auc.results.asked import Asked, ReportAsked
+from fhe_auc.results.evaluation import Outcome, QuantileThresholds
+from fhe_auc.session import registry
+from fhe_auc.session.manifest import Manifest
+from fhe_auc.session.plan import ONE_TIME_PADS, backend_of
+from fhe_auc.session.protocol import DEFAULT_MAX_ROWS, DEFAULT_MIN_ROWS, Request
+
+_HISTOGRAMS = "histogram-"
+
+
+@dataclass(frozen=True)
+class Session:
+    """One session of a study: its number there, and what is asked; `once`: its result serves all turns."""
+
+    step: int
+    protocol: str
+    request: Request
+    once: bool = False
+
+    def named(self, manifest: Manifest, turn: int) -> Manifest:
+        """Return the manifest of such a session as one of its study."""
+        return msgspec.structs.replace(manifest, step=self.step, turn=0 if self.once else turn)
+
+
+def asked_of(study: Study) -> Asked:
+    """Return the question that a study's sessions answer together; raise `InputError` where it cannot be."""
+    plugin = registry.evaluating(study.protocol)
+    analysis = study.analysis()
+    if not plugin.several and (not analysis.is_plain or analysis.cluster or analysis.heterogeneity):
+        raise InputError(
+            f"protocol {plugin.name!r} answers for one model over all rows: score-columns, by, classes, cluster and "
+            "heterogeneity are for exact and verified"
+        )
+    options = {**study.options, **({"epsilon": study.epsilon} if study.epsilon else {})}
+    report = None
+    if study.report:
+        counts = study.protocol.startswith(_HISTOGRAMS)
+        report = ReportAsked(
+            protocol=study.protocol if counts else ReportAsked().protocol,
+            options=options if counts else {},
+            threshold=study.decisions,
+            cost_ratio=study.cost_ratio or None,
+            alert_rate=study.alert_rate or None,
+            min_cell=study.min_cell,
+            title=study.title,
+        )
+    return Asked(
+        analysis=analysis,
+        thresholds=thresholds_of(study),
+        interval=study.interval or None,
+        protocol=study.protocol,
+        options=options,
+        report=report,
+    )
+
+
+def thresholds_of(study: Study) -> str | tuple[float, ...]:
+    """Return the thresholds that a study names, or those of its protocol."""
+    if study.score_values:
+        return f"{grids.VALUES}:{study.score_values}"
+    asked = study.analysis()
+    own = registry.load(study.protocol).options.thresholds_for(several=asked.coarse, compared=asked.compared)
+    return study.thresholds or own
+
+
+def next_session(study: Study, sites: Sequence[str], outcomes: Sequence[Outcome]) -> Session | None:
+    """Return the session that follows those with these outcomes, in their order; None: they are all.
+
+    `sites` are those of the study that take part. Raises `InputError` for a study that cannot be, `EvaluationError`
+    where outcomes tell that nothing can follow.
+    """
+    if len(sites) < (least := max(2, study.min_parties)):
+        raise InputError(f"sites: {len(sites)} of the study's take part, and it takes {least} at least")
+    asked = asked_of(study)
+    found = next_step(asked, _base(study, sites), outcomes)
+    if found is None:
+        return None
+    once = not outcomes and finds_thresholds(study)
+    return Session(len(outcomes) + 1, found.protocol, found.request, once)
+
+
+def finds_thresholds(study: Study) -> bool:
+    """Whether a first session finds the thresholds."""
+    return grids.quantiles_wanted(study.thresholds) is not None
+
+
+def check(study: Study) -> None:
+    """Raise `InputError` where a session of a study cannot be, with the entry of its file, before anybody is asked."""
+    if study.min_parties and not study.helper and registry.load(study.protocol).key_kinds():
+        raise InputError(
+            "min-parties: without a helper the session's keys are of all sites; name a helper, or leave it out"
+        )
+    if study.epsilon and study.protocol == "verified" and not (study.rows and study.helper):
+        raise InputError(
+            "epsilon: with verified, noise is sized for the rows that there are. Give helper, and the number of rows "
+            "of each site, exactly: it is public (rows = { north = 770, … }); row-caps above it are no such number"
+        )
+    first = next_session(study, study.sites, ())
+    sessions = [first]
+    if (bins := grids.quantiles_wanted(study.thresholds)) is not None:
+        grid = grids.explicit(np.arange(bins) / bins)
+        stand_in = QuantileThresholds(protocol="", backend="", parties=2, security_bits=0, grid=grid)
+        sessions.append(next_session(study, study.sites, (stand_in,)))
+    for session in sessions:
+        if session is not None:
+            registry.load(session.protocol).manifest_of(session.request)
+
+
+def differing(manifest: Manifest, session: Session) -> list[str]:
+    """Return in what a session is not the one that a study makes, whatever its keys, id and certificates are."""
+    try:
+        plugin = registry.load(session.protocol)
+        plan = plugin.plan_of(manifest)
+        backend = None if plan is None else backend_of(plan)
+        own_library = session.request.backend is None and backend not in (None, ONE_TIME_PADS)
+        request = replace(session.request, backend=backend) if own_library else session.request
+        expected = session.named(plugin.manifest_of(request, manifest), manifest.turn)
+    except UnknownProtocolError:
+        return [f"protocol {session.protocol!r}, which is not installed here"]
+    except (FheAucError, EvaluationError):
+        return ["its plan"]
+    return [name for name in Manifest.__struct_fields__ if getattr(manifest, name) != getattr(expected, name)]
+
+
+def _base(study: Study, sites: Sequence[str]) -> Request:
+    """Return what all sessions of a study have: parties, keys, and bounds on rows."""
+    caps = {site: study.caps[site] for site in sites if site in study.caps}
+    most = study.max_rows or sum(caps.values()) or DEFAULT_MAX_ROWS
+    return Request(
+        parties=tuple(sites),
+        thresholds=np.empty(0),
+        min_parties=study.min_parties or None,
+        analysis=PLAIN,
+        keys="helper" if study.helper else "sealed",
+        max_rows=most,
+        min_rows=min(study.min_rows or DEFAULT_MIN_ROWS, most),
+        row_caps=caps if caps and study.helper and study.proofs else None,
+    )

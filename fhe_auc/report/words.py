@@ -1,0 +1,173 @@
+"""What a report says in words of its sessions: what they have revealed to whom, what they cost, what to beware of."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+
+from fhe_auc import __version__
+from fhe_auc.base.quantities import chance_text
+from fhe_auc.metrics import Histogram, of_probabilities
+from fhe_auc.metrics.recalibration import NEAREST_END
+from fhe_auc.question import thresholds as grids
+from fhe_auc.question.analysis import Analysis
+from fhe_auc.results.evaluation import Evaluation, Outcome, verified_as_dict
+from fhe_auc.results.intervals import BELOW_HALF, REVERSED
+from fhe_auc.results.report_card import ReportCard
+from fhe_auc.session import registry
+
+_FEW_VALUES = 50  # of scores: measures, some 40 with four digits, tell how many rows have each
+
+OTHER_INTERVALS = (
+    "of this page's intervals, those of AUCs alone take patients as independent; the others take rows so, and are too "
+    "narrow where patients have several"
+)
+NO_DIFFERENCE = (
+    "the difference of net benefit has no interval: counts by both models at the threshold are too small to show, or "
+    "the models decide alike"
+)
+TWO_MODELS = (
+    "\n\nThe second model has a histogram of its own, and counts of groups. The sums behind the difference of AUCs "
+    "were told to each party, and, where a threshold is asked for, another session how many rows of each label are at "
+    "or above it by both models, by either alone, and by neither. Two models on a page are two reports on the same "
+    "rows: where one model's scores are the other's, recalibrated, differences of their counts can be small ones."
+)
+_KEYS = {
+    "sealed": "A key holder has drawn each party's pad, and the parties' common secret: it and the aggregator must not "
+    "collude, as together they read every party's counts. No party can read another's.",
+    "helper": "A helper takes the pads off the sum, and sees neither counts nor their sum. It and the aggregator must "
+    "not collude with a party.",
+}
+_ONE_PROCESS = (
+    "For this page one process has read the rows of all parties and has played every role in turn. The above describes "
+    "what the roles exchange, and holds between sites where each runs its own role."
+)
+
+
+def number_of(outcome: Outcome) -> str:
+    """Return how many parties are in a result."""
+    return f"{outcome.parties:,} {'party' if outcome.parties == 1 else 'parties'}"
+
+
+def evaluation_privacy(protocol: str, analysis: Analysis, bins: int) -> str:
+    """Say what the session of groups has told each party, and what that of groups' counts in so many bins has."""
+    learnt = ["the AUC of all rows and the sums behind it, in the bins before merging"]
+    if analysis.by:
+        learnt.append("the same for each group, also for those not shown")
+    if bins:
+        learnt.append(
+            f"in a third session, each group's rows of each label in up to {bins} bins of scores, which "
+            "end at the threshold, if there is one, or hold about equally many rows"
+        )
+    if analysis.cluster:
+        learnt.append("how many patients there are, and sums over all of them")
+    if analysis.heterogeneity:
+        learnt.append("sums over sites, from which who knows all sites but three can work out these three's AUCs")
+    return (
+        f"\n\nGroups, sites and patients come from a second session, of protocol {protocol}, and from the bins before "
+        f"merging. It told each party {'; '.join(learnt)}."
+    )
+
+
+def interval_warnings(card: ReportCard, wanted: float | None) -> Iterator[str]:
+    """Say why the AUC has no interval, or that labels may be reversed."""
+    if card.noisy or wanted is None:
+        return
+    if card.interval is None:
+        yield "the AUC has no confidence interval: a label has fewer than two rows, or all scores are tied"
+        return
+    if card.interval.high < 0.5:
+        yield f"the AUC: {BELOW_HALF}, so {REVERSED}"
+
+
+def end_warnings(histogram: Histogram, least: float, below: float = math.inf) -> Iterator[str]:
+    """Warn where so many rows lie at an end: of fewer than are shown, the page does not say so."""
+    usable = histogram.cleaned()
+    near = usable.counts[np.minimum(usable.centres, 1 - usable.centres) < NEAREST_END].sum()
+    if of_probabilities(usable) and least <= near < below:
+        yield (
+            f"scores nearer than {NEAREST_END:.0e} to 0 or 1 count as {NEAREST_END:.0e} away from it in slope, "
+            "intercept and calibration in the large, which depend on that"
+        )
+
+
+def cell_warnings(card: ReportCard, counted: Histogram) -> Iterator[str]:
+    """Say which small counts are not shown, or are, or can be worked out."""
+    for decision in card.chosen:
+        if decision.hidden:
+            yield f"threshold {decision.threshold:.6g}: {decision.hidden}"
+    sides = np.array([counted.positives, counted.negatives])
+    if np.count_nonzero(counted.counts) <= _FEW_VALUES and ((sides > 0) & (sides < card.min_cell)).any():
+        yield "scores have few values: counts hidden here can be worked out from the measures of all rows"
+    if card.min_cell == 1 and not card.noisy:
+        yield "small counts are shown (--min-cell 1, in Python min_cell=1): a count from 1 to 9 may tell who is meant"
+
+
+def session(evaluation: Evaluation, thresholds: str) -> dict[str, object]:
+    """Return the facts of the session of the histogram, by name."""
+    settings = {name: value for name, value in evaluation.settings.items() if name != "grid"}  # told as thresholds
+    return {
+        "protocol": evaluation.protocol,
+        "parties": evaluation.parties,
+        "thresholds": thresholds,
+        "keys": evaluation.keys,
+        "encryption library": evaluation.backend,
+        "security, bits": evaluation.security_bits,
+        "verified": verified_as_dict(evaluation.verified),
+        **({"settings": settings} if settings else {}),
+        "rounds": evaluation.rounds,
+        "bytes a party sent": evaluation.upload_bytes_per_party,
+        "bytes a party received": evaluation.download_bytes_per_party,
+        "seconds by phase": {phase: float(f"{taken:.3g}") for phase, taken in evaluation.seconds.items()},
+        "fhe-auc": __version__,
+    }
+
+
+def privacy(evaluation: Evaluation, card: ReportCard, thresholds: str) -> str:
+    """Say what this session reveals, and to whom, from what it really was."""
+    bins, of_rows = f"{evaluation.thresholds:,} bins of scores", "grid" in evaluation.settings
+    if evaluation.security_bits:
+        aggregator = (
+            "Parties sent counts under one-time pads; the aggregator saw numbers that say nothing, and added them up. "
+            f"The sums are verified: an aggregator that changes them is noticed, but for a chance of "
+            f"{chance_text(evaluation.soundness or 1.0)}. What each party has counted nobody can check."
+        )
+    else:
+        aggregator = "Nothing was encrypted: the aggregator saw what each party sent."
+    if card.noisy:
+        settings = ", ".join(
+            f"{name} {value:.4g}" if isinstance(value, float) else f"{name} {value}"
+            for name, value in evaluation.settings.items()
+            if name != "signed"
+        )
+        learnt = (
+            f"Counts in {bins} carry random noise ({settings or 'no settings stated'}). This page and report.json hold "
+            "nothing else about rows. What the noise protects, and from whom, is what the protocol states below."
+        )
+    else:
+        page = "report.json holds these numbers, and the curves on this page nearly do: readers learn them too."
+        if card.histogram.bins < card.fine_bins:
+            found = grids.quantiles_wanted(thresholds) or of_rows  # edges are at places that rows choose
+            told = found or any(each.hidden for each in card.chosen)  # that few rows lie beyond a threshold
+            placed = "" if told else f", no row is placed among fewer than {card.min_cell}"
+            page = (
+                f"Here and in report.json there are {card.histogram.bins:,} bins, merged from these: no count is from "
+                f"1 to {card.min_cell - 1}{placed}, and curves and counts are of them. Measures of all rows, such as "
+                "the AUC, are of the bins before, with four digits."
+            )
+        learnt = (
+            f"Each party learns the exact number of positive and of negative rows of all parties together in each of "
+            f"{bins}. {page} No noise is added. A bin in which one party alone has rows shows that party's rows; "
+            "whoever knows all rows but one party's learns that party's counts. Fewer thresholds reveal less."
+        )
+    if grids.quantiles_wanted(thresholds):
+        learnt += " Thresholds come from the scores themselves, by a session before; the warnings say what it revealed."
+    if of_rows:
+        learnt += f" Thresholds are {thresholds}: this process has read the rows, and chosen them."
+    keys, trust = _KEYS.get(evaluation.keys, "There are no keys."), registry.load(evaluation.protocol).trust
+    return (
+        f"Model “{evaluation.protocol.removeprefix('histogram-')}”. {aggregator} {learnt}\n\n"
+        f"{keys} To be trusted: {trust}." + ("" if evaluation.study else f"\n\n{_ONE_PROCESS}")
+    )

@@ -1,0 +1,88 @@
+"""What several sessions tell together: an evaluation, and a report on it, as their parties and `check` read it."""
+
+from __future__ import annotations
+
+import msgspec
+
+from fhe_auc.base.errors import InputError
+from fhe_auc.question.analysis import PLAIN, Analysis
+from fhe_auc.results.intervals import DEFAULT_LEVEL
+from fhe_auc.results.report_card import Decisions
+
+OptionValues = dict[str, bool | int | float | str]
+_NO_NOISE = (
+    "AUCs of groups, sites and patients, and differences of models, are exact: they do not go with a model that adds "
+    "noise"
+)
+
+
+class ReportAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="kebab"):
+    """What a report has beside the evaluation; fields as of `fhe_auc.federated_report`.
+
+    `min_cell` is that of the page; groups of the evaluation have that of its analysis.
+    """
+
+    protocol: str = "histogram-federated"
+    options: OptionValues = {}
+    threshold: tuple[float, ...] = ()
+    cost_ratio: float | None = None
+    alert_rate: float | None = None
+    min_cell: int = 10
+    title: str = ""
+
+    def __post_init__(self) -> None:
+        _ = self.decisions
+
+    @property
+    def decisions(self) -> Decisions:
+        """At which thresholds decisions are asked for; `InputError` for what cannot be."""
+        asked = self.threshold or None
+        return Decisions(threshold=asked, cost_ratio=self.cost_ratio, alert_rate=self.alert_rate)
+
+
+class Asked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="kebab"):
+    """One question, whether it takes one session or several.
+
+    Attributes
+    ----------
+    analysis : Analysis
+        Models, groups, patients. A model with another name than `PLAIN`'s is a column of scores.
+    thresholds : str or tuple of float
+        As ``--thresholds`` takes them, but for files; or the numbers. ``quantile:200`` takes a session before.
+    interval : float or None
+        Level of all intervals; None: none.
+    protocol, options
+        Of the evaluation.
+    report : ReportAsked or None
+        What a report asks besides. There is an evaluation only where it has several models, groups, sites or patients.
+
+    Raises `InputError` for a report of what it cannot have.
+    """
+
+    analysis: Analysis = PLAIN
+    thresholds: str | tuple[float, ...] = "hybrid:5000"
+    interval: float | None = DEFAULT_LEVEL
+    protocol: str = "verified"
+    options: OptionValues = {}
+    report: ReportAsked | None = None
+
+    def __post_init__(self) -> None:
+        if self.report is None:
+            return
+        if self.evaluates and "epsilon" in self.report.options:
+            raise InputError(_NO_NOISE)
+        if (models := len(self.analysis.models)) > 2:
+            raise InputError(f"a report is of one model, or of two; got {models} columns of scores")
+        if self.analysis.classes or self.analysis.cross_groups:
+            raise InputError("a report has no classes and no AUCs across groups: an evaluation has both")
+
+    @property
+    def evaluates(self) -> bool:
+        """Whether one of the sessions is an evaluation by `protocol`."""
+        panels = self.analysis.by or self.analysis.heterogeneity or self.analysis.cluster
+        return self.report is None or bool(panels) or len(self.analysis.models) > 1
+
+    @property
+    def specification(self) -> str:
+        """How thresholds were given, in words."""
+        return self.thresholds if isinstance(self.thresholds, str) else "of one's own"

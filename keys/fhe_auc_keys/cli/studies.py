@@ -1,0 +1,124 @@
+"""``fhe-auc session make``: the sessions of a study; ``fhe-auc pending``: what waits for a person at a site."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from fhe_auc.base.errors import InputError
+from fhe_auc.base.exchange import Folder
+from fhe_auc.base.files import read_config
+from fhe_auc.cli import output
+from fhe_auc.cli.session import CONFIG, session
+from fhe_auc.machines.serve import ENTRIES
+from fhe_auc.question.study import Study
+from fhe_auc_keys.bundles.announcement import claimed, open_announcement
+from fhe_auc_keys.cli import common
+from fhe_auc_keys.errors import KeysError
+from fhe_auc_keys.site import agreed_studies, making
+from fhe_auc_keys.site.key_store_sites import vault_of
+from fhe_auc_keys.site.session_files import claimed_maker
+from fhe_auc_keys.store import known_members
+
+__all__ = ["pending", "session"]
+
+
+@common.command(
+    "Make a study's sessions, from now on.",
+    "fhe-auc session make study.toml north.toml            now, and whenever it is due, by `fhe-auc serve`",
+    "fhe-auc session make study.toml north.toml --again    once more, where the last one has failed",
+    name="make",
+)
+@click.argument("study_file", metavar="STUDY", type=common.FILE)
+@click.argument("config", metavar="CONFIG", type=CONFIG)
+@click.option("--again", is_flag=True, help="Make this turn's sessions once more; at each site a person is asked.")
+@common.reported
+def make(study_file: Path, config: Path, again: bool) -> common.Report:
+    """Make the session that STUDY asks for now, as its maker, the site that CONFIG is for.
+
+    STUDY (TOML) says what is evaluated, who takes part, and how often; docs/guide/keys.md has all its entries. What
+    cannot work is refused here. Run twice, or after a crash, this makes one session in each hour, day, week or month
+    of the study, and says so. Whatever the study asks for next, `fhe-auc serve` makes when it is due: the evaluation
+    once thresholds are found, a report's sessions, the next day's. Who is no member any more is left out.
+    """
+    settings = read_config(config, ENTRIES["site"])
+    if not settings.get("results"):
+        raise InputError(f"{config}: results is not configured, and a maker is a party")
+    study = Study.read(study_file)
+    try:
+        with vault_of(settings).open() as store, output.progress("Making keys"):
+            making.begin(store, study, again=again)
+            exchange = Folder(Path(str(settings["inbox"])))
+            stands = making.make_due(settings, store, exchange, known_members.stored(store))
+    except InputError as error:
+        raise error.within(f"study file {str(study_file)!r}", file=str(study_file)) from None
+    now = next(each for each in stands if each.study == study)
+    told = "is there already"
+    if now.new:
+        told = "is made, and in the exchange"
+    elif now.ended:
+        told = "has its result; nothing is due"
+    told_now = {name: getattr(now, name) for name in ("session", "step", "new", "ended", "wrong")}
+    rows: common.Rows = [(f"session {now.session.hex()}", told, f"step {now.step} of study {study.digest.hex()[:8]}")]
+    if now.wrong:
+        rows.append(("WRONG", now.wrong, ""))
+    facts = {"study": study.digest, **told_now}
+    return common.Report(facts, rows, study.lines() if now.new else [], failed=bool(now.wrong))
+
+
+session.add_command(make)
+
+
+@common.command(
+    "Show what waits for a person, and decide on it.",
+    "fhe-auc pending south.toml                    what waits, and why",
+    "fhe-auc pending south.toml --yes 31c4ce5c     agrees to that session, and to its study from now on",
+    "fhe-auc pending south.toml --no 31c4ce5c      refuses the session; or takes back an agreement to a study",
+)
+@click.argument("config", metavar="CONFIG", type=CONFIG)
+@click.option("--yes", metavar="ID", help="Agree: an id in the list, or how it begins.")
+@click.option("--no", metavar="ID", help="Refuse; also the id of a study that was agreed to.")
+@common.reported
+def pending(config: Path, yes: str | None, no: str | None) -> common.Report:
+    """Show the sessions that wait for a person at the site or helper of CONFIG, and the studies agreed to; or decide.
+
+    A session that an agreed study makes is answered without a person: by its maker, of its sites, exactly as the study
+    says, no more often than it says. Any other one waits here. Yes agrees to this session and to its study, whose
+    later sessions are answered then; `fhe-auc serve` takes it at its next look.
+    """
+    if yes is not None and no is not None:
+        raise click.UsageError("give --yes or --no")
+    settings = read_config(config, None)
+    decided = ""
+    with vault_of(settings).open() as store:
+        waiting = agreed_studies.waiting(store)
+        if (begins := no if yes is None else yes) is not None:
+            known = [name for name in waiting if name.startswith(begins.lower())]
+            if len(known) == 1:
+                members, at = known_members.stored(store), common.now()
+                document = waiting[known[0]].announcement
+                announced = open_announcement(document, members, holder=claimed_maker(document), at=at)
+                agreed_studies.decide(store, announced, yes=yes is not None, at=at)
+                decided = known[0]
+            elif no is not None and not known:
+                agreed_studies.withdraw(store, no)
+                decided = no
+            else:
+                raise KeysError(f"{len(known)} of the sessions that wait begin with {begins!r}")
+        waiting, studies = agreed_studies.waiting(store), agreed_studies.agreed(store)
+    rows: common.Rows = [("decided", decided, "yes" if yes is not None else "no")] if decided else []
+    facts: dict[str, Any] = {"waiting": {}, "agreed": {}}
+    for name, each in waiting.items():
+        manifest = claimed(each.announcement).manifest
+        study = manifest.study
+        assert study is not None  # noqa: S101 - it was verified when it was taken in
+        facts["waiting"][name] = {"why": each.why, "step": manifest.step, "study": study.as_dict()}
+        rows += [("waits", name, each.why), *(("", label, text) for label, _, text in study.lines())]
+    for known_study in studies:
+        study = known_study.study
+        last = {str(each.step): each.session for each in known_study.last}
+        facts["agreed"][study.digest.hex()] = {"study": study.as_dict(), "last": last}
+        rows.append(("agreed", study.digest.hex()[:16], f"{study.model}, {study.outcome}; made by {study.maker}"))
+    return common.Report(facts, rows or [("nothing", "waits", "no study is agreed to")])

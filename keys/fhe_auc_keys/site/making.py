@@ -1,0 +1,244 @@
+"""The sessions that a maker makes of its studies: one a step and turn, whatever stops it, and the next step by itself.
+
+Session, sealed keys and what is known of them are one transaction; what is sent is kept until the session is over, and
+put again where it is not in the exchange. So a maker that was killed at any moment makes no second session. Sessions
+that need an earlier one's result (`fhe_auc.report.studies`) follow when the maker, a party, has it. Who is no member
+any more is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext, suppress
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from fhe_auc.base.clock import SYSTEM, Clock
+from fhe_auc.base.errors import EvaluationError, FheAucError
+from fhe_auc.base.exchange import Exchange
+from fhe_auc.base.serialise import KeptFormat
+from fhe_auc.machines import outcomes
+from fhe_auc.question.study import Study
+from fhe_auc.report.studies import Session, check, finds_thresholds, next_session
+from fhe_auc.session import registry
+from fhe_auc_keys.bundles.sealed_bundles import SealedBundles, seal_session
+from fhe_auc_keys.errors import ExpiredError, KeysError, RevokedError
+from fhe_auc_keys.site.agreed_studies import Answered, Newest, agree, newest, results_of, with_newest
+from fhe_auc_keys.store import audit
+from fhe_auc_keys.store.key_store import KeyStore
+from fhe_auc_keys.store.vault import own_identity
+from fhe_auc_keys.trust.members import Members
+
+NAME = "series"  # of the entry of kind "trust"
+
+
+class _Series(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """A study of which this maker makes the sessions, and the newest one of each step."""
+
+    study: Study
+    made: Newest = ()
+    ended: int = -1  # the newest turn that has all its results
+
+
+class _Sent(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """What a session has to have in the exchange until it is over: names alone, as each look asks for them."""
+
+    files: tuple[str, ...]
+    ends: int  # Unix seconds
+
+
+class _Record(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    series: tuple[_Series, ...] = ()
+    sent: dict[str, _Sent] = {}  # by session
+
+
+_FORMAT = KeptFormat[_Record](b"fhesrie", _Record, "record of studies made here")
+_FILES = KeptFormat[dict[str, bytes]](b"fhesent", dict[str, bytes], "files of a session made here")
+
+
+@dataclass(frozen=True)
+class Made:
+    """How a study stands at its maker: its newest session, whether it is `new`, and what is wrong; "" if nothing is."""
+
+    study: Study
+    step: int = 0
+    session: bytes = b""
+    new: bool = False
+    wrong: str = ""
+    ended: bool = False  # whether this turn has all its results
+
+
+def begin(store: KeyStore, study: Study, *, again: bool = False) -> None:
+    """Have this maker make the sessions of a study, from now on; a changed one takes the old one's place.
+
+    `again`: whatever has failed, or has a result, is made once more in this turn; sites ask a person then. Raises
+    `InputError` for a study that cannot be, `KeysError` where somebody else makes its sessions.
+    """
+    check(study)
+    if (own := own_identity(store).name) != study.maker:
+        raise KeysError(f"the study's maker is {study.maker!r}, and this is the store of {own!r}")
+    record = _stored(store)
+    old = next((each for each in record.series if each.study.series == study.series), _Series(study))
+    made = old.made if old.study == study and not again else ()
+    others = tuple(each for each in record.series if each is not old)
+    with _together(store):
+        agree(store, study)
+        _keep(store, _Record((*others, _Series(study, made, old.ended if made else -1)), record.sent))
+
+
+def make_due(
+    config: Mapping[str, Any], store: KeyStore, exchange: Exchange, members: Members, clock: Clock = SYSTEM
+) -> list[Made]:
+    """Make what is due, publish what is not in the exchange, and return how each study stands: a pass of a maker.
+
+    ``results`` in the configuration is the maker's folder of results, as a party. What is wrong with one study is
+    told, and keeps no other one; `OSError` is of the exchange, where the next pass publishes.
+    """
+    at, folder = clock.now(), Path(str(config["results"]))
+    stands = list[Made]()
+    for series in _stored(store).series:
+        try:
+            stands.append(_advanced(store, series, members, folder, at))
+        except FheAucError as error:
+            stands.append(Made(series.study, wrong=str(error)))
+    _publish(store, exchange, at)
+    return stands
+
+
+def _advanced(store: KeyStore, series: _Series, members: Members, folder: Path, at: datetime) -> Made:
+    """Make the session that follows those of this turn that have their results."""
+    study = series.study
+    turn = study.turn(at)
+    if series.ended == turn:
+        return Made(study, series.made[-1].step, series.made[-1].session, ended=True)
+    results = results_of(study, series.made, turn, folder)
+    made = newest(series.made, len(results) + 1)
+    once = not results and finds_thresholds(study)
+    if made is not None and (once or made.turn == turn):
+        return Made(study, len(results) + 1, made.session, wrong=_failure(study, made, folder, at))
+    if study.until is not None and at.date() > study.until:
+        return Made(study, ended=True)
+    left_in = tuple(name for name in study.sites if name in members.by_name)
+    session = next_session(study, left_in, results)
+    if session is not None:
+        return Made(study, session.step, _made(store, series, session, turn, members, at), new=True)
+    record = _stored(store)
+    ended = msgspec.structs.replace(series, ended=turn)
+    _keep(store, _Record(tuple(ended if each == series else each for each in record.series), record.sent))
+    return Made(study, series.made[-1].step, series.made[-1].session, ended=True)
+
+
+def _failure(study: Study, made: Answered, folder: Path, at: datetime) -> str:
+    """Say why a session will have no result here, if it has failed or is over."""
+    name = made.session.hex()
+    remedy = "the next one is made in the next turn" if study.every else "to ask once more, `session make … --again`"
+    if (path := outcomes.file_of(folder, name)) is not None:
+        try:
+            outcomes.read(path)
+        except (EvaluationError, KeysError) as error:
+            return f"session {name} has no result: {error}; {remedy}"
+        except (FheAucError, OSError, ValueError, KeyError, TypeError):
+            return f"{path}: cannot be read; restore it"
+    if at.timestamp() > made.at + study.days * 86_400:
+        return f"session {name} is over, and has no result here; {remedy}"
+    return ""
+
+
+def _made(store: KeyStore, series: _Series, asked: Session, turn: int, members: Members, at: datetime) -> bytes:
+    """Make a session, and keep it with all that it sends; nothing of it has left yet."""
+    study, holder = series.study, own_identity(store)
+    prepared = registry.load(asked.protocol).prepare(asked.request)
+    prepared = replace(prepared, manifest=asked.named(prepared.manifest, turn))
+    manifest = prepared.manifest
+    try:
+        sealed = seal_session(
+            holder,
+            prepared,
+            members,
+            aggregator=study.aggregator,
+            helper=study.helper if manifest.keys == "helper" else "",
+            study=study,
+            lifetime=timedelta(days=study.days),
+            at=at,
+        )
+    except (RevokedError, ExpiredError) as error:
+        raise KeysError(f"no session is made: {error}") from None
+    session, ends, record = manifest.session, at + timedelta(days=study.days), _stored(store)
+    files = dict(_files(session, sealed, manifest.keys))
+    new = _Series(study, with_newest(series.made, Answered(asked.step, session, manifest.turn, int(at.timestamp()))))
+    known = tuple(new if each == series else each for each in record.series)
+    sent = record.sent | {session.hex(): _Sent(tuple(files), int(ends.timestamp()))}
+    with _together(store):
+        store.put("made", session.hex(), _FILES.frame(files))
+        _keep(store, _Record(known, sent))
+        audit.append(store.directory, holder, "made", manifest, holder.name, at=at)
+    return session
+
+
+_ANNOUNCEMENTS = {"sealed": "announcement", "helper": "helper", "none": "convened"}
+"""How the file ends that announces or convenes a session, by its keys."""
+
+
+def _files(session: bytes, sealed: SealedBundles, keys: str) -> Iterator[tuple[str, bytes]]:
+    """Yield what leaves the maker, with its names in the exchange."""
+    place = f"session-{session.hex()[:8]}/"
+    yield f"{place}session.{_ANNOUNCEMENTS[keys]}", sealed.announcement
+    if keys == "sealed":
+        yield f"{place}aggregator.bundle", sealed.aggregator
+    for number, (_, bundle) in enumerate(sealed.parties.items()):
+        yield f"{place}{number}.bundle", bundle
+
+
+def sessions_sent(store: KeyStore) -> tuple[str, ...]:
+    """Return the ids of sessions that were made here and are not over; errors as `KeyStore.load`."""
+    return tuple(_stored(store).sent)
+
+
+def sent_files(store: KeyStore, session: bytes) -> Mapping[str, bytes]:
+    """Return what a session that was made here has to have in the exchange, by name."""
+    return store.load("made", session.hex(), _FILES)
+
+
+def _publish(store: KeyStore, exchange: Exchange, at: datetime) -> None:
+    """Put what is not in the exchange; take what is over out of it, and forget it."""
+    record = _stored(store)
+    for name, sent in record.sent.items():
+        if over := sent.ends < at.timestamp():
+            for file in sent.files:
+                exchange.remove(file)
+            if name in store.names("made"):
+                store.remove("made", name)
+        there = set() if over else _listed(exchange, {file[: file.rfind("/") + 1] for file in sent.files})
+        if missing := [] if over else [file for file in sent.files if file not in there]:
+            files = sent_files(store, bytes.fromhex(name))
+            for file in missing:
+                exchange.put(file, files[file])
+    left = {name: sent for name, sent in record.sent.items() if sent.ends >= at.timestamp()}
+    if left != record.sent:
+        _keep(store, _Record(record.series, left))
+
+
+def _listed(exchange: Exchange, places: Iterable[str]) -> set[str]:
+    found = set[str]()
+    for place in places:
+        with suppress(FileNotFoundError):
+            found |= {place + name for name in exchange.list(place)}
+    return found
+
+
+def _together(store: KeyStore) -> AbstractContextManager[object]:
+    """Return one transaction, where the store has such."""
+    together: Callable[[], AbstractContextManager[object]] = getattr(store, "together", nullcontext)
+    return together()
+
+
+def _stored(store: KeyStore) -> _Record:
+    return store.load("trust", NAME, _FORMAT) if NAME in store.names("trust") else _Record()
+
+
+def _keep(store: KeyStore, record: _Record) -> None:
+    store.put("trust", NAME, _FORMAT.frame(record), replace=True)

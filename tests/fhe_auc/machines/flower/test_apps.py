@@ -1,0 +1,158 @@
+"""The two apps over a grid in this process: what a node or a server does wrong ends nothing, and tells nothing.
+
+What letters may do is `test_postman.py`; over Flower itself: `test_deployment.py`.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+pytest.importorskip("flwr", minversion="1.41.0", reason="the extra fhe-auc[flower] is not installed")
+
+from flwr.app import Array, ArrayRecord, Error, Message, MetricRecord, RecordDict
+
+from fhe_auc.base.errors import InputError
+from fhe_auc.machines.flower import apps
+from fhe_auc.machines.flower.apps import REFUSED, TYPE, carry, packed, query
+from tests.support.fake_grid import Answer, FakeGrid, Over
+
+
+@pytest.fixture(autouse=True)
+def in_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What Flower tells a process in which an app runs, and reads when a message is made; and looks without pauses."""
+    from flwr.supercore.task_identity import TaskIdentity
+
+    for name in ("_run_id", "_node_id", "_task_id"):
+        monkeypatch.setattr(TaskIdentity, name, 1)
+    monkeypatch.setattr(apps, "_POLL", (0.0, 0.0))
+    monkeypatch.setattr("fhe_auc.machines.postman._SHORTEST", 0.0)
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Path:
+    """Exchanges of a server and two sites, each with a request of its own."""
+    for name in ("server", "north", "south"):
+        (tmp_path / name / name).mkdir(parents=True)
+        (tmp_path / name / name / "request").write_text(name)
+    return tmp_path
+
+
+def node(folder: Path, name: str, **changes: Any) -> Answer:
+    context: Any = SimpleNamespace(node_config={"exchange": str(folder / name), "name": name, **changes})
+    return lambda message: query(message, context)
+
+
+def has(folder: Path, at: str, *names: str) -> bool:
+    return {path.parent.name for path in (folder / at).rglob("request")} == set(names)
+
+
+def all_have_all(folder: Path) -> bool:
+    return all(has(folder, name, "server", "north", "south") for name in ("server", "north", "south"))
+
+
+def run(folder: Path, there: dict[int, Answer], until: Callable[[], bool], **changes: Any) -> FakeGrid:
+    grid = FakeGrid(there, lambda: not until())
+    config = {"exchange": str(folder / "server"), "nodes": "north:1, south:2", "every": 0.001, **changes}
+    with pytest.raises(Over):
+        carry(cast("Any", grid), config)
+    assert until()
+    return grid
+
+
+@pytest.mark.parametrize("nodes", ["north:1, south:2", ""])
+def test_all_exchanges_get_what_all_others_bring(world: Path, nodes: str) -> None:
+    there = {1: node(world, "north"), 2: node(world, "south")}
+    grid = run(world, there, lambda: all_have_all(world), nodes=nodes)
+    assert {message.metadata.message_type for message in grid.pushed} == {TYPE}
+
+
+REPLIES: dict[str, Callable[[Message], Message]] = {
+    "an error": lambda asked: Message(Error(8, "score 0.123 of patient 7\nand more" * 9), reply_to=asked),
+    "no letter": lambda asked: Message(packed(b"junk"), reply_to=asked),
+    "nothing": lambda asked: Message(RecordDict({}), reply_to=asked),
+    "numbers": lambda asked: Message(RecordDict({"fhe-auc": MetricRecord({"letter": 1.0})}), reply_to=asked),
+    "another array": lambda asked: Message(
+        RecordDict({"fhe-auc": ArrayRecord({"letter": Array("uint8", (9,), "x", b"1")})}), reply_to=asked
+    ),
+}
+
+
+@pytest.mark.parametrize("reply", list(REPLIES))
+def test_a_node_that_answers_wrongly_holds_up_nobody_and_is_written_to_again(
+    world: Path, reply: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    right, wrongs = node(world, "south"), iter(range(3))
+
+    def spoilt(message: Message) -> Message | None:
+        return right(message) if next(wrongs, None) is None else REPLIES[reply](message)
+
+    caplog.set_level("INFO")
+    run(world, {1: node(world, "north"), 2: spoilt}, lambda: all_have_all(world))
+    told = [record.getMessage() for record in caplog.records if "node 2" in record.getMessage()]
+    assert len(told) == 2  # that it is wrong, once, and that it is right again
+    assert all(len(line) < 200 and "\n" not in line for line in told)
+
+
+def test_a_letter_that_nobody_answers_is_given_up_and_written_again(
+    world: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(apps, "_PATIENCE", 0.001)
+    right, lost = node(world, "south"), iter(range(3))
+    there = {1: node(world, "north"), 2: lambda message: right(message) if next(lost, None) is None else None}
+    run(world, there, lambda: all_have_all(world))
+
+
+def test_a_node_that_is_nobody_s_is_not_written_to(world: Path) -> None:
+    asked: list[Message] = []
+    there = {1: node(world, "north"), 2: node(world, "south"), 3: lambda message: asked.append(message)}
+    run(world, there, lambda: all_have_all(world))
+    assert not asked
+
+
+def test_of_what_fails_at_a_site_its_kind_alone_leaves_it(world: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (world / "north" / "secret-name").write_text("x")
+    told: list[Message] = []
+    failing = node(world, "north", exchange=str(world / "north" / "secret-name"))
+
+    def watched(message: Message) -> Message | None:
+        told.extend([reply] if (reply := failing(message)) else [])
+        return reply
+
+    run(world, {1: watched, 2: node(world, "south")}, lambda: has(world, "server", "server", "south") and bool(told))
+    assert {(reply.error.code, reply.error.reason) for reply in told} == {(REFUSED, "NotADirectoryError")}
+    assert "secret-name" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("changes", "clause"),
+    [
+        ({"exchange": ""}, "exchange is not configured"),
+        ({"nodes": "north"}, "are not sites with their node ids"),
+        ({"nodes": "north:1, north:2"}, "are not sites with their node ids"),
+        ({"nodes": "north:1, south:1"}, "are not sites with their node ids"),
+        ({"coordinator": "west"}, "coordinator: 'west' has no node"),
+    ],
+)
+def test_a_configuration_that_cannot_be_is_refused(world: Path, changes: dict[str, str], clause: str) -> None:
+    grid: Any = FakeGrid({}, lambda: True)
+    with pytest.raises(InputError, match=re.escape(clause)):
+        carry(grid, {"exchange": str(world / "server"), "nodes": "north:1, south:2", **changes})
+
+
+def test_a_run_ends_after_its_hours(world: Path) -> None:
+    grid: Any = FakeGrid({1: node(world, "north")}, lambda: True, 10**6)
+    carry(grid, {"exchange": str(world / "server"), "hours": 0.0001, "every": 0.01})
+
+
+@pytest.fixture(autouse=True)
+def own_log() -> Iterator[None]:
+    """What the apps do to the logger ends with a test."""
+    from fhe_auc.base.logs import LOGGER
+
+    before = list(LOGGER.handlers), LOGGER.level
+    yield
+    LOGGER.handlers, LOGGER.level = before

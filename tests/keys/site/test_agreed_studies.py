@@ -1,0 +1,358 @@
+"""A maker's sessions meet a site that has agreed to their study: lies wait for a person, crashes are harmless."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import replace
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+
+from fhe_auc.base.clock import Clock
+from fhe_auc.base.errors import InputError
+from fhe_auc.base.exchange import Folder
+from fhe_auc.question.study import Study
+from fhe_auc.report.studies import Session, next_session
+from fhe_auc.session import registry
+from fhe_auc.session.manifest import Manifest
+from fhe_auc_keys.bundles.announcement import announce, open_announcement
+from fhe_auc_keys.errors import KeysError, RevokedError
+from fhe_auc_keys.site import agreed_studies, making
+from fhe_auc_keys.site.agreed_studies import Site, WaitsForPersonError, admit, agree
+from fhe_auc_keys.site.making import Made, Members
+from fhe_auc_keys.store.key_store import KeyStore
+from fhe_auc_keys.store.trusted_authorities import Trusted
+from fhe_auc_keys.store.vault import OWN
+from tests.support.certified import DAY, NOW, Consortium
+
+SITES, ADDER, HELPER = ("north", "south", "west"), "adder", "registry"
+KNOWN = Consortium(*SITES, ADDER, HELPER, "stranger")
+DAILY = Study(
+    **{"model": "net 2", "outcome": "sepsis", "cohort": "adults", "period": "2030", "every": "day"},
+    **{"sites": SITES, "maker": "north", "aggregator": ADDER, "protocol": "dpauc-laplace", "epsilon": 1.0},
+    **{"thresholds": "uniform:8", "until": (NOW + 20 * DAY).date()},
+)
+
+
+class Kill(BaseException):
+    """The process dies."""
+
+
+class Dying(Folder):
+    """An exchange at which a process dies, once it has put so many files."""
+
+    def __init__(self, root: Path, puts: int) -> None:
+        super().__init__(root, make=True)
+        self.puts = puts
+
+    def put(self, name: str, data: bytes) -> None:
+        if not self.puts:
+            raise Kill
+        self.puts -= 1
+        super().put(name, data)
+
+
+class At(Clock):
+    """A clock that stands."""
+
+    def __init__(self, at: datetime) -> None:
+        self.at = at
+
+    def now(self) -> datetime:
+        return self.at
+
+
+@pytest.fixture
+def store_of(tmp_path: Path) -> Iterator[Callable[[str], KeyStore]]:
+    """Make a member's store."""
+    with ExitStack() as stores:
+
+        def make(name: str) -> KeyStore:
+            store = stores.enter_context(KeyStore.create(tmp_path / name, "four random words", log2_cost=10))
+            store.put("identity", OWN, KNOWN.identities[name].to_bytes())
+            trust = KNOWN.trust()
+            Trusted(trust.anchors, (), trust.revocation_lists).keep(store)
+            return store
+
+        yield make
+
+
+def members(*left: str, at: datetime = NOW) -> Members:
+    def credential_of(name: str) -> bytes:
+        if name in left:
+            raise RevokedError(f"{name!r} is no member")
+        return KNOWN.identities[name].credential
+
+    return Members(credential_of, KNOWN.trust(at))
+
+
+def look(store: KeyStore, exchange: Folder, *left: str, at: datetime = NOW) -> Made:
+    """A look of the maker, which has one study."""
+    config = {"results": str(exchange.root.parent / "results")}
+    (stands,) = making.make_due(config, store, exchange, members(*left, at=at), At(at))
+    return stands
+
+
+def published(exchange: Folder) -> list[bytes]:
+    """What announces sessions, in the order of their names."""
+    return [path.read_bytes() for path in sorted(exchange.root.glob("*/session.*"))]
+
+
+def opened(document: bytes, at: datetime = NOW, holder: str = "north") -> Any:
+    return open_announcement(document, KNOWN.trust(at), holder=holder, at=at)
+
+
+def test_a_maker_that_is_killed_at_any_put_makes_no_second_session(
+    tmp_path: Path, store_of: Callable[[str], KeyStore]
+) -> None:
+    store = store_of("north")
+    making.begin(store, msgspec.structs.replace(DAILY, helper=HELPER, protocol="exact", epsilon=0.0))
+    for puts in itertools.count():
+        exchange = Dying(tmp_path / "exchange", puts)
+        try:
+            stands = look(store, exchange)
+            break
+        except Kill:
+            continue
+    assert puts == 3  # of four files: announcement, and a bundle for each party; the others were there
+    (document,) = published(exchange)
+    assert opened(document).manifest.session == stands.session
+    assert not stands.new
+    exchange.puts = 99
+    for path in exchange.root.glob("*/*"):  # whatever is lost is put again
+        data = path.read_bytes()
+        path.unlink()
+        assert look(store, exchange) == stands
+        assert path.read_bytes() == data
+
+
+def test_each_turn_has_one_session_until_the_study_ends_and_what_is_over_leaves_store_and_exchange(
+    tmp_path: Path, store_of: Callable[[str], KeyStore]
+) -> None:
+    store, exchange = store_of("north"), Folder(tmp_path / "exchange", make=True)
+    making.begin(store, DAILY)
+    made = []
+    for hours in range(0, 24 * 30, 7):
+        at = NOW + timedelta(hours=hours)
+        stands = look(store, exchange, at=at)
+        made += [stands.session] if stands.new else []
+        assert stands.ended == (at.date() > NOW.date() + timedelta(days=20))
+    assert len(set(made)) == len(made) == 21
+    assert store.names("made") == ()
+    assert published(exchange) == []
+
+
+def test_who_is_no_member_any_more_is_left_out_of_the_next_session_unless_the_study_cannot_go_on(
+    tmp_path: Path, store_of: Callable[[str], KeyStore]
+) -> None:
+    store, exchange = store_of("north"), Folder(tmp_path / "exchange", make=True)
+    making.begin(store, DAILY)
+    assert look(store, exchange).new
+    assert look(store, exchange, "south", at=NOW + DAY).new
+    parties = [opened(each, NOW + DAY).manifest.parties for each in published(exchange)]
+    assert sorted(parties) == [("north", "south", "west"), ("north", "west")]
+    for left, why in (
+        (ADDER, "no session is made: 'adder' is no member"),
+        ("south west", "sites: 1 of the study's take part"),
+    ):
+        assert why in look(store, exchange, *left.split(), at=NOW + 2 * DAY).wrong
+    assert len(published(exchange)) == 2
+    assert look(store, exchange, at=NOW + 2 * DAY).new
+
+
+def session(of: Study, at: datetime = NOW, parties: tuple[str, ...] = SITES, **changes: Any) -> Any:
+    """A session as the maker, or who lies, announces it."""
+    changes = {"holder": "north", "aggregator": ADDER, "helper": HELPER if of.helper else "", **changes}
+    asked = next_session(of, parties, ())
+    assert asked is not None
+    return announced(of, asked, at, changes.pop("turn", of.turn(at)), **changes)
+
+
+def announced(of: Study, asked: Session, at: datetime, turn: int, **changes: Any) -> Any:
+    manifest = asked.named(registry.load(asked.protocol).prepare(asked.request).manifest, turn)
+    manifest = msgspec.structs.replace(manifest, **changes.pop("manifest", {}))
+    holder, helper = changes["holder"], changes["helper"]
+    document = announce(
+        KNOWN.identities[holder],
+        manifest,
+        KNOWN.shown(*manifest.parties),
+        KNOWN.trust(at),
+        aggregator=KNOWN.identities[changes["aggregator"]].credential,
+        helper=KNOWN.identities[helper].credential if helper else b"",
+        study=changes.get("study", of),
+        lifetime=timedelta(days=changes.get("days", of.days)),
+        at=at,
+    )
+    return opened(document, at, holder), document
+
+
+ANY = Site(Path("."), None)
+
+
+def admitted(store: KeyStore, made: tuple[Any, bytes], at: datetime = NOW, site: Site = ANY) -> None:
+    admit(store, made[0], site, made[1], at=at)
+
+
+PLAIN = msgspec.structs.replace(DAILY, protocol="exact", epsilon=0.0, helper=HELPER)
+
+
+@pytest.mark.parametrize(
+    ("study", "changes", "why"),
+    [
+        (DAILY, {"holder": "south"}, "signed by 'south', not by 'north'"),
+        (DAILY, {"aggregator": "stranger"}, "aggregated by 'stranger', not by 'adder'"),
+        (PLAIN, {"helper": "stranger"}, "helped by 'stranger', not by 'registry'"),
+        (DAILY, {"parties": ("north", "south")}, "leaves out west, who is a member"),
+        (DAILY, {"manifest": {"parties": ("south", "north", "west")}}, "parties are others than"),
+        (DAILY, {"days": 8}, "can go on for more than the study's 7 days"),
+        (DAILY, {"turn": DAILY.turn(NOW) - 1}, "turn is not that of its beginning"),
+        (DAILY, {"turn": 0}, "turn is not that of its step"),
+        (DAILY, {"manifest": {"step": 2}}, "has no result of step 1, which comes before it, step 2"),
+        (DAILY, {"manifest": {"step": 0}}, "its study has no step 0"),
+        (DAILY, {"manifest": {"options": {"epsilon": 2.0}}}, "but for other options"),
+        (DAILY, {"manifest": {"grid": np.linspace(0, 1, 9).tobytes()}}, "but for other grid"),
+        (PLAIN, {"manifest": {"min_parties": 2}}, "but for other"),
+        (DAILY, {"study": msgspec.structs.replace(DAILY, interval=0.9)}, "agreed to its study: .* is in interval"),
+    ],
+)
+def test_a_session_that_the_study_does_not_make_waits_until_a_person_says_yes(
+    store_of: Callable[[str], KeyStore], study: Study, changes: dict[str, Any], why: str
+) -> None:
+    store, made = store_of("south"), session(study, **changes)
+    site = Site(Path("."), (*SITES, ADDER))
+    agree(store, study)
+    with pytest.raises(WaitsForPersonError, match=why):
+        admitted(store, made, site=site)
+    (waiting,) = agreed_studies.waiting(store).values()
+    assert waiting.announcement == made[1]
+    agreed_studies.decide(store, made[0], yes=False, at=NOW)
+    with pytest.raises(KeysError, match="a person has refused this session"):
+        admitted(store, made, site=site)
+    agreed_studies.decide(store, made[0], yes=True, at=NOW)
+    admitted(store, made, site=site)
+    assert agreed_studies.waiting(store) == {}
+    assert made[0].study in [each.study for each in agreed_studies.agreed(store)]
+
+
+def test_a_study_is_answered_once_a_turn_by_any_clock(store_of: Callable[[str], KeyStore]) -> None:
+    store = store_of("south")
+    agree(store, DAILY)
+    first = session(DAILY)
+    admitted(store, first)
+    admitted(store, first)  # it may try again
+    with pytest.raises(WaitsForPersonError, match=r"took part in session .* of the same step and turn"):
+        admitted(store, session(DAILY, NOW + DAY / 4), NOW + DAY / 4)
+    tomorrow = session(DAILY, NOW + DAY)
+    with pytest.raises(KeysError, match="by its clock it is too soon"):
+        admitted(store, tomorrow, NOW + DAY / 4)
+    admitted(store, tomorrow, NOW + DAY)
+    with pytest.raises(WaitsForPersonError, match="or a later one"):
+        admitted(store, session(DAILY, NOW + DAY / 3), NOW + 2 * DAY)  # of a day that is over
+    late = NOW + 21 * DAY
+    with pytest.raises(KeysError, match="its study ended on 2030-05-21"):
+        admitted(store, session(DAILY, late), late)
+    admitted(store, session(DAILY, NOW + 2 * DAY), NOW - DAY)  # a clock that was put back keeps nothing from going on
+
+
+def test_parties_other_than_those_of_the_last_session_are_for_a_person_beyond_most_away(
+    store_of: Callable[[str], KeyStore],
+) -> None:
+    left = Site(Path("."), ("north", "south", ADDER))  # west is a member no more
+    for most_away, name in ((0, "south"), (1, "west")):
+        store, study = store_of(name), msgspec.structs.replace(DAILY, most_away=most_away)
+        agree(store, study)
+        admitted(store, session(study))
+        fewer = session(study, NOW + DAY, ("north", "south"))
+        if most_away:
+            admitted(store, fewer, NOW + DAY, left)
+            continue
+        with pytest.raises(WaitsForPersonError, match=r"differ from those of .* in 'west': two results would tell"):
+            admitted(store, fewer, NOW + DAY, left)
+        agreed_studies.decide(store, fewer[0], yes=True, at=NOW)
+        admitted(store, fewer, NOW + DAY, left)
+        admitted(store, session(study, NOW + 2 * DAY, ("north", "south")), NOW + 2 * DAY, left)
+
+
+def test_a_study_of_the_same_question_under_another_name_meets_the_same_last_parties(
+    store_of: Callable[[str], KeyStore],
+) -> None:
+    store, other = store_of("south"), msgspec.structs.replace(DAILY, cohort="all", sites=SITES[:2])
+    for study in (DAILY, other):
+        agree(store, study)
+    admitted(store, session(DAILY))
+    with pytest.raises(WaitsForPersonError, match="in 'west': two results would tell"):
+        admitted(store, session(other, parties=SITES[:2]))
+
+
+def test_thresholds_of_the_rows_are_those_that_the_site_has_found_or_that_a_person_has_taken(
+    store_of: Callable[[str], KeyStore], tmp_path: Path
+) -> None:
+    store, study = store_of("south"), msgspec.structs.replace(PLAIN, thresholds="quantile:8")
+    agree(store, study)
+    site = Site(tmp_path, None)
+    admitted(store, session(study), site=site)
+
+    def evaluation(day: int, grid: Any) -> tuple[Any, bytes]:
+        made = msgspec.structs.replace(study, thresholds=tuple(grid))
+        asked = next_session(made, SITES, ())
+        assert asked is not None
+        roles = {"holder": "north", "aggregator": ADDER, "helper": HELPER}
+        return announced(study, replace(asked, step=2), NOW + day * DAY, study.turn(NOW + day * DAY), **roles)
+
+    first = evaluation(0, np.arange(8) / 8)
+    with pytest.raises(WaitsForPersonError, match="has no result of step 1, which comes before it"):
+        admitted(store, first, site=site)
+    agreed_studies.decide(store, first[0], yes=True, at=NOW)
+    admitted(store, first, site=site)
+    admitted(store, evaluation(1, np.arange(8) / 8), NOW + DAY, site)
+    with pytest.raises(WaitsForPersonError, match="but for other grid"):
+        admitted(store, evaluation(2, np.arange(8) / 9), NOW + 2 * DAY, site)
+    helper = store_of(HELPER)
+    agree(helper, study)
+    admitted(helper, evaluation(0, np.arange(8) / 9), site=Site(None, None))  # parties look after that
+
+
+def test_no_more_than_so_many_sessions_wait_and_those_that_are_over_do_not(
+    store_of: Callable[[str], KeyStore],
+) -> None:
+    store = store_of("south")
+    for number in range(agreed_studies.MOST_WAITING + 3):
+        at = NOW + timedelta(minutes=number)
+        with pytest.raises(WaitsForPersonError, match="nobody here has agreed to its study"):
+            admitted(store, session(DAILY, at), at)
+    ends = [each.ends for each in agreed_studies.waiting(store).values()]
+    assert len(ends) == agreed_studies.MOST_WAITING
+    assert min(ends) == (NOW + timedelta(days=7, minutes=3)).timestamp()
+    late = NOW + 10 * DAY
+    with pytest.raises(WaitsForPersonError):
+        admitted(store, session(DAILY, late), late)
+    assert len(agreed_studies.waiting(store)) == 1
+
+
+def test_a_study_that_another_site_makes_or_that_cannot_be_is_not_begun(store_of: Callable[[str], KeyStore]) -> None:
+    with pytest.raises(KeysError, match="the study's maker is 'north', and this is the store of 'south'"):
+        making.begin(store_of("south"), DAILY)
+    with pytest.raises(InputError, match=r"^epsilon:"):
+        making.begin(store_of("north"), msgspec.structs.replace(DAILY, protocol="verified"))
+
+
+def test_an_agreement_is_taken_back_by_its_id(store_of: Callable[[str], KeyStore]) -> None:
+    store = store_of("south")
+    agree(store, DAILY)
+    with pytest.raises(KeysError, match="0 sessions that wait, or agreed studies, begin with 'ffff'"):
+        agreed_studies.withdraw(store, "ffff")
+    agreed_studies.withdraw(store, DAILY.digest.hex()[:8])
+    with pytest.raises(WaitsForPersonError, match="nobody here has agreed"):
+        admitted(store, session(DAILY))
+
+
+def test_the_manifest_of_a_step_is_within_its_bounds() -> None:
+    manifest = session(DAILY)[0].manifest
+    with pytest.raises(InputError, match="a session is step 1 to 100 of its study"):
+        Manifest.from_bytes(msgspec.structs.replace(manifest, step=101).to_bytes())
