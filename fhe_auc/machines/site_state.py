@@ -220,7 +220,7 @@ class SiteStorage(ABC):
 
 @lru_cache(maxsize=16)
 def site_storage(clock: Clock = SYSTEM) -> SiteStorage:
-    """Return the installed plug-in, by whose clock certificates end; raise `InputError` unless there is exactly one."""
+    """Return the installed plug-in, by whose clock the members' file ends; raise `InputError` unless there is exactly one."""
     points = {point.value: point for point in entry_points(group=GROUP)}
     if len(points) != 1:
         names = sorted(points) or "none"

@@ -18,11 +18,11 @@ STUDY = Study(
 class Consortium:
     """Members' identities by name, and the newest members' file; the coordinator, "office", is no one of the names."""
 
-    def __init__(self, *names: str) -> None:
+    def __init__(self, *names: str, at: datetime = NOW) -> None:
         self.office = Identity.create("office")
         self.identities = {name: Identity.create(name) for name in names}
-        self.members = members.found("office", self.office.keys, days=365, at=NOW)
-        self.change(admit=[identity.line for identity in self.identities.values()])
+        self.members = members.found("office", self.office.keys, days=365, at=at)
+        self.change(admit=[identity.line for identity in self.identities.values()], at=at)
 
     def change(self, *, at: datetime = NOW, **change: Any) -> None:
         """Make the next members' file, which everybody has."""

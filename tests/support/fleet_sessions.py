@@ -52,7 +52,7 @@ class Play(AbstractContextManager["Play"]):
         tables.write_members(self.place("members.parquet"), self.known)
         self.consortium = made = Consortium(())
         self.fleet = Fleet.of(self.known, row_cap=CAP)
-        self.list(self.fleet)
+        self.enlist(self.fleet)
         self.request = Request(
             parties=(), fleet=self.fleet, thresholds=GRID, max_rows=CAP * number, min_parties=least, keys="helper",
             interval=interval, row_caps=CAP if proofs else None,
@@ -71,7 +71,7 @@ class Play(AbstractContextManager["Play"]):
     def place(self, name: str) -> str:
         return str(self.folder / name)
 
-    def list(self, *fleets: Fleet) -> None:
+    def enlist(self, *fleets: Fleet) -> None:
         """Have the coordinator name these fleets in the members' file."""
         self.consortium.change(Change(fleets=[FleetList(each.members, each.root) for each in fleets]))
 
@@ -160,7 +160,9 @@ def convened(
     made = play.consortium
     if not isinstance(fleet, Fleet):
         fleet = Fleet.of(fleet, row_cap=CAP)
-        play.list(fleet)
+        play.enlist(play.fleet, fleet)
+        for role in ("aggregator", "helper"):  # which has seen the newer file, too
+            setattr(play, role, replace(getattr(play, role), members=made.members))
     manifest = registry.load("exact").prepare(replace(play.request, fleet=fleet, **request)).manifest
     return announce(
         made.identities[by or made.holder], manifest, members or made.members, aggregator=made.aggregator,
