@@ -33,9 +33,9 @@ class Retry:
     _at: float = math.inf  # monotonic
     _tries: int = 0
 
-    def plan(self, *, wanted: bool) -> None:
-        """Try again after a while, longer each time; or not, as all is well."""
-        pause = min(_RETRY[0] * 2.0 ** min(self._tries, 20), _RETRY[1])
+    def plan(self, *, wanted: bool, now: bool = False) -> None:
+        """Try again after a while, longer each time, or `now`; or not, as all is well."""
+        pause = 0.0 if now else min(_RETRY[0] * 2.0 ** min(self._tries, 20), _RETRY[1])
         self._at, self._tries = (self.clock.monotonic() + pause, self._tries + 1) if wanted else (math.inf, 0)
 
     @property

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fhe_auc.base.clock import SYSTEM, Clock
-from fhe_auc.base.errors import InputError
+from fhe_auc.base.errors import FheAucError, InputError
 from fhe_auc.base.logs import RoleLog
 from fhe_auc.machines import outcomes, site_state
 from fhe_auc.machines.site_state import Records
@@ -41,10 +41,10 @@ ENTRIES = (
 
 
 class Answer(NamedTuple):
-    """What a site or a helper sends, and whether the session has ended for it."""
+    """What a site or a helper sends, and with what the session has ended for it, if it has."""
 
     submission: bytes
-    ended: bool
+    outcome: str | None  # as of `site_state.ending`
 
 
 def answer(
@@ -74,9 +74,9 @@ def answer(
         asked = Message.from_bytes(message, limit=len(message))
         log.session, log.round = asked.session.hex(), asked.round
         submission = site_state.answer(kept, message, rows or _reader(config), _writer(config, log, clock))
-        ended = site_state.has_ended(kept, asked.session)
+        outcome = site_state.ending(kept, asked.session)
     log.info("answered, %d bytes", len(submission))
-    return Answer(submission, ended)
+    return Answer(submission, outcome)
 
 
 def _reader(config: Mapping[str, Any]) -> Callable[[str, Analysis], PartyData]:
@@ -93,6 +93,20 @@ def _reader(config: Mapping[str, Any]) -> Callable[[str, Analysis], PartyData]:
         return replace(data, name=name)
 
     return read
+
+
+def wrong_columns(config: Mapping[str, Any]) -> str:
+    """Return what is wrong with the file of rows, by its first lines; "" where nothing is."""
+    from fhe_auc.rows.table_files import TableFile
+
+    label, score = (str(config.get(name) or "") for name in ("label-column", "score-column"))
+    try:
+        entries = _entries(config)
+        file = TableFile(Path(str(config["data"])), entries.form)
+        next(file.pieces([score] if score else [], [label or "y_true"]), None)
+    except (FheAucError, OSError) as error:
+        return str(error)
+    return ""
 
 
 def _entries(config: Mapping[str, Any]) -> Entries:

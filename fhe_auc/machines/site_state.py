@@ -12,19 +12,20 @@ from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from datetime import datetime
 from functools import lru_cache
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
 from fhe_auc.base.clock import SYSTEM, Clock
 from fhe_auc.base.errors import DeserialisationError, EvaluationError, InputError, MessageError, ResultCheckError
-from fhe_auc.base.exchange import Exchange
+from fhe_auc.base.exchange import Exchange, place_of
 from fhe_auc.base.logs import LOGGER
 from fhe_auc.base.names import AGGREGATOR
 from fhe_auc.base.serialise import KeptFormat, SecretStruct, encode
@@ -146,13 +147,38 @@ class SiteState(ABC):
         """Erase the keys of a session that has ended here, but not its state; there may be none."""
 
 
-class Arrived(NamedTuple):
-    """What has become of a file that has arrived for a role, and why, or which session it is."""
+class Meeting(NamedTuple):
+    """Who meets in a session, by their members' names: whose places in an exchange it goes through."""
 
-    outcome: Literal["opened", "passed over", "REFUSED"]
-    why: str
-    ours: bool = False  # whether the role is in its session
-    genuine: bool = False  # whether the key holder has signed it, for this role
+    session: bytes
+    aggregator: str
+    begins: datetime
+    ends: datetime
+    helper: str = ""  # "": none
+
+    def place(self, name: str) -> str:
+        """Return where a member writes in this session."""
+        return f"{place_of(name)}{self.session.hex()}/"
+
+
+class Standing(NamedTuple):
+    """Who a role is, and who makes sessions for it, by their members' names."""
+
+    name: str
+    makers: tuple[str, ...]
+
+
+class Arrived(NamedTuple):
+    """What has become of a session that has arrived for a role, and why.
+
+    "opened" is what it was before, too; "waits" is what is not all there yet, and "late" what has begun without it.
+    """
+
+    outcome: Literal["opened", "waits", "late", "passed over", "REFUSED"]
+    why: str = ""
+    meeting: Meeting | None = None  # of what is opened
+    genuine: bool = False  # whether its maker has signed it, for this role
+    caps: str = ""  # the parties whose rows no cap bounds, while others' are
 
 
 @dataclass(frozen=True)
@@ -161,6 +187,10 @@ class LocalSites:
 
     aggregator: Mapping[str, str]
     sites: Mapping[str, Mapping[str, str]] = field(repr=False)  # of each party and the helper, by name
+
+
+Newest: TypeAlias = Callable[[Meeting, Protection], int]
+"""Tells the number of the round that has begun in a session, by what its aggregator has signed; 0: none."""
 
 
 class SiteStorage(ABC):
@@ -175,32 +205,41 @@ class SiteStorage(ABC):
         return []
 
     @abstractmethod
-    def serving(self, config: Mapping[str, Any], *, by_policy: bool) -> AbstractContextManager[None]:
+    def serving(self, config: Mapping[str, Any]) -> AbstractContextManager[None]:
         """Be the process that plays a role for long: all other calls open the role's state without its passphrase.
 
-        Raises `FheAucError` where the state cannot be opened, `by_policy` has no policy to go by, or another process
-        serves with it.
+        Raises `FheAucError` where the state cannot be opened, or another process serves with it.
         """
 
     @abstractmethod
-    def take_in(
-        self, config: Mapping[str, Any], exchange: Exchange, names: Sequence[str], *, by_policy: bool
-    ) -> list[Arrived]:
-        """Open files that have arrived, as the role's policy allows.
+    def standing(self, config: Mapping[str, Any], exchange: Exchange) -> Standing:
+        """Return who the role is, and whose sessions it takes part in, after taking in who is a member now.
 
-        What is wrong with a file is told; errors are raised where the role's own state or certificate is at fault.
+        Errors are raised where the role's own state is at fault, or it is no member.
         """
 
     @abstractmethod
-    def opens(self, config: Mapping[str, Any], document: bytes, *, verified: bool = True) -> bytes:
-        """Return the id of the session that a file opens for this aggregator; `FheAucError` where it opens none.
+    def take_in(self, config: Mapping[str, Any], session: bytes, files: Mapping[str, bytes], begun: Newest) -> Arrived:
+        """Open a session that has arrived, from its maker's `files`, by their names there, as the role's policy allows.
 
-        Where it is not to be `verified` that the key holder has signed that, it is what the file says.
+        `begun` tells which round has begun. What is wrong is told; errors are raised where the role's own state or
+        keys are at fault.
         """
 
     @abstractmethod
-    def checking(self, config: Mapping[str, Any]) -> Callable[[bytes], object]:
-        """Return what raises `FheAucError` for a file that neither this aggregator nor its key holder has signed."""
+    def opens(self, config: Mapping[str, Any], document: bytes) -> Meeting | None:
+        """Return who meets in the session that a file opens for this aggregator; None: another file opens that.
+
+        Raises `FheAucError` where it opens none.
+        """
+
+    @abstractmethod
+    def begins(self, document: bytes) -> float:
+        """Return when a session begins, as its announcement says, in Unix seconds; `FheAucError` for no such."""
+
+    @abstractmethod
+    def ends(self, config: Mapping[str, Any], session: bytes) -> datetime | None:
+        """Return when a session ends that a site or a helper has opened; None where it knows of none."""
 
     @abstractmethod
     def shield(self, config: Mapping[str, Any]) -> None:
@@ -220,7 +259,7 @@ class SiteStorage(ABC):
 
 @lru_cache(maxsize=16)
 def site_storage(clock: Clock = SYSTEM) -> SiteStorage:
-    """Return the installed plug-in, by whose clock the members' file ends; raise `InputError` unless there is exactly one."""
+    """Return the installed plug-in, by whose clock members count; raise `InputError` unless there is exactly one."""
     points = {point.value: point for point in entry_points(group=GROUP)}
     if len(points) != 1:
         names = sorted(points) or "none"
@@ -362,10 +401,11 @@ def _check_verdict(site: SiteState, joined: Joined, error: EvaluationError) -> N
         site.refuse(joined.manifest, type(error).__name__)
 
 
-def has_ended(site: SiteState, session: bytes) -> bool:
-    """Return whether the site answers nothing more in a session."""
+def ending(site: SiteState, session: bytes) -> str | None:
+    """Return with what a session has ended at the site, "result" or the kind of error; None: it has not ended."""
     kept = site.state(session)
-    return kept is not None and _FORMAT.unframe(kept).ended
+    found = None if kept is None else _FORMAT.unframe(kept)
+    return None if found is None or not found.ended else found.outcome
 
 
 def spent_by(state: bytes) -> tuple[Mapping[str, Any], str]:

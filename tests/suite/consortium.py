@@ -157,16 +157,19 @@ class Night:
     """A session, and what is known of it."""
 
     number: int
-    session: str
+    session: str  # its id, hexadecimal
     begun: float  # seconds since the world's beginning
     files: Mapping[str, bytes]  # that open it
     why: str = ""  # it has failed, as its aggregator's record says
     auc: float | None = None  # that of the first site that had a result
     used: dict[str, set[int]] = field(default_factory=dict)  # by site, the versions of its rows that it went in with
 
-    @property
-    def folder(self) -> str:
-        return f"night-{self.number}"
+    def file(self, who: str, name: str) -> str:
+        """Return where a role's file is."""
+        return f"{who}/{self.session}/{name}"
+
+    def __str__(self) -> str:
+        return f"night {self.number}"
 
 
 class World:
@@ -228,13 +231,14 @@ class World:
             at=at,
         )
         files = {f"{name}.bundle": data for name, data in sealed.parties.items()}
-        to_all = {"sealed": "aggregator.bundle", "helper": "session.helper"}
-        files[to_all.get(session.manifest.keys, "session.convened")] = sealed.aggregator
+        files |= {"session": sealed.announcement}
+        if session.manifest.keys == "sealed":
+            files["aggregator.bundle"] = sealed.aggregator
         night = Night(len(self.nights) + 1, session.manifest.session.hex(), self.physics.passed, files)
         self.nights.append(night)
         for name, data in files.items():
-            self.exchange.put(f"{night.folder}/{name}", data)
-            self.genuine.setdefault(f"{night.folder}/{name}", []).append(data)
+            self.exchange.put(night.file("north", name), data)
+            self.genuine.setdefault(night.file("north", name), []).append(data)
 
     def write_rows(self, name: str) -> None:
         data = rows(name, self.version[name], self.seed)
@@ -251,7 +255,7 @@ class World:
         own = self.folder / name
         config = {
             "role": {ADDER: "aggregator", HELPER: "helper"}.get(name, "site"),
-            "inbox": "exchange",
+            "exchange": "exchange",
             "state": str(own / "state"),
             "store": str(own / "store"),
             "passphrase-file": str(own / "passphrase"),
@@ -268,7 +272,7 @@ class World:
             with self.physics.turn_of(name, fault, at):
                 if name not in self.servers:
                     view = View(self.physics, self.exchange, self._put)
-                    server = serve.Server(self.config(name), clock=CLOCKS[name], inboxes=[view], apart=False)
+                    server = serve.Server(self.config(name), clock=CLOCKS[name], exchange=view, apart=False)
                     self.servers[name] = server.__enter__()
                 self.servers[name].look()
         except Killed:
@@ -294,7 +298,7 @@ class World:
         return read_status(self.folder / name / "state") or {}
 
     def step(self, name: str, night: Night) -> str:
-        steps = (each["step"] for each in self.status(name).get("sessions", ()) if each["folder"] == night.folder)
+        steps = (each["step"] for each in self.status(name).get("sessions", ()) if each["session"] == night.session)
         return str(next(steps, ""))
 
     def journal(self, night: Night) -> Path:
@@ -339,7 +343,7 @@ class World:
 
     def mend(self) -> None:
         """What was late arrives; who has sent files that are damaged is told, and sends them again."""
-        opening = {f"{night.folder}/{name}": data for night in self.nights for name, data in night.files.items()}
+        opening = {night.file("north", name): data for night in self.nights for name, data in night.files.items()}
         for name, data in opening.items():
             if self.exchange.files.get(name, (b"",))[0] != data:
                 self.exchange.put(name, data)
@@ -416,7 +420,7 @@ class World:
             spent = Ledger.stored(store).entries
         for night in self.submitted(name):
             if night.session not in spent:
-                raise Broken(f"{name} has submitted to {night.folder}, and forgotten what that spends")
+                raise Broken(f"{name} has submitted to {night}, and forgotten what that spends")
         if sum(each.epsilon for each in spent.values()) > EPSILON * NIGHTS + 1e-6:
             raise Broken(f"{name} has spent more than its limit")
         if len(self.submitted(name)) > NIGHTS:
@@ -426,7 +430,7 @@ class World:
         for name in self.counted(night):
             file = self.result(name, night)
             if file is None:
-                raise Broken(f"{name} has no result of {night.folder}, which has ended")
+                raise Broken(f"{name} has no result of {night}, which has ended")
             outcomes.read(file)
 
     def forget_errors(self) -> None:
@@ -457,18 +461,20 @@ class World:
                 for name in self.counted(night):
                     trail = (self.folder / name / "store" / TRAIL).read_text("utf-8").splitlines()
                     if not any('"submitted"' in line and night.session in line for line in trail):
-                        raise Broken(f"{name} has submitted to {night.folder}, and its audit trail does not say so")
+                        raise Broken(f"{name} has submitted to {night}, and its audit trail does not say so")
                 continue
             health = {name: str(self.status(name).get("health", "")) for name in self.roles}
             steps = {name: self.step(name, night) for name in self.roles}
             said = " | ".join((night.why, *steps.values(), *health.values()))
             if sure and not any("hours-between" in step for step in steps.values()):
-                raise Broken(f"{night.folder} has no result, and nothing has kept it from that: {said}")
+                raise Broken(f"{night} has no result, and nothing has kept it from that: {said}")
             asked = steps[ADDER].startswith(("ended, but not for", "refused"))
-            if not any(name in night.why for name in (*self.roles, "helper", night.folder)) and not asked:
-                raise Broken(f"{night.folder} has not ended, and nobody is named: {said}")
-            if health[ADDER] == "ok" and not asked:
-                raise Broken(f"{night.folder} has failed, and the aggregator is well: {said}")
+            if not any(name in night.why for name in (*self.roles, "helper", str(night))) and not asked:
+                raise Broken(f"{night} has not ended, and nobody is named: {said}")
+            later = [other for other in self.nights if other.begun > night.begun]
+            mended = any(is_finished(read_record(self.journal(other))) for other in later)
+            if health[ADDER] == "ok" and not asked and not mended:
+                raise Broken(f"{night} has failed, and the aggregator is well: {said}")
 
 
 def _check_result(world: World, night: Night, name: str, file: Path, counted: Sequence[str]) -> None:
@@ -477,13 +483,13 @@ def _check_result(world: World, night: Night, name: str, file: Path, counted: Se
     except EvaluationError:
         return
     if name not in counted:
-        raise Broken(f"{name} has a result of {night.folder}, and does not count")
+        raise Broken(f"{name} has a result of {night}, and does not count")
     night.auc = found.auc if night.auc is None else night.auc
     if night.auc != found.auc:
-        raise Broken(f"{name} has another result of {night.folder} than others have")
+        raise Broken(f"{name} has another result of {night} than others have")
     own = [[rows(each, version, world.seed) for version in night.used.get(each, ())] for each in counted]
     if found.parties != len(counted) or not any(_fits(world.case, found, sites) for sites in itertools.product(*own)):
-        raise Broken(f"{name} has a result of {night.folder} that is not that of the rows of {', '.join(counted)}")
+        raise Broken(f"{name} has a result of {night} that is not that of the rows of {', '.join(counted)}")
 
 
 def _fits(case: Case, found: Any, sites: Sequence[PartyData]) -> bool:

@@ -135,10 +135,7 @@ class View(Exchange):
             self._memory.put(name, data)
             self._told(name, data)
 
-        if name.endswith("/"):
-            self._memory.put(name, data)
-        else:
-            self._physics.durable(put, grows=True)
+        self._physics.durable(put, grows=True)
 
     def remove(self, name: str) -> None:
         self._physics.durable(lambda: self._memory.remove(name), grows=False)

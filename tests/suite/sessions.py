@@ -22,8 +22,7 @@ import numpy as np
 import pytest
 
 from fhe_auc.base.errors import DeserialisationError, EvaluationError, FheAucError, InputError, MessageError
-from fhe_auc.base.exchange import Arrivals, Folder
-from fhe_auc.base.logs import RoleLog
+from fhe_auc.base.exchange import Exchange, Folder
 from fhe_auc.base.names import HELPER
 from fhe_auc.base.serialise import decode, encode
 from fhe_auc.machines import file_transport, outcomes, site_role
@@ -39,6 +38,7 @@ from fhe_auc.session.nothing import Nothing
 from fhe_auc.session.party import Party
 from fhe_auc.session.protocol import Protocol, Request
 from fhe_auc_keys.bundles.session_keys import PartySecrets, aggregator_material, public_context
+from tests.support.machines import Attendant
 from tests.support.several import SEX, made
 from tests.support.wire import flipped
 
@@ -199,17 +199,19 @@ class SiteInMemory(Site):
 
 
 class SiteInStore(Site):
-    """A key store; answers come through a folder."""
+    """A key store; what serves answers, through an exchange."""
 
-    def __init__(self, config: Mapping[str, Any], folder: Path) -> None:
-        self.config, self.folder = config, folder
+    def __init__(self, config: Mapping[str, Any], exchange: Exchange, session: bytes) -> None:
+        self.config, self.exchange, self._role = config, exchange, Attendant(config, exchange, session)
 
     def respond(self, message: bytes) -> bytes:
-        number = parsed(message).round
-        exchange = Folder(self.folder, make=True)
-        exchange.put(file_transport.message_name("", number), message)
-        file, _ = file_transport.answer(Arrivals(exchange), "", self.config, number, RoleLog())
-        return exchange.read(file)
+        number, meeting = parsed(message).round, self._role.meeting
+        name = file_transport.message_name(number, to_helper=self._role.name == meeting.helper)
+        self.exchange.put(meeting.place(meeting.aggregator) + name, message)
+        session = self._role.look()
+        if session.wrong and session.outcome is None:
+            raise EvaluationError(session.wrong)
+        return self._role.said(number)
 
     def ask_again(self, message: bytes, answer: bytes) -> None:
         assert self.respond(message) == answer
@@ -287,9 +289,8 @@ class World:
             if name != HELPER:
                 own |= {"data": str(self.folder / f"{name}.npz"), "results": str(self.folder / f"results of {name}")}
                 write_rows(Path(own["data"]), self.data[name], self.case.analysis)
-            exchange = self.folder / f"exchange of {name}"
-            exchange.mkdir()
-            self.sites[name] = SiteInStore(own, exchange)
+            exchange = Folder(self.folder / f"exchange of {name}", make=True)
+            self.sites[name] = SiteInStore(own, exchange, self.manifest.session)
 
     def _signed(self, name: str, config: Mapping[str, Any]) -> Callable[[], Party[Any]]:
         with site_storage().site(config) as store:

@@ -85,6 +85,8 @@ class Announcement:
 
 class _Body(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     manifest: bytes
+    aggregator: str  # names; the manifest has the keys
+    helper: str  # empty where there is none
     not_before: int  # Unix seconds
     not_after: int
 
@@ -127,7 +129,8 @@ def announce(
         context=manifest.context if assistant is None else assistant.fingerprint,
         study=study,
     )
-    return sign(KIND, holder, _Body(announced.to_bytes(), int((at - SKEW).timestamp()), int(ends.timestamp())))
+    times = int((at - SKEW).timestamp()), int(ends.timestamp())
+    return sign(KIND, holder, _Body(announced.to_bytes(), aggregator, helper, *times))
 
 
 @lru_cache(maxsize=4)  # where all sites are played in one process, each opens the same
@@ -146,17 +149,18 @@ def open_announcement(data: bytes, members: Members, *, holder: str, at: datetim
     manifest, ends = _manifest_and_end(body, f"that {holder!r} announces")
     if not manifest.aggregator or manifest.study is None:
         raise TamperedError(f"{holder!r} has not announced who takes part, or what is evaluated")
-    parties = [members.named(name, at) for name in manifest.parties]
-    for member, fingerprint in zip(parties, manifest.fingerprints, strict=True):
-        if member.fingerprint != fingerprint:
+    keys = {**dict(zip(manifest.parties, manifest.fingerprints, strict=True)), body.aggregator: manifest.aggregator}
+    if body.helper:
+        keys[body.helper] = manifest.context
+    found = {name: members.named(name, at) for name in keys}
+    for name, fingerprint in keys.items():
+        if found[name].fingerprint != fingerprint:
             raise RevokedError(
-                f"{member.name!r} has other keys in version {members.version} of the members' file than in the session "
+                f"{name!r} has other keys in version {members.version} of the members' file than in the session "
                 f"announced by {holder!r}: ask {holder!r} for a new session"
             )
-    adder = members.with_fingerprint(manifest.aggregator, at, "session's aggregator")
-    helper = None
-    if manifest.keys == "helper":
-        helper = members.with_fingerprint(manifest.context, at, "session's helper")
+    parties = [found[name] for name in manifest.parties]
+    adder, helper = found[body.aggregator], found.get(body.helper)
     _check_parts(manifest, members, parties, signer, adder, helper)
     begins = datetime.fromtimestamp(body.not_before, timezone.utc)
     by_name = MappingProxyType({member.name: member for member in parties})
@@ -167,6 +171,8 @@ class Claimed(NamedTuple):
     """What an announcement says, unverified."""
 
     manifest: Manifest
+    aggregator: str  # names
+    helper: str  # empty where there is none
     not_before: int  # Unix seconds
     not_after: datetime  # UTC
 
@@ -175,7 +181,7 @@ def claimed(data: bytes) -> Claimed:
     """Return what an announcement says that this site has made, or verified and kept; `TamperedError` for no such."""
     body = claimed_body(KIND, data, _Body)
     manifest, ends = _manifest_and_end(body, "in a session announcement")
-    return Claimed(manifest, body.not_before, ends)
+    return Claimed(manifest, body.aggregator, body.helper, body.not_before, ends)
 
 
 def _manifest_and_end(body: _Body, whose: str) -> tuple[Manifest, datetime]:

@@ -1,8 +1,9 @@
-"""Sites' sessions in their key stores, for `site_state`: what ``keys open`` has put there, and their state."""
+"""Sites' sessions in their key stores, for `site_state`: what has been opened, and their state."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,11 +14,21 @@ from fhe_auc.base.exchange import Exchange
 from fhe_auc.base.files import read_from_others, write_atomically
 from fhe_auc.base.logs import LOGGER
 from fhe_auc.base.names import HELPER
-from fhe_auc.machines.site_state import Arrived, Joined, LocalSites, Records, SiteState, SiteStorage
+from fhe_auc.machines.site_state import (
+    Arrived,
+    Joined,
+    LocalSites,
+    Meeting,
+    Newest,
+    Records,
+    SiteState,
+    SiteStorage,
+    Standing,
+)
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.protocol import Session, Spending
-from fhe_auc_keys.bundles.announcement import KIND, Announcement
-from fhe_auc_keys.bundles.sealed_bundles import AGGREGATOR_KIND, PARTY_KIND, spend_seed
+from fhe_auc_keys.bundles.announcement import Announcement, claimed
+from fhe_auc_keys.bundles.sealed_bundles import spend_seed
 from fhe_auc_keys.errors import DamagedFileError, KeysError, about
 from fhe_auc_keys.roles.local_consortium import TRIAL, Consortium
 from fhe_auc_keys.site import unattended
@@ -27,7 +38,7 @@ from fhe_auc_keys.site.making import NAME, make_due
 from fhe_auc_keys.site.policy import Policy, is_in
 from fhe_auc_keys.site.session_files import (
     announced_to_aggregator,
-    claimed_by_aggregator,
+    is_announcement,
     keep_for_party,
     kept_for_party,
     open_for_aggregator,
@@ -37,8 +48,6 @@ from fhe_auc_keys.store.key_store import KeyStore, serving
 from fhe_auc_keys.store.vault import OWN, Vault, create_with_random_passphrase, drop_variable, own_identity
 from fhe_auc_keys.trust import signed_json
 from fhe_auc_keys.trust.identity import Identity
-from fhe_auc_keys.trust.members import Members
-from fhe_auc_keys.trust.signed_documents import open_signed
 
 _SERVED: dict[Path, Vault] = {}
 """Key stores that open without their passphrase while this process serves with them."""
@@ -119,7 +128,7 @@ class KeyStoreStorage(SiteStorage):
         self._clock = clock
 
     @contextmanager
-    def serving(self, config: Mapping[str, Any], *, by_policy: bool) -> Iterator[None]:
+    def serving(self, config: Mapping[str, Any]) -> Iterator[None]:
         vault = vault_of(config)
         with serving(vault.directory):
             try:
@@ -131,24 +140,38 @@ class KeyStoreStorage(SiteStorage):
             finally:
                 _SERVED.pop(vault.directory, None)
 
-    def take_in(
-        self, config: Mapping[str, Any], exchange: Exchange, names: Sequence[str], *, by_policy: bool
-    ) -> list[Arrived]:
+    def standing(self, config: Mapping[str, Any], exchange: Exchange) -> Standing:
+        with self._opened(config) as store:
+            try:
+                members = known_members.renewed(store, exchange)
+            except (KeysError, InputError, OSError) as error:  # anybody may have put something there
+                LOGGER.warning(f"no newer members' file: {error}")
+                members = known_members.stored(store)
+            me = own_identity(store).member(members, at=self._clock.now())
+            holder = Policy.stored(store).holder if is_in(store) else config.get("holder")
+            return Standing(me.name, (str(holder),) if holder else tuple(members.by_name))
+
+    def take_in(self, config: Mapping[str, Any], session: bytes, files: Mapping[str, bytes], begun: Newest) -> Arrived:
         at = self._clock.now()
         with self._opened(config) as store:
-            members = self._renewed(store, exchange)
-            identity, policy = own_identity(store), Policy.stored(store) if is_in(store) else None
+            identity, members = own_identity(store), known_members.stored(store)
+            me, policy = identity.member(members, at=at), Policy.stored(store) if is_in(store) else None
             results = Path(str(config["results"])) if config.get("results") else None
-            role = unattended.Role(
-                store, identity, members, identity.member(members, at=at), policy, Site(results, None)
-            )
-            return [unattended.take_in(exchange, name, role, at=at) for name in names]
+            role = unattended.Role(store, identity, members, me, policy, Site(results, None))
+            return unattended.take_in(session, files, role, begun, at=at)
+
+    def begins(self, document: bytes) -> float:
+        return float(claimed(document).not_before)
+
+    def ends(self, config: Mapping[str, Any], session: bytes) -> datetime | None:
+        with self._opened(config) as store:
+            return unattended.meeting_of(store, session).ends if session.hex() in store.names("bundle") else None
 
     def make_due(self, config: Mapping[str, Any], exchange: Exchange) -> list[str]:
         with self._opened(config) as store:
             if NAME not in store.names("trust"):
                 return []
-            stands = make_due(config, store, exchange, self._renewed(store, exchange), self._clock)
+            stands = make_due(config, store, exchange, known_members.stored(store), self._clock)
         return [f"study {each.study.digest.hex()[:8]}: {each.wrong}" for each in stands if each.wrong]
 
     @contextmanager
@@ -169,28 +192,14 @@ class KeyStoreStorage(SiteStorage):
         if config.get("passphrase-file"):
             drop_variable()
 
-    def opens(self, config: Mapping[str, Any], document: bytes, *, verified: bool = True) -> bytes:
-        if not verified:
-            return claimed_by_aggregator(document)
+    def opens(self, config: Mapping[str, Any], document: bytes) -> Meeting | None:
+        if is_announcement(document) and claimed(document).manifest.keys == "sealed":
+            return None
         with self._opened(config) as store:
             identity, members, at = own_identity(store), known_members.stored(store), self._clock.now()
         announced = announced_to_aggregator(document, members, holder=_needed(config, "holder"), at=at)
         announced.require_aggregator(identity.member(members, at=at))
-        return announced.manifest.session
-
-    def checking(self, config: Mapping[str, Any]) -> Callable[[bytes], object]:
-        with self._opened(config) as store:
-            members = known_members.stored(store)
-        holder = _needed(config, "holder")
-        kinds = {kind.magic: kind for kind in (PARTY_KIND, AGGREGATOR_KIND, KIND)}
-
-        def check(data: bytes) -> None:
-            kind = kinds.get(data[: len(KIND.magic)])
-            if kind is None:
-                raise InputError("it is no file of a session: remove it")
-            open_signed(kind, data, tuple, members, signer=holder, at=self._clock.now())
-
-        return check
+        return unattended.meeting(announced)
 
     def aggregator(self, config: Mapping[str, Any], document: bytes | None = None) -> Joined:
         """Open what the key holder has sent to the aggregator.
@@ -224,14 +233,6 @@ class KeyStoreStorage(SiteStorage):
         with vault_of(config).open() as store:
             note_ends(store, at=self._clock.now())
             yield store
-
-    def _renewed(self, store: KeyStore, exchange: Exchange) -> Members:
-        """Return the members after taking newer files out of the exchange, where anybody may have put something."""
-        try:
-            return known_members.renewed(store, exchange)
-        except (KeysError, InputError, OSError) as error:
-            LOGGER.warning(f"no newer members' file: {error}")
-            return known_members.stored(store)
 
     def local_sites(self, session: Session, folder: Path, grids: Mapping[str, bytes]) -> LocalSites:
         manifest = session.manifest

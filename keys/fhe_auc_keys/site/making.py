@@ -19,9 +19,10 @@ import msgspec
 
 from fhe_auc.base.clock import SYSTEM, Clock
 from fhe_auc.base.errors import EvaluationError, FheAucError
-from fhe_auc.base.exchange import Exchange
+from fhe_auc.base.exchange import Exchange, file_of, place_of
 from fhe_auc.base.serialise import KeptFormat
 from fhe_auc.machines import outcomes
+from fhe_auc.machines.file_transport import ANNOUNCEMENT, FOR_AGGREGATOR
 from fhe_auc.question.study import Study
 from fhe_auc.report.studies import Session, check, finds_thresholds, next_session
 from fhe_auc.session import registry
@@ -168,7 +169,7 @@ def _made(store: KeyStore, series: _Series, asked: Session, turn: int, members: 
     except (RevokedError, ExpiredError) as error:
         raise KeysError(f"no session is made: {error}") from None
     session, ends, record = manifest.session, at + timedelta(days=study.days), _stored(store)
-    files = dict(_files(session, sealed, manifest.keys))
+    files = dict(_files(place_of(holder.name) + f"{session.hex()}/", sealed, manifest.keys))
     new = _Series(study, with_newest(series.made, Answered(asked.step, session, manifest.turn, int(at.timestamp()))))
     known = tuple(new if each == series else each for each in record.series)
     sent = record.sent | {session.hex(): _Sent(tuple(files), int(ends.timestamp()))}
@@ -179,18 +180,13 @@ def _made(store: KeyStore, series: _Series, asked: Session, turn: int, members: 
     return session
 
 
-_ANNOUNCEMENTS = {"sealed": "announcement", "helper": "helper", "none": "convened"}
-"""How the file ends that announces or convenes a session, by its keys."""
-
-
-def _files(session: bytes, sealed: SealedBundles, keys: str) -> Iterator[tuple[str, bytes]]:
+def _files(place: str, sealed: SealedBundles, keys: str) -> Iterator[tuple[str, bytes]]:
     """Yield what leaves the maker, with its names in the exchange."""
-    place = f"session-{session.hex()[:8]}/"
-    yield f"{place}session.{_ANNOUNCEMENTS[keys]}", sealed.announcement
+    yield place + ANNOUNCEMENT, sealed.announcement
     if keys == "sealed":
-        yield f"{place}aggregator.bundle", sealed.aggregator
-    for number, (_, bundle) in enumerate(sealed.parties.items()):
-        yield f"{place}{number}.bundle", bundle
+        yield place + FOR_AGGREGATOR, sealed.aggregator
+    for name, bundle in sealed.parties.items():
+        yield f"{place}{file_of(name)}.bundle", bundle
 
 
 def sessions_sent(store: KeyStore) -> tuple[str, ...]:

@@ -5,11 +5,10 @@ With a helper it is all that the aggregator and the helper get; a party also has
 which it keeps beside the announcement (`beside`).
 """
 
-from collections.abc import Iterable
 from datetime import datetime
 from pathlib import Path
 
-from fhe_auc.base.errors import FheAucError, UnknownProtocolError
+from fhe_auc.base.errors import UnknownProtocolError
 from fhe_auc.base.files import read_from_others
 from fhe_auc.base.serialise import encode
 from fhe_auc.question.study import Study
@@ -25,7 +24,6 @@ from fhe_auc_keys.bundles.sealed_bundles import (
     AggregatorKeys,
     Kept,
     announced_in_bundle,
-    claimed_announcement,
     claimed_in_bundle,
     open_aggregator_bundle,
     open_party_bundle,
@@ -69,11 +67,6 @@ def announced_to_aggregator(data: bytes, members: Members, *, holder: str, at: d
     return announced_in_bundle(AGGREGATOR_KIND, data, members, holder=holder, at=at)[0]
 
 
-def claimed_by_aggregator(data: bytes) -> bytes:
-    """Return the id of the session that such a file says it opens; raise `TamperedError` where it is none."""
-    return announcement.claimed(data if is_announcement(data) else claimed_announcement(data)).manifest.session
-
-
 def claimed_id(data: bytes) -> bytes:
     """Return what a party's file says that it is known by once it is opened; empty for files of other kinds."""
     if data.startswith(PARTY_KIND.magic):
@@ -111,22 +104,6 @@ def announcement_beside(file: Path, data: bytes) -> bytes:
 def needs_announcement(data: bytes) -> bool:
     """Whether what a session is must lie beside a file (`ANNOUNCEMENT`): a party's bundle that does not hold it."""
     return data.startswith(PARTY_KIND.magic) and not claimed_in_bundle(data).announcement
-
-
-def newest_first(files: Iterable[Path]) -> list[Path]:
-    """Return files in the order in which a policy is asked: by the beginnings that sessions claim, the newest first."""
-
-    def begun(file: Path) -> int:
-        try:
-            data = read_from_others(file)
-            if not claimed_id(data):
-                return 0
-            announced = data if is_announcement(data) else claimed_in_bundle(data).announcement
-            return announcement.claimed(announced or announcement_beside(file, data)).not_before
-        except (FheAucError, OSError):
-            return 0
-
-    return sorted(files, key=begun, reverse=True)
 
 
 def announced_to_party(

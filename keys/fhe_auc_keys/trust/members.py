@@ -246,10 +246,6 @@ class Members:
         """The same by name."""
         return {member.name: member for member in self.members}
 
-    @cached_property
-    def _by_fingerprint(self) -> Mapping[bytes, Member]:
-        return {member.fingerprint: member for member in self.members}
-
     @property
     def coordinators(self) -> tuple[str, ...]:
         """Names of the members who may sign the next version."""
@@ -297,16 +293,6 @@ class Members:
             raise RevokedError(
                 f"{name[:64]!r} is no member in version {self.version} of the members' file"
                 f"{known_names(name[:64], self.by_name)}"
-            )
-        return member
-
-    def with_fingerprint(self, fingerprint: bytes, at: datetime, what: str) -> Member:
-        """Return the member with that line; errors as `named`, `what` says in them who it is."""
-        self.check_time(at)
-        member = self._by_fingerprint.get(fingerprint)
-        if member is None:
-            raise RevokedError(
-                f"the {what} is, with its keys of then, no member in version {self.version} of the members' file"
             )
         return member
 

@@ -28,7 +28,6 @@ from fhe_auc_keys.trust.sealing import OVERHEAD, PrivateKey, signed_bytes
 from fhe_auc_keys.trust.signed_documents import claimed_body
 from fhe_auc_protocols.exact_auc.plan import ExactPlan
 from tests.support.certified import DAY
-from tests.support.helped_sessions import played_over_files
 from tests.support.keys_commands import (
     Clock,
     assert_fails,
@@ -41,6 +40,7 @@ from tests.support.keys_commands import (
     write_study,
 )
 from tests.support.keys_folder import ADDER, NORTH, SESSION, SITES, SMALL, SOUTH, at
+from tests.support.machines import played_over_files
 
 AGGREGATOR = (*at(ADDER), "--holder", "north")
 
@@ -146,7 +146,7 @@ def test_a_session_that_was_opened_with_a_helpers_older_keys_is_found_by_check()
     checked = call("check", *at("registry"), "--json")
     assert checked.exit_code == 1
     (found,) = json.loads(checked.stdout)["problems"]
-    assert "the session's helper is, with its keys of then, no member in version 4" in found["wrong"]
+    assert "'registry' has other keys in version 4 of the members' file than in the session" in found["wrong"]
 
 
 @pytest.mark.usefixtures("helped")

@@ -100,7 +100,7 @@ def look(store: KeyStore, exchange: Folder, *left: str, at: datetime = NOW) -> M
 
 def published(exchange: Folder) -> list[bytes]:
     """What announces sessions, in the order of their names."""
-    return [path.read_bytes() for path in sorted(exchange.root.glob("*/session.*"))]
+    return [path.read_bytes() for path in sorted(exchange.root.glob("*/*/session"))]
 
 
 def opened(document: bytes, at: datetime = NOW, holder: str = "north") -> Any:

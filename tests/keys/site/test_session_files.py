@@ -84,7 +84,8 @@ def test_another_convener_an_end_another_session_a_key_holder_or_a_revoked_one(
 
 
 def slip_in(consortium: Sites, manifest: Manifest, **changes: Any) -> None:
-    body = _Body(msgspec.structs.replace(manifest, **changes).to_bytes(), 0, 2**33)
+    names = changes.pop("names", (ADDER, ""))
+    body = _Body(msgspec.structs.replace(manifest, **changes).to_bytes(), *names, 0, 2**33)
     consortium.opened(sign(KIND, consortium.identities[HOLDER], body))
 
 
@@ -98,6 +99,10 @@ def test_a_convener_cannot_slip_in_other_keys_than_the_members_file_has(consorti
         ({"fingerprints": (south, north, east)}, RevokedError),
         ({"parties": ("north", "stranger", "east")}, RevokedError),
         ({"aggregator": bytes(32)}, RevokedError),
+        ({"names": ("stranger", "")}, RevokedError),
+        ({"names": ("south", "")}, RevokedError),
+        ({"names": ("nobody", "")}, RevokedError),
+        ({"names": (ADDER, "stranger")}, RevokedError),
         ({"parties": ("north", "south", ADDER), "fingerprints": (north, south, adder.fingerprint)}, InputError),
         ({"fingerprints": (), "aggregator": b"", "study": None}, TamperedError),
     ):
