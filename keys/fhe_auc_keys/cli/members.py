@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 import click
 
 from fhe_auc.base.errors import FheAucError, InputError
-from fhe_auc.base.exchange import Exchange, make_folder, open_exchange, place_of
+from fhe_auc.base.exchange import Exchange, make_folder, place_of
+from fhe_auc.base.remote import open_exchange
 from fhe_auc.base.files import read_config
 from fhe_auc.cli import output
 from fhe_auc.cli.inputs import whole_number
@@ -204,7 +205,7 @@ def new(
     lies = open_exchange(where)
     with _made(folder) as store:
         identity = _identity(store, name, folder)
-        if known_members.NAME not in store.names("trust"):
+        if not store.has("trust", known_members.NAME):
             known_members.keep(store, found(name, identity.keys, days=days, at=common.now()))
         known = known_members.stored(store)
     try:
@@ -410,7 +411,7 @@ def _where(exchange: str) -> str:
 
 def _identity(store: KeyStore, name: str, folder: Path) -> Identity:
     """Return a store's identity, made where there is none; `InputError` where it is another's."""
-    if OWN not in store.names("identity"):
+    if not store.has("identity", OWN):
         store.put("identity", OWN, Identity.create(name).to_bytes())
     identity = Identity.from_bytes(store.get("identity", OWN))
     if identity.name != name:

@@ -36,7 +36,7 @@ def _stored(store: KeyStore) -> common.Report:
     rows: common.Rows = [("key store", output.styled(str(store.directory), "bold"), "passphrase is right")]
     facts: dict[str, Any] = {"store": store.directory, "name": None, "members": None}
     known = known_members.known(store)
-    if OWN in store.names("identity"):
+    if store.has("identity", OWN):
         identity = Identity.from_bytes(store.get("identity", OWN))
         facts["name"] = identity.name
         is_in = known is not None and known.by_name.get(identity.name) == identity.line.member
@@ -93,7 +93,7 @@ def _session(store: KeyStore, session: bytes, seen: datetime | None) -> dict[str
 def _in_words(state: str, until: datetime | None, has_result: bool, end_seen: datetime | None) -> str:
     """Say the same in words."""
     ends = "" if until is None else common.moment(until)
-    looked = "which no command has noted yet" if end_seen is None else f"first seen on {common.moment(end_seen)}"
+    looked = "which nobody has noted yet" if end_seen is None else f"first seen on {common.moment(end_seen)}"
     later = f"{key_erasure.APART.days} days after that was seen"
     return {
         "damaged": "DAMAGED: see `fhe-auc keys check`",

@@ -12,7 +12,6 @@ import click
 
 from fhe_auc.base.errors import InputError
 from fhe_auc_keys.cli import common
-from fhe_auc_keys.site.key_erasure import note_ends
 from fhe_auc_keys.store import known_members
 from fhe_auc_keys.store.key_store import KeyStore
 from fhe_auc_keys.store.vault import PASSPHRASE_VARIABLE, Vault, own_identity
@@ -86,10 +85,6 @@ def members_option(command: Callable[..., Any]) -> Callable[..., Any]:
 
 @contextmanager
 def opened(vault: Vault) -> Iterator[tuple[KeyStore, Identity, Members]]:
-    """Open a member's key store; yield it, its identity, and the members that it knows.
-
-    What it need not keep any more of sessions that have ended is erased.
-    """
+    """Open a member's key store; yield it, its identity, and the members that it knows."""
     with vault.open() as store:
-        note_ends(store, at=common.now())
         yield store, own_identity(store), known_members.stored(store)

@@ -41,7 +41,7 @@ def stored(store: KeyStore) -> Members:
 
 def known(store: KeyStore) -> Members | None:
     """Return the same, or None where there are none yet."""
-    if NAME not in store.names("trust"):
+    if not store.has("trust", NAME):
         return None
     try:
         return Members(_FORMAT.unframe(store.get("trust", NAME)).files)

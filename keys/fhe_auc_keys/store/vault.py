@@ -110,7 +110,7 @@ def drop_variable() -> None:
 
 def own_identity(store: KeyStore) -> Identity:
     """Return a store's identity, which signs under its newest members' file; `StoreError` where it has either not."""
-    if OWN not in store.names("identity"):
+    if not store.has("identity", OWN):
         raise StoreError("this key store holds nobody's keys: `fhe-auc join LINK NAME` makes them")
     identity = Identity.from_bytes(store.get("identity", OWN))
     return replace(identity, version=known_members.stored(store).version)

@@ -21,7 +21,8 @@ from fhe_auc.base.clock import SYSTEM
 from fhe_auc.base.errors import InputError
 from fhe_auc.cli import main
 from fhe_auc.machines import outcomes
-from fhe_auc.machines.site_state import Records, answer, site_storage
+from fhe_auc.machines.answers import answer
+from fhe_auc.machines.site_state import Records, site_storage
 from fhe_auc.question import thresholds
 from fhe_auc.rlwe import parameters as ring
 from fhe_auc.rows.party_data import PartyData
