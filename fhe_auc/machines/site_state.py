@@ -20,6 +20,7 @@ from fhe_auc.base.clock import SYSTEM, Clock
 from fhe_auc.base.errors import InputError
 from fhe_auc.base.exchange import Exchange, place_of
 from fhe_auc.question.analysis import Analysis
+from fhe_auc.results.asked import Asked
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
 from fhe_auc.session.aggregator import Aggregator
@@ -37,6 +38,10 @@ class Records(ABC):
     @abstractmethod
     def note(self, event: str, **facts: Any) -> None:
         """Add to the audit trail what has happened, and facts (plain JSON); `OSError` where that cannot be written."""
+
+    def question(self) -> tuple[Asked | None, tuple[bytes, ...]]:
+        """Return what the session's study asks, and the ids of the sessions before that answer it with this one."""
+        return None, ()
 
     @abstractmethod
     def signed(self, told: Mapping[str, Any]) -> dict[str, Any]:
