@@ -25,6 +25,7 @@ from datetime import datetime, timedelta, timezone
 from functools import partial
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 from fhe_auc.base.clock import SYSTEM, Clock
 from fhe_auc.base.errors import FheAucError, InputError
@@ -157,7 +158,7 @@ class Server:
         self._reconfigure()
         if self._clock.monotonic() > self._renewal:
             self._wrong = self._renewed()
-        problems = self._find()
+        problems = [*self._upkeep(), *self._find()]
         if self.role == "site":
             problems += [Problem("repeat", why) for why in self._storage.make_due(self.config, self._exchange)]
         for session in list(self._sessions.values()):
@@ -216,10 +217,18 @@ class Server:
         self._renewal = now + _RENEWAL
         return []
 
+    def _upkeep(self) -> list[Problem]:
+        """Have the state tidied; return what is wrong with it."""
+        try:
+            why = self._storage.upkeep(self.config)
+            return [Problem("restored", why)] if why else []
+        except (FheAucError, OSError) as error:
+            return [Problem("role", sentence(error))]
+
     def _find(self) -> list[Problem]:
         """Find the sessions, and forget those that are not there any more; return what is wrong with the exchange."""
         listed, problems = set[tuple[str, str]](), list[Problem]()
-        for maker in self._standing.makers:
+        for maker in self._standing.makers or self._members():
             try:
                 there = self._exchange.list(place_of(maker))
             except FileNotFoundError:
@@ -236,6 +245,12 @@ class Server:
             if self._sessions[known].work is None:
                 del self._sessions[known]
         return problems
+
+    def _members(self) -> list[str]:
+        """Return all who have a place in the exchange."""
+        with suppress(OSError, InputError):
+            return [unquote(name[:-1]) for name in self._exchange.list("") if name.endswith("/")]
+        return []
 
     def _met(self, maker: str, name: str) -> Session:
         log = RoleLog()
