@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from fhe_auc.base.clock import Clock
+from fhe_auc.base.clock import Clock, Retry
 from fhe_auc.base.errors import FheAucError, InputError, MessageError
 from fhe_auc.base.exchange import Arrivals, file_of, place_of, told
 from fhe_auc.base.files import write_atomically
@@ -29,7 +29,6 @@ from fhe_auc.machines.file_transport import (
 )
 from fhe_auc.machines.health import Problem
 from fhe_auc.machines.isolation import Isolation, Work, sentence
-from fhe_auc.machines.result_hook import Retry
 from fhe_auc.machines.site_state import Meeting, SiteStorage, Standing
 from fhe_auc.session import journal
 from fhe_auc.session.messages import Protection

@@ -143,7 +143,9 @@ def _writer(config: Mapping[str, Any], log: RoleLog, clock: Clock) -> Callable[[
         raise InputError(f"results: no file can be written in {str(folder)!r}")
 
     def write(party: Party[Any], records: Records) -> None:
-        file = outcomes.write(folder, party, records.signed, clock)
+        asked, sessions = records.question()
+        before = outcomes.with_results(folder, sessions)
+        file = outcomes.write(folder, party, records.signed, clock, asked=asked, before=before)
         if party.failure is None:
             log.info("the session has ended here; what it has yielded is in %s", file)
         else:  # the file says it; nothing of what pooled rows are belongs into a log

@@ -31,6 +31,7 @@ from fhe_auc.base.names import AGGREGATOR
 from fhe_auc.base.serialise import KeptFormat, SecretStruct, encode
 from fhe_auc.input_proofs.sessions import NOT_PROVED
 from fhe_auc.question.analysis import Analysis
+from fhe_auc.results.asked import Asked
 from fhe_auc.rows.own_rows import near_other_sessions
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
@@ -55,6 +56,10 @@ class Records(ABC):
     @abstractmethod
     def note(self, event: str, **facts: Any) -> None:
         """Add to the audit trail what has happened, and facts (plain JSON); `OSError` where that cannot be written."""
+
+    def question(self) -> tuple[Asked | None, tuple[bytes, ...]]:
+        """Return what the session's study asks, and the ids of the sessions before that answer it with this one."""
+        return None, ()
 
     @abstractmethod
     def signed(self, told: Mapping[str, Any]) -> dict[str, Any]:

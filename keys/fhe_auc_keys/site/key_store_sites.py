@@ -25,6 +25,8 @@ from fhe_auc.machines.site_state import (
     SiteStorage,
     Standing,
 )
+from fhe_auc.report.studies import asked_of
+from fhe_auc.results.asked import Asked
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.protocol import Session, Spending
 from fhe_auc_keys.bundles.announcement import Announcement, claimed
@@ -32,7 +34,7 @@ from fhe_auc_keys.bundles.sealed_bundles import spend_seed
 from fhe_auc_keys.errors import DamagedFileError, StoreError, about
 from fhe_auc_keys.roles.local_consortium import TRIAL, Consortium
 from fhe_auc_keys.site import unattended
-from fhe_auc_keys.site.agreed_studies import Site
+from fhe_auc_keys.site.agreed_studies import Site, before
 from fhe_auc_keys.site.key_erasure import destroy_keys, note_ends
 from fhe_auc_keys.site.making import NAME, Members, make_due
 from fhe_auc_keys.site.policy import Policy, is_in
@@ -66,6 +68,11 @@ class StoredRecords(Records):
     identity: Identity = field(repr=False)
     announced: Announcement = field(repr=False)
     clock: Clock = SYSTEM
+    before: tuple[bytes, ...] = ()
+
+    def question(self) -> tuple[Asked | None, tuple[bytes, ...]]:
+        step, study = self.announced.manifest.step, self.announced.study
+        return (asked_of(study), self.before) if step else (None, ())
 
     def note(self, event: str, **facts: Any) -> None:
         manifest, holder = self.announced.manifest, self.announced.holder.name
@@ -90,7 +97,8 @@ class StoredState(SiteState):
     def session(self, session: bytes) -> Joined:
         trust, at = Trusted.stored(self._store).trust, self._clock.now()
         announced, material = kept_for_party(self._store, session, self._identity, trust, holder=self._holder, at=at)
-        joined = _joined(announced, material, self._identity, self._store, self._clock)
+        earlier = before(self._store, announced)
+        joined = _joined(announced, material, self._identity, self._store, self._clock, earlier)
         return replace(joined, helps=announced.is_helper(self.name))
 
     def state(self, session: bytes) -> bytes | None:
@@ -146,7 +154,9 @@ class KeyStoreStorage(SiteStorage):
     def standing(self, config: Mapping[str, Any], *, by_policy: bool) -> Standing:
         with self._opened(config) as store:
             me = verify(certified_identity(store).credential, self._renewed(store).trust, at=self._clock.now())
-            return Standing(me.name, (Policy.stored(store).holder if by_policy else _needed(config, "holder"),))
+            if not by_policy:
+                return Standing(me.name, (_needed(config, "holder"),))
+            return Standing(me.name, (Policy.stored(store).holder,) if is_in(store) else ())
 
     def take_in(self, config: Mapping[str, Any], session: bytes, files: Mapping[str, bytes], begun: Newest) -> Arrived:
         at = self._clock.now()
@@ -302,10 +312,17 @@ def members_of(store: KeyStore, config: Mapping[str, Any], *, at: datetime) -> M
     return Members(credential_of, trust)
 
 
-def _joined(announced: Announcement, material: bytes, identity: Identity, store: KeyStore, clock: Clock) -> Joined:
+def _joined(
+    announced: Announcement,
+    material: bytes,
+    identity: Identity,
+    store: KeyStore,
+    clock: Clock,
+    earlier: tuple[bytes, ...] = (),
+) -> Joined:
     """Return what a role starts from; there is no material where nothing is encrypted: those protocols need none."""
     manifest = announced.manifest
-    records = StoredRecords(store.directory, identity, announced, clock)
+    records = StoredRecords(store.directory, identity, announced, clock, earlier)
     return Joined(manifest, b"" if manifest.plan is None else material, announced.protection(identity), records)
 
 
