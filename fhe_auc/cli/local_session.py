@@ -57,4 +57,10 @@ def play(
         session.plugin, request, session.quantiles, parties
     )
     whole = f"with making keys, and starting and stopping {carrier}"
-    print_evaluation(evaluation, time.perf_counter() - started, session, form, whole=whole)
+    print_evaluation(
+        evaluation,
+        form,
+        wall_seconds=time.perf_counter() - started,
+        specification=session.specification,
+        whole=whole,
+    )

@@ -158,7 +158,7 @@ class Server:
         self._reconfigure()
         if self._clock.monotonic() > self._renewal:
             self._wrong = self._renewed()
-        problems = self._find()
+        problems = [*self._upkeep(), *self._find()]
         if self.role == "site":
             problems += [Problem("repeat", why) for why in self._storage.make_due(self.config, self._exchange)]
         for session in list(self._sessions.values()):
@@ -216,6 +216,14 @@ class Server:
             return [Problem("role", sentence(error))]
         self._renewal = now + _RENEWAL
         return []
+
+    def _upkeep(self) -> list[Problem]:
+        """Have the state tidied; return what is wrong with it."""
+        try:
+            why = self._storage.upkeep(self.config)
+            return [Problem("restored", why)] if why else []
+        except (FheAucError, OSError) as error:
+            return [Problem("role", sentence(error))]
 
     def _find(self) -> list[Problem]:
         """Find the sessions, and forget those that are not there any more; return what is wrong with the exchange."""

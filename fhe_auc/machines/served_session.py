@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
@@ -181,7 +182,8 @@ class Answering(Part):
         files = self.read(session, (ANNOUNCEMENT, f"{file_of(self.standing.name)}.bundle"))
         if not files:
             return
-        arrived = self.storage.take_in(self.config, bytes.fromhex(session.name), files, partial(self._begun, session))
+        begun, own = partial(self._begun, session), self._own(session)
+        arrived = self.storage.take_in(self.config, bytes.fromhex(session.name), files, begun, own)
         session.meeting, session.caps = arrived.meeting, arrived.caps
         refused, names = arrived.outcome == "REFUSED", [session.place + name for name in files]
         if not refused or arrived.genuine:
@@ -230,6 +232,14 @@ class Answering(Part):
                 session.tell(*session.word)
             return
 
+    def _own(self, session: Session) -> list[bytes]:
+        """Return what lies where this role's answers in a session belong."""
+        view, mine, found = session.view, f"{place_of(self.standing.name)}{session.name}/", list[bytes]()
+        for name in view.names(mine):
+            with suppress(OSError, InputError):
+                found.append(view.exchange.read(mine + name))
+        return found
+
     def _again(self, session: Session, asked: str, said: bytes | None) -> bytes:
         """Return what was `said` just now, or before; raise `InputError` where it cannot be said again."""
         said = said or self._said(session, asked)
@@ -244,7 +254,8 @@ class Answering(Part):
         except (OSError, InputError) as error:
             session.view.skip(asked, sentence(error))
             return None
-        reply = self.isolation.call(partial(_replied, self.config, message, session.log, self.clock))
+        own = self._own(session)
+        reply = self.isolation.call(partial(_replied, self.config, message, own, session.log, self.clock))
         session.log = reply.log
         if reply.field in _NOT_GENUINE:
             session.view.skip(asked, reply.failure)
@@ -274,10 +285,10 @@ class _Reply(NamedTuple):
     log: RoleLog
 
 
-def _replied(config: Mapping[str, Any], message: bytes, log: RoleLog, clock: Clock) -> _Reply:
+def _replied(config: Mapping[str, Any], message: bytes, own: Sequence[bytes], log: RoleLog, clock: Clock) -> _Reply:
     """Answer a message, in a process of its own where there is one."""
     try:
-        submission, outcome = site_role.answer(config, message, log=log, clock=clock)
+        submission, outcome = site_role.answer(config, message, own=own, log=log, clock=clock)
         return _Reply(submission, outcome, "", "", log)
     except Exception as error:
         return _Reply(b"", None, sentence(error), error.field if isinstance(error, MessageError) else "", log)
