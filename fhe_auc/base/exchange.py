@@ -68,7 +68,7 @@ def make_folder(folder: Path, *, inside: bool = False) -> None:
 
 
 def place_of(name: str) -> str:
-    """Return the place that a member alone writes into: its name, with what file systems do not take as %XX."""
+    """Return the place that a member alone writes into: its name, with what servers may not take as it is as =XX."""
     return f"{_quoted(name)}/"
 
 
@@ -78,7 +78,7 @@ def file_of(name: str) -> str:
 
 
 def _quoted(name: str) -> str:
-    quoted = quote(name, safe=" ").replace(".", "%2E")
+    quoted = quote(name, safe=" ").replace(".", "%2E").replace("%", "=")  # WebDAV takes %2E for a point
     return quoted if len(quoted) <= _LONGEST_NAME else hashlib.sha256(name.encode()).hexdigest()
 
 
@@ -123,6 +123,8 @@ class Folder(Exchange):
     def list(self, place: str) -> dict[str, Version]:
         """List a folder."""
         listed: dict[str, Version] = {}
+        if not self._make and not self.root.is_dir():  # which is not that there is nothing yet
+            raise InputError(f"there is no folder {str(self)!r}: have it mounted, or made")
         with os.scandir(self._without_links(self._inside(place))) as entries:
             for entry in entries:
                 with suppress(FileNotFoundError):
@@ -176,11 +178,6 @@ class Folder(Exchange):
             make_folder(folder, inside=True)
         elif self._make:
             make_folder(folder)
-
-
-def open_exchange(where: str) -> Exchange:
-    """Return the exchange in a folder, or at a URL."""
-    return Folder(Path(where))
 
 
 class Arrivals:

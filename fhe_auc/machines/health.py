@@ -16,6 +16,7 @@ class Problem(NamedTuple):
     `rule` is what kind of thing it is, one of these:
 
     - "role": the role's own configuration, key store, exchange or disk is at fault;
+    - "restored": its key store was put back to an older one, and no session has ended since;
     - "refused": a session has come that this role takes no part in;
     - "failed": a session has failed, or its round has;
     - "no result": a session has ended here without one;

@@ -15,6 +15,7 @@ site answers one after the other. A look is a pass that never sleeps, by the clo
 from __future__ import annotations
 
 import os
+import re
 import sys
 import threading
 import time
@@ -24,12 +25,14 @@ from datetime import datetime, timedelta, timezone
 from functools import partial
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 from fhe_auc.base.clock import SYSTEM, Clock
 from fhe_auc.base.errors import FheAucError, InputError
-from fhe_auc.base.exchange import Arrivals, Exchange, Version, open_exchange, place_of
+from fhe_auc.base.exchange import Arrivals, Exchange, Version, place_of
 from fhe_auc.base.files import read_config, write_atomically
 from fhe_auc.base.logs import RoleLog, one_line
+from fhe_auc.base.remote import open_exchange
 from fhe_auc.machines import site_role
 from fhe_auc.machines.file_transport import ANNOUNCEMENT
 from fhe_auc.machines.health import Health, Problem, metrics
@@ -58,13 +61,14 @@ _BEAT, _STALE = 30.0, 600.0  # seconds: how often the status says that the proce
 _ONCE_STALE = 86_400.0  # seconds, where looks are a command of their own
 _REST = timedelta(days=1)  # after a session's end, until its files go
 _ID_CHARACTERS = 32
+_COMPACT = re.compile(r"(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)(\d\d)Z")
 METRICS = "metrics.prom"
 
 
 class Server:
     """Plays a role while it is open, a context manager; `config` has `ENTRIES` of its ``role``.
 
-    ``exchange`` is a folder or a URL (`fhe_auc.base.exchange.open_exchange`), ``state`` a folder of its own. ``store``,
+    ``exchange`` is a folder or a URL (`fhe_auc.base.remote.open_exchange`), ``state`` a folder of its own. ``store``,
     ``passphrase-file`` and ``holder`` are as the plug-in of `fhe_auc.machines.site_state` takes them; with
     ``result-hours`` it is a problem that the last result is older; the rest is as `site_role.answer`,
     `aggregator_role.passes` and `ResultHook` take it. An `exchange` may stand in place of the one configured. What is
@@ -154,7 +158,7 @@ class Server:
         self._reconfigure()
         if self._clock.monotonic() > self._renewal:
             self._wrong = self._renewed()
-        problems = self._find()
+        problems = [*self._upkeep(), *self._find()]
         if self.role == "site":
             problems += [Problem("repeat", why) for why in self._storage.make_due(self.config, self._exchange)]
         for session in list(self._sessions.values()):
@@ -213,10 +217,18 @@ class Server:
         self._renewal = now + _RENEWAL
         return []
 
+    def _upkeep(self) -> list[Problem]:
+        """Have the state tidied; return what is wrong with it."""
+        try:
+            why = self._storage.upkeep(self.config)
+            return [Problem("restored", why)] if why else []
+        except (FheAucError, OSError) as error:
+            return [Problem("role", sentence(error))]
+
     def _find(self) -> list[Problem]:
         """Find the sessions, and forget those that are not there any more; return what is wrong with the exchange."""
         listed, problems = set[tuple[str, str]](), list[Problem]()
-        for maker in self._standing.makers:
+        for maker in self._standing.makers or self._members():
             try:
                 there = self._exchange.list(place_of(maker))
             except FileNotFoundError:
@@ -233,6 +245,12 @@ class Server:
             if self._sessions[known].work is None:
                 del self._sessions[known]
         return problems
+
+    def _members(self) -> list[str]:
+        """Return all who have a place in the exchange."""
+        with suppress(OSError, InputError):
+            return [unquote(name[:-1]) for name in self._exchange.list("") if name.endswith("/")]
+        return []
 
     def _met(self, maker: str, name: str) -> Session:
         log = RoleLog()
@@ -338,8 +356,10 @@ def _is_session(name: str) -> bool:
 
 
 def _time(told: str) -> datetime | None:
-    with suppress(ValueError):
-        return datetime.strptime(told, "%Y%m%dT%H%M%SZ").replace(tzinfo=timezone.utc)
+    """Return a time as a result's file is named, or as a status tells it; None for no such."""
+    if match := _COMPACT.fullmatch(told):
+        year, month, day, hour, minute, second = map(int, match.groups())
+        return datetime(year, month, day, hour, minute, second, tzinfo=timezone.utc)
     with suppress(ValueError):
         return datetime.fromisoformat(told)
     return None

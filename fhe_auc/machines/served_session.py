@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from fhe_auc.base.clock import Clock
+from fhe_auc.base.clock import Clock, Retry
 from fhe_auc.base.errors import FheAucError, InputError, MessageError
 from fhe_auc.base.exchange import Arrivals, file_of, place_of, told
 from fhe_auc.base.files import write_atomically
@@ -29,7 +30,6 @@ from fhe_auc.machines.file_transport import (
 )
 from fhe_auc.machines.health import Problem
 from fhe_auc.machines.isolation import Isolation, Work, sentence
-from fhe_auc.machines.result_hook import Retry
 from fhe_auc.machines.site_state import Meeting, SiteStorage, Standing
 from fhe_auc.session import journal
 from fhe_auc.session.messages import Protection
@@ -182,7 +182,8 @@ class Answering(Part):
         files = self.read(session, (ANNOUNCEMENT, f"{file_of(self.standing.name)}.bundle"))
         if not files:
             return
-        arrived = self.storage.take_in(self.config, bytes.fromhex(session.name), files, partial(self._begun, session))
+        begun, own = partial(self._begun, session), self._own(session)
+        arrived = self.storage.take_in(self.config, bytes.fromhex(session.name), files, begun, own)
         session.meeting, session.caps = arrived.meeting, arrived.caps
         refused, names = arrived.outcome == "REFUSED", [session.place + name for name in files]
         if not refused or arrived.genuine:
@@ -231,6 +232,14 @@ class Answering(Part):
                 session.tell(*session.word)
             return
 
+    def _own(self, session: Session) -> list[bytes]:
+        """Return what lies where this role's answers in a session belong."""
+        view, mine, found = session.view, f"{place_of(self.standing.name)}{session.name}/", list[bytes]()
+        for name in view.names(mine):
+            with suppress(OSError, InputError):
+                found.append(view.exchange.read(mine + name))
+        return found
+
     def _again(self, session: Session, asked: str, said: bytes | None) -> bytes:
         """Return what was `said` just now, or before; raise `InputError` where it cannot be said again."""
         said = said or self._said(session, asked)
@@ -245,7 +254,8 @@ class Answering(Part):
         except (OSError, InputError) as error:
             session.view.skip(asked, sentence(error))
             return None
-        reply = self.isolation.call(partial(_replied, self.config, message, session.log, self.clock))
+        own = self._own(session)
+        reply = self.isolation.call(partial(_replied, self.config, message, own, session.log, self.clock))
         session.log = reply.log
         if reply.field in _NOT_GENUINE:
             session.view.skip(asked, reply.failure)
@@ -275,10 +285,10 @@ class _Reply(NamedTuple):
     log: RoleLog
 
 
-def _replied(config: Mapping[str, Any], message: bytes, log: RoleLog, clock: Clock) -> _Reply:
+def _replied(config: Mapping[str, Any], message: bytes, own: Sequence[bytes], log: RoleLog, clock: Clock) -> _Reply:
     """Answer a message, in a process of its own where there is one."""
     try:
-        submission, outcome = site_role.answer(config, message, log=log, clock=clock)
+        submission, outcome = site_role.answer(config, message, own=own, log=log, clock=clock)
         return _Reply(submission, outcome, "", "", log)
     except Exception as error:
         return _Reply(b"", None, sentence(error), error.field if isinstance(error, MessageError) else "", log)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from fhe_auc.base.clock import SYSTEM, Clock
 from fhe_auc.base.errors import FheAucError, InputError
 from fhe_auc.base.logs import RoleLog
-from fhe_auc.machines import outcomes, site_state
-from fhe_auc.machines.site_state import Records
+from fhe_auc.machines import answers, outcomes
+from fhe_auc.machines.site_state import Records, site_storage
 from fhe_auc.question.analysis import Analysis, Questions
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.messages import Message
@@ -44,7 +44,7 @@ class Answer(NamedTuple):
     """What a site or a helper sends, and with what the session has ended for it, if it has."""
 
     submission: bytes
-    outcome: str | None  # as of `site_state.ending`
+    outcome: str | None  # as of `fhe_auc.machines.answers.ending`
 
 
 def answer(
@@ -52,6 +52,7 @@ def answer(
     message: bytes,
     rows: Callable[[str, Analysis], PartyData] | None = None,
     *,
+    own: Iterable[bytes] = (),
     log: RoleLog | None = None,
     clock: Clock = SYSTEM,
 ) -> Answer:
@@ -64,17 +65,18 @@ def answer(
     ``results`` is the folder for the sessions' outcomes, a file each (`fhe_auc.machines.outcomes.write`).
 
     `rows`, if given, returns the rows for an analysis in place of ``data``; the same ones until they are submitted.
+    `own` is what lies where its answers in the session belong (`fhe_auc.machines.answers.answer`).
     `log` learns session, round and party as soon as they are known.
 
-    Errors as `fhe_auc.machines.site_state.answer`, and `InputError` where the configuration is not right.
+    Errors as `fhe_auc.machines.answers.answer`, and `InputError` where the configuration is not right.
     """
     log = log or RoleLog()
-    with site_state.site_storage(clock).site(config) as kept:
+    with site_storage(clock).site(config) as kept:
         log.party = kept.name
         asked = Message.from_bytes(message, limit=len(message))
         log.session, log.round = asked.session.hex(), asked.round
-        submission = site_state.answer(kept, message, rows or _reader(config), _writer(config, log, clock))
-        outcome = site_state.ending(kept, asked.session)
+        submission = answers.answer(kept, message, rows or _reader(config), _writer(config, log, clock), own)
+        outcome = answers.ending(kept, asked.session)
     log.info("answered, %d bytes", len(submission))
     return Answer(submission, outcome)
 
@@ -143,7 +145,9 @@ def _writer(config: Mapping[str, Any], log: RoleLog, clock: Clock) -> Callable[[
         raise InputError(f"results: no file can be written in {str(folder)!r}")
 
     def write(party: Party[Any], records: Records) -> None:
-        file = outcomes.write(folder, party, records.signed, clock)
+        asked, sessions = records.question()
+        before = outcomes.with_results(folder, sessions)
+        file = outcomes.write(folder, party, records.signed, clock, asked=asked, before=before)
         if party.failure is None:
             log.info("the session has ended here; what it has yielded is in %s", file)
         else:  # the file says it; nothing of what pooled rows are belongs into a log

@@ -13,6 +13,7 @@ import logging
 import math
 import os
 import shutil
+import sqlite3
 import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -36,7 +37,7 @@ from fhe_auc.session.protocol import Request, Session
 from fhe_auc_keys.bundles.sealed_bundles import seal_session
 from fhe_auc_keys.site.policy import Policy
 from fhe_auc_keys.store.budget import Ledger, Limit
-from fhe_auc_keys.store.key_store import TRAIL, KeyStore
+from fhe_auc_keys.store.key_store import KeyStore
 from fhe_auc_keys.store.trusted_authorities import Trusted
 from fhe_auc_keys.store.vault import OWN, create_with_random_passphrase
 from tests.suite.memory_exchange import Memory
@@ -178,7 +179,7 @@ class World:
     def __init__(self, case: Case, seed: int) -> None:
         self.case, self.seed = case, seed
         self.physics = Physics()
-        self.physics.renamed = self._kept
+        self.physics.committed = self._kept
         self.exchange = Memory()
         for clock in CLOCKS.values():
             clock.physics = self.physics
@@ -302,6 +303,9 @@ class World:
         steps = (each["step"] for each in self.status(name).get("sessions", ()) if each["session"] == night.session)
         return str(next(steps, ""))
 
+    def store(self, name: str) -> KeyStore:
+        return KeyStore(self.folder / name / "store", self._keys[name])
+
     def journal(self, night: Night) -> Path:
         return self.folder / ADDER / "state" / "journals" / night.session
 
@@ -361,11 +365,12 @@ class World:
         shutil.copytree(self.folder / name, backup)
         self.backups[name] = backup
 
-    def restore(self, name: str) -> None:
+    def restore(self, name: str, what: str = "") -> None:
+        """Put a role's machine back to the copy, or `what` of it."""
         if name in self.backups:
             self._bury(name)
-            shutil.rmtree(self.folder / name)
-            shutil.copytree(self.backups[name], self.folder / name)
+            shutil.rmtree(self.folder / name / what)
+            shutil.copytree(self.backups[name] / what, self.folder / name / what)
             self.restored.add(name)
 
     # --- What must hold ----------------------------------------------------------------------------------------------
@@ -380,13 +385,13 @@ class World:
         if data not in (known := self.genuine.setdefault(name, [])):
             known.append(data)
 
-    def _kept(self, path: str) -> None:
-        """A role has put a file onto its disk: a site's of a session means that it goes in with its rows of now."""
-        at, role = Path(path), self.physics.role
-        if at.parent.name == "state" and at.parent.parent.name == "store" and role in SITES:
-            for night in self.nights:
-                if night.session == at.name and (role not in night.used or role in self.restored):
-                    night.used.setdefault(role, set()).add(self.version[role])
+    def _kept(self, connection: sqlite3.Connection) -> None:
+        """A role's store has changed: with a site's state of a session it goes in with its rows of now."""
+        role = self.physics.role
+        kept = {name for (name,) in connection.execute("select name from entry where kind = 'state'")}
+        for night in self.nights if role in SITES else ():
+            if night.session in kept and (role not in night.used or role in self.restored):
+                night.used.setdefault(role, set()).add(self.version[role])
 
     def check(self, name: str) -> None:
         """After a role has looked."""
@@ -417,10 +422,10 @@ class World:
         return [night for night in self.nights if any((name, night.session) == each[:2] for each in self.said)]
 
     def _check_budget(self, name: str) -> None:
-        with KeyStore(self.folder / name / "store", self._keys[name]) as store:
+        with self.store(name) as store:
             spent = Ledger.stored(store).entries
         for night in self.submitted(name):
-            if night.session not in spent:
+            if night.session not in spent and name not in self.restored:  # then a person has to find out
                 raise Broken(f"{name} has submitted to {night}, and forgotten what that spends")
         if sum(each.epsilon for each in spent.values()) > EPSILON * NIGHTS + 1e-6:
             raise Broken(f"{name} has spent more than its limit")
@@ -460,8 +465,9 @@ class World:
                 if sure:
                     self._check_results(night)
                 for name in self.counted(night):
-                    trail = (self.folder / name / "store" / TRAIL).read_text("utf-8").splitlines()
-                    if not any('"submitted"' in line and night.session in line for line in trail):
+                    with self.store(name) as store:
+                        trail = store.trail()
+                    if not any(b'"submitted"' in line and night.session.encode() in line for line in trail):
                         raise Broken(f"{name} has submitted to {night}, and its audit trail does not say so")
                 continue
             health = {name: str(self.status(name).get("health", "")) for name in self.roles}

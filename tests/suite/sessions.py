@@ -26,7 +26,8 @@ from fhe_auc.base.exchange import Exchange, Folder
 from fhe_auc.base.names import HELPER
 from fhe_auc.base.serialise import decode, encode
 from fhe_auc.machines import file_transport, outcomes, site_role
-from fhe_auc.machines.site_state import Joined, site_storage, spent_by
+from fhe_auc.machines.answers import _FORMAT
+from fhe_auc.machines.site_state import Joined, site_storage
 from fhe_auc.question.analysis import PLAIN, Analysis
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.rows.party_files import write_rows
@@ -233,7 +234,7 @@ class SiteInStore(Site):
             with pytest.raises(FheAucError):  # it is closed: what it took is gone
                 kept.session(session)
         (file,) = files
-        told = spent_by(state or b"")[1]
+        told = _FORMAT.unframe(state or b"").outcome
         failure = json.loads(file.read_text(encoding="utf-8")).get("error", {})
         assert told == failure.get("type", "result")
         return outcomes.read(file)

@@ -6,16 +6,13 @@ import numpy as np
 import pytest
 
 from fhe_auc.base.serialise import FORMAT_VERSION
-from tests.suite.consortium import ADDER, CASES, SITES, TIMEOUT, Broken, World
+from fhe_auc_keys.store import budget
+from tests.suite.consortium import ADDER, CASES, EPSILON, SITES, TIMEOUT, World
 from tests.suite.nights import drawn, play, shrunk
 from tests.support.nothing import installed
 from tests.support.wire import changed
 
 _CASES = CASES[8:]
-
-
-def _left(why, raises=AssertionError):
-    return pytest.mark.xfail(strict=True, raises=raises, reason=f"issue 32: {why}")
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -131,16 +128,39 @@ def test_the_next_version_is_refused_with_a_cause_and_nothing_is_lost(world):
     assert world.all_have_results
 
 
-@_left("a restored store answers as if for the first time", Broken)
-def test_a_restored_store_does_not_pad_other_rows_with_the_same_pad():
-    with World(CASES[0], 0) as world:
+@pytest.mark.parametrize("before", [0, 2], ids=["before it has opened the bundle", "before it has answered"])
+@pytest.mark.parametrize("what", ["", "store"], ids=["a machine", "a store, and its answers are hidden"])
+@pytest.mark.parametrize("case", [CASES[0], CASES[3]], ids=lambda case: case.name)
+def test_a_restored_store_answers_nothing_twice_says_so_and_goes_on_with_new_sessions(case, what, before):
+    """Else it would pad other rows with the same pad, and spend a budget that is spent."""
+    with World(case, 0) as world:
         world.make_night()
-        look(world, "south", times=2)
+        look(world, "south", times=before)
         world.back_up("south")
-        look(world, ADDER, "south", times=3)
-        world.restore("south")
+        said = world.nights[0].file("south", "round-1.submission")
+        while said not in world.exchange.files:
+            look(world, ADDER, "south")
+        look(world, *set(world.roles) - {"south"}, times=3 * case.spends)  # the next round begins
+        if what:
+            world.exchange.remove(said)
+        world.restore("south", what)
         world.new_rows("south")
-        look(world, "south", times=3)
+        look(world, "south", times=2)
+        assert "was put back to an older" in world.status("south")["health"], world.status("south")
+        look(world, times=6)
+        assert world.result("south", world.nights[0]) is None
+        assert [each["rule"] for each in world.status("south")["problems"]] == ["restored"]
+        world.physics.passed += 86_400
+        world.make_night()
+        look(world, times=12)
+        if case.spends:  # somebody has to say what was spent
+            assert "--reconcile" in world.step("south", world.nights[1])
+            with world.store("south") as store:
+                budget.set_limit(store, "rows", EPSILON)
+                budget.reconcile(store, "Ada Osei")
+            look(world, times=12)
+        assert world.result("south", world.nights[1]) is not None
+        assert world.status("south")["health"] == "ok"
 
 
 @pytest.mark.parametrize("night", [1, 2], ids=["cut", "old"])

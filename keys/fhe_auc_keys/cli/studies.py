@@ -8,8 +8,8 @@ from typing import Any
 import click
 
 from fhe_auc.base.errors import InputError
-from fhe_auc.base.exchange import open_exchange
 from fhe_auc.base.files import read_config
+from fhe_auc.base.remote import open_exchange
 from fhe_auc.cli import output
 from fhe_auc.cli.defaults import CommandGroup
 from fhe_auc.cli.serve import CONFIG

@@ -9,7 +9,7 @@ any more is left out.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -105,7 +105,7 @@ def begin(store: KeyStore, study: Study, *, again: bool = False) -> None:
     old = next((each for each in record.series if each.study.series == study.series), _Series(study))
     made = old.made if old.study == study and not again else ()
     others = tuple(each for each in record.series if each is not old)
-    with _together(store):
+    with store.together():
         agree(store, study)
         _keep(store, _Record((*others, _Series(study, made, old.ended if made else -1)), record.sent))
 
@@ -192,10 +192,10 @@ def _made(store: KeyStore, series: _Series, asked: Session, turn: int, members: 
     new = _Series(study, with_newest(series.made, Answered(asked.step, session, manifest.turn, int(at.timestamp()))))
     known = tuple(new if each == series else each for each in record.series)
     sent = record.sent | {session.hex(): _Sent(tuple(files), int(ends.timestamp()))}
-    with _together(store):
+    with store.together():
         store.put("made", session.hex(), _FILES.frame(files))
         _keep(store, _Record(known, sent))
-        audit.append(store.directory, holder, "made", manifest, holder.name, at=at)
+        audit.append(store, holder, "made", manifest, holder.name, at=at)
     return session
 
 
@@ -243,12 +243,6 @@ def _listed(exchange: Exchange, places: Iterable[str]) -> set[str]:
         with suppress(FileNotFoundError):
             found |= {place + name for name in exchange.list(place)}
     return found
-
-
-def _together(store: KeyStore) -> AbstractContextManager[object]:
-    """Return one transaction, where the store has such."""
-    together: Callable[[], AbstractContextManager[object]] = getattr(store, "together", nullcontext)
-    return together()
 
 
 def _stored(store: KeyStore) -> _Record:

@@ -8,7 +8,7 @@ which it keeps beside the announcement (`beside`).
 from datetime import datetime
 from pathlib import Path
 
-from fhe_auc.base.errors import UnknownProtocolError
+from fhe_auc.base.errors import MessageError, UnknownProtocolError
 from fhe_auc.base.files import read_from_others
 from fhe_auc.base.serialise import encode
 from fhe_auc.question.study import Study
@@ -32,6 +32,7 @@ from fhe_auc_keys.bundles.session_keys import party_secrets
 from fhe_auc_keys.errors import KeysError, StoreError
 from fhe_auc_keys.roles.helped import HelpedSecrets
 from fhe_auc_keys.roles.helper import HelperMaterial
+from fhe_auc_keys.site.restored import made_before
 from fhe_auc_keys.store.key_store import KeyStore
 from fhe_auc_keys.trust.certificates import Peer, Trust, claimed_name_and_end, verify
 from fhe_auc_keys.trust.identity import Identity
@@ -149,6 +150,8 @@ def keep_for_party(
             data, identity, trust, holder=holder, session=session, at=at, beside=beside
         )
     _check_plan(announced.manifest)
+    if why := made_before(store, announced):
+        raise KeysError(why)
     if fields := announced.study.differing(study):
         raise KeysError(f"the session's study is not the one agreed to: it differs in {', '.join(fields)}")
     if grid is not None and announced.manifest.grid != grid:
@@ -168,15 +171,16 @@ def kept_for_party(
     It is verified again, so that nobody goes on with a session that has ended, or whose holder was revoked. `holder` is
     who makes it; empty for whom the site has opened it of.
     """
-    if session.hex() not in store.names("bundle"):
+    if not store.has("bundle", session.hex()):
         raise StoreError(
             f"session {session.hex()} has not been opened here: what its key holder has sent has to lie beside its "
             f"messages, or be opened by `fhe-auc keys open`; where that is lost, its maker makes another session"
         )
     found = Kept.stored(store, session)
     if found.closed:
-        raise KeysError(
-            f"session {session.hex()} has been closed here: its keys are destroyed, and it answers nothing new"
+        raise MessageError(
+            f"session {session.hex()} has been closed here: its keys are destroyed, and it answers nothing new",
+            field="missed",
         )
     maker = holder or claimed_maker(found.announcement)
     announced = open_announcement(found.announcement, trust, holder=maker, at=at)

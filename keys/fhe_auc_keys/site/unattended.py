@@ -1,11 +1,13 @@
 """What becomes of sessions that arrive while no person is there, by the studies that the site has agreed to."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any, NamedTuple
 
 from fhe_auc.base.errors import FheAucError
 from fhe_auc.base.exchange import file_of, told
+from fhe_auc.base.names import HELPER
+from fhe_auc.machines.answers import said
 from fhe_auc.machines.file_transport import ANNOUNCEMENT
 from fhe_auc.machines.site_state import Arrived, Meeting, Newest
 from fhe_auc_keys.bundles import announcement
@@ -14,6 +16,7 @@ from fhe_auc_keys.bundles.sealed_bundles import PARTY_KIND, Kept, claimed_in_bun
 from fhe_auc_keys.errors import KeysError
 from fhe_auc_keys.site.agreed_studies import Site, admit
 from fhe_auc_keys.site.policy import Policy
+from fhe_auc_keys.site.restored import close_all, made_before
 from fhe_auc_keys.site.session_files import (
     announced_to_party,
     announcement_in,
@@ -42,19 +45,22 @@ class Role(NamedTuple):
     site: Site
 
 
-def take_in(session: bytes, files: Mapping[str, bytes], role: Role, begun: Newest, *, at: datetime) -> Arrived:
+def take_in(
+    session: bytes, files: Mapping[str, bytes], role: Role, begun: Newest, own: Iterable[bytes], *, at: datetime
+) -> Arrived:
     """Open a session that is for this party, new, and what an agreed study makes, from its maker's `files`.
 
-    Say what was done. What is wrong is told, not raised, and nothing is used up; `OSError` is of the store.
+    Say what was done; `own` is as of `SiteStorage.take_in`. What is wrong is told, not raised, and nothing is used up;
+    `OSError` is of the store.
     """
     store, identity, trusted, me, policy, site = role
-    if session.hex() in store.names("bundle"):
+    if store.has("bundle", session.hex()):
         return _opened(store, session)
     beside, genuine = files.get(ANNOUNCEMENT, b""), False
     data = files.get(f"{file_of(me.name)}.bundle", beside)
     try:
         known_by = claimed_id(data)
-        if known_by and known_by in store.opened_bundles():
+        if known_by and store.has_opened(known_by):
             raise KeysError("it was opened before, and is not here any more: ask for a new session")
         if data.startswith(PARTY_KIND.magic) and claimed_in_bundle(data).recipient != me.fingerprint:
             raise KeysError(f"it is not for the certificate that {me.name!r} has now: ask for a new session")
@@ -73,7 +79,12 @@ def take_in(session: bytes, files: Mapping[str, bytes], role: Role, begun: Newes
             return Arrived("waits", "waits for this party's bundle")
         if not is_for(data, announced, me):
             return _OTHERS
-        number = begun(meeting(announced), announced.protection(identity))
+        protection, author = announced.protection(identity), HELPER if announced.is_helper(me.name) else me.name
+        if any(said(answer, session, author, protection) for answer in own):
+            close_all(store, f"it has answered in session {session.hex()} before", at=at)
+        if why := made_before(store, announced):  # before anything counts as answered
+            return Arrived("late", why, genuine=True)
+        number = begun(meeting(announced), protection)
         if number > 1 and not announced.is_helper(me.name):  # to open it would spend the policy
             return Arrived(
                 "late",

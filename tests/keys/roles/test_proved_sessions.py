@@ -24,12 +24,11 @@ from fhe_auc.session.messages import Message
 from fhe_auc_keys.errors import KeysError
 from fhe_auc_keys.roles.helped import HelpedSubmission, Told
 from fhe_auc_keys.roles.helper import Blobs, PadKeyOf
-from fhe_auc_keys.store.key_store import TRAIL
-from fhe_auc_protocols.options import Verified
 from tests.support.exact_sessions import found_in, pairs_of, rows
 from tests.support.helped_sessions import SITES, Play, payload_of
 from tests.support.lying_parties import lying
 from tests.support.machines import GRID, Attendant, MachineSession, played_over_files
+from tests.support.stores import trail_of
 from tests.support.wire import flipped, with_fields
 
 CAP = 60
@@ -283,14 +282,6 @@ def test_groups_models_intervals_and_sites_are_the_same_with_proofs_and_say_what
     assert [each.both_classes for each in plain.sites] == [each.both_classes for each in proved.sites]
 
 
-def test_with_epsilon_rows_are_proved_and_the_noise_is_not() -> None:
-    random = np.random.default_rng(8)
-    labels = [random.random(200) < 0.5 for _ in range(4)]
-    sites = [(each, np.clip(0.4 * each + 0.6 * random.random(200), 0, 1)) for each in labels]
-    found = federated_auc(sites, protocol=Verified(epsilon=8.0), keys="helper", thresholds="uniform:20", row_caps=200)
-    assert found.as_dict()["verified"] == {"aggregation": True, "parties": "row caps, not the noise"}
-
-
 def between_machines(folder: Path, **asked: Any) -> MachineSession:
     return MachineSession(rows(SITES, 7), folder, "verified", keys="helper", row_caps=CAP, max_rows=2000, **asked)
 
@@ -314,7 +305,7 @@ def test_between_machines_record_logs_trail_and_every_site_name_who_is_left_out(
     told = read_status(session.folder / "journal")
     assert told is not None
     assert told["left-out"][NAMES[1]].startswith("its proof did not hold")
-    trail = (Path(session.roles[HELPER]["store"]) / TRAIL).read_text(encoding="utf-8").splitlines()
+    trail = trail_of(Path(session.roles[HELPER]["store"]))
     assert any(f'"not_proved": ["{NAMES[1]}"]' in line or f'"not_proved":["{NAMES[1]}"]' in line for line in trail)
     caplog.clear()
     Attendant(session.roles[NAMES[1]], Folder(session.folder / "exchange"), session.id).look()
