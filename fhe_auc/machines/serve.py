@@ -25,7 +25,6 @@ from datetime import datetime, timedelta, timezone
 from functools import partial
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote
 
 from fhe_auc.base.clock import SYSTEM, Clock
 from fhe_auc.base.errors import FheAucError, InputError
@@ -45,7 +44,7 @@ from fhe_auc.session import journal
 _COMMON = ("role", "exchange", "state", "store", "passphrase-file", "holder", "result-hours")
 _LIMITS = ("protocol", "thresholds", "min-parties", "round-timeout", "close-at")
 ENTRIES: Mapping[str, tuple[str, ...]] = {
-    "site": tuple(dict.fromkeys((*_COMMON, *site_role.ENTRIES, "on-result", "on-result-seconds", "credentials"))),
+    "site": tuple(dict.fromkeys((*_COMMON, *site_role.ENTRIES, "on-result", "on-result-seconds"))),
     "aggregator": (*_COMMON, *_LIMITS),
     "helper": _COMMON,
 }
@@ -56,7 +55,7 @@ _FIXED = ("role", "exchange", "state", "store")  # entries that a process has to
 
 _LOOK = 1.0, 60.0  # seconds between looks: at least, and at most
 _SHARE, _BUSY_SHARE = 0.0003, 0.003  # of a core, for looking: while there is no session, or one
-_RENEWAL, _AFTER_FAILURE = 3600.0, 60.0  # seconds until it is asked again who the role is
+_RENEWAL, _TIDYING = 60.0, 3600.0  # seconds until it is asked again who is a member; between looks for what is over
 _BEAT, _STALE = 30.0, 600.0  # seconds: how often the status says that the process looks, and when that is too long ago
 _ONCE_STALE = 86_400.0  # seconds, where looks are a command of their own
 _REST = timedelta(days=1)  # after a session's end, until its files go
@@ -99,7 +98,6 @@ class Server:
         if not config.get("passphrase-file") and systemd.exists():
             self.config["passphrase-file"] = str(systemd)
         self.state = Path(str(config["state"]))
-        self._by_policy = self.role in ("site", "helper")
         self._clock, self._apart = clock, apart
         self._sessions: dict[tuple[str, str], Session] = {}
         self._log, self._since = RoleLog(), clock.told()
@@ -118,7 +116,7 @@ class Server:
         with ExitStack() as held:
             held.callback(os.close, journal.lock_folder(self.state, "state", "serves with"))
             self._storage: SiteStorage = site_storage(self._clock)
-            held.enter_context(self._storage.serving(self.config, by_policy=self._by_policy))
+            held.enter_context(self._storage.serving(self.config))
             self._set_hook()
             self._isolation = Isolation(self._log, apart=self._apart)
             self._held = held.pop_all()
@@ -175,7 +173,7 @@ class Server:
         if self._hook is not None and (why := self._hook.look()):
             problems.append(Problem("result", why))
         if self._clock.monotonic() > self._tidied:
-            self._tidied = self._clock.monotonic() + _RENEWAL
+            self._tidied = self._clock.monotonic() + _TIDYING
             self._tidy()
         self._see([*self._configuration, *self._wrong, *problems, *self._checked_columns(), *self._old()])
         self._tell()
@@ -216,14 +214,12 @@ class Server:
             self._hook = ResultHook(self.config, self.state / "taken", self._log, self._clock)
 
     def _renewed(self) -> list[Problem]:
-        """Ask who the role is, and whether certificate and policy still stand; return what is wrong."""
-        now = self._clock.monotonic()
+        """Ask who is a member, and whose sessions the role takes part in; return what is wrong."""
+        self._renewal = self._clock.monotonic() + _RENEWAL
         try:
-            self._standing = self._part.standing = self._storage.standing(self.config, by_policy=self._by_policy)
+            self._standing = self._part.standing = self._storage.standing(self.config, self._exchange)
         except Exception as error:
-            self._renewal = now + _AFTER_FAILURE
             return [Problem("role", sentence(error))]
-        self._renewal = now + _RENEWAL
         return []
 
     def _upkeep(self) -> list[Problem]:
@@ -237,7 +233,7 @@ class Server:
     def _find(self) -> list[Problem]:
         """Find the sessions, and forget those that are not there any more; return what is wrong with the exchange."""
         listed, problems = set[tuple[str, str]](), list[Problem]()
-        for maker in self._standing.makers or self._members():
+        for maker in self._standing.makers:
             try:
                 there = self._exchange.list(place_of(maker))
             except FileNotFoundError:
@@ -254,12 +250,6 @@ class Server:
             if self._sessions[known].work is None:
                 del self._sessions[known]
         return problems
-
-    def _members(self) -> list[str]:
-        """Return all who have a place in the exchange."""
-        with suppress(OSError, InputError):
-            return [unquote(name[:-1]) for name in self._exchange.list("") if name.endswith("/")]
-        return []
 
     def _met(self, maker: str, name: str) -> Session:
         log = RoleLog()

@@ -20,9 +20,9 @@ from fhe_auc_keys.bundles.announcement import claimed, open_announcement
 from fhe_auc_keys.cli import common
 from fhe_auc_keys.errors import KeysError
 from fhe_auc_keys.site import agreed_studies, making
-from fhe_auc_keys.site.key_store_sites import members_of, vault_of
+from fhe_auc_keys.site.key_store_sites import vault_of
 from fhe_auc_keys.site.session_files import claimed_maker
-from fhe_auc_keys.store.trusted_authorities import Trusted
+from fhe_auc_keys.store import known_members
 from fhe_auc_keys.store.vault import Vault
 
 
@@ -57,8 +57,7 @@ def make(study_file: Path, config: Path, again: bool) -> common.Report:
         with vault_of(settings).open() as store, output.progress("Making keys"):
             making.begin(store, study, again=again)
             exchange = open_exchange(str(settings["exchange"]))
-            members = members_of(store, settings, at=common.now())
-            stands = making.make_due(settings, store, exchange, members)
+            stands = making.make_due(settings, store, exchange, known_members.renewed(store, exchange))
     except InputError as error:
         raise error.within(f"study file {str(study_file)!r}", file=str(study_file)) from None
     now = next(each for each in stands if each.study == study)
@@ -152,7 +151,7 @@ def _decided(vault: Vault, begins: str, *, yes: bool) -> str:
             return begins
         if len(known) != 1:
             raise KeysError(f"{len(known)} of the sessions that wait begin with {begins!r}")
-        trust, at, document = Trusted.stored(store).trust, common.now(), waiting[known[0]].announcement
-        announced = open_announcement(document, trust, holder=claimed_maker(document), at=at)
+        members, at, document = known_members.stored(store), common.now(), waiting[known[0]].announcement
+        announced = open_announcement(document, members, holder=claimed_maker(document), at=at)
         agreed_studies.decide(store, announced, yes=yes, at=at)
     return known[0]
