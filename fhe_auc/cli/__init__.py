@@ -38,6 +38,7 @@ _SECTIONS = {
         "status": "Tell whether all is well, and how sessions stand.",
         "session": "Make a study's sessions.",
         "pending": "Show what waits for a person, and say yes or no.",
+        "flower": "Try sessions carried by Flower, on this machine.",
         "fleet": "Evaluate on a fleet of devices, through files.",
         "audit": "Verify a role's audit trail, and show it.",
         "check": "Verify results that sites have signed.",

@@ -231,7 +231,7 @@ class Questions:
 
     @classmethod
     def of(cls, analysis: Analysis, score_column: str) -> Questions:
-        """Return the questions of an analysis; `score_column` is that of its only model, where there is one."""
+        """Return the questions of an analysis; `score_column` is that of its only model, where that has no name."""
         return cls(
             score_columns=(score_column,) if analysis.models == PLAIN.models else analysis.models,
             by={variable.name: variable.levels for variable in analysis.by},
