@@ -152,24 +152,6 @@ def test_json_csv_and_figure_of_one_comparison_tell_the_same(file: str) -> None:
     assert result.stderr == "table saved as table.csv\nfigure saved as figure.png\n"
 
 
-def test_people_get_a_table_for_each_number_of_rows_and_each_warning_once(file: str) -> None:
-    result = call(file, f"{QUICK} --subsample 50,all")
-    truth = sklearns_auc(sites(400))
-    text = " ".join(result.stdout.split())
-    assert f"400 rows of 3 parties; scikit-learn, on all of them in the clear: {truth:.6f}" in text
-    assert "50 rows of 3 parties" in text
-    assert "error that thresholds alone cause in dpauc's curves, which end at the outermost ones: 0.0" in text
-    assert text.count("ε = 8 (scores show)") == 2
-    assert "±" in text
-    assert all(len(line) <= 110 for line in result.stdout.splitlines())
-    result = call(file, f"{QUICK} --subsample 50,100,all")
-    text = " ".join(result.stdout.split())
-    assert text.count("budgets on the same labels add up") == 1
-    assert text.count("is not small against the rows of the rarer label") == 2  # noise on counts, and flips
-    assert text.count("scores are not protected") == 1
-    assert "warning of dpauc-laplace, 50 rows, 20 thresholds, and maybe others: the noise on each count" in text
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -51,17 +51,6 @@ def test_tables_are_complete_at_any_width_and_when_piped(width: str | None) -> N
     assert cells_of(found.stdout, headings, list(expected)) == expected
 
 
-@pytest.mark.parametrize("width", ["40", "200", pytest.param("80", marks=pytest.mark.slow)])
-def test_tables_on_verified_are_complete_at_any_width(width: str) -> None:
-    names = ["forge-difference", "swap-parties"]
-    options = "--protocol", "verified", "--trials", "0", "--simulated-trials", "1000"
-    found = invoke(*attacks(*names), *options, width=width).stdout
-    cells = cells_of(found, ["exact, real", "verified, real", "one prime", "t = 257"], names)
-    assert cells["swap-parties"] == ["-", "-", "0/1,000", "0/1,000", "harmless"]
-    assert cells["forge-difference"][:3] == ["-", "-", "0/1,000"]
-    assert cells["forge-difference"][3].endswith("/1,000")
-
-
 def rows_of(*arguments: str) -> dict[str, Any]:
     return json.loads(invoke(*arguments, "--json").stdout)
 

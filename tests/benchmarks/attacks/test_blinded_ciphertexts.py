@@ -13,18 +13,17 @@ from click.testing import CliRunner
 from click.testing import Result as Called
 
 from fhe_auc import ckks
-from fhe_auc.base.errors import Check, FheAucError, InputError, ResultCheckError, UndefinedAucError, VerificationError
+from fhe_auc.base.errors import Check, FheAucError, InputError, VerificationError
 from fhe_auc.base.serialise import decode
 from fhe_auc.cli import main
 from fhe_auc.rows import datasets
 from fhe_auc.rows.party_data import PartyData
-from fhe_auc.session import registry
 from fhe_auc.session.computation import Result
 from fhe_auc.session.messages import Message
 from fhe_auc_benchmarks.attacks.blinded_auc import ciphertexts
 from fhe_auc_benchmarks.attacks.blinded_auc.aggregator_view import BlindedView
 from fhe_auc_benchmarks.attacks.blinded_auc.strategies import STRATEGIES, Lie
-from fhe_auc_benchmarks.attacks.laboratory import HARM, HARMLESS, AttackOutcome
+from fhe_auc_benchmarks.attacks.laboratory import AttackOutcome
 from fhe_auc_protocols.blinded_auc.plan import error_bound
 from tests.support.chosen import federated_auc
 from tests.support.reachable import reachable
@@ -155,15 +154,6 @@ def test_a_liar_holds_neither_secret_key_nor_common_secret_and_only_parties_both
     assert not holds_a_secret(scene.parties._tasks[0], common_secret)
 
 
-def test_trials_have_nothing_in_common_and_every_strategy_can_be_asked_for(protocol: str) -> None:
-    scenes = [Scene(protocol, BACKENDS[0], seed) for seed in (1, 2)]
-    first, second = (scene.parties for scene in scenes)
-    assert first.manifest.session != second.manifest.session
-    assert first.auc != second.auc
-    assert first._common_secret != second._common_secret
-    assert list(registry.attacks(protocol).descriptions) == list(STRATEGIES)
-
-
 @pytest.mark.parametrize("name", of_families(CAUGHT_BY_AGREEMENT))
 def test_semi_honest_parties_accept_a_wrong_auc(name: str, backend: str) -> None:
     """Unless den loses its redundancy; and of one run there is nothing to swap."""
@@ -222,12 +212,6 @@ def test_an_earlier_result_under_the_same_keys_fools_semi_honest_parties_and_no_
     assert outcome.refused["message"] >= 1
 
 
-@pytest.mark.parametrize("name", [pytest.param("replay-session", marks=pytest.mark.slow), "earlier-result"])
-def test_what_was_made_under_other_keys_is_refused_in_both(protocol: str, backend: str, name: str) -> None:
-    error = Scene(protocol, backend).refusal(STRATEGIES[name].lie, earlier=None)
-    assert isinstance(error, ResultCheckError | VerificationError | UndefinedAucError)
-
-
 @pytest.mark.parametrize("name", of_families([*CAUGHT_BY_AGREEMENT, "earlier-result"], ("scale-last", "drop-party")))
 def test_a_refusal_names_its_check_says_that_no_number_is_given_and_carries_none(name: str) -> None:
     scene = Scene("malicious", BACKENDS[0])
@@ -275,15 +259,3 @@ def test_protocols_without_attacks_and_demos_without_a_cheat_say_so(monkeypatch:
     result = demo("--thresholds", "uniform:25")
     assert (result.exit_code, result.stdout) == (1, "")
     assert result.stderr.startswith("error: the pooled rows hold no negative row")
-
-
-def test_an_attack_below_harm_is_harmless_and_a_run_repeats_its_rows_and_lies() -> None:
-    def barely(view: BlindedView) -> bytes:
-        return view.result(plus=np.array([[HARM / 4 * view.multiplier * scene.parties.den, 0]], complex))
-
-    scene = Scene("semi-honest", BACKENDS[0])
-    message = scene.message(barely)
-    assert not scene.parties.says_the_same(message)
-    assert scene.parties.verdict(message) == HARMLESS
-    first, second = (ciphertexts.run("other-subset", "semi-honest", TRIALS, 3, backend=BACKENDS[0]) for _ in range(2))
-    assert first == second

@@ -1,4 +1,3 @@
-import dataclasses
 from types import SimpleNamespace
 
 import numpy as np
@@ -82,36 +81,6 @@ def test_checks_are_those_of_accept(tolerance):
             assert verdicts.left[index] == pytest.approx(solve(each, secrets).left, rel=1e-6, abs=1e-13)
         seen.add(refused)
     assert seen == {simulated.ACCEPTED, *simulated.REFUSALS}
-
-
-def test_where_it_stands_on_the_border_both_say_the_same(default):
-    """By a hundred-thousandth on either side of the tolerance, in the AUCs of runs and in what is left."""
-    of = dataclasses.replace(default, plan=setting(tolerance=1e-4).plan)
-    trials = drawn(of, 200)
-    lies = trials.products * np.array([[[1.0], [-1.0]]]), trials.products * np.array([[[1j], [-1j]]])
-    for lie in lies:
-        size = np.full((200, 1, 1), of.plan.tolerance)
-        for _ in range(3):  # Newton's, of what is as good as linear
-            totals = 2 * trials.size * (trials.honest + size * lie)
-            at = measured(trials, totals) / of.plan.tolerance
-            size /= at[:, None, None]
-        for factor in (1 - 1e-5, 1 + 1e-5):
-            totals = 2 * trials.size * (trials.honest + factor * size * lie)
-            verdicts = simulated.checked(trials, totals)
-            assert (verdicts.refused_by == simulated.ACCEPTED).all() == (factor < 1)
-            for index in range(0, 200, 20):
-                if factor < 1:
-                    accept(totals[index], of.plan, secrets_of(trials, index))
-                else:
-                    with pytest.raises(VerificationError) as caught:
-                        accept(totals[index], of.plan, secrets_of(trials, index))
-                    assert caught.value.check == verdicts.refused_by[index]
-
-
-def measured(trials, totals):
-    """The larger of what is left and of the difference of the runs' AUCs."""
-    solutions = (solve(each, secrets_of(trials, index)) for index, each in enumerate(totals))
-    return np.array([max(found.left, found.disagreement) for found in solutions])
 
 
 @pytest.fixture(scope="module")

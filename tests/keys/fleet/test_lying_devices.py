@@ -11,10 +11,7 @@ import numpy as np
 import pytest
 
 from fhe_auc.base.errors import DeserialisationError, TooFewPartiesError
-from fhe_auc.base.keystream import KeyStream
-from fhe_auc.input_proofs.proofs import Query, prove
 from fhe_auc.input_proofs.sessions import NOT_PROVED
-from fhe_auc.rlwe.modular import uniform
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc_benchmarks.attacks.exact_auc.lying_parties import LIES, Lie
 from fhe_auc_keys.errors import KeysError, TamperedError
@@ -24,7 +21,6 @@ from fhe_auc_keys.fleet.device import Record
 from fhe_auc_keys.fleet.sealed_answers import AnswersSeal
 from fhe_auc_keys.fleet.session import LIST, Verdict
 from fhe_auc_keys.trust.signed_documents import claimed_body
-from fhe_auc_protocols.exact_auc.computations import ExactTask
 from tests.support.fleet_sessions import CAP, GRID, Play, convened, padded, sending
 from tests.support.wire import flipped
 
@@ -165,20 +161,6 @@ def test_a_list_without_a_key_or_with_answers_that_are_none_is_refused(play: Pla
 
 
 def test_with_answers_under_two_keys_the_helper_would_read_counts_so_a_session_has_one(play: Play) -> None:
-    """What masks a digit's wire is the same at both points; without it, what is left is the same for every mask."""
-    statement, digest = play.computation.plan.proved.statement, play.announced.manifest.digest
-    shape, t, task = statement.shape, statement.prime, ExactTask(play.announced.manifest, play.rows[0])
-    digits = play.computation.plan.proved.submitted(task.encode(b"")[0], CAP)
-    queries = [Query(statement, bytes([number]) * 32, digest) for number in (1, 2)]
-    weighing = uniform(KeyStream(bytes(32)), t, 4, statement.digits)
-    found = set()
-    for mask in (b"1", b"2"):
-        seeds = uniform(KeyStream(mask * 32), t, 4, shape.wires)
-        proofs = prove(statement, digits, weighing, seeds)[None]
-        first, second = (query.answers(digits[None], proofs, weighing[None])[0, shape.chunk] for query in queries)
-        of_mask = [query._lagrange[0, 0] for query in queries]
-        found.add((int(first) * int(of_mask[1]) - int(second) * int(of_mask[0])) % t)
-    assert len(found) == 1
     play.write(play.records[:3])
     play.collect()
     play.folder.joinpath("blobs").rename(play.folder / "first")

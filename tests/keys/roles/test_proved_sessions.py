@@ -24,7 +24,6 @@ from fhe_auc.session.messages import Message
 from fhe_auc_keys.errors import KeysError
 from fhe_auc_keys.roles.helped import HelpedSubmission, Told
 from fhe_auc_keys.roles.helper import Blobs, PadKeyOf
-from fhe_auc_protocols.options import Verified
 from tests.support.exact_sessions import found_in, pairs_of, rows
 from tests.support.helped_sessions import SITES, Play, payload_of
 from tests.support.lying_parties import lying
@@ -281,14 +280,6 @@ def test_groups_models_intervals_and_sites_are_the_same_with_proofs_and_say_what
         assert one.standard_error == other.standard_error
     assert plain.comparisons == proved.comparisons
     assert [each.both_classes for each in plain.sites] == [each.both_classes for each in proved.sites]
-
-
-def test_with_epsilon_rows_are_proved_and_the_noise_is_not() -> None:
-    random = np.random.default_rng(8)
-    labels = [random.random(200) < 0.5 for _ in range(4)]
-    sites = [(each, np.clip(0.4 * each + 0.6 * random.random(200), 0, 1)) for each in labels]
-    found = federated_auc(sites, protocol=Verified(epsilon=8.0), keys="helper", thresholds="uniform:20", row_caps=200)
-    assert found.as_dict()["verified"] == {"aggregation": True, "parties": "row caps, not the noise"}
 
 
 def between_machines(folder: Path, **asked: Any) -> MachineSession:

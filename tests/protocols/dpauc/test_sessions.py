@@ -24,7 +24,6 @@ from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.protocol import Request
-from fhe_auc_benchmarks.comparison import simulated_dpauc as simulation
 from fhe_auc_protocols.dpauc.budget import Budget
 from fhe_auc_protocols.dpauc.protocol import DpaucProtocol, DpaucTask, NoisyCounts
 from fhe_auc_protocols.dpauc.roc import statistics
@@ -163,22 +162,6 @@ def test_score_noise_moves_scores_by_laplace_of_the_stated_scale() -> None:
 
 
 @each
-def test_real_sessions_give_the_aucs_that_the_simulation_gives(name: str) -> None:
-    y_true, y_score = rows(3000)
-    parties = split(y_true, y_score, np.arange(3000), 3)
-    asked = {"protocol": name, "thresholds": GRID, **NEEDED[name]}
-    real = [federated_auc(parties, **asked).auc for _ in range(60)]
-
-    def simulated(budget: float) -> np.ndarray:
-        of = Budget.checked(plugin(name).mechanism, {**NEEDED[name], "epsilon": budget}, len(GRID))
-        counts = statistics(y_true, y_score, GRID)
-        return simulation.aucs(counts, of, parties=3, runs=10_000, random=np.random.default_rng(1))
-
-    assert stats.kstest(real, simulated(1.0)).pvalue > FALSE_ALARM
-    assert stats.kstest(real, simulated(1 / 16)).pvalue < 1e-3
-
-
-@each
 def test_a_result_says_that_nothing_is_encrypted_and_nothing_bounded_and_has_the_curves_options(name: str) -> None:
     variants = {"clip": False, "endpoints": True, "monotone": True}
     found = federated_auc(sites(300, 3), protocol=name, thresholds=GRID, **NEEDED[name], **variants)
@@ -225,13 +208,6 @@ def test_thresholds_that_miss_the_scores_are_told(name: str, sign: int) -> None:
     assert told in warned(logits, name, grid, **options)
     assert told not in warned(logits, name, grid, **options, **EXACT)
     assert told not in warned(inside, name, grid, **options)
-
-
-def test_randomised_response_on_little_data_says_that_its_number_is_worth_little() -> None:
-    told = "what flips do to the number of positives (standard deviation"
-    assert told in warned(sites(60, 3), "dpauc-rr", "uniform:20", epsilon=1.0)
-    assert told not in warned(sites(60_000, 3), "dpauc-rr", "uniform:20", epsilon=1.0)
-    assert told not in warned(sites(60, 3), "dpauc-rr", "uniform:20", epsilon=20.0)
 
 
 def test_an_estimate_that_had_to_be_moved_is_told() -> None:
@@ -345,18 +321,3 @@ def test_evaluate_tells_people_what_is_true_of_noise(call: Callable[[str], Resul
     assert not any(other in text for other in ("±", "encrypt and", "count, and add noise"))
     with_costs = call("--protocol dpauc-laplace -o epsilon=8 --thresholds uniform:10 --costs").stdout
     assert "count, and add noise" in " ".join(with_costs.split())
-
-
-def test_the_demo_claims_no_interval_for_a_noisy_result_and_draws_none(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("COLUMNS", "200")
-    arguments = ["demo", "--protocol", "dpauc-rr", "-o", "epsilon=8", "--thresholds", "dpauc:20"]
-    result = CliRunner().invoke(main, arguments)
-    assert result.exit_code == 0
-    said = "from noise, which has no bound", "OUTSIDE", "6.81 MB"
-    assert [each in result.stdout for each in said] == [True, False, False]
-    monkeypatch.setattr("fhe_auc.rows.datasets.load", None)  # refused before anything is computed
-    result = CliRunner().invoke(main, [*arguments, "--plot", str(tmp_path / "figure.png")])
-    assert (result.exit_code, result.stdout, list(tmp_path.iterdir())) == (2, "", [])
-    assert "the figure shows encrypted results" in result.stderr

@@ -60,19 +60,6 @@ def test_an_interval_below_one_half_says_that_labels_or_scores_may_be_reversed()
         assert any("labels or scores may be reversed" in each for each in found.warnings) == told
 
 
-def test_few_rows_for_an_auc_near_1_have_another_interval_and_the_binning_error_of_every_model_is_told() -> None:
-    labels, scores, constant = imputed(0)
-    few = np.arange(1000) < 40
-    table = {"y": few, "a": np.where(few, 0.5 + scores / 2, scores / 2 + 0.01), "site": np.arange(1000) // 500}
-    table["a"][:3] = 0.3
-    asked = {"protocol": "exact", "site": "site", "label": "y", "thresholds": "uniform:200"}
-    near: Any = federated_auc(table, score="a", **asked)
-    assert near.interval.method.startswith("between DeLong and Newcombe's method 5")
-    table = {"y": labels, "a": scores, "b": constant + np.arange(1000) / 1e6, "site": np.arange(1000) // 500}
-    told = federated_auc(table, score=["a", "b"], **asked).warnings
-    assert any(each.startswith("the binning error (bins") and each.endswith("of b") for each in told)
-
-
 def test_rows_of_one_group_against_anothers_may_be_below_one_half() -> None:
     y_true, sexes = np.tile([1, 1, 0, 0], 60), np.tile(["f", "m"], 120)
     scores = np.where(sexes == "f", 0.2, 0.5) + np.random.default_rng(1).uniform(0, 0.4, 240) + 0.05 * y_true

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from fhe_auc.results.intervals import Interval, quantile
 from fhe_auc.rows import datasets
+from tests.support import delong
 from tests.support.chosen import federated_auc, federated_report
 
 RANDOM = np.random.default_rng(30)
@@ -56,19 +57,12 @@ SCORES |= {
 }
 
 
-def over_rows(labels: NDArray[np.int64], scores: NDArray[np.float64]) -> tuple[float, float]:
-    """AUC and the width of DeLong's interval on the logit scale, from the two groups' placements."""
-    positives, negatives = (np.sort(scores[labels == label]) for label in (1, 0))
-
-    def below(of: NDArray[np.float64], among: NDArray[np.float64]) -> NDArray[np.float64]:
-        return np.asarray((among.searchsorted(of, "left") + among.searchsorted(of, "right")) / (2 * len(among)))
-
-    of_positives, of_negatives = below(positives, negatives), 1 - below(negatives, positives)
-    auc = float(of_positives.mean())
-    error = float(np.sqrt(of_positives.var(ddof=1) / len(positives) + of_negatives.var(ddof=1) / len(negatives)))
+def width_over_rows(labels: NDArray[np.int64], scores: NDArray[np.float64]) -> float:
+    """How wide DeLong's interval is on the logit scale."""
+    auc, error = delong.of_rows(scores[labels == 1], scores[labels == 0])
     reach = quantile(0.95) * error / (auc * (1 - auc))
     low, high = (1 / (1 + np.exp(-(np.log(auc / (1 - auc)) + end))) for end in (-reach, reach))
-    return auc, float(high - low)
+    return float(high - low)
 
 
 def _sites(labels: NDArray[np.int64], scores: NDArray[np.float64]) -> dict[str, NDArray[np.generic]]:
@@ -107,7 +101,7 @@ def test_true_ties_widen_no_interval(way: str, name: str) -> None:
     rows["score"] = np.where(rows["site"] == "west", rows["score"].astype(np.float32), rows["score"])
     if way == "helper" and len(rows["y"]) > 10_000:
         pytest.skip("more rows than one prime can prove")
-    _, width = over_rows(*SCORES[name])
+    width = width_over_rows(*SCORES[name])
     interval = WAYS[way](rows, {"label": "y", "score": "score", "site": "site"})
     assert interval is not None
     assert interval.high - interval.low == pytest.approx(width, rel=0.02)
@@ -117,7 +111,7 @@ def test_true_ties_widen_no_interval(way: str, name: str) -> None:
 def test_bundled_scores_are_widened_by_nothing_by_default(name: str) -> None:
     parties = datasets.load(name)
     rows = tuple(np.concatenate([getattr(each, column) for each in parties]) for column in ("y_true", "y_score"))
-    _, width = over_rows(*rows)
+    width = width_over_rows(*rows)
     interval = federated_auc(parties).interval
     assert interval is not None
     assert interval.high - interval.low == pytest.approx(width, rel=0.02)

@@ -46,15 +46,6 @@ def of_rounded(parties: Sequence[PartyData], decimals: int) -> tuple[Fraction, F
 # --- What a session yields --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("number", [1, 30, slow(1000)])
-def test_any_number_of_parties_does(number: int) -> None:
-    data = rows(number, 70 + number, most=15)
-    found = federated_auc(data, protocol="verified", thresholds=GRID, max_rows=10_000)
-    auc, ties, *labels = pairs_of(data)
-    assert (found.fraction, found.positives, found.negatives, found.parties) == (auc, *labels, number)
-    assert 0.99 * ties <= found.binning_error_fraction <= ties  # ties at 1 are meant
-
-
 @pytest.mark.parametrize("protocol", [slow("exact"), "verified"])
 @pytest.mark.parametrize(("max_rows", "primes"), [(2 * 10**6, 1), (3 * 10**6, 1), (10**8, 2)])
 def test_one_small_prime_one_large_one_or_two_do(protocol: str, max_rows: int, primes: int) -> None:

@@ -201,9 +201,3 @@ def test_of_three_models_each_pair_is_compared_where_asked_and_p_has_holms_corre
     assert [each.p_holm for each in found.comparisons] == pytest.approx(expected)
     assert found.differences_to_frame()["p_holm"].tolist() == pytest.approx(expected)
     assert "p, Holm" in found._repr_html_()
-
-
-def test_of_two_models_there_is_one_p_and_nothing_about_holm() -> None:
-    found = federated_auc({f"s{k}": table(k) for k in range(2)}, score=["a", "b"])
-    assert [each.p_holm for each in found.comparisons] == [None]
-    assert "Holm" not in found._repr_html_()
