@@ -7,7 +7,7 @@ from dataclasses import fields, replace
 from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from fhe_auc.base.errors import InputError, UnknownProtocolError
 from fhe_auc.base.names import known_names
@@ -207,12 +207,8 @@ def evaluate(
     progress: Progress | None,
     cheat: str | None = None,
     options: Mapping[str, Any],
-    edges: Callable[[NDArray[np.float64]], NDArray[np.float64]] | None = None,
 ) -> Evaluation:
-    """Evaluate rows that have been read for an analysis; arguments and errors are those of `federated_auc`.
-
-    `edges` takes the thresholds, and returns those at which the parties count.
-    """
+    """Evaluate rows that have been read for an analysis; arguments and errors are those of `federated_auc`."""
     plugin = registry.evaluating(protocol)
     warnings, told = tuple[str, ...](), dict[str, str]()
     if isinstance(thresholds, QuantileThresholds):
@@ -225,14 +221,14 @@ def evaluate(
     grid = grids.resolve(thresholds) if bins is None else np.empty(0)
     request = Request(
         parties=tuple(party.name for party in parties),
-        thresholds=grid if edges is None or bins is not None else edges(grid),
+        thresholds=grid,
         analysis=analysis,
         interval=interval,
         options=options,
         **vars(setup),
     )
     if bins is not None:
-        return run_on_quantiles(plugin, request, bins, parties, progress, cheat, edges)
+        return run_on_quantiles(plugin, request, bins, parties, progress, cheat)
     evaluation = run(plugin, request, parties, progress, cheat)
     warnings = tuple(dict.fromkeys((*evaluation.warnings, *warnings)))
     return replace(evaluation, warnings=warnings, settings={**evaluation.settings, **told})

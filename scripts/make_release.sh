@@ -1,8 +1,8 @@
 #!/bin/sh
 # make_release.sh: builds in dist/ the wheel and the sources, and beside them, of all that requirements/sites.txt
 # installs with it, the components (CycloneDX) and the licences. Every tool is locked by hash (requirements/release.txt),
-# and nothing else runs. The same commit gives the same wheel and sources. Where sources were unpacked there is no commit
-# to ask: SOURCE_DATE_EPOCH is then the time of the release's.
+# and nothing else runs. The same commit gives the same wheel and sources. Where sources were unpacked there is no
+# commit to ask: SOURCE_DATE_EPOCH is then the time of the release's.
 set -eu
 cd "$(dirname "$0")/.."
 

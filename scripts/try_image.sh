@@ -29,7 +29,7 @@ while read -r step words; do
     echo "$step $words" | cut -c1-120
     case $step in
         FROM)
-            stage=$stages/${words##* } folder=/ user=0:0 path=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+            stage=$stages/${words##* } folder=/ user=0:0 path=/usr/sbin:/usr/bin:/sbin:/bin
             [ "${words% AS *}" != "$words" ] || stage=$stages/last
             rm -rf "$stage" && cp -a "$stages/debian" "$stage" && cp -L /etc/resolv.conf "$stage/etc/resolv.conf"
             [ -z "${PIP_CERT:-}" ] || cp -L "$PIP_CERT" "$stage/tmp/certificates.pem"
@@ -46,7 +46,9 @@ while read -r step words; do
                 *) copied "$1" "$stage$folder/$2" . ;;
             esac
             ;;
-        RUN) inside "$stage" $user $folder : "$words" </dev/null >"$stages/log" 2>&1 || { tail "$stages/log" && exit 1; } ;;
+        RUN)
+            inside "$stage" $user $folder : "$words" </dev/null >"$stages/log" 2>&1 || { tail "$stages/log" && exit 1; }
+            ;;
         ENTRYPOINT | CMD) ;;
         *) [ -z "$step" ] || { echo "what is $step?" >&2 && exit 1; } ;;
     esac
@@ -64,8 +66,8 @@ run 'fhe-auc evaluate north.csv south.csv west.csv --plot /tmp/forest.png'
 run 'fhe-auc report north.csv south.csv west.csv --out /tmp/report && ls /tmp/report'
 run '! touch /data/file 2>/dev/null; ! touch /usr/file 2>/dev/null; test "$(id -u)" = 10001'
 run 'python3 -c "import fsspec, paramiko, s3fs, tuf, webdav4"'
-for command in $(grep -oh 'fhe-auc [a-z-]*' docs/guide/keys.md docs/guide/operations.md docs/guide/hospital.md compose.yaml |
-    cut -d ' ' -f 2 | sort -u); do
+pages="docs/guide/keys.md docs/guide/operations.md docs/guide/hospital.md"
+for command in $(grep -oh 'fhe-auc [a-z-]*' $pages | cut -d ' ' -f 2 | sort -u); do
     run "fhe-auc $command --help >/dev/null"
 done
 du -sh "$stages/debian" "$stage"

@@ -28,7 +28,7 @@ from fhe_auc.base import serialise
 from fhe_auc.base.errors import BackendUnavailableError
 from fhe_auc.bfv import BfvParameters
 from fhe_auc.ckks import CkksParameters
-from fhe_auc.machines import outcomes, site_state
+from fhe_auc.machines import answers, outcomes
 from fhe_auc.metrics import CalibrationMap
 from fhe_auc.question import thresholds
 from fhe_auc.question.analysis import PLAIN, Analysis, Variable
@@ -55,11 +55,12 @@ from fhe_auc_keys.bundles.session_keys import PartySecrets, aggregator_material
 from fhe_auc_keys.fleet import device, helper, tables
 from fhe_auc_keys.fleet import session as fleet_session
 from fhe_auc_keys.fleet.aggregator import BlobFile, BlobList, FleetResult, Opened
-from fhe_auc_keys.site import agreed_studies, answered_studies, invitation, key_erasure, made_sessions, making
+from fhe_auc_keys.site import agreed_studies, answered_studies, invitation, key_erasure, made_sessions, making, restored
 from fhe_auc_keys.site.policy import Policy
 from fhe_auc_keys.store import fixed_lists, key_store, trusted_authorities
 from fhe_auc_keys.store.budget import Entry, Ledger, Limit
-from fhe_auc_keys.store.key_store import KeyStore
+from fhe_auc_keys.store.database import Database
+from fhe_auc_keys.store.key_store import STORE, KeyStore
 from fhe_auc_keys.trust import existing_certificate
 from fhe_auc_keys.trust.authority import Authority, Issued
 from fhe_auc_keys.trust.certificates import Trust, credential
@@ -124,6 +125,7 @@ STUDY = Study(
 LEDGER = Ledger(
     {"rows": Limit(4.0, 1e-6)},
     {SESSION.hex(): Entry("rows", "verified", 0.5, 0.0, "row", 1_800_000_000, "VerificationError", "Ada Osei")},
+    {SESSION.hex(): ("rows", 1_800_000_000)},
 )
 POLICY = Policy(
     holder="north",
@@ -230,8 +232,8 @@ VECTORS: dict[str, Callable[[Path], bytes]] = {
     "session made": lambda _: made_sessions._FORMAT.frame(
         made_sessions._Made(b"announcement", {"keys": "helper"}, 3600)
     ),
-    "answer kept": lambda _: site_state._FORMAT.frame(
-        site_state._Answered(b"asked", b"sent", FINGERPRINT, b"party", b"", 900, (), True, False, "", {})
+    "answer kept": lambda _: answers._FORMAT.frame(
+        answers._Answered(b"asked", b"sent", FINGERPRINT, b"party", b"", 900, (), True, "", ())
     ),
     "signed list of a fleet's members": lambda _: FLEET.listed,
     "list of a fleet's blobs": lambda _: sign(
@@ -294,7 +296,7 @@ VECTORS: dict[str, Callable[[Path], bytes]] = {
         invitation._Signed(serialise.encode(invitation._Body(b"certificate", b"list", OFFER, b"")), b"signature")
     ),
     "list of ended sessions": lambda _: key_erasure._FORMAT.frame({SESSION.hex(): 2**31}),
-    "list of opened bundles": lambda _: key_store._SEEN_FORMAT.frame((SESSION,)),
+    "note of a restored key store": lambda _: restored._FORMAT.frame(restored._Restored(2**31, "why")),
     "calibration map": _file(
         lambda path: calibration_file.save(path, CalibrationMap([0, 0.5, 1], [0.1, 0.7])), "map.json"
     ),
@@ -386,12 +388,10 @@ def test_what_is_pinned_can_be_read_unsealed_and_opened(tmp_path: Path) -> None:
     assert announcement.KIND.purpose == b"session announcement 1"
     (sealed,) = (bytes.fromhex(each) for each in PINNED["sealed"].values())
     assert NORTH.unseal(sealed, info=b"info") == b"the text"
-    for place, data in PINNED["key store"].items():
-        path = tmp_path / place
-        path.parent.mkdir(mode=0o700, exist_ok=True)
-        path.write_bytes(bytes.fromhex(data))
-        path.chmod(0o600)
+    stored = {place: bytes.fromhex(data) for place, data in PINNED["key store"].items()}
     tmp_path.chmod(0o700)
+    entry = ("trust", "own", stored["trust/own"])
+    Database.make(tmp_path / STORE, key_store._TABLES, header=(stored["header"],), entry=entry)
     with KeyStore(tmp_path, "four random words") as store:
         assert store.get("trust", "own") == b"the text"
         store.register(SESSION)

@@ -1,12 +1,14 @@
-"""Where messages between roles lie: an `Exchange`, such as a `Folder` that several users write into.
+"""Where messages between roles lie: an `Exchange`, such as a `Folder` that several users reach.
 
-Nothing rests on it: what is in it may be anything, and goes when others want it to. What is made there is open to all
-who can reach it, as it is sealed, or public and signed.
+Each member writes in a place of its own (`place_of`), and reads those of others. Nothing rests on it: what is in it may
+be anything, and goes when others want it to. What is made there is open to all who can reach it, as it is sealed, or
+public and signed.
 """
 
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
 import secrets
 import stat
@@ -16,7 +18,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import TypeAlias, TypeVar
+from urllib.parse import quote
 
+from fhe_auc.base.clock import SYSTEM, Clock
 from fhe_auc.base.errors import FheAucError, InputError
 from fhe_auc.base.files import LONGEST, TEMPORARY, read_from_others, write_atomically
 from fhe_auc.base.logs import RoleLog, one_line
@@ -24,8 +28,10 @@ from fhe_auc.base.logs import RoleLog, one_line
 SHARED = 0o644
 """The mode of what is sealed, or public and signed: whoever may read the folder may read it, whatever the umask is."""
 
-Version: TypeAlias = tuple[int, ...]
-"""Differs once contents differ, and is greater later: it may save a read, and never decides that a file is good."""
+_LONGEST_NAME = 200  # bytes; file systems take 255
+
+Version: TypeAlias = tuple[int | str, ...]
+"""Differs once contents differ: it may save a read, and never decides that a file is good."""
 
 T = TypeVar("T")
 
@@ -33,9 +39,9 @@ T = TypeVar("T")
 def make_folder(folder: Path, *, inside: bool = False) -> None:
     """Make a folder, and those above it, with the group of the one above, and open to all to whom that is open.
 
-    What else it is open to the umask says, unless it is `inside` an exchange, where it is as that is, and nothing above
-    it is made; a link there is refused by `InputError`. A folder that is there stays as it is. Raises `OSError` where
-    it cannot be made.
+    What else it is open to the umask says, unless it is `inside` an exchange, where it is as that is, but for others to
+    read alone, and nothing above it is made; a link there is refused by `InputError`. A folder that is there stays as
+    it is. Raises `OSError` where it cannot be made.
     """
     if inside and folder.is_symlink():
         raise InputError(f"{str(folder)!r} is a link, where a folder should be: remove it")
@@ -53,7 +59,7 @@ def make_folder(folder: Path, *, inside: bool = False) -> None:
                 os.chown(temporary, -1, above.st_gid)
             if temporary.stat().st_gid != above.st_gid:  # what that group may do, this one may not
                 mode = mode & ~0o2070 | (mode & 0o007) << 3
-        temporary.chmod(mode)
+        temporary.chmod(mode & ~0o022 if inside else mode)
         temporary.rename(folder)
     except OSError as error:
         temporary.rmdir()
@@ -61,23 +67,35 @@ def make_folder(folder: Path, *, inside: bool = False) -> None:
             raise OSError(error.errno, error.strerror, os.fspath(folder)) from None
 
 
-def _is_own(folder: Path) -> bool:
-    """Whether a folder is this user's; on Windows, which does not tell, it is."""
-    return sys.platform == "win32" or folder.stat().st_uid == os.geteuid()
+def place_of(name: str) -> str:
+    """Return the place that a member alone writes into: its name, with what servers may not take as it is as =XX."""
+    return f"{_quoted(name)}/"
+
+
+def file_of(name: str) -> str:
+    """Return how the name of a file for a member begins, without what it ends with."""
+    return _quoted(name)
+
+
+def _quoted(name: str) -> str:
+    quoted = quote(name, safe=" ").replace(".", "%2E").replace("%", "=")  # WebDAV takes %2E for a point
+    return quoted if len(quoted) <= _LONGEST_NAME else hashlib.sha256(name.encode()).hexdigest()
 
 
 class Exchange(ABC):
-    """Files by name, such as "NIGHT/round-1/north.submission"; a `place` is "", or the beginning of a name up to a "/".
+    """Files by name, such as "north/3f…/round-1.submission"; a `place` is "", or the beginning of a name up to a "/".
 
-    As text it is what people know it by.
+    As text it is what people know it by. `coarse` says within how many seconds a file may change twice, and have the
+    same version.
     """
+
+    coarse = 0.0
 
     @abstractmethod
     def list(self, place: str) -> dict[str, Version]:
         """Return what lies directly in a place; the names of places end with "/".
 
-        The version of a place changes when a file directly in it comes or goes. Raises `OSError`, such as
-        `FileNotFoundError` where there is no such place and places are made.
+        Raises `OSError`, such as `FileNotFoundError` where there is no such place and places are made.
         """
 
     @abstractmethod
@@ -86,10 +104,7 @@ class Exchange(ABC):
 
     @abstractmethod
     def put(self, name: str, data: bytes) -> None:
-        """Write a file as a whole, in place of another; `OSError`, or `InputError` where others prevent it.
-
-        A name that ends with "/" prepares a place that others put files into.
-        """
+        """Write a file as a whole, in place of another; `OSError`, or `InputError` where others prevent it."""
 
     @abstractmethod
     def remove(self, name: str) -> None:
@@ -108,10 +123,14 @@ class Folder(Exchange):
     def list(self, place: str) -> dict[str, Version]:
         """List a folder."""
         listed: dict[str, Version] = {}
-        with os.scandir(self._path(f"{place}?").parent if place else self.root) as entries:
+        if not self._make and not self.root.is_dir():  # which is not that there is nothing yet
+            raise InputError(f"there is no folder {str(self)!r}: have it mounted, or made")
+        with os.scandir(self._without_links(self._inside(place))) as entries:
             for entry in entries:
                 with suppress(FileNotFoundError):
-                    listed[entry.name + "/" * entry.is_dir(follow_symlinks=False)] = _state_of(entry)
+                    found = entry.stat(follow_symlinks=False)
+                    version = found.st_mtime_ns, found.st_ctime_ns, found.st_ino, found.st_size
+                    listed[entry.name + "/" * entry.is_dir(follow_symlinks=False)] = version
         return listed
 
     def read(self, name: str, longest: int = LONGEST) -> bytes:
@@ -121,72 +140,93 @@ class Folder(Exchange):
     def put(self, name: str, data: bytes) -> None:
         """Write a file, to the disk; the folders on the way are made."""
         path = self._inside(name)
-        self.prepare(path.parent)
-        if not name.endswith("/"):
-            write_atomically(path, data, mode=SHARED, durable=True)
-        elif _is_own(path.parent):  # another owner may not be in the group that ours would be open to: sites make it
-            make_folder(path, inside=True)
+        self._prepare(path.parent)
+        write_atomically(path, data, mode=SHARED, durable=True)
 
     def remove(self, name: str) -> None:
-        """Remove a file."""
-        self._path(name).unlink(missing_ok=True)
+        """Remove a file, and the folders on the way that have nothing more in them."""
+        path = self._path(name)
+        path.unlink(missing_ok=True)
+        with suppress(OSError):
+            while (path := path.parent) != self.root:
+                path.rmdir()
 
     def _path(self, name: str) -> Path:
-        """Return where a name lies; `NotADirectoryError` for a link on the way, which others may lead anywhere."""
+        """Return where a name lies; errors as of `_without_links` for the folders on the way."""
         path = self._inside(name)
-        for folder in path.parents:
-            if folder == self.root:
-                break
-            if folder.is_symlink():
-                raise NotADirectoryError(errno.ENOTDIR, "a link, where a folder should be", str(folder))
+        self._without_links(path.parent)
         return path
+
+    def _without_links(self, folder: Path) -> Path:
+        """Return a folder; `NotADirectoryError` for a link on the way, which others may lead anywhere."""
+        for above in (folder, *folder.parents):
+            if above == self.root:
+                break
+            if above.is_symlink():
+                raise NotADirectoryError(errno.ENOTDIR, "a link, where a folder should be", str(above))
+        return folder
 
     def _inside(self, name: str) -> Path:
         if ".." in name.split("/"):
             raise InputError(f"{name!r} leads out of {str(self)!r}")
         return self.root / name
 
-    def prepare(self, folder: Path) -> None:
+    def _prepare(self, folder: Path) -> None:
         """Make a folder in this one; errors as of `make_folder`."""
         if folder != self.root:
-            self.prepare(folder.parent)
+            self._prepare(folder.parent)
             make_folder(folder, inside=True)
         elif self._make:
             make_folder(folder)
 
 
 class Arrivals:
-    """What others put into an exchange, as one role sees it: each file is read once until it changes, never waited for.
+    """What lies in places of an exchange, as one role sees it: never waited for, and read until it is good.
 
-    `skipped` says by name why a file does not count; that is logged, too, once. `had` is for `forward`: the names of
-    files that were there, or have been copied there.
+    What does not count is read again at every look; what is good, once its version is another, or was too fresh.
+    `skipped` says by name why a file does not count; that is logged, too, once. `stuck` are those of them that were the
+    same at two looks (`begin`).
     """
 
-    def __init__(self, exchange: Exchange, log: RoleLog | None = None) -> None:
+    def __init__(self, exchange: Exchange, log: RoleLog | None = None, clock: Clock = SYSTEM) -> None:
         self.exchange = exchange
         self.skipped: dict[str, str] = {}
-        self.had: set[str] = set()
-        self._log = log
+        self._log, self._clock = log, clock
         self._listed: dict[str, Version] = {}  # at the last look
-        self._read: dict[str, Version] = {}  # as it was when it was read
-        self._seen: dict[str, Version] = {}  # as it was when it should have been read last
+        self._good: dict[str, tuple[Version, float]] = {}  # as it was, and since when
+        self._rested: set[str] = set()  # what is good has been read when it was old enough
+        self._digests: dict[str, bytes] = {}  # of what was read last
         self._taken: dict[str, object] = {}
+        self._look, self._named = 0, dict[str, int]()  # and at which one a file was skipped first
 
-    def names(self, place: str = "") -> set[str]:
-        """Look what is in a place, forget what was there; nothing where it cannot be read, which is named.
+    @property
+    def stuck(self) -> set[str]:
+        """Files that do not count, and have not changed since the look before."""
+        return {name for name in self.skipped if self._named.get(name, self._look) < self._look}
 
-        The names are without the place, and without the "/" of what is none of our files.
+    def begin(self) -> None:
+        """Begin another look."""
+        self._look += 1
+
+    def version(self, name: str) -> Version | None:
+        """Return a file's version at the last look; None: it was not there."""
+        return self._listed.get(name)
+
+    def names(self, place: str) -> set[str]:
+        """Look which files are in a place, forget those that were; nothing where it cannot be read, which is named.
+
+        The names are without the place.
         """
         listed: dict[str, Version] = {}
         try:
-            listed = {name.rstrip("/"): version for name, version in self.exchange.list(place).items()}
-            self.skipped.pop(place, None)
+            listed = {name: version for name, version in self.exchange.list(place).items() if not name.startswith(".")}
+            self.clear(place)
         except FileNotFoundError:
             pass
-        except OSError as error:
-            self.name(place, error.strerror or type(error).__name__)
+        except (OSError, InputError) as error:
+            self.name(place, _why(error))
         for name in [name for name in self._listed | self.skipped if name != place and _is_in(place, name)]:
-            if name.removeprefix(place).rstrip("/") not in listed:
+            if name.removeprefix(place) not in listed:
                 self._forget(name)
         self._listed |= {f"{place}{name}": version for name, version in listed.items()}
         return set(listed)
@@ -196,51 +236,67 @@ class Arrivals:
         return one_line(f"{self.exchange}/{name}".rstrip("/"))
 
     def read(self, name: str, longest: int = LONGEST) -> bytes | None:
-        """Return a file of at most so many bytes that the last look has found; None: nothing not read before.
-
-        A file that has changed may be growing still, so it is read once it is the same at two looks. What cannot be
-        read for a reason that may pass is tried again.
-        """
+        """Return a file of at most so many bytes that the last look has found; None: it is as it was read last."""
         if name not in self._listed:
-            return None
-        version = self._listed[name]
-        before, self._seen[name] = self._seen.get(name), version
-        if name in self._read and (self._read[name] == version or before != version):
             return None
         try:
             data = self.exchange.read(name, longest)
         except FileNotFoundError:
             self._forget(name)
             return None
-        except OSError as error:
-            self._read.pop(name, None)
-            self.skip(name, error.strerror or type(error).__name__)
+        except (OSError, InputError) as error:
+            self._digests.pop(name, None)
+            self.skip(name, _why(error))
             return None
-        except InputError as error:
-            self._read[name] = version
-            self.skip(name, str(error))
+        before, digest = self._digests.get(name), hashlib.sha256(data).digest()
+        self._digests[name] = digest
+        if before == digest:
             return None
-        self._read[name] = version
-        self.skipped.pop(name, None)
+        if before is not None:
+            self.clear(name)
         return data
 
     def take(self, name: str, parse: Callable[[bytes], T], longest: int = LONGEST) -> T | None:
-        """Return what `parse` has made of a file, once; None where there is none, or `FheAucError` has been raised."""
-        data = self.read(name, longest)
-        if data is not None:
-            try:
-                self._taken[name] = parse(data)
-            except FheAucError as error:
-                self.skip(name, told(error))
+        """Return what `parse` makes of a file; None where there is none, or `FheAucError` has been raised."""
+        version, now = self._listed.get(name), self._clock.monotonic()
+        if version is None:
+            return None
+        good = self._good.get(name)
+        if good is None or good[0] != version or name not in self._rested:
+            data = self.read(name, longest)
+            if data is not None:
+                try:
+                    self._taken[name] = parse(data)
+                    self.clear(name)
+                except FheAucError as error:
+                    self.skip(name, told(error))
+            if name in self._taken:
+                since = good[1] if good is not None and good[0] == version else now
+                self._good[name] = version, since
+                if now - since >= self.exchange.coarse:
+                    self._rested.add(name)
+                else:
+                    self._rested.discard(name)
         return self._taken.get(name)  # type: ignore[return-value] # of the same `parse`
 
-    def _forget(self, name: str) -> None:
-        for known in (self.skipped, self._listed, self._read, self._seen, self._taken):
+    def again(self, name: str) -> None:
+        """Have a file be read again as if it had not been."""
+        for known in (self._digests, self._good, self._taken):
             known.pop(name, None)
+
+    def _forget(self, name: str) -> None:
+        for known in (self.skipped, self._listed, self._digests, self._good, self._taken, self._named):
+            known.pop(name, None)
+
+    def clear(self, name: str) -> None:
+        """Have nothing be wrong with a file."""
+        self.skipped.pop(name, None)
+        self._named.pop(name, None)
 
     def skip(self, name: str, why: str) -> None:
         """Have a file not count until it changes."""
         self._taken.pop(name, None)
+        self._good.pop(name, None)
         self.name(name, why)
 
     def name(self, name: str, why: str) -> None:
@@ -248,6 +304,11 @@ class Arrivals:
         if self._log is not None and self.skipped.get(name) != why:
             self._log.warning("skipped %s: %s", self.shown(name), why)
         self.skipped[name] = why
+        self._named.setdefault(name, self._look)
+
+
+def _why(error: OSError | InputError) -> str:
+    return getattr(error, "strerror", None) or str(error) or type(error).__name__
 
 
 def _is_in(place: str, name: str) -> bool:
@@ -258,10 +319,4 @@ def _is_in(place: str, name: str) -> bool:
 def told(error: Exception) -> str:
     """Return what is wrong with a file that others have put here, and what to do where it is not whole."""
     whole = getattr(error, "field", "") not in ("length", "checksum", "format")
-    return str(error) if whole else f"{error}: copy it here again"
-
-
-def _state_of(file: str | os.PathLike[str]) -> tuple[int, int, int]:
-    """Return what changes with a file's contents: time, inode, size; `OSError` where there is none."""
-    found = os.lstat(file)
-    return found.st_mtime_ns, found.st_ino, found.st_size
+    return str(error) if whole else f"{error}: its sender puts it there again"

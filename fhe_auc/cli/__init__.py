@@ -34,11 +34,12 @@ _SECTIONS = {
     },
     "Between machines": {
         "keys": "Certify sites, and hand out a session's keys.",
-        "serve": "Play a role in all sessions that come into a folder.",
-        "session": "Make a study's sessions, or see how one stands.",
+        "serve": "Play a role in all sessions of an exchange.",
+        "status": "Tell whether all is well, and how sessions stand.",
+        "session": "Make a study's sessions.",
         "pending": "Show what waits for a person, and say yes or no.",
+        "flower": "Try sessions carried by Flower, on this machine.",
         "fleet": "Evaluate on a fleet of devices, through files.",
-        "helper": "Play the helper of sessions, who has the key.",
         "audit": "Verify a role's audit trail, and show it.",
         "check": "Verify results that sites have signed.",
     },
@@ -52,7 +53,7 @@ _SECTIONS = {
 
 _FOREIGN = "Added by other packages"  # heading of all other commands, if there are any
 
-_HERE = {*_SECTIONS["Evaluate"], "serve", "helper"}
+_HERE = {*_SECTIONS["Evaluate"], "serve", "status"}
 """Commands that are no plug-ins: functions of their names, in modules of their names."""
 
 

@@ -15,7 +15,7 @@ from fhe_auc.cli import inputs, output
 from fhe_auc.cli.defaults import CommandGroup
 from fhe_auc.cli.session_options import SessionOptions, histogram_options
 from fhe_auc.question.analysis import DEFAULT_MIN_CELL
-from fhe_auc.results.evaluation import verified_as_dict
+from fhe_auc.results.evaluation import Evaluation, verified_as_dict
 
 if TYPE_CHECKING:
     from fhe_auc.metrics import CalibrationMap, Histogram
@@ -42,6 +42,7 @@ def calibrate() -> None:
     epilog=output.examples(
         "fhe-auc calibrate fit north.csv south.csv west.csv --out map.json",
         "fhe-auc calibrate fit *.csv --keys helper --thresholds uniform:200 --out map.json",
+        "fhe-auc calibrate fit results/20261123T185001Z-31c4….json --out map.json     of a report between machines",
     )
 )
 @inputs.party_files
@@ -55,16 +56,23 @@ def fit(files: inputs.PartyFiles, session: SessionOptions, out: Path, force: boo
     shares of positive rows in them averaged, by how likely each binning is. The map holds these averages, one for each
     bin: to those who are given it, it tells nearly what the histogram does. It helps where scores are off; those that
     are probabilities already it only blurs. Fit it on rows that the classifier was not trained on.
+
+    FILE may also be a site's result of a report between machines (.json): the map is of its histogram, of two models of
+    that whose --score-column this is.
     """
     from fhe_auc import metrics
     from fhe_auc.results import calibration_file
     from fhe_auc.results.report_card import DIGITS
 
     _check_out_file(out, ".json", force=force)
-    session, grid = replace(session, of_rows=False), session.thresholds
-    if not isinstance(grid, str) and (grid[0] < 0 or grid[-1] > 1):
-        raise InputError(f"thresholds {session.specification!r} leave [0, 1], and a map is of probabilities")
-    evaluation, _ = session.run(files.read())
+    if files.result is not None:
+        inputs.refuse_beside_a_result({"score_column", "out", "force", "as_json"})
+        evaluation, said = _in_result(files.result, files.score_column if inputs.given("score_column") else None)
+    else:
+        session, grid, said = replace(session, of_rows=False), session.thresholds, session.specification
+        if not isinstance(grid, str) and (grid[0] < 0 or grid[-1] > 1):
+            raise _no_map(f"thresholds {said!r}")
+        evaluation, _ = session.run(files.read())
     histogram = evaluation.histogram
     if histogram is None:
         raise EvaluationError(f"protocol {evaluation.protocol!r} gives the parties no score histogram")
@@ -94,13 +102,39 @@ def fit(files: inputs.PartyFiles, session: SessionOptions, out: Path, force: boo
     output.print_table(
         [
             ("map", str(out), "apply it with fhe-auc calibrate apply"),
-            ("bins", f"{len(calibration.probabilities):,}", session.specification),
+            ("bins", f"{len(calibration.probabilities):,}", said),
             ("rows", f"{rows:,.0f}", f"of {evaluation.parties:,} parties, by {evaluation.protocol}"),
             ("calibration error", f"{before:.4f}", "before: mean distance of score and share of positive rows"),
             ("", f"{after:.4f}", "after, on the rows that the map was made from: on others it is larger"),
         ]
     )
     output.print_warnings(warnings)
+
+
+def _in_result(path: Path, model: str | None) -> tuple[Evaluation, str]:
+    """Return the evaluation with a model's histogram in a session's result, and what its thresholds are.
+
+    Raises `InputError` where there is none of that model, or of several, and none is named.
+    """
+    from fhe_auc.metrics import of_probabilities
+    from fhe_auc.results import result_file
+
+    found = result_file.read(path)
+    counted = [each for each in found.outcomes if isinstance(each, Evaluation) and each.histogram is not None]
+    models: list[str | None] = [model]
+    if found.asked is not None and len(counted) > 1:
+        models = [*found.asked.analysis.models]
+    if not counted or model not in models:
+        known = f"--score-column says which of {', '.join(map(repr, models))}" if len(counted) > 1 else "it has none"
+        raise InputError(f"result {str(path)!r}: a map is of one model's histogram; {known}", file=str(path))
+    evaluation = counted[models.index(model)]
+    if evaluation.histogram is not None and not of_probabilities(evaluation.histogram):
+        raise _no_map(f"the thresholds of result {str(path)!r}")
+    return evaluation, "as its study has them" if found.asked is None else str(found.asked.thresholds)
+
+
+def _no_map(thresholds: str) -> InputError:
+    return InputError(f"{thresholds} leave [0, 1], and a map is of probabilities")
 
 
 @calibrate.command(

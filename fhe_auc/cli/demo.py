@@ -132,9 +132,9 @@ def demo(session: SessionOptions, dataset: str, cheat: str | None, plot: Path | 
         in_json = {"protocols": _compared(parties, session.setup, pooled_auc)}
     print_evaluation(
         evaluation,
-        wall_seconds,
-        session,
         form,
+        wall_seconds=wall_seconds,
+        specification=session.specification,
         title=title,
         beside_auc=_check(evaluation, pooled_auc),
         beside_json={"pooled_auc": pooled_auc, **lie, **in_json},

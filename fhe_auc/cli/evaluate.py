@@ -51,4 +51,11 @@ def evaluate(files: inputs.PartyFiles, session: SessionOptions, plot: Path | Non
         check_path(plot)
     parties, analysis = files.read_for(session.questions)
     evaluation, wall_seconds = session.run(parties, analysis=analysis)
-    print_evaluation(evaluation, wall_seconds, session, form, plot=plot, draw=lambda: forest_plot.draw(evaluation))
+    print_evaluation(
+        evaluation,
+        form,
+        wall_seconds=wall_seconds,
+        specification=session.specification,
+        plot=plot,
+        draw=lambda: forest_plot.draw(evaluation),
+    )

@@ -14,7 +14,6 @@ from fhe_auc.base import quantities
 from fhe_auc.base.errors import InputError
 from fhe_auc.cli import output
 from fhe_auc.cli.inputs import gathered
-from fhe_auc.cli.session_options import SessionOptions
 from fhe_auc.results import result_tables
 from fhe_auc.results.evaluation import FIRST_SESSION, Evaluation
 from fhe_auc.results.intervals import Interval
@@ -87,10 +86,10 @@ form_options = gathered(
 
 def print_evaluation(
     evaluation: Evaluation,
-    wall_seconds: float,
-    session: SessionOptions,
     form: Form,
     *,
+    wall_seconds: float | None = None,
+    specification: str = "",
     title: str = "",
     beside_auc: Iterable[_Row] = (),
     beside_json: Mapping[str, Any] | None = None,
@@ -103,8 +102,9 @@ def print_evaluation(
     """Print an evaluation on stdout, in the form that is wanted.
 
     In the table `title` is a paragraph above it, `beside_auc` are more rows below the AUC, and notes are about the rows
-    of their names (`whole`: `wall_seconds`). `beside_json` are more entries of the JSON object. What `draw` returns is
-    saved as `plot`: after text, which is not lost where that fails, and before JSON, which stays one object.
+    of their names (`whole`: `wall_seconds`). `specification` is how thresholds were given. `beside_json` are more
+    entries of the JSON object. What `draw` returns is saved as `plot`: after text, which is not lost where that fails,
+    and before JSON, which stays one object.
     """
     if form.as_json:
         _save(plot, draw)
@@ -116,10 +116,11 @@ def print_evaluation(
             output.print_warning(warning)
         _save(plot, draw)
         return
-    rows = [*_results(evaluation, session, auc_note), *beside_auc, *result_tables.of_sites(evaluation.sites)]
+    rows = [*_results(evaluation, auc_note), *beside_auc, *result_tables.of_sites(evaluation.sites)]
     if title:
         output.print_text(title + "\n")
-    aggregator = _NOTHING if session.quantiles is None else _THRESHOLDS
+    found_before = any(phase.startswith(FIRST_SESSION) for phase in evaluation.seconds)
+    aggregator = _THRESHOLDS if found_before else _NOTHING
     if len(evaluation.estimates) > 1:
         output.print_table(rows)
         tables = [result_tables.of_estimates(evaluation.estimates)]
@@ -137,12 +138,14 @@ def print_evaluation(
     if form.costs or evaluation.security_bits == 0:  # noise is to be named
         rows += _protection(evaluation)
     if form.costs:
-        rows += _costs(evaluation, session, sent_note)
+        rows += _costs(evaluation, specification, sent_note)
     elif "of these rows" in str(evaluation.settings.get("grid")):
         rows.append(("thresholds", f"{evaluation.thresholds:,}", str(evaluation.settings["grid"])))
     output.print_table(rows)
     if form.costs:
-        phases = [*_phases(evaluation), ("whole session", quantities.seconds_text(wall_seconds), whole)]
+        phases = [*_phases(evaluation)]
+        if wall_seconds is not None:
+            phases.append(("whole session", quantities.seconds_text(wall_seconds), whole))
         output.print_text()
         output.print_table(phases, header=("phase", "time", "who does what"), numbers=1)
     if evaluation.warnings:
@@ -168,21 +171,21 @@ def print_tables(tables: Sequence[result_tables.TextTable]) -> None:
         output.print_table(table.rows, header=table.header, words=table.words, numbers=numbers)
 
 
-def _results(evaluation: Evaluation, session: SessionOptions, note: str) -> Iterator[_Row]:
+def _results(evaluation: Evaluation, note: str) -> Iterator[_Row]:
     """Say what has been found of all rows; `note` is about the AUC."""
-    label, questions = "AUC, encrypted", session.questions
+    label, first = "AUC, encrypted", evaluation.estimates[0]
     if math.isnan(evaluation.binning_error):
         label, note = "AUC, with noise", "the noise is random and has no bound"
         if (deviation := evaluation.settings.get("noise_standard_error")) is not None:
             note = f"{note}; its standard error is {deviation:.2g}"
-    elif not note and questions.classes:
+    elif not note and first.contrast:  # of one class from others
         note = "the average over all pairs of classes (Hand and Till)"
     elif not note:
-        of = f"{questions.score_columns[0]}, " if len(questions.score_columns) > 1 else ""
+        of = f"{first.model}, " if first.model else ""
         note = f"{of}of all parties' rows together"
     yield output.styled(label, "bold"), output.styled(evaluation.auc_text(6), "bold"), note
     yield from interval_rows(evaluation.interval)
-    if session.interval is not None and not session.plugin.several:  # where rows allow none, a warning says so
+    if evaluation.interval is None and not registry.load(evaluation.protocol).several:  # else a warning says why
         yield "interval", "none", f"protocol {evaluation.protocol} releases too little; verified has DeLong's"
     if evaluation.rows is not None:
         events = output.styled(f"{evaluation.positives:,} positive, {evaluation.negatives:,} negative", "bold not dim")
@@ -241,11 +244,11 @@ def _protection(evaluation: Evaluation) -> Iterator[_Row]:
     yield "keys", evaluation.keys, texts_of.get(evaluation.keys, "")
 
 
-def _costs(evaluation: Evaluation, session: SessionOptions, sent_note: str) -> list[_Row]:
-    decimals = session.options.get("round_scores")
-    specification = str(evaluation.settings.get("grid", session.specification))
+def _costs(evaluation: Evaluation, specification: str, sent_note: str) -> list[_Row]:
+    decimals = evaluation.settings.get("round_scores")
+    specification = str(evaluation.settings.get("grid", specification))
     if decimals is not None:
-        specification = f"every multiple of {_step(decimals)}"
+        specification = f"every multiple of {_step(int(decimals))}"
     return [
         ("thresholds", f"{evaluation.thresholds:,}", specification),
         ("rounds", str(evaluation.rounds), "messages of the aggregator that each party answers"),

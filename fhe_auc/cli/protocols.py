@@ -21,7 +21,7 @@ _CHART = (
 """What somebody wants, and which protocols are for it."""
 
 _ENCRYPTED, _NOISE = "Encrypted or padded", "Noise instead of encryption"
-_THRESHOLDS = "They find thresholds, and no AUC"
+_OTHERS = "They find thresholds, or count groups: no AUC"
 
 
 @click.command(
@@ -68,7 +68,7 @@ def _as_dict(name: str, plugin: Protocol[Any]) -> dict[str, Any]:
 
 def _print_all(found: dict[str, Protocol[Any]]) -> None:
     output.print_table([(wanted, output.styled(answer, "bold not dim")) for wanted, answer in _CHART])
-    for title in (_ENCRYPTED, _NOISE, _THRESHOLDS):
+    for title in (_ENCRYPTED, _NOISE, _OTHERS):
         rows = [(f"  {name}", plugin.summary) for name, plugin in found.items() if _kind(plugin) == title]
         if rows:
             output.print_text(output.styled(f"\n{title}:", "bold"))
@@ -78,5 +78,5 @@ def _print_all(found: dict[str, Protocol[Any]]) -> None:
 
 def _kind(plugin: Protocol[Any]) -> str:
     if not issubclass(plugin.yields, Evaluation):
-        return _THRESHOLDS
+        return _OTHERS
     return _ENCRYPTED if plugin.encrypts else _NOISE

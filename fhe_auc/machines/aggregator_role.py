@@ -54,6 +54,9 @@ class Transport(ABC):
         self.log = RoleLog(aggregator.manifest.session.hex())
         self.failures: dict[str, str] = {}  # by party, or its node: why there is no answer in this round
         self.skipped: dict[str, str] = {}  # by file: why it does not count
+        self.stuck: list[str] = []  # of these, what stays as it is
+        self.trouble = ""  # what is wrong on this side
+        self.replaced: tuple[int, str] = 0, ""  # how often others have changed what it has written, and what last
         self.left_out: dict[str, str] = {}  # parties that have submitted and do not count, and why
 
     @abstractmethod
@@ -75,9 +78,9 @@ class Transport(ABC):
         """Write down who is awaited, and why, where that has changed; the round ends at `deadline` (monotonic)."""
         aggregator = self.aggregator
         state: dict[str, Any] = {"round": aggregator.round, "awaited": dict(awaited)}
-        for name, found in (("skipped", self.skipped), ("left-out", self.left_out)):
-            if found:
-                state[name] = dict(found)
+        told: dict[str, Any] = {"skipped": dict(self.skipped), "left-out": dict(self.left_out), "stuck": self.stuck}
+        told |= {"trouble": self.trouble, "replaced": self.replaced if self.replaced[0] else ()}
+        state |= {name: found for name, found in told.items() if found}
         if state != self._told:
             self._told = state
             self.journal.tell(

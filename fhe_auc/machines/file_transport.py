@@ -1,277 +1,167 @@
-"""Sessions carried as files in an exchange, for sites that can exchange files only (SFTP, a shared drive).
+"""Sessions carried as files in an exchange (`fhe_auc.base.exchange`), where each role writes in its own place alone.
 
-    round-1.message                 from the aggregator, to all
-    round-1/north.submission        from a site
+    MAKER/SESSION/session                       the announcement, signed, for all
+    MAKER/SESSION/aggregator.bundle             sealed to it, as those to the parties: PARTY.bundle
+    AGGREGATOR/SESSION/round-1.message          to all parties; helper-2.message: to the helper
+    PARTY/SESSION/round-1.submission            to the aggregator, as the helper's
 
-Where the session has a helper, `helpers` is a place like this one for the rounds that are its own. There may be one
-exchange for all, or several, such as an inbox for each site: then every message is in each.
-
-A file is complete or refused: all are signed, and read again once they have changed. Messages to the aggregator or the
-helper are sealed. So who reads there sees no counts; who writes there can delay a session, and change nothing else.
-What is no file, or nobody's, is named and skipped.
+SESSION is its id, hexadecimal. A file is whole or refused: all are signed, and what does not count yet is read again.
+Messages to the aggregator or the helper are sealed. So who reads there sees no counts; who writes there can delay a
+session, and change nothing else. What a role finds changed at a name of its own it puts back, and names.
 """
+
+from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any, TypeAlias
-from urllib.parse import quote
+from typing import Any, NamedTuple
 
-from fhe_auc.base.clock import SYSTEM, Clock
-from fhe_auc.base.errors import EvaluationError, FheAucError, InputError, MessageError
-from fhe_auc.base.exchange import Arrivals, Exchange, Folder, told
+from fhe_auc.base.errors import InputError, MessageError
+from fhe_auc.base.exchange import Arrivals, Exchange
 from fhe_auc.base.files import LONGEST
-from fhe_auc.base.logs import RoleLog
 from fhe_auc.base.names import AGGREGATOR, HELPER
-from fhe_auc.machines import site_role
 from fhe_auc.machines.aggregator_role import Transport
+from fhe_auc.machines.site_state import Meeting
 from fhe_auc.session.messages import ENVELOPE_BYTES, MESSAGE, Message, Protection
 
 _POLL, _SLOW_POLL = 0.5, 5.0  # seconds; the longer it has waited, the slower
-_FORWARD = 10.0  # seconds
-_LONGEST_NAME = 200  # bytes; file systems take 255
-_MOST_STRAYS = 10  # that are named in a folder
-_MESSAGE = re.compile(r"round-([1-9][0-9]?)\.message")
-_LONGEST_FORWARDED = 2**26  # bytes
-_MOST_FORWARDED = 20_000  # names in a folder
-_NOT_GENUINE_SUBMISSION = "it is not whole, or not the party's for this round (the log says): have it copied again"
-_FORWARDED = re.compile(r"session\.(announcement|helper|convened)|[^.].*\.bundle")
-_NOT_GENUINE = {"signature", "ended", "format", "version", "length", "checksum", "body"}
-"""Fields of errors of messages that the session's aggregator has not signed, or a site answers no more."""
+_MESSAGE = re.compile(r"(round|helper)-([1-9][0-9]?)\.message")
+_NOT_GENUINE_SUBMISSION = "it is not whole, or not the party's for this round (the log says): it puts that back"
+
+ANNOUNCEMENT, FOR_AGGREGATOR = "session", "aggregator.bundle"
+"""Names of a maker's files in a session's place."""
 
 NOTHING = "nothing has come"
 """Why a party is awaited that has done nothing wrong."""
 
-Check: TypeAlias = Callable[[bytes], object]
+
+def submission_name(number: int) -> str:
+    """Return the name of an answer to a round."""
+    return f"round-{number}.submission"
+
+
+def message_name(number: int, *, to_helper: bool) -> str:
+    """Return the name of a round's message."""
+    return f"{'helper' if to_helper else 'round'}-{number}.message"
+
+
+class Own:
+    """A file that a role has put into its place, and puts back: it is not to be other than as it was written."""
+
+    def __init__(self, view: Arrivals, name: str, data: bytes) -> None:
+        self.name = name
+        self._view, self._digest, self._is_there = view, hashlib.sha256(data).digest(), False
+
+    def keep(self, data: Callable[[], bytes]) -> str:
+        """Put it there where it is not, after a look into its place; return what was there, or "" if all was well.
+
+        Raises `OSError` or `InputError` where it cannot be put there.
+        """
+        found = self._view.take(self.name, lambda found: hashlib.sha256(found).digest())
+        if found == self._digest:
+            self._is_there = True
+            return ""
+        self._view.exchange.put(self.name, data())
+        self._view.again(self.name)
+        if found is None and not self._is_there:
+            self._is_there = True
+            return ""
+        return "it was replaced by another, and is put back" if found else "it was removed, and is put back"
 
 
 class FileTransport(Transport):
-    """Carries rounds through a place in an exchange, or in several; the rest is as of `Transport`.
+    """Carries rounds through the places of a session's `meeting`; the rest is as of `Transport`.
 
-    What one of several exchanges holds excludes only that one, which is named; where all are excluded, what is wrong
-    with the first is raised: `InputError` where its first message is another session's, or as of `Journal.claim`. With
-    a `check`, which raises `FheAucError` for what is not genuine, `forward` carries files between the exchanges.
+    Raises `EvaluationError` where a round has begun there that was not sent from this journal.
     """
 
-    def __init__(self, exchanges: Sequence[Exchange], place: str, *session: Any, check: Check | None = None) -> None:
+    def __init__(self, exchange: Exchange, meeting: Meeting, *session: Any) -> None:
         super().__init__(*session)
-        self._place = place
-        self._check = check if len(exchanges) > 1 else None
-        self._views, excluded = list[Arrivals](), list[tuple[Arrivals, FheAucError]]()
-        for view in [Arrivals(exchange, self.log) for exchange in exchanges]:
-            try:
-                self._claim(view)
-            except (InputError, EvaluationError) as error:
-                excluded.append((view, error))
-                continue
-            except OSError:  # it may be away
-                if len(exchanges) == 1:
-                    raise
-            self._views.append(view)
-        if not self._views:
-            raise excluded[0][1]
-        self._excluded: dict[str, str] = {}
-        for view, why in excluded:
-            view.name(place, f"it is excluded: {why}")
-            self._excluded[view.shown(place)] = view.skipped[place]
-
-    def _claim(self, view: Arrivals) -> None:
-        session, place = self.aggregator.manifest.session, self._place
-        begun = _sessions(view, place)
-        if begun and (first := begun[min(begun)]) != session:
-            shown = view.shown(place)
-            raise InputError(f"{shown!r} is for session {first.hex()}; give each session a folder of its own")
-        number = newest_round(view, place, session, self.aggregator.protection)
-        if isinstance(view.exchange, Folder):  # which alone has locks
-            folder = view.exchange.root / place
-            view.exchange.prepare(folder)
-            self.journal.claim(folder)
-        self.journal.require_sent(number, view.shown(place))
+        self._meeting = meeting
+        self._place = meeting.place(meeting.aggregator)
+        self._view = Arrivals(exchange, self.log, self.journal.clock)
+        begun = newest_round(self._view, self._place, meeting.session, protection=self.aggregator.protection)
+        self.journal.require_sent(begun and begun.number, self._view.shown(self._place))
 
     def exchange(self, message: bytes) -> Iterator[tuple[str, bytes] | float]:
-        """Write a message for all parties; yield (party, submission) until all are there, or the time is over."""
-        aggregator, clock = self.aggregator, self.journal.clock
-        place = f"{self._place}helpers/" if aggregator.asked == (HELPER,) else self._place
-        asked = message_name(place, aggregator.round)
-        answers = answers_to(asked)
-        parties = {file_name(party): party for party in (*aggregator.manifest.parties, HELPER)}
-        longest = aggregator.submission_limit + ENVELOPE_BYTES
-        due = started = clock.monotonic()
-        unwritten = dict.fromkeys(self._views, "")  # and why
+        """Write a message into this role's place; yield (party, submission) until all are there, or time is over."""
+        aggregator, clock, view = self.aggregator, self.journal.clock, self._view
+        helps = aggregator.asked == (HELPER,)
+        own = Own(view, self._place + message_name(aggregator.round, to_helper=helps), message)
+        file, longest = submission_name(aggregator.round), aggregator.submission_limit + ENVELOPE_BYTES
+        places = {party: self._meeting.place(self._meeting.helper if helps else party) for party in aggregator.asked}
+        view.names(self._place)
+        own.keep(lambda: message)  # else the round does not begin
+        started = clock.monotonic()
         while True:
             over = clock.monotonic() > started + self.timeout
-            unwritten = self._written(asked, message, unwritten)
-            gone = [view for view in self._views if asked.removeprefix(place) not in view.names(place)]
-            unwritten = dict.fromkeys(gone, "the message is gone") | unwritten
-            if self._check is not None and clock.monotonic() >= due:
-                forward(self._views, self._place, self._check)
-                due = clock.monotonic() + _FORWARD
-            for view in self._views:
-                names = sorted(name for name in view.names(answers) if not name.startswith("."))  # not finished
-                for name in [name for name in names if name not in parties][:_MOST_STRAYS]:
-                    view.name(answers + name, "it is named for no party of the session: rename or remove it")
-                for party, file in [(parties[name], answers + name) for name in names if name in parties]:
-                    if party not in aggregator.asked or aggregator.has_accepted(party):
-                        continue
-                    if (data := view.read(file, longest)) is not None:
-                        yield party, data
-                        if not aggregator.has_accepted(party):
-                            view.name(file, _NOT_GENUINE_SUBMISSION)
+            self.trouble = ""
+            view.begin()
+            view.names(self._place)
+            try:
+                if why := own.keep(lambda: message):
+                    self.replaced = self.replaced[0] + 1, f"{view.shown(own.name)}: {why}"
+                    self.log.warning("%s", self.replaced[1])
+            except (OSError, InputError) as error:
+                self.trouble = f"the message is not there: {error}"
+            for party in self.awaited():
+                view.names(places[party])
+                if (data := view.read(places[party] + file, longest)) is not None:
+                    yield party, data
+                    if not aggregator.has_accepted(party):
+                        view.name(places[party] + file, _NOT_GENUINE_SUBMISSION)
             reasons = dict.fromkeys(self.awaited(), NOTHING)
-            self.skipped = dict(self._excluded)
-            for view in self._views:
-                self.skipped |= {view.shown(name): why for name, why in view.skipped.items()}
-                for name, why in view.skipped.items():
-                    if (party := parties.get(name.removeprefix(answers), "")) in reasons:
-                        reasons[party] = aggregator.refusals.get(party) or why
-            self.skipped |= {view.shown(place): why for view, why in unwritten.items()}
+            for party in reasons:
+                why = view.skipped.get(places[party] + file) or view.skipped.get(places[party], "")
+                reasons[party] = aggregator.refusals.get(party) or why or NOTHING
+            self.skipped = {view.shown(name): why for name, why in view.skipped.items()}
+            self.stuck = [view.shown(name) for name in view.stuck]
+            if self.trouble and self.trouble != self._logged:
+                self.log.warning("%s", self.trouble)
+            self._logged = self.trouble
             self.tell(reasons, started + self.timeout)
             if not reasons or over:
-                places = ", ".join(view.shown(answers) for view in self._views)
-                self.failures = {party: f"{why} in {places}" for party, why in reasons.items()}
+                self.failures = {party: f"{why} in {view.shown(places[party])}" for party, why in reasons.items()}
                 return
             yield max(_POLL, min((clock.monotonic() - started) / 100, _SLOW_POLL))
 
-    def _written(self, asked: str, message: bytes, views: Mapping[Arrivals, str]) -> dict[Arrivals, str]:
-        """Write a message into exchanges; return those where it could not be, and why.
-
-        Raise that where all are such, and there is no reason `before` why they should be.
-        """
-        failed: dict[Arrivals, str] = {}
-        for view, before in views.items():
-            try:
-                view.exchange.put(answers_to(asked), b"")
-                view.exchange.put(asked, message)
-            except (OSError, InputError) as error:
-                failed[view] = f"the message is not there yet: {getattr(error, 'strerror', None) or error}"
-                if len(failed) == len(self._views) and not before:
-                    raise
-                if failed[view] != before:
-                    self.log.warning("%s: %s", view.shown(asked[: asked.rfind("/") + 1]), failed[view])
-        return failed
+    _logged = ""
 
 
-def answer(
-    view: Arrivals, place: str, config: Mapping[str, Any], number: int, log: RoleLog, clock: Clock = SYSTEM
-) -> tuple[str, bool]:
-    """Answer a round in a place as the role that `config` is for; return the file, and whether the session has ended.
+class Begun(NamedTuple):
+    """A round that has begun, and its message's digest."""
 
-    Where its message turns out not to be the aggregator's, that is named, and the highest round below it that is
-    genuine is answered: the file returned is in `round-N`. `config`, `log` and errors are as of
-    `fhe_auc.machines.site_role.answer`. Done again, it writes the same bytes.
+    number: int
+    digest: bytes
+
+
+def newest_round(
+    view: Arrivals, place: str, session: bytes, *, protection: Protection | None = None, to_helper: bool | None = None
+) -> Begun | None:
+    """Return the last round that has begun in an aggregator's place; None: none.
+
+    A message counts once it is whole, and says itself that it is the session's of that round; with a `protection`,
+    where the aggregator has signed it. By default messages to the helper count as those to the parties.
     """
-    while True:
-        asked = message_name(place, number)
-        try:
-            submission, ended = site_role.answer(config, view.exchange.read(asked), log=log, clock=clock)
-            break
-        except MessageError as error:
-            if error.field not in _NOT_GENUINE:
-                raise
-            view.skip(asked, told(error))
-            below = newest_round(view, place)
-            if below is None or below >= number:
-                raise
-            number = below
-    file = answers_to(asked) + file_name(Message.from_bytes(submission, limit=LONGEST).sender)
-    lies = b""
-    with suppress(OSError, InputError):
-        lies = view.exchange.read(file, len(submission))
-    if lies != submission:
-        view.exchange.put(file, submission)
-    return file, ended
-
-
-def newest_round(view: Arrivals, place: str, session: bytes = b"", protection: Protection | None = None) -> int | None:
-    """Return the number of the last round of a session that has begun in a place; None: none.
-
-    A message counts once it is whole, and says itself that it is the session's of that round; by default the place's
-    session is that of its first message. What `answer` has named there as not the aggregator's does not count. With a
-    `protection`, of `session`, a message counts where the aggregator has signed it.
-    """
-    begun = _sessions(view, place)
-    own = session or (begun[min(begun)] if begun else b"")
-    for number, other in begun.items():
-        if other != own:
-            view.name(message_name(place, number), f"it is of session {other.hex()}, not {own.hex()}: remove it")
-    for number in sorted((number for number, other in begun.items() if other == own), reverse=True):
-        if protection is None or _is_signed(message_name(place, number), protection, view):
-            return number
+    listed = [(name, match) for name in view.names(place) if (match := _MESSAGE.fullmatch(name))]
+    if to_helper is not None:
+        listed = [(name, match) for name, match in listed if (match[1] == "helper") == to_helper]
+    rounds = sorted(((int(match[2]), name) for name, match in listed), reverse=True)
+    for number, name in rounds:
+        digest = view.take(place + name, partial(_checked, number, session, protection))
+        if digest is not None:
+            return Begun(number, digest)
     return None
 
 
-def _is_signed(name: str, protection: Protection, view: Arrivals) -> bool:
-    try:
-        message = Message.from_bytes(view.exchange.read(name), limit=LONGEST)
-        protection.check(AGGREGATOR, MESSAGE, message.digest, message.signature)
-    except (FheAucError, OSError) as error:
-        view.skip(name, str(error))
-        return False
-    return True
-
-
-def _sessions(view: Arrivals, place: str) -> dict[int, bytes]:
-    """Return the session of each round whose message is whole, by the round's number."""
-    numbers = [int(match[1]) for match in map(_MESSAGE.fullmatch, view.names(place)) if match]
-    begun = {number: view.take(message_name(place, number), partial(_session, number)) for number in numbers}
-    return {number: session for number, session in begun.items() if session is not None}
-
-
-def _session(number: int, data: bytes) -> bytes:
-    """Return the session of a round's message; raise `MessageError` where it is damaged, or none of that round."""
+def _checked(number: int, session: bytes, protection: Protection | None, data: bytes) -> bytes:
+    """Return a message's digest; raise `MessageError` where it is not of that round."""
     message = Message.from_bytes(data, limit=LONGEST)
+    if message.session != session:
+        raise MessageError(f"it is of session {message.session.hex()}, not {session.hex()}", field="session")
     message.require(round=number, sender=AGGREGATOR)
-    return message.session
-
-
-def forward(views: Sequence[Arrivals], place: str, check: Check) -> None:
-    """Copy what opens sessions from a place in some of the exchanges into that in the others, byte for byte.
-
-    What `check` refuses is copied nowhere, and nothing is written over. Where files of a name differ, each has a name
-    of its own where it is copied: nobody keeps a file from another by one that is genuine, too. Nothing is read again
-    until it changes.
-    """
-    copies: dict[str, dict[Arrivals, bytes]] = {}
-    listed = {view: view.names(place) for view in views}
-    for view, names in listed.items():
-        for name in sorted(filter(_FORWARDED.fullmatch, names))[:_MOST_FORWARDED]:
-            digest = view.take(place + name, partial(_checked, check), _LONGEST_FORWARDED)
-            if digest is not None:
-                copies.setdefault(name, {})[view] = digest
-    for name, digests in copies.items():
-        for digest in set(digests.values()):
-            same = [view for view, own in digests.items() if own == digest]
-            other = name if len(same) == len(digests) else f"{digest.hex()[:32]}.bundle"
-            for view in same:  # who removes a file is not given it again
-                view.had.add(place + other)
-            for view in [view for view in views if other not in listed[view] and place + other not in view.had]:
-                with suppress(OSError, InputError):  # tried again; what is copied may have changed
-                    data = same[0].exchange.read(place + name, _LONGEST_FORWARDED)
-                    if hashlib.sha256(data).digest() == digest:
-                        view.exchange.put(place + other, data)
-                        view.had.add(place + other)
-
-
-def _checked(check: Check, data: bytes) -> bytes:
-    check(data)
-    return hashlib.sha256(data).digest()
-
-
-def file_name(party: str) -> str:
-    """Return the name of a party's file: its own, with what file systems do not take as %XX; a digest if too long."""
-    name = quote(party, safe=" ").replace(".", "%2E")
-    if len(name) > _LONGEST_NAME:
-        name = hashlib.sha256(party.encode()).hexdigest()
-    return f"{name}.submission"
-
-
-def message_name(place: str, number: int) -> str:
-    """Return the name of a round's message."""
-    return f"{place}round-{number}.message"
-
-
-def answers_to(asked: str) -> str:
-    """Return the place where the answers to a message are."""
-    return f"{asked.removesuffix('.message')}/"
+    if protection is not None:
+        protection.check(AGGREGATOR, MESSAGE, message.digest, message.signature)
+    return message.digest

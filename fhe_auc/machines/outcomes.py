@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from fhe_auc.base.clock import SYSTEM, Clock
-from fhe_auc.base.errors import EvaluationError
+from fhe_auc.base.errors import EvaluationError, FheAucError
 from fhe_auc.base.files import write_atomically
 from fhe_auc.base.serialise import json_text
 from fhe_auc.results import result_file
@@ -58,6 +58,16 @@ def write(
 def file_of(folder: Path, session: str) -> Path | None:
     """Return the file in a folder with what a session (its id, hexadecimal) has yielded; None: there is none."""
     return next(iter(sorted(folder.glob(f"*-{session}.json"))), None)
+
+
+def with_results(folder: Path, sessions: Sequence[bytes]) -> list[Path]:
+    """Return the files of these sessions if all are there and have results, else none."""
+    files = [file for session in sessions if (file := file_of(folder, session.hex())) is not None]
+    try:
+        whole = len(files) == len(sessions) and all(result_file.read(file).outcome for file in files)
+    except FheAucError:
+        whole = False
+    return files if whole else []
 
 
 def write_json(path: Path, value: Mapping[str, Any]) -> None:

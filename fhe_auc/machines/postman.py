@@ -18,12 +18,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TypeAlias
-from urllib.parse import quote
 
 import msgspec
 
 from fhe_auc.base.errors import FheAucError, InputError, MessageError
-from fhe_auc.base.exchange import Exchange, Version
+from fhe_auc.base.exchange import Exchange, Version, file_of, place_of
 from fhe_auc.base.logs import RoleLog, one_line
 from fhe_auc.base.serialise import frame, unframe
 
@@ -36,6 +35,7 @@ _NAME = re.compile(f"{_PART}(?:/{_PART}){{1,2}}")  # PLACE/request, members/1.js
 _MOST_NAMES, _MOST_BYTES = 20_000, 2**30  # of files that one side may have in the other's exchange
 _LETTER = 2**25  # bytes of files in a letter, but for one that is longer
 _SHORTEST = 0.5  # seconds between letters
+_LOOK = 0.5  # seconds between looks for an answer
 _DIGEST = 16  # bytes; whoever makes two files of one digest keeps one from being carried
 
 IsOurs: TypeAlias = Callable[[str], bool]
@@ -93,15 +93,18 @@ class Postman:
     def _note(self, name: str, data: bytes) -> None:
         self.files[name], self._sizes[name] = hashlib.sha256(data).digest()[:_DIGEST], len(data)
 
-    def write(self, known: Mapping[str, bytes] | None, ours: IsOurs) -> tuple[bytes, int]:
-        """Return a letter to a side that has these files of ours, and how much is in it; None: we do not know yet."""
+    def write(self, known: Mapping[str, bytes] | None, ours: IsOurs, to: str = "") -> tuple[bytes, int]:
+        """Return a letter to a side that has these files of ours, and how much is in it; None: we do not know yet.
+
+        `to` is the site that it is for, if one: it has no use for what others say to the server, or are sealed.
+        """
         files: dict[str, bytes] = {}
         gone: list[str] = []
         if known is not None:
             gone = [name for name in known if name not in self.files and ours(_place(name))]
             length = 0
             for name, digest in self.files.items():
-                if ours(_place(name)) and known.get(name) != digest:
+                if ours(_place(name)) and known.get(name) != digest and not (to and _is_for_others(name, to)):
                     length += self._sizes[name]
                     if files and length > _LETTER:
                         break
@@ -140,18 +143,21 @@ class Postman:
         return len(letter.files) + len(letter.gone)
 
 
-def answer(exchange: Exchange, name: str, letter: bytes, *, coordinator: bool = False) -> bytes:
-    """Return the letter of a site in answer to the hub's; a `coordinator` brings the members' file; errors as there."""
+def answer(exchange: Exchange, name: str, letter: bytes, *, coordinator: bool = False, wait: float = 0.0) -> bytes:
+    """Return the letter of a site in answer to the hub's; a `coordinator` brings the members' file; errors as there.
+
+    Where the hub's has brought something, the site's role may answer that: it is given `wait` seconds.
+    """
     postman, ours = Postman(exchange, name), only(places(name, name if coordinator else ""))
     postman.look()
     opened = postman.open(letter)
-    postman.take(opened, ours)
-    return postman.write(opened.known, ours)[0]
-
-
-def place_of(name: str) -> str:
-    """Return the place that a member alone writes into: its name, with what file systems do not take as %XX."""
-    return quote(name, safe=" ").replace(".", "%2E") + "/"
+    end = time.monotonic() + (wait if postman.take(opened, ours) else 0.0)
+    written, carried = postman.write(opened.known, ours)
+    while not carried and time.monotonic() < end:
+        time.sleep(_LOOK)
+        postman.look()
+        written, carried = postman.write(opened.known, ours)
+    return written
 
 
 def places(name: str, coordinator: str = "") -> frozenset[str]:
@@ -201,7 +207,7 @@ class Hub:
             late = node.due <= time.monotonic()
             if not late and (node.wrong or self._postman.files == node.told):
                 continue
-            letter, carried = self._postman.write(node.known, but(node.places))
+            letter, carried = self._postman.write(node.known, but(node.places), node.name)
             if late or carried:
                 letters[address], node.waits = letter, True
             node.told = dict(self._postman.files)
@@ -234,3 +240,8 @@ class Hub:
 
 def _place(name: str) -> str:
     return name[: name.index("/") + 1]
+
+
+def _is_for_others(name: str, site: str) -> bool:
+    """Whether a file, by its name (`fhe_auc.machines.file_transport`), is for the server, or another site alone."""
+    return name.endswith(".submission") or (name.endswith(".bundle") and not name.endswith(f"/{file_of(site)}.bundle"))

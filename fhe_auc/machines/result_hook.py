@@ -10,43 +10,17 @@ import signal
 import subprocess
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fhe_auc.base.clock import SYSTEM, Clock
+from fhe_auc.base.clock import SYSTEM, Clock, Retry
 from fhe_auc.base.errors import InputError
 from fhe_auc.base.logs import RoleLog
 from fhe_auc.machines.cleanup import APART
 
 _SECONDS = 60.0  # for one result, unless configured
 _GRACE = 10.0  # seconds, in the end
-_RETRY = 5.0, 1800.0  # seconds until what has failed is tried again: at first, and doubled each time, at most
 _RESULT = re.compile(r"[0-9TZ]+-([0-9a-f]+)\.json")
-
-
-@dataclass
-class Retry:
-    """When something that has failed is to be tried again: after a pause that grows."""
-
-    clock: Clock = SYSTEM
-    _at: float = math.inf  # monotonic
-    _tries: int = 0
-
-    def plan(self, *, wanted: bool) -> None:
-        """Try again after a while, longer each time; or not, as all is well."""
-        pause = min(_RETRY[0] * 2.0 ** min(self._tries, 20), _RETRY[1])
-        self._at, self._tries = (self.clock.monotonic() + pause, self._tries + 1) if wanted else (math.inf, 0)
-
-    @property
-    def wanted(self) -> bool:
-        """Whether something has failed."""
-        return self._at < math.inf
-
-    @property
-    def due(self) -> bool:
-        """Whether the pause is over."""
-        return self.clock.monotonic() >= self._at
 
 
 class ResultHook:

@@ -1,8 +1,9 @@
-"""One process that stays, and plays a role in every session that comes into a folder: `Server`.
+"""One process that stays, and plays a role in every session that comes into an exchange: `Server`.
 
-    inbox/NAME/                a session: the key holder's files, the rounds (`file_transport`)
+    the exchange               sessions, each in the places of those who meet in it (`file_transport`)
     state/status.json, lock    how it stands (`read`); locked while the process lives
-    state/journals/SESSION/    an aggregator's sessions; `folder` names the one in the inbox
+    state/metrics.prom         the same for Prometheus
+    state/journals/SESSION/    an aggregator's sessions
     state/taken/FILE           results that the hook has taken
 
 Nothing here is needed to go on: what a session must not lose is in the key store, in journals and in the folder of
@@ -13,29 +14,35 @@ site answers one after the other. A look is a pass that never sleeps, by the clo
 
 from __future__ import annotations
 
-import math
 import os
+import re
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
-from datetime import datetime
+from collections.abc import Mapping
+from contextlib import ExitStack, suppress
+from datetime import datetime, timedelta, timezone
+from functools import partial
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 from fhe_auc.base.clock import SYSTEM, Clock
-from fhe_auc.base.errors import InputError
-from fhe_auc.base.exchange import Arrivals, Exchange, Folder, Version
+from fhe_auc.base.errors import FheAucError, InputError
+from fhe_auc.base.exchange import Arrivals, Exchange, Version, place_of
+from fhe_auc.base.files import read_config, write_atomically
 from fhe_auc.base.logs import RoleLog, one_line
-from fhe_auc.machines import file_transport, site_role
+from fhe_auc.base.remote import open_exchange
+from fhe_auc.machines import site_role
+from fhe_auc.machines.file_transport import ANNOUNCEMENT
+from fhe_auc.machines.health import Health, Problem, metrics
 from fhe_auc.machines.isolation import Isolation, sentence
 from fhe_auc.machines.result_hook import ResultHook
-from fhe_auc.machines.served_session import Answering, Conducting, File, Part, Session, files_of
-from fhe_auc.machines.site_state import SiteStorage, site_storage
+from fhe_auc.machines.served_session import FOREIGN, Answering, Conducting, Part, Session, over
+from fhe_auc.machines.site_state import SiteStorage, Standing, site_storage
 from fhe_auc.session import journal
 
-_COMMON = ("role", "inbox", "state", "store", "passphrase-file", "holder")
+_COMMON = ("role", "exchange", "state", "store", "passphrase-file", "holder", "result-hours")
 _LIMITS = ("protocol", "thresholds", "min-parties", "round-timeout", "close-at")
 ENTRIES: Mapping[str, tuple[str, ...]] = {
     "site": tuple(dict.fromkeys((*_COMMON, *site_role.ENTRIES, "on-result", "on-result-seconds", "credentials"))),
@@ -45,21 +52,28 @@ ENTRIES: Mapping[str, tuple[str, ...]] = {
 """What a role's configuration may have."""
 
 _NEEDED = {"site": ("data", "results"), "aggregator": ("holder",)}
+_FIXED = ("role", "exchange", "state", "store")  # entries that a process has to be started again for
 
-_LOOK = 1.0, 10.0  # seconds between looks: at least, and at most where there is so much to look at
-_SHARE = 0.0005  # of a core, for looking
-_SETTLED = 3  # looks after the last change of a folder: the times of some file systems are coarse
-_RENEWAL, _AFTER_FAILURE = 3600.0, 60.0  # seconds between looks for newer revocation lists
+_LOOK = 1.0, 60.0  # seconds between looks: at least, and at most
+_SHARE, _BUSY_SHARE = 0.0003, 0.003  # of a core, for looking: while there is no session, or one
+_RENEWAL, _AFTER_FAILURE = 3600.0, 60.0  # seconds until it is asked again who the role is
 _BEAT, _STALE = 30.0, 600.0  # seconds: how often the status says that the process looks, and when that is too long ago
+_ONCE_STALE = 86_400.0  # seconds, where looks are a command of their own
+_REST = timedelta(days=1)  # after a session's end, until its files go
+_ID_CHARACTERS = 32
+_COMPACT = re.compile(r"(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)(\d\d)Z")
+METRICS = "metrics.prom"
 
 
 class Server:
     """Plays a role while it is open, a context manager; `config` has `ENTRIES` of its ``role``.
 
-    ``inbox`` is a folder, an aggregator's also a list of them (one for each site that sees no other's); ``state`` a
-    folder of its own. ``store``, ``passphrase-file`` and ``holder`` are as the plug-in of `fhe_auc.machines.site_state`
-    takes them, the rest as `site_role.answer`, `aggregator_role.passes` and `ResultHook` do. The exchanges `inboxes`
-    may stand in place of folders. What is done `apart` has a process of its own (`fhe_auc.machines.isolation`).
+    ``exchange`` is a folder or a URL (`fhe_auc.base.remote.open_exchange`), ``state`` a folder of its own. ``store``,
+    ``passphrase-file`` and ``holder`` are as the plug-in of `fhe_auc.machines.site_state` takes them; with
+    ``result-hours`` it is a problem that the last result is older; the rest is as `site_role.answer`,
+    `aggregator_role.passes` and `ResultHook` take it. An `exchange` may stand in place of the one configured. What is
+    done `apart` has a process of its own (`fhe_auc.machines.isolation`). The configuration is read again once `file`,
+    which it is from, has changed.
 
     Raises `InputError` for a configuration that cannot be, `FheAucError` where another process has ``state`` or
     ``store``, or that cannot be opened.
@@ -70,48 +84,44 @@ class Server:
         config: Mapping[str, Any],
         *,
         clock: Clock = SYSTEM,
-        inboxes: Sequence[Exchange] | None = None,
+        exchange: Exchange | None = None,
         apart: bool = sys.platform != "win32",
+        file: Path | None = None,
     ) -> None:
-        self.role = role_of(config)
-        for name in ("inbox", "state", "store", *_NEEDED.get(self.role, ())):
-            if not config.get(name):
-                raise InputError(f"{name} is not configured")
-        given = config["inbox"]
-        several = isinstance(given, list) and self.role == "aggregator"
-        if not isinstance(given, str) and not (several and all(isinstance(inbox, str) for inbox in given)):
-            raise InputError("inbox is a folder, at an aggregator also a list of them")
-        folders = [Folder(Path(inbox)) for inbox in (given if several else [given])]
-        self._inboxes: Sequence[Exchange] = folders if inboxes is None else inboxes
-        self._listed: list[dict[str, Version]] = []
+        self.role = _checked(config)
         self.config = dict(config)
+        self._exchange = open_exchange(str(config["exchange"])) if exchange is None else exchange
+        self._file, self._read = file, _state_of(file)
         systemd = Path(os.environ.get("CREDENTIALS_DIRECTORY", "/nowhere"), "passphrase")
         if not config.get("passphrase-file") and systemd.exists():
             self.config["passphrase-file"] = str(systemd)
         self.state = Path(str(config["state"]))
         self._by_policy = self.role in ("site", "helper")
         self._clock, self._apart = clock, apart
-        self._sessions: dict[str, Session] = {}
-        self._log, self._trouble, self._since = RoleLog(), "", clock.told()
+        self._sessions: dict[tuple[str, str], Session] = {}
+        self._log, self._since = RoleLog(), clock.told()
+        self.health = Health(clock)
+        self._standing = Standing("", ())
         self._hook: ResultHook | None = None
-        self._told: tuple[object, float] = (None, -math.inf)
-        self._renewal, self._standing = -math.inf, ""
+        self._told: tuple[object, float] | None = None
+        self._renewal = self._tidied = clock.monotonic() - 1
+        self._wrong: list[Problem] = []  # of the role itself, until it is asked again
+        self._columns: list[Problem] | None = None
+        self._configuration: list[Problem] = []
+        self._replaced, self._result = 0, ""
+        self._once = False
 
     def __enter__(self) -> Server:
         with ExitStack() as held:
             held.callback(os.close, journal.lock_folder(self.state, "state", "serves with"))
             self._storage: SiteStorage = site_storage(self._clock)
             held.enter_context(self._storage.serving(self.config, by_policy=self._by_policy))
-            if self.config.get("on-result"):
-                self._hook = ResultHook(self.config, self.state / "taken", self._log, self._clock)
-            self._check = self._storage.checking(self.config) if self.role == "aggregator" else None
+            self._set_hook()
             self._isolation = Isolation(self._log, apart=self._apart)
             self._held = held.pop_all()
-        part = self.role, self.config, self._storage, self._isolation, self._clock
-        self._part: Part = Answering(*part)
-        if self._check is not None:
-            self._part = Conducting(*part, self.state, self._sessions.__contains__)
-        self._log.info("%s: serves %s", self.role, one_line(", ".join(map(str, self._inboxes))))
+        given = self.config, self._storage, self._isolation, self._clock, self._standing
+        self._part: Part = Conducting(*given, self.state) if self.role == "aggregator" else Answering(*given)
+        self._log.info("%s: serves %s", self.role, one_line(str(self._exchange)))
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -127,120 +137,249 @@ class Server:
         with self:
             cost = 0.0  # of a look without work, in CPU seconds
             while not stop.is_set():
-                began = time.thread_time()
+                began = time.process_time()
                 self.look(stop)
-                cost = min(2 * cost + 1e-4, time.thread_time() - began)
-                stop.wait(min(max(cost / _SHARE, _LOOK[0]), _LOOK[1]))
+                cost = min(2 * cost + 1e-4, time.process_time() - began)
+                busy = any(not session.is_over and session.step != FOREIGN for session in self._sessions.values())
+                stop.wait(min(max(cost / (_BUSY_SHARE if busy else _SHARE), _LOOK[0]), _LOOK[1]))
+
+    def once(self) -> str:
+        """Look once, or twice where a file may just be on its way; return how all stands, as of `Health.line`."""
+        self._once = True
+        with self:
+            self.look()
+            if any(session.view.skipped for session in self._sessions.values()):
+                time.sleep(_LOOK[0])
+                self.look()
+            return self.health.line
 
     def look(self, stop: threading.Event | None = None) -> None:
         """Do what there is to do, session by session, unless `stop` is set; and say how all stands."""
-        wrong = self._find()
+        self._reconfigure()
         if self._clock.monotonic() > self._renewal:
-            self._standing = self._renewed()
-        wrong = wrong or self._standing
+            self._wrong = self._renewed()
+        problems = [*self._upkeep(), *self._find()]
         if self.role == "site":
-            wrong = wrong or "; ".join(self._storage.make_due(self.config, self._inboxes[0]))
-        for session in self._sessions.values():
+            problems += [Problem("repeat", why) for why in self._storage.make_due(self.config, self._exchange)]
+        for session in list(self._sessions.values()):
             if stop is not None and stop.is_set():
                 return
             try:
-                self._attend(session)
+                self._part.attend(session)
             except Exception as error:  # one session's fault ends no other
                 session.tell(f"failed: {sentence(error)}", sentence(error))
                 session.retry.plan(wanted=True)
-        if self._hook is not None:
-            wrong = self._hook.look() or wrong
-        if wrong and wrong != self._trouble:
-            self._log.warning("%s", one_line(wrong))
-        self._trouble = wrong
+        if self._hook is not None and (why := self._hook.look()):
+            problems.append(Problem("result", why))
+        if self._clock.monotonic() > self._tidied:
+            self._tidied = self._clock.monotonic() + _RENEWAL
+            self._tidy()
+        self._see([*self._configuration, *self._wrong, *problems, *self._checked_columns(), *self._old()])
         self._tell()
 
-    def _renewed(self) -> str:
-        """Take newer revocation lists, and see that certificate and policy still stand; return what is wrong."""
+    def _reconfigure(self) -> None:
+        """Take in the configuration again where its file has changed."""
+        state = _state_of(self._file)
+        if self._file is None or state == self._read:
+            return
+        self._read, self._configuration, self._columns = state, [], None
+        try:
+            found = read_config(self._file, ENTRIES[self.role])
+            _checked(found)
+            if changed := [name for name in _FIXED if found.get(name) != self.config.get(name)]:
+                raise InputError(f"{', '.join(changed)}: start the process again, to have that changed")
+            found.setdefault("passphrase-file", self.config.get("passphrase-file"))
+            self.config.clear()
+            self.config.update(found)
+            self._set_hook()
+            self._renewal = self._clock.monotonic() - 1
+            for session in self._sessions.values():
+                session.retry.plan(wanted=session.retry.wanted, now=True)
+            self._log.info("%s: the configuration has changed", self.role)
+        except (FheAucError, OSError) as error:
+            self._configuration = [Problem("role", sentence(error))]
+
+    def _set_hook(self) -> None:
+        if self._hook is not None:
+            self._hook.end()
+        self._hook = None
+        if self.config.get("on-result"):
+            self._hook = ResultHook(self.config, self.state / "taken", self._log, self._clock)
+
+    def _renewed(self) -> list[Problem]:
+        """Ask who the role is, and whether certificate and policy still stand; return what is wrong."""
         now = self._clock.monotonic()
         try:
-            self._storage.take_in(self.config, self._inboxes[0], [], by_policy=self._by_policy)
-            self._check = self._storage.checking(self.config) if self.role == "aggregator" else None
+            self._standing = self._part.standing = self._storage.standing(self.config, by_policy=self._by_policy)
         except Exception as error:
             self._renewal = now + _AFTER_FAILURE
-            return sentence(error)
+            return [Problem("role", sentence(error))]
         self._renewal = now + _RENEWAL
-        return ""
+        return []
 
-    def _find(self) -> str:
-        """Find the sessions, and forget those that are not there any more; return what is wrong with an inbox."""
-        self._listed, wrong = [], ""
-        for inbox in self._inboxes:
+    def _upkeep(self) -> list[Problem]:
+        """Have the state tidied; return what is wrong with it."""
+        try:
+            why = self._storage.upkeep(self.config)
+            return [Problem("restored", why)] if why else []
+        except (FheAucError, OSError) as error:
+            return [Problem("role", sentence(error))]
+
+    def _find(self) -> list[Problem]:
+        """Find the sessions, and forget those that are not there any more; return what is wrong with the exchange."""
+        listed, problems = set[tuple[str, str]](), list[Problem]()
+        for maker in self._standing.makers or self._members():
             try:
-                self._listed.append(inbox.list(""))
-            except OSError as error:
-                self._listed.append({})
-                wrong = f"inbox: {error}"
-        listed = [each for listing in self._listed for each in listing.items()]
-        places = {name: at for name, at in listed if name.endswith("/") and not name.startswith(".")}
-        new = [(at, name[:-1]) for name, at in places.items() if name[:-1] not in self._sessions]
-        for _, name in sorted(new, reverse=True):  # the newest first: a policy may allow one in so many hours
-            log = RoleLog()
-            views = [Arrivals(inbox, log) for inbox in self._inboxes]
-            self._sessions[name] = Session(name, self._clock, views, log)
-        for session in [] if wrong else list(self._sessions.values()):
-            if session.place not in places and session.work is None:
-                del self._sessions[session.name]
-        return wrong
+                there = self._exchange.list(place_of(maker))
+            except FileNotFoundError:
+                there = {}
+            except (OSError, InputError) as error:
+                problems.append(Problem("role", f"exchange: {sentence(error)}"))
+                listed |= {known for known in self._sessions if known[0] == maker}
+                continue
+            listed |= {(maker, name[:-1]) for name in there if _is_session(name)}
+        new = [self._met(*known) for known in listed - self._sessions.keys()]
+        for session in sorted(new, key=self._begins, reverse=True):  # the newest first: a policy may allow one alone
+            self._sessions[session.maker, session.name] = session
+        for known in [known for known in self._sessions if known not in listed]:
+            if self._sessions[known].work is None:
+                del self._sessions[known]
+        return problems
 
-    def _attend(self, session: Session) -> None:
-        """Do what a session's files ask for, if they have changed, or something has failed some time ago."""
-        rounds = self._part.rounds(session)
-        versions: list[object] = [listed.get(session.place) for listed in self._listed]
-        if rounds != session.place:
-            versions.append(files_of(session.views[0].exchange, rounds))
-        if versions != session.places:
-            session.places, session.looks = versions, _SETTLED
-        runs = self._part.runs(session)
-        if runs:
-            session.looks = _SETTLED  # when it has ended
-        lost = session.is_lost()
-        if lost and not session.lost.wanted:  # a program may carry off what is there: not at each look
-            session.lost.plan(wanted=True)
-        due = session.retry.due
-        if lost and session.lost.due:
-            session.lost.plan(wanted=True)
-            due = True
-        if not (session.looks or due):
-            return
-        session.looks = max(0, session.looks - 1)
-        if self._check is not None and len(self._inboxes) > 1:
-            file_transport.forward(session.views, session.place, self._check)
-        files: dict[File, Version] = {}
-        for number, view in enumerate(session.views):
-            for place in {session.place, rounds}:
-                files |= {(number, name): version for name, version in files_of(view.exchange, place).items()}
-        if runs:  # what changes meanwhile is new when it has ended
-            return
-        changed = [file for file, version in files.items() if session.files.get(file) != version]
-        session.files = files
-        if changed or due:
-            due |= session.retry.wanted  # something has failed, and something has changed
-            self._part.attend(session, list(files) if due else changed, due=due)
+    def _members(self) -> list[str]:
+        """Return all who have a place in the exchange."""
+        with suppress(OSError, InputError):
+            return [unquote(name[:-1]) for name in self._exchange.list("") if name.endswith("/")]
+        return []
+
+    def _met(self, maker: str, name: str) -> Session:
+        log = RoleLog()
+        return Session(maker, name, self._clock, Arrivals(self._exchange, log, self._clock), log)
+
+    def _begins(self, session: Session) -> float:
+        try:
+            return self._storage.begins(self._exchange.read(session.place + ANNOUNCEMENT))
+        except (FheAucError, OSError):
+            return 0.0
+
+    def _see(self, problems: list[Problem]) -> None:
+        """Take in what is wrong: of sessions that are over, in the last one of a maker alone."""
+        newest: dict[str, datetime] = {}
+        for session in self._sessions.values():
+            if session.is_over and session.meeting is not None:
+                begins = session.meeting.begins
+                newest[session.maker] = max(begins, newest.get(session.maker, begins))
+            self._replaced += bool(session.replaced)
+        for session in self._sessions.values():
+            last = newest.get(session.maker)
+            if last is None or session.meeting is None or session.meeting.begins >= last:
+                problems += session.problems()
+        before = self.health.line
+        self.health.see(problems)
+        if self.health.line not in ("ok", before):
+            self._log.warning("%s", self.health.line)
+
+    def _checked_columns(self) -> list[Problem]:
+        """Return what is wrong with a site's file of rows, as it was when the process or its configuration began."""
+        if self._columns is None or self._columns:
+            why = self._isolation.call(partial(site_role.wrong_columns, self.config)) if self.role == "site" else ""
+            self._columns = [Problem("columns", why)] if why else []
+        return self._columns
+
+    def _old(self) -> list[Problem]:
+        """Return that the last result is too old, if it is."""
+        if self.role == "site":
+            files = Path(str(self.config["results"])).glob("*-*.json")
+            self._result = max((file.name.partition("-")[0] for file in files), default="")
+        else:
+            over = [session.since for session in self._sessions.values() if session.is_over]
+            self._result = max([self._result, *over])
+        hours = float(self.config.get("result-hours") or 0)
+        if not hours:
+            return []
+        last = _time(self._result) or datetime.fromisoformat(self._since)
+        if self._clock.now() - last <= timedelta(hours=hours):
+            return []
+        why = f"the last result is older than {hours:g} hours" if self._result else f"no result within {hours:g} hours"
+        return [Problem("old", why)]
+
+    def _tidy(self) -> None:
+        """Remove this role's files of sessions that have ended a day ago."""
+        own = place_of(self._standing.name)
+        with suppress(OSError, InputError):
+            for name in filter(_is_session, self._exchange.list(own)):
+                if self._is_past(name[:-1]):
+                    for left in self._exchange.list(own + name):
+                        self._exchange.remove(own + name + left)
+        if self.role == "aggregator":
+            for folder in (self.state / "journals").glob("*"):
+                if over(folder, _REST, self._clock):
+                    for file in [*folder.glob("round-*.message"), *folder.glob("round-*.submissions")]:
+                        file.unlink()
+
+    def _is_past(self, name: str) -> bool:
+        if self.role == "aggregator":
+            return over(self.state / "journals" / name, _REST, self._clock)
+        ends = self._storage.ends(self.config, bytes.fromhex(name))
+        return ends is not None and ends + _REST < self._clock.now()
 
     def _tell(self, *, ended: bool = False) -> None:
         """Write the status where it has changed, or has not been written for a while."""
         sessions = [session.told() for session in self._sessions.values() if session.step]
-        wrong = next((f"{each.name}: {each.wrong}" for each in self._sessions.values() if each.wrong), "")
-        health = one_line(self._trouble or wrong or "ok")
-        told, at = (health, sessions, ended), self._clock.monotonic()
-        if told == self._told[0] and at < self._told[1] + _BEAT:
+        told, at = (self.health.problems, sessions, ended), self._clock.monotonic()
+        if self._told is not None and told == self._told[0] and at < self._told[1] + _BEAT and not self._once:
             return
-        look = self._clock.told()
-        status = {"role": self.role, "since": self._since, "look": look, "health": health, "sessions": sessions}
+        status = {
+            "role": self.role,
+            "name": self._standing.name,
+            "since": self._since,
+            "look": self._clock.told(),
+            "once": self._once,
+            "health": self.health.line,
+            "problems": self.health.told(),
+            "sessions": sessions,
+            "replaced": self._replaced,
+            "result": "" if (last := _time(self._result)) is None else last.isoformat(),
+        }
         try:
             journal.keep_status(self.state, status)
-            self._told = told, at
+            write_atomically(self.state / METRICS, metrics(status).encode(), mode=0o644)
         except OSError as error:
-            if told != self._told[0]:
+            if self._told is None or told != self._told[0]:
                 self._log.warning("the status cannot be written: %s", error)
             journal.forget_status(self.state)  # rather none than an old one
-            self._told = told, at
+        self._told = told, at
+
+
+def _is_session(name: str) -> bool:
+    return len(name) == _ID_CHARACTERS + 1 and name.endswith("/") and set(name[:-1]) <= set("0123456789abcdef")
+
+
+def _time(told: str) -> datetime | None:
+    """Return a time as a result's file is named, or as a status tells it; None for no such."""
+    if match := _COMPACT.fullmatch(told):
+        year, month, day, hour, minute, second = map(int, match.groups())
+        return datetime(year, month, day, hour, minute, second, tzinfo=timezone.utc)
+    with suppress(ValueError):
+        return datetime.fromisoformat(told)
+    return None
+
+
+def _state_of(file: Path | None) -> Version | None:
+    """Return what changes with a file; None where there is none."""
+    with suppress(OSError):
+        found = None if file is None else file.stat()
+        return found and (found.st_mtime_ns, found.st_ino, found.st_size)
+    return None
+
+
+def _checked(config: Mapping[str, Any]) -> str:
+    """Return the role that a configuration is for; raise `InputError` where it cannot be."""
+    role = role_of(config)
+    for name in ("exchange", "state", "store", *_NEEDED.get(role, ())):
+        if not isinstance(config.get(name), str) or not config[name]:
+            raise InputError(f"{name} is not configured")
+    return role
 
 
 def role_of(config: Mapping[str, Any]) -> str:
@@ -257,11 +396,12 @@ def read(config: Mapping[str, Any], clock: Clock = SYSTEM) -> tuple[dict[str, An
         raise InputError("state is not configured")
     folder = Path(str(config["state"]))
     told = journal.read_status(folder)
-    if not journal.is_running(folder):
+    once = told is not None and told["once"]
+    if not once and not journal.is_running(folder):
         return told or {}, "it does not run: start `fhe-auc serve`"
     if told is None:
         return {}, f"it runs, but no status can be read or written in {str(folder)!r} (a full disk?): see its log"
     ago = (clock.now() - datetime.fromisoformat(told["look"])).total_seconds()
-    if abs(ago) > _STALE:
+    if abs(ago) > (_ONCE_STALE if once else _STALE):
         return told, f"it has not looked for {ago:.0f} s: see its log"
     return told, "" if told["health"] == "ok" else told["health"]

@@ -2,324 +2,404 @@
 
 from __future__ import annotations
 
-import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple
 
-from fhe_auc.base.clock import Clock
-from fhe_auc.base.errors import EvaluationError, FheAucError, InputError, MessageError
-from fhe_auc.base.exchange import Arrivals, Exchange, Version
+from fhe_auc.base.clock import Clock, Retry
+from fhe_auc.base.errors import FheAucError, InputError, MessageError
+from fhe_auc.base.exchange import Arrivals, file_of, place_of, told
 from fhe_auc.base.files import write_atomically
 from fhe_auc.base.logs import RoleLog, one_line
-from fhe_auc.machines import aggregator_role, file_transport
-from fhe_auc.machines.file_transport import NOTHING
+from fhe_auc.machines import aggregator_role, site_role
+from fhe_auc.machines.file_transport import (
+    ANNOUNCEMENT,
+    FOR_AGGREGATOR,
+    NOTHING,
+    Begun,
+    FileTransport,
+    Own,
+    message_name,
+    newest_round,
+    submission_name,
+)
+from fhe_auc.machines.health import Problem
 from fhe_auc.machines.isolation import Isolation, Work, sentence
-from fhe_auc.machines.result_hook import Retry
-from fhe_auc.machines.site_state import SiteStorage
+from fhe_auc.machines.site_state import Meeting, SiteStorage, Standing
 from fhe_auc.session import journal
+from fhe_auc.session.messages import Protection
 
-File: TypeAlias = "tuple[int, str]"  # in which exchange, and its name there
-
-_JOINING = ("session.convened", "session.helper")  # of which an aggregator opens one
-_FOREIGN = "not for this role"
-_BEGUN = "round-1.message"
+FOREIGN = "not for this role"
 _MOST_SKIPPED = 3  # files in the status of a session
+_NOT_GENUINE = {"signature", "ended", "format", "version", "length", "checksum", "body"}
+"""Fields of errors of messages that the session's aggregator has not signed, or a site answers no more."""
+
+_ENDS = "ends"  # file in a journal's folder: when the session ends, ISO
 _WITHOUT_KEYS = (
-    "refused: it has begun, and aggregator.bundle, or what else has opened it, is not here any more: put that back, or "
-    "the key holder makes another session"
+    "it has begun, and what has opened it is not here any more: its maker puts that back, or makes another session"
 )
 
 
 @dataclass
 class Session:
-    """A session in the exchanges, as far as it is known; `step` is for the status."""
+    """A session of a maker's, as far as it is known; `step` is for the status.
 
-    name: str
+    `wrong` is what somebody has to look at, and `rule` what kind of problem that is (`fhe_auc.machines.health`).
+    """
+
+    maker: str
+    name: str  # its id, hexadecimal
     clock: Clock
-    views: list[Arrivals]
+    view: Arrivals
     log: RoleLog
     step: str = ""
     since: str = ""
-    wrong: str = ""  # what somebody has to mend
-    places: object = None  # their versions
-    looks: int = 0
-    files: Mapping[File, Version] = field(default_factory=dict)
-    ours: bool = False
+    wrong: str = ""
+    rule: str = "failed"
+    meeting: Meeting | None = None
+    judged: Mapping[str, object] = field(default_factory=dict)  # files of the maker that need not be read again
+    answered: Begun | None = None
+    word: tuple[str, str, str] = ("", "", "")  # the step that this was, and what is wrong with it
+    own: Own | None = None  # what this role has put there last
+    outcome: str | None = None  # with what it has ended here
+    caps: str = ""  # whose rows no cap bounds, while others' are
+    replaced: str = ""  # what of this role others have changed, since the look before
+    times: int = 0  # that this has happened, by an aggregator's own process
     skipped: Mapping[str, str] = field(default_factory=dict)  # by file, why it does not count
-    answered: object = None  # the round, and the version of its message
-    written: str = ""  # what this role has put there
-    version: Version | None = None  # of that
-    lost: Retry = field(init=False)  # when that is written again
+    stuck: Mapping[str, str] = field(default_factory=dict)  # those of them that stay as they are
+    awaited: dict[str, str] = field(default_factory=dict)  # since when
+    missing: Mapping[str, str] = field(default_factory=dict)  # parties that the result lacks, and why
     retry: Retry = field(init=False)
     work: Work | None = None  # an aggregator's, while it runs
     failed: object = None  # the round in which that has ended with an error
     journal: Path = Path()
 
     def __post_init__(self) -> None:
-        self.lost, self.retry = Retry(self.clock), Retry(self.clock)
+        self.retry = Retry(self.clock)
 
     @property
     def place(self) -> str:
-        """Where it is in each exchange."""
-        return f"{self.name}/"
+        """Where its maker writes."""
+        return f"{place_of(self.maker)}{self.name}/"
 
-    def tell(self, step: str, wrong: str = "") -> None:
-        """Log a step, and what is wrong, once; where something is, it is tried again later."""
+    @property
+    def is_over(self) -> bool:
+        """Whether it has ended here, well or not."""
+        return self.outcome is not None
+
+    def tell(self, step: str, wrong: str = "", rule: str = "failed") -> None:
+        """Log a step, and what is wrong, once."""
+        self.rule = rule
         if (step, wrong) != (self.step, self.wrong):
             self.step, self.wrong, self.since = step, wrong, self.clock.told()
             (self.log.warning if wrong or step.startswith(("refused", "not answered")) else self.log.info)(
-                "%s", one_line(f"{self.name}: {step}")
+                "%s", one_line(f"{self.name[:8]}: {step}")
             )
 
-    def told(self) -> dict[str, str]:
+    def problems(self) -> Iterator[Problem]:
+        """Yield what somebody has to look at."""
+        if self.wrong:
+            yield Problem(self.rule, self.wrong, self.maker if self.rule == "refused" else "", self.name)
+        if self.replaced:
+            yield Problem("replaced", self.replaced, session=self.name)
+        if self.caps:
+            yield Problem("row caps", f"no row cap is for {self.caps}", self.maker, self.name)
+        for party, why in self.missing.items():
+            yield Problem("not counted", f"not counted{': ' * bool(why)}{why}", party, self.name)
+        stuck = {self.view.shown(name): self.view.skipped[name] for name in self.view.stuck}
+        for name, why in sorted({**stuck, **self.stuck}.items()):
+            yield Problem("skipped", f"{name}: {why}", session=self.name)
+
+    def told(self) -> dict[str, Any]:
         """Return what the status says of it."""
         some = [f"{file}: {why}" for file, why in list(self.skipped.items())[:_MOST_SKIPPED]]
         step = f"{self.step}; skipped {'; '.join(some)}" if some else self.step
-        return {
-            "session": self.log.session,
-            "folder": one_line(self.name),
-            "step": one_line(step),
-            "time": self.since,
-        }
-
-    def is_lost(self) -> bool:
-        """Whether what this role has written is not there any more as it was."""
-        return bool(self.written) and _version(self.views[0].exchange, self.written) != self.version
+        who = {"session": self.name, "maker": self.maker}
+        return {**who, "step": one_line(step), "time": self.since, "awaited": dict(self.awaited)}
 
 
 @dataclass
 class Part(ABC):
-    """What a role does in each session."""
+    """What a role does in each session, as `standing` says who it is."""
 
-    role: str
     config: Mapping[str, Any]
     storage: SiteStorage
     isolation: Isolation
     clock: Clock
-
-    def rounds(self, session: Session) -> str:
-        """Return the place in which this role's rounds are."""
-        return session.place
-
-    def runs(self, session: Session) -> bool:
-        """Whether the session is being conducted, which then is all that is done in it."""
-        return False
+    standing: Standing
 
     @abstractmethod
-    def attend(self, session: Session, new: Sequence[File], *, due: bool) -> None:
-        """Do what `new` files ask for; all are new where something has failed before, and is `due` again."""
+    def attend(self, session: Session) -> None:
+        """Do what there is to do in a session."""
+
+    def read(self, session: Session, wanted: Sequence[str]) -> dict[str, bytes]:
+        """Return these files of a session's maker; none, if none has changed, and nothing is to be tried again."""
+        view, place = session.view, session.place
+        there = view.names(place)
+        names = [place + name for name in wanted if name in there]
+        versions = {name: view.version(name) for name in names}
+        if versions == session.judged and not session.retry.due:
+            return {}
+        if session.retry.due:
+            for name in names:
+                view.again(name)
+        changed = {name: data for name in names if (data := view.read(name)) is not None}
+        if not changed:
+            return {}
+        for name in names:
+            if name not in changed:
+                view.again(name)
+                if (data := view.read(name)) is not None:
+                    changed[name] = data
+        return {name.removeprefix(place): data for name, data in changed.items()}
 
 
 class Answering(Part):
     """A site, or a helper, that answers each round as its policy allows."""
 
-    def rounds(self, session: Session) -> str:
-        """Return the place of the session, or of its helper's rounds."""
-        return f"{session.place}helpers/" if self.role == "helper" else session.place
-
-    def attend(self, session: Session, new: Sequence[File], *, due: bool) -> None:
+    def attend(self, session: Session) -> None:
         """Take in what is for this role, and answer the newest round."""
-        again = self._take_in(session, sorted(name for _, name in new if _arrives(name)))
-        again |= self._answer(session, due=due)
-        skipped = session.views[0].skipped if session.ours else {}
-        session.skipped = {name.rstrip("/").rpartition("/")[2]: why for name, why in skipped.items()}
-        if not again and (session.wrong or session.step.startswith("refused") or (session.files and not session.step)):
-            session.tell("opened" if session.ours else _FOREIGN)
-        session.retry.plan(wanted=again)
+        if session.is_over and not session.retry.due:
+            return
+        session.view.begin()
+        if session.meeting is None:
+            self._take_in(session)
+        if session.meeting is not None:
+            session.view.names(session.place)  # what was skipped there and is gone is forgotten
+            self._answer(session, session.meeting)
+            skipped = session.view.skipped.items()
+            session.skipped = {name.rstrip("/").rpartition("/")[2]: why for name, why in skipped}
+            if session.is_over:
+                session.retry.plan(wanted=True)  # whether what it has said is still there
 
-    def _take_in(self, session: Session, names: list[str]) -> bool:
-        """Open what is for this role; return whether to try again, as something is wrong."""
-        refused: dict[str, list[str]] = {}
-        genuine = False
-        exchange = session.views[0].exchange
-        taken = self.storage.take_in(self.config, exchange, names, by_policy=True) if names else []
-        for name, arrived in zip(names, taken, strict=True):
-            session.ours |= arrived.ours
-            if arrived.outcome == "opened":
-                session.log.session = arrived.why.removeprefix("session ")
+    def _take_in(self, session: Session) -> None:
+        """Open a session that is for this role."""
+        files = self.read(session, (ANNOUNCEMENT, f"{file_of(self.standing.name)}.bundle"))
+        if not files:
+            return
+        begun, own = partial(self._begun, session), self._own(session)
+        arrived = self.storage.take_in(self.config, bytes.fromhex(session.name), files, begun, own)
+        session.meeting, session.caps = arrived.meeting, arrived.caps
+        refused, names = arrived.outcome == "REFUSED", [session.place + name for name in files]
+        if not refused or arrived.genuine:
+            session.judged = {name: session.view.version(name) for name in names}
+            for name in names:
+                session.view.clear(name)
+        match arrived.outcome:
+            case "opened":
+                session.log.session = session.name
                 session.tell("opened")
-            elif arrived.outcome == "REFUSED":
-                refused.setdefault(arrived.why, []).append(name.rpartition("/")[2])
-                genuine |= arrived.genuine
-        if session.ours:  # the others' files are for the others
-            refused = {}
-        told = "; ".join(f"{', '.join(files)}: {why}" for why, files in refused.items())
-        if told:
-            session.tell(f"refused: {told}", told if genuine else "")
-        return bool(told)
+            case "passed over":
+                session.tell(FOREIGN)
+            case "REFUSED" if not arrived.genuine:
+                for name in names:
+                    session.view.name(name, arrived.why)
+                session.tell(f"refused: {arrived.why}")
+            case "waits":
+                session.tell(arrived.why)
+            case _:
+                session.tell(f"refused: {arrived.why}", arrived.why if refused else "", "refused")
+        session.retry.plan(wanted=refused or arrived.outcome == "waits")
 
-    def _answer(self, session: Session, *, due: bool) -> bool:
-        """Answer the newest round; return whether to try again."""
-        place, view = self.rounds(session), session.views[0]
-        number = file_transport.newest_round(view, place)
-        skipped = any(name[: name.rfind("/") + 1] == place for name in view.skipped)  # it may be half a copy
-        if number is None:
-            return skipped
-        asked = file_transport.message_name(place, number)
-        version = number, _version(view.exchange, asked)
-        if version == session.answered and not due:
-            return skipped
-        session.answered = version
-        step, file, session.log, session.views[0], failure = self.isolation.call(
-            partial(self._round, session.log, view, place, number)
-        )
-        if failure:
-            if asked in session.views[0].skipped:
-                return True  # the status names it
-            if session.ours:
-                raise EvaluationError(failure)
-            if not session.step.startswith("refused"):  # which tells already what to do
-                session.tell(f"{_FOREIGN}: {failure}")
-            return True  # another's session
-        session.ours = True
-        if file != session.written:
-            session.lost.plan(wanted=False)
-        session.written, session.version = file, _version(view.exchange, file)
-        session.tell(step)
-        return skipped
+    def _begun(self, session: Session, meeting: Meeting, protection: Protection) -> int:
+        place = meeting.place(meeting.aggregator)
+        begun = newest_round(Arrivals(session.view.exchange), place, meeting.session, protection=protection)
+        return 0 if begun is None else begun.number
 
-    def _round(self, log: RoleLog, view: Arrivals, place: str, number: int) -> tuple[str, str, RoleLog, Arrivals, str]:
-        """Answer a round; return the step that this is, the file, what is known now, and what has failed."""
-        step, failure, file = "", "", ""
+    def _answer(self, session: Session, meeting: Meeting) -> None:
+        """Answer the newest round, and see that what was answered is still there."""
+        view, place, mine = session.view, meeting.place(meeting.aggregator), meeting.place(self.standing.name)
+        helps, session.replaced = meeting.helper == self.standing.name, ""
+        view.names(mine)
+        while (begun := newest_round(view, place, meeting.session, to_helper=helps)) is not None:
+            asked = place + message_name(begun.number, to_helper=helps)
+            said: bytes | None = b""
+            if begun != session.answered or (session.retry.due and not session.is_over):
+                said = self._said(session, asked)
+                if said is None:
+                    continue  # that is not the aggregator's
+                session.answered = begun
+                session.retry.plan(wanted=not said and bool(session.wrong))
+                session.own = Own(view, mine + submission_name(session.log.round), said) if said else None
+            if session.own is not None:
+                replaced = session.own.keep(partial(self._again, session, asked, said))
+                session.replaced = replaced and f"{view.shown(session.own.name)}: {replaced}"
+                session.tell(*session.word)
+            return
+
+    def _own(self, session: Session) -> list[bytes]:
+        """Return what lies where this role's answers in a session belong."""
+        view, mine, found = session.view, f"{place_of(self.standing.name)}{session.name}/", list[bytes]()
+        for name in view.names(mine):
+            with suppress(OSError, InputError):
+                found.append(view.exchange.read(mine + name))
+        return found
+
+    def _again(self, session: Session, asked: str, said: bytes | None) -> bytes:
+        """Return what was `said` just now, or before; raise `InputError` where it cannot be said again."""
+        said = said or self._said(session, asked)
+        if not said:
+            raise InputError("what this role has said before is lost, and cannot be said again")
+        return said
+
+    def _said(self, session: Session, asked: str) -> bytes | None:
+        """Return the answer to a message, empty where there is none; None where the message is not the aggregator's."""
         try:
-            file, ended = file_transport.answer(view, place, self.config, number, log, self.clock)
-            word = "result delivered" if self.role == "site" else "ended"
-            answered = file.split("/")[-2].replace("-", " ")
-            step = word if ended else f"{answered} answered"
-        except Exception as error:
-            missed = isinstance(error, MessageError) and error.field == "missed"
-            step, failure = (f"not answered: {error}", "") if missed else ("", sentence(error))
-        return step, file, log, view, failure
+            message = session.view.exchange.read(asked)
+        except (OSError, InputError) as error:
+            session.view.skip(asked, sentence(error))
+            return None
+        own = self._own(session)
+        reply = self.isolation.call(partial(_replied, self.config, message, own, session.log, self.clock))
+        session.log = reply.log
+        if reply.field in _NOT_GENUINE:
+            session.view.skip(asked, reply.failure)
+            return None
+        word: tuple[str, str, str]
+        if reply.field == "missed":
+            word = f"not answered: {reply.failure}", "", ""
+        elif reply.failure:
+            word = f"failed: {reply.failure}", reply.failure, "failed"
+        elif reply.outcome is None:
+            word = f"round {reply.log.round} answered", "", ""
+        elif reply.outcome == "result":
+            helps = session.meeting is not None and session.meeting.helper == self.standing.name
+            word = "ended" if helps else "result delivered", "", ""
+        else:
+            word = f"ended without a result: {reply.outcome}", f"there is no result: {reply.outcome}", "no result"
+        session.outcome, session.word = reply.outcome, word
+        session.tell(*word)
+        return reply.submission
+
+
+class _Reply(NamedTuple):
+    submission: bytes
+    outcome: str | None
+    failure: str
+    field: str  # of the error
+    log: RoleLog
+
+
+def _replied(config: Mapping[str, Any], message: bytes, own: Sequence[bytes], log: RoleLog, clock: Clock) -> _Reply:
+    """Answer a message, in a process of its own where there is one."""
+    try:
+        submission, outcome = site_role.answer(config, message, own=own, log=log, clock=clock)
+        return _Reply(submission, outcome, "", "", log)
+    except Exception as error:
+        return _Reply(b"", None, sentence(error), error.field if isinstance(error, MessageError) else "", log)
 
 
 @dataclass
 class Conducting(Part):
-    """An aggregator, with the folder `state`; `is_there` says whether a session of that name is."""
+    """An aggregator, with the folder `state`."""
 
     state: Path
-    is_there: Callable[[str], bool]
 
-    def attend(self, session: Session, new: Sequence[File], *, due: bool) -> None:
+    def attend(self, session: Session) -> None:
         """Conduct the session once what opens it is there, until it has ended."""
-        if any(_opens(name) for _, name in new):
-            self._start(session, sorted(file for file in session.files if _opens(file[1])))
-        elif any(name == session.place + _BEGUN for _, name in session.files) and not any(
-            _opens(name) for _, name in session.files
-        ):
-            session.tell(_WITHOUT_KEYS)
+        session.view.begin()
+        if session.work is not None:
+            self._see(session, session.work)
+        elif not session.is_over or session.retry.due:
+            self._start(session)
 
-    def _start(self, session: Session, files: Sequence[File]) -> None:
-        opening = self._opening(session, files)
-        if opening is None:
+    def _start(self, session: Session) -> None:
+        files = self.read(session, (ANNOUNCEMENT, FOR_AGGREGATOR))
+        session.journal = self.state / "journals" / session.name
+        record = journal.read_record(session.journal)
+        if session.outcome is None and record is not None and journal.is_finished(record):
+            self._ended(session, record)
             return
-        shown, document = opening
-        own = session.journal
-        config = {**self.config, "session": shown, "journal": str(own)}
-        exchanges = [view.exchange for view in session.views]
-        check = self.storage.checking(self.config) if len(exchanges) > 1 else None
-        connect = partial(file_transport.FileTransport, exchanges, session.place, check=check)
+        if not files:
+            return
+        document, why = b"", ""
+        for name in (FOR_AGGREGATOR, ANNOUNCEMENT):
+            try:
+                meeting = self.storage.opens(self.config, files[name]) if name in files else None
+                session.view.clear(session.place + name)
+            except FheAucError as error:
+                why = told(error)
+                session.view.name(session.place + name, why)
+                continue
+            if meeting is None:
+                continue
+            if meeting.session.hex() != session.name:
+                why = f"it is of session {meeting.session.hex()}, and lies in the place of another"
+                session.view.name(session.place + name, why)
+                continue
+            session.meeting, document = meeting, files[name]
+            break
+        if session.meeting is None:
+            begun = journal.read_status(session.journal) is not None
+            wrong = "" if why or not begun else _WITHOUT_KEYS
+            step = f"refused: {why or wrong}" if why or wrong else f"waits for {FOR_AGGREGATOR}"
+            session.tell(step, wrong, "refused")
+            session.retry.plan(wanted=True)
+            return
+        session.log.session = session.name
+        session.journal.mkdir(mode=0o700, parents=True, exist_ok=True)
+        write_atomically(session.journal / _ENDS, session.meeting.ends.isoformat().encode(), mode=0o600, durable=True)
+        shown = session.view.shown(session.place)
+        config = {**self.config, "session": shown, "journal": str(session.journal)}
+        connect = partial(FileTransport, session.view.exchange, session.meeting)
         session.retry.plan(wanted=False)
+        journal.forget_status(session.journal)  # of an earlier process
+        session.outcome, session.times = None, 0
         session.work = self.isolation.begin(
             lambda: aggregator_role.passes(config, connect, document, self.clock),
-            lambda: "error" in (journal.read_record(own) or {}),  # which the status tells
+            lambda: "error" in (journal.read_record(session.journal) or {}),  # which the status tells
         )
+        self._see(session, session.work)
 
-    def _opening(self, session: Session, files: Sequence[File]) -> tuple[str, bytes] | None:
-        """Return a file that opens a session here, whose journal then is the session's; None: told why not.
-
-        A session has one journal, and runs in one folder of the inboxes: a copy elsewhere does not count.
-        """
-        refused, ended, new = list[str](), "", list[tuple[tuple[str, bytes], Path]]()
-        for number, name in files:
-            view = session.views[number]
-            try:
-                document = view.exchange.read(name)
-                own = self.state / "journals" / self.storage.opens(self.config, document, verified=False).hex()
-                place = _read(own / "folder")
-                if place not in (b"", here := os.fsencode(session.name)) and self.is_there(os.fsdecode(place)):
-                    raise InputError(f"its session runs in the folder {os.fsdecode(place)!r}: remove this one")
-                record = journal.read_record(own)
-                if place == here and record is not None and journal.is_finished(record):
-                    session.log.session, ended = own.name, _ended(record)
-                    continue
-                self.storage.opens(self.config, document)
-                new.append(((view.shown(name), document), own))
-            except (FheAucError, OSError) as error:
-                refused.append(f"{name.rpartition('/')[2]}: {error}")
-        if not new:
-            session.tell(ended or f"refused: {'; '.join(dict.fromkeys(refused))}")
-            session.retry.plan(wanted=not ended)
-            return None
-        opening, own = next(((file, own) for file, own in new if _read(own / "folder")), new[0])
-        own.mkdir(mode=0o700, parents=True, exist_ok=True)
-        write_atomically(own / "folder", os.fsencode(session.name), mode=0o600, durable=True)
-        session.journal = own
-        return opening
-
-    def runs(self, session: Session) -> bool:
-        """Say how the session that is conducted stands, and whether it goes on."""
-        if session.work is None:
-            return False
-        runs, told = session.work.runs(), journal.read_status(session.journal)
-        if told is not None:
-            session.log.session = told["session"]
+    def _see(self, session: Session, work: Work) -> None:
+        """Say how the session that is conducted stands."""
+        runs, said = work.runs(), journal.read_status(session.journal)
+        if runs and said is not None:
+            why = said["awaited"]
+            awaited = ", ".join(f"{who} ({why[who]})" if why[who] not in ("", NOTHING) else who for who in why)
+            step = f"round {said['round']} of {said['rounds']}, awaits {awaited or 'nobody'}, until {said['until']}"
+            trouble = said.get("trouble", "") or (session.wrong if session.failed == said["round"] else "")
+            session.tell(step, trouble)
+            skipped = said.get("skipped", {})
+            session.skipped = {file: reason for file, reason in skipped.items() if reason not in why.values()}
+            session.stuck = {file: skipped[file] for file in said.get("stuck", ()) if file in skipped}
+            times, replaced = said.get("replaced", (session.times, ""))
+            session.times, session.replaced = times, replaced if times != session.times else ""
+            session.awaited = {who: session.awaited.get(who, self.clock.told()) for who in why}
         if runs:
-            if told is not None:
-                why = told["awaited"]
-                awaited = ", ".join(f"{who} ({why[who]})" if why[who] not in ("", NOTHING) else who for who in why)
-                step = f"round {told['round']} of {told['rounds']}, awaits {awaited or 'nobody'}, until {told['until']}"
-                session.tell(step, session.wrong if session.failed == told["round"] else "")
-                skipped = told.get("skipped", {}).items()
-                session.skipped = {file: reason for file, reason in skipped if reason not in why.values()}
-            return True
-        record, status = journal.read_record(session.journal) or {}, session.work.status
-        session.work = None
+            return
+        record, status = journal.read_record(session.journal) or {}, work.status
+        session.work, session.awaited, session.stuck, session.replaced = None, {}, {}, ""
         if status == 0:
-            lacking = [name for name in record["counted"] if name not in record["delivered"]]
-            session.tell(f"ended, but not for {', '.join(lacking)}: asked again" if lacking else _ended(record))
-            session.retry.plan(wanted=bool(lacking))
-            return False
+            self._ended(session, record)
+            return
         signalled = f"its process was ended by signal {-status}, and is started again"
         why = signalled if status < 0 else record.get("error", {}).get("message", "see the log")
-        session.failed = told and told["round"]
+        session.failed = said and said["round"]
         session.tell(f"failed: {why}", why)
         session.retry.plan(wanted=True)
+
+    def _ended(self, session: Session, record: Mapping[str, Any]) -> None:
+        lacking = [name for name in record["counted"] if name not in record["delivered"]]
+        why = record["refused"]
+        session.outcome = "result"
+        session.missing = {name: why.get(name, "") for name in record["missing"]}
+        if lacking:
+            session.tell(f"ended, but not for {', '.join(lacking)}: asked again")
+        else:
+            left = (f"{name} ({why[name]})" if name in why else name for name in record["missing"])
+            session.tell("; not counted: ".join(filter(None, ("ended: all have their results", ", ".join(left)))))
+        session.retry.plan(wanted=bool(lacking))
+
+
+def over(folder: Path, day: timedelta, clock: Clock) -> bool:
+    """Whether the session of an aggregator's journal ended so long ago, by what it has written there."""
+    try:
+        return datetime.fromisoformat((folder / _ENDS).read_text()) + day < clock.now()
+    except (OSError, ValueError):
         return False
-
-
-def files_of(exchange: Exchange, place: str) -> dict[str, Version]:
-    """Return the files of a place, which may be anybody's; none where that cannot be listed."""
-    try:
-        return {place + name: version for name, version in exchange.list(place).items() if not name.endswith("/")}
-    except OSError:
-        return {}
-
-
-def _version(exchange: Exchange, name: str) -> Version | None:
-    return files_of(exchange, name[: name.rfind("/") + 1]).get(name)
-
-
-def _arrives(name: str) -> bool:
-    return name.endswith(".bundle") or name.rpartition("/")[2] in _JOINING
-
-
-def _opens(name: str) -> bool:
-    return name.rpartition("/")[2] in ("aggregator.bundle", *_JOINING)
-
-
-def _read(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except FileNotFoundError:
-        return b""
-
-
-def _ended(record: Mapping[str, Any]) -> str:
-    """Return the last step of a session with this record, and who is not in its result."""
-    why = record["refused"]
-    left = (f"{name} ({why[name]})" if name in why else name for name in record["missing"])
-    return "; not counted: ".join(filter(None, ("ended: all have their results", ", ".join(left))))

@@ -56,23 +56,28 @@ def start(config: Path, name: str, *, system: bool | None = None, units: Path | 
     _run(*systemctl, "daemon-reload")
     _run(*systemctl, "enable", f"{unit}.service", f"{unit}-check.timer")
     _run(*systemctl, "restart", f"{unit}.service", f"{unit}-check.timer")
-    if not system:
-        _run("loginctl", "enable-linger")  # it goes on when this user has logged out
+    if sys.platform != "win32" and not system:  # it goes on when this user has logged out
+        user = str(os.getuid())
+        if _run("loginctl", "show-user", user, "--property=Linger", check=False) != "Linger=yes":
+            _run("loginctl", "enable-linger", user)
     return f"{unit}.service"
 
 
 def texts(unit: str, config: Path, name: str, user: str) -> dict[str, str]:
     """Return the unit files of a role, by their names; of the system where a `user` is named, else of who runs this."""
-    program = shutil.which("fhe-auc", path=os.pathsep.join((sysconfig.get_path("scripts"), os.environ.get("PATH", ""))))
+    program = sys.argv[0]  # as it was called: perhaps by a link, which another version may take over
+    if Path(program).name != "fhe-auc":
+        program = os.path.join(sysconfig.get_path("scripts"), "fhe-auc")
     given = read_config(config, None)
     folders = [config.parent / str(given[entry]) for entry in _FOLDERS if "://" not in str(given.get(entry) or "://")]
     paths = [config.parent, *(folder for folder in folders if not folder.is_relative_to(config.parent))]
     values = {
         "name": name.replace("%", "%%"),
         "folder": str(config.parent).replace("%", "%%"),
-        "program": _quoted(program or "fhe-auc"),
+        "program": _quoted(os.path.abspath(program)),
         "config": _quoted(config),
         "paths": " ".join(map(_quoted, paths)),
+        "home": _quoted(f"HOME={config.parent}"),
         "user": user,
         "target": "multi-user.target" if user else "default.target",
     }

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fhe_auc.base.clock import SYSTEM, Clock
-from fhe_auc.base.errors import InputError
+from fhe_auc.base.errors import FheAucError, InputError
 from fhe_auc.base.logs import RoleLog
-from fhe_auc.machines import outcomes, site_state
-from fhe_auc.machines.site_state import Records
+from fhe_auc.machines import answers, outcomes
+from fhe_auc.machines.site_state import Records, site_storage
 from fhe_auc.question.analysis import Analysis, Questions
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.messages import Message
@@ -41,10 +41,10 @@ ENTRIES = (
 
 
 class Answer(NamedTuple):
-    """What a site or a helper sends, and whether the session has ended for it."""
+    """What a site or a helper sends, and with what the session has ended for it, if it has."""
 
     submission: bytes
-    ended: bool
+    outcome: str | None  # as of `fhe_auc.machines.answers.ending`
 
 
 def answer(
@@ -52,6 +52,7 @@ def answer(
     message: bytes,
     rows: Callable[[str, Analysis], PartyData] | None = None,
     *,
+    own: Iterable[bytes] = (),
     log: RoleLog | None = None,
     clock: Clock = SYSTEM,
 ) -> Answer:
@@ -64,19 +65,20 @@ def answer(
     ``results`` is the folder for the sessions' outcomes, a file each (`fhe_auc.machines.outcomes.write`).
 
     `rows`, if given, returns the rows for an analysis in place of ``data``; the same ones until they are submitted.
+    `own` is what lies where its answers in the session belong (`fhe_auc.machines.answers.answer`).
     `log` learns session, round and party as soon as they are known.
 
-    Errors as `fhe_auc.machines.site_state.answer`, and `InputError` where the configuration is not right.
+    Errors as `fhe_auc.machines.answers.answer`, and `InputError` where the configuration is not right.
     """
     log = log or RoleLog()
-    with site_state.site_storage(clock).site(config) as kept:
+    with site_storage(clock).site(config) as kept:
         log.party = kept.name
         asked = Message.from_bytes(message, limit=len(message))
         log.session, log.round = asked.session.hex(), asked.round
-        submission = site_state.answer(kept, message, rows or _reader(config), _writer(config, log, clock))
-        ended = site_state.has_ended(kept, asked.session)
+        submission = answers.answer(kept, message, rows or _reader(config), _writer(config, log, clock), own)
+        outcome = answers.ending(kept, asked.session)
     log.info("answered, %d bytes", len(submission))
-    return Answer(submission, ended)
+    return Answer(submission, outcome)
 
 
 def _reader(config: Mapping[str, Any]) -> Callable[[str, Analysis], PartyData]:
@@ -93,6 +95,20 @@ def _reader(config: Mapping[str, Any]) -> Callable[[str, Analysis], PartyData]:
         return replace(data, name=name)
 
     return read
+
+
+def wrong_columns(config: Mapping[str, Any]) -> str:
+    """Return what is wrong with the file of rows, by its first lines; "" where nothing is."""
+    from fhe_auc.rows.table_files import TableFile
+
+    label, score = (str(config.get(name) or "") for name in ("label-column", "score-column"))
+    try:
+        entries = _entries(config)
+        file = TableFile(Path(str(config["data"])), entries.form)
+        next(file.pieces([score] if score else [], [label or "y_true"]), None)
+    except (FheAucError, OSError) as error:
+        return str(error)
+    return ""
 
 
 def _entries(config: Mapping[str, Any]) -> Entries:
@@ -129,7 +145,9 @@ def _writer(config: Mapping[str, Any], log: RoleLog, clock: Clock) -> Callable[[
         raise InputError(f"results: no file can be written in {str(folder)!r}")
 
     def write(party: Party[Any], records: Records) -> None:
-        file = outcomes.write(folder, party, records.signed, clock)
+        asked, sessions = records.question()
+        before = outcomes.with_results(folder, sessions)
+        file = outcomes.write(folder, party, records.signed, clock, asked=asked, before=before)
         if party.failure is None:
             log.info("the session has ended here; what it has yielded is in %s", file)
         else:  # the file says it; nothing of what pooled rows are belongs into a log

@@ -231,9 +231,9 @@ class Questions:
 
     @classmethod
     def of(cls, analysis: Analysis, score_column: str) -> Questions:
-        """Return the questions of an analysis; `score_column` is that of its only model, where there is one."""
+        """Return the questions of an analysis; `score_column` is that of its only model, where that has no name."""
         return cls(
-            score_columns=analysis.models if len(analysis.models) > 1 else (score_column,),
+            score_columns=(score_column,) if analysis.models == PLAIN.models else analysis.models,
             by={variable.name: variable.levels for variable in analysis.by},
             cluster=analysis.cluster or "",
             each_pair=bool(analysis.each_pair),

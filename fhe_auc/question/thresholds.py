@@ -58,7 +58,7 @@ _CELLS_OF_OCTAVES = (2048, 2048, 1024, *[512] * 3, *[256] * 4, *[32] * 8)
 _LEAST_DPAUC = 4  # one point in each share
 _TEXT_SUFFIXES = (".txt", ".csv")
 _FILE_SUFFIXES = (".npy", *_TEXT_SUFFIXES)
-_QUANTILE, VALUES = "quantile", "values"
+QUANTILE, VALUES = "quantile", "values"
 
 
 def uniform(m: int) -> NDArray[np.float64]:
@@ -194,7 +194,7 @@ def parse(spec: str) -> NDArray[np.float64]:
     if re.fullmatch("[0-9]{1,9}", spec.strip()):
         size = spec.strip()
         raise InputError(f"thresholds {size} are no grid yet: say uniform:{size} or hybrid:{size}")
-    known = ", ".join(f"{grid}:SIZE" for grid in (*GRIDS, _QUANTILE))
+    known = ", ".join(f"{grid}:SIZE" for grid in (*GRIDS, QUANTILE))
     raise InputError(
         f"thresholds {spec!r} are unknown; known are {known}, {VALUES}:FIRST:LAST, or a {'/'.join(_FILE_SUFFIXES)} file"
     )
@@ -205,7 +205,7 @@ def quantiles_wanted(thresholds: object) -> int | None:
     if not isinstance(thresholds, str):
         return None
     name, _, size = thresholds.strip().partition(":")
-    return _checked_size(_size_in(thresholds, name, size)) if name == _QUANTILE else None
+    return _checked_size(_size_in(thresholds, name, size)) if name == QUANTILE else None
 
 
 def perhaps_found(grid: NDArray[np.float64]) -> bool:

@@ -177,7 +177,8 @@ def _of_model(one: _Model) -> Steps[Parts]:
     ]
     own_warnings += tuple(words.end_warnings(histogram, 1, card.min_cell))
     warnings += words.end_warnings(histogram, card.min_cell)
-    said = str(evaluation.settings.get("grid", one.said or asked.thresholds))
+    named = asked.thresholds if isinstance(asked.thresholds, str) else "of one's own"
+    said = str(evaluation.settings.get("grid", one.said or named))
     privacy, panels = words.privacy(evaluation, card, said), dict[str, Any]()
     if asked.evaluates and (one.whole is None or not one.several or _panels(analysis)):
         second, new = one.whole, list[str]()

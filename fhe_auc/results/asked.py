@@ -5,11 +5,13 @@ from __future__ import annotations
 import msgspec
 
 from fhe_auc.base.errors import InputError
+from fhe_auc.question import thresholds as grids
 from fhe_auc.question.analysis import PLAIN, Analysis
 from fhe_auc.results.intervals import DEFAULT_LEVEL
 from fhe_auc.results.report_card import Decisions
 
 OptionValues = dict[str, bool | int | float | str]
+_NAMED = (*grids.GRIDS, grids.QUANTILE, grids.VALUES)
 _NO_NOISE = (
     "AUCs of groups, sites and patients, and differences of models, are exact: they do not go with a model that adds "
     "noise"
@@ -67,6 +69,9 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     report: ReportAsked | None = None
 
     def __post_init__(self) -> None:
+        named = isinstance(self.thresholds, str) and self.thresholds.partition(":")[0] in _NAMED
+        if isinstance(self.thresholds, str) and not named:  # a file is somebody's own, and read where it is named
+            raise InputError(f"thresholds {self.thresholds[:40]!r}: name a grid or quantile:SIZE, or give numbers")
         if self.report is None:
             return
         if self.evaluates and "epsilon" in self.report.options:
@@ -81,8 +86,3 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         """Whether one of the sessions is an evaluation by `protocol`."""
         panels = self.analysis.by or self.analysis.heterogeneity or self.analysis.cluster
         return self.report is None or bool(panels) or len(self.analysis.models) > 1
-
-    @property
-    def specification(self) -> str:
-        """How thresholds were given, in words."""
-        return self.thresholds if isinstance(self.thresholds, str) else "of one's own"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import os
+import pkgutil
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from fractions import Fraction
@@ -180,6 +182,16 @@ class Evaluation(Outcome):
             names = ("auc", "standard_error", "binning_error", "interval", "positives", "negatives", "fraction")
             only = GroupEstimate(model="", group="", **{name: getattr(self, name) for name in names})
             object.__setattr__(self, "estimates", (only,))
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Evaluation:
+        """Return the evaluation in a result that a site has written, whoever has signed it: `fhe-auc check` shows that.
+
+        Raises `InputError` where there is none, and the site's error where the session has no result.
+        """
+        read = pkgutil.resolve_name("fhe_auc.results.result_file:read")  # which knows what evaluations are
+        found: Evaluation = read(path).evaluation()
+        return found
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain types, ready for ``json.dumps``."""

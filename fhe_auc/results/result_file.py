@@ -115,6 +115,8 @@ def parsed(told: Any) -> Result:
     """Return a result from plain JSON, as `write` has made it; raise `InputError` for anything else."""
     try:
         names = [name for name in (*KINDS, ERROR) if name in told]
+        if not all(map(_printable, (value for name, value in told.items() if name != ERROR))):
+            raise InputError("it holds characters that no text of a result has")
         before = [_of_plain(each) for each in told.get("before", ())]
         error = told_error(told[ERROR]) if names == [ERROR] else None
         own = () if error else (_of_plain({name: told[name] for name in names}),)
@@ -122,7 +124,7 @@ def parsed(told: Any) -> Result:
         time = datetime.fromisoformat(told["time"])
         said = {name: str(told[name]) for name in ("party", "session", "version")}
     except (KeyError, TypeError, AttributeError, ValueError, ArithmeticError, msgspec.ValidationError) as wrong:
-        why = str(wrong) if isinstance(wrong, InputError) else type(wrong).__name__
+        why = str(wrong)[:200] if isinstance(wrong, (InputError, msgspec.ValidationError)) else type(wrong).__name__
         raise InputError(f"it is no result of a session, or one of another version of fhe-auc ({why})") from None
     return Result(time=time, outcomes=(*before, *own), asked=asked, error=error, **said)
 
@@ -158,6 +160,13 @@ def told_error(told: Mapping[str, str]) -> FheAucError:
 def earlier(paths: Sequence[Path]) -> list[dict[str, Any]]:
     """Return what files of this site say for `before`, in their order; errors as `read`."""
     return [as_plain(read(path).outcome) for path in paths]
+
+
+def _printable(value: Any) -> bool:
+    """Return whether all texts in a value can be shown anywhere: whoever has signed a file may steer no terminal."""
+    if isinstance(value, dict):
+        return all(map(_printable, (*value, *value.values())))
+    return all(map(_printable, value)) if isinstance(value, list) else not isinstance(value, str) or value.isprintable()
 
 
 def _of_plain(told: Mapping[str, Any]) -> Outcome:

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fhe_auc.base.errors import InputError, Place
-from fhe_auc.question.analysis import Analysis, Questions
+from fhe_auc.question.analysis import PLAIN, Analysis, Questions
 from fhe_auc.rows.arrow_columns import Piece
 from fhe_auc.rows.csv_files import STDIN, TextFormat
 from fhe_auc.rows.entries import Coded, finite_numbers, incomplete_rows, level_text, require_one_spelling
@@ -305,7 +305,7 @@ def _party_name(file: TableFile) -> str:
 
 def write_rows(path: Path, data: PartyData, analysis: Analysis) -> None:
     """Write a party's rows to an ``.npz`` file, for `read_for` with the same analysis."""
-    names = analysis.models if len(analysis.models) > 1 else ("y_score",)
+    names = ("y_score",) if analysis.models == PLAIN.models else analysis.models
     columns: dict[str, Any] = dict(zip(names, data.scores, strict=True))
     for variable, codes in zip(analysis.by, data.groups, strict=True):
         columns[variable.name] = np.array(variable.levels)[codes]

@@ -7,7 +7,6 @@
     record.json            who took part, and who has confirmed the last round; or what went wrong
     status.json            who is awaited at this moment, and why
     lock                   locked while a process runs the session
-    name                   random: what the journal is known by in the folder through which the session runs (`claim`)
 
 Parties see no second message of a round: where one is here, it is sent again. Of what is here, nothing is secret from
 the aggregator, and nothing tells it more than it has seen already; the folder is private, as others must not change it.
@@ -16,7 +15,6 @@ the aggregator, and nothing tells it more than it has seen already; the folder i
 import contextlib
 import json
 import os
-import secrets
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
@@ -32,9 +30,7 @@ from fhe_auc.base.serialise import frame, json_text, unframe
 _CLOSED, _ENTRY = b"fheclos", b"fheentr"
 _LENGTH_BYTES = 8
 _PATIENCE, _PAUSE = 1.0, 0.05  # seconds: `is_running` has the lock for a moment
-_RECORD, _STATUS, _SESSION, _LOCK, _NAME = "record.json", "status.json", "session", "lock", "name"
-CLAIM = "aggregator"
-"""The file in a folder through which a session runs that names its aggregator's journal."""
+_RECORD, _STATUS, _SESSION, _LOCK = "record.json", "status.json", "session", "lock"
 
 
 class Journal(AbstractContextManager["Journal"]):
@@ -46,7 +42,6 @@ class Journal(AbstractContextManager["Journal"]):
     def __init__(self, folder: Path, clock: Clock = SYSTEM) -> None:
         self.folder, self.clock = folder, clock
         self._logs: dict[int, int] = {}
-        self._claims: list[int] = []
         self._lock = lock_folder(folder, "journal", "runs the session of")
 
     def __exit__(self, *error: object) -> None:
@@ -54,10 +49,10 @@ class Journal(AbstractContextManager["Journal"]):
 
     def close(self) -> None:
         """Let other processes run the session; done twice, it does nothing."""
-        for descriptor in (*self._logs.values(), *self._claims, self._lock):
+        for descriptor in (*self._logs.values(), self._lock):
             if descriptor >= 0:
                 os.close(descriptor)
-        self._logs, self._claims, self._lock = {}, [], -1
+        self._logs, self._lock = {}, -1
 
     def bind(self, session: bytes) -> None:
         """Have the journal be a session's; raise `InputError` where it is another one's."""
@@ -69,39 +64,6 @@ class Journal(AbstractContextManager["Journal"]):
             raise InputError(
                 f"journal: {str(self.folder)!r} is of session {bound[:32].decode(errors='replace')}; give session "
                 f"{session.hex()} a folder of its own"
-            )
-
-    def claim(self, folder: Path) -> None:
-        """Make a folder, which must be there, that of this journal's session: no other aggregator runs through it.
-
-        Raises `InputError` where a journal of another name has claimed it, `EvaluationError` where a process with a
-        copy of this one runs: two aggregators of a session would overwrite each other's rounds. The file that says
-        whose it is stays there, so that what is killed can go on.
-        """
-        name = _read(self.folder / _NAME)
-        if name is None:
-            name = secrets.token_hex(16).encode()
-            write_atomically(self.folder / _NAME, name, mode=0o600, durable=True)
-        claim = folder / CLAIM
-        descriptor = open_descriptor(claim, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
-        self._claims.append(descriptor)
-        with naming(claim):
-            if not os.fstat(descriptor).st_size:  # the first one that appends its name has claimed it
-                append(descriptor, name, durable=True)
-            os.lseek(descriptor, 0, os.SEEK_SET)
-            found = os.read(descriptor, len(name))
-        if found != name:
-            raise InputError(
-                f"another aggregator runs a session through {str(folder)!r}, with another journal than "
-                f"{str(self.folder)!r}: go on with that one, or give this session a folder of its own. If the other "
-                f"has never sent a message, and never will, remove {str(claim)!r}"
-            )
-        locked = True
-        with contextlib.suppress(OSError):  # some file systems have no locks
-            locked = _locked(descriptor)
-        if not locked:
-            raise EvaluationError(
-                f"another process runs a session through {str(folder)!r}, with a copy of this journal"
             )
 
     def require_sent(self, newest: int | None, place: str) -> None:

@@ -4,9 +4,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-import numpy as np
-from numpy.typing import NDArray
-
 from fhe_auc.base.errors import MessageError
 from fhe_auc.base.terminal import Progress
 from fhe_auc.results.evaluation import FIRST_SESSION, Evaluation, Outcome, QuantileThresholds, preceded
@@ -23,12 +20,8 @@ def run_on_quantiles(
     parties: Sequence[PartyData],
     progress: Progress | None,
     cheat: str | None = None,
-    edges: Callable[[NDArray[np.float64]], NDArray[np.float64]] | None = None,
 ) -> Evaluation:
-    """Run a session that finds so many thresholds, then `run` at them; return the evaluation, with both's costs.
-
-    `edges` makes others of those found, at which the parties count.
-    """
+    """Run a session that finds so many thresholds, then `run` at them; return the evaluation, with both's costs."""
     first, second = plugin.staged(request, bins)
 
     def in_first(phase: str, done: int, total: int) -> None:
@@ -36,8 +29,8 @@ def run_on_quantiles(
             progress(FIRST_SESSION + phase, done, total)
 
     found = run(registry.finder(plugin), first, parties, in_first)
-    chosen = replace(second, thresholds=found.grid if edges is None else edges(found.grid))
-    return preceded(run(plugin, chosen, parties, progress, cheat, found if edges is None else None), found)
+    chosen = replace(second, thresholds=found.grid)
+    return preceded(run(plugin, chosen, parties, progress, cheat, found), found)
 
 
 def run(

@@ -138,7 +138,7 @@ class Party(Generic[R]):
 
     It answers each round once. It cannot ensure that its *site* submits once: another party, made of the same material,
     would submit again, under secrets that are for one use (zero-sum masks, authenticators), and two results tell how
-    the rows differ. `fhe_auc.machines.site_state.answer` ensures that, across processes and crashes, and compares the
+    the rows differ. `fhe_auc.machines.answers.answer` ensures that, across processes and crashes, and compares the
     number of rows with the site's cap; whoever makes parties without it must do both (`Study.require_rows`).
     """
 

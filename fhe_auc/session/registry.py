@@ -35,7 +35,7 @@ def names() -> tuple[str, ...]:
 def evaluating(name: str) -> Protocol[Evaluation]:
     """Return the installed protocol of that name, for evaluations; raise `UnknownProtocolError` as `load`."""
     return _yielding(
-        Evaluation, name, "finds thresholds and gives no AUC; fhe-auc thresholds and federated_thresholds run it"
+        Evaluation, name, "gives no AUC; where it finds thresholds, fhe-auc thresholds and federated_thresholds run it"
     )
 
 

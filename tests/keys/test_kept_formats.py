@@ -13,7 +13,7 @@ import pytest
 from fhe_auc.base import serialise
 from fhe_auc.base.errors import DeserialisationError
 from fhe_auc.base.serialise import FIRST_KEPT_VERSION, KeptFormat
-from fhe_auc.machines import site_state
+from fhe_auc.machines import answers
 from fhe_auc.session import registry
 from fhe_auc.session.protocol import Request
 from fhe_auc_keys.bundles.announcement import announce
@@ -21,12 +21,13 @@ from fhe_auc_keys.bundles.sealed_bundles import Kept
 from fhe_auc_keys.errors import KeysError, StoreError
 from fhe_auc_keys.site import key_erasure
 from fhe_auc_keys.site.store_check import problems
-from fhe_auc_keys.store.key_store import MAGIC, KeyStore
+from fhe_auc_keys.store.database import Database
+from fhe_auc_keys.store.key_store import _FORMAT, STORE, KeyStore
 from fhe_auc_keys.store.trusted_authorities import Trusted
 from fhe_auc_keys.store.vault import OWN
 from tests.support.certified import NOW, STUDY
 from tests.support.certified import Consortium as Certified
-from tests.support.keys_commands import assert_fails, call, json_of, make_site, ok, open_as
+from tests.support.keys_commands import assert_fails, call, json_of, make_site, ok, open_as, store_of
 from tests.support.keys_folder import NORTH, SESSION
 
 PASSPHRASE = "four random words"  # noqa: S105
@@ -53,8 +54,8 @@ def opened_session(store: KeyStore) -> bytes:
     store.put("identity", OWN, identity.to_bytes())
     Trusted(trust.anchors, (), trust.revocation_lists).keep(store)
     store.put("bundle", name, Kept(document, ends, MATERIAL).to_bytes())
-    state = site_state._Answered(b"asked", b"sent", b"rows", MATERIAL, b"", 900, (), False, "", {})
-    store.put("state", name, site_state._FORMAT.frame(state))
+    state = answers._Answered(b"asked", b"sent", b"rows", MATERIAL, b"", 900, (), False, "", ())
+    store.put("state", name, answers._FORMAT.frame(state))
     return manifest.session
 
 
@@ -70,10 +71,10 @@ def test_sessions_are_not_called_damaged_by_a_later_version_which_closes_them(
         assert (found.entry, found.wrong[:38]) == (f"bundle/{session.hex()}", "session announcement of format version")
         assert f"`fhe-auc keys close {session.hex()} --lose-result`" in found.remedy
         with pytest.raises(KeysError, match="this site gets no result of it"):
-            key_erasure.close(store, session, at=NOW)
+            key_erasure.close(store, session)
         kinds = ("bundle", "state")
         assert all(MATERIAL in store.get(kind, session.hex()) for kind in kinds)
-        key_erasure.close(store, session, at=NOW, lose_result=True)
+        key_erasure.close(store, session, lose_result=True)
         assert not any(MATERIAL in store.get(kind, session.hex()) for kind in kinds)
         assert problems(store, at=NOW) == []
 
@@ -87,8 +88,9 @@ def test_a_key_holder_upgraded_in_mid_session_says_so_keeps_what_it_holds_and_ma
     session = json_of(*asked, "--out", "made")["session"]
     assert open_as("north", "made/north.bundle").exit_code == 0
 
-    def kept() -> dict[Path, bytes]:
-        return {each: each.read_bytes() for each in Path("north/store").rglob("*") if each.is_file()}
+    def kept() -> int:
+        with store_of("north") as store:
+            return store.count
 
     before, again = kept(), ("session", "--from", session, "--without", "east", "--no-result-was-released", *NORTH)
     monkeypatch.setattr(serialise, "FORMAT_VERSION", 200)
@@ -147,7 +149,8 @@ def test_a_key_store_of_a_newer_version_is_not_called_damaged(tmp_path: Path) ->
     """Whoever reads that it is damaged takes the backup, which is as new, or makes a new one."""
     store = tmp_path / "site"
     KeyStore.create(store, PASSPHRASE, log2_cost=10).close()
-    newer = KeptFormat(MAGIC, bytes, "key store header", version=FIRST_KEPT_VERSION + 1)
-    (store / "store.header").write_bytes(newer.frame(b"who knows"))
+    newer = KeptFormat(_FORMAT.magic, bytes, "key store header", version=FIRST_KEPT_VERSION + 1)
+    with Database(store / STORE) as database:
+        database.change("update header set data = ?", newer.frame(b"who knows"))
     with pytest.raises(StoreError, match=r"from a newer fhe-auc than this, .*: install the newer one here$"):
         KeyStore(store, PASSPHRASE)

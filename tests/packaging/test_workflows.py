@@ -40,6 +40,8 @@ def faults(name: str, text: str) -> Iterator[str]:
     for line in re.findall(r"uses:.*", text):
         if not re.fullmatch(r"uses: actions/[a-z-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", line):
             yield f"{line}: not a commit of GitHub's own actions"
+    if missing := [path for path in re.findall(r"\btests/[\w/.]+", text) if not (ROOT / path).exists()]:
+        yield f"there is no {missing}"
     jobs = found["jobs"]
     if {job: said["permissions"] for job, said in jobs.items() if "permissions" in said} != (
         RIGHTS if name == "release" else {}
@@ -139,6 +141,7 @@ def test_no_job_may_do_more_than_it_must(name: str) -> None:
         ("sha256sum --check --strict && tar", "cat; tar", "summed"),
         ("name: ${{ needs.build.outputs.files }}", "name: dist", "summed"),
         ("make lint", "make lint publish-now", "no such target"),
+        ("make lint", "make lint ARGS=tests/nothing", "there is no"),
         ("timeout-minutes: 20", "timeout-minutes: 999", "too long"),
     ],
 )

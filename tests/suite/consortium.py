@@ -13,6 +13,7 @@ import logging
 import math
 import os
 import shutil
+import sqlite3
 import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -36,7 +37,7 @@ from fhe_auc.session.protocol import Request, Session
 from fhe_auc_keys.bundles.sealed_bundles import seal_session
 from fhe_auc_keys.site.policy import Policy
 from fhe_auc_keys.store.budget import Ledger, Limit
-from fhe_auc_keys.store.key_store import TRAIL, KeyStore
+from fhe_auc_keys.store.key_store import KeyStore
 from fhe_auc_keys.store.trusted_authorities import Trusted
 from fhe_auc_keys.store.vault import OWN, create_with_random_passphrase
 from tests.suite.memory_exchange import Memory
@@ -157,16 +158,19 @@ class Night:
     """A session, and what is known of it."""
 
     number: int
-    session: str
+    session: str  # its id, hexadecimal
     begun: float  # seconds since the world's beginning
     files: Mapping[str, bytes]  # that open it
     why: str = ""  # it has failed, as its aggregator's record says
     auc: float | None = None  # that of the first site that had a result
     used: dict[str, set[int]] = field(default_factory=dict)  # by site, the versions of its rows that it went in with
 
-    @property
-    def folder(self) -> str:
-        return f"night-{self.number}"
+    def file(self, who: str, name: str) -> str:
+        """Return where a role's file is."""
+        return f"{who}/{self.session}/{name}"
+
+    def __str__(self) -> str:
+        return f"night {self.number}"
 
 
 class World:
@@ -175,7 +179,7 @@ class World:
     def __init__(self, case: Case, seed: int) -> None:
         self.case, self.seed = case, seed
         self.physics = Physics()
-        self.physics.renamed = self._kept
+        self.physics.committed = self._kept
         self.exchange = Memory()
         for clock in CLOCKS.values():
             clock.physics = self.physics
@@ -229,13 +233,14 @@ class World:
             at=at,
         )
         files = {f"{name}.bundle": data for name, data in sealed.parties.items()}
-        to_all = {"sealed": "aggregator.bundle", "helper": "session.helper"}
-        files[to_all.get(session.manifest.keys, "session.convened")] = sealed.aggregator
+        files |= {"session": sealed.announcement}
+        if session.manifest.keys == "sealed":
+            files["aggregator.bundle"] = sealed.aggregator
         night = Night(len(self.nights) + 1, session.manifest.session.hex(), self.physics.passed, files)
         self.nights.append(night)
         for name, data in files.items():
-            self.exchange.put(f"{night.folder}/{name}", data)
-            self.genuine.setdefault(f"{night.folder}/{name}", []).append(data)
+            self.exchange.put(night.file("north", name), data)
+            self.genuine.setdefault(night.file("north", name), []).append(data)
 
     def write_rows(self, name: str) -> None:
         data = rows(name, self.version[name], self.seed)
@@ -252,7 +257,7 @@ class World:
         own = self.folder / name
         config = {
             "role": {ADDER: "aggregator", HELPER: "helper"}.get(name, "site"),
-            "inbox": "exchange",
+            "exchange": "exchange",
             "state": str(own / "state"),
             "store": str(own / "store"),
             "passphrase-file": str(own / "passphrase"),
@@ -269,7 +274,7 @@ class World:
             with self.physics.turn_of(name, fault, at):
                 if name not in self.servers:
                     view = View(self.physics, self.exchange, self._put)
-                    server = serve.Server(self.config(name), clock=CLOCKS[name], inboxes=[view], apart=False)
+                    server = serve.Server(self.config(name), clock=CLOCKS[name], exchange=view, apart=False)
                     self.servers[name] = server.__enter__()
                 self.servers[name].look()
         except Killed:
@@ -295,8 +300,11 @@ class World:
         return read_status(self.folder / name / "state") or {}
 
     def step(self, name: str, night: Night) -> str:
-        steps = (each["step"] for each in self.status(name).get("sessions", ()) if each["folder"] == night.folder)
+        steps = (each["step"] for each in self.status(name).get("sessions", ()) if each["session"] == night.session)
         return str(next(steps, ""))
+
+    def store(self, name: str) -> KeyStore:
+        return KeyStore(self.folder / name / "store", self._keys[name])
 
     def journal(self, night: Night) -> Path:
         return self.folder / ADDER / "state" / "journals" / night.session
@@ -340,7 +348,7 @@ class World:
 
     def mend(self) -> None:
         """What was late arrives; who has sent files that are damaged is told, and sends them again."""
-        opening = {f"{night.folder}/{name}": data for night in self.nights for name, data in night.files.items()}
+        opening = {night.file("north", name): data for night in self.nights for name, data in night.files.items()}
         for name, data in opening.items():
             if self.exchange.files.get(name, (b"",))[0] != data:
                 self.exchange.put(name, data)
@@ -357,11 +365,12 @@ class World:
         shutil.copytree(self.folder / name, backup)
         self.backups[name] = backup
 
-    def restore(self, name: str) -> None:
+    def restore(self, name: str, what: str = "") -> None:
+        """Put a role's machine back to the copy, or `what` of it."""
         if name in self.backups:
             self._bury(name)
-            shutil.rmtree(self.folder / name)
-            shutil.copytree(self.backups[name], self.folder / name)
+            shutil.rmtree(self.folder / name / what)
+            shutil.copytree(self.backups[name] / what, self.folder / name / what)
             self.restored.add(name)
 
     # --- What must hold ----------------------------------------------------------------------------------------------
@@ -376,13 +385,13 @@ class World:
         if data not in (known := self.genuine.setdefault(name, [])):
             known.append(data)
 
-    def _kept(self, path: str) -> None:
-        """A role has put a file onto its disk: a site's of a session means that it goes in with its rows of now."""
-        at, role = Path(path), self.physics.role
-        if at.parent.name == "state" and at.parent.parent.name == "store" and role in SITES:
-            for night in self.nights:
-                if night.session == at.name and (role not in night.used or role in self.restored):
-                    night.used.setdefault(role, set()).add(self.version[role])
+    def _kept(self, connection: sqlite3.Connection) -> None:
+        """A role's store has changed: with a site's state of a session it goes in with its rows of now."""
+        role = self.physics.role
+        kept = {name for (name,) in connection.execute("select name from entry where kind = 'state'")}
+        for night in self.nights if role in SITES else ():
+            if night.session in kept and (role not in night.used or role in self.restored):
+                night.used.setdefault(role, set()).add(self.version[role])
 
     def check(self, name: str) -> None:
         """After a role has looked."""
@@ -413,11 +422,11 @@ class World:
         return [night for night in self.nights if any((name, night.session) == each[:2] for each in self.said)]
 
     def _check_budget(self, name: str) -> None:
-        with KeyStore(self.folder / name / "store", self._keys[name]) as store:
+        with self.store(name) as store:
             spent = Ledger.stored(store).entries
         for night in self.submitted(name):
-            if night.session not in spent:
-                raise Broken(f"{name} has submitted to {night.folder}, and forgotten what that spends")
+            if night.session not in spent and name not in self.restored:  # then a person has to find out
+                raise Broken(f"{name} has submitted to {night}, and forgotten what that spends")
         if sum(each.epsilon for each in spent.values()) > EPSILON * NIGHTS + 1e-6:
             raise Broken(f"{name} has spent more than its limit")
         if len(self.submitted(name)) > NIGHTS:
@@ -427,7 +436,7 @@ class World:
         for name in self.counted(night):
             file = self.result(name, night)
             if file is None:
-                raise Broken(f"{name} has no result of {night.folder}, which has ended")
+                raise Broken(f"{name} has no result of {night}, which has ended")
             outcomes.read(file)
 
     def forget_errors(self) -> None:
@@ -456,20 +465,23 @@ class World:
                 if sure:
                     self._check_results(night)
                 for name in self.counted(night):
-                    trail = (self.folder / name / "store" / TRAIL).read_text("utf-8").splitlines()
-                    if not any('"submitted"' in line and night.session in line for line in trail):
-                        raise Broken(f"{name} has submitted to {night.folder}, and its audit trail does not say so")
+                    with self.store(name) as store:
+                        trail = store.trail()
+                    if not any(b'"submitted"' in line and night.session.encode() in line for line in trail):
+                        raise Broken(f"{name} has submitted to {night}, and its audit trail does not say so")
                 continue
             health = {name: str(self.status(name).get("health", "")) for name in self.roles}
             steps = {name: self.step(name, night) for name in self.roles}
             said = " | ".join((night.why, *steps.values(), *health.values()))
             if sure and not any("hours-between" in step for step in steps.values()):
-                raise Broken(f"{night.folder} has no result, and nothing has kept it from that: {said}")
+                raise Broken(f"{night} has no result, and nothing has kept it from that: {said}")
             asked = steps[ADDER].startswith(("ended, but not for", "refused"))
-            if not any(name in night.why for name in (*self.roles, "helper", night.folder)) and not asked:
-                raise Broken(f"{night.folder} has not ended, and nobody is named: {said}")
-            if health[ADDER] == "ok" and not asked:
-                raise Broken(f"{night.folder} has failed, and the aggregator is well: {said}")
+            if not any(name in night.why for name in (*self.roles, "helper", str(night))) and not asked:
+                raise Broken(f"{night} has not ended, and nobody is named: {said}")
+            later = [other for other in self.nights if other.begun > night.begun]
+            mended = any(is_finished(read_record(self.journal(other))) for other in later)
+            if health[ADDER] == "ok" and not asked and not mended:
+                raise Broken(f"{night} has failed, and the aggregator is well: {said}")
 
 
 def _check_result(world: World, night: Night, name: str, file: Path, counted: Sequence[str]) -> None:
@@ -478,13 +490,13 @@ def _check_result(world: World, night: Night, name: str, file: Path, counted: Se
     except EvaluationError:
         return
     if name not in counted:
-        raise Broken(f"{name} has a result of {night.folder}, and does not count")
+        raise Broken(f"{name} has a result of {night}, and does not count")
     night.auc = found.auc if night.auc is None else night.auc
     if night.auc != found.auc:
-        raise Broken(f"{name} has another result of {night.folder} than others have")
+        raise Broken(f"{name} has another result of {night} than others have")
     own = [[rows(each, version, world.seed) for version in night.used.get(each, ())] for each in counted]
     if found.parties != len(counted) or not any(_fits(world.case, found, sites) for sites in itertools.product(*own)):
-        raise Broken(f"{name} has a result of {night.folder} that is not that of the rows of {', '.join(counted)}")
+        raise Broken(f"{name} has a result of {night} that is not that of the rows of {', '.join(counted)}")
 
 
 def _fits(case: Case, found: Any, sites: Sequence[PartyData]) -> bool:

@@ -14,19 +14,14 @@ class Memory(Exchange):
 
     def __init__(self) -> None:
         self.files: dict[str, tuple[bytes, int]] = {}
-        self._changes: dict[str, int] = {}  # of places, by what comes and goes directly in them
         self._writes = count(1)
-        self.prepared: set[str] = set()  # places that others put files into
 
     def __str__(self) -> str:
         return "memory"
 
     def list(self, place: str) -> dict[str, Version]:
         below = [name.removeprefix(place).partition("/") for name in self.files if name.startswith(place)]
-        return {
-            first + slash: (self._changes.get(f"{place}{first}/", 0) if slash else self.files[place + first][1],)
-            for first, slash, _ in below
-        }
+        return {first + slash: () if slash else (self.files[place + first][1],) for first, slash, _ in below}
 
     def read(self, name: str, longest: int = LONGEST) -> bytes:
         if name not in self.files:
@@ -37,15 +32,7 @@ class Memory(Exchange):
         return data
 
     def put(self, name: str, data: bytes) -> None:
-        if name.endswith("/"):
-            self.prepared.add(name)
-        else:
-            self.files[name] = data, self._changed(name)
+        self.files[name] = data, next(self._writes)
 
     def remove(self, name: str) -> None:
-        if self.files.pop(name, None) is not None:
-            self._changed(name)
-
-    def _changed(self, name: str) -> int:
-        number = self._changes[name[: name.rfind("/") + 1]] = next(self._writes)
-        return number
+        self.files.pop(name, None)

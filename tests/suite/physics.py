@@ -1,13 +1,15 @@
 """What a machine does to the role that runs on it: it dies at a write, its disk is full, a listing is old, time jumps.
 
-Durable are what roles put into the exchange, and, below production code, what `os.replace`, `os.rename`, `os.mkdir`,
-`os.unlink` and `os.write` to a file have done. Roles take turns; `Physics.role` is whose turn it is.
+Durable are what roles put into the exchange, what a key store has committed, and, below production code, what
+`os.replace`, `os.rename`, `os.mkdir`, `os.unlink` and `os.write` to a file have done. Roles take turns; `Physics.role`
+is whose turn it is.
 """
 
 from __future__ import annotations
 
 import errno
 import os
+import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta, timezone
@@ -18,6 +20,7 @@ import pytest
 from fhe_auc.base.clock import Clock
 from fhe_auc.base.exchange import Exchange, Version
 from fhe_auc.base.files import LONGEST
+from fhe_auc_keys.store import database
 from tests.suite.memory_exchange import Memory
 
 BEGIN = datetime(2030, 5, 1, 12, tzinfo=timezone.utc)
@@ -40,7 +43,7 @@ class Physics:
         self.writes, self.dead = 0, False
         self.passed = 0.0  # seconds since the world's beginning
         self.ahead: dict[str, float] = {}  # by how much a role's clock is ahead
-        self.renamed: Callable[[str], None] = lambda path: None
+        self.committed: Callable[[sqlite3.Connection], None] = lambda connection: None
 
     @contextmanager
     def turn_of(self, role: str, fault: str = "", at: int = 0) -> Iterator[None]:
@@ -76,20 +79,21 @@ class Physics:
             call = getattr(os, name)
 
             def writing(*given: Any, **named: Any) -> Any:
-                if not self.role:
-                    return call(*given, **named)
-
-                def done() -> Any:
-                    returned = call(*given, **named)
-                    if name == "replace":
-                        self.renamed(os.fspath(given[1]))
-                    return returned
-
-                return self.durable(done, grows=name in GROWING)
+                return self.durable(lambda: call(*given, **named), grows=name in GROWING)
 
             return writing
 
+        ends = database.commit
+
+        def commit(connection: sqlite3.Connection) -> None:
+            def done() -> None:
+                ends(connection)
+                self.committed(connection)
+
+            self.durable(done, grows=True)
+
         with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(database, "commit", commit)
             for name in (*GROWING, "unlink"):
                 patch.setattr(os, name, below(name))
             patch.setattr(os, "fsync", lambda descriptor: None)
@@ -135,10 +139,7 @@ class View(Exchange):
             self._memory.put(name, data)
             self._told(name, data)
 
-        if name.endswith("/"):
-            self._memory.put(name, data)
-        else:
-            self._physics.durable(put, grows=True)
+        self._physics.durable(put, grows=True)
 
     def remove(self, name: str) -> None:
         self._physics.durable(lambda: self._memory.remove(name), grows=False)

@@ -22,12 +22,12 @@ import numpy as np
 import pytest
 
 from fhe_auc.base.errors import DeserialisationError, EvaluationError, FheAucError, InputError, MessageError
-from fhe_auc.base.exchange import Arrivals, Folder
-from fhe_auc.base.logs import RoleLog
+from fhe_auc.base.exchange import Exchange, Folder
 from fhe_auc.base.names import HELPER
 from fhe_auc.base.serialise import decode, encode
 from fhe_auc.machines import file_transport, outcomes, site_role
-from fhe_auc.machines.site_state import Joined, site_storage, spent_by
+from fhe_auc.machines.answers import _FORMAT
+from fhe_auc.machines.site_state import Joined, site_storage
 from fhe_auc.question.analysis import PLAIN, Analysis
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.rows.party_files import write_rows
@@ -39,6 +39,7 @@ from fhe_auc.session.nothing import Nothing
 from fhe_auc.session.party import Party
 from fhe_auc.session.protocol import Protocol, Request
 from fhe_auc_keys.bundles.session_keys import PartySecrets, aggregator_material, public_context
+from tests.support.machines import Attendant
 from tests.support.several import SEX, made
 from tests.support.wire import flipped
 
@@ -199,17 +200,19 @@ class SiteInMemory(Site):
 
 
 class SiteInStore(Site):
-    """A key store; answers come through a folder."""
+    """A key store; what serves answers, through an exchange."""
 
-    def __init__(self, config: Mapping[str, Any], folder: Path) -> None:
-        self.config, self.folder = config, folder
+    def __init__(self, config: Mapping[str, Any], exchange: Exchange, session: bytes) -> None:
+        self.config, self.exchange, self._role = config, exchange, Attendant(config, exchange, session)
 
     def respond(self, message: bytes) -> bytes:
-        number = parsed(message).round
-        exchange = Folder(self.folder, make=True)
-        exchange.put(file_transport.message_name("", number), message)
-        file, _ = file_transport.answer(Arrivals(exchange), "", self.config, number, RoleLog())
-        return exchange.read(file)
+        number, meeting = parsed(message).round, self._role.meeting
+        name = file_transport.message_name(number, to_helper=self._role.name == meeting.helper)
+        self.exchange.put(meeting.place(meeting.aggregator) + name, message)
+        session = self._role.look()
+        if session.wrong and session.outcome is None:
+            raise EvaluationError(session.wrong)
+        return self._role.said(number)
 
     def ask_again(self, message: bytes, answer: bytes) -> None:
         assert self.respond(message) == answer
@@ -231,7 +234,7 @@ class SiteInStore(Site):
             with pytest.raises(FheAucError):  # it is closed: what it took is gone
                 kept.session(session)
         (file,) = files
-        told = spent_by(state or b"")[1]
+        told = _FORMAT.unframe(state or b"").outcome
         failure = json.loads(file.read_text(encoding="utf-8")).get("error", {})
         assert told == failure.get("type", "result")
         return outcomes.read(file)
@@ -287,9 +290,8 @@ class World:
             if name != HELPER:
                 own |= {"data": str(self.folder / f"{name}.npz"), "results": str(self.folder / f"results of {name}")}
                 write_rows(Path(own["data"]), self.data[name], self.case.analysis)
-            exchange = self.folder / f"exchange of {name}"
-            exchange.mkdir()
-            self.sites[name] = SiteInStore(own, exchange)
+            exchange = Folder(self.folder / f"exchange of {name}", make=True)
+            self.sites[name] = SiteInStore(own, exchange, self.manifest.session)
 
     def _signed(self, name: str, config: Mapping[str, Any]) -> Callable[[], Party[Any]]:
         with site_storage().site(config) as store:

@@ -1,17 +1,11 @@
-"""Sessions with a helper, of which some may be absent, or what they say is changed on its way; and over files."""
+"""Sessions with a helper, of which some may be absent, or what they say is changed on its way."""
 
-from collections.abc import Callable, Mapping
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
-from fhe_auc.base.exchange import Folder
-from fhe_auc.base.names import HELPER
 from fhe_auc.base.serialise import decode
-from fhe_auc.machines.aggregator_role import run
-from fhe_auc.machines.file_transport import FileTransport
 from fhe_auc.rows.party_data import PartyData
 from tests.support import exact_sessions, wire
-from tests.support.machines import answer_in
 
 SITES = 4
 
@@ -52,33 +46,3 @@ class Play(exact_sessions.Play):
 
 def payload_of(data: bytes, shape: type[Any]) -> Any:
     return decode(wire.payload_of(data), shape, "payload")
-
-
-class Attended(FileTransport):
-    """All who are asked answer as soon as the message is there, and asked twice say the same; each from its store.
-
-    The helper's messages have a folder of their own. The aggregator dies once the round `killed_in` is answered.
-    """
-
-    def __init__(self, exchange: Path, roles: Mapping[str, Any], killed_in: int, *of: Any) -> None:
-        super().__init__([Folder(exchange, make=True)], "", *of)
-        self._exchange, self._roles, self._killed_in = exchange, roles, killed_in
-
-    def tell(self, awaited: Any, deadline: float) -> None:
-        super().tell(awaited, deadline)
-        for name in self.aggregator.asked:
-            folder = self._exchange / ("helpers" if name == HELPER else "")
-            said = set()
-            for _ in range(2):
-                file, _ = answer_in(folder, self._roles[name], self.aggregator.round)
-                said.add((file.stem, file.read_bytes()))
-            assert [stem for stem, _ in said] == [name]
-        if self.aggregator.round == self._killed_in:
-            raise KeyboardInterrupt
-
-
-def played_over_files(
-    aggregator: Mapping[str, Any], roles: Mapping[str, Any], exchange: Path, *, killed_in: int = 0
-) -> Any:
-    """The record of a session of these roles, by their configurations."""
-    return run({**aggregator, "round-timeout": 60.0}, lambda *of: Attended(exchange, roles, killed_in, *of))

@@ -4,20 +4,26 @@ import copy
 import json
 import shutil
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 import pytest
 
-from fhe_auc.base.exchange import Arrivals, Folder
+from fhe_auc.base.clock import SYSTEM
+from fhe_auc.base.exchange import Arrivals, Exchange, Folder
 from fhe_auc.base.logs import RoleLog
-from fhe_auc.machines import file_transport, outcomes
-from fhe_auc.machines.site_state import site_storage
+from fhe_auc.machines import aggregator_role, outcomes
+from fhe_auc.machines.file_transport import FileTransport, submission_name
+from fhe_auc.machines.isolation import Isolation
+from fhe_auc.machines.served_session import Answering, Session
+from fhe_auc.machines.site_state import Meeting, Standing, site_storage
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
 from fhe_auc.session.journal import read_record
 from fhe_auc.session.protocol import Request
+from fhe_auc_keys.site.unattended import meeting_of
 from tests.support.exact_sessions import pairs_of
 from tests.support.nothing import rows_in
 from tests.support.pooled import rounding
@@ -97,12 +103,66 @@ def moved(config: Mapping[str, Any], folder: Path, to: Path) -> dict[str, Any]:
     return {name: value.replace(str(folder), str(to)) for name, value in config.items()}
 
 
-def answer_in(folder: Path, config: Mapping[str, Any], number: int) -> tuple[Path, bool]:
-    """Have a role answer a round in a folder; return the file, and whether the session has ended for it."""
-    file, ended = file_transport.answer(Arrivals(Folder(folder)), "", config, number, RoleLog())
-    return folder / file, ended
+class Attendant:
+    """A site or a helper, by its configuration, that looks into an exchange once a call, as what serves does."""
+
+    def __init__(self, config: Mapping[str, Any], exchange: Exchange, session: bytes) -> None:
+        self.config, self.exchange = config, exchange
+        with site_storage().site(config) as kept:
+            self.name, self.meeting = kept.name, meeting_of(kept._store, session)  # type: ignore[attr-defined]
+
+    def look(self) -> Session:
+        """Answer the newest round."""
+        holder, log = self.config["holder"], RoleLog()
+        part = Answering(
+            self.config, site_storage(), Isolation(log, apart=False), SYSTEM, Standing(self.name, (holder,))
+        )
+        session = Session(holder, self.meeting.session.hex(), SYSTEM, Arrivals(self.exchange, log), log)
+        session.meeting = self.meeting
+        part.attend(session)
+        return session
+
+    def said(self, number: int) -> bytes:
+        """What it has answered in a round."""
+        return self.exchange.read(self.meeting.place(self.name) + submission_name(number))
 
 
-def newest_in(folder: Path) -> int | None:
-    """Return the last round that has begun in a folder."""
-    return file_transport.newest_round(Arrivals(Folder(folder)), "")
+class Attended(FileTransport):
+    """All who are asked answer as soon as the message is there, and asked twice say the same; each from its store.
+
+    The aggregator dies once the round `killed_in` is answered; who is `absent` answers nothing.
+    """
+
+    def __init__(
+        self, exchange: Exchange, roles: Mapping[str, Any], meeting: Meeting, killed_in: int, absent: str, *rest: Any
+    ) -> None:
+        super().__init__(exchange, meeting, *rest)
+        self._roles = {name: Attendant(config, exchange, meeting.session) for name, config in roles.items()}
+        self._killed_in, self._absent = killed_in, absent
+
+    def tell(self, awaited: Mapping[str, str], deadline: float) -> None:
+        super().tell(awaited, deadline)
+        for name in set(self.aggregator.asked) - {self._absent}:
+            said = set[bytes]()
+            for _ in range(2):
+                self._roles[name].look()
+                said.add(self._roles[name].said(self.aggregator.round))
+            assert len(said) == 1
+        if self.aggregator.round == self._killed_in:
+            raise KeyboardInterrupt
+
+
+def played_over_files(
+    aggregator: Mapping[str, Any],
+    roles: Mapping[str, Any],
+    exchange: Path,
+    *,
+    killed_in: int = 0,
+    absent: str = "",
+    **changes: Any,
+) -> Any:
+    """The record of a session of these roles, by their configurations."""
+    meeting = site_storage().opens(aggregator, Path(aggregator["session"]).read_bytes())
+    assert meeting is not None
+    asked = Folder(exchange, make=True), roles, meeting, killed_in, absent
+    return aggregator_role.run({**aggregator, "round-timeout": 60.0, **changes}, partial(Attended, *asked))

@@ -56,7 +56,12 @@ interval = 0.95
 def config_of(name: str, role: str, **more: Any) -> dict[str, Any]:
     """What a role's process reads that serves, with a site's rows in ``NAME.csv``."""
     own = {"data": f"{name}.csv", "results": f"{name}/results"} if role == "site" else {}
-    places = {"inbox": "inbox", "state": f"{name}/state", "store": f"{name}/store", "passphrase-file": "passphrase"}
+    places = {
+        "exchange": "exchange",
+        "state": f"{name}/state",
+        "store": f"{name}/store",
+        "passphrase-file": "passphrase",
+    }
     return {"role": role, **places, **own, **more}
 
 
@@ -67,7 +72,7 @@ def make_roles(folder: Path) -> Path:
         patch.setattr(KeyStore, "create", functools.partial(KeyStore.create, log2_cost=10))
         patch.chdir(folder)
         Path("authority").mkdir()
-        Path("inbox").mkdir()
+        Path("exchange").mkdir()
         write_study("study.toml", most_away=1)
         Path("policy.toml").write_text(POLICY)
         Path("passphrase").write_text(PASSPHRASE)
@@ -122,27 +127,43 @@ def until(condition: Callable[[], bool]) -> None:
     wait_for(condition, PATIENCE, meanwhile=look, told=told, pause=0.02)
 
 
-def make_session(folder: str = "night-1", *options: str, into: str = "inbox", holder: str = HOLDER) -> str:
-    """Make a session; its files arrive as a slow copy does."""
+def make_session(night: str = "night-1", *options: str, publish: bool = True, holder: str = HOLDER) -> str:
+    """Make a session, whose files then arrive in the place of its maker; return its id."""
     shown = [f"{name}/{name}.credential" for name in SITES]
     asked = ("--aggregator", f"{ADDER}/{ADDER}.credential", "--study", "study.toml", "--thresholds", "uniform:16")
     made = ok(
-        "session", *shown, *at(holder), "--passphrase-file", "passphrase", *asked, "--out", folder, "--json", *options
+        "session", *shown, *at(holder), "--passphrase-file", "passphrase", *asked, "--out", night, "--json", *options
     )
-    Path(into, folder).mkdir()
-    for file in sorted(Path(folder).iterdir()):
-        shutil.copy(file, Path(into, folder))
-    return str(json.loads(made.stdout)["session"])
+    session = str(json.loads(made.stdout)["session"])
+    for file in Path(night).glob("session.*"):
+        file.rename(file.with_name("session"))
+    Path(f"{night}.id").write_text(session)
+    if publish:
+        put(night, holder=holder)
+    return session
 
 
-def convene(folder: str = "night-1", *options: str, into: str = "inbox") -> str:
+def place(who: str, night: str = "night-1") -> Path:
+    """Where somebody writes in a session."""
+    return Path("exchange", who, Path(f"{night}.id").read_text())
+
+
+def put(night: str = "night-1", *, holder: str = HOLDER, but: str = "") -> None:
+    """Have a session's files arrive, all but one, as a slow copy does."""
+    place(holder, night).mkdir(parents=True, exist_ok=True)
+    for file in sorted(Path(night).iterdir()):
+        if file.name != but:
+            shutil.copy(file, place(holder, night))
+
+
+def convene(night: str = "night-1", *options: str) -> str:
     """Make a session with a helper, in which a site may be away; a party convenes it."""
     Path("policy.toml").write_text(POLICY.replace(HOLDER, "north"))
     for name in (*SITES, HELPER):
         ok("policy", "policy.toml", *at(name), "--passphrase-file", "passphrase")
     change(ADDER, holder="north")
     helped = ("--keys", "helper", "--helper", f"{HELPER}/{HELPER}.credential", "--min-parties", "2")
-    return make_session(folder, *helped, *options, into=into, holder="north")
+    return make_session(night, *helped, *options, holder="north")
 
 
 def change(name: str, **entries: Any) -> None:
@@ -158,8 +179,9 @@ def status(name: str) -> dict[str, Any]:
     return {**told, "wrong": wrong}
 
 
-def step(name: str, folder: str = "night-1") -> str:
-    return next((each["step"] for each in status(name).get("sessions", ()) if each["folder"] == folder), "")
+def step(name: str, night: str = "night-1") -> str:
+    session = Path(f"{night}.id").read_text()
+    return next((each["step"] for each in status(name).get("sessions", ()) if each["session"] == session), "")
 
 
 def results(name: str) -> list[Path]:

@@ -12,7 +12,8 @@ from typing import Any, get_args
 import msgspec
 import numpy as np
 
-from fhe_auc.machines.site_state import LocalSites, Records, answer, site_storage
+from fhe_auc.machines.answers import answer
+from fhe_auc.machines.site_state import LocalSites, Records, site_storage
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
 from fhe_auc.session.aggregator import Aggregator

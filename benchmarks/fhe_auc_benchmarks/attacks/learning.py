@@ -23,7 +23,8 @@ from fhe_auc.base.errors import FheAucError
 from fhe_auc.base.names import AGGREGATOR, HELPER
 from fhe_auc.base.serialise import encode
 from fhe_auc.input_proofs.sessions import InputProofs
-from fhe_auc.machines.site_state import answer, site_storage
+from fhe_auc.machines.answers import answer
+from fhe_auc.machines.site_state import site_storage
 from fhe_auc.rows.counts import count
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry

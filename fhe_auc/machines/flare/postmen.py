@@ -30,6 +30,7 @@ TASK, LETTER, REFUSED = "fhe_auc", "fhe-auc.letter", "fhe-auc.refused"
 _SERVER = ("exchange", "clients", "coordinator", "every", "hours")
 _SITE = ("exchange", "name", "coordinator")
 _POLL = 0.2  # seconds
+_EVERY, _WAIT = 60.0, 15.0  # seconds between letters, and for a role to answer
 _PATIENCE = 600  # seconds for an answer
 
 
@@ -65,7 +66,7 @@ def carry(controller: Controller, fl_ctx: FLContext, abort_signal: Signal, confi
         raise InputError("exchange is not configured")
     names = {str(client): str(site) for site, client in clients.items()}
     coordinator = str(config.get("coordinator") or "")
-    hub = Hub(Folder(Path(str(config["exchange"]))), names, float(config.get("every") or 60), coordinator)
+    hub = Hub(Folder(Path(str(config["exchange"]))), names, float(config.get("every") or _EVERY), coordinator)
     end = time.monotonic() + (3600 * float(config.get("hours") or 0) or math.inf)
     ended: SimpleQueue[tuple[str, Task, bytes | str]] = SimpleQueue()
     out: dict[str, Task] = {}  # by client
@@ -106,7 +107,7 @@ class Answerer(Executor):  # type: ignore[misc] # FLARE has no types
         try:
             config = _config(fl_ctx, fl_ctx.get_identity_name(), _SITE)
             exchange, coordinator = Folder(Path(str(config["exchange"]))), bool(config.get("coordinator"))
-            letter = answer(exchange, str(config["name"]), shareable[LETTER], coordinator=coordinator)
+            letter = answer(exchange, str(config["name"]), shareable[LETTER], coordinator=coordinator, wait=_WAIT)
             return Shareable({LETTER: letter})
         except Exception as error:
             LOGGER.exception("not answered")

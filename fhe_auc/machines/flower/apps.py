@@ -32,7 +32,9 @@ REFUSED = 101
 """Flower error code of a site that could not answer: the reason is the kind of error, never its text."""
 
 _RECORD, _ARRAY = "fhe-auc", "letter"
-_POLL = 0.2, 1.0  # seconds between looks, at first and at most
+_POLL, _RARE = 0.5, 5.0  # seconds between looks, while a letter is out and else
+_EVERY = 300.0  # seconds between letters: each takes a process at the node
+_WAIT = 15.0  # seconds for a role to answer
 _PATIENCE = 600.0  # seconds for which a letter waits for a node that is away
 
 client = ClientApp()
@@ -43,14 +45,15 @@ server = ServerApp()
 def query(message: Message, context: Context) -> Message:
     """Answer a letter, for a ClientApp of one's own, too.
 
-    The node's configuration has ``exchange``, a folder, ``name``, the site's, and where the members' file is made here
-    ``coordinator=true``.
+    The node's configuration has ``exchange``, a folder, ``name``, the site's, where the members' file is made here
+    ``coordinator=true``, and if need be ``wait``, the seconds for which a role may answer what has come.
     """
     write_to_stderr()
     try:
         config = _virtual(context) or context.node_config
         exchange, name = Folder(Path(str(config["exchange"]))), str(config["name"])
-        content = packed(answer(exchange, name, unpacked(message), coordinator=bool(config.get("coordinator"))))
+        coordinator, wait = bool(config.get("coordinator")), float(config.get("wait", _WAIT))
+        content = packed(answer(exchange, name, unpacked(message), coordinator=coordinator, wait=wait))
     except Exception as error:  # Flower would tell the server its text, which may hold what must stay here
         LOGGER.exception("not answered")
         return Message(Error(REFUSED, type(error).__name__), reply_to=message)
@@ -83,10 +86,10 @@ def carry(grid: Grid, config: Mapping[str, Any]) -> None:
     if not config.get("exchange"):
         raise InputError("exchange is not configured")
     exchange, names = Folder(Path(str(config["exchange"]))), _names(str(config.get("nodes") or ""))
-    hub = Hub(exchange, names, float(config.get("every") or 60), str(config.get("coordinator") or ""))
+    every = float(config.get("every") or _EVERY)
+    hub = Hub(exchange, names, every, str(config.get("coordinator") or ""))
     end = time.monotonic() + (3600 * float(config.get("hours") or 0) or math.inf)
     out: dict[str, tuple[str, float]] = {}  # by letter: to which node, and until when it waits
-    pause = _POLL[0]
     while time.monotonic() < end:
         for node, letter in hub.letters(map(str, grid.get_node_ids())).items():
             message = Message(packed(letter), int(node), TYPE, ttl=_PATIENCE)
@@ -107,8 +110,7 @@ def carry(grid: Grid, config: Mapping[str, Any]) -> None:
             if time.monotonic() > until:
                 del out[sent_id]
                 hub.failed(node, f"no answer within {_PATIENCE:g} s")
-        pause = _POLL[0] if replies else min(2 * pause, _POLL[1])
-        time.sleep(pause)
+        time.sleep(min(_POLL if out or replies else _RARE, every))
 
 
 def _names(nodes: str) -> dict[str, str]:

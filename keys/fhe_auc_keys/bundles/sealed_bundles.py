@@ -222,11 +222,6 @@ class ClaimedBundle(NamedTuple):
     announcement: bytes  # empty where it lies beside the bundle
 
 
-def claimed_announcement(data: bytes) -> bytes:
-    """Return the announcement in an aggregator's bundle, unverified; `TamperedError` where it is no such bundle."""
-    return claimed_body(AGGREGATOR_KIND, data, _AggregatorBody).announcement
-
-
 def claimed_in_bundle(data: bytes) -> ClaimedBundle:
     """Return what a party's bundle says; raise `TamperedError` where it is no such bundle."""
     body = claimed_body(PARTY_KIND, data, _PartyBody)

@@ -6,12 +6,10 @@ from typing import Any
 
 import click
 
-from fhe_auc.base.errors import InputError
-from fhe_auc.base.files import read_from_others
+from fhe_auc.base.files import read_from_others, write_atomically
 from fhe_auc.cli import output
 from fhe_auc_keys.cli import common, trust
 from fhe_auc_keys.store.audit import read
-from fhe_auc_keys.store.key_store import TRAIL
 from fhe_auc_keys.trust.public_keys import printable
 
 _HEADER = ("time", "event", "session", "protocol", "details")
@@ -23,30 +21,35 @@ _DETAILS = ("rows", "spent", "exact", "limit", "by", "outcome", "error", "counte
     "fhe-auc audit --store keystore                                          one's own",
     "fhe-auc audit audit.jsonl --authority ca.pem --revocation-list ca.crl   another's",
     "fhe-auc audit --store keystore --json | jq '.lines[] | select(.event == \"submitted\")'",
+    "fhe-auc audit --store keystore --copy audit.jsonl                       to keep elsewhere",
 )
 @click.argument("file", metavar="[FILE]", required=False, type=common.FILE)
+@click.option("--copy", metavar="FILE", type=common.NEW_FILE, help="Write the key store's trail, as it is, to FILE.")
 @trust.trust_options
 @common.reported
-def audit(file: Path | None, options: trust.TrustOptions) -> common.Report:
+def audit(file: Path | None, copy: Path | None, options: trust.TrustOptions) -> common.Report:
     """Verify a role's audit trail, and show it: what it has done in which session.
 
-    FILE is an audit.jsonl; without one, that of the key store (--store). Each line is signed by the role, and names the
+    FILE is a copy of one; without it, that of the key store (--store). Each line is signed by the role, and names the
     digest of the line before. Exit status 1: a line was changed, or lines were removed. Lines removed from the end show
     only to who has noted the digest of a later one.
     """
     trusted, vault = options.trusted(), options.vault
     if trusted is None or (file is None and vault is None):
         raise click.UsageError("give --store; or FILE, --authority and --revocation-list")
-    path = file or vault.directory / TRAIL  # type: ignore[union-attr] # there is one of them
-    if not path.exists():
-        raise InputError(f"{str(path)!r} is not there: the role has done nothing yet, or somebody has removed it")
-    found = read(read_from_others(path), trusted.trust, at=common.now())
+    if file is not None:
+        lines = read_from_others(file).splitlines()
+    elif vault is not None:
+        with vault.open() as store:
+            lines = store.trail()
+    if copy is not None:
+        write_atomically(copy, b"".join(line + b"\n" for line in lines))
+    found = read(lines, trusted.trust, at=common.now())
     signers = ", ".join(map(repr, found.signers)) or "nobody"
-    ending = "; a crash has left part of another one" if found.unfinished else ""
-    rows: common.Rows = [("signed by", signers), ("last line", f"{found.last or 'none'}{ending}")]
+    rows: common.Rows = [("signed by", signers), ("last line", found.last or "none")]
     rows += [(output.styled("REFUSED", "bold red"), printable(each)) for each in found.problems]
-    lines = common.Table([_row(line) for line in found.lines], _HEADER)
-    return common.Report({"file": path, **vars(found)}, lines, rows, failed=bool(found.problems))
+    table = common.Table([_row(line) for line in found.lines], _HEADER)
+    return common.Report({"file": file, **vars(found)}, table, rows, failed=bool(found.problems))
 
 
 def _row(line: Mapping[str, Any]) -> tuple[str, ...]:

@@ -60,10 +60,19 @@ class Table(NamedTuple):
 
 
 class Report:
-    """What a command has done: facts for JSON, and the same in tables; `failed` is exit status 1."""
+    """What a command has done: facts for JSON, and the same in tables; `failed` is exit status 1.
 
-    def __init__(self, facts: Mapping[str, Any], *tables: Rows | Table, failed: bool = False) -> None:
-        self.facts, self.failed = facts, failed
+    `below` prints what is no table of `tables`, below them.
+    """
+
+    def __init__(
+        self,
+        facts: Mapping[str, Any],
+        *tables: Rows | Table,
+        failed: bool = False,
+        below: Callable[[], object] | None = None,
+    ) -> None:
+        self.facts, self.failed, self.below = facts, failed, below
         self.tables = [each if isinstance(each, Table) else Table(each) for each in tables]
 
 
@@ -87,6 +96,9 @@ def reported(command: Callable[..., Report]) -> Callable[..., None]:
                     output.print_text()
                 rows = [tuple(map(_cell, row)) for row in table.rows]
                 output.print_table(rows, header=table.header, words=table.words, numbers=table.numbers)
+            if report.below is not None:
+                output.print_text()
+                report.below()
         if report.failed:
             click.get_current_context().exit(failures.FAILED)
 

@@ -77,7 +77,7 @@ class _Role(NamedTuple):
     def note(self, event: str) -> None:
         """Write a line to the role's audit trail."""
         me, manifest = self.session.identity, self.session.manifest
-        audit.append(self.store.directory, me, event, manifest, self.convener, at=common.now())
+        audit.append(self.store, me, event, manifest, self.convener, at=common.now())
 
 
 def _as_role(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -205,7 +205,7 @@ def convene(
             at=common.now(),
         )
         announced = open_announcement(made, trusted, holder=convener.name, at=common.now())
-        audit.append(store.directory, convener, "made", announced.manifest, convener.name, at=common.now())
+        audit.append(store, convener, "made", announced.manifest, convener.name, at=common.now())
         common.write(target, made, force=force)
     facts = {**describe.announcement_as_dict(announced), "file": target}
     return common.Report(facts, [("session", target, ""), *describe.announcement_rows(announced)])

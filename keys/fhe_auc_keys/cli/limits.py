@@ -95,8 +95,8 @@ def policy(file: Path | None, vault: Vault, remove: bool) -> common.Report:
 @click.option(
     "--reconcile",
     is_flag=True,
-    help="Say that somebody has looked into what ledger, audit trail and sessions say differently: from now on all "
-    "counts that any of them says was spent or refused. Needs --by.",
+    help="Say that somebody has looked into what the ledger of a restored key store lacks, and has set limits so that "
+    "they are right: from now on it counts. Needs --by.",
 )
 @click.option("--by", metavar="NAME", help="Who has looked into it; stands in the audit trail.")
 @common.reported
@@ -118,8 +118,8 @@ def budget(
     sessions may have told exact results of these rows: how many, and since when, is shown. No epsilon bounds these.
 
     A result of a session with a budget that is refused is an incident: that it was refused can be one exact bit, chosen
-    by the aggregator. No session on the data set goes on until somebody has acknowledged it. Where ledger, audit trail
-    and sessions differ, no session with a budget does, until somebody has looked into that (--reconcile).
+    by the aggregator. No session on the data set goes on until somebody has acknowledged it. Nor does one with a budget
+    where the key store was restored from a backup, until somebody has looked into what it lacks (--reconcile).
     """
     if (acknowledge is None and not reconcile) is not (by is None):
         raise click.UsageError("give --acknowledge, or --reconcile, and --by together")
@@ -127,24 +127,18 @@ def budget(
         raise click.UsageError("--delta goes with --limit")
     if (limit is not None) + (acknowledge is not None) + reconcile > 1:
         raise click.UsageError("give --limit, --acknowledge or --reconcile, one at a time")
-    with vault.open() as store:
+    with vault.open() as store, store.together():
         if limit is not None:
             _note(store, "limited", budgets.set_limit(store, data_set, limit, delta))
-        if acknowledge is not None and by is not None:
-            session = acknowledge.hex()
-            ledger, entry = budgets.acknowledged(store, session, by)
-            _note(store, "acknowledged", {"session": session, "by": by, "spent": entry.facts()})
-            ledger.keep(store)
-        elif reconcile and by is not None:
-            ledger, about = budgets.reconciled(store, by, at=common.now())
-            _note(store, "reconciled", about)
-            ledger.keep(store)
-        ledger, wrong = Ledger.stored(store), budgets.differences(store, at=common.now())
-        exact = budgets.exact(store, at=common.now())
+        elif acknowledge is not None and by is not None:
+            _note(store, "acknowledged", budgets.acknowledge(store, acknowledge.hex(), by))
+        elif by is not None:
+            _note(store, "reconciled", budgets.reconcile(store, by))
+        ledger = Ledger.stored(store)
     rows: common.Rows = []
     told = {}
     used = {each.data_set for each in ledger.entries.values()}
-    for name in sorted({*used, *(each for each, _ in exact), *ledger.limits, budgets.DEFAULT_DATA_SET}):
+    for name in sorted({*used, *(each for each, _ in ledger.exact.values()), *ledger.limits, budgets.DEFAULT_DATA_SET}):
         (epsilon, deltas), most = ledger.spent(name), ledger.limits.get(name)
         note = "no limit" if most is None else f"of {most.epsilon:g}; {max(0.0, most.epsilon - epsilon):g} is left"
         rows.append((name, f"epsilon {epsilon:g}", note))
@@ -154,7 +148,7 @@ def budget(
         protects = ledger.protects(name) if name in used else None
         if protects is not None:
             rows.append(("", "these sums", f"(basic composition) bound what is told of: {protects}"))
-        out = [time for each, time in exact if each == name]
+        out = sorted(datetime.fromtimestamp(at, timezone.utc) for each, at in ledger.exact.values() if each == name)
         if out:
             known = f"up to {len(out)}, of sessions without a budget since {out[0]:%Y-%m-%d %H:%M}"
             rows.append(("", "EXACT RESULTS", f"{known}: no epsilon bounds these"))
@@ -168,10 +162,11 @@ def budget(
             if entry.refused:
                 by_whom = f"acknowledged by {entry.acknowledged}" if entry.acknowledged else "NOT acknowledged"
                 rows.append(("", "INCIDENT", f"session {session}: result refused, {entry.refused}; {by_whom}"))
-    rows += [("", "DIFFERENCE", f"from the audit trail: {each}") for each in wrong]
+    if ledger.restored:
+        rows.append(("", "RESTORED", "what was spent since the backup is not here: --reconcile once that is known"))
     sessions = {session: msgspec.structs.asdict(entry) for session, entry in ledger.entries.items()}
-    return common.Report({"data_sets": told, "sessions": sessions, "differences": wrong}, rows)
+    return common.Report({"data_sets": told, "sessions": sessions, "restored": ledger.restored}, rows)
 
 
 def _note(store: KeyStore, event: str, facts: Mapping[str, Any]) -> None:
-    audit.append_line(store.directory, certified_identity(store), event, at=common.now(), **facts)
+    audit.append_line(store, certified_identity(store), event, at=common.now(), **facts)

@@ -5,7 +5,6 @@ from typing import Any
 
 import click
 
-from fhe_auc.base.exchange import Folder
 from fhe_auc.base.files import read_from_others
 from fhe_auc.question import thresholds
 from fhe_auc.question.study import Study
@@ -13,18 +12,13 @@ from fhe_auc_keys.bundles.sealed_bundles import AGGREGATOR_KIND
 from fhe_auc_keys.cli import common, describe, trust
 from fhe_auc_keys.errors import KeysError
 from fhe_auc_keys.site import answered_studies
-from fhe_auc_keys.site.agreed_studies import Site
-from fhe_auc_keys.site.policy import Policy
 from fhe_auc_keys.site.session_files import (
     announced_to_party,
     announcement_beside,
     keep_for_party,
-    newest_first,
     open_for_aggregator,
 )
-from fhe_auc_keys.site.unattended import Role, take_in
 from fhe_auc_keys.store.vault import Vault
-from fhe_auc_keys.trust.certificates import verify
 
 
 @common.command(
@@ -33,21 +27,15 @@ from fhe_auc_keys.trust.certificates import verify
     "fhe-auc keys open south.bundle --holder north --study study.toml --revocation-list ca.crl",
     "fhe-auc keys open north.bundle --holder north --thresholds thresholds.txt",
     "fhe-auc keys open session.convened --holder north",
-    "fhe-auc keys open --policy inbox --passphrase-file passphrase       from a job, each hour",
     "fhe-auc keys open aggregator.bundle --holder north --out aggregator.keys",
     name="open",
 )
-@click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
+@click.argument("file", metavar="FILE", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option(
     "--holder",
     metavar="NAME",
-    help="The key holder agreed on, or who convenes; others are refused. Needed without --policy.",
-)
-@click.option(
-    "--policy",
-    "by_policy",
-    is_flag=True,
-    help="Ask nobody: open what is for this party and within its policy (`keys policy`), of files and folders.",
+    required=True,
+    help="The key holder agreed on, or who convenes; others are refused.",
 )
 @trust.key_store
 @click.option(
@@ -72,9 +60,8 @@ from fhe_auc_keys.trust.certificates import verify
 @common.force_option
 @common.reported
 def open_bundle(
-    files: tuple[Path, ...],
-    holder: str | None,
-    by_policy: bool,
+    file: Path,
+    holder: str,
     vault: Vault,
     expected: bytes | None,
     agreed: Path | None,
@@ -94,18 +81,7 @@ def open_bundle(
 
     A session where nothing is encrypted (session.convened) is opened in the same two ways: everybody's certificate is
     verified here, and what the evaluation needs is kept.
-
-    With --policy, FILEs may be many, and folders, of which every file is looked at, the newest session first. What is
-    another party's, or was opened before, is passed over; what is forged, or outside the policy, is refused with the
-    reason, not used up, and makes the exit status 1.
     """
-    if by_policy:
-        if holder or expected or agreed or study_file or target:
-            raise click.UsageError("--policy alone says what is opened: leave out what else does, and --out")
-        return _open_by_policy(files, vault, lists)
-    if holder is None or len(files) != 1 or files[0].is_dir():
-        raise click.UsageError("give one file, and --holder; or --policy")
-    (file,) = files
     data = read_from_others(file)
     if data.startswith(AGGREGATOR_KIND.magic) and target is None:
         raise click.UsageError("as the aggregator, give --out, a file for the keys")
@@ -135,20 +111,6 @@ def open_bundle(
     kept = ("opened", f"by {identity.name}", f"{what} in {str(place)!r} now")
     facts = {**describe.announcement_as_dict(announced), "opened_by": identity.name, "keys": place}
     return common.Report(facts, [kept, *describe.announcement_rows(announced, reader=identity.name)])
-
-
-def _open_by_policy(paths: tuple[Path, ...], vault: Vault, lists: tuple[str, ...]) -> common.Report:
-    files = [file for path in paths for file in (sorted(path.iterdir()) if path.is_dir() else [path])]
-    told: list[dict[str, Any]] = []
-    with trust.opened(vault, lists) as (store, identity, trusted):
-        policy, me = Policy.stored(store), verify(identity.credential, trusted, at=common.now())
-        role = Role(store, identity, trusted, me, policy, Site(None, None))
-        for file in newest_first(filter(Path.is_file, files)):
-            arrived = take_in(Folder(file.parent), file.name, role, at=common.now())
-            told.append({"file": file, "outcome": arrived.outcome, "why": arrived.why})
-    rows: common.Rows = [(each["outcome"], each["file"], each["why"]) for each in told]
-    refused = any(each["outcome"] == "REFUSED" for each in told)
-    return common.Report({"files": told}, rows or [("nothing", "", "there are no files")], failed=refused)
 
 
 def _confirmed(study: Study) -> Study:

@@ -1,13 +1,18 @@
 """``fhe-auc check``: results that sites have signed, verified anywhere, and compared."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
 
+from fhe_auc.base.errors import FheAucError
 from fhe_auc.base.files import read_from_others
 from fhe_auc.cli import output
+from fhe_auc.cli.evaluation_table import Form, print_evaluation
+from fhe_auc.results import result_file
+from fhe_auc.results.evaluation import Evaluation
 from fhe_auc_keys.cli import common, trust
 from fhe_auc_keys.errors import KeysError, TamperedError
 from fhe_auc_keys.site.key_store_sites import RESULT
@@ -16,11 +21,14 @@ from fhe_auc_keys.trust.certificates import Trust
 from fhe_auc_keys.trust.public_keys import printable
 
 _FACTS = ("party", "time", "session", "manifest")
-_KINDS = ("evaluation", "boundaries", "error")
+_KINDS = (*result_file.KINDS, result_file.ERROR)
+_PLAIN = Form(costs=False, brief=False, as_json=False)
 _OWN = {"seconds", "upload_bytes_per_party", "download_bytes_per_party", "warnings", "own_warnings"}
 """Of what a session has yielded, that which each site measures, or is told, for itself."""
 _LONGEST = 64  # characters shown of what a site has written; a digest
 _MOST = 9  # differences shown
+_OF_SESSIONS = ("session", "signed by", "time", "result")
+_HEADER = ("file", "signed by", "time", "result", "verified")
 
 
 @common.command(
@@ -33,27 +41,59 @@ _MOST = 9  # differences shown
 @trust.trust_options
 @common.reported
 def check(files: tuple[Path, ...], options: trust.TrustOptions) -> common.Report:
-    """Verify results that sites have signed; several must be of one session, and say the same.
+    """Verify results that sites have signed, and show them as `evaluate` does; those of one session must say the same.
 
     The signature shows which site says so, and that nothing was changed since; a site can sign any number. Where the
-    other sites' copies say the same, all of them would have to lie. Exit status 1: something is wrong.
+    other sites' copies say the same, all of them would have to lie. Of several sessions, as of several nights, there is
+    a line each; one alone is shown as a whole. Exit status 1: something is wrong.
     """
     trusted = options.trusted()
     if trusted is None:
         raise click.UsageError("give --store, or --authority and --revocation-list: whose signatures count?")
     found, wrong = _read(files, trusted.trust)
-    first = next(iter(found), None)
-    for path, told in found.items():
-        if first is not None and (difference := _difference(found[first], told)):
-            wrong[path] = f"differs from {first} ({found[first]['party']!r}): {difference}"
+    sessions: dict[str, dict[Path, dict[str, Any]]] = {}
+    for path, told in sorted(found.items(), key=lambda each: str(each[1]["time"])):
+        sessions.setdefault(told["session"], {})[path] = told
+    for copies in sessions.values():
+        first = next(iter(copies))
+        for path, told in copies.items():
+            if difference := _difference(copies[first], told):
+                wrong[path] = f"differs from {first} ({copies[first]['party']!r}): {difference}"
+    alike = [[told for path, told in copies.items() if path not in wrong] for copies in sessions.values()]
     facts = {
         "results": [_as_dict(path, found.get(path), wrong.get(path)) for path in files],
+        "sessions": list(map(_session, alike)),
         "problems": [f"{path}: {reason}" for path, reason in wrong.items()],
     }
-    rows = [_row(path, found.get(path), wrong.get(path)) for path in files]
-    table = common.Table(rows, ("file", "signed by", "time", "result", "verified"))
-    same = [] if first is None else [(name, _short(found[first][name])) for name in ("session", "manifest")]
-    return common.Report(facts, table, same, failed=bool(wrong))
+    table = common.Table([_row(path, found.get(path), wrong.get(path)) for path in files], _HEADER)
+    lines: common.Rows = list(map(_session_row, alike)) if len(sessions) > 1 else []
+    one = next(iter(found)) if len(sessions) == 1 and not wrong else None
+    below = None if one is None else partial(_show, one, found[one])
+    return common.Report(facts, table, common.Table(lines, _OF_SESSIONS), failed=bool(wrong), below=below)
+
+
+def _session(copies: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return what copies of a session's result say that agree with the first."""
+    facts = {name: copies[0][name] for name in ("session", "manifest", "time")}
+    return {**facts, "parties": [told["party"] for told in copies], "result": _in_words(copies[0])}
+
+
+def _session_row(copies: Sequence[Mapping[str, Any]]) -> tuple[output.Cell, ...]:
+    told = _session(copies)
+    return tuple(map(_short, (told["session"], ", ".join(told["parties"]), told["time"], told["result"])))
+
+
+def _show(path: Path, told: dict[str, Any]) -> None:
+    """Print one genuine result: its evaluation, as `evaluate` does, and what else it is for."""
+    try:
+        result = result_file.parsed(told)
+        if any(isinstance(each, Evaluation) for each in result.outcomes):
+            print_evaluation(result.evaluation(), _PLAIN)
+    except FheAucError as error:
+        output.print_warning(f"{path} is genuine, and not shown here: {error}")
+        return
+    if result.asked is not None and result.asked.report is not None:
+        output.print_line(f"`fhe-auc report {path}` writes its page, once the sessions of its report have all ended")
 
 
 def _read(files: Sequence[Path], trust: Trust) -> tuple[dict[Path, dict[str, Any]], dict[Path, str]]:
@@ -68,12 +108,18 @@ def _read(files: Sequence[Path], trust: Trust) -> tuple[dict[Path, dict[str, Any
                 raise TamperedError(f"it is signed by {signer!r}, and said to be another's")
             kinds = [told[kind] for kind in _KINDS if kind in told]
             named = all(isinstance(told.get(name), str) for name in _FACTS)
-            if not named or len(kinds) != 1 or not isinstance(kinds[0], dict):
+            before = told.get("before", [])
+            several = isinstance(before, list) and all(map(_is_session, before))
+            if not named or not several or len(kinds) != 1 or not isinstance(kinds[0], dict):
                 raise TamperedError(f"{signer!r} has signed something that is no result")
             found[path] = told
         except KeysError as error:
             wrong[path] = str(error)
     return found, wrong
+
+
+def _is_session(value: Any) -> bool:
+    return isinstance(value, dict) and all(isinstance(each, dict) for each in value.values())
 
 
 def _kind(told: Mapping[str, Any]) -> str:
@@ -82,18 +128,28 @@ def _kind(told: Mapping[str, Any]) -> str:
 
 def _difference(one: Mapping[str, Any], other: Mapping[str, Any]) -> str:
     """Return in words how two genuine results differ; empty where they say the same."""
-    for name in ("session", "manifest"):
-        if one[name] != other[name]:
-            return f"another {name}, {_short(other[name])}"
+    if one["manifest"] != other["manifest"]:
+        return f"another manifest, {_short(other['manifest'])}"
     kind = _kind(one)
     if kind != _kind(other):
         return f"{_in_words(other)}, not {_in_words(one)}"
-    if kind == "error":
-        return ""  # each is told in its own words
-    here, there = one[kind], other[kind]
-    names = sorted(name for name in {*here, *there} - _OWN if here.get(name) != there.get(name))
+    if one.get("asked") != other.get("asked"):
+        return "another question"
+    here, there = _said(one), _said(other)
+    names = sorted(name for name in {*here, *there} if here.get(name) != there.get(name))
     told = [f"{_short(name)} {_short(there.get(name))}, not {_short(here.get(name))}" for name in names[:_MOST]]
     return ", ".join(told + [f"and {len(names) - _MOST:,} more"] * (len(names) > _MOST))
+
+
+def _said(told: Mapping[str, Any]) -> dict[str, Any]:
+    """Return by name all that a result says which every site is told; errors are told in words of one's own."""
+    found: dict[str, Any] = {}
+    sessions = [*told.get("before", ()), {kind: told[kind] for kind in result_file.KINDS if kind in told}]
+    for number, session in enumerate(sessions, start=1 - len(sessions)):
+        before = f"session {number}, " if number else ""  # 0 is the result's own
+        for values in session.values():
+            found |= {f"{before}{name}": value for name, value in values.items() if name not in _OWN}
+    return found
 
 
 def _in_words(told: Mapping[str, Any]) -> str:
@@ -103,6 +159,8 @@ def _in_words(told: Mapping[str, Any]) -> str:
         return f"no result: {_short(found.get('type'))}: {_short(found.get('message'))}"
     if kind == "boundaries":
         return f"thresholds: {_short(found.get('grid'))}"
+    if kind == "counts":
+        return "counts of a report"
     interval = found.get("interval")
     span = f" ({_short(interval.get('low'))} to {_short(interval.get('high'))})" if isinstance(interval, dict) else ""
     return f"AUC {_short(found.get('auc'))}{span}"

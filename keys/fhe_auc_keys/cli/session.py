@@ -308,10 +308,11 @@ def _make(
         sealed = seal_session(holder, prepared, wanted.credentials, trusted, **given, at=common.now())
         document = sealed.announcement
         announced = open_announcement(document, trusted, holder=holder.name, at=common.now())
-        if replaced is not None:
-            made_sessions.replace_by(store, replaced, session, stated=stated)
-        made_sessions.remember(store, document, wanted, repeats=repeats or b"")
-        audit.append(store.directory, holder, "made", announced.manifest, holder.name, at=common.now())
+        with store.together():
+            if replaced is not None:
+                made_sessions.replace_by(store, replaced, session, stated=stated)
+            made_sessions.remember(store, document, wanted, repeats=repeats or b"")
+            audit.append(store, holder, "made", announced.manifest, holder.name, at=common.now())
         return announced, _write(folder, sealed, prepared.manifest.keys)
 
 

@@ -23,7 +23,6 @@ from fhe_auc_keys.site import key_erasure, made_sessions, policy
 from fhe_auc_keys.site.invitation import MAGIC as INVITATION_MAGIC
 from fhe_auc_keys.site.invitation import open_invitation
 from fhe_auc_keys.site.session_files import announcement_beside
-from fhe_auc_keys.store.key_store import MAGIC as STORE_MAGIC
 from fhe_auc_keys.store.key_store import KeyStore, session_ids
 from fhe_auc_keys.store.trusted_authorities import Trusted
 from fhe_auc_keys.store.vault import OWN
@@ -137,8 +136,8 @@ def _described(path: Path, trusted: Trusted | None) -> _Description:
                 return _Description(what, wrong=f"malformed: {type(error).__name__}")
     if b"PRIVATE KEY-----" in data[:200]:
         return _Description("a private key, of which nothing is shown", unverified="send it to nobody")
-    if data.startswith(STORE_MAGIC):
-        return _Description("the head of a key store", unverified="see what is in the store with --store")
+    if data.startswith(b"SQLite format 3"):
+        return _Description("a key store, perhaps", unverified="see what is in it with --store")
     if data.startswith(MAGIC):
         return _Description("encryption keys or a ciphertext, taken out of a bundle", unverified="it is not signed")
     return _Description("nothing that these commands write", wrong="unknown, or damaged at its beginning")
@@ -348,12 +347,12 @@ def _session(store: KeyStore, session: bytes, seen: datetime | None) -> dict[str
 def _in_words(state: str, until: datetime | None, has_result: bool, end_seen: datetime | None) -> str:
     """Say the same in words."""
     ends = common.moment(until)
-    looked = "which no command has noted yet" if end_seen is None else f"first seen on {common.moment(end_seen)}"
+    looked = "which nobody has noted yet" if end_seen is None else f"first seen on {common.moment(end_seen)}"
     later = f"{key_erasure.APART.days} days after that was seen"
     return {
         "damaged": "DAMAGED: see `fhe-auc keys check`",
         "closed": f"closed{', with its result' if has_result else ''}; its keys are destroyed",
-        "ended": f"ended on {ends}, {looked}: `fhe-auc keys close --ended` destroys its keys {later}",
+        "ended": f"ended on {ends}, {looked}: `fhe-auc serve` destroys its keys {later}",
         "of another version": "of another version of fhe-auc: it does not go on here; make a new session, and "
         "close this one (`fhe-auc keys close SESSION --lose-result`)",
         "opened": f"opened; what it needs is here, until {ends}",

@@ -8,10 +8,11 @@ from typing import Any
 import click
 
 from fhe_auc.base.errors import InputError
-from fhe_auc.base.exchange import Folder
 from fhe_auc.base.files import read_config
+from fhe_auc.base.remote import open_exchange
 from fhe_auc.cli import output
-from fhe_auc.cli.session import CONFIG, session
+from fhe_auc.cli.defaults import CommandGroup
+from fhe_auc.cli.serve import CONFIG
 from fhe_auc.machines.serve import ENTRIES
 from fhe_auc.question.study import Study
 from fhe_auc_keys.bundles.announcement import claimed, open_announcement
@@ -22,7 +23,10 @@ from fhe_auc_keys.site.key_store_sites import members_of, vault_of
 from fhe_auc_keys.site.session_files import claimed_maker
 from fhe_auc_keys.store.trusted_authorities import Trusted
 
-__all__ = ["pending", "session"]
+
+@click.group(cls=CommandGroup)
+def session() -> None:
+    """Make the sessions of a study; `fhe-auc serve` answers them, and makes those that follow."""
 
 
 @common.command(
@@ -50,7 +54,8 @@ def make(study_file: Path, config: Path, again: bool) -> common.Report:
     try:
         with vault_of(settings).open() as store, output.progress("Making keys"):
             making.begin(store, study, again=again)
-            exchange, members = Folder(Path(str(settings["inbox"]))), members_of(store, settings, at=common.now())
+            exchange = open_exchange(str(settings["exchange"]))
+            members = members_of(store, settings, at=common.now())
             stands = making.make_due(settings, store, exchange, members)
     except InputError as error:
         raise error.within(f"study file {str(study_file)!r}", file=str(study_file)) from None

@@ -15,7 +15,6 @@ from fhe_auc.base.errors import InputError
 from fhe_auc.cli import output
 from fhe_auc_keys.cli import common
 from fhe_auc_keys.errors import StoreError
-from fhe_auc_keys.site.key_erasure import note_ends
 from fhe_auc_keys.store import list_places
 from fhe_auc_keys.store.key_store import KeyStore
 from fhe_auc_keys.store.list_places import is_url, with_lists_of
@@ -192,7 +191,6 @@ def opened(vault: Vault, lists: Sequence[str]) -> Iterator[tuple[KeyStore, Ident
     What it need not keep any more of sessions that have ended is erased.
     """
     with vault.open() as store:
-        note_ends(store, at=common.now())
         yield store, certified_identity(store), renewed(store, lists).trust
 
 

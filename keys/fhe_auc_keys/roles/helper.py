@@ -17,7 +17,7 @@ hold, and names the others. It makes no pad key for a list that is too near to a
 Who counts, and whom it leaves out, is by its signed word alone. The aggregator passes the word on with the result. Whom
 the aggregator alone calls left out raises an error, and still reads the genuine message.
 
-Each answer of the helper is for one question in a session (`fhe_auc.machines.site_state.answer`): two pad keys, or two
+Each answer of the helper is for one question in a session (`fhe_auc.machines.answers.answer`): two pad keys, or two
 results decrypted, would tell what lies between.
 """
 

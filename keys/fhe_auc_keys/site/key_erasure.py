@@ -1,8 +1,8 @@
-"""Erases the keys of sessions that have ended: what opened them is destroyed, what answers for them stays.
+"""Erases what sessions were opened with, once their result is there or their time is over.
 
-bundle    the secret key, the common secret and the seed go; the announcement stays, and says that it was closed
-state     what the party would go on from goes; the bytes that answered last stay while anybody can ask for them
-seen      stays: a bundle opens once, whatever has become of it
+bundle    once the result is there, the secret key, the common secret and the seed go; with the end all of it goes
+state     once the time is over, the bytes that answered last go; whose rows counted, and how many, stays
+opened    stays: a bundle opens once, whatever has become of it
 
 A clock may be wrong for days. So nothing is erased on one look at it: the first that finds a session past its end is
 written down in the key store, and the end counts once a look finds that `APART` ago. By then a session
@@ -17,7 +17,7 @@ from datetime import datetime, timedelta, timezone
 import msgspec
 
 from fhe_auc.base.serialise import KeptFormat
-from fhe_auc.machines.site_state import without_secrets
+from fhe_auc.machines.answers import without_secrets
 from fhe_auc_keys.bundles.announcement import MAX_LIFETIME, claimed
 from fhe_auc_keys.bundles.sealed_bundles import Kept
 from fhe_auc_keys.errors import DamagedFileError, KeysError, StoreError, VersionError
@@ -38,7 +38,7 @@ def end(store: KeyStore, session: bytes) -> datetime:
 
 
 def _kept(store: KeyStore, session: bytes) -> Kept:
-    if session.hex() not in store.names("bundle"):
+    if not store.has("bundle", session.hex()):
         raise StoreError(f"the key store has no session {session.hex()}: `fhe-auc keys show` lists them")
     return Kept.stored(store, session)
 
@@ -56,7 +56,7 @@ def noted_ends(store: KeyStore) -> dict[str, datetime]:
 
 def check(store: KeyStore) -> dict[str, datetime]:
     """Return the same; errors as `KeyStore.load`, also where it is damaged."""
-    noted = store.load("trust", ENDS, _FORMAT) if ENDS in store.names("trust") else {}
+    noted = store.load("trust", ENDS, _FORMAT) if store.has("trust", ENDS) else {}
     return {name: datetime.fromtimestamp(first, timezone.utc) for name, first in noted.items()}
 
 
@@ -67,8 +67,10 @@ def note_ends(store: KeyStore, *, at: datetime) -> frozenset[bytes]:
     Entries that cannot be read are left for ``keys check`` to tell.
     """
     before = noted_ends(store)
-    noted = {name: first for name, first in before.items() if first <= at or _is_before(store, name, at)}
-    for session in session_ids(store, "bundle"):
+    there = session_ids(store, "bundle")
+    still = {name: first for name, first in before.items() if bytes.fromhex(name) in there}
+    noted = {name: first for name, first in still.items() if first <= at or _is_before(store, name, at)}
+    for session in there:
         with suppress(StoreError):
             if session.hex() not in noted and at > end(store, session):
                 noted[session.hex()] = at
@@ -102,31 +104,34 @@ def is_of_this_version(store: KeyStore, session: bytes) -> bool:
 def destroy_keys(store: KeyStore, session: bytes, *, has_result: bool) -> None:
     """Destroy what opens a session as a party, and remember whether the site has its result; there may be nothing.
 
-    Copies of the folder that were made before, and what a disk has not overwritten, still hold it, encrypted.
+    Copies of the store that were made before, and what a disk has not overwritten, still hold it, encrypted.
     """
     name = session.hex()
-    if name in store.names("bundle"):
+    if store.has("bundle", name):
         found = Kept.stored(store, session)
         if not found.closed:
             left = msgspec.structs.replace(found, material=b"", closed=True, has_result=has_result)
             store.put("bundle", name, left.to_bytes(), replace=True)
 
 
-def close(store: KeyStore, session: bytes, *, at: datetime, lose_result: bool = False) -> None:
+def close_ended(store: KeyStore, *, at: datetime) -> None:
+    """Erase all that is left of sessions whose time is over (`note_ends`), but for whose rows counted."""
+    for session in note_ends(store, at=at):
+        with suppress(StoreError), store.together():  # what is damaged is for ``keys check`` to tell
+            name = session.hex()
+            if store.has("state", name):
+                store.put("state", name, without_secrets(store.get("state", name), answer=False), replace=True)
+            store.remove("bundle", name)
+
+
+def close(store: KeyStore, session: bytes, *, lose_result: bool = False) -> None:
     """Destroy all that a store could go on with in a session.
 
-    The bytes that answered last stay until the session has ended, for those who still ask. Done again, it does the
-    rest. Raises `KeysError`, which says what is lost, where it has not (`note_ends`), and `lose_result` is not set.
+    The bytes that answered last stay until the session has ended, for those who still ask. Raises `KeysError`, which
+    says what is lost, where there is no result yet, and `lose_result` is not set.
     """
     ends, name = end(store, session), session.hex()
-    is_over = session in note_ends(store, at=at)
-    if not (is_over or lose_result or is_closed(store, session)):
-        if at > ends:
-            raise KeysError(
-                f"session {name} has ended by this machine's clock, on {ends:%Y-%m-%d %H:%M} UTC. As a clock can be "
-                f"wrong, its keys are destroyed {APART.days} days after the first command that has seen that; "
-                "--lose-result destroys them now"
-            )
+    if not (lose_result or is_closed(store, session)):
         lost = (
             "the session cannot go on without this helper"
             if _is_helped_by(store, session)
@@ -136,9 +141,10 @@ def close(store: KeyStore, session: bytes, *, at: datetime, lose_result: bool = 
             f"session {name} can go on until {ends:%Y-%m-%d %H:%M} UTC: if it is closed now, {lost}; --lose-result "
             "closes it all the same"
         )
-    destroy_keys(store, session, has_result=False)
-    if name in store.names("state"):
-        store.put("state", name, without_secrets(store.get("state", name), answer=not is_over), replace=True)
+    with store.together():
+        destroy_keys(store, session, has_result=False)
+        if store.has("state", name):
+            store.put("state", name, without_secrets(store.get("state", name), answer=True), replace=True)
 
 
 def _is_helped_by(store: KeyStore, session: bytes) -> bool:

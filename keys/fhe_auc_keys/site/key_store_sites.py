@@ -1,7 +1,7 @@
-"""Sites' sessions in their key stores, for `site_state`: what ``keys open`` has put there, and their state."""
+"""Sites' sessions in their key stores, for `site_state`: what has been opened, and their state."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
@@ -14,21 +14,33 @@ from fhe_auc.base.exchange import Exchange
 from fhe_auc.base.files import read_from_others, write_atomically
 from fhe_auc.base.logs import LOGGER
 from fhe_auc.base.names import HELPER
-from fhe_auc.machines.site_state import Arrived, Joined, LocalSites, Records, SiteState, SiteStorage
+from fhe_auc.machines.site_state import (
+    Arrived,
+    Joined,
+    LocalSites,
+    Meeting,
+    Newest,
+    Records,
+    SiteState,
+    SiteStorage,
+    Standing,
+)
+from fhe_auc.report.studies import asked_of
+from fhe_auc.results.asked import Asked
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.protocol import Session, Spending
-from fhe_auc_keys.bundles.announcement import KIND, Announcement
-from fhe_auc_keys.bundles.sealed_bundles import AGGREGATOR_KIND, PARTY_KIND, spend_seed
+from fhe_auc_keys.bundles.announcement import Announcement, claimed
+from fhe_auc_keys.bundles.sealed_bundles import spend_seed
 from fhe_auc_keys.errors import DamagedFileError, StoreError, about
 from fhe_auc_keys.roles.local_consortium import TRIAL, Consortium
-from fhe_auc_keys.site import unattended
-from fhe_auc_keys.site.agreed_studies import Site
-from fhe_auc_keys.site.key_erasure import destroy_keys, note_ends
+from fhe_auc_keys.site import restored, unattended
+from fhe_auc_keys.site.agreed_studies import Site, before
+from fhe_auc_keys.site.key_erasure import close_ended, destroy_keys
 from fhe_auc_keys.site.making import NAME, Members, make_due
 from fhe_auc_keys.site.policy import Policy, is_in
 from fhe_auc_keys.site.session_files import (
     announced_to_aggregator,
-    claimed_by_aggregator,
+    is_announcement,
     keep_for_party,
     kept_for_party,
     open_for_aggregator,
@@ -41,7 +53,6 @@ from fhe_auc_keys.store.vault import OWN, Vault, certified_identity, create_with
 from fhe_auc_keys.trust import signed_json
 from fhe_auc_keys.trust.certificates import verify
 from fhe_auc_keys.trust.identity import Identity
-from fhe_auc_keys.trust.signed_documents import open_signed
 
 _SERVED: dict[Path, tuple[Vault, dict[str, float]]] = {}
 """Key stores that open without their passphrase while this process serves with them; and when lists were asked for."""
@@ -51,16 +62,24 @@ RESULT = b"result 1"  # the purpose of a site's signature on what a session has 
 
 @dataclass(frozen=True)
 class StoredRecords(Records):
-    """Records of one session of a role, with its key store's folder and its certified identity."""
+    """Records of one session of a role with a certified identity; `opened` opens its key store, or has it open."""
 
-    folder: Path
+    opened: Callable[[], AbstractContextManager[KeyStore]]
     identity: Identity = field(repr=False)
     announced: Announcement = field(repr=False)
     clock: Clock = SYSTEM
+    before: tuple[bytes, ...] = ()
+
+    def question(self) -> tuple[Asked | None, tuple[bytes, ...]]:
+        step, study = self.announced.manifest.step, self.announced.study
+        return (asked_of(study), self.before) if step else (None, ())
 
     def note(self, event: str, **facts: Any) -> None:
         manifest, holder = self.announced.manifest, self.announced.holder.name
-        audit.append(self.folder, self.identity, event, manifest, holder, at=self.clock.now(), **facts)
+        with self.opened() as store, store.together():
+            audit.append(store, self.identity, event, manifest, holder, at=self.clock.now(), **facts)
+            if event == "ended":
+                restored.settle(store)
 
     def signed(self, told: Mapping[str, Any]) -> dict[str, Any]:
         return signed_json.sign(self.identity, RESULT, told)
@@ -81,19 +100,23 @@ class StoredState(SiteState):
     def session(self, session: bytes) -> Joined:
         trust, at = Trusted.stored(self._store).trust, self._clock.now()
         announced, material = kept_for_party(self._store, session, self._identity, trust, holder=self._holder, at=at)
-        joined = _joined(announced, material, self._identity, self._store, self._clock)
+        store, earlier = self._store, before(self._store, announced)
+        joined = _joined(announced, material, self._identity, lambda: nullcontext(store), self._clock, earlier)
         return replace(joined, helps=announced.is_helper(self.name))
 
     def state(self, session: bytes) -> bytes | None:
         name = session.hex()
-        return self._store.get("state", name) if name in self._store.names("state") else None
+        return self._store.get("state", name) if self._store.has("state", name) else None
 
-    def others(self, session: bytes) -> list[bytes]:
-        found = []
-        for name in self._store.names("state"):
-            with suppress(DamagedFileError):  # for ``keys check`` to tell
-                found += [self._store.get("state", name)] if name != session.hex() else []
+    def others(self, session: bytes) -> Mapping[str, bytes]:
+        found = dict.fromkeys((name for name in self._store.names("state") if name != session.hex()), b"")
+        for name in found:
+            with suppress(DamagedFileError):
+                found[name] = self._store.get("state", name)
         return found
+
+    def together(self) -> AbstractContextManager[None]:
+        return self._store.together()
 
     def keep(self, session: bytes, state: bytes) -> None:
         self._store.put("state", session.hex(), state, replace=True)
@@ -108,11 +131,14 @@ class StoredState(SiteState):
         budget.refuse(self._store, manifest, error)
 
     def spend(self, session: bytes) -> None:
-        if session.hex() in self._store.names("bundle"):
+        if self._store.has("bundle", session.hex()):
             spend_seed(self._store, session)
 
     def close(self, session: bytes) -> None:
         destroy_keys(self._store, session, has_result=True)
+
+    def close_all(self, why: str) -> None:
+        restored.close_all(self._store, why, at=self._clock.now())
 
 
 class KeyStoreStorage(SiteStorage):
@@ -134,20 +160,44 @@ class KeyStoreStorage(SiteStorage):
             finally:
                 _SERVED.pop(vault.directory, None)
 
+    def upkeep(self, config: Mapping[str, Any]) -> str:
+        with self._opened(config) as store:
+            close_ended(store, at=self._clock.now())
+            return restored.told(store)
+
+    def standing(self, config: Mapping[str, Any], *, by_policy: bool) -> Standing:
+        with self._opened(config) as store:
+            me = verify(certified_identity(store).credential, self._renewed(store).trust, at=self._clock.now())
+            if not by_policy:
+                return Standing(me.name, (_needed(config, "holder"),))
+            return Standing(me.name, (Policy.stored(store).holder,) if is_in(store) else ())
+
     def take_in(
-        self, config: Mapping[str, Any], exchange: Exchange, names: Sequence[str], *, by_policy: bool
-    ) -> list[Arrived]:
+        self,
+        config: Mapping[str, Any],
+        session: bytes,
+        files: Mapping[str, bytes],
+        begun: Newest,
+        own: Iterable[bytes] = (),
+    ) -> Arrived:
         at = self._clock.now()
         with self._opened(config) as store:
             identity, trusted = certified_identity(store), self._renewed(store).trust
             me, policy = verify(identity.credential, trusted, at=at), Policy.stored(store) if is_in(store) else None
             results = Path(str(config["results"])) if config.get("results") else None
             role = unattended.Role(store, identity, trusted, me, policy, Site(results, None))
-            return [unattended.take_in(exchange, name, role, at=at) for name in names]
+            return unattended.take_in(session, files, role, begun, own, at=at)
+
+    def begins(self, document: bytes) -> float:
+        return float(claimed(document).not_before)
+
+    def ends(self, config: Mapping[str, Any], session: bytes) -> datetime | None:
+        with self._opened(config) as store:
+            return unattended.meeting_of(store, session).ends if store.has("bundle", session.hex()) else None
 
     def make_due(self, config: Mapping[str, Any], exchange: Exchange) -> list[str]:
         with self._opened(config) as store:
-            if NAME not in store.names("trust"):
+            if not store.has("trust", NAME):
                 return []
             members = members_of(store, config, at=self._clock.now())
             stands = make_due(config, store, exchange, members, self._clock)
@@ -171,28 +221,14 @@ class KeyStoreStorage(SiteStorage):
         if config.get("passphrase-file"):
             drop_variable()
 
-    def opens(self, config: Mapping[str, Any], document: bytes, *, verified: bool = True) -> bytes:
-        if not verified:
-            return claimed_by_aggregator(document)
+    def opens(self, config: Mapping[str, Any], document: bytes) -> Meeting | None:
+        if is_announcement(document) and claimed(document).manifest.keys == "sealed":
+            return None
         with self._opened(config) as store:
             identity, trust, at = certified_identity(store), Trusted.stored(store).trust, self._clock.now()
         announced = announced_to_aggregator(document, trust, holder=_needed(config, "holder"), at=at)
         announced.require_aggregator(verify(identity.credential, trust, at=at))
-        return announced.manifest.session
-
-    def checking(self, config: Mapping[str, Any]) -> Callable[[bytes], object]:
-        with self._opened(config) as store:
-            trust = Trusted.stored(store).trust
-        holder = _needed(config, "holder")
-        kinds = {kind.magic: kind for kind in (PARTY_KIND, AGGREGATOR_KIND, KIND)}
-
-        def check(data: bytes) -> None:
-            kind = kinds.get(data[: len(KIND.magic)])
-            if kind is None:
-                raise InputError("it is no file of a session: remove it")
-            open_signed(kind, data, tuple, trust, signer=holder, at=self._clock.now())
-
-        return check
+        return unattended.meeting(announced)
 
     def aggregator(self, config: Mapping[str, Any], document: bytes | None = None) -> Joined:
         """Open what the key holder has sent to the aggregator.
@@ -203,7 +239,7 @@ class KeyStoreStorage(SiteStorage):
         path, at = Path(_needed(config, "session")), self._clock.now()
         with self._opened(config) as store:
             identity, trust = certified_identity(store), Trusted.stored(store).trust
-            vault = replace(vault_of(config), key=store.key)  # its passphrase may be gone when the list is fixed
+            vault = replace(vault_of(config), key=store.key)  # its passphrase may be gone later
         with about(path):
             announced, material, loaded = open_for_aggregator(
                 read_from_others(path) if document is None else document,
@@ -218,13 +254,14 @@ class KeyStoreStorage(SiteStorage):
             with vault.open() as store:
                 return fixed_lists.fix(store, identity, announced.manifest, digest)
 
-        return replace(_joined(announced, material, identity, store, self._clock), loaded=loaded, fix_list=fix_list)
+        joined = _joined(announced, material, identity, vault.open, self._clock)
+        return replace(joined, loaded=loaded, fix_list=fix_list)
 
     @contextmanager
     def _opened(self, config: Mapping[str, Any]) -> Iterator[KeyStore]:
-        """Open a key store, note which sessions are past their end, and renew revocation lists that end soon."""
-        with vault_of(config).open() as store:
-            note_ends(store, at=self._clock.now())
+        """Open a key store, notice where it was put back, and renew revocation lists that end soon."""
+        folder = Path(str(config["state"])) if config.get("state") else None
+        with vault_of(config).open() as store, restored.watched(store, folder, at=self._clock.now()):
             with suppress(StoreError):  # a damaged store is another matter
                 if Trusted.stored(store).ending(at=self._clock.now()):
                     for ending in self._renewed(store).ending(at=self._clock.now()):
@@ -297,10 +334,17 @@ def members_of(store: KeyStore, config: Mapping[str, Any], *, at: datetime) -> M
     return Members(credential_of, trust)
 
 
-def _joined(announced: Announcement, material: bytes, identity: Identity, store: KeyStore, clock: Clock) -> Joined:
+def _joined(
+    announced: Announcement,
+    material: bytes,
+    identity: Identity,
+    opened: Callable[[], AbstractContextManager[KeyStore]],
+    clock: Clock,
+    earlier: tuple[bytes, ...] = (),
+) -> Joined:
     """Return what a role starts from; there is no material where nothing is encrypted: those protocols need none."""
     manifest = announced.manifest
-    records = StoredRecords(store.directory, identity, announced, clock)
+    records = StoredRecords(opened, identity, announced, clock, earlier)
     return Joined(manifest, b"" if manifest.plan is None else material, announced.protection(identity), records)
 
 

@@ -9,7 +9,7 @@ any more is left out.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -19,9 +19,10 @@ import msgspec
 
 from fhe_auc.base.clock import SYSTEM, Clock
 from fhe_auc.base.errors import EvaluationError, FheAucError
-from fhe_auc.base.exchange import Exchange
+from fhe_auc.base.exchange import Exchange, file_of, place_of
 from fhe_auc.base.serialise import KeptFormat
 from fhe_auc.machines import outcomes
+from fhe_auc.machines.file_transport import ANNOUNCEMENT, FOR_AGGREGATOR
 from fhe_auc.question.study import Study
 from fhe_auc.report.studies import Session, check, finds_thresholds, next_session
 from fhe_auc.session import registry
@@ -104,7 +105,7 @@ def begin(store: KeyStore, study: Study, *, again: bool = False) -> None:
     old = next((each for each in record.series if each.study.series == study.series), _Series(study))
     made = old.made if old.study == study and not again else ()
     others = tuple(each for each in record.series if each is not old)
-    with _together(store):
+    with store.together():
         agree(store, study)
         _keep(store, _Record((*others, _Series(study, made, old.ended if made else -1)), record.sent))
 
@@ -187,29 +188,24 @@ def _made(store: KeyStore, series: _Series, asked: Session, turn: int, members: 
     except (RevokedError, ExpiredError) as error:
         raise KeysError(f"no session is made: {error}") from None
     session, ends, record = manifest.session, at + timedelta(days=study.days), _stored(store)
-    files = dict(_files(session, sealed, manifest.keys))
+    files = dict(_files(place_of(holder.name) + f"{session.hex()}/", sealed, manifest.keys))
     new = _Series(study, with_newest(series.made, Answered(asked.step, session, manifest.turn, int(at.timestamp()))))
     known = tuple(new if each == series else each for each in record.series)
     sent = record.sent | {session.hex(): _Sent(tuple(files), int(ends.timestamp()))}
-    with _together(store):
+    with store.together():
         store.put("made", session.hex(), _FILES.frame(files))
         _keep(store, _Record(known, sent))
-        audit.append(store.directory, holder, "made", manifest, holder.name, at=at)
+        audit.append(store, holder, "made", manifest, holder.name, at=at)
     return session
 
 
-_ANNOUNCEMENTS = {"sealed": "announcement", "helper": "helper", "none": "convened"}
-"""How the file ends that announces or convenes a session, by its keys."""
-
-
-def _files(session: bytes, sealed: SealedBundles, keys: str) -> Iterator[tuple[str, bytes]]:
+def _files(place: str, sealed: SealedBundles, keys: str) -> Iterator[tuple[str, bytes]]:
     """Yield what leaves the maker, with its names in the exchange."""
-    place = f"session-{session.hex()[:8]}/"
-    yield f"{place}session.{_ANNOUNCEMENTS[keys]}", sealed.announcement
+    yield place + ANNOUNCEMENT, sealed.announcement
     if keys == "sealed":
-        yield f"{place}aggregator.bundle", sealed.aggregator
-    for number, (_, bundle) in enumerate(sealed.parties.items()):
-        yield f"{place}{number}.bundle", bundle
+        yield place + FOR_AGGREGATOR, sealed.aggregator
+    for name, bundle in sealed.parties.items():
+        yield f"{place}{file_of(name)}.bundle", bundle
 
 
 def sessions_sent(store: KeyStore) -> tuple[str, ...]:
@@ -247,12 +243,6 @@ def _listed(exchange: Exchange, places: Iterable[str]) -> set[str]:
         with suppress(FileNotFoundError):
             found |= {place + name for name in exchange.list(place)}
     return found
-
-
-def _together(store: KeyStore) -> AbstractContextManager[object]:
-    """Return one transaction, where the store has such."""
-    together: Callable[[], AbstractContextManager[object]] = getattr(store, "together", nullcontext)
-    return together()
 
 
 def _stored(store: KeyStore) -> _Record:

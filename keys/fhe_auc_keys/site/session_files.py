@@ -5,11 +5,10 @@ With a helper it is all that the aggregator and the helper get; a party also has
 which it keeps beside the announcement (`beside`).
 """
 
-from collections.abc import Iterable
 from datetime import datetime
 from pathlib import Path
 
-from fhe_auc.base.errors import FheAucError, UnknownProtocolError
+from fhe_auc.base.errors import MessageError, UnknownProtocolError
 from fhe_auc.base.files import read_from_others
 from fhe_auc.base.serialise import encode
 from fhe_auc.question.study import Study
@@ -25,7 +24,6 @@ from fhe_auc_keys.bundles.sealed_bundles import (
     AggregatorKeys,
     Kept,
     announced_in_bundle,
-    claimed_announcement,
     claimed_in_bundle,
     open_aggregator_bundle,
     open_party_bundle,
@@ -34,6 +32,7 @@ from fhe_auc_keys.bundles.session_keys import party_secrets
 from fhe_auc_keys.errors import KeysError, StoreError
 from fhe_auc_keys.roles.helped import HelpedSecrets
 from fhe_auc_keys.roles.helper import HelperMaterial
+from fhe_auc_keys.site.restored import made_before
 from fhe_auc_keys.store.key_store import KeyStore
 from fhe_auc_keys.trust.certificates import Peer, Trust, claimed_name_and_end, verify
 from fhe_auc_keys.trust.identity import Identity
@@ -67,11 +66,6 @@ def announced_to_aggregator(data: bytes, trust: Trust, *, holder: str, at: datet
     if is_announcement(data):
         return _open_announced(data, trust, holder=holder, session=None, at=at)
     return announced_in_bundle(AGGREGATOR_KIND, data, trust, holder=holder, at=at)[0]
-
-
-def claimed_by_aggregator(data: bytes) -> bytes:
-    """Return the id of the session that such a file says it opens; raise `TamperedError` where it is none."""
-    return announcement.claimed(data if is_announcement(data) else claimed_announcement(data)).manifest.session
 
 
 def claimed_id(data: bytes) -> bytes:
@@ -112,22 +106,6 @@ def announcement_beside(file: Path, data: bytes) -> bytes:
 def needs_announcement(data: bytes) -> bool:
     """Whether what a session is must lie beside a file (`ANNOUNCEMENT`): a party's bundle that does not hold it."""
     return data.startswith(PARTY_KIND.magic) and not claimed_in_bundle(data).announcement
-
-
-def newest_first(files: Iterable[Path]) -> list[Path]:
-    """Return files in the order in which a policy is asked: by the beginnings that sessions claim, the newest first."""
-
-    def begun(file: Path) -> int:
-        try:
-            data = read_from_others(file)
-            if not claimed_id(data):
-                return 0
-            announced = data if is_announcement(data) else claimed_in_bundle(data).announcement
-            return announcement.claimed(announced or announcement_beside(file, data)).not_before
-        except (FheAucError, OSError):
-            return 0
-
-    return sorted(files, key=begun, reverse=True)
 
 
 def announced_to_party(data: bytes, trust: Trust, *, holder: str, at: datetime, beside: bytes = b"") -> Announcement:
@@ -172,6 +150,8 @@ def keep_for_party(
             data, identity, trust, holder=holder, session=session, at=at, beside=beside
         )
     _check_plan(announced.manifest)
+    if why := made_before(store, announced):
+        raise KeysError(why)
     if fields := announced.study.differing(study):
         raise KeysError(f"the session's study is not the one agreed to: it differs in {', '.join(fields)}")
     if grid is not None and announced.manifest.grid != grid:
@@ -191,15 +171,16 @@ def kept_for_party(
     It is verified again, so that nobody goes on with a session that has ended, or whose holder was revoked. `holder` is
     who makes it; empty for whom the site has opened it of.
     """
-    if session.hex() not in store.names("bundle"):
+    if not store.has("bundle", session.hex()):
         raise StoreError(
             f"session {session.hex()} has not been opened here: what its key holder has sent has to lie beside its "
             f"messages, or be opened by `fhe-auc keys open`; where that is lost, its maker makes another session"
         )
     found = Kept.stored(store, session)
     if found.closed:
-        raise KeysError(
-            f"session {session.hex()} has been closed here: its keys are destroyed, and it answers nothing new"
+        raise MessageError(
+            f"session {session.hex()} has been closed here: its keys are destroyed, and it answers nothing new",
+            field="missed",
         )
     maker = holder or claimed_maker(found.announcement)
     announced = open_announcement(found.announcement, trust, holder=maker, at=at)

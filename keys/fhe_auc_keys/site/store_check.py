@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from datetime import datetime
 from functools import partial
 from typing import NamedTuple, get_args
 
 from fhe_auc.base.errors import BackendUnavailableError, FheAucError
-from fhe_auc.machines.site_state import without_secrets
+from fhe_auc.machines.answers import without_secrets
 from fhe_auc_keys.errors import ExpiredError, OutdatedListError, RevokedError, UnsafeModeError, VersionError
-from fhe_auc_keys.site import agreed_studies, answered_studies, key_erasure, made_sessions, making, policy
+from fhe_auc_keys.site import agreed_studies, answered_studies, key_erasure, made_sessions, making, policy, restored
 from fhe_auc_keys.site.session_files import verify_kept
 from fhe_auc_keys.store import audit, budget
-from fhe_auc_keys.store.key_store import TRAIL, KeyStore, Kind, session_ids
+from fhe_auc_keys.store.key_store import KeyStore, Kind, session_ids
 from fhe_auc_keys.store.trusted_authorities import Trusted
 from fhe_auc_keys.store.vault import OWN
 from fhe_auc_keys.trust.authority import Authority
@@ -49,12 +49,11 @@ def problems(store: KeyStore, *, at: datetime) -> list[StoreProblem]:
     A sentence that holds for several entries is told of the first. Sessions that are closed, or past their validity,
     only have to be whole: nothing can be done with them any more.
     """
-    strangers = store.strangers()
     found: dict[str, StoreProblem] = {}
-    for stranger in strangers:
+    for stranger in store.strangers():
         wrong = f"{stranger!a} is nothing that a command has put into the key store"
         found[wrong] = StoreProblem(stranger, wrong, "move it elsewhere")
-    for entry, check in _checks(store, strangers, at):
+    for entry, check in _checks(store, at):
         try:
             check()
         except FheAucError as error:
@@ -72,31 +71,27 @@ def problems(store: KeyStore, *, at: datetime) -> list[StoreProblem]:
 
 def _record_problems(store: KeyStore, at: datetime, *, trusted: bool) -> Iterator[StoreProblem]:
     """Yield what is wrong with the ledger and, where it is known whom the store trusts, with the audit trail."""
-    trail, ledger = store.directory / TRAIL, f"budget/{budget.LEDGER}"
-    if trail.exists() and trusted:
-        for wrong in audit.read(trail.read_bytes(), Trusted.stored(store).trust, at=at).problems:
-            yield StoreProblem(TRAIL, wrong, "compare it with a copy elsewhere, and find out who can write here")
+    if trusted:
+        for wrong in audit.read(store.trail(), Trusted.stored(store).trust, at=at).problems:
+            yield StoreProblem("trail", wrong, "compare it with a copy elsewhere, and find out who can write here")
+    ledger = f"budget/{budget.LEDGER}"
     try:
-        for wrong in budget.differences(store, at=at):
-            yield StoreProblem(
-                ledger, wrong, "find out why; then `fhe-auc keys budget --reconcile --by NAME` puts it right"
-            )
-        for session, each in budget.Ledger.stored(store).entries.items():
-            if each.is_open:
-                wrong = f"the result of session {session} was refused ({each.refused}), and nobody has acknowledged it"
+        if told := restored.told(store):
+            yield StoreProblem(f"trust/{restored.NAME}", told, "find out who has put it back")
+        for session, entry in budget.Ledger.stored(store).entries.items():
+            if entry.is_open:
+                wrong = f"the result of session {session} was refused ({entry.refused}), and nobody has acknowledged it"
                 remedy = f"find out why; then `fhe-auc keys budget --acknowledge {session} --by NAME`"
                 yield StoreProblem(ledger, wrong, remedy)
     except FheAucError as error:
         yield StoreProblem(ledger, str(error).removesuffix(f"; {_RESTORE}"), _RESTORE)
 
 
-def _checks(store: KeyStore, strangers: Collection[str], at: datetime) -> Iterator[tuple[str, Callable[[], object]]]:
+def _checks(store: KeyStore, at: datetime) -> Iterator[tuple[str, Callable[[], object]]]:
     """Yield each entry with what raises where it is of no use, those first on which others hang."""
-    yield "seen/bundles", store.opened_bundles
     for kind in get_args(Kind):
         for name in store.names(kind):
-            if f"{kind}/{name}" not in strangers:
-                yield f"{kind}/{name}", partial(store.get, kind, name)
+            yield f"{kind}/{name}", partial(store.get, kind, name)
     yield f"trust/{OWN}", partial(_check_authorities, store, at)
     yield f"trust/{OWN}", partial(_check_lists, store, at)
     if policy.is_in(store):
@@ -104,9 +99,9 @@ def _checks(store: KeyStore, strangers: Collection[str], at: datetime) -> Iterat
     yield f"trust/{answered_studies.NAME}", partial(answered_studies.check, store)
     yield f"trust/{agreed_studies.NAME}", partial(agreed_studies.agreed, store)
     yield f"trust/{making.NAME}", partial(making.sessions_sent, store)
-    if OWN in store.names("authority"):
+    if store.has("authority", OWN):
         yield f"authority/{OWN}", partial(_check_authority, store, at)
-    if OWN in store.names("identity"):
+    if store.has("identity", OWN):
         yield f"identity/{OWN}", partial(_check_identity, store, at)
     yield f"trust/{key_erasure.ENDS}", partial(key_erasure.check, store)
     for session in session_ids(store, "bundle"):

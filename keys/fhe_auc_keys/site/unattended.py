@@ -1,36 +1,41 @@
-"""What becomes of files that arrive while no person is there, by the studies that the site has agreed to."""
+"""What becomes of sessions that arrive while no person is there, by the studies that the site has agreed to."""
 
-from contextlib import suppress
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any, NamedTuple
 
 from fhe_auc.base.errors import FheAucError
-from fhe_auc.base.exchange import Arrivals, Exchange, told
-from fhe_auc.machines.file_transport import newest_round
-from fhe_auc.machines.site_state import Arrived
-from fhe_auc_keys.bundles.sealed_bundles import PARTY_KIND, claimed_in_bundle
+from fhe_auc.base.exchange import file_of, told
+from fhe_auc.base.names import HELPER
+from fhe_auc.machines.answers import said
+from fhe_auc.machines.file_transport import ANNOUNCEMENT
+from fhe_auc.machines.site_state import Arrived, Meeting, Newest
+from fhe_auc_keys.bundles import announcement
+from fhe_auc_keys.bundles.announcement import Announcement
+from fhe_auc_keys.bundles.sealed_bundles import PARTY_KIND, Kept, claimed_in_bundle
 from fhe_auc_keys.errors import KeysError
 from fhe_auc_keys.site.agreed_studies import Site, admit
 from fhe_auc_keys.site.policy import Policy
+from fhe_auc_keys.site.restored import close_all, made_before
 from fhe_auc_keys.site.session_files import (
-    ANNOUNCEMENT,
     announced_to_party,
     announcement_in,
     claimed_id,
     claimed_maker,
+    is_announcement,
     is_for,
     keep_for_party,
     needs_announcement,
 )
 from fhe_auc_keys.store.key_store import KeyStore
-from fhe_auc_keys.trust.certificates import Peer, Trust
+from fhe_auc_keys.trust.certificates import Peer, Trust, claimed_name_and_end
 from fhe_auc_keys.trust.identity import Identity
 
 _OTHERS = Arrived("passed over", "for another party, or another certificate")
 
 
 class Role(NamedTuple):
-    """Who takes files in, in its open store: by a policy, or nothing."""
+    """Who takes sessions in, in its open store, by its policy."""
 
     store: KeyStore
     identity: Identity
@@ -40,50 +45,86 @@ class Role(NamedTuple):
     site: Site
 
 
-def take_in(exchange: Exchange, name: str, role: Role, *, at: datetime) -> Arrived:
-    """Open a file that is for this party, new, and of a session that an agreed study makes.
+def take_in(
+    session: bytes, files: Mapping[str, bytes], role: Role, begun: Newest, own: Iterable[bytes], *, at: datetime
+) -> Arrived:
+    """Open a session that is for this party, new, and what an agreed study makes, from its maker's `files`.
 
-    Say what was done, and which session it is. What is wrong with the file is told, not raised, and nothing of it is
-    used up; `OSError` is of the store.
+    Say what was done; `own` is as of `SiteStorage.take_in`. What is wrong is told, not raised, and nothing is used up;
+    `OSError` is of the store.
     """
     store, identity, trusted, me, policy, site = role
-    place, genuine = name[: name.rfind("/") + 1], False
-    own = name.removeprefix(place).rpartition(".")[0]
-    try:
-        data, beside = exchange.read(name), b""
-    except (FheAucError, OSError) as error:
-        return Arrived("REFUSED", str(error))
+    if store.has("bundle", session.hex()):
+        return _opened(store, session)
+    beside, genuine = files.get(ANNOUNCEMENT, b""), False
+    data = files.get(f"{file_of(me.name)}.bundle", beside)
     try:
         known_by = claimed_id(data)
-        if not known_by:
-            return Arrived("passed over", "not for a party")
-        if known_by in store.opened_bundles():
-            return Arrived("passed over", "opened before", ours=True)
+        if known_by and store.has_opened(known_by):
+            raise KeysError("it was opened before, and is not here any more: ask for a new session")
         if data.startswith(PARTY_KIND.magic) and claimed_in_bundle(data).recipient != me.fingerprint:
-            if own == me.name:
-                raise KeysError(f"it is not for the certificate that {me.name!r} has now: ask for a new session")
-            return _OTHERS
-        if needs_announcement(data):
-            with suppress(FileNotFoundError):
-                beside = exchange.read(place + ANNOUNCEMENT)
+            raise KeysError(f"it is not for the certificate that {me.name!r} has now: ask for a new session")
+        if data.startswith(PARTY_KIND.magic) and needs_announcement(data) and not beside:
+            return Arrived("waits", f"waits for {ANNOUNCEMENT}")
+        if not known_by and not is_announcement(data):
+            raise KeysError("not for a party: remove it")
         holder = policy.holder if policy is not None else claimed_maker(beside or data)
         given: dict[str, Any] = {"holder": holder, "at": at, "beside": beside}
+        if data is beside and announcement.claimed(beside).manifest.keys == "sealed":
+            return Arrived("waits", "waits for this party's bundle") if _names(beside, me) else _OTHERS
         announced = announced_to_party(data, trusted, **given)
+        if announced.manifest.session != session:
+            raise KeysError(f"it is of session {announced.manifest.session.hex()}, and lies in the place of another")
+        if data is beside and announced.helper is not None and not announced.is_helper(me.name) and _names(beside, me):
+            return Arrived("waits", "waits for this party's bundle")
         if not is_for(data, announced, me):
             return _OTHERS
-        session, protection = announced.manifest.session, announced.protection(identity)
-        begun = newest_round(Arrivals(exchange), place, session, protection)
-        if begun is not None and begun > 1 and not announced.is_helper(me.name):  # to open it would spend the policy
-            raise KeysError(
-                f"round {begun} has begun, and {me.name!r} was not there for the first: the session goes on without "
-                f"it. There is nothing to do here; to count {me.name!r}, its key holder makes another session"
+        protection, author = announced.protection(identity), HELPER if announced.is_helper(me.name) else me.name
+        if any(said(answer, session, author, protection) for answer in own):
+            close_all(store, f"it has answered in session {session.hex()} before", at=at)
+        if why := made_before(store, announced):  # before anything counts as answered
+            return Arrived("late", why, genuine=True)
+        number = begun(meeting(announced), protection)
+        if number > 1 and not announced.is_helper(me.name):  # to open it would spend the policy
+            return Arrived(
+                "late",
+                f"round {number} has begun, and {me.name!r} was not there for the first: the session goes on without "
+                f"it. There is nothing to do here; to count {me.name!r}, its maker makes another session",
+                genuine=True,
             )
         genuine = True
         if policy is not None:
             policy.admit(announced, store, at=at)
         else:
             admit(store, announced, site, announcement_in(data, beside), at=at)
-        keep_for_party(data, identity, trusted, store, session=None, study=announced.study, **given)
-        return Arrived("opened", f"session {announced.manifest.session.hex()}", ours=True)
+        keep_for_party(data, identity, trusted, store, session=session, study=announced.study, **given)
+        return _opened(store, session)
     except FheAucError as error:
         return Arrived("REFUSED", told(error), genuine=genuine)
+
+
+def _names(document: bytes, me: Peer) -> bool:
+    """Whether an announcement says that a member of this name is a party."""
+    return me.name in announcement.claimed(document).manifest.parties
+
+
+def meeting(announced: Announcement) -> Meeting:
+    """Return who meets in a session that was verified."""
+    helper = "" if announced.helper is None else announced.helper.name
+    times = announced.not_before, announced.not_after
+    return Meeting(announced.manifest.session, announced.aggregator.name, *times, helper)
+
+
+def meeting_of(store: KeyStore, session: bytes) -> Meeting:
+    """Return who meets in a session that was opened; errors as `KeyStore.load`."""
+    said = announcement.claimed(Kept.stored(store, session).announcement)
+    helper = claimed_name_and_end(said.helper)[0] if said.helper else ""
+    begins = datetime.fromtimestamp(said.not_before, said.not_after.tzinfo)
+    return Meeting(session, claimed_name_and_end(said.aggregator)[0], begins, said.not_after, helper)
+
+
+def _opened(store: KeyStore, session: bytes) -> Arrived:
+    manifest = announcement.claimed(Kept.stored(store, session).announcement).manifest
+    caps = {} if manifest.study is None else manifest.study.row_caps
+    missed = [name for name in manifest.parties if caps and name not in caps]
+    return Arrived("opened", meeting=meeting_of(store, session), genuine=True, caps=", ".join(missed))

@@ -1,29 +1,25 @@
 """A role's audit trail: what it has done in which session, a signed line of JSON each, chained to the line before.
 
-It lies in the role's key store as ``audit.jsonl``, and is only ever appended to. A line that is changed, or removed
-from the middle, shows (`read`). Lines removed from the end do not, unless somebody has noted the last one's digest.
-Whoever has the role's key and its disk can write the file anew: where that matters, the role keeps a copy elsewhere.
+It lies in the role's key store, not encrypted, and is only ever added to, together with what it tells of. A line that
+is changed, or removed from the middle, shows (`read`). Lines removed from the end do not, unless somebody has noted the
+last one's digest. Whoever has the role's key and its disk can write the trail anew: where that matters, the role keeps
+a copy elsewhere.
 """
 
 import hashlib
 import json
-import os
 import platform
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 from typing import Any
 
-from filelock import lock_descriptor
-
-from fhe_auc.base import files
 from fhe_auc.session.manifest import Manifest
 from fhe_auc_keys.errors import KeysError
-from fhe_auc_keys.store.key_store import TRAIL, TRAIL_LOCK
+from fhe_auc_keys.store.key_store import KeyStore
 from fhe_auc_keys.trust import signed_json
 from fhe_auc_keys.trust.certificates import Trust
 from fhe_auc_keys.trust.identity import Identity
@@ -33,63 +29,35 @@ _PACKAGES = ("fhe-auc", "openfhe", "tenseal", "numpy")
 
 
 def append(
-    folder: Path, identity: Identity, event: str, manifest: Manifest, holder: str, *, at: datetime, **facts: Any
+    store: KeyStore, identity: Identity, event: str, manifest: Manifest, holder: str, *, at: datetime, **facts: Any
 ) -> None:
     """Add a line about a session, as `append_line` does; `holder` has made its keys, or has convened it."""
-    append_line(folder, identity, event, at=at, **{**_about(manifest, holder), **facts})  # facts may say more
+    append_line(store, identity, event, at=at, **{**_about(manifest, holder), **facts})  # facts may say more
 
 
-def append_line(folder: Path, identity: Identity, event: str, *, at: datetime, **facts: Any) -> None:
-    """Add a line to the trail in a key store's folder, after removing what a crash has left of one.
-
-    It is on the disk when this returns. `at` is the present, `facts` plain JSON. `OSError`: nothing of it is there.
-    """
-    path = folder / TRAIL
-    told = {"time": at.isoformat(timespec="seconds"), "event": event, **facts}
-    with files.naming(path), _locked(folder):
-        trail = files.open_descriptor(path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
-        try:
-            before, last = _end(trail)
-            if not before:
-                files.sync_folder(folder)
-            if os.fstat(trail).st_size > before:  # else a system that lets the file only grow would refuse
-                os.ftruncate(trail, before)
-            line = signed_json.sign(identity, _PURPOSE, {**told, "previous": _digest(last)})
-            files.append(trail, json.dumps(line).encode() + b"\n", durable=True)
-        finally:
-            os.close(trail)
-
-
-@contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """Keep other processes from adding a line, by a file of its own: on Windows nobody could read a locked trail."""
-    lock = files.open_descriptor(folder / TRAIL_LOCK, os.O_RDWR | os.O_CREAT)
-    try:
-        lock_descriptor(lock)
-        yield
-    finally:
-        os.close(lock)
+def append_line(store: KeyStore, identity: Identity, event: str, *, at: datetime, **facts: Any) -> None:
+    """Add a line to a key store's trail; `at` is the present, `facts` plain JSON. Errors as `KeyStore.together`."""
+    told = {"time": at.isoformat(timespec="seconds"), "event": event, **facts, "previous": _digest(store.last_line())}
+    store.add_line(json.dumps(signed_json.sign(identity, _PURPOSE, told)).encode())
 
 
 @dataclass(frozen=True)
 class Trail:
     """A trail that was read."""
 
-    lines: tuple[dict[str, Any], ...]  # all that are whole, without their signatures
+    lines: tuple[dict[str, Any], ...]  # all that are genuine, without their signatures
     signers: tuple[str, ...]
     problems: tuple[str, ...]  # what is wrong with which line
     last: str  # SHA-256 of the last line, hexadecimal
-    unfinished: bool  # whether a crash has left a part of another one
 
 
-def read(data: bytes, trust: Trust, *, at: datetime) -> Trail:
-    """Return what is in a trail's file, and what is wrong with it; `at` is the present, with a time zone."""
-    *whole, rest = data.split(b"\n")
+def read(trail: Iterable[bytes], trust: Trust, *, at: datetime) -> Trail:
+    """Return what a trail's lines say, and what is wrong with them; `at` is the present, with a time zone."""
     lines: list[dict[str, Any]] = []
     signers: dict[str, None] = {}
     problems: list[str] = []
     previous = b""
-    for number, line in enumerate(whole, 1):
+    for number, line in enumerate(trail, 1):
         try:
             found = signed_json.parse(line)
             if found.get("previous") != _digest(previous):
@@ -102,23 +70,7 @@ def read(data: bytes, trust: Trust, *, at: datetime) -> Trail:
         previous = line
     if len(signers) > 1:
         problems.append(f"it is signed by several: {', '.join(map(repr, signers))}")
-    return Trail(tuple(lines), tuple(signers), tuple(problems), _digest(previous), bool(rest))
-
-
-def follows(line: bytes, previous: bytes) -> bool:
-    """Return whether a line of a trail, without its line feed, names the one before, which is empty for the first."""
-    try:
-        return signed_json.parse(line).get("previous") == _digest(previous)
-    except KeysError:
-        return False
-
-
-def is_genuine(line: bytes, trust: Trust, *, at: datetime) -> bool:
-    """Return whether somebody certified has signed a line of a trail; `at` is the present, with a time zone."""
-    try:
-        return bool(signed_json.check(signed_json.parse(line), _PURPOSE, trust, at=at))
-    except KeysError:
-        return False
+    return Trail(tuple(lines), tuple(signers), tuple(problems), _digest(previous))
 
 
 def _about(manifest: Manifest, holder: str) -> dict[str, Any]:
@@ -150,13 +102,3 @@ def _versions() -> Mapping[str, str]:
 def _digest(line: bytes) -> str:
     """Return what the next line calls the one before; empty for the first."""
     return hashlib.sha256(line).hexdigest() if line else ""
-
-
-def _end(trail: int) -> tuple[int, bytes]:
-    """Return where the last whole line of an open file ends, and that line without its line feed.
-
-    The file is read as a whole: a trail of years has some megabytes.
-    """
-    os.lseek(trail, 0, os.SEEK_SET)
-    whole, end, _ = os.read(trail, os.fstat(trail).st_size).rpartition(b"\n")
-    return len(whole + end), whole.rpartition(b"\n")[2]

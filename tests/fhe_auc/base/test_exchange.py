@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from fhe_auc.base.clock import Clock
 from fhe_auc.base.errors import InputError
-from fhe_auc.base.exchange import Arrivals, Folder, make_folder
+from fhe_auc.base.exchange import Arrivals, Folder, Version, make_folder
 from fhe_auc.base.files import LONGEST, read_from_others
 from fhe_auc.base.logs import RoleLog
 from tests.support.platforms import needs_modes, needs_unix_files
@@ -26,7 +27,9 @@ def strict() -> Iterator[None]:
 @needs_modes
 @pytest.mark.usefixtures("strict")
 @pytest.mark.parametrize("mode", [0o2770, 0o755, 0o700, 0o1777, 0o2750])
-def test_a_folder_has_the_mode_of_the_one_above_and_is_left_alone_where_it_is_there(mode: int, tmp_path: Path) -> None:
+def test_a_folder_is_as_the_one_above_but_others_only_read_it_and_is_left_alone_where_it_is_there(
+    mode: int, tmp_path: Path
+) -> None:
     exchange = tmp_path / "exchange"
     exchange.mkdir()
     exchange.chmod(mode)
@@ -36,7 +39,7 @@ def test_a_folder_has_the_mode_of_the_one_above_and_is_left_alone_where_it_is_th
     with pytest.raises(OSError, match="night 2"):  # an exchange that is away is not made anew
         make_folder(exchange / "night 2" / "round-1", inside=True)
     for made in (exchange / "night 1", exchange / "night 1" / "round-1"):
-        assert (stat.S_IMODE(made.stat().st_mode), made.stat().st_gid) == (mode, exchange.stat().st_gid)
+        assert (stat.S_IMODE(made.stat().st_mode), made.stat().st_gid) == (mode & ~0o022, exchange.stat().st_gid)
     os.umask(0o022)
     make_folder(tmp_path / "new")
     assert stat.S_IMODE((tmp_path / "new").stat().st_mode) == 0o755  # though the folder above is closed
@@ -74,7 +77,8 @@ def test_a_link_that_others_have_put_there_leads_nobody_elsewhere(tmp_path: Path
 
 def looked(arrivals: Arrivals, longest: int = LONGEST) -> bytes | None:
     """Look what is there, and read it."""
-    arrivals.names()
+    arrivals.begin()
+    arrivals.names("")
     return arrivals.read("file", longest)
 
 
@@ -87,10 +91,10 @@ def make_socket(file: Path) -> None:
 @pytest.mark.parametrize(
     "make",
     [
-        *(os.mkfifo, Path.mkdir, make_socket, lambda file: file.symlink_to(file)),
+        *(os.mkfifo, make_socket, lambda file: file.symlink_to(file)),
         *(lambda file: file.symlink_to(__file__), lambda file: file.write_bytes(bytes(101))),
     ],
-    ids=["pipe", "folder", "socket", "loop", "link", "oversized"],
+    ids=["pipe", "socket", "loop", "link", "oversized"],
 )
 def test_what_is_no_file_of_ours_is_named_once_and_not_waited_for(
     make: Callable[[Path], object], tmp_path: Path, caplog: pytest.LogCaptureFixture
@@ -103,7 +107,7 @@ def test_what_is_no_file_of_ours_is_named_once_and_not_waited_for(
     (told,) = caplog.messages
     assert told == f"skipped {file}: {arrivals.skipped['file']}"
     assert "longer than 100 bytes" in told or "a link, a folder, a pipe or a device" in told
-    file.rmdir() if file.is_dir() else file.unlink()
+    file.unlink()
     assert looked(arrivals) is None
     assert arrivals.skipped == {}
     file.write_bytes(b"ours")
@@ -112,39 +116,75 @@ def test_what_is_no_file_of_ours_is_named_once_and_not_waited_for(
         read_from_others("/dev/zero", plain=True)
 
 
-def test_a_file_is_read_once_and_again_when_it_has_changed_and_rests(tmp_path: Path) -> None:
-    """Other bytes under the same inode, size and time show that it is not read again meanwhile."""
-    file, arrivals = tmp_path / "file", Arrivals(Folder(tmp_path))
+def test_what_does_not_count_is_read_at_each_look_and_what_is_good_once_it_has_changed(tmp_path: Path) -> None:
+    """Whatever time and size say of what is not good yet."""
+    file, arrivals, parsed = tmp_path / "file", Arrivals(Folder(tmp_path)), list[bytes]()
 
     def refuse(data: bytes) -> bytes:
+        parsed.append(data)
         if data != b"whole":
             raise InputError("cut short")
         return data
 
     def take() -> bytes | None:
-        arrivals.names()
+        arrivals.begin()
+        arrivals.names("")
         return arrivals.take("file", refuse)
 
-    file.write_bytes(b"wh")
+    file.write_bytes(b"whoxx")
+    before = file.stat()
     assert take() is None
-    assert arrivals.skipped == {"file": "cut short"}
-    found = file.stat()
-    with file.open("r+b") as opened:
-        opened.write(b"xx")
-    os.utime(file, ns=(found.st_atime_ns, found.st_mtime_ns))
-    assert [looked(arrivals) for _ in range(3)] == [None] * 3
-    for growing in (b"who", b"whol", b"whole"):
-        file.write_bytes(growing)
-        assert take() is None
-        assert arrivals.skipped == {"file": "cut short"}
+    assert (arrivals.skipped, arrivals.stuck) == ({"file": "cut short"}, set())
+    assert take() is None
+    assert (arrivals.stuck, parsed) == ({"file"}, [b"whoxx"])  # which is the same, and told as such
+    file.write_bytes(b"whole")
+    os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
     assert [take() for _ in range(3)] == [b"whole"] * 3
+    assert (arrivals.skipped, arrivals.stuck, parsed) == ({}, set(), [b"whoxx", b"whole"])
+    file.write_bytes(b"other")
+    assert take() is None
+    file.unlink()
+    assert take() is None
     assert arrivals.skipped == {}
+
+
+class Coarse(Folder):
+    """Tells times of whole days."""
+
+    coarse = 86_400.0
+
+    def list(self, place: str) -> dict[str, Version]:
+        return {name: (version[0] // 10**9 // 86_400, version[-1]) for name, version in super().list(place).items()}
+
+
+def test_where_times_are_coarse_what_is_good_is_read_until_it_has_rested(tmp_path: Path) -> None:
+    passed = 0.0
+
+    class Passing(Clock):
+        def monotonic(self) -> float:
+            return passed
+
+    file, arrivals = tmp_path / "file", Arrivals(Coarse(tmp_path), clock=Passing())
+
+    def take() -> bytes | None:
+        arrivals.begin()
+        arrivals.names("")
+        return arrivals.take("file", bytes)
+
+    for data in (b"one", b"two"):
+        file.write_bytes(data)
+        assert take() == data
+    passed += Coarse.coarse
+    assert take() == b"two"
+    file.unlink()
+    file.write_bytes(b"six")  # as old, by what the exchange tells
+    assert take() == b"two"
 
 
 def test_what_cannot_be_read_for_a_moment_is_tried_again_though_it_stays_as_it_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    file, arrivals = tmp_path / "file", Arrivals(Folder(tmp_path))
+    file, arrivals = tmp_path / "file", Arrivals(Folder(tmp_path), RoleLog())
     file.write_bytes(b"whole")
     with monkeypatch.context() as away:
         away.setattr(os, "open", lambda *_: (_ for _ in ()).throw(PermissionError(13, "Permission denied")))

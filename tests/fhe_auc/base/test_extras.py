@@ -136,6 +136,8 @@ def test_what_needs_an_extra_says_so_in_one_sentence(folder: Path) -> None:
         ("benchmark", ["compare-protocols", "north.csv", "south.csv"]),
         ("benchmark", ["attack", "--trials", "0"]),
     ]
+    if sys.version_info >= (3, 11):  # which Flower needs
+        asked.append(("simulation", ["flower", "simulate", "north.csv", "south.csv"]))
     done = without_extras(folder, COMMANDS, [arguments for _, arguments in asked])
     for (extra, arguments), (status, stdout, stderr) in zip(asked, done, strict=True):
         assert (status, stdout) == (2, ""), arguments

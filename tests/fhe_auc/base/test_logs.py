@@ -78,11 +78,9 @@ def test_writing_is_set_up_once_to_what_stderr_is_by_then_in_a_format_that_there
         logs.chosen_format()
 
 
-@pytest.mark.parametrize("command", ["aggregate", pytest.param("answer", marks=pytest.mark.slow)])
-def test_why_a_role_has_failed_is_json_too_where_its_log_is(tmp_path: Path, command: str) -> None:
-    (config := tmp_path / "role.toml").write_text('store = "nowhere"\n')
-    (tmp_path / "exchange").mkdir()
-    arguments = ["session", command, "exchange", str(config), "--log-format", "json"]
+def test_why_a_role_has_failed_is_json_too_where_its_log_is(tmp_path: Path) -> None:
+    (config := tmp_path / "role.toml").write_text('role = "site"\nstore = "nowhere"\n')
+    arguments = ["serve", str(config), "--log-format", "json"]
     program = [sys.executable, "-c", "from fhe_auc.cli import main; main()", *arguments]
     done = subprocess.run(program, cwd=tmp_path, capture_output=True, text=True, check=False)
     told = [json.loads(line) for line in done.stderr.splitlines()]

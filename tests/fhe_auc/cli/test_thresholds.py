@@ -108,7 +108,7 @@ def test_thresholds_are_not_written_where_they_should_not_be(truth: float) -> No
         ),
         (
             "evaluate absent.csv --protocol boundaries-federated",
-            "finds thresholds and gives no AUC; fhe-auc thresholds and federated_thresholds run it",
+            "gives no AUC; where it finds thresholds, fhe-auc thresholds and federated_thresholds run it",
         ),
         ("thresholds absent.csv --protocol semi-honest --out a.txt", "'semi-honest' finds no thresholds"),
         ("evaluate absent.csv --thresholds quantile:1", "from 2 to 1,048,576, not 1"),

@@ -22,5 +22,5 @@ def here(template: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pat
     monkeypatch.chdir(tmp_path / "here")
     monkeypatch.setenv("FHE_AUC_PASSPHRASE", PASSPHRASE)
     monkeypatch.setenv("COLUMNS", "200")
-    monkeypatch.setattr("fhe_auc.machines.result_hook._RETRY", (0.1, 0.2))
+    monkeypatch.setattr("fhe_auc.base.clock._RETRY", (0.1, 0.2))
     return tmp_path / "here"

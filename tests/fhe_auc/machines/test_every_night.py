@@ -111,6 +111,16 @@ class Consortium:
         self.comparisons += told.count("Does ")
         return told
 
+    def publish(self, made: str) -> None:
+        """Put a session into the place of who has made it."""
+        place = self.folder / "exchange" / HOLDER / self.session
+        place.mkdir(parents=True)
+        for file in sorted((self.folder / HOLDER / made).iterdir()):
+            shutil.copy(file, place / ("session" if file.stem == "session" else file.name))
+        if is_root:
+            give(place.parent, self.users[HOLDER], GROUP)
+        place.parent.chmod(0o2750)
+
     def serve(self, *names: str) -> None:
         """Start what stays; this is not counted."""
         for name in names:
@@ -168,14 +178,15 @@ def set_up(they: Consortium) -> None:
     shown = [f"post/{name}.credential" for name in SITES]
     about = ("--aggregator", f"post/{SERVER}.credential", "--study", f"{HOLDER}/study.toml")
     helped = ("--keys", "helper", "--helper", f"post/{HELPER}.credential", "--min-parties", "4")
-    how = ("--thresholds", "uniform:16", "--out", "exchange/night-1", "--json")
+    how = ("--thresholds", "uniform:16", "--out", f"{HOLDER}/night-1", "--json")
     they.session = session_in(they.run(HOLDER, "session", *shown, *known[HOLDER], *about, *helped, *how))
+    they.publish("night-1")
 
 
 def configure(they: Consortium, **more: Any) -> None:
     """Write what each role's process reads, with new rows at the sites: those of the first or of another night."""
     for name in (SERVER, HELPER, *SITES):
-        own = {"inbox": "exchange", "passphrase-file": f"{name}/secret"}
+        own = {"exchange": "exchange", "passphrase-file": f"{name}/secret"}
         if name == SERVER:
             config = config_of(name, "aggregator", holder=HOLDER, **own, **more)
         elif name == HELPER:
@@ -201,7 +212,8 @@ def check_night(they: Consortium, number: int, *counted: str) -> None:
         assert len(they.results(name)) == number
         assert they.session in newest.name
     away = "".join(f"; not counted: {name}" for name in SITES if name not in counted)
-    they.wait(lambda: they.status(SERVER) == (f"ended: all have their results{away}", ""))
+    they.wait(lambda: they.status(SERVER)[0] == f"ended: all have their results{away}")
+    assert ("not counted" in they.status(SERVER)[1]) is (len(counted) < len(SITES))
     they.wait(lambda: all(they.status(name) == ("result delivered", "") for name in counted))
 
 
@@ -212,8 +224,9 @@ def session_in(told: str) -> str:
 def repeat(they: Consortium) -> None:
     known = "--store", f"{HOLDER}/store", "--passphrase-file", f"{HOLDER}/secret"
     they.commands = 0
-    told = they.run(HOLDER, "session", "--repeat", they.session, *known, "--out", "exchange", "--json")
+    told = they.run(HOLDER, "session", "--repeat", they.session, *known, "--out", HOLDER, "--json")
     they.session = session_in(told)
+    they.publish(f"session-{they.session[:8]}")
     assert they.commands == 1
 
 

@@ -40,13 +40,14 @@ from tests.support.served import (
     delivered,
     exists,
     make_session,
+    place,
+    put,
     serving,
     status,
     until,
 )
 
 pytestmark = needs_limits
-NIGHT, MADE = Path("inbox/night-1"), Path("made/night-1")
 CLOCK = r"only, and the clock says \d{4}-\d\d-\d\d \d\dh: set the clock, or "
 OLDER = "from an older fhe-auc than this, which reads 200 alone: whoever made it upgrades, and a session from"
 
@@ -90,9 +91,8 @@ def template(template: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         patch.setenv("FHE_AUC_PASSPHRASE", PASSPHRASE)
-        Path("made").mkdir()
-        Path("id").write_text(make_session("night-1", into="made"))
-        make_session("night-0", into="made")
+        make_session("night-1", publish=False)
+        make_session("night-0", publish=False)
     return folder
 
 
@@ -145,17 +145,9 @@ def keys(*arguments: str) -> str:
     return ok(*arguments, "--passphrase-file", "passphrase").stdout
 
 
-def put(folder: str = "night-1", name: str = "night-1", *, but: str = "") -> None:
-    """A session arrives, all but one file."""
-    Path("inbox", name).mkdir(exist_ok=True)
-    for file in Path("made", folder).iterdir():
-        if file.name != but:
-            shutil.copy(file, Path("inbox", name))
-
-
 def half(source: Path) -> None:
     data = source.read_bytes()
-    (NIGHT / source.name).write_bytes(data[: len(data) // 2])
+    (place(HOLDER) / source.name).write_bytes(data[: len(data) // 2])
 
 
 def new_list(clock: timedelta = timedelta(0), *revoked: str) -> None:
@@ -173,9 +165,12 @@ def set_policy(name: str, policy: str) -> None:
 
 
 def without_west() -> None:
-    old = Path("id").read_text()
-    asked = ("--without", "west", "--no-result-was-released", "--out", "inbox/night-2")
-    keys("session", "--from", old, *at(HOLDER), *asked)
+    old = Path("night-1.id").read_text()
+    asked = ("--without", "west", "--no-result-was-released", "--out", "night-2")
+    made = keys("session", "--from", old, *at(HOLDER), *asked, "--json")
+    Path("night-2.id").write_text(json.loads(made)["session"])
+    Path("night-2/session.announcement").rename("night-2/session")
+    put("night-2")
 
 
 def add_row() -> None:
@@ -215,8 +210,8 @@ def nothing() -> None:
     pass
 
 
-FIRST = "inbox/night-1/round-1/north.submission"
-MESSAGE = "inbox/night-1/round-1.message"
+FIRST = "exchange/north/*/round-1.submission"
+MESSAGE = f"exchange/{ADDER}/*/round-1.message"
 
 
 @dataclass(frozen=True)
@@ -240,25 +235,25 @@ class Row:
 
 
 def bundle(role: str, says: str, fault: Callable[[], object], **more: Any) -> Row:
-    """A file that does not arrive as it should: it is put there again, and nobody is ill of it."""
-    return Row(role, f"refused: {says}", fault, put, lacks=f"{role}.bundle", healthy=True, **more)
+    """A file that does not arrive as it should, until it is put there again."""
+    return Row(role, says, fault, put, lacks=f"{role}.bundle", **more)
 
 
 def disk_full(role: str, *, fault: Callable[[], object] | None = None, logs: str = "", **more: Any) -> Row:
     says = rf"it runs, but no status can be read or written in '{role}/state' \(a full disk\?\): see its log"
-    told = logs or rf"night-1: failed: \[Errno 27\] File too large: '.*{role}/store/"
+    told = logs or rf"[0-9a-f]{{8}}: failed: \[Errno 27\] File too large: '.*{role}/store/"
     return Row(role, says, fault or (lambda: WORLD.full.add(role)), logs=told, **more)
 
 
-DAMAGED = "truncated or damaged .*: copy it here again"
+DAMAGED = "truncated or damaged .*: its sender puts it there again"
 ROWS = {
     "half a bundle": bundle(
-        "north", rf"north\.bundle: party bundle {DAMAGED}", lambda: half(MADE / "north.bundle"), others=True, quick=True
+        "north", rf"party bundle {DAMAGED}", lambda: half(Path("night-1/north.bundle")), others=True, quick=True
     ),
     "another certificate": bundle(
         "north",
-        r"north\.bundle: it is not for the certificate that 'north' has now: ask for a new session",
-        lambda: shutil.copy(MADE / "south.bundle", NIGHT / "north.bundle"),
+        "it is not for the certificate that 'north' has now: ask for a new session",
+        lambda: shutil.copy("night-1/south.bundle", place(HOLDER) / "north.bundle"),
     ),
     "a site away": Row(
         ADDER,
@@ -269,9 +264,9 @@ ROWS = {
     ),
     "a share away": Row(
         "north",
-        r"inbox: \[Errno 2\] No such file or directory: 'inbox'",
-        lambda: Path("inbox").rename("elsewhere"),
-        lambda: Path("elsewhere").rename("inbox"),
+        r"exchange: there is no folder 'exchange'",
+        lambda: Path("exchange").rename("elsewhere"),
+        lambda: Path("elsewhere").rename("exchange"),
         when=FIRST,
         west_is_away=True,
     ),
@@ -305,10 +300,9 @@ ROWS = {
     ),
     "a revoked certificate": Row(
         "north",
-        r"refused: north\.bundle: the certificate of 'CN=west' .* has been revoked: its sessions are made again",
+        r"refused: the certificate of 'CN=west' .* has been revoked: its sessions are made again",
         lambda: new_list(timedelta(0), "west"),
         without_west,
-        healthy=True,
         west_is_away=True,
         ends=("north", "south"),
     ),
@@ -322,9 +316,8 @@ ROWS = {
     ),
     "a site upgraded": Row(
         "north",
-        rf"skipped (inbox/night-1/)?round-.\.message: fhe-auc message of format version 4, {OLDER} before the",
+        rf"round-.\.message: fhe-auc message of format version 4, {OLDER} before the",
         lambda: WORLD.upgraded.add("north"),
-        healthy=True,
         restart=True,
         when=FIRST,
         quick=True,
@@ -359,7 +352,7 @@ ROWS = {
 
 
 def says(row: Row) -> bool:
-    shown = call("session", "status", f"{row.role}.toml")
+    shown = call("status", f"{row.role}.toml")
     told = " ".join(shown.stdout.split())
     as_json = json.dumps(status(row.role), ensure_ascii=False)
     return (shown.exit_code == 0) is row.healthy and all(re.search(row.says, each) for each in (told, as_json))
@@ -379,13 +372,14 @@ def test_a_fault_is_told_with_what_to_do(name: str) -> None:
         role.enter_context(serving(row.role))
         if row.when:
             until(exists(row.when))
-        submitted = Path(FIRST).read_bytes() if Path(FIRST).exists() else b""
+        first = place("north") / "round-1.submission"
+        submitted = first.read_bytes() if first.exists() else b""
         row.fault()
         if not row.when and not row.lacks:
             put()
         until(lambda: logged(row.logs or row.says) and says(row))
         if row.others:
-            put("night-0", "night-0")
+            put("night-0")
             until(lambda: delivered(*SITES))
         row.mend()
         if row.restart:
@@ -395,7 +389,7 @@ def test_a_fault_is_told_with_what_to_do(name: str) -> None:
         until(lambda: delivered(*row.ends, number=1 + row.others))
         check_results(*row.ends, counted=row.ends)
         if row.ends:
-            assert not submitted or Path(FIRST).read_bytes() == submitted
+            assert not submitted or first.read_bytes() == submitted
             until(lambda: status(row.role)["wrong"] == "")
 
 

@@ -171,6 +171,21 @@ def test_a_site_brings_its_own_files_alone_and_another_s_name_is_taken_once(tmp_
     assert files_in(tmp_path / "again") == {"north/request": b"1"}
 
 
+def test_what_others_say_to_the_server_or_are_sealed_does_not_go_to_a_site(tmp_path: Path) -> None:
+    mail = Mail(tmp_path, "north", "south")
+    mail.put("north", "north/5e/session", b"")
+    mail.put("north", "north/5e/south.bundle", b"")
+    mail.put("north", "north/5e/aggregator.bundle", b"")
+    mail.put("south", "south/5e/round-1.submission", b"")
+    mail.put("server", "server/5e/round-1.message", b"")
+    for _ in range(4):
+        mail.go()
+    everything = {*files_in(mail.at["server"])}
+    assert len(everything) == 5
+    assert everything - {*files_in(mail.at["south"])} == {"north/5e/aggregator.bundle"}
+    assert everything - {*files_in(mail.at["north"])} == {"south/5e/round-1.submission"}
+
+
 def test_what_is_long_comes_in_several_letters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(postman, "_LETTER", 100)
     mail = Mail(tmp_path, "north", "south")
@@ -206,3 +221,26 @@ def test_an_idle_hub_asks_rarely_and_at_once_where_something_is_new(
     mail.put("server", "server/news", b"2")
     now[0] += 1
     assert mail.go() == 1  # who has failed is written to later
+
+
+def test_a_site_s_role_is_given_a_while_to_answer_what_has_come_and_no_longer(
+    north: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slept: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        if len(slept) == 3:
+            Folder(north).put("north/answer", b"sealed")
+
+    now = [0.0]
+    monkeypatch.setattr(postman.time, "sleep", sleep)
+    monkeypatch.setattr(postman.time, "monotonic", lambda: now[0] + sum(slept))
+    known = {"north/request": Postman(Folder(north))}
+    known["north/request"].look()
+    here = known["north/request"].files
+    told = Postman(Folder(north)).open(answer(Folder(north), "north", lie(here, {"south/a": b"1"}), wait=10.0))
+    assert (told.files, len(slept)) == ({"north/answer": b"sealed"}, 3)
+    slept.clear()
+    answer(Folder(north), "north", lie(here | told.known, {}), wait=10.0)
+    assert not slept

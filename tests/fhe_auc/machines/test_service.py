@@ -49,7 +49,10 @@ def test_a_user_gets_units_of_his_own_that_go_on_without_him(calls: Path, config
     assert start(config, config.parent.name, system=False) == "fhe-auc-St---Mary--100--h.service"
     both = "fhe-auc-St---Mary--100--h.service fhe-auc-St---Mary--100--h-check.timer"
     done = ["is-system-running", "daemon-reload", f"enable {both}", f"restart {both}"]
-    assert calls.read_text().splitlines() == [f"systemctl --user {line}" for line in done] + ["loginctl enable-linger"]
+    assert calls.read_text().splitlines() == [f"systemctl --user {line}" for line in done] + [
+        f"loginctl show-user {os.getuid()} --property=Linger",
+        f"loginctl enable-linger {os.getuid()}",
+    ]
     units = {path.name: path.read_text() for path in (tmp_path / "own" / "systemd" / "user").iterdir()}
     assert {name.rpartition("h")[2] for name in units} == {".service", "eck.service", "eck.timer"}
     assert not any("User=" in text or "ProtectHome" in text for text in units.values())
@@ -71,6 +74,7 @@ def test_root_s_folder_goes_to_a_user_without_rights_and_somebody_s_stays_his(
         start(config, "south", system=True, units=units)
         (service,) = [path.read_text() for path in units.glob("*south.service")]
     assert f"\nUser={config.parent.stat().st_uid}\n" in service
+    assert '\nEnvironment="HOME=' in service  # where libraries look for an exchange's credentials
     assert "chown" not in calls.read_text()
     assert "--user" not in calls.read_text()
 
@@ -121,6 +125,27 @@ def test_systemd_takes_the_units_and_finds_a_wrong_one(user: str, config: Path, 
     service = tmp_path / "fhe-auc-x.service"
     service.write_text(service.read_text().replace("RestartSec=60", "RestartSec=often"))
     assert "Failed to parse sec value" in run([*verify, str(service)], env=environment).stderr
+
+
+@needs_analyze
+def test_systemd_takes_the_drop_ins_that_the_guide_shows(config: Path, tmp_path: Path) -> None:
+    for name, text in texts("fhe-auc-x", config, "north", "fhe-auc").items():
+        (tmp_path / name).write_text(text)
+    guide = (Path(__file__).parents[3] / "docs" / "guide" / "operations.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^```ini[^\n]*\n(.*?)^```", guide, re.MULTILINE | re.DOTALL)
+    assert len(blocks) >= 2
+    lines = [
+        line
+        for line in re.findall(r"`(\w+=[^`]*)`", guide)
+        if line.split("=")[0] in {"ReadWritePaths", "IPAddressDeny"}
+    ]
+    (tmp_path / "fhe-auc-x-check.service.d").mkdir()
+    found = ""
+    for text in [*blocks, "[Service]\n" + "\n".join(lines) + "\n", "[Service]\nExecStop=relative\n"]:
+        (tmp_path / "fhe-auc-x-check.service.d" / "guide.conf").write_text(text)
+        assert found == ""
+        found = run([str(ANALYZE), "verify", str(tmp_path / "fhe-auc-x-check.service")]).stderr
+    assert "relative" in found  # the last one is none of the guide's
 
 
 @needs_analyze

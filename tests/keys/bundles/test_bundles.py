@@ -300,7 +300,7 @@ def test_what_is_kept_comes_back_and_the_bundle_is_used_up(consortium, sealed, p
         with pytest.raises(StoreError, match=session.hex()):
             consortium.keep(second, store)
     assert consortium.kept(store, session)[0] == opened
-    assert len(store.opened_bundles()) == 1
+    assert len(store.names("opened")) == 1
 
 
 def test_what_is_loaded_to_check_a_bundle_is_what_the_aggregator_computes_with(

@@ -24,7 +24,8 @@ from fhe_auc.base.errors import InputError
 from fhe_auc.base.quantities import chance_text
 from fhe_auc.cli import main
 from fhe_auc.machines import outcomes
-from fhe_auc.machines.site_state import Records, answer, site_storage
+from fhe_auc.machines.answers import answer
+from fhe_auc.machines.site_state import Records, site_storage
 from fhe_auc.question import thresholds
 from fhe_auc.rlwe import parameters as ring
 from fhe_auc.rows.party_data import PartyData
@@ -531,7 +532,7 @@ def test_a_random_passphrase_is_written_once_before_its_store_and_never_over_ano
     for longest in (40, 70):  # a disk that is full before the passphrase is written, and before the store's header is
         with full_disk(longest):
             failed = call(*enrol, "new")
-        assert (failed.exit_code, Path("new").exists(), Path("east/store.header").exists()) == (1, False, False)
+        assert (failed.exit_code, Path("new").exists(), Path("east/store.sqlite").exists()) == (1, False, False)
     ok(*enrol, "new")
     (passphrase,) = Path("new").read_text().splitlines()
     assert (len(bytes.fromhex(passphrase)), Path("new").stat().st_mode & 0o777) == (32, 0o600)
@@ -606,7 +607,7 @@ KINDS = {
     "week/session.announcement": ("session announcement", True),
     "week/aggregator.bundle": ("aggregator's bundle", True),
     "week/south.bundle": ("party's bundle", True),
-    "north/store/store.header": ("head of a key store", False),
+    "north/store/store.sqlite": ("key store", False),
 }
 
 
@@ -695,7 +696,7 @@ def test_the_group_s_help_tells_the_story_in_order_and_in_whole_lines(monkeypatc
 def test_a_site_sees_what_is_spent_and_sets_a_limit() -> None:
     shown = json_of("budget", *NORTH)
     nothing = {"epsilon": 0.0, "delta": 0.0, "limit": None, "protects": None, "exact": None}
-    assert shown == {"data_sets": {"rows": nothing}, "sessions": {}, "differences": []}
+    assert shown == {"data_sets": {"rows": nothing}, "sessions": {}, "restored": False}
     limited = ("--limit", "4")
     for asked, line in (
         ((), "rows +epsilon 0 +no limit"),

@@ -35,7 +35,6 @@ from fhe_auc_keys.errors import ExpiredError, KeysError, TamperedError, UnfitCer
 from fhe_auc_keys.fleet import aggregator, tables
 from fhe_auc_keys.fleet.device import Device, Floor, Record, write_records
 from fhe_auc_keys.fleet.session import LIST, OPENING, RESULT, UNOPENED, Verdict, loaded, sketch_info
-from fhe_auc_keys.store.key_store import TRAIL
 from fhe_auc_keys.store.trusted_authorities import Trusted
 from fhe_auc_keys.trust import member_lists, sealing
 from fhe_auc_keys.trust.authority import Authority
@@ -59,6 +58,7 @@ from tests.support.fleet_sessions import (
 )
 from tests.support.keys_commands import store_of
 from tests.support.keys_folder import ADDER, SITES, at
+from tests.support.stores import trail_of
 from tests.support.wire import flipped
 
 
@@ -528,7 +528,7 @@ def test_the_commands_play_a_session_between_key_stores(play: Play, consortium: 
     assert play.reads(6, play.rows[:7])
     assert play.read(6).inputs_proved == "row caps"
     for name in SITES:  # north had made another session before
-        assert len(Path(name, "store", TRAIL).read_text().splitlines()) == 3 + (name == trustee)
+        assert len(trail_of(Path(name, "store"))) == 3 + (name == trustee)
 
 
 @pytest.mark.parametrize("more", [(), ("--no-proofs",)], ids=["proved", "not proved"])

@@ -15,19 +15,19 @@ from fhe_auc.base.clock import SYSTEM
 from fhe_auc.base.files import read_config
 from fhe_auc.base.names import HELPER
 from fhe_auc.base.serialise import decode
-from fhe_auc.machines.site_state import _FORMAT
+from fhe_auc.machines.answers import _FORMAT
 from fhe_auc_keys.bundles.announcement import claimed
 from fhe_auc_keys.bundles.sealed_bundles import PARTY_KIND, _PartyBody, announcement_digest, open_party_bundle
 from fhe_auc_keys.bundles.session_keys import PartySecrets
 from fhe_auc_keys.cli import common
 from fhe_auc_keys.errors import TamperedError
+from fhe_auc_keys.site import key_erasure
 from fhe_auc_keys.store.trusted_authorities import Trusted
 from fhe_auc_keys.store.vault import certified_identity
 from fhe_auc_keys.trust.sealing import OVERHEAD, PrivateKey, signed_bytes
 from fhe_auc_keys.trust.signed_documents import claimed_body
 from fhe_auc_protocols.exact_auc.plan import ExactPlan
 from tests.support.certified import DAY
-from tests.support.helped_sessions import played_over_files
 from tests.support.keys_commands import (
     Clock,
     assert_fails,
@@ -41,6 +41,7 @@ from tests.support.keys_commands import (
     write_study,
 )
 from tests.support.keys_folder import ADDER, AUTHORITY, NORTH, SESSION, SITES, SMALL, SOUTH
+from tests.support.machines import played_over_files
 
 AGGREGATOR = ("--store", f"{ADDER}/store", "--holder", "north")
 
@@ -166,7 +167,8 @@ def test_closing_erases_at_the_helper_what_a_session_that_never_ended_has_left(c
     for _ in range(2):
         assert all(left())
         clock.at += 8 * DAY
-        ok("close", "--ended", "--store", "registry/store")
+        with store_of("registry") as store:
+            key_erasure.close_ended(store, at=clock.at)
     assert not any(left())
     assert call("check", "--store", "registry/store").exit_code == 0
 

@@ -4,33 +4,31 @@ Which lies a party may tell: tests/benchmarks/attacks. Here one lie stands for a
 """
 
 import logging
-import re
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
 from fhe_auc.api import federated_auc
 from fhe_auc.base.errors import EvaluationError, InputError, MessageError, TooFewPartiesError
+from fhe_auc.base.exchange import Folder
 from fhe_auc.base.names import HELPER
 from fhe_auc.base.serialise import decode
-from fhe_auc.cli import main
 from fhe_auc.machines import site_role
 from fhe_auc.machines.site_state import site_storage
 from fhe_auc.session.aggregator import Aggregator
-from fhe_auc.session.journal import Journal
+from fhe_auc.session.journal import Journal, read_status
 from fhe_auc.session.messages import Message
 from fhe_auc_keys.errors import KeysError
 from fhe_auc_keys.roles.helped import HelpedSubmission, Told
 from fhe_auc_keys.roles.helper import Blobs, PadKeyOf
-from fhe_auc_keys.store.key_store import TRAIL
 from tests.support.exact_sessions import found_in, pairs_of, rows
-from tests.support.helped_sessions import SITES, Play, payload_of, played_over_files
+from tests.support.helped_sessions import SITES, Play, payload_of
 from tests.support.lying_parties import lying
-from tests.support.machines import GRID, MachineSession, answer_in, toml
+from tests.support.machines import GRID, Attendant, MachineSession, played_over_files
+from tests.support.stores import trail_of
 from tests.support.wire import flipped, with_fields
 
 CAP = 60
@@ -304,13 +302,13 @@ def test_between_machines_record_logs_trail_and_every_site_name_who_is_left_out(
     found = session.outcome(NAMES[0])
     expected, *_ = pairs_of([data for data in session.sites.values() if data.name != NAMES[1]], GRID)
     assert (found.fraction, found.unproved_parties, found.inputs_proved) == (expected, (NAMES[1],), "row caps")
-    (config := session.folder / "aggregator.toml").write_text(toml(session.aggregator))
-    status = CliRunner().invoke(main, ["session", "status", str(config)])
-    assert re.search(rf"left out +{NAMES[1]}: its proof did not hold", status.output)
-    trail = (Path(session.roles[HELPER]["store"]) / TRAIL).read_text(encoding="utf-8").splitlines()
+    told = read_status(session.folder / "journal")
+    assert told is not None
+    assert told["left-out"][NAMES[1]].startswith("its proof did not hold")
+    trail = trail_of(Path(session.roles[HELPER]["store"]))
     assert any(f'"not_proved": ["{NAMES[1]}"]' in line or f'"not_proved":["{NAMES[1]}"]' in line for line in trail)
     caplog.clear()
-    answer_in(session.folder / "exchange", session.roles[NAMES[1]], 4)
+    Attendant(session.roles[NAMES[1]], Folder(session.folder / "exchange"), session.id).look()
     assert "the session has ended here without a result" in caplog.text
     with pytest.raises(EvaluationError, match="'site 1' is left out: its proof did not hold"):
         session.outcome(NAMES[1])

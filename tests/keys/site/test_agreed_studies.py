@@ -101,7 +101,7 @@ def look(store: KeyStore, exchange: Folder, *left: str, at: datetime = NOW) -> M
 
 def published(exchange: Folder) -> list[bytes]:
     """What announces sessions, in the order of their names."""
-    return [path.read_bytes() for path in sorted(exchange.root.glob("*/session.*"))]
+    return [path.read_bytes() for path in sorted(exchange.root.glob("*/*/session"))]
 
 
 def opened(document: bytes, at: datetime = NOW, holder: str = "north") -> Any:
@@ -125,7 +125,7 @@ def test_a_maker_that_is_killed_at_any_put_makes_no_second_session(
     assert opened(document).manifest.session == stands.session
     assert not stands.new
     exchange.puts = 99
-    for path in exchange.root.glob("*/*"):  # whatever is lost is put again
+    for path in [*exchange.root.glob("*/*/*")]:  # whatever is lost is put again
         data = path.read_bytes()
         path.unlink()
         assert look(store, exchange) == stands

@@ -27,6 +27,7 @@ from tests.support.keys_commands import (
     write_study,
 )
 from tests.support.keys_folder import ADDER, AUTHORITY, NORTH, SOUTH
+from tests.support.stores import alter
 
 FOUR = ("north", "south", "east", "west")
 STATED = "--no-result-was-released"
@@ -152,8 +153,7 @@ def test_a_party_that_was_revoked_meanwhile_is_named_and_a_damaged_record_with_t
     revoked = "certificate of 'CN=east' .* has been revoked"
     assert_fails(again(old, "new", "--without", "south", *news), 1, revoked)
     assert again(old, "new", "--without", "south", "--without", "east", STATED).exit_code == 0
-    path = Path("north/store/made", old["session"])
-    path.write_bytes(path.read_bytes()[:-1])
+    alter(Path("north/store"), f"made/{old['session']}", lambda data: data[:-1])
     assert_fails(again(old, "more", "--without", "south", STATED), 1, "made/.* is damaged.*restore it from the backup")
     (found,) = json.loads(call("check", *NORTH, "--json").stdout)["problems"]
     assert found["entry"] == f"made/{old['session']}"

@@ -27,6 +27,7 @@ from tests.support.keys_commands import (
     write_study,
 )
 from tests.support.keys_folder import AUTHORITY, CREDENTIALS, SOUTH
+from tests.support.stores import alter, bytes_of
 from tests.support.wire import flipped
 
 pytestmark = pytest.mark.usefixtures("consortium")
@@ -331,8 +332,7 @@ def test_of_sessions_that_wait_the_newest_is_opened_and_a_crash_in_between_costs
     assert {name: outcome for name, (outcome, _) in opened("inbox").items()} == {
         "a": "REFUSED", "b": "opened", "c": "REFUSED",
     }  # fmt: skip
-    path = Path("south/store/trust/answered")
-    path.write_bytes(path.read_bytes()[:-1])
+    alter(Path("south/store"), "trust/answered", lambda data: data[:-1])
     assert "trust/answered is damaged" in opened("inbox/c")["c"][1]
     assert [each["entry"] for each in json.loads(call("check", *SOUTH, "--json").stdout)["problems"]] == [
         "trust/answered"
@@ -355,11 +355,10 @@ def test_a_policy_is_shown_replaced_and_removed() -> None:
 
 def test_a_tampered_policy_opens_nothing() -> None:
     set_policy()
-    path = Path("south/store/trust/policy")
-    whole = path.read_bytes()
-    for bad in (flipped(whole, 0), Path("south/store/trust/own").read_bytes()):
-        path.write_bytes(bad)
-        assert_fails(call("open", "--policy", "week", *SOUTH), 1, "trust/policy is damaged, or another entry's file")
+    own = bytes_of(Path("south/store"), "trust/own")
+    for bad in (lambda data: flipped(data, 0), lambda data: own):
+        alter(Path("south/store"), "trust/policy", bad)
+        assert_fails(call("open", "--policy", "week", *SOUTH), 1, "trust/policy is damaged, or another entry's")
     with store_of("south") as store:
         store.put("trust", "policy", b"\x80", replace=True)  # of another version
     assert_fails(call("open", "--policy", "week", *SOUTH), 1, "trust/policy is malformed: set it again")

@@ -12,7 +12,7 @@ import pytest
 
 from fhe_auc.base.errors import EvaluationError, MessageError, TooFewPartiesError, UndefinedAucError
 from fhe_auc.base.names import AGGREGATOR, HELPER
-from fhe_auc.machines.site_state import _FORMAT, Records
+from fhe_auc.machines.site_state import Records
 from fhe_auc.results.evaluation import Evaluation
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.messages import Message, in_envelope
@@ -54,8 +54,7 @@ class Night(Consortium):
         for name in self.made.sites.keys() & night.made.sites.keys():
             with night.store(name) as old, self.store(name) as new:
                 if night.id.hex() in old.names("state"):
-                    state = _FORMAT.unframe(old.get("state", night.id.hex()))
-                    new.put("state", night.id.hex(), _FORMAT.frame(msgspec.structs.replace(state, spent={})))
+                    new.put("state", night.id.hex(), old.get("state", night.id.hex()))
 
     def done(self, party: Party[Any], records: Records) -> None:
         self.results[party.name] = party.failure or party.result()

@@ -1,16 +1,21 @@
 """The key store: what is kept, what is refused, and that nothing readable touches the disk."""
 
 import errno
+import os
 import pickle
 import shutil
+import sys
 from collections.abc import Iterator
 from pathlib import Path
+from subprocess import PIPE, Popen
 
 import pytest
 
 from fhe_auc_keys.errors import DamagedFileError, KeysError, LockedError, StoreError, UnsafeModeError
+from fhe_auc_keys.store import database as database_module
 from fhe_auc_keys.store import key_store as store_module
-from fhe_auc_keys.store.key_store import KeyStore
+from fhe_auc_keys.store.database import Database
+from fhe_auc_keys.store.key_store import STORE, KeyStore
 from fhe_auc_keys.store.vault import Vault
 from fhe_auc_keys.trust.identity import Identity
 from tests.support.platforms import needs_modes
@@ -57,26 +62,39 @@ def test_what_is_put_comes_back_also_with_the_passphrase_in_another_normal_form(
 def test_a_wrong_passphrase_and_a_damaged_header_are_told_apart(directory) -> None:
     for wrong in ("correct horse", "", PASSPHRASE + " "):
         unopened(directory, StoreError, r"passphrase is (not this key store's|empty, or not text)", wrong)
-    header = directory / "store.header"
-    good = header.read_bytes()
+    with Database(directory / STORE) as database:
+        ((good,),) = database.rows("select data from header")
     for position in range(len(good)):
         for bad in (flipped(good, position), good[:position]):
-            header.write_bytes(bad)
+            with Database(directory / STORE) as database:
+                database.change("update header set data = ?", bad)
             unopened(directory, DamagedFileError)
 
 
-def test_every_flipped_or_missing_byte_of_an_entry_or_of_the_list_of_bundles_and_another_entry_s_file(
-    directory, store
-) -> None:
+def test_every_flipped_or_missing_byte_of_an_entry_is_found_and_another_entry_s_data(store) -> None:
     store.put("state", "south", b"other")
     store.put("bundle", "north", b"other")
-    others = [(directory / other).read_bytes() for other in ("state/south", "bundle/north")]
-    for path, read in (("state/north", lambda: store.get("state", "north")), ("seen/bundles", store.opened_bundles)):
-        good = (directory / path).read_bytes()
-        for data in [f(good, at) for at in range(len(good)) for f in (flipped, lambda data, at: data[:at])] + others:
-            (directory / path).write_bytes(data)
-            with pytest.raises(DamagedFileError, match=path):
-                read()
+    database, update = store._database, "update entry set data = ? where kind = 'state' and name = 'north'"
+    (good, *others) = (data for (data,) in database.rows("select data from entry order by name, kind desc"))
+    for data in [f(good, at) for at in range(len(good)) for f in (flipped, lambda data, at: data[:at])] + others:
+        database.change(update, data)
+        with pytest.raises(DamagedFileError, match="state/north"):
+            store.get("state", "north")
+    database.change(update, good)
+    assert store.get("state", "north") == SECRET
+
+
+@pytest.mark.parametrize("at", [0, 20, 100, 4096, 4200, -1])
+def test_a_file_that_is_cut_or_overwritten_is_damaged_and_never_a_traceback(directory, at) -> None:
+    file = directory / STORE
+    whole = file.read_bytes()
+    for bad in (whole[:at], whole[:at] + b"\xff" * 60 + whole[at:][60:]):
+        file.write_bytes(bad)
+        try:
+            with KeyStore(directory, PASSPHRASE) as store:
+                assert store.get("state", "north") == SECRET  # what was hit is of no use to anybody
+        except StoreError:
+            pass
 
 
 @pytest.mark.parametrize(
@@ -103,7 +121,7 @@ def test_entries_are_not_overwritten_unasked_and_stores_never(directory, store) 
 
 
 @needs_modes
-@pytest.mark.parametrize("path", [".", "state", "state/north", "store.header"])
+@pytest.mark.parametrize("path", [".", "store.sqlite"])
 def test_what_others_can_read_is_refused(directory, path) -> None:
     target = directory / path
     target.chmod(target.stat().st_mode | 0o040)
@@ -124,28 +142,78 @@ def test_a_second_process_is_kept_out_until_the_first_is_done_and_none_is_pickle
     KeyStore(directory, PASSPHRASE).close()
 
 
-def test_seen_bundles_are_remembered_and_their_list_cannot_be_removed(directory) -> None:
-    with KeyStore(directory, PASSPHRASE) as store:
-        store.register(b"a" * 16)
-    with KeyStore(directory, PASSPHRASE) as store:
-        store.register(b"b" * 16)
-        with pytest.raises(KeysError, match="has been opened before"):
-            store.register(b"a" * 16)
-        (directory / "seen" / "bundles").unlink()
-        with pytest.raises(StoreError, match="the key store has no"):
-            store.register(b"a" * 16)
+def test_opened_bundles_are_remembered(directory) -> None:
+    for number in range(2):
+        with KeyStore(directory, PASSPHRASE) as store:
+            store.register(bytes([number]) * 16)
+            with pytest.raises(KeysError, match="has been opened before"):
+                store.keep("bundle", "north", b"", bundle_id=bytes(16))
+            assert not store.has("bundle", "north")
 
 
-def test_a_store_that_was_not_finished_is_made_again(tmp_path, monkeypatch) -> None:
-    """The disk is full at the first, second, … folder or file; with room again, the same call makes the store."""
-    write, mkdir, calls = store_module._write, Path.mkdir, []
+def test_what_belongs_together_is_kept_as_a_whole_or_not_at_all(directory) -> None:
+    def fail(store: KeyStore) -> None:
+        with store.together():
+            store.put("state", "south", b"other")
+            store.add_line(b"a line")
+            with store.together():  # part of the outer one
+                store.remove("state", "north")
+            raise EOFError
+
+    with KeyStore(directory, PASSPHRASE) as store:
+        before = store.count
+        with pytest.raises(EOFError):
+            fail(store)
+        with store.together():
+            assert store.get("state", "north") == SECRET
+        assert (store.names("state"), store.trail(), store.count) == (("north",), [], before)
+        with store.together():
+            store.put("state", "south", b"other")
+            store.add_line(b"a line")
+    with KeyStore(directory, PASSPHRASE) as store:
+        assert (store.names("state"), store.trail(), store.count) == (("north", "south"), [b"a line"], before + 1)
+
+
+def test_a_process_that_is_killed_leaves_what_it_has_committed(directory) -> None:
+    """SIGKILL at any time, 40 times: each entry is there with the line of the audit trail that tells of it."""
+    program = (
+        "import sys; from pathlib import Path; from fhe_auc_keys.store.key_store import KeyStore\n"
+        "with KeyStore(Path(sys.argv[1]), sys.argv[2]) as store:\n"
+        "    for number in range(10**9):\n"
+        "        with store.together():\n"
+        "            store.put('state', 'north', str(number).encode(), replace=True)\n"
+        "            store.add_line(str(number).encode())\n"
+        "        print(number, flush=True)\n"
+    )
+    told = 0
+    for attempt in range(8):
+        with Popen([sys.executable, "-c", program, str(directory), PASSPHRASE], stdout=PIPE) as process:
+            assert process.stdout is not None
+            for _ in range(1 + attempt * 5):
+                told = int(process.stdout.readline())
+            process.kill()
+        with KeyStore(directory, PASSPHRASE) as store:
+            last = store.last_line()
+            assert store.get("state", "north") == last
+            assert int(last) >= told
+
+
+def test_what_is_deleted_is_not_in_the_file_any_more(directory) -> None:
+    with KeyStore(directory, PASSPHRASE) as store:
+        ((data,),) = store._database.rows("select data from entry")
+        assert data in (directory / STORE).read_bytes()
+        store.put("state", "north", b"new", replace=True)
+    assert data not in (directory / STORE).read_bytes()
+
+
+def test_a_store_that_was_not_finished_is_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The disk is full at the first, second, … step; with room again, the same call makes the store."""
+    calls: list[object] = []
 
     def failing(action):
         def act(*given, **named):
             calls.append(action)
             if len(calls) == full:
-                if action is write:
-                    given[0].with_name(".tmp-0123").write_bytes(b"half")
                 raise OSError(errno.ENOSPC, "No space left on device")
             return action(*given, **named)
 
@@ -155,34 +223,22 @@ def test_a_store_that_was_not_finished_is_made_again(tmp_path, monkeypatch) -> N
         calls.clear()
         directory = tmp_path / str(full)
         with monkeypatch.context() as patched:
-            patched.setattr(store_module, "_write", failing(write))
-            patched.setattr(Path, "mkdir", failing(mkdir))
+            for where, name in ((Path, "mkdir"), (Path, "rename"), (os, "open"), (database_module, "commit")):
+                patched.setattr(where, name, failing(getattr(where, name)))
             try:
                 KeyStore.create(directory, PASSPHRASE, log2_cost=10).close()
             except OSError:
                 pass
             else:
                 break
-        unopened(directory, StoreError, "no key store in")
-        assert not Vault(directory).exists()
-        with KeyStore.create(directory, PASSPHRASE, log2_cost=10) as store:
-            store.put("state", "north", b"kept")
+        if not Vault(directory).exists():
+            unopened(directory, StoreError, "no key store in")
+            with KeyStore.create(directory, PASSPHRASE, log2_cost=10) as store:
+                store.put("state", "north", b"kept")
         with KeyStore(directory, PASSPHRASE) as store:
-            assert store.get("state", "north") == b"kept"
-        assert not list(directory.rglob(".tmp-*"))
-    assert full > 8  # a directory, seven folders and two files can fail
-
-
-def test_a_store_without_its_header_is_not_taken_for_an_unfinished_one(directory) -> None:
-    (directory / "store.header").unlink()
-    before = sorted(directory.rglob("*"))
-    unmade(directory, DamagedFileError, r"without its store\.header; restore it from the backup")
-    (directory / "lock").unlink()
-    unmade(directory, DamagedFileError, "restore it from the backup")
-    (directory / "state" / "north").unlink()
-    (directory / "letter").write_text("mine")
-    unmade(directory, StoreError, "is not empty; a key store is made in a new")
-    assert {*before} - {*directory.rglob("*")} == {directory / "lock", directory / "state" / "north"}
+            assert store.names("state") in ((), ("north",))
+        assert [each.name for each in directory.iterdir()] == [STORE]
+    assert full > 4
 
 
 def test_no_store_is_made_behind_a_link_or_in_place_of_a_file_nor_anything_left_there(tmp_path) -> None:
@@ -195,37 +251,32 @@ def test_no_store_is_made_behind_a_link_or_in_place_of_a_file_nor_anything_left_
     assert (list(shared.iterdir()), (tmp_path / "file").read_bytes()) == ([], b"precious")
 
 
-def test_a_link_in_place_of_a_file_the_lock_or_a_folder_is_not_followed_not_even_to_tidy_up(
-    directory, tmp_path
-) -> None:
-    path = directory / "state" / "north"
-    path.rename(tmp_path / "moved")
-    path.symlink_to(tmp_path / "moved")
-    with KeyStore(directory, PASSPHRASE) as store, pytest.raises(UnsafeModeError):
-        store.get("state", "north")
-    (directory / "lock").unlink()
-    (directory / "lock").symlink_to(tmp_path / "target")
-    unopened(directory, UnsafeModeError, "plain file")
-    assert not (tmp_path / "target").exists()
-    (directory / "lock").unlink()
-    (directory / "lock").mkdir(mode=0o700)
-    unopened(directory, UnsafeModeError)
-    (directory / "lock").rmdir()
-    (directory / "state").rename(tmp_path / "elsewhere")
-    (tmp_path / "elsewhere" / ".tmp-mine").write_bytes(b"")
-    (directory / "state").symlink_to(tmp_path / "elsewhere")
+def test_a_link_in_place_of_the_file_is_not_followed(directory, tmp_path) -> None:
+    (directory / STORE).rename(tmp_path / "moved")
+    (directory / STORE).symlink_to(tmp_path / "moved")
     unopened(directory, UnsafeModeError, "link")
-    assert (tmp_path / "elsewhere" / ".tmp-mine").exists()
+    (directory / STORE).unlink()
+    (directory / STORE).mkdir(mode=0o700)
+    unopened(directory, UnsafeModeError, "odd kind")
 
 
-def test_a_backup_without_its_empty_folders_serves_but_not_one_without_the_seen_bundles(directory) -> None:
-    for kind in ("authority", "bundle", "identity", "trust"):
-        (directory / kind).rmdir()
-    with KeyStore(directory, PASSPHRASE) as store:
-        store.put("bundle", "session", SECRET)
-        assert store.get("state", "north") == SECRET
-    shutil.rmtree(directory / "seen")
-    unopened(directory, DamagedFileError, "seen")
+@pytest.mark.skipif(sys.platform != "linux", reason="Linux says what is on a network drive")
+def test_a_store_on_a_network_drive_is_refused(directory, tmp_path, monkeypatch) -> None:
+    mounts = "22 1 8:1 / / rw - ext4 /dev/sda1 rw\n30 22 0:40 / {} rw,relatime - {} server:/home rw\n"
+    monkeypatch.setattr(database_module, "_MOUNTS", listed := tmp_path / "mountinfo")
+    for where, kind, fits in (
+        (directory.parent, "nfs4", False),
+        (directory, "cifs", False),
+        (directory.parent, "xfs", True),
+        ("/elsewhere", "nfs4", True),
+        (f"{directory.parent}-2", "nfs4", True),
+    ):
+        listed.write_text(mounts.format(where, kind))
+        if fits:
+            KeyStore(directory, PASSPHRASE).close()
+        else:
+            unopened(directory, StoreError, rf"on a network drive \({kind}\), where no lock")
+            unmade(directory.parent / "new", StoreError, "network drive") if where == directory.parent else None
 
 
 def test_an_opened_store_opens_again_by_its_key_which_shows_nowhere_and_fits_no_other_store(

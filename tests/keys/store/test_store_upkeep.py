@@ -87,22 +87,26 @@ def test_nothing_is_wrong_with_stores_that_commands_have_made() -> None:
 
 def test_every_entry_that_is_empty_cut_or_altered_is_named_on_a_line_with_its_remedy() -> None:
     session = opened()
-    entries = [path for path in Path("north/store").glob("*/*") if path.is_file()]
-    assert {path.parent.name for path in entries} >= {"bundle", "identity", "seen", "trust"}
-    for path in entries:
-        whole, name = path.read_bytes(), str(path.relative_to("north/store"))
-        remedy = NEW_SESSION if path.parent.name == "bundle" else "restore it from the backup"
+    with store_of("north") as store:
+        entries = store._database.rows("select kind, name, data from entry")
+    assert {kind for kind, *_ in entries} >= {"bundle", "identity", "opened", "trust"}
+
+    def put(kind: str, name: str, data: bytes) -> None:
+        with store_of("north") as store:
+            store._database.change("insert or replace into entry values (?, ?, ?)", kind, name, data)
+
+    for kind, name, whole in entries:
+        remedy = NEW_SESSION if kind == "bundle" else "restore it from the backup"
         for bad in (b"", whole[:-1], flipped(whole, 0)):
-            path.write_bytes(bad)
-            found = [each for each in problems() if each["entry"] == name]
+            put(kind, name, bad)
+            found = [each for each in problems() if each["entry"] == f"{kind}/{name}"]
             assert [each["remedy"] for each in found] == [remedy], name
         said = re.sub(r"\s+", " ", call("check", *NORTH).stdout)
-        assert f"{name} is damaged, or another entry's file: {remedy}" in said
-        path.write_bytes(whole)
+        assert f"{kind}/{name} is damaged, or another entry's: {remedy}" in said
+        put(kind, name, whole)
     assert problems() == []
-    for path in (Path("north/store/bundle", session), Path("north/store/state", session)):
-        path.touch(mode=0o600)
-        path.write_bytes(b"")
+    for kind in ("bundle", "state"):
+        put(kind, session, b"")
     assert [each["entry"] for each in problems()] == [f"bundle/{session}", f"state/{session}"]
     assert "DAMAGED: see `fhe-auc keys check`" in ok("show", *NORTH).stdout  # which prints, and does not judge
 
@@ -124,7 +128,7 @@ def test_keys_that_are_another_session_s_or_incomplete_are_noticed() -> None:
 def test_what_nobody_wrote_is_named_and_a_session_whose_encryption_library_is_missing_here(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    strangers = ["bundle/.hidden", "north.csr", "seen/old", "trust/own~"]
+    strangers = ["north.csr", "store.sqlite~"]
     for each in strangers:
         Path("north/store", each).touch(mode=0o600)
     assert [(found["entry"], found["remedy"]) for found in problems()] == [
@@ -160,51 +164,43 @@ def test_lists_and_certificates_that_are_outdated_are_problems_and_so_are_revoke
 
 
 def test_a_session_that_can_go_on_is_not_closed_unless_its_loss_is_accepted_and_then_never_opened_again() -> None:
-    seen = Path("north/store/seen/bundles")
-    before, session = seen.read_bytes(), opened()
+    session = opened()
     secrets = secrets_of(session)
     why = f"session {session} can go on until .*this site gets no result of it.*--lose-result"
-    for wrong, status, told in (
-        (("--ended", "ab" * 16), 2, "name a session, or give --ended, and not both"),
-        (("--ended", "--lose-result"), 2, "for sessions that are named"),
-        (("ab" * 16,), 1, "no session abab.*`fhe-auc keys show` lists them"),
-        ((session,), 1, why),
-    ):
-        assert_fails(call("close", *wrong, *NORTH), status, told)
+    for wrong, told in ((("ab" * 16,), "no session abab.*`fhe-auc keys show` lists them"), ((session,), why)):
+        assert_fails(call("close", *wrong, *NORTH), 1, told)
     assert all(each in kept_of(session) for each in secrets)
     ok("close", " ".join(re.findall("....", session)), "--lose-result", *NORTH)  # as `show` spells it
     assert "closed; its keys are destroyed" in re.sub(r"\s+", " ", ok("show", *NORTH).stdout)
     assert problems() == []
     assert_fails(open_as("north"), 1, "opened before")
-    seen.write_bytes(before)  # the list of opened bundles is put back
-    assert_fails(open_as("north"), 1, f"another bundle '{session}' already")
     assert not any(each in kept_of(session) for each in secrets)
 
 
-def test_ended_sessions_are_closed_together_and_others_stay(clock: Clock) -> None:
+def test_what_a_session_was_opened_with_is_erased_once_its_time_is_over_and_others_stay(clock: Clock) -> None:
     ok(*SESSION, "--days", "20", *SMALL, "--out", "long")
     ok(*SESSION, "--protocol", "dpauc-laplace", "-o", "epsilon=1", "--thresholds", "uniform:8", "--out", "noisy")
     ended = {opened(), opened("noisy/session.convened")}
     going_on = opened("long/north.bundle")
-    assert json_of("close", "--ended", *NORTH)["closed"] == []
-    clock.at += 8 * DAY
-    assert set(json_of("close", "--ended", *NORTH)["waiting"]) == ended
-    assert_fails(call("close", min(ended), *NORTH), 1, "has ended by this machine's clock.*8 days after.*--lose-result")
-    clock.at -= 8 * DAY  # which was wrong
-    assert json_of("close", "--ended", *NORTH)["waiting"] == []
-    for wait in (8 * DAY, 8 * DAY - SECOND, SECOND):
-        assert {each["state"] for each in json_of("show", *NORTH)["sessions"].values()} <= {"opened", "ended"}
-        assert json_of("close", "--ended", *NORTH)["closed"] == []
+
+    def left() -> set[str]:
+        with store_of("north") as store:
+            key_erasure.close_ended(store, at=clock.at)
+            return set(store.names("bundle"))
+
+    for wait in (8 * DAY, -8 * DAY, 8 * DAY, 8 * DAY - SECOND):  # the clock was wrong first
         clock.at += wait
-    assert re.search("first seen on .* 8 days after that was seen", re.sub(r"\s+", " ", ok("show", *NORTH).stdout))
-    Path("north/store/bundle", "ab" * 16).touch(mode=0o600)
-    done = ok("close", "--ended", *NORTH, "--json")
-    assert set(json.loads(done.stdout)["closed"]) == ended
-    assert f"warning: session {'ab' * 16} is left as it is" in done.stderr  # a damaged entry does not keep others
-    assert json_of("close", "--ended", *NORTH)["closed"] == []
-    shown = json_of("show", *NORTH)["sessions"]
-    assert {each for each, state in shown.items() if state["state"] == "closed"} == ended
+        assert left() == {*ended, going_on}
+    told = re.sub(r"\s+", " ", ok("show", *NORTH).stdout)
+    assert re.search("first seen on .*`fhe-auc serve` destroys its keys 8 days after that was seen", told)
+    clock.at += SECOND
+    with store_of("north") as store:
+        store.put("bundle", "ab" * 16, b"damaged")  # which does not keep others
+    for _ in range(2):
+        assert left() == {going_on, "ab" * 16}
     assert secrets_of(going_on)
+    with store_of("north") as store:
+        assert key_erasure.noted_ends(store) == {}
 
 
 @pytest.mark.parametrize(
@@ -233,7 +229,7 @@ def test_a_session_is_over_once_its_end_was_seen_on_two_looks_at_the_clock_that_
         for day, days in ahead.items():
             found = session in key_erasure.note_ends(store, at=NOW + (day + days) * DAY)
         assert found is over
-        (store.directory / "trust" / key_erasure.ENDS).write_bytes(b"damaged")
+        store.put("trust", key_erasure.ENDS, b"damaged", replace=True)
         looks = {4: False, 11: False, 12: True}
         assert {day: session in key_erasure.note_ends(store, at=NOW + day * DAY) for day in looks} == looks
         key_erasure.note_ends(store, at=NOW)  # a clock that is set right is believed
@@ -257,7 +253,7 @@ def test_a_site_that_closes_a_session_answers_the_same_again_and_nothing_new(
         assert consortium.answer("north", result) == last
     for days, stays in ((0, True), (40, True), (48, False)):  # until nobody can ask any more
         with consortium.store("north") as store:
-            key_erasure.close(store, consortium.id, at=now() + days * DAY)
+            key_erasure.close_ended(store, at=now() + days * DAY)
             assert (last in store.get("state", consortium.id.hex())) is stays
 
 
@@ -412,7 +408,7 @@ def test_every_command_with_a_site_s_store_warns_in_a_list_s_last_week(clock: Cl
         "enrol": ("north", "--force"),
         "session": ("south/south.credential", *SMALL),
         "open": ("week/north.bundle", "--holder", "north", "--study", "study.toml"),
-        "close": ("--ended",),
+        "close": ("ab" * 16,),
     }
     for command in set(group.commands) - {"ca-init", "issue", "revoke", "join"}:  # the authority's; it brings a list
         assert warning in call(command, *asked.get(command, ()), *NORTH).stderr, command

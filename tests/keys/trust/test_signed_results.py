@@ -144,7 +144,6 @@ REFUSAL = {"type": "ResultCheckError", "message": "refused"}
         ({"evaluation": EVALUATION | {"auc": 0.8}}, "auc 0.8, not 0.75"),
         ({"evaluation": EVALUATION | {"interval": None}}, "interval None, not"),
         ({"evaluation": EVALUATION | {"soundness": 0.5}}, "soundness 0.5, not None"),
-        ({"session": "00" * 16}, "another session, 0000"),
         ({"manifest": "00" * 32}, "another manifest, 0000"),
         ({"evaluation": None, "error": REFUSAL}, "no result: ResultCheckError: refused, not AUC 0.75"),
         ({"evaluation": EVALUATION | {"seconds": {"submit": 2.0}, "warnings": ["own rows"]}}, None),
@@ -159,6 +158,18 @@ def test_sites_that_say_different_things_are_named(
     assert (found.exit_code, len(problems)) == ((1, 1) if told else (0, 0))
     if told:
         assert re.search(f"south.json: differs from .*north.json .'north'.: {told}", problems[0]), problems
+
+
+def test_sessions_have_a_line_each_and_only_those_of_one_are_compared(certified: Certified) -> None:
+    files = [signed(certified, "north"), signed(certified, "south", session="00" * 16, evaluation={"auc": 0.25})]
+    files.append(signed(certified, "west", session="00" * 16, evaluation={"auc": 0.5}))
+    found = json.loads(check(*files[:2], *publish(certified), "--json").stdout)
+    assert [(each["parties"], each["result"]) for each in found["sessions"]] == [
+        (["north"], "AUC 0.75 (0.5 to 0.9)"),
+        (["south"], "AUC 0.25"),
+    ]
+    assert_says(check(*files[:2], *publish(certified)), f"{'00' * 16} south", 0)
+    assert_says(check(*files, *publish(certified)), "differs from south.json ('south'): auc 0.5", 1)
 
 
 def test_who_signs_in_anothers_name_another_authoritys_site_and_a_revoked_one_are_refused(certified: Certified) -> None:
@@ -228,7 +239,7 @@ def test_an_error_is_signed_as_a_result_is(certified: Certified) -> None:
     def sign(told: Any) -> dict[str, Any]:
         return signed_json.sign(certified.identities["north"], RESULT, {**told, "time": NOW.isoformat()})
 
-    manifest = SimpleNamespace(session=bytes(16), digest=bytes(32))
+    manifest = SimpleNamespace(session=bytes(16), digest=bytes(32), step=0)
     refusing: Any = SimpleNamespace(name="north", manifest=manifest, result=result)
     assert_says(check(outcomes.write(Path(), refusing, sign), *publish(certified)), "no result: ResultCheckError", 0)
 

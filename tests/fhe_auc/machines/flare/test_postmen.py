@@ -31,8 +31,9 @@ from tests.support.machines import toml
 from tests.support.programs import output_of
 
 NAMES = ("north", "south")
-CLASSES = ["fhe_auc.machines.flare.postmen.Carrier", "fhe_auc.machines.flare.postmen.Answerer"]
-"""What the guide has sites and the server allow."""
+GUIDE = Path(__file__).parents[4] / "docs" / "guide" / "flare.md"
+RESOURCES = json.loads(GUIDE.read_text("utf-8").partition("```json\n")[2].partition("```")[0])
+"""What the guide has sites and the server set."""
 
 Spoil = Callable[[str, Shareable], Shareable]
 
@@ -60,6 +61,7 @@ def own_log(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(LOGGER, "propagate", True)
     monkeypatch.setattr(LOGGER, "handlers", list(LOGGER.handlers))
     monkeypatch.setattr(postmen, "_POLL", 0.01)
+    monkeypatch.setattr(postmen, "_WAIT", 0.0)
     monkeypatch.setattr("fhe_auc.machines.postman._SHORTEST", 0.0)
     level = LOGGER.level
     yield
@@ -182,7 +184,11 @@ def test_the_job_names_our_two_classes_and_no_others() -> None:
         json.loads((JOB / "app" / "config" / f"config_fed_{side}.json").read_text()) for side in ("server", "client")
     ]
     found = [job[0]["workflows"][0]["path"], job[1]["executors"][0]["executor"]["path"]]
-    assert found == CLASSES == [f"{each.__module__}.{each.__qualname__}" for each in (Carrier, Answerer)]
+    assert (
+        found
+        == RESOURCES["class_allow_list"]
+        == [f"{each.__module__}.{each.__qualname__}" for each in (Carrier, Answerer)]
+    )
     assert [len(part) for part in (job[0]["workflows"], job[1]["executors"])] == [1, 1]
     assert not job[0]["components"] + job[1]["components"]
 
@@ -192,7 +198,7 @@ def test_the_job_carries_over_flare_s_simulator(world: Path) -> None:
     own = world / "workspace" / "local"
     own.mkdir(parents=True)
     (world / "local" / "fhe-auc").rename(own / "fhe-auc")
-    (own / "resources.json").write_text(json.dumps({"class_allow_list": CLASSES}))
+    (own / "resources.json").write_text(json.dumps(RESOURCES))
     clients = "".join(f'{name} = "site-{name}"\n' for name in NAMES)
     server = toml({"exchange": str(world / "server"), "every": 1.0, "hours": 0.005}) + f"[clients]\n{clients}"
     (own / "fhe-auc" / "server.toml").write_text(server)

@@ -28,7 +28,8 @@ def in_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
 
     for name in ("_run_id", "_node_id", "_task_id"):
         monkeypatch.setattr(TaskIdentity, name, 1)
-    monkeypatch.setattr(apps, "_POLL", (0.0, 0.0))
+    for name in ("_POLL", "_RARE", "_WAIT"):
+        monkeypatch.setattr(apps, name, 0.0)
     monkeypatch.setattr("fhe_auc.machines.postman._SHORTEST", 0.0)
 
 

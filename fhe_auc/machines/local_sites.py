@@ -1,0 +1,170 @@
+"""Whole sessions on this machine, carried by a platform: every role with a key store and an exchange of its own.
+
+The roles live in this process, the platform in others; `fhe_auc.session.one_process` plays the same rounds without one.
+The rows, keys and results of all sites lie in one private folder that is removed afterwards.
+"""
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+from fhe_auc.base.errors import EvaluationError
+from fhe_auc.base.exchange import Arrivals, Folder
+from fhe_auc.base.logs import RoleLog
+from fhe_auc.base.names import HELPER
+from fhe_auc.machines import aggregator_role, outcomes, site_role
+from fhe_auc.machines.file_transport import FileTransport, message_name, newest_round, submission_name
+from fhe_auc.machines.processes import Processes
+from fhe_auc.machines.site_state import LocalSites, Meeting, site_storage
+from fhe_auc.question.analysis import Analysis
+from fhe_auc.results.evaluation import Evaluation, Outcome, QuantileThresholds, preceded
+from fhe_auc.rows.own_rows import check_scores
+from fhe_auc.rows.party_data import PartyData
+from fhe_auc.rows.party_files import write_rows
+from fhe_auc.session import registry
+from fhe_auc.session.aggregator import SessionRecord
+from fhe_auc.session.one_process import first_of, with_costs
+from fhe_auc.session.protocol import Protocol, Request
+
+T = TypeVar("T", bound=Outcome)
+
+_LOOK = 0.1  # seconds between looks into the exchanges
+
+
+class LocalCarrier(AbstractContextManager["LocalCarrier"], ABC):
+    """What carries between exchanges on this machine; a context manager that ends its processes.
+
+    `folder` is private; it holds the rows, keys and results of all sites.
+    """
+
+    def __init__(self) -> None:
+        self.processes = Processes()
+        self.folder = self.processes.folder
+
+    def __exit__(self, *error: object) -> None:
+        self.processes.close()
+
+    @abstractmethod
+    def start(self, server: Path, sites: Mapping[str, Path]) -> None:
+        """Start to carry between the exchange of the server and those of the sites, by the places' names."""
+
+    @abstractmethod
+    def check(self) -> None:
+        """Raise `EvaluationError` where nothing is carried any more."""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Where sessions are played: `place` makes a new place for each, and `report` is told in a line what happens."""
+
+    place: Callable[[], LocalCarrier]
+    round_timeout: float
+    report: Callable[[str], None]
+
+    def evaluate(
+        self, plugin: Protocol[Evaluation], request: Request, bins: int | None, parties: Sequence[PartyData]
+    ) -> Evaluation:
+        """Return the evaluation that the first site has written down, with the session's costs.
+
+        A session before finds `bins` quantile thresholds, where that is not None. Raises `FheAucError` as
+        `fhe_auc.federated_auc`, and where a site is missing that the protocol does not go on without.
+        """
+        if bins is None:
+            return first_of(self._play(plugin, request, parties, {}))
+        first, second = plugin.staged(request, bins)
+        self.report("a session before finds the thresholds")
+        finder = registry.finder(plugin)
+        found = self._play(finder, first, parties, {})
+        chosen = replace(second, thresholds=first_of(found).grid)
+        return preceded(first_of(self._play(plugin, chosen, parties, found)), first_of(found))
+
+    def _play(
+        self,
+        plugin: Protocol[T],
+        request: Request,
+        parties: Sequence[PartyData],
+        found: Mapping[str, QuantileThresholds],
+    ) -> dict[str, T]:
+        """Play a session; return each site's outcome. `found` has the thresholds that each has found before."""
+        grids = {name: own.grid.astype("<f8").tobytes() for name, own in found.items()}
+        started = time.perf_counter()
+        self.report("making members and keys")
+        with self.place() as place:
+            session = plugin.prepare(request)
+            for data in parties:  # each site does so too
+                check_scores(data, session.manifest.thresholds)
+            folder = place.folder / "session"
+            folder.mkdir(mode=0o700)
+            made = site_storage().local_sites(session, folder, grids)
+            sites = {
+                data.name: _site(folder, number, data, request.analysis, made) for number, data in enumerate(parties)
+            }
+            seconds = {"keys": time.perf_counter() - started}
+            self.report("the session runs")
+            counted = self._rounds(place, made, sites)
+            return with_costs(_told(sites, counted), seconds)
+
+    def _rounds(self, place: LocalCarrier, made: LocalSites, sites: Mapping[str, Mapping[str, str]]) -> Sequence[str]:
+        """Play the rounds, and return who counts; what a role raises ends the session."""
+        meeting = site_storage().opens(made.aggregator, Path(made.aggregator["session"]).read_bytes())
+        assert meeting is not None  # noqa: S101 - for the type checker
+        server, names = place.folder / "server", [meeting.helper if name == HELPER else name for name in made.sites]
+        exchanges = {name: place.folder / f"exchange-{number}" for number, name in enumerate(names)}
+        for folder in (server, *exchanges.values()):
+            folder.mkdir(mode=0o700)
+        configs = zip(names, ({**made.sites[name], **sites.get(name, {})} for name in made.sites), strict=True)
+        answering = [_Role(name, config, Folder(exchanges[name]), meeting) for name, config in configs]
+        place.start(server, exchanges)
+        config = {**made.aggregator, "journal": str(place.folder / "journal"), "round-timeout": self.round_timeout}
+        session = aggregator_role.passes(config, partial(FileTransport, Folder(server), meeting))
+        while True:
+            try:
+                next(session)
+            except StopIteration as ended:
+                record: SessionRecord = ended.value
+                return record.counted
+            for role in answering:
+                role.look()
+            place.check()
+            time.sleep(_LOOK)
+
+
+class _Role:
+    """A site or helper, which answers each round in its exchange once."""
+
+    def __init__(self, name: str, config: Mapping[str, str], exchange: Folder, meeting: Meeting) -> None:
+        self._config, self._exchange, self._log = config, exchange, RoleLog(party=name)
+        self._meeting, self._own, self._helps = meeting, meeting.place(name), name == meeting.helper
+        self._asked, self._answered = meeting.place(meeting.aggregator), 0
+        self._view = Arrivals(exchange)
+
+    def look(self) -> None:
+        """Answer a round that has begun; errors as of `fhe_auc.machines.site_role.answer`."""
+        self._view.begin()
+        begun = newest_round(self._view, self._asked, self._meeting.session, to_helper=self._helps)
+        if begun is not None and begun.number > self._answered:
+            message = self._exchange.read(self._asked + message_name(begun.number, to_helper=self._helps))
+            submission, _ = site_role.answer(self._config, message, log=self._log)
+            self._exchange.put(self._own + submission_name(begun.number), submission)
+            self._answered = begun.number
+
+
+def _site(folder: Path, number: int, data: PartyData, analysis: Analysis, made: LocalSites) -> dict[str, str]:
+    rows = folder / f"rows-{number}.npz"
+    rows.touch(mode=0o600)
+    write_rows(rows, data, analysis)
+    return {**made.sites[data.name], "data": str(rows), "results": str(folder / f"results-{number}")}
+
+
+def _told(sites: Mapping[str, Mapping[str, str]], counted: Sequence[str]) -> dict[str, Any]:
+    """Return the results of all sites that were counted; at least one must have one."""
+    paths = {name: list(Path(sites[name]["results"]).glob("*.json")) for name in counted}
+    found = {name: outcomes.read(path) for name, written in paths.items() for path in written}
+    if not found:
+        raise EvaluationError(f"no site has a result; the first one, {counted[0]!r}, has not confirmed the last round")
+    return found

@@ -1,0 +1,104 @@
+"""A key store that was put back to an older one: how that is noticed, and what becomes of it.
+
+It would open bundles again and submit twice under one pad, and its ledger lacks what was spent since. Two things show
+it: ``store.count`` in the role's state folder, which goes into no backup of the store, counts the store's changes; and
+in the exchange lie answers that the role has signed (`fhe_auc.machines.answers`). Then all sessions are closed, and of
+those that were made before none is opened any more; new ones go on.
+
+Nobody notices where a whole machine was put back, beside an exchange that hides its answers.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from datetime import datetime, timezone
+from pathlib import Path
+
+import msgspec
+
+from fhe_auc.base.files import write_atomically
+from fhe_auc.base.serialise import KeptFormat
+from fhe_auc_keys.bundles.announcement import Announcement
+from fhe_auc_keys.errors import StoreError
+from fhe_auc_keys.site.key_erasure import destroy_keys
+from fhe_auc_keys.store import audit, budget
+from fhe_auc_keys.store.key_store import KeyStore, session_ids
+from fhe_auc_keys.store.vault import OWN
+from fhe_auc_keys.trust.identity import Identity
+
+NAME = "restored"  # of the entry, of the kind "trust"
+COUNT = "store.count"
+
+
+class _Restored(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    at: int  # when that was noticed, Unix seconds
+    why: str
+    settled: bool = False  # whether a session has ended since
+
+
+_FORMAT = KeptFormat(b"fherest", _Restored, "note of a restored key store")
+
+
+@contextmanager
+def watched(store: KeyStore, folder: Path | None, *, at: datetime) -> Iterator[None]:
+    """Compare a store with the count in a role's state folder, and bring that up to date when the context ends."""
+    if folder is None:
+        yield
+        return
+    file, before = folder / COUNT, -1
+    with suppress(OSError, ValueError):  # it is not there yet, or damaged
+        before = int(file.read_bytes())
+    if before > store.count:
+        close_all(store, f"it was changed {before:,} times, and this one only {store.count:,} times", at=at)
+    try:
+        yield
+    finally:
+        if store.count != before:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            write_atomically(file, b"%d\n" % store.count, mode=0o600)
+
+
+def close_all(store: KeyStore, why: str, *, at: datetime) -> None:
+    """Close all sessions of a store that was put back, and write down that it was, and since when that is known."""
+    with store.together():
+        for session in session_ids(store, "bundle"):
+            with suppress(StoreError):  # what is damaged opens nothing
+                destroy_keys(store, session, has_result=False)
+        store.put("trust", NAME, _FORMAT.frame(_Restored(int(at.timestamp()), why)), replace=True)
+        budget.note_restored(store)
+        if store.has("identity", OWN):
+            audit.append_line(store, Identity.from_bytes(store.get("identity", OWN)), "restored", at=at, why=why)
+
+
+def made_before(store: KeyStore, announced: Announcement) -> str:
+    """Say that a session may have been opened before the store was put back; "" where it was not."""
+    found = _noted(store)
+    if found is None or announced.not_before.timestamp() > found.at:
+        return ""
+    return (
+        f"this key store was put back to an older one ({found.why}), and may have opened this session before: only "
+        "sessions made after that was noticed are opened; ask for a new one"
+    )
+
+
+def settle(store: KeyStore) -> None:
+    """Write down that a session has ended: all is well again."""
+    found = _noted(store)
+    if found is not None and not found.settled:
+        store.put("trust", NAME, _FORMAT.frame(msgspec.structs.replace(found, settled=True)), replace=True)
+
+
+def told(store: KeyStore) -> str:
+    """Say that the store was put back, for as long as no session has ended since, or a budget is in doubt."""
+    found = _noted(store)
+    if found is None or (found.settled and not budget.Ledger.stored(store).restored):
+        return ""
+    since = datetime.fromtimestamp(found.at, timezone.utc)
+    return (
+        f"the key store was put back to an older one ({found.why}), as was noticed on {since:%Y-%m-%d %H:%M} UTC: "
+        "sessions that were made before are closed, and new ones go on"
+        + ("; `fhe-auc keys budget --reconcile` once it is known what was spent" if found.settled else "")
+    )
+
+
+def _noted(store: KeyStore) -> _Restored | None:
+    return store.load("trust", NAME, _FORMAT) if store.has("trust", NAME) else None

@@ -1,0 +1,20 @@
+#!/usr/bin/env bash
+# Play sessions over Flower and FLARE in other versions than the one that .venv has; some minutes for each.
+#
+# Last run on 2026-11-29, on Python 3.12: flwr 1.41.0 and 1.42.0, nvflare 2.9.0.
+# Usage: scripts/try_carriers.sh flwr==1.42.0 [nvflare==2.9.0 ...]
+set -euo pipefail
+cd "$(dirname "$0")/.."
+here=$(.venv/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
+for version in "$@"; do
+    folder=$(mktemp -d)
+    trap 'rm -rf "$folder"' EXIT
+    .venv/bin/python -m venv "$folder"
+    extra=$([[ $version == flwr* ]] && echo "${version/flwr/flwr[simulation]}" || echo "$version")
+    "$folder/bin/pip" install --quiet --disable-pip-version-check "$extra"
+    echo "$here" > "$(echo "$folder"/lib/python*/site-packages)/after.pth" # all else is .venv's
+    echo "== $version"
+    "$folder/bin/python" -m pytest -q -m "slow or not slow" tests/fhe_auc/machines/test_carried_sessions.py \
+        tests/fhe_auc/machines/flower tests/fhe_auc/machines/flare
+    rm -rf "$folder"
+done

@@ -1,0 +1,151 @@
+"""Whole sessions over Flower and FLARE: the fraction of the rows. Other versions: `scripts/try_carriers.sh`."""
+
+import json
+import sys
+import zlib
+from collections.abc import Callable, Mapping
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+from fhe_auc.base.errors import EvaluationError, FheAucError
+from fhe_auc.base.exchange import Folder
+from fhe_auc.machines.local_sites import LocalCarrier, Stage
+from fhe_auc.machines.postman import Hub, answer
+from fhe_auc.rows.party_data import PartyData
+from fhe_auc.session import registry
+from fhe_auc.session.messages import Message
+from fhe_auc.session.protocol import Request
+from tests.support.exact_sessions import pairs_of
+from tests.support.machines import GRID, toml
+
+pytestmark = [pytest.mark.xdist_group("flower"), pytest.mark.timeout(600)]
+Place = Callable[[], LocalCarrier]
+
+
+def flower_simulation() -> LocalCarrier:
+    pytest.importorskip("ray", reason="the extra fhe-auc[simulation] is not installed")
+    from fhe_auc.machines.flower.simulation import Simulation
+
+    return Simulation()
+
+
+def flower_over_tls() -> LocalCarrier:
+    pytest.importorskip("flwr", minversion="1.41.0", reason="the extra fhe-auc[flower] is not installed")
+    from tests.support.flower import Deployment
+
+    return Deployment(keys=True)
+
+
+class FlareSimulator(LocalCarrier):
+    def start(self, server: Path, sites: Mapping[str, Path]) -> None:
+        from fhe_auc.machines.flare import JOB
+
+        own = self.folder / "workspace" / "local"
+        (own / "fhe-auc").mkdir(parents=True)
+        classes = [f"fhe_auc.machines.flare.postmen.{name}" for name in ("Carrier", "Answerer")]
+        (own / "resources.json").write_text(json.dumps({"class_allow_list": classes}))
+        (own / "fhe-auc" / "server.toml").write_text(toml({"exchange": str(server), "every": 1}))
+        clients = {f"site-{number}": name for number, name in enumerate(sites)}
+        for client, name in clients.items():
+            (own / "fhe-auc" / f"{client}.toml").write_text(toml({"exchange": str(sites[name]), "name": name}))
+        program = str(Path(sys.executable).with_name("nvflare"))
+        command = [program, "simulator", str(JOB), "-w", str(own.parent), "-c", ",".join(clients)]
+        self._simulator = self.processes.start("simulator", [*command, "-t", str(len(sites))])
+
+    def check(self) -> None:
+        self.processes.require_alive(self._simulator)
+
+
+def flare_simulator() -> LocalCarrier:
+    pytest.importorskip("nvflare", minversion="2.9", reason="the extra fhe-auc[flare] is not installed")
+    return FlareSimulator()
+
+
+def slow(place: Place) -> object:
+    return pytest.param(place, marks=pytest.mark.slow)
+
+
+@pytest.mark.parametrize("place", [flower_simulation, slow(flower_over_tls), slow(flare_simulator)])
+def test_a_session_gives_the_fraction_of_its_rows_and_leaves_nothing_behind(
+    place: Place, site_rows: list[PartyData]
+) -> None:
+    made: list[LocalCarrier] = []
+
+    def watched() -> LocalCarrier:
+        made.append(place())
+        return made[-1]
+
+    request = Request(parties=tuple(data.name for data in site_rows), thresholds=GRID, keys="sealed")
+    found = Stage(watched, 300.0, lambda line: None).evaluate(registry.evaluating("exact"), request, None, site_rows)
+    assert found.fraction == Fraction(pairs_of(site_rows, GRID)[0])
+    assert not made[0].folder.exists()
+
+
+class Letters(LocalCarrier):
+    """Nothing but letters, in this process; `seen` has all files that a site's exchange has had, by name."""
+
+    def start(self, server: Path, sites: Mapping[str, Path]) -> None:
+        self._hub, self._sites = Hub(Folder(server), {name: name for name in sites}, 0.01), sites
+        self.seen: dict[str, dict[str, bytes]] = {name: {} for name in sites}
+
+    def check(self) -> None:
+        for name, letter in self._hub.letters(self._sites).items():
+            self._hub.take(name, answer(Folder(self._sites[name]), name, letter))
+            found = {path.relative_to(self._sites[name]): path for path in self._sites[name].rglob("*")}
+            self.seen[name] |= {str(file): path.read_bytes() for file, path in found.items() if path.is_file()}
+
+
+@pytest.mark.parametrize("keys", ["sealed", "helper"])
+def test_what_a_node_can_read_is_signed_or_sealed_and_of_other_sites_nothing_that_is_for_the_server(
+    keys: str, site_rows: list[PartyData]
+) -> None:
+    """Whatever runs there: it reaches the site's exchange alone (`test_deployment.py`)."""
+    made: list[Letters] = []
+
+    def place() -> LocalCarrier:
+        made.append(Letters())
+        return made[-1]
+
+    request = Request(parties=tuple(data.name for data in site_rows), thresholds=GRID, keys=keys)
+    found = Stage(place, 60.0, lambda line: None).evaluate(registry.evaluating("verified"), request, None, site_rows)
+    assert found.fraction == Fraction(pairs_of(site_rows, GRID)[0])
+    secrets = [data.y_score.tobytes()[:16] for data in site_rows] + [data.y_true.tobytes() for data in site_rows]
+    for name, files in made[0].seen.items():
+        answers = {file for file in files if file.endswith(".submission")}
+        assert answers
+        assert {file.partition("/")[0] for file in answers} == {name}
+        for file, data in files.items():
+            assert not [secret for secret in secrets if secret in data]
+            if file in answers:
+                payload = bytes(Message.from_bytes(data, limit=2**28).payload)
+                assert len(zlib.compress(payload)) >= len(payload)  # sealed, or nothing
+
+
+class Fails(LocalCarrier):
+    """What carries has ended."""
+
+    def start(self, server: Path, sites: Mapping[str, Path]) -> None:
+        self._process = self.processes.start("carrier", [sys.executable, "-c", "raise SystemExit('no room')"])
+        self._process.wait()
+
+    def check(self) -> None:
+        self.processes.require_alive(self._process)
+
+
+def test_what_ends_the_carrier_or_a_role_ends_the_session_and_is_named(site_rows: list[PartyData]) -> None:
+    request = Request(parties=tuple(data.name for data in site_rows), thresholds=GRID, keys="sealed")
+
+    def play(place: Place, timeout: float) -> None:
+        Stage(place, timeout, lambda line: None).evaluate(registry.evaluating("exact"), request, None, site_rows)
+
+    with pytest.raises(EvaluationError, match="has ended with status 1: carrier: no room"):
+        play(Fails, 60.0)
+
+    class Lame(Fails):
+        def check(self) -> None:
+            """All is well, but for that nothing comes."""
+
+    with pytest.raises(FheAucError, match="north"):
+        play(Lame, 1.0)

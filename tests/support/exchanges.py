@@ -1,0 +1,110 @@
+"""Servers on this machine, for exchanges at URLs: S3 (moto), SFTP (asyncssh), WebDAV (wsgidav)."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+KINDS = ("folder", "s3", "sftp", "webdav")
+
+
+@contextmanager
+def url_of(kind: str, folder: Path) -> Iterator[str]:
+    """Have a server of a kind, and yield the URL of an empty exchange on it; credentials are where libraries look."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HOME", str(folder))
+        (folder / "exchange").mkdir()
+        if kind == "folder":
+            yield str(folder / "exchange")
+        else:
+            with {"s3": _s3, "sftp": _sftp, "webdav": _webdav}[kind](folder, patch) as url:
+                yield url
+
+
+@contextmanager
+def _s3(folder: Path, patch: pytest.MonkeyPatch) -> Iterator[str]:
+    import boto3
+    from moto.server import ThreadedMotoServer
+
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    try:
+        host, port = server.get_host_and_port()
+        for name, value in (
+            ("AWS_ENDPOINT_URL", f"http://{host}:{port}"),
+            ("AWS_ACCESS_KEY_ID", "nobody"),
+            ("AWS_SECRET_ACCESS_KEY", "nothing"),
+            ("AWS_DEFAULT_REGION", "us-east-1"),
+        ):
+            patch.setenv(name, value)
+        bucket = f"study-{port}"
+        boto3.client("s3").create_bucket(Bucket=bucket)
+        yield f"s3://{bucket}/exchange"
+    finally:
+        server.stop()
+
+
+@contextmanager
+def _sftp(folder: Path, patch: pytest.MonkeyPatch) -> Iterator[str]:
+    import asyncssh
+
+    host_key, own = asyncssh.generate_private_key("ssh-ed25519"), asyncssh.generate_private_key("ssh-ed25519")
+    (folder / ".ssh").mkdir(mode=0o700)
+    own.write_private_key(folder / ".ssh" / "id_ed25519")
+    patch.delenv("SSH_AUTH_SOCK", raising=False)
+    authorized = asyncssh.import_authorized_keys(own.export_public_key().decode())
+    loop = asyncio.new_event_loop()
+
+    async def listen() -> Any:
+        def files(channel: Any) -> asyncssh.SFTPServer:
+            return asyncssh.SFTPServer(channel, chroot=str(folder).encode())
+
+        return await asyncssh.listen(
+            "127.0.0.1", 0, server_host_keys=[host_key], authorized_client_keys=authorized, sftp_factory=files
+        )
+
+    thread = threading.Thread(target=loop.run_forever, daemon=True)
+    thread.start()
+    server = asyncio.run_coroutine_threadsafe(listen(), loop).result(30)
+    port = server.get_port()
+    public = " ".join(host_key.export_public_key().decode().split()[:2])
+    (folder / ".ssh" / "known_hosts").write_text(f"[127.0.0.1]:{port} {public}\n")
+    try:
+        yield f"sftp://tester@127.0.0.1:{port}/exchange"
+    finally:
+        loop.call_soon_threadsafe(server.close)
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join(30)
+
+
+@contextmanager
+def _webdav(folder: Path, patch: pytest.MonkeyPatch) -> Iterator[str]:
+    from cheroot import wsgi
+    from wsgidav.wsgidav_app import WsgiDAVApp
+
+    app = WsgiDAVApp(
+        {
+            "provider_mapping": {"/": str(folder / "exchange")},
+            "simple_dc": {"user_mapping": {"*": {"tester": {"password": "open-sesame"}}}},
+            "verbose": 0,
+            "logging": {"enable": False},
+        }
+    )
+    server = wsgi.Server(("127.0.0.1", 0), app)
+    server.prepare()
+    thread = threading.Thread(target=server.serve, daemon=True)
+    thread.start()
+    (folder / ".netrc").write_text("machine 127.0.0.1 login tester password open-sesame\n")
+    (folder / ".netrc").chmod(0o600)
+    patch.delenv("NETRC", raising=False)
+    try:
+        yield f"webdav://127.0.0.1:{server.bind_addr[1]}"
+    finally:
+        server.stop()
+        thread.join(30)
