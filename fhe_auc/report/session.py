@@ -122,6 +122,7 @@ def report_of(
     elif thresholds is not None:
         if isinstance(thresholds, QuantileThresholds):
             before, thresholds = thresholds.warnings, thresholds.grid
+            specification = specification or f"quantile:{len(thresholds)}"
         grid = grids.resolve(thresholds)
         own = Grids((grid,) * len(asked.analysis.models), grid)
         specification = specification or "of one's own"

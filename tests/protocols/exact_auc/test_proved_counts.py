@@ -191,7 +191,7 @@ _OUTCOME = sorted_as(
     public="protocol backend security_bits keys rounds upload_bytes_per_party download_bytes_per_party "
     "seconds settings study verified soundness",  # with epsilon, what follows from the budget too
     # Text, of the session before as well; and what both servers of a session with proofs say
-    not_verified="warnings unproved_parties",
+    not_verified="warnings own_warnings unproved_parties",
 )
 SORTED: Mapping[type, Mapping[str, str]] = {
     Evaluation: _OUTCOME
@@ -274,7 +274,7 @@ def quiet(*_: object) -> None:
 def test_a_verified_result_has_no_number_that_nobody_proves() -> None:
     """Beside warnings, which are text, and names."""
     not_verified = {name for name, sort in SORTED[Evaluation].items() if sort == NOT_VERIFIED}
-    assert not_verified == {"warnings", "unproved_parties"}
+    assert not_verified == {"warnings", "own_warnings", "unproved_parties"}
     found = played_honestly()
     assert found.verified
     assert found.as_dict()["verified"] == {"aggregation": True, "parties": False}
