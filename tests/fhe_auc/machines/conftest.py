@@ -5,13 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.keys_folder import PASSPHRASE
+from tests.support.served import PASSPHRASE, make_roles
 
 
 @pytest.fixture(scope="session")
 def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    from tests.support.served import make_roles
-
     return make_roles(tmp_path_factory.mktemp("hospitals"))
 
 
