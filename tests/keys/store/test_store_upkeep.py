@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from fhe_auc.base.errors import MessageError
 from fhe_auc.base.serialise import decode
 from fhe_auc.machines.site_state import site_storage
 from fhe_auc.rlwe import parameters as ring
@@ -14,7 +15,6 @@ from fhe_auc.rows.party_data import PartyData
 from fhe_auc_keys.bundles.sealed_bundles import Kept
 from fhe_auc_keys.bundles.session_keys import PartySecrets
 from fhe_auc_keys.cli.common import now
-from fhe_auc_keys.errors import KeysError
 from fhe_auc_keys.site import key_erasure
 from tests.support.certified import DAY, NOW
 from tests.support.keys_commands import Clock, assert_fails, call, changed, ok, ok_of, open_as, store_of
@@ -225,7 +225,7 @@ def test_a_site_that_closes_a_session_answers_the_same_again_and_nothing_new(
     for _ in range(2):  # closing again does nothing
         with site_storage().site(consortium.made.sites["north"]) as site:
             site.close(consortium.id)
-            with pytest.raises(KeysError, match="its keys are destroyed, and it answers nothing new"):
+            with pytest.raises(MessageError, match="its keys are destroyed, and it answers nothing new"):
                 site.session(consortium.id)
         assert consortium.answer("north", result) == last
     for days, stays in ((0, True), (40, True), (48, False)):  # until nobody can ask any more
