@@ -123,6 +123,7 @@ def report_of(
         if isinstance(thresholds, QuantileThresholds):
             specification = f"quantile:{len(thresholds.grid)}"
             before, thresholds = thresholds.warnings, thresholds.grid
+            specification = specification or f"quantile:{len(thresholds)}"
         grid = grids.resolve(thresholds)
         own = Grids((grid,) * len(asked.analysis.models), grid)
         specification = specification or (thresholds if isinstance(thresholds, str) else "of one's own")

@@ -12,8 +12,8 @@ import click
 
 from fhe_auc.base.errors import FheAucError, InputError
 from fhe_auc.base.exchange import Exchange, make_folder, place_of
-from fhe_auc.base.remote import open_exchange
 from fhe_auc.base.files import read_config
+from fhe_auc.base.remote import open_exchange
 from fhe_auc.cli import output
 from fhe_auc.cli.inputs import whole_number
 from fhe_auc.machines import service

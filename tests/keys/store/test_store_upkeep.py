@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from fhe_auc.base.clock import SYSTEM
 from fhe_auc.base.errors import MessageError
 from fhe_auc.base.serialise import decode
 from fhe_auc.machines.site_state import site_storage
