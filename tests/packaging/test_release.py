@@ -81,7 +81,7 @@ def test_what_the_image_the_units_and_their_pages_call_are_commands() -> None:
     files = [ROOT / "compose.yaml", *(ROOT / "fhe_auc" / "machines" / "units").iterdir()]
     files += [ROOT / "docs" / "guide" / f"{name}.md" for name in ("operations", "hospital")]
     text = "".join(path.read_text(encoding="utf-8") for path in files)
-    called = re.findall(r"(?:[`/]fhe-auc |\$program |command: \[|fhe-auc, )([a-z][a-z-]*)\b", text)
+    called = re.findall(r"(?:[`/]fhe-auc |\$program |command: \[|CMD, fhe-auc, )([a-z][a-z-]*)\b", text)
     assert {"serve", "status", "evaluate"} <= set(called) <= known
 
 
