@@ -165,12 +165,7 @@ def set_policy(name: str, policy: str) -> None:
 
 
 def without_west() -> None:
-    old = Path("night-1.id").read_text()
-    asked = ("--without", "west", "--no-result-was-released", "--out", "night-2")
-    made = keys("session", "--from", old, *at(HOLDER), *asked, "--json")
-    Path("night-2.id").write_text(json.loads(made)["session"])
-    Path("night-2/session.announcement").rename("night-2/session")
-    put("night-2")
+    make_session("night-2", sites=SITES[:2])
 
 
 def add_row() -> None:
