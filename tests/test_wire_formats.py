@@ -119,7 +119,9 @@ def _members() -> members.Members:
 
 
 MEMBERS = _members()
-MESSAGE = Message("semi-honest", SESSION, 2, "north", FINGERPRINT, b"payload", (("south", FINGERPRINT),), bytes(64))
+MESSAGE = Message(
+    "semi-honest", SESSION, 2, "north", FINGERPRINT, b"payload", (("south", FINGERPRINT),), 1_900_000_000, bytes(64)
+)
 RELEASE = Release(
     Sketch((("p", 2), ("n", 2))),
     (Sum("s", (Term((Factor((Part("p"), Part("n", "below", -2))), Factor(constants=(1, -3)))),)),),

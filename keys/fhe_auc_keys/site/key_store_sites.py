@@ -329,7 +329,12 @@ def _joined(
     """Return what a role starts from; there is no material where nothing is encrypted: those protocols need none."""
     manifest = announced.manifest
     records = StoredRecords(opened, identity, announced, clock, earlier)
-    return Joined(manifest, b"" if manifest.plan is None else material, announced.protection(identity), records)
+    return Joined(
+        manifest,
+        b"" if manifest.plan is None else material,
+        replace(announced.protection(identity), clock=clock),
+        records,
+    )
 
 
 def _needed(config: Mapping[str, Any], name: str) -> str:
