@@ -442,7 +442,7 @@ def test_a_random_passphrase_is_written_once_before_its_store_and_never_over_ano
         create_with_random_passphrase(Path("east"), file)
     assert (file.read_text(), Path("east").exists()) == ("of something else", False)
     for longest in (40, 70):  # a disk that is full before the passphrase is written, and before the store's header is
-        with full_disk(longest), pytest.raises(OSError, match="disk I/O error|File too large"):
+        with full_disk(longest), pytest.raises(OSError, match=r"disk I/O error|File too large"):
             create_with_random_passphrase(Path("east"), new)
         assert (new.exists(), is_in(Path("east"))) == (False, False)
     create_with_random_passphrase(Path("east"), new).close()
