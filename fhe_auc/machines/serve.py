@@ -25,7 +25,6 @@ from datetime import datetime, timedelta, timezone
 from functools import partial
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote
 
 from fhe_auc.base.clock import SYSTEM, Clock
 from fhe_auc.base.errors import FheAucError, InputError
@@ -63,6 +62,8 @@ _REST = timedelta(days=1)  # after a session's end, until its files go
 _ID_CHARACTERS = 32
 _COMPACT = re.compile(r"(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)(\d\d)Z")
 METRICS = "metrics.prom"
+DECIDED = "decided"
+"""The file in the role's state that changes when a person has decided on a session: it is then looked at again."""
 
 
 class Server:
@@ -92,6 +93,7 @@ class Server:
         self.config = dict(config)
         self._exchange = open_exchange(str(config["exchange"])) if exchange is None else exchange
         self._file, self._read = file, _state_of(file)
+        self._decided = _state_of(Path(str(config["state"]), DECIDED))
         systemd = Path(os.environ.get("CREDENTIALS_DIRECTORY", "/nowhere"), "passphrase")
         if not config.get("passphrase-file") and systemd.exists():
             self.config["passphrase-file"] = str(systemd)
@@ -178,6 +180,9 @@ class Server:
 
     def _reconfigure(self) -> None:
         """Take in the configuration again where its file has changed."""
+        if (decided := _state_of(self.state / DECIDED)) != self._decided:
+            self._decided = decided
+            self._try_again()
         state = _state_of(self._file)
         if self._file is None or state == self._read:
             return
@@ -192,11 +197,14 @@ class Server:
             self.config.update(found)
             self._set_hook()
             self._renewal = self._clock.monotonic() - 1
-            for session in self._sessions.values():
-                session.retry.plan(wanted=session.retry.wanted, now=True)
+            self._try_again()
             self._log.info("%s: the configuration has changed", self.role)
         except (FheAucError, OSError) as error:
             self._configuration = [Problem("role", sentence(error))]
+
+    def _try_again(self) -> None:
+        for session in self._sessions.values():
+            session.retry.plan(wanted=session.retry.wanted, now=True)
 
     def _set_hook(self) -> None:
         if self._hook is not None:
@@ -225,7 +233,7 @@ class Server:
     def _find(self) -> list[Problem]:
         """Find the sessions, and forget those that are not there any more; return what is wrong with the exchange."""
         listed, problems = set[tuple[str, str]](), list[Problem]()
-        for maker in self._standing.makers or self._members():
+        for maker in self._standing.makers:
             try:
                 there = self._exchange.list(place_of(maker))
             except FileNotFoundError:
@@ -242,12 +250,6 @@ class Server:
             if self._sessions[known].work is None:
                 del self._sessions[known]
         return problems
-
-    def _members(self) -> list[str]:
-        """Return all who have a place in the exchange."""
-        with suppress(OSError, InputError):
-            return [unquote(name[:-1]) for name in self._exchange.list("") if name.endswith("/")]
-        return []
 
     def _met(self, maker: str, name: str) -> Session:
         log = RoleLog()
@@ -279,7 +281,11 @@ class Server:
     def _checked_columns(self) -> list[Problem]:
         """Return what is wrong with a site's file of rows, as it was when the process or its configuration began."""
         if self._columns is None or self._columns:
-            why = self._isolation.call(partial(site_role.wrong_columns, self.config)) if self.role == "site" else ""
+            why = ""
+            if self.role == "site":
+                why = self._isolation.call(
+                    partial(site_role.wrong_columns, self.config, *self._storage.columns(self.config))
+                )
             self._columns = [Problem("columns", why)] if why else []
         return self._columns
 

@@ -202,6 +202,10 @@ class SiteStorage(ABC):
     def site(self, config: Mapping[str, Any]) -> AbstractContextManager[SiteState]:
         """Open a site's state as configured; raise `FheAucError` where that fails."""
 
+    def columns(self, config: Mapping[str, Any]) -> tuple[list[str], list[str]]:
+        """Return the columns of scores, and the others, for which studies ask that the site has agreed to."""
+        return [], []
+
     def make_due(self, config: Mapping[str, Any], exchange: Exchange) -> list[str]:
         """Make the sessions that are due of the studies that this site makes; return what is wrong with them."""
         return []

@@ -45,7 +45,7 @@ def check(files: tuple[Path, ...], vault: Vault | None, members: Members | None)
 
     The signature shows which site says so, and that nothing was changed since; a site can sign any number. Where the
     other sites' copies say the same, all of them would have to lie. Of several sessions, as of several nights, there is
-    a line each; one alone is shown as a whole. Exit status 1: something is wrong.
+    a line each, and the newest is shown as a whole. Exit status 1: something is wrong.
     """
     if members is None:
         raise click.UsageError("give --store, or --members: whose signatures count?")
@@ -66,8 +66,10 @@ def check(files: tuple[Path, ...], vault: Vault | None, members: Members | None)
     }
     table = common.Table([_row(path, found.get(path), wrong.get(path)) for path in files], _HEADER)
     lines: common.Rows = list(map(_session_row, alike)) if len(sessions) > 1 else []
-    one = next(iter(found)) if len(sessions) == 1 and not wrong else None
-    below = None if one is None else partial(_show, one, found[one])
+    below = None
+    if sessions and not wrong:
+        newest = next(iter([*sessions.values()][-1]))
+        below = partial(_show, newest, found[newest], several=len(sessions) > 1)
     return common.Report(facts, table, common.Table(lines, _OF_SESSIONS), failed=bool(wrong), below=below)
 
 
@@ -82,12 +84,12 @@ def _session_row(copies: Sequence[Mapping[str, Any]]) -> tuple[output.Cell, ...]
     return tuple(map(_short, (told["session"], ", ".join(told["parties"]), told["time"], told["result"])))
 
 
-def _show(path: Path, told: dict[str, Any]) -> None:
-    """Print one genuine result: its evaluation, as `evaluate` does, and what else it is for."""
+def _show(path: Path, told: dict[str, Any], *, several: bool) -> None:
+    """Print one genuine result, the newest of several: its evaluation, as `evaluate` does, and what else it is for."""
     try:
         result = result_file.parsed(told)
         if any(isinstance(each, Evaluation) for each in result.outcomes):
-            print_evaluation(result.evaluation(), _PLAIN)
+            print_evaluation(result.evaluation(), _PLAIN, title=f"The newest, {result.session}:" if several else "")
     except FheAucError as error:
         output.print_warning(f"{path} is genuine, and not shown here: {error}")
         return

@@ -34,7 +34,7 @@ from fhe_auc_keys.bundles.sealed_bundles import spend_seed
 from fhe_auc_keys.errors import DamagedFileError, KeysError, about
 from fhe_auc_keys.roles.local_consortium import TRIAL, Consortium
 from fhe_auc_keys.site import restored, unattended
-from fhe_auc_keys.site.agreed_studies import Site, before
+from fhe_auc_keys.site.agreed_studies import Site, agreed, before
 from fhe_auc_keys.site.key_erasure import close_ended, destroy_keys
 from fhe_auc_keys.site.making import NAME, make_due
 from fhe_auc_keys.site.policy import Policy, is_in
@@ -187,7 +187,7 @@ class KeyStoreStorage(SiteStorage):
             identity, members = own_identity(store), known_members.stored(store)
             me, policy = identity.member(members, at=at), Policy.stored(store) if is_in(store) else None
             results = Path(str(config["results"])) if config.get("results") else None
-            role = unattended.Role(store, identity, members, me, policy, Site(results, None))
+            role = unattended.Role(store, identity, members, me, policy, Site(results, tuple(members.by_name)))
             return unattended.take_in(session, files, role, begun, own, at=at)
 
     def begins(self, document: bytes) -> float:
@@ -196,6 +196,13 @@ class KeyStoreStorage(SiteStorage):
     def ends(self, config: Mapping[str, Any], session: bytes) -> datetime | None:
         with self._opened(config) as store:
             return unattended.meeting_of(store, session).ends if store.has("bundle", session.hex()) else None
+
+    def columns(self, config: Mapping[str, Any]) -> tuple[list[str], list[str]]:
+        with self._opened(config) as store:
+            studies = [each.study for each in agreed(store)]
+        labels = [] if config.get("label-column") else [study.label_column or "y_true" for study in studies]
+        others = [name for study in studies for name in study.other_columns]
+        return [name for study in studies for name in study.score_columns], [*labels, *others]
 
     def make_due(self, config: Mapping[str, Any], exchange: Exchange) -> list[str]:
         with self._opened(config) as store:

@@ -11,7 +11,7 @@ import yaml
 ROOT = Path(__file__).parents[3]
 SUITES = ["tests/fhe_auc/base/test_files.py", "tests/fhe_auc/session/test_journal.py", "tests/keys/store/test_store.py"]
 MORE = [
-    "tests/fhe_auc/rlwe/test_seal_library.py",
+    "tests/fhe_auc/rlwe/test_backends.py",
     "tests/keys/store/test_audit.py",
     "tests/keys/site/test_session_files.py",
 ]

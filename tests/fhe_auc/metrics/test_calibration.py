@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
+from fhe_auc import metrics
 from fhe_auc.base.errors import InputError, UndefinedMetricError
 from fhe_auc.metrics import (
     CalibrationMap,
@@ -17,7 +19,10 @@ from fhe_auc.metrics import (
     calibration_curve,
     expected_calibration_error,
     histogram_binning,
+    smooth_calibration,
 )
+from fhe_auc.question import thresholds as grids
+from fhe_auc.rows import datasets
 from fhe_auc.rows.party_data import PartyData
 from tests.support.lazy import Lazy
 
@@ -249,3 +254,197 @@ def test_bad_maps_scores_and_evaluation_bins_and_empty_histograms_are_refused() 
         calibration_curve(Histogram([0, 1], [1], [1]), n_bins=0)
     with pytest.raises(InputError, match="strategy is 'kmeans'"):
         calibration_curve(Histogram([0, 1], [1], [1]), strategy="kmeans")
+
+
+# --- Recalibration ----------------------------------------------------------------------------------------------------
+
+
+brentq = Lazy("scipy.optimize").brentq
+expit = Lazy("scipy.special").expit
+logit = Lazy("scipy.special").logit
+LogisticRegression = Lazy("sklearn.linear_model").LogisticRegression
+
+SCORES = [0, 0.02, 0.1, 0.25, 0.4, 0.6, 0.85, 1]
+POSITIVES = [1, 3, 12, 40, 55, 70, 90, 30]
+NEGATIVES = [60, 200, 150, 110, 70, 40, 20, 2]
+
+
+def rows(scores: list[float], positives: list[int], negatives: list[int]) -> PartyData:
+    labels = np.repeat([True, False], [sum(positives), sum(negatives)])
+    return PartyData.from_arrays(
+        "rows", labels, np.concatenate([np.repeat(scores, positives), np.repeat(scores, negatives)])
+    )
+
+
+def test_line_and_intercept_are_those_of_statsmodels() -> None:
+    """statsmodels 0.15.0, GLM of the binomial family; the scores 0 and 1 entered as 1e-8 and 1 - 1e-8.
+
+    Errors with cov_type="HC0", White's, which are larger here than Fisher's: 0.09291533 and 0.06016032.
+    """
+    histogram = Histogram.exact(rows(SCORES, POSITIVES, NEGATIVES))
+    expected = (-0.09852328, 0.78195973, 0.11493191, 0.12676284)
+    assert metrics.calibration_line(histogram) == pytest.approx((*expected, 0, 0), abs=2e-8)
+    large, error = metrics.calibration_in_the_large(histogram)
+    assert (large.value, error) == pytest.approx((0.01483882, 0.09313813), abs=2e-8)
+    inner = slice(1, -1)
+    histogram = Histogram.exact(rows(SCORES[inner], POSITIVES[inner], NEGATIVES[inner]))
+    expected = (0.03754426, 1.02933138, 0.10311542, 0.074301)  # White's, and Fisher's
+    assert metrics.calibration_line(histogram) == pytest.approx((*expected, 0, 0), abs=2e-8)
+
+
+def test_the_line_of_real_rows_is_scikit_learns_and_of_true_scores_the_diagonal() -> None:
+    for name in ["covid-clinics", "credit-default"]:
+        labels, scores = (np.concatenate([getattr(p, of) for p in datasets.load(name)]) for of in ("y_true", "y_score"))
+        model = LogisticRegression(penalty=None, tol=1e-10).fit(logit(scores)[:, None], labels)
+        line = metrics.calibration_line(Histogram.exact(PartyData.from_arrays("pool", labels, scores)))
+        assert (line.intercept, line.slope) == pytest.approx((model.intercept_[0], model.coef_[0, 0]), abs=1e-4)
+    generator = np.random.default_rng(4)
+    scores = generator.beta(1, 2, 200_000)
+    histogram = Histogram.from_rows(
+        PartyData.from_arrays("pool", generator.random(len(scores)) < scores, scores), np.linspace(0, 1, 1001)
+    )
+    line = metrics.calibration_line(histogram)
+    assert abs(line.slope - 1) < 4 * line.slope_error < 0.05
+    assert abs(line.intercept) < 4 * line.intercept_error < 0.05
+
+
+@settings(max_examples=40)
+@given(
+    scores=st.lists(st.floats(0, 1, allow_subnormal=False), min_size=4, max_size=20),
+    edges=st.lists(st.floats(0, 1), max_size=6).map(lambda inner: np.unique([0, *inner, 1])),
+)
+def test_ranges_hold_the_rows_own_values(scores: list[float], edges: np.ndarray) -> None:
+    data = PartyData.from_arrays("rows", np.arange(len(scores)) % 3 == 0, scores)
+    histogram = Histogram.from_rows(data, edges)
+    linear = logit(np.clip(data.y_score, 1e-8, 1 - 1e-8))
+    own = brentq(lambda a: expit(a + linear).sum() - data.y_true.sum(), -60, 60, xtol=1e-12)
+    large, _ = metrics.calibration_in_the_large(histogram)
+    assert large.low - 1e-6 <= own <= large.high + 1e-6
+    assert large.low <= large.value <= large.high
+    ratio, _ = metrics.observed_expected_ratio(histogram)
+    expected = data.y_score.sum()
+    assert ratio.low * expected <= data.y_true.sum() * (1 + 1e-9)
+    if math.isfinite(ratio.high):
+        assert ratio.high * expected >= data.y_true.sum() * (1 - 1e-9)
+
+
+def test_observed_over_expected_and_its_error_are_the_definitions_over_rows() -> None:
+    data = rows(SCORES, POSITIVES, NEGATIVES)
+    found, error = metrics.observed_expected_ratio(Histogram.exact(data))
+    ratio = data.y_true.sum() / data.y_score.sum()
+    expected = math.sqrt(np.square(data.y_true - ratio * data.y_score).sum()) / data.y_true.sum()
+    assert (found.value, error) == pytest.approx((ratio, expected), rel=1e-12)
+
+
+def test_what_has_no_slope_or_no_value_is_said() -> None:
+    for positives, negatives in [
+        ([0, 0, 3], [4, 0, 0]),
+        ([3, 0, 0], [0, 0, 4]),
+        ([0, 2, 3], [4, 2, 0]),
+        ([0, 5, 0], [0, 5, 0]),
+    ]:
+        histogram = Histogram([0, 0.2, 0.7, 1], positives, negatives)
+        assert metrics.calibration_line(histogram) is None
+        assert math.isfinite(metrics.calibration_in_the_large(histogram)[0].value)
+    assert metrics.observed_expected_ratio(Histogram([0, 1e-8, 1], [1, 0], [1, 0])) is None
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(
+    "histogram",
+    [
+        Histogram([0, 1, 1], [57, 1], [1, 57]),
+        Histogram([0, 0.75, 1], [160354.72342967987, 17], [604928.6104240417, 483174.2400827408]),
+    ],
+)
+def test_bins_whose_ends_part_the_labels_leave_the_slope_open(histogram: Histogram) -> None:
+    line = metrics.calibration_line(histogram)
+    assert math.isfinite(line.slope)
+    assert (line.intercept_off, line.slope_off) == (math.inf, math.inf)
+
+
+# --- Smooth calibration -----------------------------------------------------------------------------------------------
+
+
+Rows = tuple[NDArray[np.float64], NDArray[np.int64]]
+
+
+def rows_of(name: str) -> Rows:
+    if name in datasets.NAMES:
+        parties = datasets.load(name)
+        return np.concatenate([each.scores[0] for each in parties]), np.concatenate([each.labels for each in parties])
+    generator = np.random.default_rng(61)
+    if name == "rare":
+        scores = expit(-5.5 + 1.2 * generator.standard_normal(20000))
+        risks = scores
+    elif name == "overconfident":
+        logits = 1.5 * generator.standard_normal(3000)
+        scores, risks = expit(1.8 * logits), expit(logits)
+    else:
+        points = generator.binomial(9, 0.3, 6000)
+        scores, risks = points / 10, expit(-3 + 0.55 * points)
+    return scores, (generator.random(len(scores)) < risks).astype(np.int64)
+
+
+def counted(scores: NDArray[np.float64], labels: NDArray[np.int64], edges: NDArray[np.float64]) -> Histogram:
+    return Histogram(edges, *(np.histogram(scores[labels == label], edges)[0].astype(float) for label in (1, 0)))
+
+
+def value_bins(scores: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return edges so that every score, none of 1, is the middle of a bin of its own."""
+    values = np.unique(scores)
+    return np.unique(np.clip(np.concatenate([values - 1e-13, values + 1e-13, [0.0, 1.0]]), 0, 1))
+
+
+# R 4.2 with rms 6.5, over rows: v <- val.prob(s, y, pl = FALSE); v["Eavg"]; E50 of the same curve,
+# median(abs(s - approx(lowess(s, y, iter = 0), xout = s, ties = mean)$y)); v["E90"]; v["Emax"]
+OF_R = {
+    "covid-clinics": (0.008657869088, 0.008431754731, 0.01021960347, 0.09782662714),
+    "credit-default": (0.009296943115, 0.006714518717, 0.01588435075, 0.1267691011),
+    "rare": (0.001291218746, 0.0008983902508, 0.001126022449, 0.1563053014),
+    "overconfident": (0.07912624806, 0.08986405526, 0.1099874455, 0.1119568736),
+    "points": (0.06793048195, 0.08967019291, 0.1029058153, 0.1029058153),
+}
+
+
+@pytest.mark.parametrize("name", OF_R)
+def test_it_is_that_of_rms_over_rows_and_within_a_hundredth_of_it_over_five_thousand_bins(name: str) -> None:
+    scores, labels = rows_of(name)
+    found = np.array(smooth_calibration(counted(scores, labels, value_bins(scores)))[:4])
+    assert found[[0, 3]] == pytest.approx(np.array(OF_R[name])[[0, 3]], rel=1e-7)
+    assert found == pytest.approx(OF_R[name], rel=1e-3)  # quantiles here are of one row, there between two
+    ici, _, e90, emax, _ = smooth_calibration(counted(scores, labels, np.unique([0.0, *grids.hybrid(5000), 1.0])))
+    assert (ici, e90, emax) == pytest.approx(np.delete(OF_R[name], 1), rel=0.01)
+
+
+@pytest.mark.parametrize(("rows", "shift", "digits"), [(300, 0.0, 6), (2000, -3.5, 6), (1000, -1.0, 1)])
+def test_scores_that_are_right_have_the_ici_that_is_said_to_be_of_chance(rows: int, shift: float, digits: int) -> None:
+    generator = np.random.default_rng(rows)
+    scores = expit(shift + generator.standard_normal(rows)).round(digits).clip(0.001, 0.999)
+    edges = value_bins(scores)
+    found = [smooth_calibration(counted(scores, generator.random(rows) < scores, edges)) for _ in range(300)]
+    drawn, said = np.array([each.ici for each in found]), found[0].ici_by_chance
+    assert abs(drawn.mean() - said) < 3 * drawn.std() / np.sqrt(len(drawn)) + 0.01 * said
+    assert [each.ici_by_chance for each in found] == pytest.approx([said] * 300)  # of the scores alone
+
+
+def test_a_straight_line_comes_back_and_crowded_or_single_scores_have_their_own_share() -> None:
+    edges = np.linspace(0, 1, 101)
+    centres = (edges[1:] + edges[:-1]) / 2
+    shares = 0.3 + 0.5 * centres
+    far = np.abs(shares - centres)
+    found = smooth_calibration(Histogram(edges, 1000 * shares, 1000 * (1 - shares)))
+    median, most = np.quantile(np.repeat(far, 1000), [0.5, 0.9], method="inverted_cdf")
+    assert found[:4] == pytest.approx((far.mean(), median, most, far.max()))
+    # More than two thirds of rows have one score: its nearest rows are its own. A single score has nothing else.
+    two = Histogram(np.array([0.0, 0.2, 1.0]), np.array([300.0, 5.0]), np.array([600.0, 5.0]))
+    assert smooth_calibration(two).e50 == pytest.approx(1 / 3 - 0.1)
+    one = smooth_calibration(Histogram(np.array([0.0, 1.0]), np.array([30.0]), np.array([70.0])))
+    assert one == pytest.approx((*[0.2] * 4, np.sqrt(2 / np.pi * 0.25 / 100)))
+
+
+def test_without_rows_or_probabilities_there_is_none() -> None:
+    with pytest.raises(UndefinedMetricError, match="nothing to smooth"):
+        smooth_calibration(Histogram(np.array([0.0, 1.0]), np.zeros(1), np.zeros(1)))
+    with pytest.raises(InputError, match="probabilities"):
+        smooth_calibration(Histogram(np.array([0.0, 2.0]), np.ones(1), np.ones(1)))

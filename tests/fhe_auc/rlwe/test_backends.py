@@ -1,13 +1,20 @@
 """Which encryption library is taken where one of them is not as we need it."""
 
+import os
+import stat
+import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import tenseal.sealapi as seal
 
-from fhe_auc.base.errors import BackendUnavailableError
+from fhe_auc.base.errors import BackendUnavailableError, InputError
+from fhe_auc.rlwe import seal_library
 from fhe_auc.rlwe.parameters import available_backends, choose_backend
+from tests.support.platforms import needs_linux
 
 _TAKEN = """
 import json, sys
@@ -55,3 +62,62 @@ def test_an_unknown_backend_is_named_with_what_there_is(name: str) -> None:
 @pytest.mark.backends("all")
 def test_the_default_backend_is_the_first_available() -> None:
     assert choose_backend() == available_backends()[0]
+
+
+# --- SEAL -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def generator() -> seal.KeyGenerator:
+    parameters = seal.EncryptionParameters(seal.SCHEME_TYPE.BFV)
+    parameters.set_poly_modulus_degree(4096)
+    parameters.set_coeff_modulus(seal.CoeffModulus.BFVDefault(4096, seal.SEC_LEVEL_TYPE.TC128))
+    parameters.set_plain_modulus(seal.PlainModulus.Batching(4096, 20))
+    return seal.KeyGenerator(seal.SEALContext(parameters, True, seal.SEC_LEVEL_TYPE.TC128))
+
+
+def without_files_in_memory(monkeypatch: pytest.MonkeyPatch, folder: Path, platform: str = "darwin") -> None:
+    """Go on as on macOS, with temporary files in a folder."""
+    monkeypatch.setattr(seal_library, "sys", SimpleNamespace(platform=platform))
+    monkeypatch.setattr("tempfile.tempdir", str(folder))
+
+
+def test_without_files_in_memory_a_key_is_overwritten_and_in_a_folder_that_nobody_else_can_open(
+    generator: seal.KeyGenerator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On Linux both ways give the same bytes."""
+    key = generator.secret_key()
+    expected = seal_library.save(key)
+    without_files_in_memory(monkeypatch, tmp_path)
+    seen: list[tuple[bytes, int]] = []  # of the only folder, each time that a file goes to the disk
+    flush = os.fsync
+
+    def watched(descriptor: int) -> None:
+        flush(descriptor)
+        (folder,) = tmp_path.iterdir()
+        seen.append(((folder / "object").read_bytes(), stat.S_IMODE(folder.stat().st_mode)))
+
+    monkeypatch.setattr("os.fsync", watched)
+    assert seal_library.save(key) == expected
+    ((left, mode),) = seen
+    assert left
+    assert not any(left)
+    assert mode == 0o700 or sys.platform == "win32"  # which keeps access lists
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_temporary_folder_that_seal_cannot_use_on_windows_is_named(
+    generator: seal.KeyGenerator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key, folder = generator.secret_key(), tmp_path / "Köln"
+    folder.mkdir()
+    without_files_in_memory(monkeypatch, folder, "win32")
+    with pytest.raises(InputError, match=r"'.*Köln', has letters beyond ASCII.*: set TEMP to another folder"):
+        seal_library.save(key)
+    assert not list(folder.iterdir())
+
+
+@needs_linux("a file in memory")
+def test_on_linux_no_key_meets_the_disk(generator: seal.KeyGenerator, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", "/nowhere")
+    assert seal_library.save(generator.secret_key())

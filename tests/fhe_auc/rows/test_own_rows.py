@@ -1,5 +1,6 @@
 """Scores that cannot be what thresholds are for are refused by every protocol, however a party is made."""
 
+import math
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,12 +11,23 @@ import pytest
 from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from fhe_auc.base.errors import InputError
 from fhe_auc.cli import main
 from fhe_auc.question import thresholds
-from fhe_auc.rows.own_rows import check_scores, near_other_sessions, warnings_of
-from fhe_auc.rows.party_data import PartyData
+from fhe_auc.question.analysis import PLAIN, Analysis, Variable
+from fhe_auc.question.binning import bins_of, listed, numbers, of_one_number
+from fhe_auc.rows.own_rows import (
+    Thresholds,
+    check_scores,
+    default_thresholds,
+    near_other_sessions,
+    of_scores,
+    warnings_of,
+)
+from fhe_auc.rows.party_data import SCALES, PartyData, rescaled, to_probabilities
+from fhe_auc.rows.party_files import Entries, read_parties
 from fhe_auc.session import registry
 from fhe_auc.session.protocol import Request, new_manifest
 from tests.support.chosen import federated_auc, federated_thresholds
@@ -203,3 +215,168 @@ def test_weights_are_refused_by_name_rather_than_left_out(protocol: str, name: s
         federated_auc(sites(1.0), protocol=protocol, **{name: np.ones(300)})
     refused = CliRunner().invoke(main, ["evaluate", "absent.csv", "--protocol", protocol, "-o", f"{name}=w"])
     assert (refused.exit_code, "weights are not supported" in refused.stderr) == (2, True)
+
+
+# --- Own values -------------------------------------------------------------------------------------------------------
+
+
+RANDOM = np.random.default_rng(61)
+NORMAL = RANDOM.normal(-2, 1.5, 3000)
+SHAPES = {
+    "points": RANDOM.binomial(9, 0.4, 3000).astype(float),
+    "logits": NORMAL,
+    "-3 to 3": RANDOM.integers(-3, 4, 3000).astype(float),
+    "lab values": RANDOM.lognormal(3, 2, 3000),
+    "percent": np.round(100 / (1 + np.exp(-NORMAL))),
+    "all one": np.full(50, 5.0),
+    "three rows": np.array([97.2, 98.0, 99.1]),
+    "far apart": np.array([-1.7e308, 0.0, 1e-300, 1.7e308]),
+}
+
+
+def chosen(scores: NDArray[np.float64], protocol: str = "exact", **about: Any) -> Thresholds:
+    data = PartyData.from_arrays("north", np.arange(len(scores)) % 2, scores)
+    return default_thresholds([data], about.pop("analysis", PLAIN), registry.load(protocol).options, about)
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_any_numbers_are_spanned_and_values_that_ten_rows_have_stand_alone(name: str) -> None:
+    scores = SHAPES[name]
+    grid, told = of_scores([scores], "hybrid:5000")
+    assert 2 <= len(grid) <= 5000
+    values, rows = np.unique(numbers(scores), return_counts=True)
+    own = values[rows >= 10]
+    assert of_one_number(grid)[bins_of(own, grid)].all()
+    count = f" with {len(own)} own value{'s' * (len(own) > 1)}" if len(own) else ""
+    assert told == f"{len(grid):,} points of these rows{count}"
+    assert name == "all one" or len(set(bins_of(values, grid).tolist())) > 0.5 * len(values)
+
+
+@pytest.mark.parametrize("name", ["logits", "lab values"])
+def test_the_nine_rows_at_either_end_may_have_any_scores(name: str) -> None:
+    scores = np.sort(SHAPES[name])
+    others = scores.copy()
+    others[:9], others[-9:] = scores[0] - np.arange(9.0, 0, -1), scores[-1] * np.arange(2.0, 11)
+    assert np.array_equal(*(of_scores([each], "hybrid:5000").grid for each in (scores, others)))
+
+
+def test_probabilities_keep_the_named_grid_but_for_as_many_points_as_their_values_take() -> None:
+    few = RANDOM.random(2000)
+    assert chosen(few)[1] == "hybrid:5000"
+    grid, told = chosen(np.concatenate([few, np.repeat([0.0, 0.1, np.float32(0.3), 1.0], 10), np.repeat(0.7, 9)]))
+    assert told == "hybrid:5000 with 4 own values"
+    assert 4900 <= len(grid) <= 5000  # points closer to 1 than numbers are go with the value 1
+    assert of_one_number(grid)[bins_of(np.array([0, 0.1, 0.3, 1]), grid)].all()
+    assert not of_one_number(grid)[bins_of(np.array([0.7]), grid)].any()
+    assert np.isin(thresholds.hybrid(4992), grid).mean() > 0.98
+    many = np.repeat(np.arange(1, 901) / 1000, 10)
+    assert chosen(many)[1] == "hybrid:5000 with 500 own values"
+
+
+@pytest.mark.parametrize(
+    ("protocol", "about", "told"),
+    [
+        ("exact", {}, "hybrid:5000 with 10 own values"),
+        ("semi-honest", {}, "hybrid:1000 with 10 own values"),
+        ("histogram-federated", {}, "hybrid:5000 with 10 own values"),
+        ("exact", {"round_scores": 2}, "hybrid:5000"),
+        ("verified", {"epsilon": 1.0}, "hybrid:5000"),
+        ("dpauc-laplace", {"epsilon": 1.0}, "hybrid:1000"),
+        ("histogram-local-dp", {"epsilon": 1.0}, "hybrid:1000"),
+        ("exact", {"analysis": Analysis(by=(Variable("sex", ("f", "m")),))}, "hybrid:5000 with 10 own values"),
+        ("exact", {"analysis": Analysis(models=("a", "b"))}, "hybrid:1500 with 10 own values"),
+        (
+            "exact",
+            {"analysis": Analysis(by=(Variable("ward", tuple(map(str, range(26)))),))},
+            "hybrid:1000 with 10 own values",
+        ),
+    ],
+)
+def test_rows_choose_unless_privacy_noise_or_rounding_forbids_it(
+    protocol: str, about: dict[str, Any], told: str
+) -> None:
+    assert chosen(np.repeat(np.arange(10) / 10, 20), protocol, **about)[1] == told
+
+
+def test_one_site_with_fractions_among_percentages_is_refused() -> None:
+    percent = PartyData.from_arrays("north", np.arange(50) % 2, np.linspace(1, 99, 50))
+    for rows, refused in (
+        (np.linspace(0.01, 0.99, 10), True),
+        (np.linspace(0.01, 0.99, 9), False),
+        (np.arange(50) % 2, False),
+    ):
+        south = PartyData.from_arrays("south", np.arange(len(rows)) % 2, rows)
+        if refused:
+            with pytest.raises(
+                InputError, match=r"party 'south': its scores run to 0\.99, as fractions do, .* 'north' to 99"
+            ):
+                default_thresholds([percent, south], PLAIN, registry.load("exact").options, {})
+        else:
+            assert default_thresholds([percent, south], PLAIN, registry.load("exact").options, {}).grid[-1] > 1
+
+
+def test_thresholds_of_rows_that_lie_number_by_number_list_no_scores() -> None:
+    """Far from 0, as 5 + 0.0001 z, all points follow one another in single precision; other scores are not refused."""
+    scores = 5 + 1e-4 * np.random.default_rng(3).normal(size=3000)
+    grid, _ = chosen(scores, "exact")
+    assert listed(grid) is None
+    assert len(np.unique(bins_of(scores, grid))) > 300
+
+
+# --- Scales -----------------------------------------------------------------------------------------------------------
+
+
+Y_TRUE = np.arange(400) % 2
+Y_LOGITS = np.random.default_rng(8).normal(2.0 * Y_TRUE - 1, 2)
+
+
+def test_values_are_those_of_the_definitions_and_other_scales_or_percentages_refused() -> None:
+    assert to_probabilities(np.array([-745.2, -2.0, 0.0, 2.0, 37.0]), "logit").tolist() == pytest.approx(
+        [0.0, 1 / (1 + math.exp(2)), 0.5, 1 / (1 + math.exp(-2)), 1.0], rel=1e-15
+    )
+    assert to_probabilities(np.array([0.0, 12.5, 100.0]), "percent").tolist() == [0.0, 0.125, 1.0]
+    assert to_probabilities(np.array([-3.0, 44.0]), "probability").tolist() == [-3.0, 44.0]
+    data = PartyData.from_arrays("a", [0, 1, 1], [0.5, 100.5, 3], score_column="risk")
+    with pytest.raises(InputError, match=r"^score scale 'log' is unknown; known are probability, logit, percent$"):
+        rescaled(data, "log")
+    with pytest.raises(InputError, match=r"^party 'a', row 1, column 'risk': score is 100\.5, and percentages lie "):
+        rescaled(data, "percent")
+
+
+@given(st.floats(-1e6, 1e6), st.floats(-1e6, 1e6), st.sampled_from(SCALES))
+def test_no_two_scores_change_places(first: float, second: float, scale: str) -> None:
+    low, high = to_probabilities(np.array(sorted((first, second))), scale)
+    assert low <= high
+
+
+@given(st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1))
+def test_any_logit_becomes_a_score_that_named_thresholds_take(scores: list[float]) -> None:
+    data = PartyData.from_arrays("a", [0] * len(scores), scores)
+    check_scores(rescaled(data, "logit"), thresholds.parse("hybrid:20"))
+
+
+def test_logits_beyond_36_tie_and_the_binning_error_is_about_what_they_become() -> None:
+    """The AUC of the logits is 1, that of the probabilities 7/8: of four pairs one is of equal scores."""
+    from sklearn.metrics import roc_auc_score
+
+    rows = ([0, 1, 0, 1], [40.0, 50.0, 0.0, 45.0])
+    found = federated_auc([rows, rows, rows], score_scale="logit", thresholds="uniform:20")
+    become = to_probabilities(np.array(rows[1]), "logit")
+    assert roc_auc_score(*rows) == 1
+    assert abs(found.auc - roc_auc_score(rows[0], become)) <= found.binning_error + 1e-15
+
+
+@pytest.mark.parametrize(("scale", "scores"), [("logit", Y_LOGITS), ("percent", 100 / (1 + np.exp(-Y_LOGITS)))])
+def test_the_auc_is_scikit_learns_of_the_scores_as_they_were(scale: str, scores: np.ndarray, tmp_path: Path) -> None:
+    from sklearn.metrics import roc_auc_score
+
+    parts = [slice(0, 100), slice(100, 250), slice(250, 400)]
+    pairs = [(Y_TRUE[part], scores[part]) for part in parts]
+    found = federated_auc(pairs, score_scale=scale, thresholds="hybrid:200")
+    assert 0 < abs(found.auc - roc_auc_score(Y_TRUE, scores)) + 1e-12 <= found.binning_error + 2e-12
+    names = []
+    for number, (labels, part) in enumerate(pairs):
+        names.append(tmp_path / f"{number}.npz")
+        np.savez(names[-1], y_true=labels, y_score=part)
+    read = read_parties(names, entries=Entries(score_scale=scale))
+    assert federated_auc(read, thresholds="hybrid:200").fraction == found.fraction
