@@ -5,8 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.served import PASSPHRASE, make_roles
-
 
 @pytest.fixture(scope="session")
 def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -16,6 +14,8 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def here(template: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A copy of its own, as the current folder; what fails is tried again soon."""
+    from tests.support.served import PASSPHRASE
+
     shutil.copytree(template, tmp_path / "here")
     monkeypatch.chdir(tmp_path / "here")
     monkeypatch.setenv("COLUMNS", "200")
