@@ -175,15 +175,6 @@ def test_a_key_holder_who_announces_other_thresholds_is_found_out() -> None:
 # --- Bad input --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("protocol", ["semi-honest", "histogram-distributed-dp", "histogram-local-dp"])
-@pytest.mark.parametrize("score", [-0.001, 1.5, 7.0])
-def test_a_score_outside_0_to_1_is_refused_with_party_row_and_remedy(protocol: str, score: float) -> None:
-    options = {} if protocol == "semi-honest" else {"epsilon": 1.0}
-    parties = {"north": ([0, 1], [0.2, 0.4]), "south": ([0, 1], [0.2, score])}
-    with pytest.raises(InputError, match=rf"'south', row 1: score is {score}, .*then let thresholds span them"):
-        federated_auc(parties, protocol=protocol, thresholds="quantile:4", **options)
-
-
 def test_protocols_without_a_private_way_to_quantiles_refuse_them() -> None:
     for protocol in ("dpauc-laplace", "dpauc-gaussian", "dpauc-rr", "ustat-krr", "ustat-hierarchy"):
         options = {"epsilon": 1.0, **({"delta": 1e-6} if protocol == "dpauc-gaussian" else {})}
